@@ -1,0 +1,85 @@
+# The door. `make reproduce` and `make test` do all their own set-up on a machine with Python 3.11 and make.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PYTHON ?= $(firstword $(shell command -v python3.11) python3)
+VENV := .venv
+RUN := $(VENV)/bin/python -m nfqa
+ifneq ($(wildcard ../shared/data/mirror),)
+NFQA_MIRROR ?= $(abspath ../shared/data/mirror)
+endif
+export NFQA_MIRROR PROFILE DATA JOBS SEEDS PARAMS EMBEDDER JUDGE GENERATOR EVALUATOR
+
+hash = $(shell cat $(1) | $(PYTHON) -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest()[:16])')
+READY := $(VENV)/ready-$(call hash,requirements.txt pyproject.toml)
+READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt pyproject.toml)
+
+.PHONY: help setup reproduce status check report lab test lint bench fetch clean distclean FORCE
+
+help: ## this text
+	@echo "make TARGET [VARIABLE=value ...]"; echo
+	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@echo "  linkage/NAME  one artefact and what it reads, as in: make linkage/table_02"; echo
+	@echo "Variables"
+	@echo "  JOBS=2        notebooks at a time"
+	@echo "  PROFILE=full  or quick: few questions, draws and resamples, into build/quick/"
+	@echo "  DATA=full     or sample: the bundled stand-in, into results/sample/"
+	@echo "  SEEDS=10      reference draws; like any override, into build/variants/"
+	@echo "  EMBEDDER=     package:NAME, hf:NAME[@REVISION] or path:FOLDER; JUDGE, GENERATOR, EVALUATOR likewise"
+	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"
+	@echo "  NFQA_MIRROR=  a folder to read upstream files from instead of the network"
+	@echo "  TORCH_INDEX=  a package index to take torch from, at set-up (README.md)"
+
+setup: $(READY) ## the virtual environment, from pinned requirements
+
+$(READY):
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v < (3, 13) else f"Python 3.11 or 3.12 is needed, found {v[0]}.{v[1]}; name one with PYTHON=/path/to/python3.11")'
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(if $(TORCH_INDEX),$(VENV)/bin/pip install --quiet --index-url $(TORCH_INDEX) $$(grep '^torch==' requirements.txt))
+	@echo "installing pinned requirements (some minutes the first time)"
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps -e .
+	@rm -f $(VENV)/ready-* && touch $@
+
+$(READY_DEV): $(READY)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+reproduce: $(READY) ## data, every notebook, results, figures, report
+	@$(RUN) reproduce
+
+status: $(READY) ## of each artefact: fresh, or stale and why, minutes last time, roles it lacks
+	@$(RUN) status
+
+check: $(READY) ## published values against ours; fails if one differs without a listed reason
+	@$(RUN) check
+
+report: $(READY) ## build/site/index.html from the results at hand
+	@$(RUN) report
+
+fetch: $(READY) ## the data alone, verified
+	@$(RUN) fetch
+
+lab: $(READY) ## JupyterLab on the notebooks
+	$(VENV)/bin/jupyter lab --notebook-dir=notebooks
+
+test: $(READY_DEV) ## linters, type checker and all tests, notebooks included
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/python -m pytest
+
+bench: $(READY_DEV) ## speed, as ratios against a named way of doing the same work
+	$(VENV)/bin/python bench/kernels.py
+
+linkage/%: $(READY) FORCE
+	@$(RUN) run linkage/$*
+
+FORCE:
+
+clean: ## remove everything made locally; results/ and figures/ stay
+	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+distclean: clean ## the same, and the virtual environment
+	rm -rf $(VENV)

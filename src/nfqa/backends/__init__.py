@@ -1,0 +1,1 @@
+"""Floor 2: what turns text into numbers."""

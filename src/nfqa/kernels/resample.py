@@ -1,0 +1,114 @@
+"""Bootstrap intervals of an average over questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+_COUNTS_AT_ONCE = 20_000_000  # resamples are drawn in blocks: at most this many random indices in memory
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An average with its percentile bootstrap interval. `spread` is the standard deviation over columns (seeds)."""
+
+    value: float
+    low: float
+    high: float
+    spread: float | None
+    n: int
+    n_missing: int
+
+
+def bootstrap_mean(values: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0) -> Interval:
+    """Average `values`, resampling whole rows (questions) for the interval.
+
+    The statistic is the mean over columns c of sum_q w_q v_qc / sum_q w_q d_qc, with w_q how often row q was
+    drawn, d_qc 1 where v_qc is present and 0 where it is NaN. One column is one draw of references; a row brings
+    all its columns along, so that the interval speaks of new questions and not of new draws.
+
+    Args: values: [Q] or [Q, S], NaN for missing; resamples: how many; confidence: in (0, 1); seed: of the draws.
+    Returns: value, the (1 - confidence)/2 and (1 + confidence)/2 quantiles, and the standard deviation (n - 1) of
+        the S column means (None for S = 1). `n` counts the values present, `n_missing` the NaN. In units of `values`.
+        With no value present every figure is NaN.
+    Raises: ValueError for infinite values, no rows, resamples < 1 or a confidence outside (0, 1).
+    Source: Efron and Tibshirani (1993), chapter 13.
+    Differs from: scipy.stats.bootstrap(method="percentile"), which has no missing values and no columns.
+    """
+    v = _read_table(values, resamples, confidence)
+    n = int((~np.isnan(v)).sum())
+    if n == 0:
+        return Interval(np.nan, np.nan, np.nan, None, 0, v.size)
+    means = _average_columns(v)
+    return _make_interval(means, _resample(v, resamples, seed), confidence, n, v.size - n)
+
+
+def bootstrap_difference(
+    values: ArrayLike, base: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
+) -> Interval:
+    """The average of `values` less that of `base`, both as in `bootstrap_mean`, under the same resampled rows.
+
+    Each side keeps its own missing values, so that a change of what counts as missing shows too.
+
+    Args: values, base: [Q] or [Q, S], equal in shape. Returns, Raises: as `bootstrap_mean`; `n` counts the entries
+        present on either side, `spread` is over the differences of column means.
+    Source: paired bootstrap, Efron and Tibshirani (1993).
+    """
+    a, b = _read_table(values, resamples, confidence), _read_table(base, resamples, confidence)
+    if a.shape != b.shape:
+        raise ValueError(f"values has shape {a.shape}, base {b.shape}; the two sides must share questions and seeds")
+    n = int((~np.isnan(a) | ~np.isnan(b)).sum())
+    if np.isnan(a).all() or np.isnan(b).all():
+        return Interval(np.nan, np.nan, np.nan, None, 0, a.size)
+    draws = _resample(a, resamples, seed) - _resample(b, resamples, seed)
+    return _make_interval(_average_columns(a) - _average_columns(b), draws, confidence, n, a.size - n)
+
+
+def _read_table(values: ArrayLike, resamples: int, confidence: float) -> NDArray[np.float64]:
+    v = np.asarray(values, dtype=np.float64)
+    v = v[:, None] if v.ndim == 1 else v
+    if v.ndim != 2 or not v.size:
+        raise ValueError(f"values has shape {np.shape(values)}; expected [questions] or [questions, seeds], not empty")
+    if np.isinf(v).any():
+        raise ValueError("values holds an infinite number; only finite numbers and NaN (missing) can be averaged")
+    if resamples < 1:
+        raise ValueError(f"resamples is {resamples}; expected 1 or more")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}; expected a number between 0 and 1, such as 0.95")
+    return v
+
+
+def _average_columns(v: NDArray) -> NDArray[np.float64]:
+    """The mean of each column over the values present, [S]; NaN for a column without any."""
+    present = ~np.isnan(v)
+    with np.errstate(invalid="ignore"):
+        return np.where(present, v, 0.0).sum(0) / present.sum(0)
+
+
+def _make_interval(means: NDArray, draws: NDArray, confidence: float, n: int, n_missing: int) -> Interval:
+    low, high = np.nanquantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
+    means = means[~np.isnan(means)]
+    spread = float(np.std(means, ddof=1)) if len(means) > 1 else None
+    return Interval(float(means.mean()), float(low), float(high), spread, n, n_missing)
+
+
+def _resample(table: NDArray, resamples: int, seed: int) -> NDArray[np.float64]:
+    """The statistic of each resample, [resamples]. Rows are drawn as counts, so a resample is one matrix product."""
+    d = (~np.isnan(table)).astype(np.float64)
+    v = np.where(d > 0, table, 0.0)
+    rows = len(v)
+    generator = np.random.default_rng(seed)
+    block = max(1, _COUNTS_AT_ONCE // rows)
+    parts = []
+    for start in range(0, resamples, block):
+        size = min(block, resamples - start)
+        drawn = generator.integers(rows, size=(size, rows), dtype=np.int32)
+        drawn += (np.arange(size, dtype=np.int32) * np.int32(rows))[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=size * rows).reshape(size, rows).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a resample can miss every present row of a column: NaN, left out
+            ratios = (counts @ v) / (counts @ d)
+            kept = ~np.isnan(ratios)
+            parts.append(np.where(kept, ratios, 0.0).sum(1) / kept.sum(1))
+    return np.concatenate(parts)

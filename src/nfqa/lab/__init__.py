@@ -1,0 +1,1 @@
+"""Floor 4: data sets, artefacts, runner, results, figures, report."""

@@ -1,0 +1,129 @@
+"""What the papers show: every table and figure as an entry of papers/*.yml, every published number as a leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+
+class System(BaseModel):
+    """A row label: how it is shown, and the roles it needs that have no embedded default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    title: str
+    needs: tuple[str, ...] = ()
+
+
+class KnownDifference(BaseModel):
+    """Leaves that differ from ours for a reason that is understood: fields left out match anything."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    system: str | None = None
+    dataset: str | None = None
+    metric: str | None = None
+    reason: str
+
+
+class Artefact(BaseModel):
+    """One table, figure or study. `leaves` is system -> dataset -> metric -> the number as printed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    label: str
+    title: str
+    claim: str = ""
+    note: str = ""
+    notebook: str | None = None
+    datasets: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    missing_roles: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()  # artefacts of the same paper whose results or leaves the notebook reads
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    decimals: int = 4
+    scale: float = 1.0
+    tolerance: float = 0.01
+    leaves: dict[str, dict[str, dict[str, str]]] = Field(default_factory=dict)
+    known_differences: tuple[KnownDifference, ...] = ()
+
+
+class Paper(BaseModel):
+    """A papers/*.yml file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    paper: str
+    title: str
+    source: str
+    systems: dict[str, System]
+    same_settings: tuple[tuple[str, ...], ...] = ()  # groups of ARTEFACT/SYSTEM/DATASET that name one setting
+    artefacts: dict[str, Artefact]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One published number. `value` is in natural units (percent divided by 100), `text` as printed."""
+
+    artefact: str
+    system: str
+    dataset: str
+    metric: str
+    text: str
+    value: float
+    decimals: int  # of `value`, so that rounding ours to them compares like with like
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.system, self.dataset, self.metric
+
+
+def read_papers(root: Path) -> dict[str, Paper]:
+    """All papers by name.
+
+    Raises: ValueError naming file and field for an entry that doesn't fit, or a leaf whose system isn't registered.
+    """
+    papers = {}
+    for path in sorted((root / "papers").glob("*.yml")):
+        try:
+            paper = Paper.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path}: not YAML: {error}") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise ValueError(f"{path}: {field}: {first['msg']} (found {first.get('input')!r:.80})") from None
+        for name, artefact in paper.artefacts.items():
+            for system in artefact.leaves:
+                if system not in paper.systems:
+                    raise ValueError(f"{path}: {name}.leaves.{system}: not listed under systems")
+            for other in artefact.reads:
+                if other not in paper.artefacts:
+                    raise ValueError(f"{path}: {name}.reads: unknown artefact {other!r}")
+        papers[paper.paper] = paper
+    return papers
+
+
+def find_artefact(papers: dict[str, Paper], identifier: str) -> Artefact:
+    """The artefact called PAPER/NAME.
+
+    Raises: ValueError listing what there is.
+    """
+    paper, _, name = identifier.partition("/")
+    if paper in papers and name in papers[paper].artefacts:
+        return papers[paper].artefacts[name]
+    known = [f"{p}/{a}" for p, entry in papers.items() for a, body in entry.artefacts.items() if body.notebook]
+    raise ValueError(f"unknown artefact {identifier!r}; those with a notebook: {', '.join(known)}")
+
+
+def list_leaves(paper: Paper, name: str) -> Iterator[Leaf]:
+    """Every published number of an artefact, in the paper's order."""
+    artefact = paper.artefacts[name]
+    shift = len(str(int(artefact.scale))) - 1  # 100 -> 2 more decimals in natural units
+    for system, datasets in artefact.leaves.items():
+        for dataset, metrics in datasets.items():
+            for metric, text in metrics.items():
+                decimals = len(text.partition(".")[2]) + shift
+                value = round(float(text) / artefact.scale, decimals)
+                yield Leaf(f"{paper.paper}/{name}", system, dataset, metric, text, value, decimals)

@@ -1,0 +1,97 @@
+"""Published values against ours, and ours against the committed results."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nfqa.lab.artefacts import Leaf, Paper, list_leaves, read_papers
+from nfqa.lab.paths import Place, find_place
+from nfqa.lab.results import Row, compare_with_leaf, read_result
+from nfqa.lab.staleness import RunOptions
+from nfqa.lab.targets import list_targets
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One published number beside ours."""
+
+    leaf: Leaf
+    row: Row | None
+    verdict: str
+    why: str
+
+
+def compare_published(paper: Paper, name: str, place: Place) -> Iterator[Comparison]:
+    """Every leaf of an artefact with its verdict.
+
+    Raises: ValueError for a results file that can't be read.
+    """
+    path = place.results / paper.paper / f"{name}.json"
+    rows = {row.key: row for row in read_result(path).rows} if path.is_file() else {}
+    artefact = paper.artefacts[name]
+    for leaf in list_leaves(paper, name):
+        row = rows.get(leaf.key)
+        verdict, why = compare_with_leaf(row, leaf, artefact)
+        if verdict == "not run":
+            needs = paper.systems[leaf.system].needs or artefact.missing_roles
+            why = f"needs: {', '.join(needs)}" if needs else "run `make reproduce`"
+        yield Comparison(leaf, row, verdict, why)
+
+
+def check_published(root: Path, place: Place) -> tuple[list[str], bool]:
+    """A line a published number that was run, a count of verdicts, and whether nothing differs without a reason."""
+    lines, counts = [], Counter[str]()
+    for paper in read_papers(root).values():
+        for name in paper.artefacts:
+            for found in compare_published(paper, name, place):
+                counts[found.verdict] += 1
+                if found.row is None:
+                    continue
+                ours = "undefined" if found.row.value is None else f"{found.row.value:.4f}"
+                where = (
+                    f"{found.leaf.artefact:18} {found.leaf.system:10} {found.leaf.dataset:11} {found.leaf.metric:16}"
+                )
+                lines.append(f"{where} published {found.leaf.text:>7}  ours {ours:>8}  {found.verdict}: {found.why}")
+    order = ("equal", "near", "differs, known", "differs", "not run")
+    lines.append("; ".join(f"{verdict}: {counts[verdict]}" for verdict in order))
+    return lines, counts["differs"] == 0
+
+
+def count_identical(root: Path, options: RunOptions) -> tuple[int, int, list[str]]:
+    """Compare results with the committed ones: values identical, values compared, and a line for each that moved.
+
+    Without git, or without a committed file, nothing is compared.
+    """
+    place = find_place(root, data=options.data, profile=options.profile, variant=options.variant)
+    same, compared, moved = 0, 0, []
+    for target in list_targets(root, options):
+        path = place.results / target.paper.paper / f"{target.name}.json"
+        committed = _read_committed(root, path)
+        if committed is None or not path.is_file():
+            continue
+        before = {(r["system"], r["dataset"], r["metric"]): r["value"] for r in committed["rows"]}
+        for row in read_result(path).rows:
+            if row.key in before:
+                compared += 1
+                if before[row.key] == row.value:
+                    same += 1
+                else:
+                    moved.append(
+                        f"{target.identifier} {' '.join(row.key)}: committed {before[row.key]}, now {row.value}"
+                    )
+    return same, compared, moved
+
+
+def _read_committed(root: Path, path: Path) -> dict[str, Any] | None:
+    name = path.relative_to(root).as_posix()
+    try:
+        shown = subprocess.run(["git", "show", f"HEAD:{name}"], cwd=root, capture_output=True, check=False)  # noqa: S603, S607
+    except FileNotFoundError:
+        return None
+    return json.loads(shown.stdout) if shown.returncode == 0 else None

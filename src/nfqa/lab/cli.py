@@ -1,0 +1,208 @@
+"""The commands that the Makefile calls: reproduce, run, status, check, report, fetch."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nfqa.backends.roles import ROLES, parse_role
+from nfqa.lab.paths import find_place, find_root
+from nfqa.lab.staleness import RunOptions, read_parameters
+from nfqa.lab.targets import Target, list_targets
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit code. Wrong input prints one line and gives 2, an interruption 130."""
+    parser = _make_parser()
+    given = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # end as tidily as after Ctrl-C
+    try:
+        root = find_root()
+        return int(given.command(root, _read_options(root, given), given))
+    except KeyboardInterrupt:
+        print("\ninterrupted; what was finished is kept, nothing half-written stays", file=sys.stderr)
+        return 130
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="nfqa", description="Reproduce papers on judging long answers.")
+    commands = parser.add_subparsers(required=True)
+    for name, command, text in (
+        ("reproduce", _reproduce, "bring every artefact and the report up to date"),
+        ("run", _run, "bring the named artefacts up to date"),
+        ("status", _status, "say of each artefact whether it is fresh"),
+        ("check", _check, "compare published values with ours"),
+        ("report", _report, "build the report site from the results at hand"),
+        ("fetch", _fetch, "fetch and verify the data"),
+    ):
+        sub = commands.add_parser(name, help=text)
+        sub.set_defaults(command=command)
+        sub.add_argument("artefacts", nargs="*" if name != "run" else "+", metavar="PAPER/NAME")
+    return parser
+
+
+def _read_options(root: Path, given: argparse.Namespace) -> RunOptions:
+    """Options from the environment, where Make puts its variables."""
+    profile = os.environ.get("PROFILE") or "full"
+    if profile not in ("quick", "full"):
+        raise ValueError(f"PROFILE is {profile!r}; expected quick or full")
+    data = os.environ.get("DATA") or "full"
+    if data not in ("full", "sample"):
+        raise ValueError(f"DATA is {data!r}; expected full or sample")
+    seeds = os.environ.get("SEEDS") or None
+    if seeds is not None and (not seeds.isdecimal() or int(seeds) < 1):
+        raise ValueError(f"SEEDS is {seeds!r}; expected a whole number of reference draws, 1 or more")
+    roles = {role: os.environ[role.upper()] for role in ROLES if os.environ.get(role.upper())}
+    for role, spec in roles.items():
+        parse_role(role, spec)
+    parameters = _read_parameters(os.environ.get("PARAMS", ""))
+    if parameters and not given.artefacts:
+        raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
+    options = RunOptions(data, profile, int(seeds) if seeds else None, roles, parameters)
+    _refuse_idle_roles(root, options, given.artefacts)
+    return options
+
+
+def _read_parameters(text: str) -> dict[str, Any]:
+    """NAME=VALUE words; a value that is no Python literal is taken as text."""
+    parameters: dict[str, Any] = {}
+    for word in shlex.split(text):
+        name, equals, value = word.partition("=")
+        if not equals or not name.isidentifier():
+            raise ValueError(f"PARAMS has {word!r}; expected NAME=VALUE words, such as 'n_seeds=3 short=drop'")
+        try:
+            parameters[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            parameters[name] = value
+    return parameters
+
+
+def _refuse_idle_roles(root: Path, options: RunOptions, only: Sequence[str]) -> None:
+    """A role that no chosen notebook takes would change nothing and look as if it had."""
+    for role in options.roles:
+        targets = list_targets(root, RunOptions(options.data, options.profile), only)
+        if not any(role in read_parameters(root / "notebooks" / str(t.artefact.notebook)) for t in targets):
+            raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")
+
+
+def _read_jobs() -> int:
+    jobs = os.environ.get("JOBS") or "2"
+    if not jobs.isdecimal() or int(jobs) < 1:
+        raise ValueError(f"JOBS is {jobs!r}; expected how many notebooks run at a time, 1 or more")
+    return int(jobs)
+
+
+def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.lab.runner import reach_data, run_targets
+
+    jobs = _read_jobs()
+    targets = list_targets(root, options, given.artefacts)
+    if options.data == "full":
+        problems = reach_data(root, targets)
+        if problems:
+            print("\nThe public data can't be reached:", *(f"  - {line}" for line in problems), sep="\n")
+            if given.artefacts:
+                print("Or run on the small bundled sample with DATA=sample.")
+                return 1
+            print(
+                "Running on the small bundled SAMPLE instead; its values go to results/sample/ and say nothing of the papers.\n"
+            )
+            options = RunOptions("sample", options.profile, options.seeds, options.roles, options.parameters)
+            targets = list_targets(root, options)
+    stale = [target for target in targets if target.stale]
+    failed = run_targets(root, options, given.artefacts, jobs=jobs) if stale else []
+    print(f"{len(stale) - len(failed)} artefacts run, {len(targets) - len(stale)} were fresh, {len(failed)} failed")
+    if failed:
+        print("failed: " + ", ".join(failed), file=sys.stderr)
+    if given.artefacts:
+        _say_where(root, options)
+        return 1 if failed else 0
+    _report(root, options, given)
+    if stale:
+        _say_identical(root, options)
+    return 1 if failed else 0
+
+
+def _run(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    return _reproduce(root, options, given)
+
+
+def _say_where(root: Path, options: RunOptions) -> None:
+    place = find_place(root, data=options.data, profile=options.profile, variant=options.variant)
+    print(f"results in {place.results.relative_to(root)}/, figures in {place.figures.relative_to(root)}/")
+
+
+def _say_identical(root: Path, options: RunOptions) -> None:
+    from nfqa.lab.check import count_identical
+
+    same, compared, moved = count_identical(root, options)
+    if compared:
+        print(f"{same} of {compared} values are identical to the committed results")
+        for line in moved[:10]:
+            print(f"  moved: {line}")
+        if len(moved) > 10:
+            print(f"  and {len(moved) - 10} more")
+
+
+def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.lab.artefacts import read_papers
+
+    ran = {target.identifier: target for target in list_targets(root, options, given.artefacts)}
+    for paper in read_papers(root).values():
+        for name, artefact in paper.artefacts.items():
+            identifier = f"{paper.paper}/{name}"
+            if identifier in ran:
+                print(f"{identifier:24} {_describe(ran[identifier])}")
+            elif not given.artefacts:
+                roles = ", ".join(artefact.missing_roles)
+                print(f"{identifier:24} not run: {'needs ' + roles if roles else 'nothing to compute'}")
+    return 0
+
+
+def _describe(target: Target) -> str:
+    minutes = f"{target.minutes:.1f} min last time" if target.minutes is not None else "not timed yet"
+    if not target.stale:
+        return f"fresh  ({minutes})"
+    reasons = "; ".join(target.stale[:3]) + (f"; and {len(target.stale) - 3} more" if len(target.stale) > 3 else "")
+    missing = target.artefact.missing_roles
+    return f"STALE  ({minutes}): {reasons}" + (f"; some rows lack the role {', '.join(missing)}" if missing else "")
+
+
+def _check(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.lab.check import check_published
+
+    place = find_place(root, data="full", profile=options.profile, variant=options.variant)
+    lines, good = check_published(root, place)
+    print(*lines, sep="\n")
+    if not good:
+        print(
+            "a value differs from the published one without a listed reason (known_differences in papers/*.yml)",
+            file=sys.stderr,
+        )
+    return 0 if good else 1
+
+
+def _report(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.lab.site_state import bring_site_up_to_date
+
+    index = bring_site_up_to_date(root, options)
+    print(f"report: {index.relative_to(root)}")
+    return 0
+
+
+def _fetch(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.lab.runner import reach_data
+
+    problems = reach_data(root, list_targets(root, options, given.artefacts))
+    print(*(problems or ["all data at hand and verified"]), sep="\n")
+    return 1 if problems else 0

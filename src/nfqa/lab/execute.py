@@ -1,0 +1,40 @@
+"""Run one notebook in a process of its own: `python -m nfqa.lab.execute JOB.json`. Started by the runner."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+
+
+def execute(job: Path) -> int:
+    """Run the notebook that a job file names; 0 on success, 1 with the failing cell on standard error."""
+    import papermill
+
+    task = json.loads(job.read_text(encoding="utf-8"))
+    os.environ |= task["environment"]
+    warnings.filterwarnings("ignore", module="papermill|nbclient|jupyter_client|zmq")  # not the notebook's own
+    for attempt in (1, 2):
+        try:
+            papermill.execute_notebook(
+                task["notebook"], task["output"], parameters=task["parameters"], cwd=task["cwd"],
+                kernel_name="python3", progress_bar=False, log_output=False, start_timeout=120,
+            )  # fmt: skip
+            return 0
+        except papermill.PapermillExecutionError as error:
+            number = error.exec_count if error.exec_count is not None else "?"
+            frames = "\n".join(error.traceback[-6:])
+            print(f"cell [{number}] failed:\n\n{error.source}\n\n{frames}", file=sys.stderr)
+            return 1
+        except (
+            RuntimeError
+        ) as error:  # two kernels that start at once can be given one port; a second try has never failed
+            if attempt == 2:
+                print(f"the kernel did not start: {error}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(execute(Path(sys.argv[1])))

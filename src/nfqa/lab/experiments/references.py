@@ -1,0 +1,139 @@
+"""Rows on the reference list itself: its composition (Table 6) and the luck of its draw (Tables 9 and 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nfqa.backends.embed import Embedder
+from nfqa.lab.experiments.agreement import (
+    Draws,
+    draw_seeds,
+    judge_seeds,
+    make_row,
+    make_rows,
+    score_overlap,
+    train_scorers,
+    use_zero_shot,
+)
+from nfqa.lab.results import Row
+from nfqa.metrics.evaluation import Agreement, measure_agreement, summarise
+from nfqa.metrics.listwise import Scorer
+from nfqa.metrics.overlap import METRICS
+from nfqa.metrics.references import COMPOSITIONS, ShortRule
+from nfqa.questions import QuestionSet
+
+_JUDGE = "nfqa.metrics.listwise:judge_draw"
+
+
+def measure_compositions(
+    dataset: QuestionSet,
+    training: QuestionSet,
+    embedder: Embedder,
+    *,
+    n_seeds: int,
+    short: ShortRule,
+    resamples: int,
+) -> list[Row]:
+    """Kendall and Spearman of the embedded judge under each composition of Table 6, on equal candidates.
+
+    The references of every composition leave the candidates of all of them. Lists of one seed are nested.
+    """
+    rows = []
+    for name in COMPOSITIONS:
+        draws = draw_seeds(dataset, n_seeds=n_seeds, composition=name, short=short, also_remove=list(COMPOSITIONS))
+        for form, scorers in (
+            ("zero_shot", use_zero_shot(dataset)),
+            ("trained", train_scorers(training, dataset, embedder, name)),
+        ):
+            scores = [[verdict.scores for verdict in row] for row in judge_seeds(draws, scorers, embedder)]
+            rows += make_rows(
+                dataset,
+                draws,
+                scores,
+                f"linkage_embedded_{form}_{name}",
+                f"judge:{form}|list:{name[1:]}|removed:all_lists|short:{short}|seeds:{n_seeds}",
+                _JUDGE,
+                resamples=resamples,
+                methods=("kendall", "spearman"),
+            )
+    return rows
+
+
+def measure_judge_runs(
+    dataset: QuestionSet,
+    draws: Draws,
+    scorers: Sequence[Scorer],
+    embedder: Embedder,
+    *,
+    system: str,
+    conditions: str,
+    resamples: int,
+) -> list[Row]:
+    """Spearman of the embedded judge's score under each draw of references, its mean and its deviation over draws."""
+    scores = [[verdict.scores for verdict in row] for row in judge_seeds(draws, scorers, embedder)]
+    agreement = measure_agreement(draws, scores, method="spearman", resamples=resamples)
+    return _make_run_rows(dataset, agreement, system, f"judge:{scorers[0].name}|{conditions}", _JUDGE, resamples)
+
+
+def measure_overlap_runs(
+    dataset: QuestionSet, draws: Draws, metric: str, embedder: Embedder, *, conditions: str, resamples: int
+) -> list[Row]:
+    """The same for an overlap metric, whose one reference is drawn too."""
+    scores = score_overlap(draws, metric, embedder)
+    agreement = measure_agreement(draws, scores, method="spearman", resamples=resamples)
+    signature = f"{METRICS[metric].signature}|{conditions}"
+    return _make_run_rows(dataset, agreement, metric, signature, METRICS[metric].kernel, resamples)
+
+
+def _make_run_rows(
+    dataset: QuestionSet, agreement: Agreement, system: str, signature: str, kernel: str, resamples: int
+) -> list[Row]:
+    kernels = (kernel, "nfqa.kernels.correlation:_spearman", "nfqa.kernels.resample:bootstrap_mean")
+    mark = f"{system}|{signature}|undefined:drop|boot:{resamples}|v1"
+    rows = []
+    for number, column in enumerate(agreement.per_question.T):
+        run = summarise(column, resamples=resamples)
+        row = make_row(dataset, system, f"spearman_run_{number + 1}", run, mark, kernels)
+        rows.append(row.model_copy(update={"seeds": (number,)}))
+    rows.append(make_row(dataset, system, "spearman_mean", agreement, mark, kernels))
+    per_seed = np.array(agreement.per_seed)
+    deviation = float(np.std(per_seed, ddof=1)) if len(per_seed) > 1 else None
+    update = {"metric": "spearman_std", "value": deviation, "ci_low": None, "ci_high": None, "spread": None}
+    return [*rows, rows[-1].model_copy(update=update)]
+
+
+def describe_compositions(rows: Sequence[Row]) -> list[str]:
+    """A sentence a data set and form: the best and the worst composition, and whether the difference can be luck."""
+    sentences = []
+    spearman = [row for row in rows if row.metric == "spearman" and row.value is not None]
+    for dataset in dict.fromkeys(row.dataset for row in spearman):
+        for form in ("zero_shot", "trained"):
+            part = [r for r in spearman if r.dataset == dataset and r.system.startswith(f"linkage_embedded_{form}_")]
+            part.sort(key=lambda row: -(row.value or 0.0))
+            if len(part) > 1:
+                best, worst = part[0], part[-1]
+                overlap = (worst.ci_high or 0.0) >= (best.ci_low or 0.0)
+                sentences.append(
+                    f"{dataset}, {form}: best list {best.system.rsplit('_r')[-1]} ({best.value:.3f}), worst"
+                    f" {worst.system.rsplit('_r')[-1]} ({worst.value:.3f}); their intervals"
+                    f" {'overlap' if overlap else 'are apart'}."
+                )
+    return sentences
+
+
+def describe_runs(rows: Sequence[Row]) -> list[str]:
+    """A sentence a system: how far the draw of references alone moves the average."""
+    sentences = []
+    for system in dict.fromkeys(row.system for row in rows):
+        own = [row for row in rows if row.system == system]
+        runs = [row.value for row in own if row.metric.startswith("spearman_run") and row.value is not None]
+        mean = next(row for row in own if row.metric == "spearman_mean")
+        if runs and mean.value is not None and mean.ci_low is not None and mean.ci_high is not None:
+            sentences.append(
+                f"{system}: {len(runs)} draws give {min(runs):.3f} to {max(runs):.3f}, mean {mean.value:.3f}; the interval"
+                f" over questions, [{mean.ci_low:.3f}, {mean.ci_high:.3f}], is"
+                f" {(mean.ci_high - mean.ci_low) / max(max(runs) - min(runs), 1e-12):.1f} times as wide as that range."
+            )
+    return sentences

@@ -1,0 +1,81 @@
+"""Where things are: the project's folders, found from the working directory upwards."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def find_root(start: Path | None = None) -> Path:
+    """The checkout's top folder: $NFQA_ROOT, or the nearest folder upwards with data/registry.yml.
+
+    Raises: ValueError when there is none.
+    """
+    if named := os.environ.get("NFQA_ROOT"):
+        candidates = [Path(named).resolve()]
+    else:
+        here = (start or Path.cwd()).resolve()
+        candidates = [here, *here.parents]
+    for folder in candidates:
+        if (folder / "data" / "registry.yml").is_file():
+            return folder
+    raise ValueError(
+        f"no data/registry.yml in {candidates[0]} or above; run inside the nfqa checkout, or set NFQA_ROOT"
+    )
+
+
+@contextmanager
+def write_atomically(path: Path) -> Iterator[Path]:
+    """Give a scratch path beside `path`, and move it into place only if the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    os.close(handle)
+    scratch = Path(name)
+    try:
+        yield scratch
+        scratch.chmod(0o644)
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a kind of run keeps its things. Only the full profile without overrides writes committed folders."""
+
+    root: Path
+    results: Path  # PAPER/NAME.json
+    figures: Path  # PAPER/NAME.png and .pdf
+    work: Path  # never in git
+
+    @property
+    def notebooks(self) -> Path:
+        """Executed notebooks, PAPER/NAME.ipynb."""
+        return self.work / "notebooks"
+
+    @property
+    def runs(self) -> Path:
+        """Run records, PAPER/NAME.json: what an artefact was last made from, and how long that took."""
+        return self.work / "runs"
+
+    @property
+    def site(self) -> Path:
+        return self.work / "site"
+
+
+def find_place(root: Path, *, data: str = "full", profile: str = "full", variant: str = "") -> Place:
+    """The folders of a run: results/ for the full profile, results/sample/ for bundled data, else under build/.
+
+    `variant` names a run with overridden roles, seeds or parameters; it never touches the committed folders.
+    """
+    build = root / "build"
+    sample = "sample" if data == "sample" else ""
+    if variant or profile != "full":
+        work = build / "variants" / variant if variant else build / profile
+        work = work / sample if sample else work
+        return Place(root, work / "results", work / "figures", work)
+    return Place(root, root / "results" / sample, root / "figures" / sample, build / sample)

@@ -1,0 +1,35 @@
+"""Embed all texts of some data sets in a process of its own: `python -m nfqa.lab.prepare REQUEST`. Started by the runner."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+
+def prepare(request: str) -> int:
+    """Fill the cache of vectors for the data sets named in a JSON request; returns the exit code."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    from nfqa.backends.embed import Embedder
+    from nfqa.backends.roles import DEFAULTS
+    from nfqa.lab.datasets import load_dataset
+    from nfqa.lab.notebook import find_cache
+    from nfqa.lab.paths import find_root
+
+    task = json.loads(request)
+    root = find_root()
+    embedder = Embedder(task["embedder"] or DEFAULTS["embedder"], find_cache(root), progress=True)
+    texts = [
+        text
+        for name in task["datasets"]
+        for text in load_dataset(name, data=task["data"], limit=task["limit"], root=root).texts()
+    ]
+    embedder.prepare(texts)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(prepare(sys.argv[1]))
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")

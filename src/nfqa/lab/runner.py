@@ -1,0 +1,221 @@
+"""Bring artefacts up to date: decide by hash, run notebooks side by side, move results into place on success only."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from nfqa.lab.fetch import UnreachableError, fetch_file, hash_file, read_registry
+from nfqa.lab.paths import Place, find_place, write_atomically
+from nfqa.lab.staleness import RunOptions, choose_parameters, explain_staleness, hash_code, make_fingerprint
+from nfqa.lab.targets import Target, find_record, list_targets, narrow_options, read_record
+
+
+@dataclass
+class _Job:
+    target: Target
+    process: subprocess.Popen[bytes]
+    scratch: Path
+    started: float
+
+
+def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
+    """Fetch what the targets read; returns a line for each file that could not be reached.
+
+    Raises: ValueError for a file with the wrong hash.
+    """
+    registry = read_registry(root)
+    problems = []
+    for name in dict.fromkeys(d for target in targets for d in target.artefact.datasets):
+        try:
+            fetch_file(registry[name], root / "build" / "data")
+        except UnreachableError as error:
+            problems.append(str(error))
+    return problems
+
+
+def run_targets(root: Path, options: RunOptions, only: Sequence[str] = (), *, jobs: int = 2) -> list[str]:
+    """Run what is stale; returns the identifiers of artefacts that failed.
+
+    A target waits for those it reads. One that fails keeps its last good result, and what reads it is not run.
+    """
+    place = find_place(root, data=options.data, profile=options.profile, variant=options.variant)
+    with _lock(root):
+        shutil.rmtree(place.work / "scratch", ignore_errors=True)
+        stale = [target for target in list_targets(root, options, only) if target.stale]
+        changed = {target.name for target in stale}
+        pending = stale + [  # fresh now, but reads what is about to change: looked at again when its turn comes
+            target for target in list_targets(root, options, only)
+            if not target.stale and changed & set(target.artefact.reads)
+        ]  # fmt: skip
+        if not pending:
+            return []
+        _prepare_vectors(root, options, pending)
+        return _run_all(root, place, options, only, pending, jobs)
+
+
+def _run_all(
+    root: Path, place: Place, options: RunOptions, only: Sequence[str], pending: list[Target], jobs: int
+) -> list[str]:
+    watched = sys.stderr.isatty()
+    bar = tqdm(total=len(pending), desc="artefacts", unit="artefact", dynamic_ncols=True, disable=not watched)
+    running: list[_Job] = []
+    failed: list[str] = []
+    shown = 0.0
+    try:
+        while pending or running:
+            for job in [job for job in running if job.process.poll() is not None]:
+                running.remove(job)
+                if not _finish(root, place, job):
+                    failed.append(job.target.identifier)
+                bar.update()
+                _tell(watched, f"{job.target.identifier}: {time.monotonic() - job.started:.0f} s; left: {len(pending)}")
+            waiting_for = {target.name for target in pending} | {job.target.name for job in running}
+            for target in list(pending):
+                lost = [o for o in target.artefact.reads if f"{target.paper.paper}/{o}" in failed]
+                if lost:
+                    tqdm.write(
+                        f"{target.identifier}: not run, because it reads {', '.join(lost)}, which failed", sys.stderr
+                    )
+                    failed.append(target.identifier)
+                elif len(running) < jobs and not waiting_for & (set(target.artefact.reads) - {target.name}):
+                    if not _still_stale(root, place, options, only, target):
+                        bar.update()
+                    else:
+                        running.append(_start(root, place, options, only, target))
+                else:
+                    continue
+                pending.remove(target)
+            names = ", ".join(f"{job.target.name} {time.monotonic() - job.started:.0f} s" for job in running)
+            bar.set_postfix_str(f"running: {names or '-'}; left: {len(pending)}", refresh=False)
+            if time.monotonic() - shown > 0.5:
+                bar.refresh()
+                shown = time.monotonic()
+            time.sleep(0.1)
+    finally:
+        for job in running:  # only after an interruption: nothing half-written may stay, and nothing may run on
+            _kill(job)
+        bar.close()
+    return failed
+
+
+def _tell(watched: bool, line: str) -> None:
+    """Where no one watches a bar, in a log, a line an artefact says the same."""
+    if not watched:
+        print(line, file=sys.stderr, flush=True)
+
+
+def _still_stale(root: Path, place: Place, options: RunOptions, only: Sequence[str], target: Target) -> bool:
+    parts = make_fingerprint(target.paper, target.name, place, narrow_options(options, only, target.identifier))
+    return bool(explain_staleness(read_record(place, target.identifier), parts, place))
+
+
+def _start(root: Path, place: Place, options: RunOptions, only: Sequence[str], target: Target) -> _Job:
+    scratch = place.work / "scratch" / target.paper.paper / target.name
+    scratch.mkdir(parents=True, exist_ok=True)
+    notebook = root / "notebooks" / str(target.artefact.notebook)
+    own = narrow_options(options, only, target.identifier)
+    parts = make_fingerprint(target.paper, target.name, place, own)
+    task = {
+        "notebook": str(notebook),
+        "output": str(scratch / "executed.ipynb"),
+        "parameters": choose_parameters(target.paper, target.name, notebook, own, scratch),
+        "cwd": str(root),
+        "environment": {
+            "NFQA_ROOT": str(root),
+            "NFQA_CODE": hash_code(parts),
+            "NFQA_RESULTS": str(place.results),
+            "MPLBACKEND": "agg",
+            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "OMP_NUM_THREADS": "1",  # two notebooks at a time on two cores; also keeps sums in one order
+        },
+        "parts": parts,
+    }
+    (scratch / "job.json").write_text(json.dumps(task), encoding="utf-8")
+    log = (scratch / "log.txt").open("wb")
+    command = [sys.executable, "-m", "nfqa.lab.execute", str(scratch / "job.json")]
+    process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)  # noqa: S603
+    log.close()
+    return _Job(target, process, scratch, time.monotonic())
+
+
+def _finish(root: Path, place: Place, job: _Job) -> bool:
+    """Move a finished job's files into place and record it; False, with the reason shown, if it failed."""
+    target, executed = job.target, place.notebooks / job.target.paper.paper / f"{job.target.name}.ipynb"
+    log = (job.scratch / "log.txt").read_text(encoding="utf-8", errors="replace").strip()
+    result = job.scratch / f"{target.name}.json"
+    if job.process.returncode != 0 or not result.is_file():
+        reason = log or "it ended without writing a result" + f" (exit code {job.process.returncode})"
+        tqdm.write(f"\n{target.identifier} FAILED; its last good result stays.\n{reason}\n", sys.stderr)
+        return False
+    task = json.loads((job.scratch / "job.json").read_text(encoding="utf-8"))
+    outputs = {}
+    for suffix, folder in ((".json", place.results), (".png", place.figures), (".pdf", place.figures)):
+        made, kept = job.scratch / f"{target.name}{suffix}", folder / target.paper.paper / f"{target.name}{suffix}"
+        if made.is_file():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(made, kept)
+            outputs[str(kept.relative_to(root))] = hash_file(kept)
+    executed.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(job.scratch / "executed.ipynb", executed)
+    minutes = round((time.monotonic() - job.started) / 60, 3)
+    record = {
+        "parts": task["parts"],
+        "outputs": outputs,
+        "minutes": minutes,
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%S"),
+    }
+    with write_atomically(
+        find_record(place, target.identifier)
+    ) as scratch:  # last: a kill before it leaves the artefact stale
+        scratch.write_text(json.dumps(record, indent=1, sort_keys=True), encoding="utf-8")
+    shutil.rmtree(job.scratch, ignore_errors=True)
+    return True
+
+
+def _kill(job: _Job) -> None:
+    try:
+        os.killpg(job.process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    job.process.wait()
+    shutil.rmtree(job.scratch, ignore_errors=True)
+
+
+def _prepare_vectors(root: Path, options: RunOptions, targets: Sequence[Target]) -> None:
+    """Embed all texts that the targets need, on all cores and under one bar, before any notebook asks for them."""
+    names = sorted({d for t in targets if "embedder" in t.artefact.roles for d in t.artefact.datasets})
+    if not names:
+        return
+    request = json.dumps({"datasets": names, "data": options.data, "embedder": options.roles.get("embedder", ""),
+                          "limit": 40 if options.profile == "quick" else None})  # fmt: skip
+    environment = os.environ | {"NFQA_ROOT": str(root)}
+    command = [sys.executable, "-m", "nfqa.lab.prepare", request]
+    finished = subprocess.run(command, env=environment, check=False)  # noqa: S603
+    if finished.returncode:
+        raise ValueError("the texts could not be embedded; the message above says why")
+
+
+@contextmanager
+def _lock(root: Path) -> Iterator[None]:
+    path = root / "build" / "lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError("another run is at work in this checkout; wait for it, or stop it first") from None
+        yield

@@ -1,0 +1,213 @@
+"""What an artefact is made from, as hashes: two equal fingerprints mean that nothing needs to run."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from nfqa.backends.roles import DEFAULTS, parse_role
+from nfqa.lab.artefacts import Artefact, Paper
+from nfqa.lab.fetch import hash_file, read_registry
+from nfqa.lab.paths import Place
+
+_ALWAYS = ("nfqa.lab.notebook",)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a user can set for a run. `parameters` are for one notebook; everything set here names a variant."""
+
+    data: str = "full"
+    profile: str = "full"
+    seeds: int | None = None
+    roles: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def variant(self) -> str:
+        """A folder name for a run with overrides, "" without any."""
+        changed = {"seeds": self.seeds, "roles": self.roles, "parameters": self.parameters}
+        if not any(changed.values()):
+            return ""
+        words = [f"seeds{self.seeds}"] if self.seeds else []
+        words += sorted(self.roles) + sorted(self.parameters)
+        digest = hashlib.sha256(json.dumps([changed, self.profile], sort_keys=True).encode()).hexdigest()[:8]
+        return "-".join([*words, digest])
+
+
+def read_parameters(notebook: Path) -> dict[str, Any]:
+    """The names and default values in a notebook's parameters cell.
+
+    Raises: ValueError when there is no such cell, or it holds anything but assignments of literals.
+    """
+    tree = ast.parse(_find_parameters_cell(notebook))
+    found = {}
+    for statement in tree.body:
+        if not (isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)):
+            raise ValueError(f"{notebook}: the parameters cell may hold `name = literal` lines only")
+        try:
+            found[statement.targets[0].id] = ast.literal_eval(statement.value)
+        except ValueError:
+            raise ValueError(f"{notebook}: parameter {statement.targets[0].id} is not a literal") from None
+    return found
+
+
+def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptions, out: Path) -> dict[str, Any]:
+    """What papermill is given: the entry's own parameters, the profile's, the user's, refused if the notebook lacks them.
+
+    Raises: ValueError naming an unknown parameter and listing the known ones.
+    """
+    known = read_parameters(notebook)
+    artefact = paper.artefacts[name]
+    asked = {**artefact.parameters, **options.parameters}
+    for parameter in asked:
+        if parameter not in known:
+            raise ValueError(f"{paper.paper}/{name} has no parameter {parameter!r}; known: {', '.join(known)}")
+    chosen: dict[str, Any] = {"artefact": f"{paper.paper}/{name}", "data": options.data, "out": str(out)}
+    if options.profile == "quick":
+        chosen |= {"n_seeds": 2, "resamples": 500, "limit": 40}
+    if options.seeds:
+        chosen["n_seeds"] = options.seeds
+    chosen |= {role: spec for role, spec in options.roles.items()}
+    chosen = {key: value for key, value in chosen.items() if key in known}
+    return chosen | asked
+
+
+def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions) -> dict[str, str]:
+    """Everything an artefact depends on, each part hashed: notebook, entry, parameters, modules, data, roles, results read.
+
+    Raises: ValueError as `choose_parameters`, or for a role spec that can't be read.
+    """
+    artefact = paper.artefacts[name]
+    notebook = place.root / "notebooks" / str(artefact.notebook)
+    parameters = choose_parameters(paper, name, notebook, options, Path())
+    parts = {"notebook": _hash_cells(notebook), "entry": _hash_json(_describe_entry(paper, name))}
+    parts |= {f"parameter {key}": _hash_json(value) for key, value in parameters.items() if key != "out"}
+    parts |= {f"module {module}": digest for module, digest in _hash_modules(notebook, place.root).items()}
+    parts |= {f"data {dataset}": _hash_dataset(place.root, dataset, options.data) for dataset in artefact.datasets}
+    for role in artefact.roles:
+        parts[f"role {role}"] = parse_role(role, options.roles.get(role, DEFAULTS[role])).identity
+    for other in artefact.reads:
+        if paper.artefacts[other].notebook:
+            result = place.results / paper.paper / f"{other}.json"
+            parts[f"result {other}"] = hash_file(result) if result.is_file() else "missing"
+    return parts
+
+
+def hash_code(parts: dict[str, str]) -> str:
+    """One hash over notebook and modules, for the results' provenance."""
+    return "sha256:" + _hash_json(
+        {key: value for key, value in parts.items() if key.split()[0] in ("notebook", "module")}
+    )
+
+
+def explain_staleness(record: dict[str, Any] | None, parts: dict[str, str], place: Place) -> list[str]:
+    """Why an artefact must run, in words; empty when it is fresh."""
+    if record is None:
+        return ["never run here"]
+    before = record["parts"]
+    reasons = [f"{key} changed" for key in parts if key in before and before[key] != parts[key]]
+    reasons += [f"{key} is new" for key in parts if key not in before]
+    reasons += [f"{key} is gone" for key in before if key not in parts]
+    for name, digest in record["outputs"].items():
+        file = place.root / name
+        if not file.is_file():
+            reasons.append(f"{name} is missing")
+        elif hash_file(file) != digest:
+            reasons.append(f"{name} was altered")
+    return reasons
+
+
+def list_modules(notebook: Path, root: Path) -> list[str]:
+    """The nfqa modules that a notebook imports, and all that these import, in order of name."""
+    source = root / "src"
+    todo = [*_ALWAYS, *_find_imports(_join_code(notebook), source)]
+    seen: set[str] = set()
+    while todo:
+        module = todo.pop()
+        if module not in seen:
+            seen.add(module)
+            todo += _find_imports(_find_module(module, source).read_text(encoding="utf-8"), source)
+    return sorted(seen)
+
+
+def _hash_modules(notebook: Path, root: Path) -> dict[str, str]:
+    return {module: hash_file(_find_module(module, root / "src")) for module in list_modules(notebook, root)}
+
+
+def _find_module(module: str, source: Path) -> Path:
+    path = source.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _find_imports(code: str, source: Path) -> list[str]:
+    """Modules of nfqa named by import statements anywhere in the code, inside functions too."""
+    found = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [name for name in found if name.split(".")[0] == "nfqa" and _find_module(name, source).is_file()]
+
+
+def _describe_entry(paper: Paper, name: str) -> dict[str, Any]:
+    """The parts of papers/*.yml that reach a notebook. The wording of claim and note changes no number."""
+    artefacts: list[Artefact] = [paper.artefacts[other] for other in (name, *paper.artefacts[name].reads)]
+    keep = {"title", "label", "leaves", "decimals", "scale", "tolerance", "known_differences"}
+    entry: dict[str, Any] = {"artefacts": [artefact.model_dump(mode="json", include=keep) for artefact in artefacts]}
+    entry["systems"] = {key: system.model_dump(mode="json") for key, system in paper.systems.items()}
+    entry["same_settings"] = paper.same_settings if paper.artefacts[name].reads else ()
+    return entry
+
+
+def _hash_dataset(root: Path, name: str, data: str) -> str:
+    file = read_registry(root)[name]
+    how = f"{file.shape} {file.lowest_label}"
+    if data == "sample":
+        return f"{how} {hash_file(root / 'data' / 'sample' / file.sample)}"
+    return f"{how} {file.sha256}"
+
+
+def _hash_json(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _hash_cells(notebook: Path) -> str:
+    cells = _read_cells(notebook)
+    return _hash_json([[cell["cell_type"], _join_source(cell)] for cell in cells])
+
+
+def _join_code(notebook: Path) -> str:
+    return "\n".join(_join_source(cell) for cell in _read_cells(notebook) if cell["cell_type"] == "code")
+
+
+def _find_parameters_cell(notebook: Path) -> str:
+    for cell in _read_cells(notebook):
+        if "parameters" in cell.get("metadata", {}).get("tags", []):
+            return _join_source(cell)
+    raise ValueError(f"{notebook}: no cell is tagged `parameters`")
+
+
+def _join_source(cell: dict[str, Any]) -> str:
+    source = cell["source"]
+    return source if isinstance(source, str) else "".join(source)
+
+
+@cache
+def _parse_notebook(path: Path, digest: str) -> list[dict[str, Any]]:
+    try:
+        return list(json.loads(path.read_text(encoding="utf-8"))["cells"])
+    except (json.JSONDecodeError, KeyError) as error:
+        raise ValueError(f"{path}: not a notebook ({type(error).__name__}: {error})") from None
+
+
+def _read_cells(path: Path) -> list[dict[str, Any]]:
+    if not path.is_file():
+        raise ValueError(f"{path}: no such notebook; correct the entry in papers/*.yml")
+    return _parse_notebook(path, hash_file(path))

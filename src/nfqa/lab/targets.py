@@ -1,0 +1,113 @@
+"""Which artefacts there are, in what order they run, and which are stale."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nfqa.lab.artefacts import Artefact, Paper, read_papers
+from nfqa.lab.paths import Place, find_place
+from nfqa.lab.staleness import RunOptions, explain_staleness, make_fingerprint
+
+
+@dataclass(frozen=True)
+class Target:
+    """One artefact of a run. `stale` lists why it must run; empty when it is fresh."""
+
+    paper: Paper
+    name: str
+    stale: tuple[str, ...]
+    minutes: float | None
+
+    @property
+    def identifier(self) -> str:
+        return f"{self.paper.paper}/{self.name}"
+
+    @property
+    def artefact(self) -> Artefact:
+        return self.paper.artefacts[self.name]
+
+
+def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> list[Target]:
+    """Every artefact with a notebook, or those named and what they read, in the papers' order, each with its state.
+
+    Raises: ValueError for an unknown artefact, or one without a notebook.
+    """
+    papers = read_papers(root)
+    wanted = _resolve(papers, only)
+    place = find_place(root, data=options.data, profile=options.profile, variant=options.variant)
+    targets = []
+    for paper in papers.values():
+        for name in _order(paper):
+            identifier = f"{paper.paper}/{name}"
+            if not wanted or identifier in wanted:
+                parts = make_fingerprint(paper, name, place, narrow_options(options, only, identifier))
+                record = read_record(place, identifier)
+                minutes = record.get("minutes") if record else None
+                targets.append(Target(paper, name, tuple(explain_staleness(record, parts, place)), minutes))
+    return targets
+
+
+def narrow_options(options: RunOptions, only: Sequence[str], identifier: str) -> RunOptions:
+    """The options for one artefact: the user's parameters are meant for the artefacts named, not for what they read."""
+    if identifier in only:
+        return options
+    return RunOptions(options.data, options.profile, options.seeds, options.roles)
+
+
+def find_record(place: Place, identifier: str) -> Path:
+    """Where an artefact's run record is kept."""
+    return place.runs / f"{identifier}.json"
+
+
+def read_record(place: Place, identifier: str) -> dict[str, Any] | None:
+    """An artefact's run record; None when there is none, or one that can't be read."""
+    path = find_record(place, identifier)
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return record if {"parts", "outputs"} <= set(record) else None
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None  # no record, or one cut short by a full disk: run again
+
+
+def _resolve(papers: dict[str, Paper], only: Sequence[str]) -> set[str]:
+    wanted: set[str] = set()
+    todo = list(only)
+    while todo:
+        identifier = todo.pop()
+        paper, _, name = identifier.partition("/")
+        if paper not in papers or name not in papers[paper].artefacts:
+            known = [f"{p}/{a}" for p, entry in papers.items() for a in entry.artefacts]
+            raise ValueError(f"unknown artefact {identifier!r}; known: {', '.join(known)}")
+        artefact = papers[paper].artefacts[name]
+        if artefact.notebook is None:
+            roles = ", ".join(artefact.missing_roles)
+            why = f"it needs the role {roles}, which has no backend yet" if roles else "it holds nothing to compute"
+            if identifier in only:
+                raise ValueError(f"{identifier} has no notebook: {why}")
+            continue
+        if identifier not in wanted:
+            wanted.add(identifier)
+            todo += [f"{paper}/{other}" for other in artefact.reads]
+    return wanted
+
+
+def _order(paper: Paper) -> Iterator[str]:
+    """Artefacts with a notebook, each after those it reads."""
+    done: set[str] = set()
+
+    def visit(name: str) -> Iterator[str]:
+        artefact = paper.artefacts[name]
+        if name in done:
+            return
+        done.add(name)
+        for other in artefact.reads:
+            yield from visit(other)
+        if artefact.notebook:
+            yield name
+
+    for name in paper.artefacts:
+        yield from visit(name)

@@ -1,0 +1,187 @@
+"""LINKAGE without a language model: rank a candidate among graded references by their vectors alone.
+
+The embedded judge sees what LINKAGE's judge sees, the question, the graded references in order and one candidate,
+and turns it into a row of features. A linear scorer over them, with fixed weights ("zero_shot") or weights fitted on
+other questions ("trained"), gives a continuous score; the candidate's rank is 1 plus the number of references that
+score higher, each reference being scored against the rest of its list as if it were a candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nfqa.backends.embed import Embedder
+from nfqa.metrics.references import Draw, draw_references
+from nfqa.questions import Question
+
+FEATURES = (
+    "cos_question",  # cosine of candidate and question
+    "mean_good",  # mean cosine to references of grade GOOD_FROM or more
+    "mean_poor",  # mean cosine to the references below it
+    "beaten",  # share of references less similar to the question than the candidate is
+    "log_words",  # log(1 + words)
+)
+GOOD_FROM = 2
+# Chosen on the development half of ANTIQUE (`is_development`), from weights 1, 2 and penalties 0, 1/4, 1/2, 3/4, 1.
+ZERO_SHOT = (1.0, 2.0, -1.0, 0.0, 0.0)
+FOLDS = 5
+_RIDGES = np.logspace(-1, 4, 12)
+_TRAINING_SEEDS = range(1_000, 1_005)  # apart from any evaluation seed, so that no evaluated list is trained on
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A linear scorer: score = weights . (features - centre). `trained_on` counts the questions it was fitted on."""
+
+    name: str
+    weights: NDArray[np.float64]  # [F]
+    trained_on: int
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What the judge says of a draw's candidates: `scores`, higher is better, and `ranks`, 1 is best."""
+
+    scores: NDArray[np.float64]  # [n]
+    ranks: NDArray[np.int64]  # [n], from 1 to the number of references + 1
+
+
+def make_zero_shot() -> Scorer:
+    """The scorer with fixed weights: cos(q, c) + 2 mean cos(c, good references) - mean cos(c, poor references)."""
+    return Scorer("zero_shot", np.array(ZERO_SHOT), 0)
+
+
+def is_development(question: Question) -> bool:
+    """Whether the question belongs to the half on which features and fixed weights were chosen."""
+    return question.key % 2 == 0
+
+
+def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> Verdicts:
+    """Score and rank every candidate of a draw.
+
+    Ties between a candidate and a reference go to the candidate. With one reference the rank is 1 or 2.
+    Raises: ValueError for a draw without references.
+    Source: LINKAGE, equation 5, with the language model replaced. Differs from: it, in that equal inputs always
+        get equal ranks, and that the rank follows from a score rather than from generated text.
+    """
+    if not draw.references:
+        raise ValueError(f"question {draw.question.text!r} has no references to rank among")
+    if not draw.candidates:
+        return Verdicts(np.zeros(0), np.zeros(0, dtype=np.int64))
+    references, candidates = describe_draw(draw, embedder)
+    scores = candidates @ scorer.weights
+    beaten_by = (references @ scorer.weights)[None, :] > scores[:, None]
+    return Verdicts(scores, 1 + beaten_by.sum(1))
+
+
+def describe_draw(draw: Draw, embedder: Embedder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Feature rows of the references, [R, F], each left out of its own list, and of the candidates, [n, F]."""
+    texts = [draw.question.text, *(a.text for a in draw.references), *(a.text for a in draw.candidates)]
+    vectors = embedder.embed_sentences(texts).astype(np.float64)
+    words = np.log1p([len(text.split()) for text in texts[1:]])
+    grades = np.array([answer.label for answer in draw.references])
+    count = len(grades)
+    to_question = vectors[1:] @ vectors[0]
+    to_references = vectors[1:] @ vectors[1 : 1 + count].T  # [R + n, R]
+    seen = np.ones_like(to_references, dtype=bool)
+    if count > 1:
+        seen[np.arange(count), np.arange(count)] = False
+    rows = describe(to_question, to_references, to_question[:count], grades, words, seen)
+    return rows[:count], rows[count:]
+
+
+def describe(
+    to_question: NDArray,
+    to_references: NDArray,
+    references_to_question: NDArray,
+    grades: NDArray,
+    words: NDArray,
+    seen: NDArray,
+) -> NDArray[np.float64]:
+    """Feature rows from similarities alone.
+
+    Args: to_question: [n]; to_references: [n, R]; references_to_question: [R]; grades: [R]; words: [n], log lengths;
+        seen: [n, R], which references each row is compared with.
+    Returns: [n, len(FEATURES)]. A list without good (or poor) references uses all of them in their place.
+    """
+    good = seen & (grades >= GOOD_FROM)[None, :]
+    poor = seen & (grades < GOOD_FROM)[None, :]
+    good = np.where(good.any(1, keepdims=True), good, seen)
+    poor = np.where(poor.any(1, keepdims=True), poor, seen)
+    beaten = (references_to_question[None, :] < to_question[:, None]) & seen
+    return np.column_stack(
+        [
+            to_question,
+            _mean_where(to_references, good),
+            _mean_where(to_references, poor),
+            beaten.sum(1) / seen.sum(1),
+            words,
+        ]
+    )
+
+
+def _mean_where(values: NDArray, kept: NDArray) -> NDArray[np.float64]:
+    return np.where(kept, values, 0.0).sum(1) / kept.sum(1)
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """One question's rows for fitting: centred features, standardised grades, and the rows' weights."""
+
+    features: NDArray[np.float64]  # [m, F]
+    grades: NDArray[np.float64]  # [m]
+    weights: NDArray[np.float64]  # [m]
+
+
+def make_training_rows(question: Question, composition: Sequence[int], embedder: Embedder) -> TrainingRows:
+    """Rows of one question under five reference draws, whose seeds no evaluation uses; none if grades don't vary."""
+    features, grades, weights = [np.zeros((0, len(FEATURES)))], [np.zeros(0)], [np.zeros(0)]
+    for seed in _TRAINING_SEEDS:
+        draw = draw_references(question, composition, seed=seed)
+        labels = np.array(draw.labels, dtype=np.float64)
+        if len(set(draw.labels)) > 1:
+            rows = describe_draw(draw, embedder)[1]
+            features.append(rows - rows.mean(0))
+            grades.append((labels - labels.mean()) / labels.std())
+            weights.append(np.full(len(labels), 1 / len(labels)))
+    return TrainingRows(np.concatenate(features), np.concatenate(grades), np.concatenate(weights))
+
+
+def fit_scorer(rows: Iterable[TrainingRows]) -> Scorer:
+    """Fit the weights by ridge regression of grades on features.
+
+    Features are centred and grades standardised inside each question and draw, and each draw weighs the same, so
+    that the fit serves what is reported: an average over questions of a correlation inside each. The ridge is chosen
+    by leave-one-out among 12 from 0.1 to 10,000.
+    Raises: ValueError when no question has two candidates of different grade.
+    """
+    from sklearn.linear_model import RidgeCV
+
+    used = [row for row in rows if len(row.grades)]
+    if not used:
+        raise ValueError("no question has two candidates of different grade left; nothing to train the judge on")
+    x = np.concatenate([row.features for row in used])
+    scale = x.std(0)
+    scale[scale == 0] = 1.0
+    head = RidgeCV(_RIDGES, fit_intercept=False)
+    head.fit(x / scale, np.concatenate([r.grades for r in used]), np.concatenate([r.weights for r in used]))
+    return Scorer("trained", head.coef_ / scale, len(used))
+
+
+def fit_folds(questions: Sequence[Question], composition: Sequence[int], embedder: Embedder) -> list[Scorer]:
+    """For each question the scorer that was fitted on the other folds only; folds hang on the question's text."""
+    rows = [make_training_rows(question, composition, embedder) for question in questions]
+    folds = [find_fold(question) for question in questions]
+    scorers = {
+        fold: fit_scorer(r for r, f in zip(rows, folds, strict=True) if f != fold) for fold in sorted(set(folds))
+    }
+    return [scorers[fold] for fold in folds]
+
+
+def find_fold(question: Question) -> int:
+    """The fold of a question, 0 to FOLDS - 1; independent of `is_development`."""
+    return question.key // 2 % FOLDS
