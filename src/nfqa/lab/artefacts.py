@@ -38,6 +38,7 @@ class Artefact(BaseModel):
     claim: str = ""
     note: str = ""
     notebook: str | None = None
+    minutes: float = 0.1  # about how long it takes on one core: the long ones start first
     datasets: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     missing_roles: tuple[str, ...] = ()

@@ -114,9 +114,7 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
             if given.artefacts:
                 print("Or run on the small bundled sample with DATA=sample.")
                 return 1
-            print(
-                "Running on the small bundled SAMPLE instead; its values go to results/sample/ and say nothing of the papers.\n"
-            )
+            print("Running on the small bundled SAMPLE instead, into results/sample/; it says nothing of a paper.\n")
             options = RunOptions("sample", options.profile, options.seeds, options.roles, options.parameters)
             targets = list_targets(root, options)
     stale = [target for target in targets if target.stale]
@@ -178,7 +176,7 @@ def _describe(target: Target) -> str:
     return f"STALE  ({minutes}): {reasons}" + (f"; some rows lack the role {', '.join(missing)}" if missing else "")
 
 
-def _check(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+def _check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     from nfqa.lab.check import check_published
 
     place = find_place(root, data="full", profile=options.profile, variant=options.variant)
@@ -192,7 +190,7 @@ def _check(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
-def _report(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+def _report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     from nfqa.lab.site_state import bring_site_up_to_date
 
     index = bring_site_up_to_date(root, options)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -13,6 +16,8 @@ def execute(job: Path) -> int:
     """Run the notebook that a job file names; 0 on success, 1 with the failing cell on standard error."""
     import papermill
 
+    _end_with_parent()
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # lets papermill end its kernel
     task = json.loads(job.read_text(encoding="utf-8"))
     os.environ |= task["environment"]
     warnings.filterwarnings("ignore", module="papermill|nbclient|jupyter_client|zmq")  # not the notebook's own
@@ -36,5 +41,20 @@ def execute(job: Path) -> int:
     return 1
 
 
+def _end_with_parent() -> None:
+    """A runner that was killed can't end its jobs, so they watch it: a stray one would write where the next works."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 if __name__ == "__main__":
-    sys.exit(execute(Path(sys.argv[1])))
+    try:
+        sys.exit(execute(Path(sys.argv[1])))
+    except KeyboardInterrupt:
+        sys.exit(130)

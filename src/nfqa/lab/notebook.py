@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nfqa.backends.embed import Embedder
 
 _PACKAGES = (
-    "matplotlib", "nltk", "numpy", "pandas", "rouge", "rouge-score", "sacrebleu", "scikit-learn", "scipy",
+    "matplotlib", "nltk", "numpy", "pandas", "rouge-score", "sacrebleu", "scikit-learn", "scipy",
     "sentence-transformers", "torch", "transformers",
 )  # fmt: skip
 
@@ -76,7 +76,7 @@ class Lab:
     def title(self, system: str) -> str:
         """How a system is shown."""
         entry = self.paper.systems.get(system)
-        return entry.title if entry else system
+        return entry.title if entry else system.replace("_", " ")
 
     def with_published(self, rows: Iterable[Row]) -> list[Row]:
         """The rows with the published value beside ours where this artefact has one."""

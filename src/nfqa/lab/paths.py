@@ -38,7 +38,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
     try:
         yield scratch
         scratch.chmod(0o644)
-        os.replace(scratch, path)
+        scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
 

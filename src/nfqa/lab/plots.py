@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from nfqa.lab.paths import write_atomically
 
@@ -40,23 +40,21 @@ _STYLE = {
 
 def start_figure(rows: int = 1, columns: int = 1, *, width: float = 9.0, height: float = 4.0, **options):  # type: ignore[no-untyped-def]
     """A figure in the project's style and its axes, as plt.subplots gives them."""
+    import matplotlib as mpl
     import matplotlib.pyplot as plt
 
-    with plt.style.context(_STYLE):
-        return plt.subplots(rows, columns, figsize=(width, height), layout="constrained", **options)
+    mpl.rcParams.update(cast("Any", _STYLE))  # for the whole notebook: a legend or label added later must match
+    return plt.subplots(rows, columns, figsize=(width, height), layout="constrained", **options)
 
 
 def save_figure(figure: Figure, stem: Path) -> None:
     """Write STEM.png (200 dpi) and STEM.pdf, without dates, so that equal figures give equal bytes."""
-    import matplotlib.pyplot as plt
-
-    with plt.style.context(_STYLE):
-        for suffix, options in (
-            (".png", {"dpi": 200, "metadata": {"Software": None}}),
-            (".pdf", {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}}),
-        ):
-            with write_atomically(stem.with_suffix(suffix)) as scratch:
-                figure.savefig(scratch, format=suffix[1:], **options)  # type: ignore[arg-type]
+    for suffix, options in (
+        (".png", {"dpi": 200, "metadata": {"Software": None}}),
+        (".pdf", {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}}),
+    ):
+        with write_atomically(stem.with_suffix(suffix)) as scratch:
+            figure.savefig(scratch, format=suffix[1:], **options)
 
 
 def pick_colour(rows: Sequence[Row]) -> str:
@@ -95,11 +93,11 @@ def draw_panels(
 ) -> Figure:
     """One panel a data set (or metric), one line a system (or metric): our interval beside the published value."""
     shown = [row for row in lab.with_published(rows) if metric in ("", row.metric) and row.metric not in skip]
-    panels = list(dict.fromkeys(getattr(row, panel) for row in shown))
+    panels = sorted(dict.fromkeys(getattr(row, panel) for row in shown), key=str if panel == "dataset" else len)
     lines = list(dict.fromkeys(getattr(row, line) for row in shown))
     titles = [lab.title(name) if line == "system" else name for name in lines]
     size = {"width": 3.2 + 3 * len(panels), "height": 1 + 0.24 * len(lines)}
-    figure, grid = start_figure(1, len(panels), squeeze=False, **size)
+    figure, grid = start_figure(1, len(panels), squeeze=False, sharex=True, **size)
     for axes, name in zip(grid[0], panels, strict=True):
         found = {getattr(row, line): row for row in shown if getattr(row, panel) == name}
         draw_intervals(axes, [found.get(key) for key in lines], titles if axes is grid[0, 0] else [""] * len(lines))
@@ -122,19 +120,23 @@ def draw_runs(lab: Lab, rows: Sequence[Row]) -> Figure:
     for position, system in enumerate(reversed(systems)):
         mean = next((row for row in rows if row.system == system and row.metric == "spearman_mean"), None)
         if mean is not None and mean.ci_low is not None and mean.ci_high is not None:
-            axes.plot([mean.ci_low, mean.ci_high], [position] * 2, color=colour, lw=7, alpha=0.22, solid_capstyle="butt")
+            axes.plot(
+                [mean.ci_low, mean.ci_high], [position] * 2, color=colour, lw=7, alpha=0.22, solid_capstyle="butt"
+            )
             axes.plot([mean.value], [position], "|", color=colour, ms=13, mew=2)
         own = [row.value for row in rows if row.system == system and row.metric.startswith("spearman_run")]
         values = own or published[system]
         axes.plot(values, [position] * len(values), "o", color=colour if own else PAPER, ms=4, mec="white", mew=0.5)
     axes.set_yticks(range(len(systems)), labels=[lab.title(system) for system in reversed(systems)])
-    axes.set(xlabel="Spearman, average over questions; one dot a draw of references, band: 95 % interval over questions")
+    axes.set(
+        xlabel="Spearman, average over questions; one dot a draw of references, band: 95 % interval over questions"
+    )
     axes.grid(axis="y", visible=False)
-    add_legend(figure, rows)
+    add_legend(figure, rows, runs="published runs")
     return figure
 
 
-def draw_shares(lab: Lab, rows: Sequence[Row], *, system: str, label: str) -> Figure:
+def draw_shares(rows: Sequence[Row], *, system: str, label: str) -> Figure:
     """One panel a data set, one bar a count: its share of what it was counted among, the numbers beside it."""
     shown = [row for row in rows if row.system == system and row.n]
     datasets = list(dict.fromkeys(row.dataset for row in shown))
@@ -155,7 +157,7 @@ def draw_shares(lab: Lab, rows: Sequence[Row], *, system: str, label: str) -> Fi
     return figure
 
 
-def add_legend(figure: Figure, rows: Sequence[Row]) -> None:
+def add_legend(figure: Figure, rows: Sequence[Row], *, runs: str = "") -> None:
     """Say, below the panels, which mark is ours and which is the paper's."""
     from matplotlib.lines import Line2D
 
@@ -163,4 +165,6 @@ def add_legend(figure: Figure, rows: Sequence[Row]) -> None:
     marks = [Line2D([], [], marker="o", color=pick_colour(rows), lw=2, ms=5, label=f"ours ({origin}), 95 % interval")]
     if any(row.paper is not None for row in rows):
         marks.append(Line2D([], [], marker="D", color=PAPER, lw=0, ms=5, label="published"))
-    figure.legend(handles=marks, loc="outside lower right", ncols=2)
+    if runs:
+        marks.append(Line2D([], [], marker="o", color=PAPER, lw=0, ms=4, label=runs))
+    figure.legend(handles=marks, loc="outside lower right", ncols=len(marks))

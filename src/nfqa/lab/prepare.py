@@ -1,4 +1,4 @@
-"""Embed all texts of some data sets in a process of its own: `python -m nfqa.lab.prepare REQUEST`. Started by the runner."""
+"""Embed all texts of some data sets in a process of its own: `python -m nfqa.lab.prepare REQUEST`, for the runner."""
 
 from __future__ import annotations
 

@@ -54,11 +54,12 @@ class Entry:
 
     @property
     def ours(self) -> str:
-        """Our value as shown: four decimals, or none where a count was printed as one."""
+        """Our value as shown: four decimals, or none for a count."""
         value = self.value
         if value is None:
             return ""
-        counted = self.leaf is not None and self.leaf.decimals == 0 and value.is_integer()
+        interval = self.row is not None and self.row.ci_low is not None
+        counted = value.is_integer() and (self.leaf.decimals == 0 if self.leaf else not interval)
         return f"{value:.0f}" if counted else f"{value:.4f}"
 
     @property
@@ -196,7 +197,8 @@ def _find_state(artefact: Artefact, result: Result | None, entries: tuple[Entry,
         measured = any(entry.row and entry.row.origin != "paper" for entry in entries)
         if not measured:
             return "redrawn from published numbers", ()
-        return ("measured in part", needs) if missing else ("measured", ())
+        compared = len(missing) < sum(entry.leaf is not None for entry in entries)
+        return ("measured in part" if compared else "ours only", needs) if missing else ("measured", ())
     if not (missing or artefact.notebook or artefact.missing_roles):
         return "no numbers", ()
     return "not run", needs

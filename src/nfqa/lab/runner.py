@@ -52,8 +52,7 @@ def run_targets(root: Path, options: RunOptions, only: Sequence[str] = (), *, jo
     A target waits for those it reads. One that fails keeps its last good result, and what reads it is not run.
     """
     place = find_place(root, data=options.data, profile=options.profile, variant=options.variant)
-    with _lock(root):
-        shutil.rmtree(place.work / "scratch", ignore_errors=True)
+    with _lock(root), _scratch(place):
         stale = [target for target in list_targets(root, options, only) if target.stale]
         changed = {target.name for target in stale}
         pending = stale + [  # fresh now, but reads what is about to change: looked at again when its turn comes
@@ -78,12 +77,12 @@ def _run_all(
         while pending or running:
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
-                if not _finish(root, place, job):
+                if not _finish(place, job):
                     failed.append(job.target.identifier)
                 bar.update()
                 _tell(watched, f"{job.target.identifier}: {time.monotonic() - job.started:.0f} s; left: {len(pending)}")
             waiting_for = {target.name for target in pending} | {job.target.name for job in running}
-            for target in list(pending):
+            for target in sorted(pending, key=lambda t: -t.artefact.minutes):
                 lost = [o for o in target.artefact.reads if f"{target.paper.paper}/{o}" in failed]
                 if lost:
                     tqdm.write(
@@ -91,7 +90,7 @@ def _run_all(
                     )
                     failed.append(target.identifier)
                 elif len(running) < jobs and not waiting_for & (set(target.artefact.reads) - {target.name}):
-                    if not _still_stale(root, place, options, only, target):
+                    if not _still_stale(place, options, only, target):
                         bar.update()
                     else:
                         running.append(_start(root, place, options, only, target))
@@ -117,7 +116,7 @@ def _tell(watched: bool, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _still_stale(root: Path, place: Place, options: RunOptions, only: Sequence[str], target: Target) -> bool:
+def _still_stale(place: Place, options: RunOptions, only: Sequence[str], target: Target) -> bool:
     parts = make_fingerprint(target.paper, target.name, place, narrow_options(options, only, target.identifier))
     return bool(explain_staleness(read_record(place, target.identifier), parts, place))
 
@@ -147,18 +146,19 @@ def _start(root: Path, place: Place, options: RunOptions, only: Sequence[str], t
     (scratch / "job.json").write_text(json.dumps(task), encoding="utf-8")
     log = (scratch / "log.txt").open("wb")
     command = [sys.executable, "-m", "nfqa.lab.execute", str(scratch / "job.json")]
-    process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)  # noqa: S603
+    process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
     log.close()
     return _Job(target, process, scratch, time.monotonic())
 
 
-def _finish(root: Path, place: Place, job: _Job) -> bool:
+def _finish(place: Place, job: _Job) -> bool:
     """Move a finished job's files into place and record it; False, with the reason shown, if it failed."""
     target, executed = job.target, place.notebooks / job.target.paper.paper / f"{job.target.name}.ipynb"
-    log = (job.scratch / "log.txt").read_text(encoding="utf-8", errors="replace").strip()
+    lines = (job.scratch / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+    log = "\n".join(line for line in lines if not line.startswith("[IPKernelApp]")).strip()
     result = job.scratch / f"{target.name}.json"
     if job.process.returncode != 0 or not result.is_file():
-        reason = log or "it ended without writing a result" + f" (exit code {job.process.returncode})"
+        reason = log if job.process.returncode else "it ended without writing a result; its last cell must be lab.write"
         tqdm.write(f"\n{target.identifier} FAILED; its last good result stays.\n{reason}\n", sys.stderr)
         return False
     task = json.loads((job.scratch / "job.json").read_text(encoding="utf-8"))
@@ -167,10 +167,10 @@ def _finish(root: Path, place: Place, job: _Job) -> bool:
         made, kept = job.scratch / f"{target.name}{suffix}", folder / target.paper.paper / f"{target.name}{suffix}"
         if made.is_file():
             kept.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(made, kept)
-            outputs[str(kept.relative_to(root))] = hash_file(kept)
+            made.replace(kept)
+            outputs[str(kept.relative_to(place.root))] = hash_file(kept)
     executed.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(job.scratch / "executed.ipynb", executed)
+    (job.scratch / "executed.ipynb").replace(executed)
     minutes = round((time.monotonic() - job.started) / 60, 3)
     record = {
         "parts": task["parts"],
@@ -182,17 +182,17 @@ def _finish(root: Path, place: Place, job: _Job) -> bool:
         find_record(place, target.identifier)
     ) as scratch:  # last: a kill before it leaves the artefact stale
         scratch.write_text(json.dumps(record, indent=1, sort_keys=True), encoding="utf-8")
-    shutil.rmtree(job.scratch, ignore_errors=True)
     return True
 
 
 def _kill(job: _Job) -> None:
+    """End a job: first so that it can shut its kernel down, which is in no group of ours, then by force."""
+    job.process.terminate()
     try:
+        job.process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
         os.killpg(job.process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    job.process.wait()
-    shutil.rmtree(job.scratch, ignore_errors=True)
+        job.process.wait()
 
 
 def _prepare_vectors(root: Path, options: RunOptions, targets: Sequence[Target]) -> None:
@@ -204,9 +204,20 @@ def _prepare_vectors(root: Path, options: RunOptions, targets: Sequence[Target])
                           "limit": 40 if options.profile == "quick" else None})  # fmt: skip
     environment = os.environ | {"NFQA_ROOT": str(root)}
     command = [sys.executable, "-m", "nfqa.lab.prepare", request]
-    finished = subprocess.run(command, env=environment, check=False)  # noqa: S603
+    finished = subprocess.run(command, env=environment, check=False)
     if finished.returncode:
         raise ValueError("the texts could not be embedded; the message above says why")
+
+
+@contextmanager
+def _scratch(place: Place) -> Iterator[None]:
+    """An empty scratch folder for the run, gone afterwards however the run ends."""
+    folder = place.work / "scratch"
+    shutil.rmtree(folder, ignore_errors=True)  # what a killed run left
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

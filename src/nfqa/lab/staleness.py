@@ -58,7 +58,7 @@ def read_parameters(notebook: Path) -> dict[str, Any]:
 
 
 def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptions, out: Path) -> dict[str, Any]:
-    """What papermill is given: the entry's own parameters, the profile's, the user's, refused if the notebook lacks them.
+    """What papermill is given: the entry's parameters, the profile's, the user's; refused if the notebook lacks them.
 
     Raises: ValueError naming an unknown parameter and listing the known ones.
     """
@@ -73,13 +73,13 @@ def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptio
         chosen |= {"n_seeds": 2, "resamples": 500, "limit": 40}
     if options.seeds:
         chosen["n_seeds"] = options.seeds
-    chosen |= {role: spec for role, spec in options.roles.items()}
+    chosen |= options.roles
     chosen = {key: value for key, value in chosen.items() if key in known}
     return chosen | asked
 
 
 def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions) -> dict[str, str]:
-    """Everything an artefact depends on, each part hashed: notebook, entry, parameters, modules, data, roles, results read.
+    """Everything an artefact depends on, hashed: notebook, entry, parameters, modules, data, roles, results read.
 
     Raises: ValueError as `choose_parameters`, or for a role spec that can't be read.
     """
@@ -200,7 +200,7 @@ def _join_source(cell: dict[str, Any]) -> str:
 
 
 @cache
-def _parse_notebook(path: Path, digest: str) -> list[dict[str, Any]]:
+def _parse_notebook(path: Path, _digest: str) -> list[dict[str, Any]]:
     try:
         return list(json.loads(path.read_text(encoding="utf-8"))["cells"])
     except (json.JSONDecodeError, KeyError) as error:

@@ -96,7 +96,8 @@ def show_audit(rows: Sequence[Row]) -> pd.DataFrame:
     import pandas as pd
 
     lines = [
-        (row.dataset, row.metric.replace("_", " "), f"{row.value:.0f}", row.n, row.signature.split("|")[1]) for row in rows
+        (row.dataset, row.metric.replace("_", " "), f"{row.value:.0f}", row.n, row.signature.split("|")[1])
+        for row in rows
     ]
     return pd.DataFrame(lines, columns=["data set", "what", "found", "among", "treatment"])
 
@@ -109,5 +110,8 @@ def describe_leaves(lab: Lab, rows: Sequence[Row]) -> list[str]:
         row = found.get(leaf.key)
         if row is not None and row.value is not None:
             verdict, why = compare_with_leaf(row, leaf, lab.artefact)
-            sentences.append(f"{leaf.dataset}, {leaf.system}, {leaf.metric}: published {leaf.text}, ours {row.value:.4f}: {verdict} ({why}).")
+            sentences.append(
+                f"{leaf.dataset}, {leaf.system}, {leaf.metric}: published {leaf.text},"
+                f" ours {row.value:.4f}: {verdict} ({why})."
+            )
     return sentences or ["No published number was measured on this data."]

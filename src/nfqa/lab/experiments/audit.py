@@ -44,7 +44,9 @@ def audit_dataset(dataset: QuestionSet) -> list[Row]:
 
 def describe_checks() -> dict[str, tuple[str, str]]:
     """For each metric name, what is counted in words and the treatment."""
-    return {check.metric: (check.question, check.treatment) for check in (*_CHECKS, *_make_list_checks(), *_GIVEN_CHECKS)}
+    return {
+        check.metric: (check.question, check.treatment) for check in (*_CHECKS, *_make_list_checks(), *_GIVEN_CHECKS)
+    }
 
 
 def describe_audit(rows: Sequence[Row]) -> list[str]:
@@ -150,24 +152,54 @@ _CHECKS = (
         "undefined:drop (or zero)",
         _count_questions(lambda question: len(set(question.labels)) == 1),
     ),
-    Check("repeated_passages", "answers that repeat another answer to the question", "repeats:keep (or first)", _count_repeats),
+    Check(
+        "repeated_passages",
+        "answers that repeat another answer to the question",
+        "repeats:keep (or first)",
+        _count_repeats,
+    ),
     Check(
         "repeated_with_other_label",
         "passages repeated inside a question with different labels",
         "repeats:keep (or drop_conflicting)",
         _count_conflicts,
     ),
-    Check("shared_passages", "passages that stand under several questions", "keyed by question and id, never by text", _count_shared),
+    Check(
+        "shared_passages",
+        "passages that stand under several questions",
+        "keyed by question and id, never by text",
+        _count_shared,
+    ),
     Check(
         "shared_with_other_label",
         "shared passages whose label differs between questions",
         "keyed by question and id, never by text",
         _count_shared_conflicts,
     ),
-    Check("under_four_words", "answers of fewer than four words", "kept; ROUGE-2 and BLEU are 0 or near it", _count_short_texts),
+    Check(
+        "under_four_words",
+        "answers of fewer than four words",
+        "kept; ROUGE-2 and BLEU are 0 or near it",
+        _count_short_texts,
+    ),
 )
 _GIVEN_CHECKS = (
-    Check("tied_best_label", "questions with several best-labelled answers", "any of them counts as best", _count_questions(_has_tied_best)),
-    Check("tied_worst_label", "questions with several worst-labelled answers", "any of them counts as worst", _count_questions(_has_tied_worst)),
-    Check("twin_references", "questions with two equal references", "kept; the two rank alike", _count_questions(_has_twin_references)),
+    Check(
+        "tied_best_label",
+        "questions with several best-labelled answers",
+        "any of them counts as best",
+        _count_questions(_has_tied_best),
+    ),
+    Check(
+        "tied_worst_label",
+        "questions with several worst-labelled answers",
+        "any of them counts as worst",
+        _count_questions(_has_tied_worst),
+    ),
+    Check(
+        "twin_references",
+        "questions with two equal references",
+        "kept; the two rank alike",
+        _count_questions(_has_twin_references),
+    ),
 )

@@ -41,7 +41,7 @@ def collect_bars(lab: Lab, names: Sequence[str]) -> list[Row]:
 def draw_bars(lab: Lab, rows: Sequence[Row]) -> Figure:
     """One panel a data set; bars are means, whiskers one deviation over draws of the reference list."""
     datasets = list(dict.fromkeys(row.dataset for row in rows))
-    figure, panels = start_figure(len(datasets), 1, width=8, height=0.6 + 2.9 * len(datasets), squeeze=False, sharex=True)
+    figure, panels = start_figure(len(datasets), 1, width=8, height=0.6 + 2.9 * len(datasets), squeeze=False)
     colours = {"paper": PAPER, "measured": OURS, "sample": SAMPLE}
     for axes, dataset in zip(panels[:, 0], datasets, strict=True):
         own = [row for row in rows if row.dataset == dataset][::-1]
@@ -54,20 +54,26 @@ def draw_bars(lab: Lab, rows: Sequence[Row]) -> Figure:
             error_kw={"elinewidth": 1, "ecolor": "#2b2f36", "capsize": 2},
         )
         for position, row in enumerate(own):
-            axes.text((row.value or 0.0) + (row.spread or 0.0) + 0.006, position, f"{row.value:.3f}", va="center", fontsize=7)
-        axes.set(title=dataset)
+            axes.text(
+                (row.value or 0.0) + (row.spread or 0.0) + 0.006, position, f"{row.value:.3f}", va="center", fontsize=7
+            )
+        axes.set(title=dataset, xlim=(0, max(0.1, 1.18 * max(values))))
         axes.grid(axis="y", visible=False)
     panels[-1, 0].set(xlabel="Spearman, mean over draws of the reference list (whisker: one standard deviation)")
-    _add_key(figure, panels[-1, 0], [row.origin for row in rows], colours)
+    _add_key(figure, [row.origin for row in rows], colours)
     return figure
 
 
-def _add_key(figure: Figure, axes, origins: Sequence[str], colours: dict[str, str]) -> None:  # type: ignore[no-untyped-def]
+def _add_key(figure: Figure, origins: Sequence[str], colours: dict[str, str]) -> None:
     from matplotlib.patches import Patch
 
-    words = {"paper": "published, 3 draws", "measured": "ours, measured", "sample": "ours, sample (NOT the paper's data)"}
+    words = {
+        "paper": "published, 3 draws",
+        "measured": "ours, measured",
+        "sample": "ours, sample (NOT the paper's data)",
+    }
     marks = [Patch(color=colours[origin], label=words[origin]) for origin in dict.fromkeys(origins)]
-    axes.legend(handles=marks, loc="lower right")
+    figure.legend(handles=marks, loc="outside lower right", ncols=len(marks))
 
 
 def describe_bars(rows: Sequence[Row]) -> list[str]:

@@ -83,8 +83,8 @@ def _make_rows(
     rows = []
     for metric, worst_too in _METRICS.items():
         pairs = zip(draws, scores, strict=True)
-        credits = [credit_choice(given, draw.labels, worst_too=worst_too, ties=ties) for draw, given in pairs]
-        agreement = summarise(np.array(credits), resamples=resamples)
+        earned = [credit_choice(given, draw.labels, worst_too=worst_too, ties=ties) for draw, given in pairs]
+        agreement = summarise(np.array(earned), resamples=resamples)
         kernels = (kernel, "nfqa.kernels.choice:credit_choice", "nfqa.kernels.resample:bootstrap_mean")
         mark = f"{signature}|ties:{ties}|boot:{resamples}|v1"
         rows.append(make_row(dataset, system, metric, agreement, mark, kernels).model_copy(update={"seeds": ()}))

@@ -21,20 +21,17 @@ RULES = {  # how a printed number may come from three runs: which of them, and w
 CHECKS = {  # check -> the function that makes it, what its value is, what is borne out or not
     "same_setting": ("find_same_settings", "first-second", "reports of one setting are equal"),
     "mean_of_runs": ("find_spreads", "printed-computed", "printed means follow from the runs"),
-    "deviation_of_runs": ("find_spreads", "printed-computed,n-1", "printed deviations follow from the runs"),
+    "std_of_runs": ("find_spreads", "printed-computed,n-1", "printed deviations follow from the runs"),
     "single_run": ("find_single_runs", "single-printed_mean", "a single value equals one of three runs"),
     "lead_by_mean": ("find_mean_leads", "linkage-best_other_judge", "LINKAGE leads, by single values and by means"),
     "column_order": ("find_column_order", "by_letter-by_caption", "the caption's names fit as often as the letters"),
     "repeated_value": ("find_repeats", "equal_cells", "a value equals no cell of another setting or metric"),
-    "linkage_best": ("find_linkage_leads", "linkage-best_other", "LINKAGE is above all others of its model"),
+    "linkage_best": ("find_linkage_leads", "linkage-best_other", "LINKAGE is above its model's other rows"),
     "uniform_best": ("find_composition_leads", "uniform-best_other", "the uniform list of eight is the best of three"),
     "longer_list": ("find_composition_leads", "eight-four", "a longer list helps on ANTIQUE and hurts on TREC-DL-NF"),
     "references_help": ("find_reference_leads", "with-without", "pointwise with references is above without"),
 }
-LENGTH_EFFECTS = {
-    "antique": 1,
-    "trec_dl_nf": -1,
-}  # section 5.2: longer lists help on ANTIQUE, the opposite on the other
+LENGTH_EFFECTS = {"antique": 1, "trec_dl_nf": -1}  # section 5.2: longer lists help on the first, hurt on the other
 EIGHTS = ("33221100", "33321000", "32221110")
 _EDGE = 1e-12  # a value on the edge of a rounding interval is inside
 _by_value = attrgetter("value")
@@ -42,10 +39,7 @@ _by_value = attrgetter("value")
 
 @dataclass(frozen=True)
 class Finding:
-    """One comparison. where: DATASET/NAME; values: the first is the result; holds: the printed numbers bear it out.
-
-    Findings on the same two rows share a text, so that it is told once.
-    """
+    """One comparison. where: DATASET/NAME; values: the first is the result; holds: the printed numbers bear it out."""
 
     check: str
     where: str
@@ -59,8 +53,7 @@ def find_same_settings(leaves: Iterable[Leaf], groups: Iterable[Sequence[str]]) 
 
     Raises: ValueError for an entry without printed numbers, or a group over several data sets.
     """
-    cells = {"/".join(key): cell for key, cell in group_cells(leaves).items()}
-    findings = []
+    cells, findings = {"/".join(key): cell for key, cell in group_cells(leaves).items()}, []
     for group in groups:
         if missing := [entry for entry in group if entry not in cells]:
             raise ValueError(f"same_settings: {missing[0]!r} has no printed numbers; expected ARTEFACT/SYSTEM/DATASET")
@@ -76,24 +69,23 @@ def find_same_settings(leaves: Iterable[Leaf], groups: Iterable[Sequence[str]]) 
 def find_spreads(leaves: Iterable[Leaf]) -> list[Finding]:
     """Compare printed means and deviations with those of the three printed runs, as far as rounding can tell."""
     findings = []
-    kinds = (("mean_of_runs", "spearman_mean"), ("deviation_of_runs", "spearman_std"))
-    for ((table, system, dataset), cell), (check, metric) in product(group_cells(leaves).items(), kinds):
-        leaf, half, bounds, fits = cell[metric], 0.5 * 10.0 ** -cell[metric].decimals, {}, []
+    for ((table, system, dataset), cell), name in product(group_cells(leaves).items(), ("mean", "std")):
+        leaf, bounds, half = cell[f"spearman_{name}"], {}, 0.5 * 10.0 ** -cell[f"spearman_{name}"].decimals
         for rule, (members, less) in RULES.items():
             runs = [cell[RUNS[member]].value for member in members]
-            bound = bound_mean(runs, half) if check == "mean_of_runs" else bound_deviation(runs, half, less=less)
-            bounds[rule] = bound
-            if bound[1] - half - _EDGE <= leaf.value <= bound[2] + half + _EDGE:
-                fits.append(rule)
+            around = tuple(sum(runs) / len(runs) + shift for shift in (0.0, -half, half))
+            bounds[rule] = around if name == "mean" else bound_deviation(runs, half, less=less)
+        reach = half + _EDGE  # the printed number is rounded too
+        fits = [rule for rule, (_, low, high) in bounds.items() if low - reach <= leaf.value <= high + reach]
         (centre, low, high), holds = bounds["runs_1_2_3"], "runs_1_2_3" in fits
         others = " or ".join(f"{rule.replace('_', ' ')} ({bounds[rule][0]:.5f})" for rule in fits)
-        text = f"{dataset}: {table} {system}: the printed {metric.removeprefix('spearman_')} {_show(leaf)} "
+        text = f"{dataset}: {table} {system}: the printed {name} {_show(leaf)} "
         text += f"{'follows' if holds else 'does not follow'} from the three printed runs, which give {centre:.5f} "
         text += f"({low:.5f} to {high:.5f} before rounding)"
         text += "." if holds else f"; other rules tried that reproduce it: {others or 'none'}."
         values = {"gap": leaf.value - centre, "printed": leaf.value, "low": low, "high": high, "n": 3.0}
         values |= {rule: bound[0] for rule, bound in bounds.items()}
-        findings.append(Finding(check, f"{dataset}/{table}_{system}_{metric}", text, values, holds))
+        findings.append(Finding(f"{name}_of_runs", f"{dataset}/{table}_{system}_{leaf.metric}", text, values, holds))
     return findings
 
 
@@ -103,15 +95,15 @@ def find_single_runs(singles: Iterable[Leaf], leaves: Iterable[Leaf]) -> list[Fi
     for (table, system, dataset), cell in group_cells(leaves).items():
         leaf, mean, runs = published[system, dataset, "spearman"], cell["spearman_mean"], [cell[run] for run in RUNS]
         nearest = min(range(3), key=lambda index: abs(_subtract(leaf, runs[index])))
-        rank, above = sum(run.value >= runs[nearest].value for run in runs), _subtract(leaf, mean)
+        rank, above = 1 + sum(run.value > runs[nearest].value for run in runs), _subtract(leaf, mean)
         holds = are_equal(leaf, runs[nearest])
         text = f"{dataset}: {_name_table(leaf)} {system}: Spearman {_show(leaf)} "
         text += "equals " if holds else f"equals no run of {table}; the nearest, {_show(runs[nearest])}, is "
         text += f"run {nearest + 1}, {('best', 'second', 'worst')[rank - 1]} of three; "
         text += f"{above:+.4f} from the printed mean {_show(mean)}."
         values = {"above_mean": above, "single": leaf.value, "run": nearest + 1.0, "rank": float(rank), "n": 3.0}
-        where = f"{dataset}/{_name_table(leaf)}_vs_{table}_{system}_spearman"
-        findings.append(Finding("single_run", where, text, values, holds))
+        name = f"{_name_table(leaf)}_vs_{table}_{system}_spearman"
+        findings.append(Finding("single_run", f"{dataset}/{name}", text, values, holds))
     return findings
 
 
@@ -125,9 +117,8 @@ def find_mean_leads(singles: Iterable[Leaf], leaves: Iterable[Leaf]) -> list[Fin
         judge, model = name_judge(system)
         if judge != "linkage":
             continue
-        rival_judges = (("pointwise", model), ("pairwise", model))
-        rivals = [leaf for leaf in published.values() if leaf.key[1:] == (dataset, "spearman")]
-        rivals = [leaf for leaf in rivals if name_judge(leaf.system) in rival_judges]
+        judges = [leaf for key, leaf in published.items() if key[1:] == (dataset, "spearman") and model in key[0]]
+        rivals = [leaf for leaf in judges if name_judge(leaf.system)[0] != judge]
         averaged = [means.get((table, leaf.system, dataset), {}).get("spearman_mean", leaf) for leaf in rivals]
         pairs = {"spearman": (published[system, dataset, "spearman"], max(rivals, key=_by_value))}
         pairs["spearman_mean"] = (cell["spearman_mean"], max(averaged, key=_by_value))
@@ -138,8 +129,7 @@ def find_mean_leads(singles: Iterable[Leaf], leaves: Iterable[Leaf]) -> list[Fin
 def find_column_order(lettered: Sequence[Leaf], named: Sequence[Leaf]) -> list[Finding]:
     """Count the values of lettered columns that named columns repeat for the same judge and data set.
 
-    By letter the second column is Spearman and the third Pearson; in the order of the caption's names it's the other
-    way round. Holds where the latter fits as often.
+    Holds where the order of the caption's names (Pearson before Spearman) fits as often as the letters do.
     """
     findings = []
     for table, dataset in dict.fromkeys((_name_table(leaf), leaf.dataset) for leaf in named):
@@ -147,7 +137,9 @@ def find_column_order(lettered: Sequence[Leaf], named: Sequence[Leaf]) -> list[F
         targets = [leaf for leaf in named if (_name_table(leaf), leaf.dataset) == (table, dataset)]
         for one, two in product(lettered, targets):
             compared = one.metric in ("spearman", "pearson") and two.metric in ("spearman", "pearson", *RUNS)
-            if compared and one.dataset == dataset and is_repeated(one, two):
+            listwise = name_judge(one.system)[0] == "linkage" and name_judge(one.system) == name_judge(two.system)
+            kin = one.dataset == dataset and (one.system == two.system or listwise)
+            if compared and kin and are_equal(one, two):
                 equal[two.metric.startswith(one.metric)].add(one.key)
         letters, caption = len(equal[True]), len(equal[False])
         text = f"{dataset}: Table 2's second and third column share {letters} values with {table} when read by letter "
@@ -158,16 +150,13 @@ def find_column_order(lettered: Sequence[Leaf], named: Sequence[Leaf]) -> list[F
 
 
 def find_repeats(singles: Sequence[Leaf], leaves: Iterable[Leaf], groups: Sequence[Sequence[str]]) -> list[Finding]:
-    """Look for values that equal a published cell of the same judge under another setting or metric; `groups` are
-    the same settings. Means and deviations are left out. Holds where there is no such cell.
-    """
+    """Published cells of the same judge under another setting or metric that have a value too; holds without one."""
     findings = []
     for leaf in (leaf for leaf in leaves if leaf.metric in ("kendall", "spearman", "pearson", *RUNS)):
         table, metric = _name_table(leaf), leaf.metric.partition("_run_")[0]
         own = f"{table}/{leaf.system}/{leaf.dataset}"
-        alike = [entry.split("/")[1:] for group in groups if own in group for entry in group]
-        same = [[leaf.system, leaf.dataset], *alike]
-        kin = [twin for twin in singles if is_repeated(twin, leaf)]
+        same = [own.split("/")[1:], *(entry.split("/")[1:] for group in groups if own in group for entry in group)]
+        kin = [twin for twin in singles if name_judge(twin.system) == name_judge(leaf.system) and are_equal(twin, leaf)]
         twins = [twin for twin in kin if twin.metric != metric or [twin.system, twin.dataset] not in same]
         told = ", ".join(f"{_name_table(twin)} {twin.system} {twin.metric} on {twin.dataset}" for twin in twins)
         text = f"{leaf.dataset}: {table} {leaf.system} {leaf.metric} {_show(leaf)} equals {told or 'no other cell'}."
@@ -178,8 +167,7 @@ def find_repeats(singles: Sequence[Leaf], leaves: Iterable[Leaf], groups: Sequen
 
 def find_linkage_leads(leaves: Sequence[Leaf]) -> list[Finding]:
     """The best LINKAGE row of an evaluator model against the best of its other judges, and of automatic metrics."""
-    findings: list[Finding] = []
-    columns: dict[tuple[str, str], dict[str, list[Leaf]]] = {}
+    findings, columns = [], dict[tuple[str, str], dict[str, list[Leaf]]]()
     for leaf in leaves:
         columns.setdefault((_name_table(leaf), leaf.dataset), {}).setdefault(leaf.metric, []).append(leaf)
     for ((table, _), column), model, rival in product(columns.items(), MODELS, ("judges", "automatic")):
@@ -230,9 +218,10 @@ def make_rows(findings: Sequence[Finding]) -> list[Row]:
     rows = []
     for check, where, value, size in cases:
         (dataset, name), (function, what, _), n = where.split("/"), CHECKS[check], None if size is None else int(size)
-        kernels, signature = (f"{__name__}:{function}",), f"{check}|value:{what}|printed|v1"
-        common = {"n": n, "signature": signature, "kernels": kernels, "origin": "paper"}
-        rows.append(Row.model_validate({"system": check, "dataset": dataset, "metric": name, "value": value} | common))
+        rows.append(Row(
+            system=check, dataset=dataset, metric=name, value=value, n=n, signature=f"{check}|value:{what}|printed|v1",
+            kernels=(f"{__name__}:{function}",), origin="paper",
+        ))  # fmt: skip
     return rows
 
 
@@ -241,15 +230,11 @@ def describe_findings(findings: Sequence[Finding]) -> list[str]:
     told = []
     for check in dict.fromkeys(finding.check for finding in findings):
         some = [finding for finding in findings if finding.check == check]
-        told.append(
-            f"{check} ({CHECKS[check][2]}): borne out by {sum(f.holds for f in some)} of {len(some)} comparisons."
-        )
-        if ranks := [int(finding.values["rank"]) for finding in some if "rank" in finding.values]:
-            told[-1] += (
-                " The run equal or nearest to it is the best of three {} times, the second {}, the worst {}.".format(
-                    *(ranks.count(place) for place in (1, 2, 3))
-                )
-            )
+        held, what = sum(finding.holds for finding in some), CHECKS[check][2]
+        told.append(f"{check} ({what}): borne out by {held} of {len(some)} comparisons.")
+        if check == "single_run":
+            best, second, worst = (sum(finding.values["rank"] == place for finding in some) for place in (1, 2, 3))
+            told[-1] += f" The run equal or nearest is the best of three {best} times, second {second}, worst {worst}."
         told += list(dict.fromkeys(finding.text for finding in some if not finding.holds))
     return told
 
@@ -272,41 +257,26 @@ def name_judge(system: str) -> tuple[str, str]:
     return system.partition("_")[0], next((model for model in MODELS if model in system), "")
 
 
-def is_repeated(one: Leaf, two: Leaf) -> bool:
-    """Whether two printed numbers of one way of judging and one evaluator model agree."""
-    return name_judge(one.system) == name_judge(two.system) and are_equal(one, two)
-
-
-def bound_mean(values: Sequence[float], half: float) -> tuple[float, float, float]:
-    """The mean, and the least and greatest mean of numbers within `half` of `values`."""
-    return float(np.mean(values)), float(np.mean(values)) - half, float(np.mean(values)) + half
-
-
 def bound_deviation(values: Sequence[float], half: float, *, less: int = 1) -> tuple[float, float, float]:
     """The deviation with n - `less`, and the least and greatest one of numbers within `half` of `values`.
 
     The deviation is convex: greatest on a corner of that box, least where each number is as near to their mean as it
     may be, which repeated clipping finds.
     """
-    middle, corners = np.asarray(values), product(*((value - half, value + half) for value in values))
-    nearest = middle
+    nearest = middle = np.array(values)
     for _ in range(100):
         nearest = np.clip(nearest.mean(), middle - half, middle + half)
+    corners = [middle + np.array(shifts) for shifts in product((-half, half), repeat=len(middle))]
     spread = [float(np.std(numbers, ddof=less)) for numbers in (middle, nearest, *corners)]
     return spread[0], spread[1], max(spread)
 
 
 def _compare(check: str, name: str, pairs: Mapping[str, tuple[Leaf, Leaf]], *, sign: int = 1) -> list[Finding]:
-    """Findings that hold where the first leaf is above (sign 1), below (-1) or equal to (0) the second."""
-    told: dict[str, list[str]] = {}
-    titles, findings = {}, []
+    """Whether the first leaf is above (sign 1), below (-1) or equal to (0) the second; the same rows share a text."""
+    told, titles, findings = dict[str, list[str]](), {}, []
     for metric, (one, two) in pairs.items():
         titles[metric] = f"{one.dataset}: {_name_table(one)} {one.system} against {_name_table(two)} {two.system}"
-        order = (
-            ", the same digits in another order"
-            if one.text != two.text and sorted(one.text) == sorted(two.text)
-            else ""
-        )
+        order = ", the same digits in another order" * (sorted(one.text) == sorted(two.text) and one.text != two.text)
         gap = f"{metric} {_show(one)}, {_show(two)} ({_subtract(one, two):+.4f}{order})"
         told.setdefault(titles[metric], []).append(gap)
     for metric, (one, two) in pairs.items():

@@ -19,6 +19,7 @@ from nfqa.questions import QuestionSet
 UNDERFLOW = 1e-50  # smoothed or real sentence BLEU never comes near this; unsmoothed BLEU with an empty order does
 RELEASED_DEFAULT_RANK = 2  # the rank that the released LINKAGE script gives to a candidate without a verdict
 Scores = list[list[NDArray]]
+_METHODS: tuple[Method, ...] = ("kendall", "spearman")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,12 @@ class Definition:
 
 
 def compare_definitions(
-    dataset: QuestionSet, embedder: Embedder, *, n_seeds: int, resamples: int, without_repeats: QuestionSet | None = None
+    dataset: QuestionSet,
+    embedder: Embedder,
+    *,
+    n_seeds: int,
+    resamples: int,
+    without_repeats: QuestionSet | None = None,
 ) -> list[Row]:
     """Rows `delta_kendall` and `delta_spearman` (variant less base, with the paired interval) for every definition.
 
@@ -55,8 +61,7 @@ def compare_definitions(
     """
     rows = []
     for definition in make_definitions(dataset, embedder, n_seeds=n_seeds, without_repeats=without_repeats):
-        for method in ("kendall", "spearman"):
-            rows.append(_make_delta(dataset, definition, method, n_seeds, resamples))
+        rows += [_make_delta(dataset, definition, method, n_seeds, resamples) for method in _METHODS]
     return rows
 
 
@@ -115,7 +120,9 @@ def _vary_judge(dataset: QuestionSet, embedder: Embedder, n_seeds: int) -> list[
     made.append(("ties", "score_instead_of_rank", Side(draws, [[v.scores for v in row] for row in verdicts])))
     for share in (0.05, 0.20):
         lost = _map(ranks.scores, lambda given, seed, part=share: _lose(given, part, seed))  # type: ignore[misc]
-        made.append(("missing verdict", f"default_rank_{share:.0%}_missing".replace("%", "_percent"), Side(draws, lost)))
+        made.append(
+            ("missing verdict", f"default_rank_{share:.0%}_missing".replace("%", "_percent"), Side(draws, lost))
+        )
     made.append(("keyed by text", "rank_keyed_by_passage_text", Side(draws, _key_by_text(ranks))))
     definitions = [Definition(topic, name, "rank", side, ranks, kernel) for topic, name, side in made]
     whole = draw_seeds(dataset, n_seeds=n_seeds, short="drop")
@@ -143,7 +150,7 @@ def _lose(ranks: NDArray, share: float, seed: int) -> NDArray:
 
 
 def _key_by_text(side: Side) -> Scores:
-    """What a dictionary from passage text to score does: a passage under several questions gets the last one's score."""
+    """What a dictionary from passage text to score does: a passage under two questions gets the last one's score."""
     keyed = []
     for row, row_scores in zip(side.draws, side.scores, strict=True):
         last = {a.text: s for draw, given in zip(row, row_scores, strict=True)
@@ -168,7 +175,11 @@ def _make_delta(dataset: QuestionSet, definition: Definition, method: Method, n_
         seeds=tuple(range(n_seeds)),
         spread=delta.spread,
         signature=f"{definition.name}|less:{definition.base_name}|topic:{definition.topic}|seeds:{n_seeds}|boot:{resamples}|v1",
-        kernels=(definition.kernel, f"nfqa.kernels.correlation:_{method}", "nfqa.kernels.resample:bootstrap_difference"),
+        kernels=(
+            definition.kernel,
+            f"nfqa.kernels.correlation:_{method}",
+            "nfqa.kernels.resample:bootstrap_difference",
+        ),
         origin=dataset.origin,
     )
 
@@ -199,7 +210,7 @@ def describe_definitions(rows: Sequence[Row]) -> list[str]:
         sure.sort(key=lambda row: -abs(row.value or 0.0))
         listed = ", ".join(f"{row.system} {row.value:+.3f}" for row in sure[:6])
         sentences.append(
-            f"{dataset}: {len(sure)} of {len(deltas)} variants move Spearman by more than sampling of questions explains"
-            + (f"; the largest: {listed}." if sure else ".")
+            f"{dataset}: {len(sure)} of {len(deltas)} variants move Spearman by more than the choice of"
+            " questions explains" + (f"; the largest: {listed}." if sure else ".")
         )
     return sentences

@@ -40,18 +40,20 @@ def measure_compositions(
 
     The references of every composition leave the candidates of all of them. Lists of one seed are nested.
     """
+    draws = {
+        name: draw_seeds(dataset, n_seeds=n_seeds, composition=name, short=short, also_remove=list(COMPOSITIONS))
+        for name in COMPOSITIONS
+    }
     rows = []
-    for name in COMPOSITIONS:
-        draws = draw_seeds(dataset, n_seeds=n_seeds, composition=name, short=short, also_remove=list(COMPOSITIONS))
-        for form, scorers in (
-            ("zero_shot", use_zero_shot(dataset)),
-            ("trained", train_scorers(training, dataset, embedder, name)),
-        ):
-            scores = [[verdict.scores for verdict in row] for row in judge_seeds(draws, scorers, embedder)]
+    for form in ("zero_shot", "trained"):
+        for name in COMPOSITIONS:
+            trained = form == "trained"
+            scorers = train_scorers(training, dataset, embedder, name) if trained else use_zero_shot(dataset)
+            verdicts = judge_seeds(draws[name], scorers, embedder)
             rows += make_rows(
                 dataset,
-                draws,
-                scores,
+                draws[name],
+                [[verdict.scores for verdict in row] for row in verdicts],
                 f"linkage_embedded_{form}_{name}",
                 f"judge:{form}|list:{name[1:]}|removed:all_lists|short:{short}|seeds:{n_seeds}",
                 _JUDGE,
@@ -132,7 +134,8 @@ def describe_runs(rows: Sequence[Row]) -> list[str]:
         mean = next(row for row in own if row.metric == "spearman_mean")
         if runs and mean.value is not None and mean.ci_low is not None and mean.ci_high is not None:
             sentences.append(
-                f"{system}: {len(runs)} draws give {min(runs):.3f} to {max(runs):.3f}, mean {mean.value:.3f}; the interval"
+                f"{system}: {len(runs)} draws give {min(runs):.3f} to {max(runs):.3f}, mean {mean.value:.3f};"
+                f" the interval"
                 f" over questions, [{mean.ci_low:.3f}, {mean.ci_high:.3f}], is"
                 f" {(mean.ci_high - mean.ci_low) / max(max(runs) - min(runs), 1e-12):.1f} times as wide as that range."
             )

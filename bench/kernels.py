@@ -1,0 +1,171 @@
+"""What is fast, measured against a named reference in the same run.
+
+`python bench/kernels.py` prints the numbers, writes build/bench.json, and exits with 1 if a target is missed.
+`--quick` makes everything small, to show that it runs: its numbers mean nothing, and no target is held against them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from nfqa.kernels.correlation import Method, correlate_groups  # noqa: E402
+from nfqa.kernels.resample import bootstrap_mean  # noqa: E402
+
+SCIPY = {"kendall": stats.kendalltau, "spearman": stats.spearmanr, "pearson": stats.pearsonr}
+METHODS: tuple[Method, ...] = ("kendall", "spearman", "pearson")
+TARGETS = {"correlation_ratio": 10.0, "bootstrap_seconds": 0.2, "import_seconds": 0.5}
+
+
+def time_calls(repeats: int, *calls: Callable[[], object]) -> list[float]:
+    """The median seconds of each call; the calls take turns, so that a busy moment of the machine meets them all."""
+    taken: list[list[float]] = [[] for _ in calls]
+    for _ in range(repeats):
+        for call, seconds in zip(calls, taken, strict=True):
+            start = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - start)
+    return [statistics.median(seconds) for seconds in taken]
+
+
+def make_groups(questions: int) -> tuple[NDArray, NDArray, NDArray]:
+    """Scores, grades and sizes of the shape of ANTIQUE: about 20 answers a question, four grades, few tied scores."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(12, 29, questions)
+    grades = rng.integers(0, 4, sizes.sum())
+    return np.round(rng.normal(size=sizes.sum()) + 0.3 * grades, 2), grades, sizes
+
+
+def measure_correlation(questions: int, repeats: int) -> dict[str, dict[str, float]]:
+    scores, grades, sizes = make_groups(questions)
+    cuts = np.cumsum(sizes)[:-1]
+    pairs = list(zip(np.split(scores, cuts), np.split(grades, cuts), strict=True))
+    found = {}
+    for method in METHODS:
+        ours = correlate_groups(scores, grades, sizes, method=method).values
+        theirs = np.array([SCIPY[method](x, y)[0] for x, y in pairs])
+        if not np.allclose(ours, theirs, rtol=0, atol=1e-12):
+            raise ValueError(f"{method} differs from scipy by {np.abs(ours - theirs).max()}; expected 1e-12 or less")
+        kernel, loop = time_calls(
+            repeats,
+            lambda method=method: correlate_groups(scores, grades, sizes, method=method),
+            lambda method=method: [SCIPY[method](x, y)[0] for x, y in pairs],
+        )
+        found[method] = {"kernel_seconds": kernel, "scipy_loop_seconds": loop, "ratio": loop / kernel}
+    return found
+
+
+def measure_bootstrap(questions: int, resamples: int, repeats: int) -> dict[str, float]:
+    values = np.random.default_rng(1).normal(size=questions)
+
+    def loop_numpy() -> NDArray:
+        rng = np.random.default_rng(0)
+        means = [values[rng.integers(questions, size=questions)].mean() for _ in range(resamples)]
+        return np.quantile(means, [0.025, 0.975])
+
+    def call_scipy() -> object:
+        rng = np.random.default_rng(0)
+        return stats.bootstrap((values,), np.mean, n_resamples=resamples, method="percentile", rng=rng)
+
+    kernel, numpy_loop, scipy_call = time_calls(
+        repeats, lambda: bootstrap_mean(values, resamples=resamples), loop_numpy, call_scipy
+    )
+    return {
+        "kernel_seconds": kernel,
+        "numpy_loop_seconds": numpy_loop,
+        "scipy_seconds": scipy_call,
+        "ratio_to_numpy_loop": numpy_loop / kernel,
+        "ratio_to_scipy": scipy_call / kernel,
+    }
+
+
+def measure_import(repeats: int) -> dict[str, float]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+
+    def start(code: str) -> None:
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=ROOT)
+
+    imported, bare = time_calls(repeats, lambda: start("import nfqa"), lambda: start("pass"))
+    return {"import_seconds": imported, "bare_interpreter_seconds": bare, "difference_seconds": imported - bare}
+
+
+def describe_machine() -> dict[str, str | int]:
+    model = platform.processor() or platform.machine()
+    if (info := Path("/proc/cpuinfo")).exists():
+        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model n")]
+        model = names[0] if names else model
+    return {
+        "cpu": model,
+        "cores": os.cpu_count() or 0,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sizes, no targets: shows only that it runs")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json", help="where the numbers go")
+    options = parser.parse_args(arguments)
+    quick = options.quick
+    questions, resamples, repeats = (40, 500, 1) if quick else (500, 10_000, 5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", stats.ConstantInputWarning)
+        correlation = measure_correlation(questions, repeats)
+    bootstrap = measure_bootstrap(questions, resamples, repeats)
+    importing = measure_import(2 if quick else 7)
+    machine = describe_machine()
+
+    print(f"{machine['cpu']}, {machine['cores']} cores, Python {machine['python']}, numpy {machine['numpy']}")
+    print(f"correlation of {questions} questions of about 20 answers, median of {repeats}")
+    for method, row in correlation.items():
+        print(
+            f"  {method:<9} {row['kernel_seconds']:.4f} s, scipy in a loop {row['scipy_loop_seconds']:.4f} s:"
+            f" {row['ratio']:.0f} times (target: {TARGETS['correlation_ratio']:.0f} or more)"
+        )
+    print(f"bootstrap of {questions} questions, {resamples} resamples, median of {repeats}")
+    print(f"  kernel    {bootstrap['kernel_seconds']:.4f} s (target: {TARGETS['bootstrap_seconds']} s or less)")
+    print(f"  numpy in a loop {bootstrap['numpy_loop_seconds']:.4f} s: {bootstrap['ratio_to_numpy_loop']:.1f} times")
+    print(f"  scipy.stats.bootstrap {bootstrap['scipy_seconds']:.4f} s: {bootstrap['ratio_to_scipy']:.1f} times")
+    print(
+        f"`import nfqa` in a fresh process {importing['import_seconds']:.3f} s, a bare interpreter"
+        f" {importing['bare_interpreter_seconds']:.3f} s (target: {TARGETS['import_seconds']} s or less)"
+    )
+    missed = [
+        f"{method} is {row['ratio']:.1f} times as fast as scipy"
+        for method, row in correlation.items()
+        if row["ratio"] < TARGETS["correlation_ratio"]
+    ]
+    if bootstrap["kernel_seconds"] > TARGETS["bootstrap_seconds"]:
+        missed.append(f"the bootstrap takes {bootstrap['kernel_seconds']:.3f} s")
+    if importing["import_seconds"] > TARGETS["import_seconds"]:
+        missed.append(f"`import nfqa` takes {importing['import_seconds']:.3f} s")
+    missed = [] if quick else missed
+    report = {
+        "quick": quick, "machine": machine, "targets": TARGETS, "missed": missed,
+        "correlation": correlation, "bootstrap": bootstrap, "import": importing,
+    }  # fmt: skip
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(report, indent=2, sort_keys=True) + "\n")
+    print("targets: not held against a quick run" if quick else f"missed: {'; '.join(missed)}" if missed else "all met")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

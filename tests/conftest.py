@@ -1,0 +1,104 @@
+"""A small checkout that tests may run, break and kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+
+STUDY = """
+paper: made_up
+title: A paper for tests
+source: none
+systems:
+  ours: {title: "Ours"}
+artefacts:
+  first: {label: "Table 1", title: "First", notebook: made_up/first.ipynb, datasets: [antique],
+          leaves: {ours: {antique: {number: "1.00"}}}}
+  second: {label: "Table 2", title: "Second", notebook: made_up/second.ipynb, reads: [first]}
+  third: {label: "Table 3", title: "Third", missing_roles: [judge]}
+"""
+
+FIRST = [
+    "artefact = 'made_up/first'\ndata = 'full'\nout = ''\nvalue = 1.0",
+    "from nfqa.lab.notebook import open_lab\nfrom nfqa.lab.results import Row\n"
+    "lab = open_lab(artefact, data=data, out=out)",
+    "questions = lab.load('antique')",
+    "row = Row(system='ours', dataset=questions.name, metric='number', value=value, signature='s',"
+    " kernels=('nfqa.kernels.choice:credit_choice',), origin=questions.origin)\nlab.write([row], findings=['found'])",
+]
+SECOND = [
+    "artefact = 'made_up/second'\ndata = 'full'\nout = ''",
+    "from nfqa.lab.notebook import open_lab\nfrom nfqa.kernels import choice\n"
+    "lab = open_lab(artefact, data=data, out=out)",
+    "rows = lab.read_other('first').rows\n"
+    "lab.write([row.model_copy(update={'metric': 'twice', 'value': row.value * 2}) for row in rows])",
+]
+
+
+def write_notebook(path: Path, cells: list[str]) -> None:
+    """A notebook of code cells, the first of which holds the parameters."""
+    notebook = nbformat.v4.new_notebook(
+        metadata={"kernelspec": {"name": "python3", "display_name": "p", "language": "python"}}
+    )
+    notebook.cells = [nbformat.v4.new_code_cell(source) for source in cells]
+    notebook.cells[0].metadata["tags"] = ["parameters"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, path)
+
+
+class Checkout:
+    """A copy of the project's code and data with made-up notebooks, run through the command line."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.environment = {k: v for k, v in os.environ.items() if k not in ("NFQA_MIRROR", "PROFILE", "DATA", "SEEDS")}
+        self.environment |= {
+            "NFQA_ROOT": str(root),
+            "PYTHONPATH": str(root / "src"),
+            "JOBS": "2",
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "nfqa", *arguments],
+            cwd=self.root, env=self.environment | variables, capture_output=True, text=True, timeout=400,
+        )  # fmt: skip
+
+    def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "nfqa", *arguments],
+            cwd=self.root, env=self.environment | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def read(self, name: str) -> Any:
+        return json.loads((self.root / name).read_text())
+
+    def edit_notebook(self, name: str, cells: list[str]) -> None:
+        write_notebook(self.root / "notebooks" / name, cells)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    """Two notebooks on the bundled sample: the second reads the first's result."""
+    root = tmp_path / "checkout"
+    for folder in ("src", "data"):
+        shutil.copytree(PROJECT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    (root / "papers").mkdir()
+    (root / "papers" / "made_up.yml").write_text(STUDY)
+    write_notebook(root / "notebooks" / "made_up" / "first.ipynb", FIRST)
+    write_notebook(root / "notebooks" / "made_up" / "second.ipynb", SECOND)
+    made = Checkout(root)
+    made.environment["DATA"] = "sample"
+    return made

@@ -1,0 +1,100 @@
+"""Wrong input at the door: one line that says what is wrong and what is known, and exit code 2."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Checkout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "words"),
+    [
+        (["run", "made_up/frist"], {}, "unknown artefact 'made_up/frist'; known: made_up/first, made_up/second"),
+        (["run", "elsewhere/first"], {}, "unknown artefact 'elsewhere/first'"),
+        (["run", "made_up/third"], {}, "made_up/third has no notebook: it needs the role judge"),
+        (["reproduce"], {"PROFILE": "fast"}, "PROFILE is 'fast'; expected quick or full"),
+        (["reproduce"], {"DATA": "real"}, "DATA is 'real'; expected full or sample"),
+        (["reproduce"], {"SEEDS": "0"}, "SEEDS is '0'; expected a whole number"),
+        (["reproduce"], {"SEEDS": "ten"}, "SEEDS is 'ten'"),
+        (["reproduce"], {"JOBS": "-1"}, "JOBS is '-1'; expected how many notebooks"),
+        (
+            ["reproduce"],
+            {"EMBEDDER": "minilm"},
+            "role embedder is 'minilm'; expected package:NAME or hf:NAME or path:NAME",
+        ),
+        (["reproduce"], {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
+        (["reproduce"], {"JUDGE": "openai:gpt"}, "role judge is 'openai:gpt'; expected embedded:NAME"),
+        (["reproduce"], {"GENERATOR": "hf:x"}, "role generator has no backend yet"),
+        (["reproduce"], {"JUDGE": "embedded:zero_shot"}, "no notebook of this run takes the role judge"),
+        (
+            ["run", "made_up/first"],
+            {"PARAMS": "valeu=2"},
+            "has no parameter 'valeu'; known: artefact, data, out, value",
+        ),
+        (["run", "made_up/first"], {"PARAMS": "value"}, "PARAMS has 'value'; expected NAME=VALUE"),
+        (["reproduce"], {"PARAMS": "value=2"}, "PARAMS needs one artefact"),
+    ],
+)
+def test_wrong_input_is_refused(
+    checkout: Checkout, arguments: list[str], variables: dict[str, str], words: str
+) -> None:
+    done = checkout.run(*arguments, **variables)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_entry_that_names_an_unknown_parameter_is_refused(checkout: Checkout) -> None:
+    papers = checkout.root / "papers" / "made_up.yml"
+    papers.write_text(
+        papers.read_text().replace("made_up/first.ipynb,", "made_up/first.ipynb, parameters: {valeu: 2},")
+    )
+    done = checkout.run("reproduce")
+    assert done.returncode == 2
+    assert "made_up/first has no parameter 'valeu'" in done.stderr
+
+
+def test_outside_a_checkout_it_says_so(checkout: Checkout) -> None:
+    done = checkout.run("status", NFQA_ROOT=str(checkout.root / "src"))
+    assert done.returncode == 2
+    assert "no data/registry.yml in" in done.stderr
+
+
+def test_status_names_the_role_that_an_artefact_lacks(checkout: Checkout) -> None:
+    said = checkout.run("status").stdout
+    assert "made_up/third" in said
+    assert "not run: needs judge" in said
+    assert "never run here" in said
+
+
+def test_without_network_or_mirror_the_sample_runs_and_says_how_to_get_the_data(checkout: Checkout) -> None:
+    done = checkout.run("reproduce", DATA="full", NFQA_MIRROR=str(checkout.root / "nowhere"))
+    assert done.returncode == 0, done.stderr
+    assert "NFQA_MIRROR has no" in done.stdout
+    assert "Running on the small bundled SAMPLE instead" in done.stdout
+    assert (checkout.root / "results" / "sample" / "made_up" / "first.json").is_file()
+    assert not (checkout.root / "results" / "made_up").exists()
+
+
+def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout: Checkout) -> None:
+    folder = checkout.root / "results" / "made_up"
+    folder.mkdir(parents=True)
+    row = '"system": "ours", "dataset": "antique", "metric": "number", "value": %s, "signature": "s", "kernels": []'
+    result = '{"artefact": "made_up/first", "provenance": {}, "rows": [{' + row + ', "origin": "measured"}]}'
+    (folder / "first.json").write_text(result % "1.004")
+    done = checkout.run("check")
+    assert (done.returncode, "equal: 1; near: 0" in done.stdout) == (0, True), done.stdout
+    (folder / "first.json").write_text(result % "1.009")
+    assert "near: 1;" in checkout.run("check").stdout
+    (folder / "first.json").write_text(result % "1.5")
+    done = checkout.run("check")
+    assert done.returncode == 1
+    assert "differs: +0.5000, no reason listed" in done.stdout
+    papers = checkout.root / "papers" / "made_up.yml"
+    known = "datasets: [antique], known_differences: [{metric: number, reason: another draw}],"
+    papers.write_text(papers.read_text().replace("datasets: [antique],", known))
+    done = checkout.run("check")
+    assert done.returncode == 0
+    assert "differs, known: another draw" in done.stdout
+    (folder / "first.json").write_text("half a fi")
+    assert "not a results file" in checkout.run("check").stderr

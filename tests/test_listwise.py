@@ -1,0 +1,285 @@
+"""The embedded listwise judge: features, scores and ranks by hand over made-up vectors, and what fitting may see."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from nfqa.metrics.listwise import (
+    FEATURES,
+    FOLDS,
+    Scorer,
+    TrainingRows,
+    describe_draw,
+    find_fold,
+    fit_folds,
+    fit_scorer,
+    is_development,
+    judge_draw,
+    make_training_rows,
+    make_zero_shot,
+)
+from nfqa.metrics.references import Draw
+from nfqa.questions import Answer, Question
+
+LIST = (3, 2, 1, 0)
+
+
+class StubEmbedder:
+    """Hand-made vectors by text; a text not named gets a unit vector made from its hash."""
+
+    def __init__(self, vectors: dict[str, Sequence[float]] | None = None, size: int = 6) -> None:
+        self.vectors = vectors or {}
+        self.size = size
+
+    def embed_sentences(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([self._find(text) for text in texts], dtype=np.float32)
+
+    def _find(self, text: str) -> NDArray:
+        if text in self.vectors:
+            return np.array(self.vectors[text])
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+        vector = np.random.default_rng(seed).normal(size=self.size)
+        return vector / np.linalg.norm(vector)
+
+
+# In the plane, with the 3-4-5 triangle for exact cosines. The question points along (1, 0).
+VECTORS = {"q": (1, 0), "A": (0.8, 0.6), "B b": (1, 0), "C": (0.6, 0.8), "D d d": (0, 1), "X one two": (0.6, 0.8)}
+REFERENCES = (Answer("A", "A", 3), Answer("B", "B b", 2), Answer("C", "C", 1), Answer("D", "D d d", 0))
+X = Answer("X", "X one two", 1)
+
+
+def make_draw(references: Sequence[Answer] = REFERENCES, candidates: Sequence[Answer] = (X,)) -> Draw:
+    return Draw(Question("q", (*references, *candidates)), tuple(references), tuple(candidates))
+
+
+def make_questions(count: int, answers: int = 10) -> list[Question]:
+    rng = np.random.default_rng(0)
+    return [
+        Question(
+            f"q{i}", tuple(Answer(f"{j}", f"answer {j} to {i}", int(rng.integers(4))) for j in range(answers))
+        )
+        for i in range(count)
+    ]  # fmt: skip
+
+
+def test_candidate_features_equal_hand_arithmetic():
+    # X = (0.6, 0.8): cosine to q 0.6; to A 0.48 + 0.48 = 0.96, to B 0.6, to C 1, to D 0.8
+    # good (grade 2 or more): A, B: (0.96 + 0.6) / 2 = 0.78;  poor: C, D: (1 + 0.8) / 2 = 0.9
+    # cosines of references to q: 0.8, 1, 0.6, 0; strictly below 0.6: D alone: 1/4;  3 words: log(1 + 3)
+    _, candidates = describe_draw(make_draw(), StubEmbedder(VECTORS))
+    np.testing.assert_allclose(candidates, [[0.6, 0.78, 0.9, 0.25, np.log(4)]], atol=1e-6)
+    assert len(FEATURES) == 5
+
+
+def test_a_reference_is_described_against_the_rest_of_its_list():
+    #    to q  good                      poor                       beaten of the other three   words
+    # A: 0.8   B: 0.8                    C 0.96, D 0.6: 0.78        C, D: 2/3                   1
+    # B: 1     A: 0.8                    C 0.6, D 0: 0.3            A, C, D: 1                  2
+    # C: 0.6   A 0.96, B 0.6: 0.78       D: 0.8                     D: 1/3                      1
+    # D: 0     A 0.6, B 0: 0.3           C: 0.8                     none: 0                     3
+    references, _ = describe_draw(make_draw(), StubEmbedder(VECTORS))
+    expected = [
+        [0.8, 0.8, 0.78, 2 / 3, np.log(2)],
+        [1.0, 0.8, 0.3, 1.0, np.log(3)],
+        [0.6, 0.78, 0.8, 1 / 3, np.log(2)],
+        [0.0, 0.3, 0.8, 0.0, np.log(4)],
+    ]
+    np.testing.assert_allclose(references, expected, atol=1e-6)
+
+
+def test_zero_shot_score_and_rank_equal_hand_arithmetic():
+    # cos_question + 2 mean_good - mean_poor
+    # X 0.6 + 1.56 - 0.9 = 1.26;  A 0.8 + 1.6 - 0.78 = 1.62;  B 1 + 1.6 - 0.3 = 2.3;  C 0.6 + 1.56 - 0.8 = 1.36;
+    # D 0 + 0.6 - 0.8 = -0.2: A, B and C are higher than X, which is fourth
+    found = judge_draw(make_draw(), make_zero_shot(), StubEmbedder(VECTORS))
+    np.testing.assert_allclose(found.scores, [1.26], atol=1e-6)
+    assert found.ranks.tolist() == [4]
+
+
+def test_rank_is_one_more_than_the_references_above_and_ties_go_to_the_candidate():
+    # by cosine to the question alone: references 0.8, 1, 0.6, 0
+    candidates = (
+        Answer("1", "B b", 0),  # 1: ties with the highest: first
+        Answer("2", "A", 0),  # 0.8: only B is above: second
+        Answer("3", "C", 0),  # 0.6: A and B are above, C ties: third
+        Answer("4", "low", 0),  # -1: all four are above: fifth
+    )
+    embedder = StubEmbedder({**VECTORS, "low": (-1, 0)})
+    found = judge_draw(make_draw(candidates=candidates), Scorer("cosine", np.eye(5)[0], 0), embedder)
+    assert found.ranks.tolist() == [1, 2, 3, 5]
+    np.testing.assert_allclose(found.scores, [1, 0.8, 0.6, -1], atol=1e-6)
+
+
+def test_one_reference_is_compared_with_itself_and_rank_is_one_or_two():
+    # list: A alone (good). No poor reference, so all of the list stands in for it: mean_poor = mean_good
+    # A against itself: 0.8 + 2 - 1 = 1.8; X: 0.6 + 2 * 0.96 - 0.96 = 1.56: second; a copy of A: 1.8: first
+    candidates = (X, Answer("copy", "A", 3))
+    draw = make_draw(REFERENCES[:1], candidates)
+    references, described = describe_draw(draw, StubEmbedder(VECTORS))
+    np.testing.assert_allclose(references, [[0.8, 1, 1, 0, np.log(2)]], atol=1e-6)
+    np.testing.assert_allclose(described[0], [0.6, 0.96, 0.96, 0, np.log(4)], atol=1e-6)
+    found = judge_draw(draw, make_zero_shot(), StubEmbedder(VECTORS))
+    np.testing.assert_allclose(found.scores, [1.56, 1.8], atol=1e-6)
+    assert found.ranks.tolist() == [2, 1]
+
+
+def test_a_list_without_poor_or_without_good_references_uses_all_of_them_instead():
+    # good only (A, B): poor stands for both as well: (0.96 + 0.6) / 2; A's rest is B alone: 0.8 in both places
+    references, candidates = describe_draw(make_draw(REFERENCES[:2]), StubEmbedder(VECTORS))
+    np.testing.assert_allclose(candidates[0, 1:3], [0.78, 0.78], atol=1e-6)
+    np.testing.assert_allclose(references[0, 1:3], [0.8, 0.8], atol=1e-6)
+    # poor only (C, D): good stands for both: (1 + 0.8) / 2
+    _, candidates = describe_draw(make_draw(REFERENCES[2:]), StubEmbedder(VECTORS))
+    np.testing.assert_allclose(candidates[0, 1:3], [0.9, 0.9], atol=1e-6)
+    # A, C, D: A is the only good one, so A itself is told apart from the rest of its list: C 0.96, D 0.6
+    references, _ = describe_draw(make_draw((REFERENCES[0], *REFERENCES[2:])), StubEmbedder(VECTORS))
+    np.testing.assert_allclose(references[0, 1:3], [0.78, 0.78], atol=1e-6)
+
+
+def test_judging_does_not_see_the_grades_of_candidates_nor_their_order():
+    question = make_questions(1)[0]
+    draw = Draw(question, tuple(sorted(question.answers[:4], key=lambda a: -a.label)), question.answers[4:])
+    first = judge_draw(draw, make_zero_shot(), StubEmbedder())
+    flipped = tuple(replace(a, label=3 - a.label) for a in reversed(draw.candidates))
+    second = judge_draw(replace(draw, candidates=flipped), make_zero_shot(), StubEmbedder())
+    np.testing.assert_allclose(first.scores, second.scores[::-1], atol=1e-12)
+    assert first.ranks.tolist() == second.ranks[::-1].tolist()
+
+
+last_bits = pytest.mark.xfail(
+    strict=False,  # hangs on the processor's matrix kernels
+    reason="BUG in describe_draw: equal rows of one matrix product differ in their last bits, so equal texts get"
+    " unequal scores (Kendall sees an order), and a copy of a reference beats it or not by its place in the list",
+)
+
+
+@pytest.mark.parametrize("size", [6, pytest.param(384, marks=last_bits)])
+def test_equal_texts_get_equal_scores_and_ranks(size):
+    answers = make_questions(1, answers=30)[0].answers
+    for count in range(1, 9):
+        for copies in range(2, 12):
+            twins = [Answer(str(i), "twin", i % 4) for i in range(copies)]
+            found = judge_draw(make_draw(answers[:count], twins), make_zero_shot(), StubEmbedder({}, size))
+            assert len(set(found.scores.tolist())) == len(set(found.ranks.tolist())) == 1
+
+
+@last_bits
+def test_a_copy_of_the_only_reference_ties_with_it_and_goes_first():
+    answers = make_questions(1, answers=30)[0].answers
+    for others in range(12):
+        draw = make_draw(answers[:1], [*answers[1 : 1 + others], answers[0]])
+        assert judge_draw(draw, make_zero_shot(), StubEmbedder({}, 384)).ranks[-1] == 1
+
+
+@last_bits
+def test_a_copy_of_a_reference_does_not_beat_it():
+    answers = make_questions(1, answers=30)[0].answers
+    for others, copied in product(range(12), range(4)):
+        draw = make_draw(answers[:4], [*answers[4 : 4 + others], answers[copied]])
+        references, candidates = describe_draw(draw, StubEmbedder({}, 384))
+        assert candidates[-1, 3] == (references[:, 0] < references[copied, 0]).mean()
+
+
+def test_a_draw_without_candidates_gives_no_verdicts_and_one_without_references_is_refused():
+    found = judge_draw(make_draw(candidates=()), make_zero_shot(), StubEmbedder(VECTORS))
+    assert found.scores.shape == found.ranks.shape == (0,)
+    with pytest.raises(ValueError, match="question 'q' has no references to rank among"):
+        judge_draw(make_draw(references=()), make_zero_shot(), StubEmbedder(VECTORS))
+
+
+def test_fitting_recovers_planted_weights():
+    rng = np.random.default_rng(1)
+    planted = np.array([2.0, -1.0, 0.5, 0.0, 0.25])
+    rows = []
+    for _ in range(30):
+        features = rng.normal(size=(20, 5)) * [1, 10, 0.1, 1, 3]  # unlike scales must not matter
+        features -= features.mean(0)
+        rows.append(TrainingRows(features, features @ planted, np.full(20, 1 / 20)))
+    scorer = fit_scorer(rows)
+    np.testing.assert_allclose(scorer.weights, planted, rtol=0.02, atol=0.02)
+    assert (scorer.name, scorer.trained_on) == ("trained", 30)
+
+
+def test_a_question_without_rows_or_a_feature_without_variance_does_no_harm():
+    rng = np.random.default_rng(2)
+    features = rng.normal(size=(40, 5)) * [1, 1, 0, 1, 1]
+    empty = TrainingRows(np.zeros((0, 5)), np.zeros(0), np.zeros(0))
+    scorer = fit_scorer([empty, TrainingRows(features, features[:, 0], np.full(40, 1 / 40)), empty])
+    assert scorer.trained_on == 1
+    assert scorer.weights[2] == pytest.approx(0, abs=1e-12)
+    assert scorer.weights[0] > 0.5
+
+
+def test_fitting_on_nothing_is_refused():
+    equal = Question("equal", tuple(Answer(str(i), f"t{i}", 2) for i in range(5)))
+    rows = make_training_rows(equal, LIST, StubEmbedder())
+    assert rows.features.shape == (0, 5)
+    for nothing in ([], [rows]):
+        with pytest.raises(ValueError, match="no question has two candidates of different grade left"):
+            fit_scorer(nothing)
+
+
+def test_training_rows_are_centred_and_standardised_within_each_draw_and_each_draw_weighs_one():
+    rows = make_training_rows(make_questions(3)[2], LIST, StubEmbedder())
+    assert rows.weights.sum() == pytest.approx(5, abs=1e-12)  # five draws
+    grades = rows.grades.reshape(5, -1)
+    np.testing.assert_allclose(rows.features.reshape(*grades.shape, 5).mean(1), 0, atol=1e-12)
+    np.testing.assert_allclose(grades.mean(1), 0, atol=1e-12)
+    np.testing.assert_allclose(grades.std(1), 1, atol=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_training_finds_whether_good_answers_are_near_the_question(sign):
+    # answers of grade g at cosine g / 4 (or -g / 4) to the question, the rest of the vector at random
+    rng = np.random.default_rng(3)
+    vectors: dict[str, Sequence[float]] = {}
+    questions = []
+    for i in range(12):
+        vectors[f"q{i}"] = (1, *np.zeros(8))
+        answers = [Answer(str(j), f"answer {j} to {i}", j % 4) for j in range(16)]
+        for answer in answers:
+            rest = rng.normal(size=8)
+            rest *= np.sqrt(1 - (answer.label / 4) ** 2) / np.linalg.norm(rest)
+            vectors[answer.text] = (sign * answer.label / 4, *rest)
+        questions.append(Question(f"q{i}", tuple(answers)))
+    scorer = fit_scorer(make_training_rows(question, LIST, StubEmbedder(vectors)) for question in questions)
+    assert sign * scorer.weights[0] > 1
+    assert scorer.weights[4] == pytest.approx(0, abs=1e-9)  # every answer has four words
+    fresh = judge_draw(
+        make_draw(REFERENCES, [Answer("", f"answer {j} to 0", 0) for j in range(4)]),
+        scorer,
+        StubEmbedder(
+            {**vectors, "q": (1, *np.zeros(8)), **dict.fromkeys("AC", (0,) * 9), "B b": (0,) * 9, "D d d": (0,) * 9}
+        ),
+    )
+    assert np.argsort(fresh.scores).tolist() == [0, 1, 2, 3]
+
+
+def test_a_question_s_scorer_never_saw_its_fold():
+    questions = make_questions(25)
+    before = fit_folds(questions, LIST, StubEmbedder())
+    changed = 7
+    answers = tuple(replace(answer, label=3 - answer.label) for answer in questions[changed].answers)
+    others = [*questions[:changed], replace(questions[changed], answers=answers), *questions[changed + 1 :]]
+    after = fit_folds(others, LIST, StubEmbedder())
+    own = find_fold(questions[changed])
+    for question, old, new in zip(questions, before, after, strict=True):
+        assert (old.weights == new.weights).all() == (find_fold(question) == own)
+        assert old.trained_on == sum(find_fold(other) != find_fold(question) for other in questions)
+
+
+def test_folds_hang_on_the_text_and_cross_the_development_half():
+    questions = make_questions(400, answers=0)
+    assert {find_fold(question) for question in questions} == set(range(FOLDS))
+    seen = {(find_fold(question), is_development(question)) for question in questions}
+    assert len(seen) == 2 * FOLDS
+    assert 150 < sum(is_development(question) for question in questions) < 250
+    assert [find_fold(q) for q in reversed(questions)] == [find_fold(q) for q in questions][::-1]
+    assert find_fold(questions[0]) == find_fold(replace(questions[0], answers=(X,)))

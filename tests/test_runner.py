@@ -1,0 +1,202 @@
+"""Runs are decided by content, succeed whole or change nothing, and end tidily whatever ends them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from conftest import FIRST, SECOND, Checkout
+
+pytestmark = pytest.mark.slow
+RESULT = "results/sample/made_up/first.json"
+
+
+def list_litter(root: Path) -> list[str]:
+    """Files that no finished run leaves: scratch folders and half-moved files."""
+    scratch = root / "build" / "sample" / "scratch"
+    left = [str(path) for path in scratch.rglob("*")] if scratch.is_dir() else []
+    return left + [str(path) for path in (root / "results").rglob(".*") if path.is_file()]
+
+
+def list_stale(checkout: Checkout) -> dict[str, str]:
+    lines = checkout.run("status").stdout.splitlines()
+    return {line.split()[0]: line for line in lines if "STALE" in line}
+
+
+def test_a_run_ends_fresh_and_an_edit_stales_just_what_depends_on_it(checkout: Checkout) -> None:
+    done = checkout.run("reproduce")
+    assert done.returncode == 0, done.stderr
+    assert "2 artefacts run, 0 were fresh, 0 failed" in done.stdout
+    assert checkout.read(RESULT)["rows"][0]["origin"] == "sample"
+    assert checkout.read("results/sample/made_up/second.json")["rows"][0]["value"] == 2.0
+    assert (checkout.root / "build" / "site" / "index.html").is_file()
+    first_bytes = (checkout.root / RESULT).read_bytes()
+
+    started = time.monotonic()
+    again = checkout.run("reproduce")
+    assert time.monotonic() - started < 5
+    assert "0 artefacts run, 2 were fresh" in again.stdout
+
+    # a notebook, a module that only the second imports, the data of the first, one parameter's default
+    root = checkout.root
+    checkout.edit_notebook("made_up/second.ipynb", [*SECOND, "1 + 1"])
+    assert set(list_stale(checkout)) == {"made_up/second"}
+    checkout.edit_notebook("made_up/second.ipynb", SECOND)
+    assert list_stale(checkout) == {}
+    module = root / "src" / "nfqa" / "kernels" / "choice.py"
+    before = module.read_text()
+    module.write_text(before + "# changed\n")
+    assert set(list_stale(checkout)) == {"made_up/second"}
+    assert "module nfqa.kernels.choice changed" in list_stale(checkout)["made_up/second"]
+    module.write_text(before)
+    sample = root / "data" / "sample" / "cqa.json"
+    text = sample.read_text()
+    sample.write_text(text + "\n")
+    assert set(list_stale(checkout)) == {"made_up/first"}
+    sample.write_text(text)
+    papers = root / "papers" / "made_up.yml"
+    text = papers.read_text()
+    papers.write_text(text.replace("made_up/first.ipynb,", "made_up/first.ipynb, parameters: {value: 3.0},"))
+    assert set(list_stale(checkout)) == {"made_up/first"}
+    assert "parameter value is new" in list_stale(checkout)["made_up/first"]
+
+    # the parameter changes the first's result, so the second, which reads it, must follow
+    done = checkout.run("reproduce")
+    assert "STALE" not in checkout.run("status").stdout
+    assert checkout.read("results/sample/made_up/second.json")["rows"][0]["value"] == 6.0
+    papers.write_text(text)
+    checkout.run("reproduce")
+    assert (root / RESULT).read_bytes() == first_bytes
+
+    (root / RESULT).write_text("{}")
+    assert "results/sample/made_up/first.json was altered" in list_stale(checkout)["made_up/first"]
+    assert list_litter(root) == []
+
+
+def test_a_failing_notebook_shows_its_cell_and_keeps_the_last_good_result(checkout: Checkout) -> None:
+    assert checkout.run("run", "made_up/second").returncode == 0
+    good = (checkout.root / RESULT).read_bytes()
+    checkout.edit_notebook("made_up/first.ipynb", [*FIRST[:3], "raise RuntimeError('the middle')", FIRST[3]])
+    failed = checkout.run("reproduce")
+    assert failed.returncode == 1
+    assert "made_up/first FAILED; its last good result stays" in failed.stderr
+    assert "raise RuntimeError('the middle')" in failed.stderr
+    assert "made_up/second: not run, because it reads first, which failed" in failed.stderr
+    assert (checkout.root / RESULT).read_bytes() == good
+    assert "made_up/first" in list_stale(checkout)
+    assert list_litter(checkout.root) == []
+
+
+def test_a_notebook_that_writes_no_result_fails(checkout: Checkout) -> None:
+    checkout.edit_notebook("made_up/first.ipynb", FIRST[:3])
+    failed = checkout.run("run", "made_up/first")
+    assert failed.returncode == 1
+    assert "ended without writing a result" in failed.stderr
+
+
+def test_a_full_disk_leaves_the_last_good_result(checkout: Checkout) -> None:
+    assert checkout.run("run", "made_up/first").returncode == 0
+    good = (checkout.root / RESULT).read_bytes()
+    full = (
+        "import pathlib\ndef full(*_):\n    raise OSError(28, 'No space left on device')\npathlib.Path.replace = full"
+    )
+    checkout.edit_notebook("made_up/first.ipynb", [*FIRST[:3], full, FIRST[3]])
+    failed = checkout.run("run", "made_up/first")
+    assert failed.returncode == 1
+    assert "No space left on device" in failed.stderr
+    assert (checkout.root / RESULT).read_bytes() == good
+    assert list_litter(checkout.root) == []
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_leaves_nothing_half_written(checkout: Checkout, kind: signal.Signals) -> None:
+    checkout.edit_notebook("made_up/first.ipynb", [*FIRST, "import time\ntime.sleep(60)"])
+    process = checkout.start("run", "made_up/first")
+    scratch = checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "first.json"
+    wait_for(scratch)
+    process.send_signal(kind)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "nothing half-written stays" in errors
+    assert not (checkout.root / RESULT).exists()
+    assert list_litter(checkout.root) == []
+    time.sleep(1.5)
+    assert list_processes(checkout.root) == []
+
+
+def list_processes(root: Path) -> list[str]:
+    """Processes that still work in the checkout."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if process.joinpath("cwd").resolve() == root:
+                found.append(process.joinpath("cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue  # it has ended meanwhile
+    return found
+
+
+def wait_for(path: Path, seconds: float = 60) -> None:
+    ends = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < ends, f"{path} never came"
+        time.sleep(0.05)
+
+
+def test_a_kill_at_any_moment_is_healed_by_the_next_run(checkout: Checkout) -> None:
+    moments = random.Random(7)
+    for _ in range(4):
+        process = checkout.start("reproduce")
+        time.sleep(moments.uniform(0.3, 9))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        path = checkout.root / RESULT
+        if path.exists():
+            json.loads(path.read_text())  # whole or absent, never half
+    done = checkout.run("reproduce")
+    assert done.returncode == 0, done.stderr
+    assert "STALE" not in checkout.run("status").stdout
+    assert list_litter(checkout.root) == []
+
+
+def test_two_runs_in_one_checkout_do_not_mix(checkout: Checkout) -> None:
+    checkout.edit_notebook("made_up/first.ipynb", [*FIRST, "import time\ntime.sleep(8)"])
+    first = checkout.start("run", "made_up/first")
+    wait_for(checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "job.json")
+    second = checkout.run("run", "made_up/first")
+    assert second.returncode == 2
+    assert "another run is at work in this checkout" in second.stderr
+    first.communicate(timeout=60)
+    assert first.returncode == 0
+
+
+def test_overrides_go_to_a_folder_of_their_own(checkout: Checkout) -> None:
+    done = checkout.run("run", "made_up/first", PARAMS="value=5.0")
+    assert done.returncode == 0, done.stderr
+    assert not (checkout.root / RESULT).exists()
+    (made,) = (checkout.root / "build" / "variants").glob("*/sample/results/made_up/first.json")
+    assert json.loads(made.read_text())["rows"][0]["value"] == 5.0
+
+
+def test_results_are_compared_with_the_committed_ones(checkout: Checkout) -> None:
+    import subprocess
+
+    def git(*words: str) -> None:
+        name = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        subprocess.run(["git", *name, *words], cwd=checkout.root, check=True, capture_output=True)
+
+    checkout.run("run", "made_up/first")
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "first")
+    checkout.edit_notebook("made_up/first.ipynb", [*FIRST, "'unchanged'"])
+    assert "2 of 2 values are identical to the committed results" not in checkout.run("reproduce").stdout
+    checkout.edit_notebook("made_up/first.ipynb", [FIRST[0].replace("1.0", "1.5"), *FIRST[1:]])
+    said = checkout.run("reproduce").stdout
+    assert "0 of 1 values are identical" in said
+    assert "moved: made_up/first ours sample_antique number: committed 1.0, now 1.5" in said
