@@ -178,6 +178,18 @@ def test_the_order_of_texts_does_not_matter(spec, fresh):
 
 
 @pytest.mark.slow
+def test_batches_are_the_same_in_whatever_order_texts_come(spec, monkeypatch):
+    monkeypatch.setattr(embed, "_TOKENS_AT_ONCE", 12)
+    batches = record_batches(monkeypatch)
+    texts = [f"{a} {b}" for a in WORDS[:3] for b in WORDS[3:6]]  # all of one length
+    Embedder(spec).prepare(texts)
+    Embedder(spec).prepare(texts[::-1])
+    half = len(batches) // 2
+    assert half > 1
+    assert batches[:half] == batches[half:]
+
+
+@pytest.mark.slow
 def test_small_batches_give_the_same_to_half_precision(spec, fresh, monkeypatch):
     monkeypatch.setattr(embed, "_TOKENS_AT_ONCE", 12)
     batches = record_batches(monkeypatch)

@@ -105,7 +105,8 @@ def test_the_registry_pins_every_file_by_commit_and_hash() -> None:
 
 def test_a_registry_that_lacks_a_field_names_it(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    text = "g: {owner: o, repo: r, commit: c, licence: l, files: {a: {path: p, shape: graded, lowest_label: 1, sample: s}}}"
+    fields = "{path: p, shape: graded, lowest_label: 1, sample: s}"
+    text = f"g: {{owner: o, repo: r, commit: c, licence: l, files: {{a: {fields}}}}}"
     (tmp_path / "data" / "registry.yml").write_text(text)
     with pytest.raises(ValueError, match=r"g\.files\.a: .*sha256"):
         read_registry(tmp_path)

@@ -32,3 +32,20 @@ def test_every_notebook_runs_twice_to_equal_bytes(tmp_path: Path) -> None:
     done = checkout.run("reproduce")
     assert done.returncode == 0, done.stdout + done.stderr
     assert {path.name: path.read_bytes() for path in results.iterdir()} == first
+
+
+@pytest.mark.slow
+def test_another_embedder_takes_its_place_by_one_variable(tmp_path: Path) -> None:
+    from test_embed import make_model
+
+    root = tmp_path / "checkout"
+    for folder in ("src", "data", "papers", "notebooks"):
+        shutil.copytree(PROJECT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    spec = make_model(tmp_path / "tiny")
+    checkout = Checkout(root)
+    variables = {"DATA": "sample", "PROFILE": "quick", "EMBEDDER": spec}
+    done = checkout.run("run", "linkage/table_05", **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (result,) = (root / "build" / "variants").glob("embedder-*/sample/results/linkage/table_05.json")
+    assert '"embedder": "path:model@' in result.read_text()
+    assert not (root / "results").exists()
