@@ -127,11 +127,6 @@ def test_first_and_last_tokens_are_special_and_words_are_not(fresh):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    strict=True,
-    reason="BUG in Embedder._forward: all_special_ids holds [UNK], so an unknown word (an emoji, a rare script) is"
-    " marked as no word and BERTScore leaves it out, unlike bert-score",
-)
 def test_an_unknown_word_is_a_word(fresh):
     (found,) = fresh.embed_tokens(["the zebra ran"])
     assert found.special.tolist() == [True, False, False, False, True]

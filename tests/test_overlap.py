@@ -312,7 +312,6 @@ def test_bertscore_of_texts_over_the_limit_equals_the_bert_score_package(tiny):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="BUG in Embedder._forward: [UNK] is marked as no word and left out of BERTScore")
 def test_bertscore_with_unknown_words_equals_the_bert_score_package(tiny):
     folder, embedder = tiny
     pairs = [("the zebra ran", "a red hat"), ("zebra", "the cat sat"), ("the cat", "gnu gnu gnu")]

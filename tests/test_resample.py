@@ -81,7 +81,9 @@ def test_a_row_brings_all_its_columns_along():
 def test_the_fast_way_equals_a_plain_loop_over_the_same_draws(rows, columns, missing, seed):
     table = make_table(np.random.default_rng(seed), rows, columns, missing)
     plain = resample_plainly(table, 60, seed)
-    np.testing.assert_allclose(resample._resample(table, 60, seed), plain, rtol=0, atol=1e-12)
+    columns_apart = resample._resample(table, 60, seed)
+    over_columns = [np.nan if np.isnan(row).all() else np.nanmean(row) for row in columns_apart]
+    np.testing.assert_allclose(over_columns, plain, rtol=0, atol=1e-12)
     found = bootstrap_mean(table, resamples=60, confidence=0.9, seed=seed)
     if not np.isnan(table).all() and not np.isnan(plain).all():
         assert found.value == pytest.approx(average_plainly(table.tolist()), abs=1e-12)
@@ -176,11 +178,6 @@ def test_each_side_of_a_difference_keeps_its_own_missing_values():
     assert (found.n, found.n_missing) == (2, 1)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="BUG in bootstrap_difference: with a column missing on one side, value averages differences of the columns"
-    " both have, but the draws take the difference of averages: the value can lie outside its interval",
-)
 def test_a_difference_lies_in_its_interval_when_one_side_lacks_a_column():
     # found value 1, interval [3, 3]
     found = bootstrap_difference([[1, 5]], [[0, NAN]], resamples=5)

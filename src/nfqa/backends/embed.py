@@ -17,6 +17,7 @@ from nfqa.backends.roles import RoleSpec, parse_role
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+_FORMAT = "2"  # raise it when what is kept of a text changes: older rows are then never read
 _TOKENS_AT_ONCE = 6_000  # padded tokens a forward pass: bounds memory, and keeps batches near the cores' best speed
 
 
@@ -24,7 +25,8 @@ _TOKENS_AT_ONCE = 6_000  # padded tokens a forward pass: bounds memory, and keep
 class TextVectors:
     """What the embedder says of one text; float32, [CLS] and [SEP] rows of `tokens` included.
 
-    `sentence` is the pooled, unit-length vector, `tokens` the last layer, `special` marks rows that are no words.
+    `sentence` is the pooled, unit-length vector, `tokens` the last layer, `special` marks its rows of [CLS] and [SEP],
+    or of a begin and an end.
     """
 
     sentence: NDArray[np.float32]  # [D]
@@ -70,7 +72,12 @@ class Embedder:
         return len(missing)
 
     def embed_sentences(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit-length sentence vectors, [len(texts), D]."""
+        """Unit-length sentence vectors, [len(texts), D].
+
+        Raises: ValueError for no texts, as D is not known then, or an empty one.
+        """
+        if not texts:
+            raise ValueError("no texts to embed")
         fresh = [text for text in dict.fromkeys(texts) if text not in self._sentences]
         for text, (blob,) in zip(fresh, self._read(fresh, "sentence"), strict=True):
             self._sentences[text] = _normalise(np.frombuffer(blob, dtype=np.float16))
@@ -90,7 +97,7 @@ class Embedder:
         return sum(row[0] for row in self._read(texts, "cut"))
 
     def _key(self, text: str) -> bytes:
-        return hashlib.sha256(f"{self._fingerprint}\0{text}".encode()).digest()
+        return hashlib.sha256(f"{_FORMAT}\0{self._fingerprint}\0{text}".encode()).digest()
 
     def _read(self, texts: Sequence[str], columns: str) -> list[tuple]:
         self.prepare(texts)
@@ -133,7 +140,8 @@ class Embedder:
 
     def _forward(self, model: SentenceTransformer, texts: list[str], cut: list[bool]) -> list[tuple]:
         inputs = {k: v.to(model.device) if hasattr(v, "to") else v for k, v in model.preprocess(texts).items()}
-        special_ids = set(model.tokenizer.all_special_ids)
+        tokenizer = model.tokenizer
+        marks = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
         output = model(inputs)
         rows = []
         for i, text in enumerate(texts):
@@ -141,7 +149,7 @@ class Embedder:
             tokens = output["token_embeddings"][i, :length].float().cpu().numpy().astype(np.float16)
             sentence = output["sentence_embedding"][i].float().cpu().numpy()
             sentence = (sentence / np.linalg.norm(sentence)).astype(np.float16)
-            special = np.array([int(token) in special_ids for token in inputs["input_ids"][i, :length]])
+            special = np.array([int(token) in marks for token in inputs["input_ids"][i, :length]])
             rows.append((self._key(text), sentence.tobytes(), tokens.tobytes(), special.tobytes(), int(cut[i])))
         return rows
 

@@ -43,9 +43,9 @@ def correlate_groups(scores: ArrayLike, labels: ArrayLike, sizes: ArrayLike, *, 
         raise ValueError(f"method is {method!r}; expected one of {', '.join(get_args(Method))}")
     x = _read_floats(scores, "scores")
     y = _read_floats(labels, "labels")
-    n = np.asarray(sizes, dtype=np.int64)
-    if n.ndim != 1 or (n < 0).any():
-        raise ValueError("sizes must be a one-dimensional array of counts, none negative")
+    n = np.asarray(sizes).astype(np.int64)
+    if n.ndim != 1 or (n < 0).any() or (n != np.asarray(sizes)).any():
+        raise ValueError("sizes must be a one-dimensional array of whole counts, none negative")
     if not len(x) == len(y) == n.sum():
         raise ValueError(f"{len(x)} scores, {len(y)} labels, but sizes sum to {n.sum()}; all three must be equal")
     for name, array in (("scores", x), ("labels", y)):
@@ -139,11 +139,22 @@ def _pearson(x: NDArray, y: NDArray, n: NDArray) -> NDArray:
 
 
 def _centre(values: NDArray, n: NDArray, starts: NDArray) -> NDArray:
-    """Subtract the group's mean and divide by its norm, scaled first so that 1e-231 squared does not vanish."""
-    values = values / np.repeat(np.maximum.reduceat(np.abs(values), starts), n)
-    values = values - np.repeat(np.add.reduceat(values, starts) / n, n)
-    values = values / np.repeat(np.maximum.reduceat(np.abs(values), starts), n)
+    """Subtract the group's mean and divide by its norm.
+
+    Scaled before, by powers of two, which round nothing, so that 1e-231 squared does not vanish; and centred twice,
+    as the first mean is rounded and would shift values that lie close together.
+    """
+    for _ in range(2):
+        values = _scale(values, n, starts)
+        values = values - np.repeat(np.add.reduceat(values, starts) / n, n)
+    values = _scale(values, n, starts)
     return values / np.repeat(np.sqrt(np.add.reduceat(values * values, starts)), n)
+
+
+def _scale(values: NDArray, n: NDArray, starts: NDArray) -> NDArray:
+    """Bring each group's largest value to between 1/2 and 1."""
+    exponents = np.frexp(np.maximum.reduceat(np.abs(values), starts))[1]
+    return np.ldexp(values, -np.repeat(exponents, n))
 
 
 _METHODS = {"kendall": _kendall, "spearman": _spearman, "pearson": _pearson}

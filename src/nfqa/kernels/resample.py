@@ -41,8 +41,7 @@ def bootstrap_mean(values: ArrayLike, *, resamples: int = 10_000, confidence: fl
     n = int((~np.isnan(v)).sum())
     if n == 0:
         return Interval(np.nan, np.nan, np.nan, None, 0, v.size)
-    means = _average_columns(v)
-    return _make_interval(means, _resample(v, resamples, seed), confidence, n, v.size - n)
+    return _make_interval(_average_columns(v), _resample(v, resamples, seed), confidence, n, v.size - n)
 
 
 def bootstrap_difference(
@@ -50,7 +49,8 @@ def bootstrap_difference(
 ) -> Interval:
     """The average of `values` less that of `base`, both as in `bootstrap_mean`, under the same resampled rows.
 
-    Each side keeps its own missing values, so that a change of what counts as missing shows too.
+    Each side keeps its own missing values, so that a change of what counts as missing shows too. A column without any
+    value on one side is left out on both; without a column left every figure is NaN.
 
     Args: values, base: [Q] or [Q, S], equal in shape. Returns, Raises: as `bootstrap_mean`; `n` counts the entries
         present on either side, `spread` is over the differences of column means.
@@ -59,11 +59,14 @@ def bootstrap_difference(
     a, b = _read_table(values, resamples, confidence), _read_table(base, resamples, confidence)
     if a.shape != b.shape:
         raise ValueError(f"values has shape {a.shape}, base {b.shape}; the two sides must share questions and seeds")
+    size = a.size
+    shared = ~np.isnan(a).all(0) & ~np.isnan(b).all(0)
+    if not shared.any():
+        return Interval(np.nan, np.nan, np.nan, None, 0, size)
+    a, b = a[:, shared], b[:, shared]
     n = int((~np.isnan(a) | ~np.isnan(b)).sum())
-    if np.isnan(a).all() or np.isnan(b).all():
-        return Interval(np.nan, np.nan, np.nan, None, 0, a.size)
     draws = _resample(a, resamples, seed) - _resample(b, resamples, seed)
-    return _make_interval(_average_columns(a) - _average_columns(b), draws, confidence, n, a.size - n)
+    return _make_interval(_average_columns(a) - _average_columns(b), draws, confidence, n, size - n)
 
 
 def _read_table(values: ArrayLike, resamples: int, confidence: float) -> NDArray[np.float64]:
@@ -88,14 +91,19 @@ def _average_columns(v: NDArray) -> NDArray[np.float64]:
 
 
 def _make_interval(means: NDArray, draws: NDArray, confidence: float, n: int, n_missing: int) -> Interval:
-    low, high = np.nanquantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
+    kept = ~np.isnan(draws)
+    with np.errstate(
+        invalid="ignore"
+    ):  # a resample can miss every row that has a value: NaN, and no quantile's concern
+        statistics = np.where(kept, draws, 0.0).sum(1) / kept.sum(1)
+    low, high = np.nanquantile(statistics, [(1 - confidence) / 2, (1 + confidence) / 2])
     means = means[~np.isnan(means)]
     spread = float(np.std(means, ddof=1)) if len(means) > 1 else None
     return Interval(float(means.mean()), float(low), float(high), spread, n, n_missing)
 
 
 def _resample(table: NDArray, resamples: int, seed: int) -> NDArray[np.float64]:
-    """The statistic of each resample, [resamples]. Rows are drawn as counts, so a resample is one matrix product."""
+    """Each column's average in each resample, [resamples, S]. Rows are drawn as counts: one matrix product a block."""
     d = (~np.isnan(table)).astype(np.float64)
     v = np.where(d > 0, table, 0.0)
     rows = len(v)
@@ -108,7 +116,5 @@ def _resample(table: NDArray, resamples: int, seed: int) -> NDArray[np.float64]:
         drawn += (np.arange(size, dtype=np.int32) * np.int32(rows))[:, None]
         counts = np.bincount(drawn.ravel(), minlength=size * rows).reshape(size, rows).astype(np.float64)
         with np.errstate(invalid="ignore"):  # a resample can miss every present row of a column: NaN, left out
-            ratios = (counts @ v) / (counts @ d)
-            kept = ~np.isnan(ratios)
-            parts.append(np.where(kept, ratios, 0.0).sum(1) / kept.sum(1))
+            parts.append((counts @ v) / (counts @ d))
     return np.concatenate(parts)

@@ -55,6 +55,10 @@ def measure_agreement(
     for number, (row, row_scores) in enumerate(zip(draws, scores, strict=True)):
         if [d.question.key for d in row] != [d.question.key for d in draws[0]]:
             raise ValueError(f"seed number {number} has other questions than the first; draw all seeds from one set")
+        for draw, given in zip(row, row_scores, strict=True):
+            if len(given) != len(draw.candidates):
+                text = f"{len(given)} scores for {len(draw.candidates)} candidates"
+                raise ValueError(f"seed number {number}, question {draw.question.text!r}: {text}")
         labels = [label for draw in row for label in draw.labels]
         found = correlate_groups(_join(row_scores), labels, [len(draw.candidates) for draw in row], method=method)
         columns.append(found.values)

@@ -73,8 +73,8 @@ def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> Verdicts:
     if not draw.candidates:
         return Verdicts(np.zeros(0), np.zeros(0, dtype=np.int64))
     references, candidates = describe_draw(draw, embedder)
-    scores = candidates @ scorer.weights
-    beaten_by = (references @ scorer.weights)[None, :] > scores[:, None]
+    scores = np.round(candidates @ scorer.weights, 10)
+    beaten_by = np.round(references @ scorer.weights, 10)[None, :] > scores[:, None]
     return Verdicts(scores, 1 + beaten_by.sum(1))
 
 
@@ -85,8 +85,9 @@ def describe_draw(draw: Draw, embedder: Embedder) -> tuple[NDArray[np.float64], 
     words = np.log1p([len(text.split()) for text in texts[1:]])
     grades = np.array([answer.label for answer in draw.references])
     count = len(grades)
-    to_question = vectors[1:] @ vectors[0]
-    to_references = vectors[1:] @ vectors[1 : 1 + count].T  # [R + n, R]
+    # Equal rows of one matrix product can differ in their last bits; rounded, equal texts get equal features.
+    to_question = np.round(vectors[1:] @ vectors[0], 12)
+    to_references = np.round(vectors[1:] @ vectors[1 : 1 + count].T, 12)  # [R + n, R]
     seen = np.ones_like(to_references, dtype=bool)
     if count > 1:
         seen[np.arange(count), np.arange(count)] = False

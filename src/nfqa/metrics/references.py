@@ -87,7 +87,9 @@ def draw_references(
 
 
 def use_given_references(question: Question) -> Draw:
-    """The draw of a question that comes with its own graded references (WebGLM)."""
+    """The draw of a question that comes with its own graded references (WebGLM); dropped when it has none."""
+    if not question.references:
+        return Draw(question, (), (), "no_reference")
     return Draw(question, question.references, question.answers)
 
 
