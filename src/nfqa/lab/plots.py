@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nfqa.lab.notebook import Lab
     from nfqa.lab.results import Row
 
-PAPER, OURS, SAMPLE, REFERENCE = "#9aa5b1", "#1f6f8b", "#c2752d", "#5b6470"
+PAPER, OURS, SAMPLE, REFERENCE, PUBLISHED = "#9aa5b1", "#1f6f8b", "#c2752d", "#5b6470", "#2b2f36"
 _STYLE = {
     "axes.edgecolor": "#5b6470",
     "axes.grid": True,
@@ -63,7 +63,7 @@ def pick_colour(rows: Sequence[Row]) -> str:
 
 
 def draw_intervals(axes: Axes, rows: Sequence[Row | None], names: Sequence[str]) -> None:
-    """One line a row: our value with its interval, and the published value as a grey diamond where there is one."""
+    """One line a row: our value with its interval, and the published value as a hollow diamond where there is one."""
     positions = list(range(len(rows)))[::-1]
     colour = pick_colour([row for row in rows if row is not None])
     for position, row in zip(positions, rows, strict=True):
@@ -74,7 +74,7 @@ def draw_intervals(axes: Axes, rows: Sequence[Row | None], names: Sequence[str])
         axes.plot([low, high], [position] * 2, color=colour, lw=2, solid_capstyle="butt")
         axes.plot([row.value], [position], "o", color=colour, ms=5)
         if row.paper is not None:
-            axes.plot([row.paper], [position], "D", color=PAPER, ms=5, mec="white", mew=0.6)
+            axes.plot([row.paper], [position], "D", mfc="none", mec=PUBLISHED, ms=8, mew=1.4)
     axes.set_yticks(positions, labels=list(names))
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.grid(axis="y", visible=False)
@@ -90,14 +90,22 @@ def draw_panels(
     metric: str = "",
     skip: Sequence[str] = (),
     zero_line: bool = False,
+    share: bool = True,
 ) -> Figure:
-    """One panel a data set (or metric), one line a system (or metric): our interval beside the published value."""
-    shown = [row for row in lab.with_published(rows) if metric in ("", row.metric) and row.metric not in skip]
+    """One panel a data set (or metric), one line a system (or metric): our interval beside the published value.
+
+    `skip` leaves out metrics or data sets; panels share one scale unless `share` is False.
+    """
+    shown = [
+        row
+        for row in lab.with_published(rows)
+        if metric in ("", row.metric) and not {row.metric, row.dataset} & set(skip)
+    ]
     panels = sorted(dict.fromkeys(getattr(row, panel) for row in shown), key=str if panel == "dataset" else len)
     lines = list(dict.fromkeys(getattr(row, line) for row in shown))
     titles = [lab.title(name) if line == "system" else name for name in lines]
     size = {"width": 3.2 + 3 * len(panels), "height": 1 + 0.24 * len(lines)}
-    figure, grid = start_figure(1, len(panels), squeeze=False, sharex=True, **size)
+    figure, grid = start_figure(1, len(panels), squeeze=False, sharex=share, **size)
     for axes, name in zip(grid[0], panels, strict=True):
         found = {getattr(row, line): row for row in shown if getattr(row, panel) == name}
         draw_intervals(axes, [found.get(key) for key in lines], titles if axes is grid[0, 0] else [""] * len(lines))
@@ -164,7 +172,7 @@ def add_legend(figure: Figure, rows: Sequence[Row], *, runs: str = "") -> None:
     origin = "SAMPLE, not the paper's data" if any(row.origin == "sample" for row in rows) else "measured"
     marks = [Line2D([], [], marker="o", color=pick_colour(rows), lw=2, ms=5, label=f"ours ({origin}), 95 % interval")]
     if any(row.paper is not None for row in rows):
-        marks.append(Line2D([], [], marker="D", color=PAPER, lw=0, ms=5, label="published"))
+        marks.append(Line2D([], [], marker="D", mfc="none", mec=PUBLISHED, lw=0, ms=7, label="published"))
     if runs:
         marks.append(Line2D([], [], marker="o", color=PAPER, lw=0, ms=4, label=runs))
     figure.legend(handles=marks, loc="outside lower right", ncols=len(marks))

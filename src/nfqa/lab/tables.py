@@ -29,8 +29,6 @@ COLUMNS = (
 
 def show_beside_paper(lab: Lab, rows: Sequence[Row]) -> pd.DataFrame:
     """One line a published number or row of ours: the paper's leaves first, in its order, then what is ours alone."""
-    import pandas as pd
-
     found = {row.key: row for row in rows}
     lines = []
     for leaf in lab.leaves():
@@ -39,7 +37,16 @@ def show_beside_paper(lab: Lab, rows: Sequence[Row]) -> pd.DataFrame:
         lines.append(_make_line(lab, *leaf.key, leaf.text, row, verdict))
     for key, row in found.items():
         lines.append(_make_line(lab, *key, "", row, "ours only"))
-    return pd.DataFrame(lines, columns=list(COLUMNS))
+    return _make_frame(lines, COLUMNS)
+
+
+def _make_frame(lines: Sequence[tuple], columns: Sequence[str]) -> pd.DataFrame:
+    """A frame that a notebook shows whole: a row folded away is a number that can't be found."""
+    import pandas as pd
+
+    pd.set_option("display.max_rows", None)
+    pd.set_option("display.max_colwidth", None)
+    return pd.DataFrame(lines, columns=list(columns))
 
 
 def _make_line(
@@ -58,60 +65,65 @@ def _make_line(
     return title, dataset, metric, published, value, interval, count, dropped, spread, row.origin, verdict
 
 
-def describe_agreement(rows: Sequence[Row], metric: str = "spearman") -> list[str]:
-    """A sentence a data set, found from the numbers: which system agrees best with people, and how surely."""
+def describe_agreement(lab: Lab, rows: Sequence[Row], metric: str = "spearman") -> list[str]:
+    """A sentence a data set, found from the numbers: the embedded judge beside the best automatic metric.
+
+    Both on the judge's candidates, so that the two can be compared; the judge by its trained score.
+    """
     sentences = []
     for dataset in dict.fromkeys(row.dataset for row in rows):
-        ranked = sorted(
-            (row for row in rows if (row.dataset, row.metric) == (dataset, metric) and row.value is not None),
-            key=lambda row: -(row.value or 0.0),
-        )
-        if len(ranked) < 2:
+        own = {r.system: r for r in rows if (r.dataset, r.metric) == (dataset, metric) and r.value is not None}
+        judge = own.get("linkage_embedded_trained")
+        others = [row for system, row in own.items() if system.endswith("_judge_candidates")]
+        if judge is None or not others:
             continue
-        best, second = ranked[0], ranked[1]
-        apart = (best.ci_low or 0.0) > (second.ci_high or 0.0)
+        best = max(others, key=lambda row: row.value or 0.0)
+        overlap = (best.ci_high or 0.0) >= (judge.ci_low or 0.0) and (judge.ci_high or 0.0) >= (best.ci_low or 0.0)
         sentences.append(
-            f"{dataset}: {best.system} agrees best with people by {metric}, {best.value:.3f}"
-            f" [{best.ci_low:.3f}, {best.ci_high:.3f}]; next {second.system}, {second.value:.3f}"
-            f" [{second.ci_low:.3f}, {second.ci_high:.3f}]"
-            + ("; the intervals don't overlap." if apart else "; the intervals overlap.")
+            f"{dataset}, {metric}: {_say(lab, judge)}; the best automatic metric on the same candidates,"
+            f" {_say(lab, best)}. The two intervals {'overlap' if overlap else 'are apart'}."
         )
     return sentences
 
 
+def _say(lab: Lab, row: Row) -> str:
+    return f"{lab.title(row.system)} {row.value:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}]"
+
+
 def show_rows(lab: Lab, rows: Sequence[Row]) -> pd.DataFrame:
     """Every row with its interval, for studies that no published table stands beside."""
-    import pandas as pd
-
     names = ["system", "data set", "metric", "value", "95 % interval", "spread", "n", "dropped", "origin"]
     lines = []
     for row in rows:
         line = _make_line(lab, *row.key, "", row, "")
         lines.append((*line[:3], line[4], line[5], line[8], line[6], line[7], line[9]))
-    return pd.DataFrame(lines, columns=names)
+    return _make_frame(lines, names)
 
 
 def show_audit(rows: Sequence[Row]) -> pd.DataFrame:
     """Counts with what they were counted among and the treatment."""
-    import pandas as pd
-
     lines = [
         (row.dataset, row.metric.replace("_", " "), f"{row.value:.0f}", row.n, row.signature.split("|")[1])
         for row in rows
     ]
-    return pd.DataFrame(lines, columns=["data set", "what", "found", "among", "treatment"])
+    return _make_frame(lines, ["data set", "what", "found", "among", "treatment"])
 
 
 def describe_leaves(lab: Lab, rows: Sequence[Row]) -> list[str]:
-    """A sentence a published number that we have run: both values and the verdict."""
+    """How many of the published numbers that were run come out again, and which do not."""
     found = {row.key: row for row in rows}
-    sentences = []
+    verdicts: dict[str, list[str]] = {}
     for leaf in lab.leaves():
         row = found.get(leaf.key)
         if row is not None and row.value is not None:
-            verdict, why = compare_with_leaf(row, leaf, lab.artefact)
-            sentences.append(
-                f"{leaf.dataset}, {leaf.system}, {leaf.metric}: published {leaf.text},"
-                f" ours {row.value:.4f}: {verdict} ({why})."
+            verdict, _ = compare_with_leaf(row, leaf, lab.artefact)
+            gap = (
+                f"{leaf.dataset}, {lab.title(leaf.system)}, {leaf.metric}: published {leaf.text}, ours {row.value:.3f}"
             )
-    return sentences or ["No published number was measured on this data."]
+            verdicts.setdefault(verdict, []).append(gap)
+    total = sum(len(lines) for lines in verdicts.values())
+    if not total:
+        return ["No published number was measured on this data."]
+    counts = ", ".join(f"{len(lines)} {verdict}" for verdict, lines in verdicts.items())
+    differing = [line for verdict, lines in verdicts.items() if verdict.startswith("differs") for line in lines]
+    return [f"Of {total} published numbers measured here: {counts}.", *(f"Differs: {line}." for line in differing)]

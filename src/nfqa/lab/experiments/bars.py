@@ -43,6 +43,7 @@ def draw_bars(lab: Lab, rows: Sequence[Row]) -> Figure:
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     figure, panels = start_figure(len(datasets), 1, width=8, height=0.6 + 2.9 * len(datasets), squeeze=False)
     colours = {"paper": PAPER, "measured": OURS, "sample": SAMPLE}
+    widest = max(row.value or 0.0 for row in rows)
     for axes, dataset in zip(panels[:, 0], datasets, strict=True):
         own = [row for row in rows if row.dataset == dataset][::-1]
         values = [row.value or 0.0 for row in own]
@@ -57,7 +58,7 @@ def draw_bars(lab: Lab, rows: Sequence[Row]) -> Figure:
             axes.text(
                 (row.value or 0.0) + (row.spread or 0.0) + 0.006, position, f"{row.value:.3f}", va="center", fontsize=7
             )
-        axes.set(title=dataset, xlim=(0, max(0.1, 1.18 * max(values))))
+        axes.set(title=dataset, xlim=(0, max(0.1, 1.18 * widest)))
         axes.grid(axis="y", visible=False)
     panels[-1, 0].set(xlabel="Spearman, mean over draws of the reference list (whisker: one standard deviation)")
     _add_key(figure, [row.origin for row in rows], colours)
