@@ -1,6 +1,7 @@
 """What is fast, measured against a named reference in the same run.
 
-`python bench/kernels.py` prints the numbers, writes build/bench.json, and exits with 1 if a target is missed.
+`python bench/kernels.py` prints the numbers, writes build/bench.json (bench/recorded.json holds the record
+that is committed), and exits with 1 if a target is missed.
 `--quick` makes everything small, to show that it runs: its numbers mean nothing, and no target is held against them.
 """
 
@@ -27,6 +28,8 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from nfqa.kernels.correlation import Method, correlate_groups  # noqa: E402
 from nfqa.kernels.resample import bootstrap_mean  # noqa: E402
+from nfqa.kernels.rouge import score_rouge_sets  # noqa: E402
+from nfqa.metrics.overlap import split_sentences  # noqa: E402
 
 SCIPY = {"kendall": stats.kendalltau, "spearman": stats.spearmanr, "pearson": stats.pearsonr}
 METHODS: tuple[Method, ...] = ("kendall", "spearman", "pearson")
@@ -95,6 +98,27 @@ def measure_bootstrap(questions: int, resamples: int, repeats: int) -> dict[str,
     }
 
 
+def measure_rouge(repeats: int, limit: int) -> dict[str, float]:
+    from rouge import Rouge
+
+    passages = json.loads((ROOT / "data" / "sample" / "passages.json").read_text(encoding="utf-8")).values()
+    texts = [[item["passage"] for item in items] for items in passages]
+    pairs = [(candidate, group[0]) for group in texts for candidate in group[1:]][:limit]
+    library = Rouge()
+
+    def score_by_kernel() -> list[tuple[float, ...]]:
+        return [tuple(score_rouge_sets(split_sentences(c), split_sentences(r))) for c, r in pairs]
+
+    def score_by_library() -> list[tuple[float, ...]]:
+        scores = [library.get_scores(c, r)[0] for c, r in pairs]
+        return [tuple(score[name]["f"] for name in ("rouge-1", "rouge-2", "rouge-l")) for score in scores]
+
+    if score_by_kernel() != score_by_library():
+        raise ValueError("the ROUGE kernel differs from the package rouge; expected equal numbers")
+    kernel, theirs = time_calls(repeats, score_by_kernel, score_by_library)
+    return {"kernel_seconds": kernel, "library_seconds": theirs, "ratio": theirs / kernel, "pairs": len(pairs)}
+
+
 def measure_import(repeats: int) -> dict[str, float]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
@@ -129,6 +153,7 @@ def main(arguments: list[str] | None = None) -> int:
         warnings.simplefilter("ignore", stats.ConstantInputWarning)
         correlation = measure_correlation(questions, repeats)
     bootstrap = measure_bootstrap(questions, resamples, repeats)
+    rouge = measure_rouge(repeats, 10 if quick else 100)
     importing = measure_import(2 if quick else 7)
     machine = describe_machine()
 
@@ -143,6 +168,9 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"  kernel    {bootstrap['kernel_seconds']:.4f} s (target: {TARGETS['bootstrap_seconds']} s or less)")
     print(f"  numpy in a loop {bootstrap['numpy_loop_seconds']:.4f} s: {bootstrap['ratio_to_numpy_loop']:.1f} times")
     print(f"  scipy.stats.bootstrap {bootstrap['scipy_seconds']:.4f} s: {bootstrap['ratio_to_scipy']:.1f} times")
+    print(f"ROUGE-1, -2 and -L of {rouge['pairs']} pairs of passages, median of {repeats}")
+    print(f"  kernel {rouge['kernel_seconds']:.4f} s, the package rouge {rouge['library_seconds']:.4f} s:", end=" ")
+    print(f"{rouge['ratio']:.0f} times")
     print(
         f"`import nfqa` in a fresh process {importing['import_seconds']:.3f} s, a bare interpreter"
         f" {importing['bare_interpreter_seconds']:.3f} s (target: {TARGETS['import_seconds']} s or less)"
@@ -159,7 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
     missed = [] if quick else missed
     report = {
         "quick": quick, "machine": machine, "targets": TARGETS, "missed": missed,
-        "correlation": correlation, "bootstrap": bootstrap, "import": importing,
+        "correlation": correlation, "bootstrap": bootstrap, "rouge": rouge, "import": importing,
     }  # fmt: skip
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=2, sort_keys=True) + "\n")

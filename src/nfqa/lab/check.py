@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -63,13 +64,26 @@ def check_published(root: Path, place: Place) -> tuple[list[str], bool]:
     return lines, counts["differs"] == 0
 
 
-def count_identical(root: Path, options: RunOptions) -> tuple[int, int, list[str]]:
-    """Compare results with the committed ones: values identical, values compared, and a line for each that moved.
+@dataclass(frozen=True)
+class Repeat:
+    """How results compare with the committed ones: equal to the last digit, equal to nine digits, or moved."""
 
-    Without git, or without a committed file, nothing is compared.
+    identical: int
+    close: int
+    moved: tuple[str, ...]
+
+    @property
+    def compared(self) -> int:
+        return self.identical + self.close + len(self.moved)
+
+
+def compare_committed(root: Path, options: RunOptions) -> Repeat:
+    """Compare results with those of the last commit. Without git, or without a committed file, nothing is compared.
+
+    Another processor's arithmetic may change a last digit; that counts as close, and anything more as moved.
     """
     place = find_place(root, data=options.data, profile=options.profile, variant=options.variant)
-    same, compared, moved = 0, 0, []
+    identical, close, moved = 0, 0, []
     for target in list_targets(root, options):
         path = place.results / target.paper.paper / f"{target.name}.json"
         committed = _read_committed(root, path)
@@ -77,15 +91,16 @@ def count_identical(root: Path, options: RunOptions) -> tuple[int, int, list[str
             continue
         before = {(r["system"], r["dataset"], r["metric"]): r["value"] for r in committed["rows"]}
         for row in read_result(path).rows:
-            if row.key in before:
-                compared += 1
-                if before[row.key] == row.value:
-                    same += 1
-                else:
-                    moved.append(
-                        f"{target.identifier} {' '.join(row.key)}: committed {before[row.key]}, now {row.value}"
-                    )
-    return same, compared, moved
+            if row.key not in before:
+                continue
+            old = before[row.key]
+            if old == row.value:
+                identical += 1
+            elif None not in (old, row.value) and math.isclose(old, row.value or 0.0, rel_tol=1e-9, abs_tol=1e-12):
+                close += 1
+            else:
+                moved.append(f"{target.identifier} {' '.join(row.key)}: committed {old}, now {row.value}")
+    return Repeat(identical, close, tuple(moved))
 
 
 def _read_committed(root: Path, path: Path) -> dict[str, Any] | None:

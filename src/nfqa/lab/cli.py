@@ -141,15 +141,16 @@ def _say_where(root: Path, options: RunOptions) -> None:
 
 
 def _say_identical(root: Path, options: RunOptions) -> None:
-    from nfqa.lab.check import count_identical
+    from nfqa.lab.check import compare_committed
 
-    same, compared, moved = count_identical(root, options)
-    if compared:
-        print(f"{same} of {compared} values are identical to the committed results")
-        for line in moved[:10]:
+    found = compare_committed(root, options)
+    if found.compared:
+        print(f"{found.identical} of {found.compared} values are identical to the committed results", end="")
+        print(f", {found.close} equal to nine digits, {len(found.moved)} moved" if found.close or found.moved else "")
+        for line in found.moved[:10]:
             print(f"  moved: {line}")
-        if len(moved) > 10:
-            print(f"  and {len(moved) - 10} more")
+        if len(found.moved) > 10:
+            print(f"  and {len(found.moved) - 10} more")
 
 
 def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:

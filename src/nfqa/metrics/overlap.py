@@ -73,11 +73,12 @@ def score_rouge(pairs: Pairs, *, variant: RougeVariant) -> NDArray[np.float64]:
 
 @cache
 def _rouge(candidate: str, reference: str) -> RougeF:
-    return score_rouge_sets(_split_sentences(candidate), _split_sentences(reference))
+    return score_rouge_sets(split_sentences(candidate), split_sentences(reference))
 
 
 @cache
-def _split_sentences(text: str) -> list[list[str]]:
+def split_sentences(text: str) -> list[list[str]]:
+    """Words by sentence as the package rouge cuts them: sentences at full stops, words at blanks."""
     return [" ".join(part.split()).split(" ") for part in text.split(".") if part]  # a blank part is one empty word
 
 
