@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nfqa.backends.roles import DEFAULTS, parse_role
 from nfqa.lab.artefacts import Artefact, Leaf, Paper, find_artefact, list_leaves, read_papers
 from nfqa.lab.datasets import Repeats, load_dataset
+from nfqa.lab.packages import read_versions
 from nfqa.lab.paths import find_place, find_root
 from nfqa.lab.results import Result, Row, read_result, write_result
 from nfqa.questions import QuestionSet
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from nfqa.backends.embed import Embedder
-
-_PACKAGES = (
-    "matplotlib", "nltk", "numpy", "pandas", "rouge-score", "sacrebleu", "scikit-learn", "scipy",
-    "sentence-transformers", "torch", "transformers",
-)  # fmt: skip
 
 
 class Lab:
@@ -98,15 +94,13 @@ class Lab:
         return path
 
     def _describe(self) -> dict[str, Any]:
-        import importlib.metadata
-
         roles = {"embedder": self._embedder_spec}
         return {
             "inputs": {name: f"sha256:{dataset.sha256}" for name, dataset in self._datasets.items()},
             "reads": sorted(self.artefact.reads),
             "roles": {r: parse_role(r, roles.get(r, DEFAULTS[r])).identity for r in self.artefact.roles},
             "code": os.environ.get("NFQA_CODE", "not run by the runner"),
-            "packages": {package: importlib.metadata.version(package) for package in _PACKAGES},
+            "packages": read_versions(),
         }
 
 

@@ -16,6 +16,7 @@ _SYSTEMS = (
     "rougel",
     "bertscore",
     "bleu",
+    "bertscore_judge_candidates",
     "linkage_mistral_few_shot",
     "linkage_chatgpt_few_shot",
     "linkage_embedded_zero_shot",

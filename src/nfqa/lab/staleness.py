@@ -13,6 +13,7 @@ from typing import Any
 from nfqa.backends.roles import DEFAULTS, parse_role
 from nfqa.lab.artefacts import Artefact, Paper
 from nfqa.lab.fetch import hash_file, read_registry
+from nfqa.lab.packages import read_versions
 from nfqa.lab.paths import Place
 
 _ALWAYS = ("nfqa.lab.notebook",)
@@ -89,6 +90,7 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts = {"notebook": _hash_cells(notebook), "entry": _hash_json(_describe_entry(paper, name))}
     parts |= {f"parameter {key}": _hash_json(value) for key, value in parameters.items() if key != "out"}
     parts |= {f"module {module}": digest for module, digest in _hash_modules(notebook, place.root).items()}
+    parts |= {f"package {package}": version for package, version in read_versions().items()}
     parts |= {f"data {dataset}": _hash_dataset(place.root, dataset, options.data) for dataset in artefact.datasets}
     for role in artefact.roles:
         parts[f"role {role}"] = parse_role(role, options.roles.get(role, DEFAULTS[role])).identity
