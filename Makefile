@@ -6,6 +6,9 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(shell command -v python3.11) python3)
 VENV := .venv
 RUN := $(VENV)/bin/python -m nfqa
+ifeq ($(shell command -v $(PYTHON)),)
+$(error no $(PYTHON) here; install Python 3.11, or name one with PYTHON=/path/to/python3.11)
+endif
 ifneq ($(wildcard ../shared/data/mirror),)
 NFQA_MIRROR ?= $(abspath ../shared/data/mirror)
 endif
@@ -15,6 +18,7 @@ hash = $(shell cat $(1) | $(PYTHON) -c 'import hashlib, sys; print(hashlib.sha25
 READY := $(VENV)/ready-$(call hash,requirements.txt pyproject.toml)
 READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt pyproject.toml)
 
+.NOTPARALLEL:
 .PHONY: help setup reproduce status check report lab test lint bench fetch clean distclean FORCE
 
 help: ## this text

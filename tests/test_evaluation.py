@@ -46,10 +46,10 @@ def test_undefined_coefficients_are_left_out_and_counted_by_reason():
 
 def test_undefined_coefficients_can_count_as_zero():
     found = measure_agreement(DRAWS, SCORES, method="kendall", undefined="zero", resamples=200)
-    # column means: 2/3 and 1/9; value 7/18
-    assert found.interval.value == pytest.approx(7 / 18, abs=1e-15)
-    assert found.per_seed == pytest.approx([2 / 3, 1 / 9], abs=1e-15)
-    assert (found.n, found.n_dropped, found.dropped_because) == (6, 0, {})
+    # the question left out for its short list stays out: column means 2/3 and (1/3 + 0)/2 = 1/6; value 5/12
+    assert found.interval.value == pytest.approx(5 / 12, abs=1e-15)
+    assert found.per_seed == pytest.approx([2 / 3, 1 / 6], abs=1e-15)
+    assert (found.n, found.n_dropped, found.dropped_because) == (5, 1, {"short_list": 1})
 
 
 @pytest.mark.parametrize("method", ["kendall", "spearman", "pearson"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
+import importlib.util
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +19,6 @@ from nfqa.backends.roles import RoleSpec, parse_role
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-_FORMAT = "2"  # raise it when what is kept of a text changes: older rows are then never read
 _TOKENS_AT_ONCE = 6_000  # padded tokens a forward pass: bounds memory, and keeps batches near the cores' best speed
 
 
@@ -51,7 +52,7 @@ class Embedder:
     def __init__(self, spec: str, cache: Path | None = None, *, progress: bool = False) -> None:
         self.spec: RoleSpec = parse_role("embedder", spec)
         self.progress = progress
-        self._fingerprint = self.spec.identity
+        self._fingerprint = f"{_describe_maker()}|{self.spec.identity}"
         self._model: SentenceTransformer | None = None
         self._db = _open_cache(cache)
         self._known = {row[0] for row in self._db.execute("SELECT key FROM vectors")}
@@ -97,7 +98,7 @@ class Embedder:
         return sum(row[0] for row in self._read(texts, "cut"))
 
     def _key(self, text: str) -> bytes:
-        return hashlib.sha256(f"{_FORMAT}\0{self._fingerprint}\0{text}".encode()).digest()
+        return hashlib.sha256(f"{self._fingerprint}\0{text}".encode()).digest()
 
     def _read(self, texts: Sequence[str], columns: str) -> list[tuple]:
         self.prepare(texts)
@@ -159,6 +160,13 @@ def _normalise(vector: NDArray) -> NDArray[np.float32]:
     return wide / np.linalg.norm(wide)
 
 
+def _describe_maker() -> str:
+    """What made a vector besides the model: this file and the packages that run it. Vectors of another are not read."""
+    code = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    packages = ("sentence-transformers", "transformers", "torch")
+    return "|".join([code, *(importlib.metadata.version(name) for name in packages)])
+
+
 def _split_batches(lengths: Sequence[int]) -> list[tuple[int, int]]:
     """Cut a rising list of lengths into runs of at most _TOKENS_AT_ONCE padded tokens."""
     batches, first = [], 0
@@ -173,19 +181,20 @@ def _open_cache(path: Path | None) -> sqlite3.Connection:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
     db = sqlite3.connect(path or ":memory:", timeout=60)
-    db.execute("PRAGMA journal_mode=WAL")
-    db.execute("PRAGMA synchronous=NORMAL")
-    db.execute(
-        "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, sentence BLOB NOT NULL, tokens BLOB NOT NULL,"
-        " special BLOB NOT NULL, cut INTEGER NOT NULL)"
-    )
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, sentence BLOB NOT NULL, tokens BLOB NOT NULL,"
+            " special BLOB NOT NULL, cut INTEGER NOT NULL)"
+        )
+    except sqlite3.DatabaseError as error:
+        raise ValueError(f"{path}: not a cache of vectors ({error}); delete it, it is made again") from None
     return db
 
 
 def _find_package_model(package: str) -> Path:
     """The folder of a model that a Python package carries."""
-    import importlib.util
-
     found = importlib.util.find_spec(package.replace("-", "_"))
     if found is None or found.origin is None:
         raise ValueError(f"the package {package} is not installed; run `make setup`, or set EMBEDDER to another model")

@@ -33,7 +33,7 @@ class RoleSpec:
 
     @property
     def identity(self) -> str:
-        """What goes into hashes and provenance: changes whenever the model behind the spec may have changed."""
+        """What goes into hashes and provenance. A hub model without a revision is its name alone."""
         if self.kind == "package":
             return f"{self.kind}:{self.name}@{_find_version(self.name)}"
         if self.kind == "path":

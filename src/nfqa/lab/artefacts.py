@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from nfqa.lab.strict_yaml import read_yaml
+
+Printed = Annotated[str, StringConstraints(pattern=r"^-?\d+(\.\d+)?$")]  # a number as printed
 
 
 class System(BaseModel):
@@ -45,9 +48,9 @@ class Artefact(BaseModel):
     reads: tuple[str, ...] = ()  # artefacts of the same paper whose results or leaves the notebook reads
     parameters: dict[str, Any] = Field(default_factory=dict)
     decimals: int = 4
-    scale: float = 1.0
+    scale: Literal[1, 100] = 1
     tolerance: float = 0.01
-    leaves: dict[str, dict[str, dict[str, str]]] = Field(default_factory=dict)
+    leaves: dict[str, dict[str, dict[str, Printed]]] = Field(default_factory=dict)
     known_differences: tuple[KnownDifference, ...] = ()
 
 
@@ -86,11 +89,9 @@ def read_papers(root: Path) -> dict[str, Paper]:
     Raises: ValueError naming file and field for an entry that doesn't fit, or a leaf whose system isn't registered.
     """
     papers = {}
-    for path in sorted((root / "papers").glob("*.yml")):
+    for path in sorted((root / "papers").glob("[!.]*.yml")):
         try:
-            paper = Paper.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-        except yaml.YAMLError as error:
-            raise ValueError(f"{path}: not YAML: {error}") from None
+            paper = Paper.model_validate(read_yaml(path))
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
@@ -102,8 +103,24 @@ def read_papers(root: Path) -> dict[str, Paper]:
             for other in artefact.reads:
                 if other not in paper.artefacts:
                     raise ValueError(f"{path}: {name}.reads: unknown artefact {other!r}")
+        _refuse_circle(path, paper)
+        if paper.paper in papers:
+            raise ValueError(f"{path}: the paper {paper.paper!r} is registered by another file already")
         papers[paper.paper] = paper
     return papers
+
+
+def _refuse_circle(path: Path, paper: Paper) -> None:
+    """An artefact that reads itself, by whatever way round, could never run."""
+    for name in paper.artefacts:
+        reached, todo = set(), list(paper.artefacts[name].reads)
+        while todo:
+            other = todo.pop()
+            if other == name:
+                raise ValueError(f"{path}: {name}.reads: it would wait for itself")
+            if other not in reached:
+                reached.add(other)
+                todo += paper.artefacts[other].reads
 
 
 def find_artefact(papers: dict[str, Paper], identifier: str) -> Artefact:

@@ -40,28 +40,31 @@ def compare_published(paper: Paper, name: str, place: Place) -> Iterator[Compari
         row = rows.get(leaf.key)
         verdict, why = compare_with_leaf(row, leaf, artefact)
         if verdict == "not run":
-            needs = paper.systems[leaf.system].needs or artefact.missing_roles
-            why = f"needs: {', '.join(needs)}" if needs else "run `make reproduce`"
+            needs = paper.systems[leaf.system].needs or (() if artefact.notebook else artefact.missing_roles)
+            verdict, why = ("not run", f"needs: {', '.join(needs)}") if needs else ("missing", "run `make reproduce`")
         yield Comparison(leaf, row, verdict, why)
 
 
 def check_published(root: Path, place: Place) -> tuple[list[str], bool]:
-    """A line a published number that was run, a count of verdicts, and whether nothing differs without a reason."""
+    """A line a published number that was run, a count of verdicts, and whether all agree.
+
+    A value that differs without a listed reason, or that needs no role and is not there, does not.
+    """
     lines, counts = [], Counter[str]()
     for paper in read_papers(root).values():
         for name in paper.artefacts:
             for found in compare_published(paper, name, place):
                 counts[found.verdict] += 1
-                if found.row is None:
+                if found.verdict == "not run":
                     continue
-                ours = "undefined" if found.row.value is None else f"{found.row.value:.4f}"
+                ours = "none" if found.row is None or found.row.value is None else f"{found.row.value:.4f}"
                 where = (
                     f"{found.leaf.artefact:18} {found.leaf.system:10} {found.leaf.dataset:11} {found.leaf.metric:16}"
                 )
                 lines.append(f"{where} published {found.leaf.text:>7}  ours {ours:>8}  {found.verdict}: {found.why}")
-    order = ("equal", "near", "differs, known", "differs", "not run")
+    order = ("equal", "near", "differs, known", "differs", "missing", "not run")
     lines.append("; ".join(f"{verdict}: {counts[verdict]}" for verdict in order))
-    return lines, counts["differs"] == 0
+    return lines, counts["differs"] + counts["missing"] == 0
 
 
 @dataclass(frozen=True)

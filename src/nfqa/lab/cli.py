@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code. Wrong input prints one line and gives 2, an interruption 130."""
     parser = _make_parser()
     given = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # end as tidily as after Ctrl-C
+    signal.signal(signal.SIGTERM, _interrupt)  # end as tidily as after Ctrl-C
     try:
         root = find_root()
         return int(given.command(root, _read_options(root, given), given))
@@ -32,6 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -76,14 +80,22 @@ def _read_options(root: Path, given: argparse.Namespace) -> RunOptions:
 def _read_parameters(text: str) -> dict[str, Any]:
     """NAME=VALUE words; a value that is no Python literal is taken as text."""
     parameters: dict[str, Any] = {}
-    for word in shlex.split(text):
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"PARAMS is {text!r}: {str(error).lower()}") from None
+    for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name.isidentifier():
             raise ValueError(f"PARAMS has {word!r}; expected NAME=VALUE words, such as 'n_seeds=3 short=drop'")
+        if name in ("artefact", "data", "out"):
+            raise ValueError(f"PARAMS has {name}, which the runner sets; for the sample use DATA=sample")
         try:
             parameters[name] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
             parameters[name] = value
+        if not isinstance(parameters[name], str | int | float | bool | None):
+            raise ValueError(f"PARAMS has {word!r}; expected a number, a word, True, False or None")
     return parameters
 
 
@@ -185,7 +197,7 @@ def _check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     print(*lines, sep="\n")
     if not good:
         print(
-            "a value differs from the published one without a listed reason (known_differences in papers/*.yml)",
+            "a value is missing, or differs without a reason listed under known_differences in papers/*.yml",
             file=sys.stderr,
         )
     return 0 if good else 1

@@ -34,6 +34,8 @@ def load_dataset(
         raise ValueError(f"data is {data!r}; expected 'full' or 'sample'")
     if repeats not in get_args(Repeats):
         raise ValueError(f"repeats is {repeats!r}; expected one of {', '.join(get_args(Repeats))}")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise ValueError(f"limit is {limit!r}; expected None or a whole number of questions, 1 or more")
     file = registry[name]
     sample = data == "sample"
     path = root / "data" / "sample" / file.sample if sample else fetch_file(file, root / "build" / "data")

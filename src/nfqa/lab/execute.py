@@ -17,7 +17,7 @@ def execute(job: Path) -> int:
     import papermill
 
     _end_with_parent()
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # lets papermill end its kernel
+    signal.signal(signal.SIGTERM, _interrupt)  # lets papermill end its kernel
     task = json.loads(job.read_text(encoding="utf-8"))
     os.environ |= task["environment"]
     warnings.filterwarnings("ignore", module="papermill|nbclient|jupyter_client|zmq")  # not the notebook's own
@@ -36,9 +36,27 @@ def execute(job: Path) -> int:
         except (
             RuntimeError
         ) as error:  # two kernels that start at once can be given one port; a second try has never failed
+            if _has_begun(Path(task["output"])):
+                print(
+                    f"the kernel died in the middle of the notebook, out of memory perhaps ({error})", file=sys.stderr
+                )
+                return 1
             if attempt == 2:
                 print(f"the kernel did not start: {error}", file=sys.stderr)
     return 1
+
+
+def _has_begun(output: Path) -> bool:
+    """Whether a cell of the executed notebook has run: papermill saves it after each."""
+    try:
+        cells = json.loads(output.read_text(encoding="utf-8"))["cells"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return any(cell.get("execution_count") for cell in cells)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _end_with_parent() -> None:
@@ -49,6 +67,8 @@ def _end_with_parent() -> None:
         while os.getppid() == parent:
             time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+        os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from nfqa.lab.strict_yaml import read_yaml
 
 _UPSTREAM = "https://raw.githubusercontent.com"
 _TIMEOUT = 20  # seconds without an answer before upstream counts as out of reach
@@ -51,7 +51,7 @@ def read_registry(root: Path) -> dict[str, UpstreamFile]:
     """
     path = root / "data" / "registry.yml"
     files: dict[str, UpstreamFile] = {}
-    for group, entry in yaml.safe_load(path.read_text()).items():
+    for group, entry in _read_groups(path):
         for name, fields in entry["files"].items():
             if name in files:
                 raise ValueError(f"{path}: the file name {name} is registered twice")
@@ -61,6 +61,17 @@ def read_registry(root: Path) -> dict[str, UpstreamFile]:
             except TypeError as error:
                 raise ValueError(f"{path}: {group}.files.{name}: {error}") from None
     return files
+
+
+def _read_groups(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: expected groups of files by name")
+    for group, entry in content.items():
+        lacking = {"owner", "repo", "commit", "licence", "files"} - set(entry if isinstance(entry, dict) else ())
+        if lacking:
+            raise ValueError(f"{path}: {group} lacks {', '.join(sorted(lacking))}")
+    return list(content.items())
 
 
 def hash_file(path: Path) -> str:

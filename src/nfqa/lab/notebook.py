@@ -79,8 +79,8 @@ class Lab:
         published = {leaf.key: leaf.value for leaf in self.leaves()}
         return [row.model_copy(update={"paper": published.get(row.key)}) for row in rows]
 
-    def write(self, rows: list[Row], *, findings: list[str] | None = None, figure: Figure | None = None) -> Path:
-        """Write the results file, and the figure as PNG and PDF; returns the results file's path."""
+    def write(self, rows: list[Row], *, findings: list[str] | None = None, figure: Figure | None = None) -> None:
+        """Write the results file, and the figure as PNG and PDF, for the runner to move into place."""
         from nfqa.lab.plots import save_figure
 
         rows = self.with_published(rows)
@@ -91,7 +91,6 @@ class Lab:
         write_result(path, result)
         if figure is not None:
             save_figure(figure, self.out / self.name)
-        return path
 
     def _describe(self) -> dict[str, Any]:
         roles = {"embedder": self._embedder_spec}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import sys
 
 
@@ -31,5 +32,5 @@ def prepare(request: str) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(prepare(sys.argv[1]))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, sqlite3.Error) as error:
         sys.exit(f"error: {error}")

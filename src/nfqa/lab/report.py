@@ -23,6 +23,7 @@ from nfqa.lab.results import Result, Row, compare_with_leaf, read_result
 from nfqa.lab.source_pages import Kernel, KernelFinder, render_notebook, render_source
 
 VERDICTS = ("equal", "near", "differs", "differs, known", "not run")
+_PARTIAL = "A quick run, or one with other parameters: these are not the numbers of the full report."
 _HERE = Path(__file__).parent / "site"
 Kind = Literal["measured", "sample"]
 
@@ -196,7 +197,7 @@ def _find_state(artefact: Artefact, result: Result | None, entries: tuple[Entry,
     if result:
         measured = any(entry.row and entry.row.origin != "paper" for entry in entries)
         if not measured:
-            return "redrawn from published numbers", ()
+            return "computed from published numbers", ()
         compared = len(missing) < sum(entry.leaf is not None for entry in entries)
         return ("measured in part" if compared else "ours only", needs) if missing else ("measured", ())
     if not (missing or artefact.notebook or artefact.missing_roles):
@@ -207,7 +208,7 @@ def _find_state(artefact: Artefact, result: Result | None, entries: tuple[Entry,
 def _write_pages(
     site: Path, place: Place, papers: dict[str, Paper], sheets: list[Sheet], samples: list[Sheet], sample: Place | None
 ) -> None:
-    pages = _Pages(site)
+    pages = _Pages(site, "" if place.results == place.root / "results" else _PARTIAL)
     totals: Counter[str] = sum((sheet.counts for sheet in sheets), Counter())
     facts = {
         "papers": papers, "sheets": sheets, "samples": samples, "totals": totals,
@@ -263,7 +264,7 @@ def _swap(new: Path, place: Path) -> None:
 class _Pages:
     """Fills templates; style and script go into every page, so that a page needs no other file to be read."""
 
-    def __init__(self, site: Path) -> None:
+    def __init__(self, site: Path, notice: str) -> None:
         self._site = site
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined,
@@ -273,11 +274,12 @@ class _Pages:
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         self._environment.globals.update(
             verdicts=VERDICTS,
+            notice=notice,
             marks=(*VERDICTS, "ours only"),
             style=Markup((_HERE / "site.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
             script=Markup(script),  # noqa: S704 - our own file
             # Only our own script runs, and nothing is fetched, whatever a notebook's output holds.
-            policy="default-src 'none'; img-src 'self' data: file:; style-src 'unsafe-inline'; "
+            policy="default-src 'none'; form-action 'none'; img-src 'self' data: file:; style-src 'unsafe-inline'; "
             f"script-src 'sha256-{digest}'",
         )
 

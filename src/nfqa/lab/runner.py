@@ -136,7 +136,6 @@ def _start(root: Path, place: Place, options: RunOptions, only: Sequence[str], t
             "NFQA_ROOT": str(root),
             "NFQA_CODE": hash_code(parts),
             "NFQA_RESULTS": str(place.results),
-            "MPLBACKEND": "agg",
             "HF_HUB_DISABLE_PROGRESS_BARS": "1",
             "TOKENIZERS_PARALLELISM": "false",
             "OMP_NUM_THREADS": "1",  # two notebooks at a time on two cores; also keeps sums in one order
@@ -165,9 +164,11 @@ def _finish(place: Place, job: _Job) -> bool:
     outputs = {}
     for suffix, folder in ((".json", place.results), (".png", place.figures), (".pdf", place.figures)):
         made, kept = job.scratch / f"{target.name}{suffix}", folder / target.paper.paper / f"{target.name}{suffix}"
-        if made.is_file():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            made.replace(kept)
+        if not made.is_file():
+            kept.unlink(missing_ok=True)  # what the notebook no longer makes must not look as if it did
+        else:
+            with write_atomically(kept) as scratch:  # a copy, as results may lie on another disk than build
+                shutil.copyfile(made, scratch)
             outputs[str(kept.relative_to(place.root))] = hash_file(kept)
     executed.parent.mkdir(parents=True, exist_ok=True)
     (job.scratch / "executed.ipynb").replace(executed)

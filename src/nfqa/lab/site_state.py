@@ -18,7 +18,7 @@ def bring_site_up_to_date(root: Path, options: RunOptions) -> Path:
     shown = sample if options.data == "sample" else None
     index, record = place.site / "index.html", place.work / "site.json"
     state = _hash_shown(root, [place, *([shown] if shown else [])])
-    if index.is_file() and record.is_file() and json.loads(record.read_text(encoding="utf-8")) == state:
+    if index.is_file() and record.is_file() and record.read_text(encoding="utf-8") == json.dumps(state):
         return index
     from nfqa.lab.report import build_site
 

@@ -18,6 +18,7 @@ from traitlets.config import Config
 
 _IMAGE = re.compile(r"<img\b[^>]*>", re.IGNORECASE)
 _SCRIPT = re.compile(r"<(script|iframe|object)\b.*?(?:</\1\s*>|\Z)|<(?:link|base|meta|embed)\b[^>]*>", re.I | re.S)
+_STYLE = re.compile(r"<style\b.*?</style>|\bstyle=\"[^\"]*\"|\bstyle='[^']*'", re.IGNORECASE | re.DOTALL)  # no prose
 _FETCHED_STYLE = re.compile(r"@import[^;<]*;?|url\(\s*['\"]?(?!data:)[^)]*\)", re.IGNORECASE)
 _SOURCE = re.compile(r"\bsrc\s*=\s*[\"']?\s*data:", re.IGNORECASE)
 _ALT = re.compile(r"\balt=\"([^\"]*)\"", re.IGNORECASE)
@@ -124,7 +125,7 @@ def render_notebook(path: Path, root: Path) -> Markup:
     exporter = HTMLExporter(template_name="basic", exclude_anchor_links=True, config=config)  # type: ignore[no-untyped-call]
     body, _ = exporter.from_notebook_node(notebook)
     body = body.replace(str(root), ".")
-    body = _FETCHED_STYLE.sub("none", _SCRIPT.sub("", body))
+    body = _STYLE.sub(lambda match: _FETCHED_STYLE.sub("none", match.group(0)), _SCRIPT.sub("", body))
     body = _IMAGE.sub(_keep_inline_image, body)
     # A box of its own for every table, which can then be wider than the page.
     body = re.sub(r"(<table\b)", r'<div class="scroller" tabindex="0" role="group" aria-label="Table">\1', body)

@@ -46,7 +46,7 @@ def read_parameters(notebook: Path) -> dict[str, Any]:
 
     Raises: ValueError when there is no such cell, or it holds anything but assignments of literals.
     """
-    tree = ast.parse(_find_parameters_cell(notebook))
+    tree = _parse(_find_parameters_cell(notebook), notebook)
     found = {}
     for statement in tree.body:
         if not (isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)):
@@ -93,7 +93,7 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts |= {f"package {package}": version for package, version in read_versions().items()}
     parts |= {f"data {dataset}": _hash_dataset(place.root, dataset, options.data) for dataset in artefact.datasets}
     for role in artefact.roles:
-        parts[f"role {role}"] = parse_role(role, options.roles.get(role, DEFAULTS[role])).identity
+        parts[f"role {role}"] = parse_role(role, options.roles.get(role) or DEFAULTS.get(role, "")).identity
     for other in artefact.reads:
         if paper.artefacts[other].notebook:
             result = place.results / paper.paper / f"{other}.json"
@@ -128,13 +128,16 @@ def explain_staleness(record: dict[str, Any] | None, parts: dict[str, str], plac
 def list_modules(notebook: Path, root: Path) -> list[str]:
     """The nfqa modules that a notebook imports, and all that these import, in order of name."""
     source = root / "src"
-    todo = [*_ALWAYS, *_find_imports(_join_code(notebook), source)]
+    todo = [*_ALWAYS, *_find_imports(_parse(_join_code(notebook), notebook), source)]
     seen: set[str] = set()
     while todo:
         module = todo.pop()
         if module not in seen:
             seen.add(module)
-            todo += _find_imports(_find_module(module, source).read_text(encoding="utf-8"), source)
+            if "." in module:
+                todo.append(module.rpartition(".")[0])  # importing a module runs its package's __init__ first
+            path = _find_module(module, source)
+            todo += _find_imports(_parse(path.read_text(encoding="utf-8"), path), source)
     return sorted(seen)
 
 
@@ -147,10 +150,17 @@ def _find_module(module: str, source: Path) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def _find_imports(code: str, source: Path) -> list[str]:
+def _parse(code: str, path: Path) -> ast.Module:
+    try:
+        return ast.parse(code)
+    except SyntaxError as error:
+        raise ValueError(f"{path}: not Python ({error.msg}: {str(error.text).strip()!r})") from None
+
+
+def _find_imports(tree: ast.Module, source: Path) -> list[str]:
     """Modules of nfqa named by import statements anywhere in the code, inside functions too."""
     found = []
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -163,13 +173,19 @@ def _describe_entry(paper: Paper, name: str) -> dict[str, Any]:
     artefacts: list[Artefact] = [paper.artefacts[other] for other in (name, *paper.artefacts[name].reads)]
     keep = {"title", "label", "leaves", "decimals", "scale", "tolerance", "known_differences"}
     entry: dict[str, Any] = {"artefacts": [artefact.model_dump(mode="json", include=keep) for artefact in artefacts]}
-    entry["systems"] = {key: system.model_dump(mode="json") for key, system in paper.systems.items()}
+    shown = {system for artefact in artefacts for system in artefact.leaves}
+    entry["systems"] = {  # those that it may show: its own leaves' and ours
+        key: system.model_dump(mode="json") for key, system in paper.systems.items() if key in shown or not system.needs
+    }
     entry["same_settings"] = paper.same_settings if paper.artefacts[name].reads else ()
     return entry
 
 
 def _hash_dataset(root: Path, name: str, data: str) -> str:
-    file = read_registry(root)[name]
+    registry = read_registry(root)
+    if name not in registry:
+        raise ValueError(f"papers/*.yml names the data set {name!r}; data/registry.yml has {', '.join(registry)}")
+    file = registry[name]
     how = f"{file.shape} {file.lowest_label}"
     if data == "sample":
         return f"{how} {hash_file(root / 'data' / 'sample' / file.sample)}"
@@ -205,7 +221,7 @@ def _join_source(cell: dict[str, Any]) -> str:
 def _parse_notebook(path: Path, _digest: str) -> list[dict[str, Any]]:
     try:
         return list(json.loads(path.read_text(encoding="utf-8"))["cells"])
-    except (json.JSONDecodeError, KeyError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not a notebook ({type(error).__name__}: {error})") from None
 
 

@@ -68,8 +68,9 @@ def read_record(place: Place, identifier: str) -> dict[str, Any] | None:
     path = find_record(place, identifier)
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        return record if {"parts", "outputs"} <= set(record) else None
-    except (FileNotFoundError, json.JSONDecodeError):
+        whole = isinstance(record, dict) and all(isinstance(record.get(key), dict) for key in ("parts", "outputs"))
+        return record if whole else None
+    except (FileNotFoundError, ValueError):
         return None  # no record, or one cut short by a full disk: run again
 
 

@@ -66,9 +66,12 @@ def measure_agreement(
     table = np.column_stack(columns)
     why = [reason for column in reasons for reason in column]
     dropped = {reason: why.count(reason) for reason in sorted(set(why) - {"defined"})}
-    if undefined == "zero":
-        table = np.nan_to_num(table, nan=0.0)
-    return summarise(table, dropped if undefined == "drop" else {}, resamples=resamples)
+    if undefined == "zero":  # a question that a rule left out was never judged, and stays out
+        judged = np.array([[draw.dropped is None for draw in row] for row in draws]).T
+        table = np.where(judged & np.isnan(table), 0.0, table)
+        left_out = {draw.dropped for row in draws for draw in row}
+        dropped = {reason: count for reason, count in dropped.items() if reason in left_out}
+    return summarise(table, dropped, resamples=resamples)
 
 
 def summarise(table: NDArray, dropped_because: dict[str, int] | None = None, *, resamples: int = 10_000) -> Agreement:

@@ -25,6 +25,7 @@ FEATURES = (
     "beaten",  # share of references less similar to the question than the candidate is
     "log_words",  # log(1 + words)
 )
+_OWN = ("cos_question", "log_words")  # what a text has without a list
 GOOD_FROM = 2
 # Chosen on the development half of ANTIQUE (`is_development`), from weights 1, 2 and penalties 0, 1/4, 1/2, 3/4, 1.
 ZERO_SHOT = (1.0, 2.0, -1.0, 0.0, 0.0)
@@ -63,7 +64,8 @@ def is_development(question: Question) -> bool:
 def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> Verdicts:
     """Score and rank every candidate of a draw.
 
-    Ties between a candidate and a reference go to the candidate. With one reference the rank is 1 or 2.
+    Ties between a candidate and a reference go to the candidate. With one reference the rank is 1 or 2, by closeness
+    to the question and length, since similarity to each other is the same for both.
     Raises: ValueError for a draw without references.
     Source: LINKAGE, equation 5, with the language model replaced. Differs from: it, in that equal inputs always
         get equal ranks, and that the rank follows from a score rather than from generated text.
@@ -74,6 +76,11 @@ def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> Verdicts:
         return Verdicts(np.zeros(0), np.zeros(0, dtype=np.int64))
     references, candidates = describe_draw(draw, embedder)
     scores = np.round(candidates @ scorer.weights, 10)
+    if len(draw.references) == 1:  # no rest of a list to hold it against: the two stand on what is their own
+        own = np.array([name in _OWN for name in FEATURES])
+        references, candidates = references[:, own], candidates[:, own]
+        alone = np.round((references - candidates) @ scorer.weights[own], 10) > 0
+        return Verdicts(scores, 1 + alone.astype(np.int64))
     beaten_by = np.round(references @ scorer.weights, 10)[None, :] > scores[:, None]
     return Verdicts(scores, 1 + beaten_by.sum(1))
 

@@ -18,6 +18,7 @@ from nfqa.metrics.references import Draw
 RougeVariant = Literal["rouge1", "rouge2", "rougel"]
 Pairs = Sequence[tuple[str, str]]  # (candidate, reference)
 _PAIRS_AT_ONCE = 2_000
+_ROUGE = "nfqa.kernels.rouge:score_rouge_sets"
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class OverlapMetric:
     @property
     def kernel(self) -> str:
         """MODULE:NAME of the function behind the metric."""
-        return f"{__name__}:{self.function}"
+        return self.function if ":" in self.function else f"{__name__}:{self.function}"
 
 
 def score_draws(
@@ -188,7 +189,7 @@ def _make_all() -> dict[str, OverlapMetric]:
     variants: tuple[RougeVariant, ...] = ("rouge1", "rouge2", "rougel")
     for variant in variants:
         score = partial(_without_embedder, partial(score_rouge, variant=variant))
-        metrics.append(OverlapMetric(variant, "impl:sets,as-rouge-1.0.1|stem:no", score, "score_rouge"))
+        metrics.append(OverlapMetric(variant, "impl:sets,as-rouge-1.0.1|stem:no", score, _ROUGE))
         for stem, suffix in ((False, ""), (True, "_stem")):
             google = partial(score_google_rouge, variant=variant, stem=stem)
             signature = f"impl:rouge-score-0.1.2|stem:{'porter' if stem else 'no'}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
-
-import numpy as np
 
 from nfqa.questions import Answer, Question
 
@@ -55,14 +54,16 @@ def draw_references(
 ) -> Draw:
     """Draw a reference list of the grades in `composition` from a question's own answers.
 
-    Every grade's answers are shuffled by (seed, question), and a composition takes the first it needs: lists of
-    different compositions but equal seed are nested, and one question's draw never depends on another's.
+    Answers are ordered by a hash of (seed, question, answer id), and a composition takes the first it needs: lists
+    of different compositions but equal seed are nested, one question's draw never depends on another's, nor one
+    answer's place on which others there are.
 
     Args: composition: grades, one a reference, as (3, 2, 1, 0); short: a question with too few answers of a grade
         takes what there is ("partial") or is left out ("drop"); remove: which of the drawn leave the candidates,
         the whole list, the best reference alone, or nothing (to measure the leak); also_remove: further compositions
         whose references leave the candidates too, so that several lists are judged on equal candidates.
-    Returns: the draw. A candidate whose text repeats a removed reference's goes with it: a copy would score perfectly.
+    Returns: the draw. A candidate with exactly the text of a removed reference goes with it: a copy would score
+        perfectly. Copies that differ in case or blanks stay.
     Raises: ValueError for an empty composition or an unknown rule.
     Source: LINKAGE, sections 3.3.1 and 5.2, which don't say what happens to short questions.
     """
@@ -72,8 +73,7 @@ def draw_references(
         raise ValueError(
             f"short is {short!r} and remove is {remove!r}; known: {get_args(ShortRule)}, {get_args(RemoveRule)}"
         )
-    generator = np.random.default_rng([seed, question.key])
-    shuffled = [question.answers[i] for i in generator.permutation(len(question.answers))]
+    shuffled = sorted(question.answers, key=lambda answer: _place(seed, question, answer))
     chosen = _take(shuffled, composition)
     references = tuple(sorted(chosen, key=lambda answer: -answer.label))
     if short == "drop" and len(references) < len(composition):
@@ -91,6 +91,10 @@ def use_given_references(question: Question) -> Draw:
     if not question.references:
         return Draw(question, (), (), "no_reference")
     return Draw(question, question.references, question.answers)
+
+
+def _place(seed: int, question: Question, answer: Answer) -> bytes:
+    return hashlib.sha256(f"{seed}|{question.key}|{answer.id}".encode()).digest()
 
 
 def _take(shuffled: Sequence[Answer], composition: Sequence[int]) -> list[Answer]:

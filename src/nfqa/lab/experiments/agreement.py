@@ -132,6 +132,7 @@ def measure_judge(
     system: str,
     resamples: int,
     conditions: str,
+    undefined: Undefined = "drop",
     methods: Sequence[Method] = METHODS,
 ) -> list[Row]:
     """Rows for the embedded judge: its score, its rank, and both on the half of ANTIQUE that shaped nothing."""
@@ -156,6 +157,7 @@ def measure_judge(
                 f"judge:{scorers[0].name}|out:{out}|trained_on:{_count_training(scorers)}|{conditions}",
                 "nfqa.metrics.listwise:judge_draw",
                 resamples=resamples,
+                undefined=undefined,
                 methods=methods,
             )
     return rows

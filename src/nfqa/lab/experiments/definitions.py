@@ -19,6 +19,7 @@ from nfqa.questions import QuestionSet
 UNDERFLOW = 1e-50  # smoothed or real sentence BLEU never comes near this; unsmoothed BLEU with an empty order does
 RELEASED_DEFAULT_RANK = 2  # the rank that the released LINKAGE script gives to a candidate without a verdict
 Scores = list[list[NDArray]]
+_DIFFERENCE = "nfqa.kernels.resample:bootstrap_difference"
 _METHODS: tuple[Method, ...] = ("kendall", "spearman")
 
 
@@ -55,13 +56,18 @@ def compare_definitions(
     resamples: int,
     without_repeats: QuestionSet | None = None,
 ) -> list[Row]:
-    """Rows `delta_kendall` and `delta_spearman` (variant less base, with the paired interval) for every definition.
+    """Rows of variant less base, with the paired interval, for every definition and Kendall and Spearman.
+
+    `delta_*` is the difference of the two averages, each over what is defined on its side: what a reader of the two
+    numbers sees. `delta_*_shared` keeps the question-draw pairs defined on both sides: what is left of it when the
+    questions are the same.
 
     Args: without_repeats: the same data set loaded with repeats="first", to measure what repeated passages do.
     """
     rows = []
     for definition in make_definitions(dataset, embedder, n_seeds=n_seeds, without_repeats=without_repeats):
-        rows += [_make_delta(dataset, definition, method, n_seeds, resamples) for method in _METHODS]
+        for method in _METHODS:
+            rows += _make_deltas(dataset, definition, method, n_seeds, resamples)
     return rows
 
 
@@ -117,7 +123,7 @@ def _vary_judge(dataset: QuestionSet, embedder: Embedder, n_seeds: int) -> list[
     ranks = Side(draws, [[-verdict.ranks.astype(float) for verdict in row] for row in verdicts])
     ordered = _map(ranks.scores, lambda given, _: given - np.arange(len(given)) / (len(given) + 1))
     made = [("ties", "rank_ties_in_file_order", Side(draws, ordered))]
-    made.append(("ties", "score_instead_of_rank", Side(draws, [[v.scores for v in row] for row in verdicts])))
+    made.append(("rank or score", "score_instead_of_rank", Side(draws, [[v.scores for v in row] for row in verdicts])))
     for share in (0.05, 0.20):
         lost = _map(ranks.scores, lambda given, seed, part=share: _lose(given, part, seed))  # type: ignore[misc]
         made.append(
@@ -159,29 +165,37 @@ def _key_by_text(side: Side) -> Scores:
     return keyed
 
 
-def _make_delta(dataset: QuestionSet, definition: Definition, method: Method, n_seeds: int, resamples: int) -> Row:
+def _make_deltas(
+    dataset: QuestionSet, definition: Definition, method: Method, n_seeds: int, resamples: int
+) -> list[Row]:
     variant, base = definition.variant.correlate(method), definition.base.correlate(method)
-    delta = bootstrap_difference(variant.per_question, base.per_question, resamples=resamples)
-    return Row(
-        system=definition.name,
-        dataset=dataset.name,
-        metric=f"delta_{method}",
-        value=delta.value,
-        ci_low=delta.low,
-        ci_high=delta.high,
-        n=variant.n,
-        n_dropped=variant.n_dropped,
-        dropped_because=variant.dropped_because,
-        seeds=tuple(range(n_seeds)),
-        spread=delta.spread,
-        signature=f"{definition.name}|less:{definition.base_name}|topic:{definition.topic}|seeds:{n_seeds}|boot:{resamples}|v1",
-        kernels=(
-            definition.kernel,
-            f"nfqa.kernels.correlation:_{method}",
-            "nfqa.kernels.resample:bootstrap_difference",
-        ),
-        origin=dataset.origin,
-    )
+    shared = ~np.isnan(variant.per_question) & ~np.isnan(base.per_question)
+    sides = {"": np.ones_like(shared), "_shared": shared}
+    rows = []
+    for suffix, kept in sides.items():
+        ours, theirs = (np.where(kept, side.per_question, np.nan) for side in (variant, base))
+        delta = bootstrap_difference(ours, theirs, resamples=resamples)
+        signature = f"{definition.name}|less:{definition.base_name}|topic:{definition.topic}|base_n:{base.n}"
+        kernels = (definition.kernel, f"nfqa.kernels.correlation:_{method}", _DIFFERENCE)
+        rows.append(
+            Row(
+                system=definition.name,
+                dataset=dataset.name,
+                metric=f"delta_{method}{suffix}",
+                value=delta.value,
+                ci_low=delta.low,
+                ci_high=delta.high,
+                n=int((~np.isnan(ours)).sum()),
+                n_dropped=int(np.isnan(ours).sum()),
+                dropped_because={} if suffix else variant.dropped_because,
+                seeds=tuple(range(n_seeds)),
+                spread=delta.spread,
+                signature=f"{signature}|pairs:{suffix[1:] or 'each_side'}|seeds:{n_seeds}|boot:{resamples}|v1",
+                kernels=kernels,
+                origin=dataset.origin,
+            )
+        )
+    return rows
 
 
 def count_underflow(dataset: QuestionSet, *, n_seeds: int) -> Row:
@@ -205,12 +219,19 @@ def describe_definitions(rows: Sequence[Row]) -> list[str]:
     """The definitions that move Spearman surely (interval off zero), largest first, and how many don't."""
     sentences = []
     for dataset in dict.fromkeys(row.dataset for row in rows):
-        deltas = [r for r in rows if r.dataset == dataset and r.metric == "delta_spearman" and r.value is not None]
-        sure = [r for r in deltas if (r.ci_low or 0.0) > 0 or (r.ci_high or 0.0) < 0]
+        own = [row for row in rows if row.dataset == dataset and row.value is not None]
+        shared = {row.system: row for row in own if row.metric == "delta_spearman_shared"}
+        deltas = [row for row in own if row.metric == "delta_spearman"]
+        sure = [row for row in deltas if (row.ci_low or 0.0) > 0 or (row.ci_high or 0.0) < 0]
         sure.sort(key=lambda row: -abs(row.value or 0.0))
-        listed = ", ".join(f"{row.system} {row.value:+.3f}" for row in sure[:6])
+        listed = ", ".join(f"{row.system} {row.value:+.3f}{_add_shared(shared, row)}" for row in sure[:6])
         sentences.append(
-            f"{dataset}: {len(sure)} of {len(deltas)} variants move Spearman by more than the choice of"
-            " questions explains" + (f"; the largest: {listed}." if sure else ".")
+            f"{dataset}: {len(sure)} of {len(deltas)} variants move the average Spearman by more than the choice of"
+            f" questions explains" + (f"; the largest: {listed}." if sure else ".")
         )
     return sentences
+
+
+def _add_shared(shared: dict[str, Row], row: Row) -> str:
+    other = shared.get(row.system)
+    return "" if other is None else f" ({other.value:+.3f} on shared pairs)"

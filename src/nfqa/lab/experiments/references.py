@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nfqa.backends.embed import Embedder
+from nfqa.kernels.resample import bootstrap_difference
 from nfqa.lab.experiments.agreement import (
     Draws,
     draw_seeds,
     judge_seeds,
     make_row,
     make_rows,
+    name_list,
     score_overlap,
     train_scorers,
     use_zero_shot,
 )
 from nfqa.lab.results import Row
-from nfqa.metrics.evaluation import Agreement, measure_agreement, summarise
+from nfqa.metrics.evaluation import measure_agreement
 from nfqa.metrics.listwise import Scorer
 from nfqa.metrics.overlap import METRICS
 from nfqa.metrics.references import COMPOSITIONS, ShortRule
@@ -38,28 +42,41 @@ def measure_compositions(
 ) -> list[Row]:
     """Kendall and Spearman of the embedded judge under each composition of Table 6, on equal candidates.
 
-    The references of every composition leave the candidates of all of them. Lists of one seed are nested.
+    The references of every composition leave the candidates of all of them. Lists of one seed are nested. A further
+    row, `spearman_less_own_list`, is the paired difference to the paper's own list for the data set.
     """
     draws = {
         name: draw_seeds(dataset, n_seeds=n_seeds, composition=name, short=short, also_remove=list(COMPOSITIONS))
         for name in COMPOSITIONS
     }
+    own = name_list(dataset.name)
     rows = []
     for form in ("zero_shot", "trained"):
-        for name in COMPOSITIONS:
+        tables: dict[str, NDArray] = {}
+        for name in sorted(COMPOSITIONS, key=lambda name: name != own):  # the own list first: others are less it
             trained = form == "trained"
             scorers = train_scorers(training, dataset, embedder, name) if trained else use_zero_shot(dataset)
             verdicts = judge_seeds(draws[name], scorers, embedder)
+            scores = [[verdict.scores for verdict in row] for row in verdicts]
             rows += make_rows(
                 dataset,
                 draws[name],
-                [[verdict.scores for verdict in row] for row in verdicts],
+                scores,
                 f"linkage_embedded_{form}_{name}",
                 f"judge:{form}|list:{name[1:]}|removed:all_lists|short:{short}|seeds:{n_seeds}",
                 _JUDGE,
                 resamples=resamples,
                 methods=("kendall", "spearman"),
             )
+            spearman = measure_agreement(draws[name], scores, method="spearman", resamples=1)
+            tables[name] = spearman.per_question
+            if name != own:
+                delta = bootstrap_difference(tables[name], tables[own], resamples=resamples)
+                less = replace(spearman, interval=delta)
+                kernels = (_JUDGE, "nfqa.kernels.resample:bootstrap_difference")
+                signature = f"judge:{form}|list:{name[1:]}|less:{own[1:]}|seeds:{n_seeds}|boot:{resamples}|v1"
+                system = f"linkage_embedded_{form}_{name}"
+                rows.append(make_row(dataset, system, "spearman_less_own_list", less, f"{system}|{signature}", kernels))
     return rows
 
 
@@ -75,8 +92,8 @@ def measure_judge_runs(
 ) -> list[Row]:
     """Spearman of the embedded judge's score under each draw of references, its mean and its deviation over draws."""
     scores = [[verdict.scores for verdict in row] for row in judge_seeds(draws, scorers, embedder)]
-    agreement = measure_agreement(draws, scores, method="spearman", resamples=resamples)
-    return _make_run_rows(dataset, agreement, system, f"judge:{scorers[0].name}|{conditions}", _JUDGE, resamples)
+    signature = f"judge:{scorers[0].name}|{conditions}"
+    return _make_run_rows(dataset, draws, scores, system, signature, _JUDGE, resamples)
 
 
 def measure_overlap_runs(
@@ -84,19 +101,25 @@ def measure_overlap_runs(
 ) -> list[Row]:
     """The same for an overlap metric, whose one reference is drawn too."""
     scores = score_overlap(draws, metric, embedder)
-    agreement = measure_agreement(draws, scores, method="spearman", resamples=resamples)
     signature = f"{METRICS[metric].signature}|{conditions}"
-    return _make_run_rows(dataset, agreement, metric, signature, METRICS[metric].kernel, resamples)
+    return _make_run_rows(dataset, draws, scores, metric, signature, METRICS[metric].kernel, resamples)
 
 
 def _make_run_rows(
-    dataset: QuestionSet, agreement: Agreement, system: str, signature: str, kernel: str, resamples: int
+    dataset: QuestionSet,
+    draws: Draws,
+    scores: list[list[NDArray]],
+    system: str,
+    signature: str,
+    kernel: str,
+    resamples: int,
 ) -> list[Row]:
+    agreement = measure_agreement(draws, scores, method="spearman", resamples=resamples)
     kernels = (kernel, "nfqa.kernels.correlation:_spearman", "nfqa.kernels.resample:bootstrap_mean")
     mark = f"{system}|{signature}|undefined:drop|boot:{resamples}|v1"
     rows = []
-    for number, column in enumerate(agreement.per_question.T):
-        run = summarise(column, resamples=resamples)
+    for number, (row_draws, row_scores) in enumerate(zip(draws, scores, strict=True)):
+        run = measure_agreement([row_draws], [row_scores], method="spearman", resamples=resamples)
         row = make_row(dataset, system, f"spearman_run_{number + 1}", run, mark, kernels)
         rows.append(row.model_copy(update={"seeds": (number,)}))
     rows.append(make_row(dataset, system, "spearman_mean", agreement, mark, kernels))
@@ -107,21 +130,19 @@ def _make_run_rows(
 
 
 def describe_compositions(rows: Sequence[Row]) -> list[str]:
-    """A sentence a data set and form: the best and the worst composition, and whether the difference can be luck."""
+    """A sentence a data set and form: which lists differ from the paper's own, question by question."""
     sentences = []
-    spearman = [row for row in rows if row.metric == "spearman" and row.value is not None]
-    for dataset in dict.fromkeys(row.dataset for row in spearman):
+    deltas = [row for row in rows if row.metric == "spearman_less_own_list" and row.value is not None]
+    for dataset in dict.fromkeys(row.dataset for row in deltas):
         for form in ("zero_shot", "trained"):
-            part = [r for r in spearman if r.dataset == dataset and r.system.startswith(f"linkage_embedded_{form}_")]
-            part.sort(key=lambda row: -(row.value or 0.0))
-            if len(part) > 1:
-                best, worst = part[0], part[-1]
-                overlap = (worst.ci_high or 0.0) >= (best.ci_low or 0.0)
-                sentences.append(
-                    f"{dataset}, {form}: best list {best.system.rsplit('_r')[-1]} ({best.value:.3f}), worst"
-                    f" {worst.system.rsplit('_r')[-1]} ({worst.value:.3f}); their intervals"
-                    f" {'overlap' if overlap else 'are apart'}."
-                )
+            start = f"linkage_embedded_{form}_r"
+            part = [row for row in deltas if row.dataset == dataset and row.system.startswith(start)]
+            said = ", ".join(
+                f"{row.system.removeprefix(start)} {row.value:+.3f} [{row.ci_low:+.3f}, {row.ci_high:+.3f}]"
+                for row in part
+            )
+            if said:
+                sentences.append(f"{dataset}, {form}: Spearman less that of the paper's own list: {said}.")
     return sentences
 
 
