@@ -40,6 +40,10 @@ def write_papers(root: Path, text: str) -> Path:
         ("leaves: {ours", "leaves: {theirs", "first.leaves.theirs: not listed under systems"),
         ("reads: [first]", "reads: [frist]", "second.reads: unknown artefact 'frist'"),
         ("systems:", "systems: [", "not YAML"),
+        ("title: A paper for tests", "title: A\ntitle: B", "the key 'title' stands twice"),
+        ('number: "1.00"', 'number: "n/a"', "String should match pattern"),
+        ("datasets: [antique],", "datasets: [antique], scale: 7,", "artefacts.first.scale: Input should be 1 or 100"),
+        ("datasets: [antique],", "datasets: [antique], reads: [second],", "first.reads: it would wait for itself"),
     ],
 )
 def test_a_register_that_does_not_fit_is_refused_with_its_place(tmp_path: Path, old: str, new: str, words: str) -> None:
@@ -47,6 +51,15 @@ def test_a_register_that_does_not_fit_is_refused_with_its_place(tmp_path: Path, 
         read_papers(write_papers(tmp_path, STUDY.replace(old, new)))
     assert "made_up.yml" in str(error.value)
     assert words in str(error.value)
+
+
+def test_two_files_of_one_paper_are_refused_and_hidden_files_are_not_read(tmp_path: Path) -> None:
+    root = write_papers(tmp_path, STUDY)
+    (root / "papers" / "._made_up.yml").write_text("no register")
+    assert list(read_papers(root)) == ["made_up"]
+    (root / "papers" / "other.yml").write_text(STUDY)
+    with pytest.raises(ValueError, match="the paper 'made_up' is registered by another file already"):
+        read_papers(root)
 
 
 def test_percent_leaves_come_in_natural_units_with_their_digits(tmp_path: Path) -> None:
@@ -135,5 +148,6 @@ def test_a_notebook_depends_on_the_modules_that_it_reaches_and_no_others() -> No
     assert "nfqa.metrics.overlap" in table
     assert "nfqa.kernels.rouge" in table  # reached through overlap
     assert "nfqa.kernels.choice" not in table
+    assert "nfqa.metrics" in table  # its __init__ runs before any module in it
     assert "nfqa.metrics.overlap" not in audit
     assert not {"nfqa.lab.report", "nfqa.lab.runner"} & set(table)

@@ -33,6 +33,9 @@ from conftest import Checkout
         ),
         (["run", "made_up/first"], {"PARAMS": "value"}, "PARAMS has 'value'; expected NAME=VALUE"),
         (["reproduce"], {"PARAMS": "value=2"}, "PARAMS needs one artefact"),
+        (["run", "made_up/first"], {"PARAMS": "out=/elsewhere"}, "PARAMS has out, which the runner sets"),
+        (["run", "made_up/first"], {"PARAMS": "value={1}"}, "expected a number, a word, True, False or None"),
+        (["run", "made_up/first"], {"PARAMS": "value='2"}, "no closing quotation"),
     ],
 )
 def test_wrong_input_is_refused(
@@ -96,5 +99,10 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
     done = checkout.run("check")
     assert done.returncode == 0
     assert "differs, known: another draw" in done.stdout
+    (folder / "first.json").write_text(result % "null")
+    done = checkout.run("check")
+    assert (done.returncode, "missing: run `make reproduce`" in done.stdout) == (1, True)
+    (folder / "first.json").unlink()
+    assert checkout.run("check").returncode == 1
     (folder / "first.json").write_text("half a fi")
     assert "not a results file" in checkout.run("check").stderr

@@ -117,7 +117,7 @@ def test_rank_is_one_more_than_the_references_above_and_ties_go_to_the_candidate
     np.testing.assert_allclose(found.scores, [1, 0.8, 0.6, -1], atol=1e-6)
 
 
-def test_one_reference_is_compared_with_itself_and_rank_is_one_or_two():
+def test_with_one_reference_the_rank_is_one_or_two():
     # list: A alone (good). No poor reference, so all of the list stands in for it: mean_poor = mean_good
     # A against itself: 0.8 + 2 - 1 = 1.8; X: 0.6 + 2 * 0.96 - 0.96 = 1.56: second; a copy of A: 1.8: first
     candidates = (X, Answer("copy", "A", 3))
@@ -128,6 +128,13 @@ def test_one_reference_is_compared_with_itself_and_rank_is_one_or_two():
     found = judge_draw(draw, make_zero_shot(), StubEmbedder(VECTORS))
     np.testing.assert_allclose(found.scores, [1.56, 1.8], atol=1e-6)
     assert found.ranks.tolist() == [2, 1]
+
+
+def test_a_lone_reference_and_a_candidate_stand_on_closeness_to_the_question():
+    # q = (1, 0): the reference C has cosine 0.6; B b has 1 and goes before it, D d d has 0 and goes after it.
+    # Their likeness to each other is the same for both, so it decides nothing; zero-shot gives length no weight.
+    draw = make_draw([Answer("C", "C", 3)], [Answer("B", "B b", 2), Answer("D", "D d d", 0)])
+    assert judge_draw(draw, make_zero_shot(), StubEmbedder(VECTORS)).ranks.tolist() == [1, 2]
 
 
 def test_a_list_without_poor_or_without_good_references_uses_all_of_them_instead():

@@ -99,6 +99,36 @@ def test_a_notebook_that_writes_no_result_fails(checkout: Checkout) -> None:
     assert "ended without writing a result" in failed.stderr
 
 
+def test_a_kernel_that_dies_is_named_and_not_tried_again(checkout: Checkout) -> None:
+    counted = checkout.root / "count"
+    die = f"open({str(counted)!r}, 'a').write('x')\nimport os\nos._exit(9)"
+    checkout.edit_notebook("made_up/first.ipynb", [*FIRST[:3], die, FIRST[3]])
+    failed = checkout.run("run", "made_up/first")
+    assert failed.returncode == 1
+    assert "the kernel died in the middle of the notebook" in failed.stderr
+    assert counted.read_text() == "x"
+
+
+def test_a_figure_that_is_no_longer_made_does_not_stay(checkout: Checkout) -> None:
+    drawn = "from nfqa.lab.plots import start_figure\nfigure, axes = start_figure()"
+    with_figure = FIRST[3].replace("findings=['found']", "figure=figure")
+    checkout.edit_notebook("made_up/first.ipynb", [*FIRST[:3], drawn, with_figure])
+    assert checkout.run("run", "made_up/first").returncode == 0
+    figure = checkout.root / "figures" / "sample" / "made_up" / "first.png"
+    assert figure.is_file()
+    checkout.edit_notebook("made_up/first.ipynb", FIRST)
+    assert checkout.run("run", "made_up/first").returncode == 0
+    assert not figure.exists()
+
+
+def test_a_run_record_that_is_none_is_no_record(checkout: Checkout) -> None:
+    record = checkout.root / "build" / "sample" / "runs" / "made_up" / "first.json"
+    record.parent.mkdir(parents=True)
+    for content in ("null", '{"parts": [], "outputs": []}', "half"):
+        record.write_text(content)
+        assert "never run here" in list_stale(checkout)["made_up/first"]
+
+
 def test_a_full_disk_leaves_the_last_good_result(checkout: Checkout) -> None:
     assert checkout.run("run", "made_up/first").returncode == 0
     good = (checkout.root / RESULT).read_bytes()
