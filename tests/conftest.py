@@ -56,6 +56,12 @@ def write_notebook(path: Path, cells: list[str]) -> None:
     nbformat.write(notebook, path)
 
 
+def copy_project(root: Path, *folders: str) -> None:
+    """Copy folders of the project, without what running it left in them."""
+    for folder in folders:
+        shutil.copytree(PROJECT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+
+
 class Checkout:
     """A copy of the project's code and data with made-up notebooks, run through the command line."""
 
@@ -93,8 +99,7 @@ class Checkout:
 def checkout(tmp_path: Path) -> Checkout:
     """Two notebooks on the bundled sample: the second reads the first's result."""
     root = tmp_path / "checkout"
-    for folder in ("src", "data"):
-        shutil.copytree(PROJECT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    copy_project(root, "src", "data")
     (root / "papers").mkdir()
     (root / "papers" / "made_up.yml").write_text(STUDY)
     write_notebook(root / "notebooks" / "made_up" / "first.ipynb", FIRST)

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import PROJECT, Checkout
+from conftest import PROJECT, Checkout, copy_project
 
 from nfqa.lab.artefacts import read_papers
 
@@ -14,8 +14,7 @@ from nfqa.lab.artefacts import read_papers
 @pytest.mark.slow
 def test_every_notebook_runs_twice_to_equal_bytes(tmp_path: Path) -> None:
     root = tmp_path / "checkout"
-    for folder in ("src", "data", "papers", "notebooks"):
-        shutil.copytree(PROJECT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    copy_project(root, "src", "data", "papers", "notebooks")
     checkout = Checkout(root)
     checkout.environment |= {"DATA": "sample", "PROFILE": "quick"}
     done = checkout.run("reproduce")
@@ -39,8 +38,7 @@ def test_another_embedder_takes_its_place_by_one_variable(tmp_path: Path) -> Non
     from test_embed import make_model
 
     root = tmp_path / "checkout"
-    for folder in ("src", "data", "papers", "notebooks"):
-        shutil.copytree(PROJECT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    copy_project(root, "src", "data", "papers", "notebooks")
     spec = make_model(tmp_path / "tiny")
     checkout = Checkout(root)
     variables = {"DATA": "sample", "PROFILE": "quick", "EMBEDDER": spec}

@@ -87,6 +87,7 @@ def test_a_failing_notebook_shows_its_cell_and_keeps_the_last_good_result(checko
     assert "made_up/first FAILED; its last good result stays" in failed.stderr
     assert "raise RuntimeError('the middle')" in failed.stderr
     assert "made_up/second: not run, because it reads first, which failed" in failed.stderr
+    assert "0 artefacts run, 0 were fresh, 2 failed" in failed.stdout
     assert (checkout.root / RESULT).read_bytes() == good
     assert "made_up/first" in list_stale(checkout)
     assert list_litter(checkout.root) == []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.lab.artefacts import Leaf, Paper, list_leaves, read_papers
-from nfqa.lab.paths import Place, find_place
+from nfqa.lab.paths import Place
 from nfqa.lab.results import Row, compare_with_leaf, read_result
 from nfqa.lab.staleness import RunOptions
 from nfqa.lab.targets import list_targets
@@ -85,7 +85,7 @@ def compare_committed(root: Path, options: RunOptions) -> Repeat:
 
     Another processor's arithmetic may change a last digit; that counts as close, and anything more as moved.
     """
-    place = find_place(root, data=options.data, profile=options.profile, variant=options.variant)
+    place = options.find_place(root)
     identical, close, moved = 0, 0, []
     for target in list_targets(root, options):
         path = place.results / target.paper.paper / f"{target.name}.json"

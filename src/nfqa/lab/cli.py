@@ -43,7 +43,7 @@ def _make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
     for name, command, text in (
         ("reproduce", _reproduce, "bring every artefact and the report up to date"),
-        ("run", _run, "bring the named artefacts up to date"),
+        ("run", _reproduce, "bring the named artefacts up to date"),
         ("status", _status, "say of each artefact whether it is fresh"),
         ("check", _check, "compare published values with ours"),
         ("report", _report, "build the report site from the results at hand"),
@@ -130,8 +130,9 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
             options = RunOptions("sample", options.profile, options.seeds, options.roles, options.parameters)
             targets = list_targets(root, options)
     stale = [target for target in targets if target.stale]
-    failed = run_targets(root, options, given.artefacts, jobs=jobs) if stale else []
-    print(f"{len(stale) - len(failed)} artefacts run, {len(targets) - len(stale)} were fresh, {len(failed)} failed")
+    done, failed = run_targets(root, options, given.artefacts, jobs=jobs) if stale else ([], [])
+    fresh = len(targets) - len(done) - len(failed)
+    print(f"{len(done)} artefacts run, {fresh} were fresh, {len(failed)} failed")
     if failed:
         print("failed: " + ", ".join(failed), file=sys.stderr)
     if given.artefacts:
@@ -143,12 +144,8 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
     return 1 if failed else 0
 
 
-def _run(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
-    return _reproduce(root, options, given)
-
-
 def _say_where(root: Path, options: RunOptions) -> None:
-    place = find_place(root, data=options.data, profile=options.profile, variant=options.variant)
+    place = options.find_place(root)
     print(f"results in {place.results.relative_to(root)}/, figures in {place.figures.relative_to(root)}/")
 
 

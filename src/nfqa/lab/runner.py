@@ -18,7 +18,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from nfqa.lab.fetch import UnreachableError, fetch_file, hash_file, read_registry
-from nfqa.lab.paths import Place, find_place, write_atomically
+from nfqa.lab.paths import Place, write_atomically
 from nfqa.lab.staleness import RunOptions, choose_parameters, explain_staleness, hash_code, make_fingerprint
 from nfqa.lab.targets import Target, find_record, list_targets, narrow_options, read_record
 
@@ -46,54 +46,54 @@ def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
     return problems
 
 
-def run_targets(root: Path, options: RunOptions, only: Sequence[str] = (), *, jobs: int = 2) -> list[str]:
-    """Run what is stale; returns the identifiers of artefacts that failed.
+def run_targets(
+    root: Path, options: RunOptions, only: Sequence[str] = (), *, jobs: int = 2
+) -> tuple[list[str], list[str]]:
+    """Run what is stale; returns the identifiers of artefacts that were run and of those that failed.
 
     A target waits for those it reads. One that fails keeps its last good result, and what reads it is not run.
     """
-    place = find_place(root, data=options.data, profile=options.profile, variant=options.variant)
+    place = options.find_place(root)
     with _lock(root), _scratch(place):
-        stale = [target for target in list_targets(root, options, only) if target.stale]
-        changed = {target.name for target in stale}
-        pending = stale + [  # fresh now, but reads what is about to change: looked at again when its turn comes
-            target for target in list_targets(root, options, only)
-            if not target.stale and changed & set(target.artefact.reads)
-        ]  # fmt: skip
+        targets = list_targets(root, options, only)
+        stale = {target.identifier for target in targets if target.stale}
+        # What is fresh now but reads what is about to change is looked at again when its turn comes.
+        pending = [target for target in targets if target.stale or stale & target.reads]
         if not pending:
-            return []
+            return [], []
         _prepare_vectors(root, options, pending)
         return _run_all(root, place, options, only, pending, jobs)
 
 
 def _run_all(
     root: Path, place: Place, options: RunOptions, only: Sequence[str], pending: list[Target], jobs: int
-) -> list[str]:
+) -> tuple[list[str], list[str]]:
     watched = sys.stderr.isatty()
     bar = tqdm(total=len(pending), desc="artefacts", unit="artefact", dynamic_ncols=True, disable=not watched)
     running: list[_Job] = []
+    done: list[str] = []
     failed: list[str] = []
     shown = 0.0
     try:
         while pending or running:
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
-                if not _finish(place, job):
-                    failed.append(job.target.identifier)
+                (done if _finish(place, job) else failed).append(job.target.identifier)
                 bar.update()
                 _tell(watched, f"{job.target.identifier}: {time.monotonic() - job.started:.0f} s; left: {len(pending)}")
-            waiting_for = {target.name for target in pending} | {job.target.name for job in running}
+            waiting_for = {target.identifier for target in pending} | {job.target.identifier for job in running}
             for target in sorted(pending, key=lambda t: -t.artefact.minutes):
-                lost = [o for o in target.artefact.reads if f"{target.paper.paper}/{o}" in failed]
+                lost = ", ".join(sorted(other.partition("/")[2] for other in target.reads & set(failed)))
                 if lost:
-                    tqdm.write(
-                        f"{target.identifier}: not run, because it reads {', '.join(lost)}, which failed", sys.stderr
-                    )
+                    tqdm.write(f"{target.identifier}: not run, because it reads {lost}, which failed", sys.stderr)
                     failed.append(target.identifier)
-                elif len(running) < jobs and not waiting_for & (set(target.artefact.reads) - {target.name}):
-                    if not _still_stale(place, options, only, target):
-                        bar.update()
+                elif len(running) < jobs and not waiting_for & target.reads:
+                    own = narrow_options(options, only, target.identifier)
+                    parts = make_fingerprint(target.paper, target.name, place, own)
+                    if explain_staleness(read_record(place, target.identifier), parts, place):
+                        running.append(_start(root, place, own, target, parts))
                     else:
-                        running.append(_start(root, place, options, only, target))
+                        bar.update()
                 else:
                     continue
                 pending.remove(target)
@@ -107,7 +107,7 @@ def _run_all(
         for job in running:  # only after an interruption: nothing half-written may stay, and nothing may run on
             _kill(job)
         bar.close()
-    return failed
+    return done, failed
 
 
 def _tell(watched: bool, line: str) -> None:
@@ -116,21 +116,14 @@ def _tell(watched: bool, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _still_stale(place: Place, options: RunOptions, only: Sequence[str], target: Target) -> bool:
-    parts = make_fingerprint(target.paper, target.name, place, narrow_options(options, only, target.identifier))
-    return bool(explain_staleness(read_record(place, target.identifier), parts, place))
-
-
-def _start(root: Path, place: Place, options: RunOptions, only: Sequence[str], target: Target) -> _Job:
+def _start(root: Path, place: Place, options: RunOptions, target: Target, parts: dict[str, str]) -> _Job:
     scratch = place.work / "scratch" / target.paper.paper / target.name
     scratch.mkdir(parents=True, exist_ok=True)
     notebook = root / "notebooks" / str(target.artefact.notebook)
-    own = narrow_options(options, only, target.identifier)
-    parts = make_fingerprint(target.paper, target.name, place, own)
     task = {
         "notebook": str(notebook),
         "output": str(scratch / "executed.ipynb"),
-        "parameters": choose_parameters(target.paper, target.name, notebook, own, scratch),
+        "parameters": choose_parameters(target.paper, target.name, notebook, options, scratch),
         "cwd": str(root),
         "environment": {
             "NFQA_ROOT": str(root),

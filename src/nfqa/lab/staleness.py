@@ -14,7 +14,7 @@ from nfqa.backends.roles import DEFAULTS, parse_role
 from nfqa.lab.artefacts import Artefact, Paper
 from nfqa.lab.fetch import hash_file, read_registry
 from nfqa.lab.packages import read_versions
-from nfqa.lab.paths import Place
+from nfqa.lab.paths import Place, find_place
 
 _ALWAYS = ("nfqa.lab.notebook",)
 
@@ -39,6 +39,10 @@ class RunOptions:
         words += sorted(self.roles) + sorted(self.parameters)
         digest = hashlib.sha256(json.dumps([changed, self.profile], sort_keys=True).encode()).hexdigest()[:8]
         return "-".join([*words, digest])
+
+    def find_place(self, root: Path) -> Place:
+        """The folders of a run with these options."""
+        return find_place(root, data=self.data, profile=self.profile, variant=self.variant)
 
 
 def read_parameters(notebook: Path) -> dict[str, Any]:

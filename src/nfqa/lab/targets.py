@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.lab.artefacts import Artefact, Paper, read_papers
-from nfqa.lab.paths import Place, find_place
+from nfqa.lab.paths import Place
 from nfqa.lab.staleness import RunOptions, explain_staleness, make_fingerprint
 
 
@@ -30,6 +30,11 @@ class Target:
     def artefact(self) -> Artefact:
         return self.paper.artefacts[self.name]
 
+    @property
+    def reads(self) -> set[str]:
+        """Identifiers of the artefacts that must be up to date before this one."""
+        return {f"{self.paper.paper}/{other}" for other in self.artefact.reads}
+
 
 def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> list[Target]:
     """Every artefact with a notebook, or those named and what they read, in the papers' order, each with its state.
@@ -38,7 +43,7 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
     """
     papers = read_papers(root)
     wanted = _resolve(papers, only)
-    place = find_place(root, data=options.data, profile=options.profile, variant=options.variant)
+    place = options.find_place(root)
     targets = []
     for paper in papers.values():
         for name in _order(paper):
