@@ -1,0 +1,110 @@
+"""What a language model is asked and what it answers: the records that every way in shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+Reading = Literal["text", "logits"]
+Wrapping = Literal["chat", "plain"]
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How a completion is drawn and read.
+
+    temperature: 0 is greedy. reading: "text" lets the model write and looks for a verdict in what it wrote; "logits"
+    forces `[[` after the prompt and reads the distribution of the next token over the possible verdicts. wrapping:
+    "chat" puts the prompt into the model's own chat template, "plain" hands it over as it is (what LINKAGE's released
+    code did).
+    """
+
+    temperature: float = 0.8
+    top_p: float = 0.95
+    max_tokens: int = 512
+    reading: Reading = "text"
+    wrapping: Wrapping = "chat"
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0 or not 0 < self.top_p <= 1 or self.max_tokens < 1:
+            raise ValueError(
+                f"temperature is {self.temperature}, top_p {self.top_p}, max_tokens {self.max_tokens};"
+                " expected 0 or more, above 0 up to 1, and 1 or more"
+            )
+        if self.reading not in get_args(Reading) or self.wrapping not in get_args(Wrapping):
+            raise ValueError(
+                f"reading is {self.reading!r} and wrapping is {self.wrapping!r};"
+                f" expected one of {', '.join(get_args(Reading))}, and one of {', '.join(get_args(Wrapping))}"
+            )
+
+    @property
+    def signature(self) -> str:
+        """How it appears in signatures and in the journal's keys; what reading ignores is not in it."""
+        if self.reading == "logits":
+            return f"logits|{self.wrapping}"
+        return f"text|{self.wrapping}|t{self.temperature:g}|p{self.top_p:g}|max{self.max_tokens}"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One prompt. `labels` are the verdicts that a "logits" reading chooses among, as they stand between `[[` and `]]`.
+
+    Requests of one `group` begin alike (the same question and references), so a backend may compute that part once.
+    """
+
+    prompt: str
+    seed: int = 0
+    labels: tuple[str, ...] = ()
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A completion: the model's own text and nothing of the prompt.
+
+    `logprobs`, for a "logits" reading, holds the natural logarithm of each label's probability under the whole
+    vocabulary, in the order of `Request.labels`. `finish` is "stop", "length", "refused" or "logits".
+    """
+
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+    finish: str = "stop"
+    seconds: float = 0.0
+    logprobs: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no completion: never kept, asked again by the next run.
+
+    `reason` is a short identifier ("timeout", "rate_limited", "server_error", "too_long", "capped", ...), `detail` the
+    message. `fatal` says that every further request would fail alike (unknown model, no key), so the run must stop.
+    """
+
+    reason: str
+    detail: str
+    fatal: bool = False
+
+
+class ChatModel(Protocol):
+    """A way to ask a model. `identity` is model and revision, `template` what wraps a prompt; both enter every key."""
+
+    @property
+    def identity(self) -> str:
+        """Model and revision (and precision, in process)."""
+        ...
+
+    @property
+    def template(self) -> str:
+        """What wraps the prompt: a hash of the chat template, "plain", or "server"."""
+        ...
+
+    def answer(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[tuple[int, Reply | Failure]]:
+        """Each request's number with its reply or failure, in the order in which they arrive; each exactly once."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections or memory."""
+        ...
