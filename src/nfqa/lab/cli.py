@@ -9,13 +9,16 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nfqa.backends.roles import ROLES, parse_role
+from nfqa.backends.roles import ROLES, identify_role
 from nfqa.lab.paths import find_place, find_root
 from nfqa.lab.staleness import RunOptions, read_parameters
 from nfqa.lab.targets import Target, list_targets
+
+_ASKING = ("prompts", "decoding", "reading", "wrapping")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,9 +51,15 @@ def _make_parser() -> argparse.ArgumentParser:
         ("check", _check, "compare published values with ours"),
         ("report", _report, "build the report site from the results at hand"),
         ("fetch", _fetch, "fetch and verify the data"),
+        ("verdicts", _verdicts, "export FILE or import FILE: the journal as JSON lines"),
     ):
         sub = commands.add_parser(name, help=text)
         sub.set_defaults(command=command)
+        if name == "verdicts":
+            sub.add_argument("action", choices=("export", "import"))
+            sub.add_argument("file", type=Path)
+            sub.set_defaults(artefacts=[])
+            continue
         sub.add_argument("artefacts", nargs="*" if name != "run" else "+", metavar="PAPER/NAME")
     return parser
 
@@ -68,11 +77,14 @@ def _read_options(root: Path, given: argparse.Namespace) -> RunOptions:
         raise ValueError(f"SEEDS is {seeds!r}; expected a whole number of reference draws, 1 or more")
     roles = {role: os.environ[role.upper()] for role in ROLES if os.environ.get(role.upper())}
     for role, spec in roles.items():
-        parse_role(role, spec)
+        identify_role(role, spec)
+    asking = {name: os.environ[name.upper()] for name in _ASKING if os.environ.get(name.upper())}
+    if asking and not any(options_role in roles for options_role in ("judge", "generator")):
+        raise ValueError(f"{next(iter(asking)).upper()} is set, but no JUDGE or GENERATOR that it could be about")
     parameters = _read_parameters(os.environ.get("PARAMS", ""))
     if parameters and not given.artefacts:
         raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
-    options = RunOptions(data, profile, int(seeds) if seeds else None, roles, parameters)
+    options = RunOptions(data, profile, int(seeds) if seeds else None, roles, parameters, asking)
     _refuse_idle_roles(root, options, given.artefacts)
     return options
 
@@ -127,7 +139,7 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
                 print("Or run on the small bundled sample with DATA=sample.")
                 return 1
             print("Running on the small bundled SAMPLE instead, into results/sample/; it says nothing of a paper.\n")
-            options = RunOptions("sample", options.profile, options.seeds, options.roles, options.parameters)
+            options = replace(options, data="sample")
             targets = list_targets(root, options)
     stale = [target for target in targets if target.stale]
     done, failed = run_targets(root, options, given.artefacts, jobs=jobs) if stale else ([], [])
@@ -174,6 +186,40 @@ def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
             elif not given.artefacts:
                 roles = ", ".join(artefact.missing_roles)
                 print(f"{identifier:24} not run: {'needs ' + roles if roles else 'nothing to compute'}")
+    _say_verdicts(root, options, list(ran.values()))
+    return 0
+
+
+def _say_verdicts(root: Path, options: RunOptions, targets: Sequence[Target]) -> None:
+    """What the journal holds, and, where a language model fills a role, what a run would ask it."""
+    from nfqa.lab.plan import describe_journal, describe_plans, plan_targets
+
+    print(*describe_journal(root), sep="\n")
+    asking = [target for target in targets if target.stale]
+    if any(options.asks(target.artefact.roles) for target in asking):
+        print("A run would ask (what two artefacts share is asked once):")
+        print(*describe_plans(plan_targets(root, asking, options)), sep="\n")
+
+
+def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.backends.journal import Journal
+    from nfqa.lab.judging import find_journal
+    from nfqa.lab.paths import write_atomically
+
+    path = find_journal(root)
+    if given.action == "export":
+        if not path.is_file():
+            raise ValueError(f"there is no journal at {path}; no verdict was asked for yet")
+        journal, count = Journal(path), 0
+        with write_atomically(given.file) as scratch, scratch.open("w", encoding="utf-8", newline="\n") as handle:
+            for line in journal.export():
+                handle.write(line + "\n")
+                count += 1
+        print(f"{count:,} completions written to {given.file}")
+        return 0
+    with given.file.open(encoding="utf-8") as handle:
+        new = Journal(path).take_in(handle, where=str(given.file))
+    print(f"{new:,} new completions taken in")
     return 0
 
 

@@ -28,8 +28,10 @@ def load_dataset(
     """
     root = root or find_root()
     registry = read_registry(root)
-    if name not in registry:
-        raise ValueError(f"unknown data set {name!r}; known: {', '.join(registry)}")
+    known = [key for key, file in registry.items() if file.shape != "prompt"]
+    if name not in known:
+        what = f"{name!r} is a prompt, no data set" if name in registry else f"unknown data set {name!r}"
+        raise ValueError(f"{what}; known: {', '.join(known)}")
     if data not in ("full", "sample"):
         raise ValueError(f"data is {data!r}; expected 'full' or 'sample'")
     if repeats not in get_args(Repeats):

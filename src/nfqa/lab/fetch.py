@@ -31,8 +31,8 @@ class UpstreamFile:
     sha256: str
     licence: str
     shape: str
-    lowest_label: int
-    sample: str
+    lowest_label: int = 0  # of a data set
+    sample: str = ""  # a prompt has none
 
     @property
     def relative(self) -> Path:

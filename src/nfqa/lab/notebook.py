@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfqa.backends.roles import DEFAULTS, parse_role
+from nfqa.backends.asking import Asker, Tally, merge_tallies
+from nfqa.backends.chat import Reading
+from nfqa.backends.roles import DEFAULTS, identify_role, parse_role
 from nfqa.lab.artefacts import Artefact, Leaf, Paper, find_artefact, list_leaves, read_papers
 from nfqa.lab.datasets import Repeats, load_dataset
+from nfqa.lab.fetch import fetch_file, read_registry
+from nfqa.lab.judging import Asking, open_generators, open_judge, read_prompt_set, show_progress
 from nfqa.lab.packages import read_versions
-from nfqa.lab.paths import find_place, find_root
+from nfqa.lab.paths import find_place, find_root, write_atomically
 from nfqa.lab.results import Result, Row, read_result, write_result
+from nfqa.metrics.judging import LanguageJudge
 from nfqa.questions import QuestionSet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from nfqa.backends.embed import Embedder
+    from nfqa.backends.prompts import PromptSet
 
 
 class Lab:
     """What `open_lab` gives. Results go to `out`; the runner moves them into place when the notebook has succeeded."""
 
-    def __init__(self, identifier: str, *, data: str, embedder: str, out: str, root: Path) -> None:
+    def __init__(
+        self,
+        identifier: str,
+        *,
+        data: str,
+        out: str,
+        root: Path,
+        roles: dict[str, str],
+        asking: Asking,
+        dry: bool = False,
+    ) -> None:
         self.root = root
         self.identifier = identifier
         self.data = data
@@ -33,12 +51,17 @@ class Lab:
         self.paper: Paper = read_papers(root)[self.paper_name] if "/" in identifier else _fail(identifier)
         self.artefact: Artefact = find_artefact({self.paper_name: self.paper}, identifier)
         self.out = Path(out) if out else find_place(root, profile="drafts").work / self.paper_name
-        self._embedder_spec = embedder
+        self.asking = asking
+        self.roles = {role: roles.get(role) or DEFAULTS.get(role, "") for role in DEFAULTS}
+        self._dry = dry
+        self._others: list[Asker] = []
         self._datasets: dict[str, QuestionSet] = {}
 
     def __repr__(self) -> str:
         what = "the bundled SAMPLE, not the paper's data" if self.data == "sample" else "full public data"
-        return f"{self.artefact.label}: {self.artefact.title}. Data: {what}. Embedder: {self._embedder_spec}."
+        shown = [role for role in self.artefact.roles if role == "embedder" or self.roles[role] != DEFAULTS[role]]
+        roles = "".join(f" {role.capitalize()}: {self.roles[role]}." for role in shown)
+        return f"{self.artefact.label}: {self.artefact.title}. Data: {what}.{roles}"
 
     def load(self, name: str, *, limit: int | None = None, repeats: Repeats = "keep") -> QuestionSet:
         """A data set, by its registered name; the bundled stand-in when the run is on the sample."""
@@ -51,7 +74,52 @@ class Lab:
         """The embedder role, with its cache under build/."""
         from nfqa.backends.embed import Embedder
 
-        return Embedder(self._embedder_spec, find_cache(self.root))
+        return Embedder(self.roles["embedder"], find_cache(self.root))
+
+    @cached_property
+    def judge(self) -> LanguageJudge | None:
+        """The judge role as a language model; None where the embedded judge fills it."""
+        return open_judge(self.root, self.roles["judge"], self.asking, dry=self._dry, progress=show_progress(self.out))
+
+    def open_other_reading(self, reading: Reading) -> LanguageJudge:
+        """The judge role's language model once more, its verdicts read in another way.
+
+        Raises: ValueError when the embedded judge fills the role.
+        """
+        asking = replace(self.asking, reading=reading)
+        other = open_judge(self.root, self.roles["judge"], asking, dry=self._dry, progress=show_progress(self.out))
+        if other is None:
+            raise ValueError(
+                f"the judge role is filled by {self.roles['judge']}, whose verdicts are not read from text"
+            )
+        self._others.append(other.asker)
+        return other
+
+    @cached_property
+    def generators(self) -> list[Asker]:
+        """The generator role's language models; none where the rule-based degrader fills it."""
+        return open_generators(
+            self.root, self.roles["generator"], self.asking, dry=self._dry, progress=show_progress(self.out)
+        )
+
+    @property
+    def tally(self) -> Tally:
+        """What asking language models has come to so far."""
+        judges = [self.judge.asker] if "judge" in self.__dict__ and self.judge is not None else []
+        askers = [*judges, *self._others, *self.__dict__.get("generators", [])]
+        return merge_tallies(asker.tally for asker in askers)
+
+    def read_prompts(self, name: str) -> PromptSet:
+        """A set of prompts; `upstream` fetches the released files, which papers/*.yml lists under files."""
+        return read_prompt_set(self.root, name)
+
+    def fetch(self, name: str) -> Path:
+        """A registered upstream file that isn't a data set, as papers/*.yml lists it under files."""
+        if name not in self.artefact.files:
+            raise ValueError(
+                f"{self.identifier} fetches {name} but papers/{self.paper_name}.yml doesn't list it under files"
+            )
+        return fetch_file(read_registry(self.root)[name], self.root / "build" / "data")
 
     def leaves(self, name: str = "") -> list[Leaf]:
         """The published numbers of this artefact, or of another one of the paper that it reads."""
@@ -91,30 +159,47 @@ class Lab:
         write_result(path, result)
         if figure is not None:
             save_figure(figure, self.out / self.name)
+        if self.tally.wanted:  # beside the result, not in it: equal verdicts give equal results, however they came
+            with write_atomically(self.out / f"{self.name}.usage.json") as scratch:
+                scratch.write_text(json.dumps(asdict(self.tally)), encoding="utf-8")
 
     def _describe(self) -> dict[str, Any]:
-        roles = {"embedder": self._embedder_spec}
         return {
             "inputs": {name: f"sha256:{dataset.sha256}" for name, dataset in self._datasets.items()},
             "reads": sorted(self.artefact.reads),
-            "roles": {r: parse_role(r, roles.get(r, DEFAULTS[r])).identity for r in self.artefact.roles},
+            "roles": {role: identify_role(role, self.roles[role]) for role in self.artefact.roles},
             "code": os.environ.get("NFQA_CODE", "not run by the runner"),
             "packages": read_versions(),
         }
 
 
-def open_lab(identifier: str, *, data: str = "full", embedder: str = "", out: str = "") -> Lab:
+def open_lab(
+    identifier: str,
+    *,
+    data: str = "full",
+    embedder: str = "",
+    judge: str = "",
+    generator: str = "",
+    asking: Mapping[str, Any] | None = None,
+    out: str = "",
+    dry: bool = False,
+) -> Lab:
     """Open an artefact's lab inside a notebook.
 
-    Args: identifier: PAPER/NAME; data: "full" or "sample"; embedder: a role spec, "" for the default; out: folder for
-        the results, "" for build/drafts, so that a notebook run by hand never replaces a committed result.
-    Raises: ValueError for an unknown artefact, data or role.
+    Args: identifier: PAPER/NAME; data: "full" or "sample"; embedder, judge, generator: role specs, "" for the default;
+        asking: how a language model is asked, the fields of `Asking`; out: folder for the results, "" for
+        build/drafts, so that a notebook run by hand never replaces a committed result; dry: ask no language model,
+        count what would be asked.
+    Raises: ValueError for an unknown artefact, data, role or way of asking.
     """
     if data not in ("full", "sample"):
         raise ValueError(f"data is {data!r}; expected 'full' or 'sample'")
-    spec = embedder or DEFAULTS["embedder"]
-    parse_role("embedder", spec)
-    return Lab(identifier, data=data, embedder=spec, out=out, root=find_root())
+    roles = {"embedder": embedder, "judge": judge, "generator": generator}
+    for role, spec in roles.items():
+        if spec:
+            identify_role(role, spec)
+    parse_role("embedder", embedder or DEFAULTS["embedder"])
+    return Lab(identifier, data=data, out=out, root=find_root(), roles=roles, asking=Asking(**(asking or {})), dry=dry)
 
 
 def find_cache(root: Path) -> Path:

@@ -85,14 +85,14 @@ def draw_panels(
     rows: Sequence[Row],
     *,
     label: str,
-    panel: Literal["dataset", "metric"] = "dataset",
+    panel: Literal["dataset", "metric", "system"] = "dataset",
     line: Literal["system", "metric"] = "system",
     metric: str = "",
     skip: Sequence[str] = (),
     zero_line: bool = False,
     share: bool = True,
 ) -> Figure:
-    """One panel a data set (or metric), one line a system (or metric): our interval beside the published value.
+    """One panel a data set, metric or system, one line a system or metric: our interval beside the published value.
 
     `skip` leaves out metrics or data sets; panels share one scale unless `share` is False.
     """
@@ -101,7 +101,9 @@ def draw_panels(
         for row in lab.with_published(rows)
         if metric in ("", row.metric) and not {row.metric, row.dataset} & set(skip)
     ]
-    panels = sorted(dict.fromkeys(getattr(row, panel) for row in shown), key=str if panel == "dataset" else len)
+    panels = list(dict.fromkeys(getattr(row, panel) for row in shown))
+    if panel != "system":
+        panels.sort(key=str if panel == "dataset" else len)
     lines = list(dict.fromkeys(getattr(row, line) for row in shown))
     titles = [lab.title(name) if line == "system" else name for name in lines]
     size = {"width": 3.2 + 3 * len(panels), "height": 1 + 0.24 * len(lines)}
@@ -109,7 +111,7 @@ def draw_panels(
     for axes, name in zip(grid[0], panels, strict=True):
         found = {getattr(row, line): row for row in shown if getattr(row, panel) == name}
         draw_intervals(axes, [found.get(key) for key in lines], titles if axes is grid[0, 0] else [""] * len(lines))
-        axes.set(title=name, xlabel=label)
+        axes.set(title=lab.title(name) if panel == "system" else name, xlabel=label)
         if zero_line:
             axes.axvline(0, color=REFERENCE, lw=0.8, zorder=0)
     add_legend(figure, shown)

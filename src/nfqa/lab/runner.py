@@ -38,7 +38,7 @@ def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
     """
     registry = read_registry(root)
     problems = []
-    for name in dict.fromkeys(d for target in targets for d in target.artefact.datasets):
+    for name in dict.fromkeys(f for t in targets for f in (*t.artefact.datasets, *t.artefact.files)):
         try:
             fetch_file(registry[name], root / "build" / "data")
         except UnreachableError as error:
@@ -87,7 +87,11 @@ def _run_all(
                 if lost:
                     tqdm.write(f"{target.identifier}: not run, because it reads {lost}, which failed", sys.stderr)
                     failed.append(target.identifier)
-                elif len(running) < jobs and not waiting_for & target.reads:
+                elif (
+                    len(running) < jobs
+                    and not waiting_for & target.reads
+                    and not (_asks(options, target) and any(_asks(options, job.target) for job in running))
+                ):
                     own = narrow_options(options, only, target.identifier)
                     parts = make_fingerprint(target.paper, target.name, place, own)
                     if explain_staleness(read_record(place, target.identifier), parts, place):
@@ -97,7 +101,7 @@ def _run_all(
                 else:
                     continue
                 pending.remove(target)
-            names = ", ".join(f"{job.target.name} {time.monotonic() - job.started:.0f} s" for job in running)
+            names = ", ".join(_describe_job(job) for job in running)
             bar.set_postfix_str(f"running: {names or '-'}; left: {len(pending)}", refresh=False)
             if time.monotonic() - shown > 0.5:
                 bar.refresh()
@@ -108,6 +112,18 @@ def _run_all(
             _kill(job)
         bar.close()
     return done, failed
+
+
+def _asks(options: RunOptions, target: Target) -> bool:
+    """Whether it asks a language model. Such artefacts run one at a time: they share the journal, so that none pays for
+    what another is asking, and a model in process fills a device alone."""
+    return options.asks(target.artefact.roles)
+
+
+def _describe_job(job: _Job) -> str:
+    told = job.scratch / "progress.txt"
+    progress = f", {told.read_text(encoding='utf-8')}" if told.is_file() else ""
+    return f"{job.target.name} {time.monotonic() - job.started:.0f} s{progress}"
 
 
 def _tell(watched: bool, line: str) -> None:
@@ -131,7 +147,9 @@ def _start(root: Path, place: Place, options: RunOptions, target: Target, parts:
             "NFQA_RESULTS": str(place.results),
             "HF_HUB_DISABLE_PROGRESS_BARS": "1",
             "TOKENIZERS_PARALLELISM": "false",
-            "OMP_NUM_THREADS": "1",  # two notebooks at a time on two cores; also keeps sums in one order
+            # Two notebooks at a time on two cores, sums in one order; but a model in process has the machine alone.
+            "OMP_NUM_THREADS": str(os.cpu_count() or 1) if _asks(options, target) else "1",
+            "NFQA_RUN": time.strftime("%Y%m%dT%H%M%S"),
         },
         "parts": parts,
     }
@@ -166,9 +184,11 @@ def _finish(place: Place, job: _Job) -> bool:
     executed.parent.mkdir(parents=True, exist_ok=True)
     (job.scratch / "executed.ipynb").replace(executed)
     minutes = round((time.monotonic() - job.started) / 60, 3)
+    usage = job.scratch / f"{target.name}.usage.json"
     record = {
         "parts": task["parts"],
         "outputs": outputs,
+        "usage": json.loads(usage.read_text(encoding="utf-8")) if usage.is_file() else {},
         "minutes": minutes,
         "finished": time.strftime("%Y-%m-%dT%H:%M:%S"),
     }

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nfqa.backends.roles import DEFAULTS, parse_role
+from nfqa.backends.roles import DEFAULTS, identify_role
 from nfqa.lab.artefacts import Artefact, Paper
 from nfqa.lab.fetch import hash_file, read_registry
 from nfqa.lab.packages import read_versions
@@ -21,24 +21,39 @@ _ALWAYS = ("nfqa.lab.notebook",)
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a user can set for a run. `parameters` are for one notebook; everything set here names a variant."""
+    """What a user can set for a run; everything set here names a variant.
+
+    `asking` says how language models are asked (prompts, decoding, reading, wrapping), and goes with `roles` to every
+    notebook that takes it; `parameters` are for the notebooks named.
+    """
 
     data: str = "full"
     profile: str = "full"
     seeds: int | None = None
     roles: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
+    asking: dict[str, Any] = field(default_factory=dict)
 
     @property
     def variant(self) -> str:
         """A folder name for a run with overrides, "" without any."""
         changed = {"seeds": self.seeds, "roles": self.roles, "parameters": self.parameters}
+        if self.asking:
+            changed["asking"] = self.asking
         if not any(changed.values()):
             return ""
         words = [f"seeds{self.seeds}"] if self.seeds else []
-        words += sorted(self.roles) + sorted(self.parameters)
+        words += sorted(self.roles) + sorted(self.asking) + sorted(self.parameters)
         digest = hashlib.sha256(json.dumps([changed, self.profile], sort_keys=True).encode()).hexdigest()[:8]
         return "-".join([*words, digest])
+
+    def find_role(self, role: str) -> str:
+        """The spec that fills a role."""
+        return self.roles.get(role) or DEFAULTS.get(role, "")
+
+    def asks(self, roles: tuple[str, ...]) -> bool:
+        """Whether one of the roles is filled by a language model that takes prompts."""
+        return any(not self.find_role(role).startswith("embedded:") for role in roles if role in ("judge", "generator"))
 
     def find_place(self, root: Path) -> Place:
         """The folders of a run with these options."""
@@ -78,7 +93,7 @@ def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptio
         chosen |= {"n_seeds": 2, "resamples": 500, "limit": 40}
     if options.seeds:
         chosen["n_seeds"] = options.seeds
-    chosen |= options.roles
+    chosen |= options.roles | options.asking
     chosen = {key: value for key, value in chosen.items() if key in known}
     return chosen | asked
 
@@ -96,8 +111,10 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts |= {f"module {module}": digest for module, digest in _hash_modules(notebook, place.root).items()}
     parts |= {f"package {package}": version for package, version in read_versions().items()}
     parts |= {f"data {dataset}": _hash_dataset(place.root, dataset, options.data) for dataset in artefact.datasets}
-    for role in artefact.roles:
-        parts[f"role {role}"] = parse_role(role, options.roles.get(role) or DEFAULTS.get(role, "")).identity
+    parts |= {f"file {file}": _hash_dataset(place.root, file, "full") for file in artefact.files}
+    parts |= {f"role {role}": identify_role(role, options.find_role(role)) for role in artefact.roles}
+    if artefact.files or options.asks(artefact.roles):
+        parts |= {f"prompts {name}": digest for name, digest in _hash_prompts(place.root).items()}
     for other in artefact.reads:
         if paper.artefacts[other].notebook:
             result = place.results / paper.paper / f"{other}.json"
@@ -194,6 +211,12 @@ def _hash_dataset(root: Path, name: str, data: str) -> str:
     if data == "sample":
         return f"{how} {hash_file(root / 'data' / 'sample' / file.sample)}"
     return f"{how} {file.sha256}"
+
+
+def _hash_prompts(root: Path) -> dict[str, str]:
+    """Our own prompts and the settings of all sets, by file; released texts are pinned by data/registry.yml."""
+    files = sorted(file for file in (root / "prompts").rglob("*") if file.is_file())
+    return {str(file.relative_to(root / "prompts")): hash_file(file) for file in files}
 
 
 def _hash_json(value: Any) -> str:

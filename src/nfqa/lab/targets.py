@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def narrow_options(options: RunOptions, only: Sequence[str], identifier: str) ->
     """The options for one artefact: the user's parameters are meant for the artefacts named, not for what they read."""
     if identifier in only:
         return options
-    return RunOptions(options.data, options.profile, options.seeds, options.roles)
+    return replace(options, parameters={})
 
 
 def find_record(place: Place, identifier: str) -> Path:

@@ -93,7 +93,7 @@ def measure_judge_runs(
     """Spearman of the embedded judge's score under each draw of references, its mean and its deviation over draws."""
     scores = [[verdict.scores for verdict in row] for row in judge_seeds(draws, scorers, embedder)]
     signature = f"judge:{scorers[0].name}|{conditions}"
-    return _make_run_rows(dataset, draws, scores, system, signature, _JUDGE, resamples)
+    return make_run_rows(dataset, draws, scores, system, signature, _JUDGE, resamples)
 
 
 def measure_overlap_runs(
@@ -102,10 +102,10 @@ def measure_overlap_runs(
     """The same for an overlap metric, whose one reference is drawn too."""
     scores = score_overlap(draws, metric, embedder)
     signature = f"{METRICS[metric].signature}|{conditions}"
-    return _make_run_rows(dataset, draws, scores, metric, signature, METRICS[metric].kernel, resamples)
+    return make_run_rows(dataset, draws, scores, metric, signature, METRICS[metric].kernel, resamples)
 
 
-def _make_run_rows(
+def make_run_rows(
     dataset: QuestionSet,
     draws: Draws,
     scores: list[list[NDArray]],
@@ -114,6 +114,7 @@ def _make_run_rows(
     kernel: str,
     resamples: int,
 ) -> list[Row]:
+    """Spearman of given scores under each draw, its mean over draws, and its deviation (n - 1) over them."""
     agreement = measure_agreement(draws, scores, method="spearman", resamples=resamples)
     kernels = (kernel, "nfqa.kernels.correlation:_spearman", "nfqa.kernels.resample:bootstrap_mean")
     mark = f"{system}|{signature}|undefined:drop|boot:{resamples}|v1"

@@ -1,0 +1,217 @@
+"""Asking a language model through the journal: look first, ask what is missing, keep each completion as it arrives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from nfqa.backends.chat import ChatModel, Decoding, Failure, Reply, Request
+from nfqa.backends.journal import Entry, Journal, Record, hash_text
+from nfqa.backends.roles import RoleSpec
+from nfqa.kernels.parse import Reading
+
+RETRIES = 2  # further tries at an unreadable verdict, each under a new seed
+_STRIDE = 1_000_003  # apart from any seed that a user counts up from 0
+_CHARACTERS_A_TOKEN = 4  # for the estimate alone; English text under the tokenizers of the time
+Reader = Callable[[Reply, Request], Reading]
+
+
+class StoppedError(ValueError):
+    """Nothing more was asked: no such model, no access, or a cap. What was answered is kept."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A number, or None with the reason. `attempts` counts completions that were read for it."""
+
+    value: float | None
+    reason: str = ""
+    attempts: int = 0
+    mass: float | None = None
+
+
+@dataclass
+class Tally:
+    """What asking came to. `kept` completions were in the journal before, `asked` are new; `missing` by reason."""
+
+    wanted: int = 0
+    kept: int = 0
+    asked: int = 0
+    missing: Counter[str] = field(default_factory=Counter)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    characters_to_ask: int = 0  # of a plan alone
+
+    @property
+    def tokens_to_ask(self) -> int:
+        """About how many tokens a plan's prompts hold, at four characters each."""
+        return self.characters_to_ask // _CHARACTERS_A_TOKEN
+
+
+class Asker:
+    """Requests to one model, each completion kept in a journal.
+
+    The model is opened at the first request that the journal can't serve, so a table can be made again from someone's
+    journal with no model at hand. With `dry` nothing is asked: what would be is counted in the tally, and its verdict
+    is missing as "planned". `progress` is told how many of a batch are answered, and of how many.
+    """
+
+    def __init__(
+        self,
+        spec: RoleSpec,
+        open_model: Callable[[RoleSpec], ChatModel],
+        journal: Journal,
+        decoding: Decoding,
+        *,
+        retries: int = RETRIES,
+        dry: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.journal = journal
+        self.decoding = decoding
+        self.dry = dry
+        self.tally = Tally()
+        self._progress = progress or (lambda _done, _total: None)
+        # A greedy or logit reading would say the same again.
+        self._retries = retries if decoding.reading == "text" and decoding.temperature > 0 else 0
+        self._open_model = open_model
+        self._model: ChatModel | None = None
+        self._known: tuple[str, str] | None = None
+        self._hashes: dict[str, str] = {}
+
+    def ask(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
+        """The verdict of each request, in order.
+
+        An unreadable completion is asked for again under new seeds, then missing with its last reason. A request that
+        failed for a passing cause (a time-out, a busy server) is missing now and is asked again by the next run.
+        Raises: StoppedError when every further request would fail alike.
+        """
+        self.tally.wanted += len(requests)
+        verdicts = [Verdict(None, "planned" if self.dry else "unanswered") for _ in requests]
+        todo = list(range(len(requests)))
+        for attempt in range(self._retries + 1):
+            shifted = [replace(requests[i], seed=requests[i].seed + attempt * _STRIDE) for i in todo]
+            for i, found in zip(todo, self._obtain(shifted, read), strict=True):
+                verdicts[i] = replace(found, attempts=attempt + 1)
+            todo = [i for i in todo if verdicts[i].value is None and verdicts[i].reason in _WORTH_ANOTHER_TRY]
+            if not todo:
+                break
+        self.tally.missing.update(verdict.reason for verdict in verdicts if verdict.value is None)
+        return verdicts
+
+    def write(self, prompts: Sequence[str], *, seed: int = 0) -> list[str | None]:
+        """Completions as texts, for a model that writes answers; None where none came, or an empty one."""
+        texts: dict[int, str] = {}
+        requests = [Request(prompt, seed) for prompt in prompts]
+
+        def read(reply: Reply, _: Request) -> Reading:
+            ok = bool(reply.text.strip()) and reply.finish != "refused"
+            return Reading(0.0) if ok else Reading(None, "empty")
+
+        verdicts = self.ask(requests, read)
+        for i, verdict in enumerate(verdicts):
+            if verdict.value is not None:
+                kept = self.journal.find(self._make_entry(requests[i], verdict.attempts - 1))
+                texts[i] = kept.reply.text if kept else ""
+        return [texts.get(i) for i in range(len(prompts))]
+
+    def _obtain(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
+        """Verdicts from the journal, or from the model for what it lacks."""
+        entries = [self._make_entry(request) for request in requests]
+        records = [self.journal.find(entry) for entry in entries]
+        if all(records) or self._model is not None or self.dry:
+            return self._fill(requests, entries, records, read)
+        known, self._known = self._known, None
+        self._model = self._open_model(self.spec)
+        if self._describe() != known:  # what the journal remembered was made by another revision or template
+            entries = [self._make_entry(request) for request in requests]
+            records = [self.journal.find(entry) for entry in entries]
+        return self._fill(requests, entries, records, read)
+
+    def _fill(
+        self, requests: Sequence[Request], entries: list[Entry], records: list[Record | None], read: Reader
+    ) -> list[Verdict]:
+        self.tally.kept += sum(record is not None for record in records)
+        replies: dict[str, Reply | Failure] = {
+            entry.key: record.reply for entry, record in zip(entries, records, strict=True) if record
+        }
+        missing = {entry.key: i for i, entry in enumerate(entries) if entry.key not in replies}  # equal ones once
+        if self.dry:
+            self.tally.asked += len(missing)
+            self.tally.characters_to_ask += sum(len(requests[i].prompt) for i in missing.values())
+            replies |= dict.fromkeys(missing, Failure("planned", ""))
+        elif missing:
+            asked = list(missing.values())
+            replies |= self._send([requests[i] for i in asked], [entries[i] for i in asked], read)
+        return [_read(replies[entry.key], request, read) for entry, request in zip(entries, requests, strict=True)]
+
+    def _send(self, requests: list[Request], entries: list[Entry], read: Reader) -> dict[str, Reply | Failure]:
+        if self._model is None:
+            raise RuntimeError("the model must be open before anything is sent")
+        found: dict[str, Reply | Failure] = {}
+        self._progress(0, len(requests))
+        for number, result in self._model.answer(requests, self.decoding):
+            entry = entries[number]
+            found[entry.key] = result
+            self._progress(len(found), len(requests))
+            if isinstance(result, Failure):
+                if result.fatal:
+                    raise StoppedError(f"{self.spec.identity}: {result.detail}")
+                continue
+            reading = read(result, requests[number])
+            record = Record(entry, result, reading.value, reading.reason, self.spec.identity)
+            self.journal.keep(record)
+            self.tally.asked += 1
+            self.tally.prompt_tokens += result.prompt_tokens
+            self.tally.completion_tokens += result.completion_tokens
+        lost = Failure("unanswered", "the backend gave neither a completion nor a failure")
+        return {entry.key: found.get(entry.key, lost) for entry in entries}
+
+    def _make_entry(self, request: Request, attempt: int = 0) -> Entry:
+        model, template = self._describe()
+        if request.prompt not in self._hashes:
+            self._hashes[request.prompt] = hash_text(request.prompt)
+        greedy = self.decoding.reading == "logits"
+        return Entry(
+            prompt=self._hashes[request.prompt],
+            model=model,
+            template="plain" if self.decoding.wrapping == "plain" else template,
+            decoding=self.decoding.signature,
+            seed=0 if greedy else request.seed + attempt * _STRIDE,
+            labels=request.labels if greedy else (),
+        )
+
+    def _describe(self) -> tuple[str, str]:
+        """Model and template: of the open model, or as the journal remembers them, or as the spec alone has them."""
+        if self._model is not None:
+            return self._model.identity, self._model.template
+        if self._known is None:
+            found = self.journal.find_models(self.spec.identity, plain=self.decoding.wrapping == "plain")
+            self._known = found[0] if found else (self.spec.identity, "unknown")
+        return self._known
+
+
+_WORTH_ANOTHER_TRY = {"unreadable", "out_of_range", "empty", "cut_short", "refused"}
+
+
+def _read(result: Reply | Failure, request: Request, read: Reader) -> Verdict:
+    if isinstance(result, Failure):
+        return Verdict(None, result.reason)
+    reading = read(result, request)
+    if reading.value is None and result.finish == "refused":
+        return Verdict(None, "refused")
+    if reading.value is None and reading.reason == "unreadable" and result.finish == "length":
+        return Verdict(None, "cut_short")
+    return Verdict(reading.value, reading.reason, mass=reading.mass)
+
+
+def merge_tallies(tallies: Iterable[Tally]) -> Tally:
+    """The sum of several."""
+    total = Tally()
+    for tally in tallies:
+        for name in ("wanted", "kept", "asked", "prompt_tokens", "completion_tokens", "characters_to_ask"):
+            setattr(total, name, getattr(total, name) + getattr(tally, name))
+        total.missing.update(tally.missing)
+    return total

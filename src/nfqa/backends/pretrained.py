@@ -1,0 +1,187 @@
+"""A pretrained causal model and its tokenizer: where they come from, and how a prompt becomes tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from nfqa.backends.chat import Wrapping
+from nfqa.backends.roles import RoleSpec
+
+_PLACEHOLDER = "PROMPT-GOES-HERE"
+_BRACKETED = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")  # <|user|>, [/INST]
+_DAY = time.struct_time((2024, 7, 26, 0, 0, 0, 4, 208, 0))  # for templates that tell the date: no verdict hangs on it
+
+
+class Pretrained:
+    """Config, tokenizer and model of `hf:NAME[@REVISION]` or `path:FOLDER`, each loaded when it is first needed.
+
+    device: "auto" is cuda, else mps, else cpu. dtype: "auto" is bfloat16 on cuda (float16 where it has none) and
+    float32 elsewhere. Weights are read from safetensors alone; remote code is run only if asked for.
+    Raises: ValueError for another kind of spec, a missing folder, an unknown dtype, or what transformers can't load.
+    """
+
+    def __init__(
+        self,
+        spec: RoleSpec,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        trust_remote_code: bool = False,
+        progress: bool = False,
+    ) -> None:
+        self.name = f"{spec.kind}:{spec.name}"
+        if spec.kind not in ("hf", "path"):
+            raise ValueError(f"{self.name} does not run in process; expected hf:NAME[@REVISION] or path:FOLDER")
+        if spec.kind == "path" and not Path(spec.name).is_dir():
+            raise ValueError(f"{self.name} is not a folder; expected one with a model's config and safetensors")
+        self._spec, self._device, self._dtype = spec, device, dtype
+        self._options = {"revision": spec.revision, "trust_remote_code": trust_remote_code}
+        self._progress = progress
+
+    @cached_property
+    def identity(self) -> str:
+        """Name, commit (or revision, or "unpinned"; of a folder the hash of its files) and precision."""
+        name = self._spec.identity
+        if self._spec.kind == "hf":
+            commit = getattr(self.config, "_commit_hash", None) or self._spec.revision or "unpinned"
+            name = f"{self.name}@{commit}"
+        return f"{name}|{self.precision}"
+
+    @cached_property
+    def template(self) -> str:
+        """The word chat and the hash of the tokenizer's chat template, or "none" where it has none."""
+        if not self.tokenizer.chat_template:
+            return "none"
+        return f"chat:{hashlib.sha256(self.tokenizer.get_chat_template().encode()).hexdigest()[:12]}"
+
+    def tokenise(self, texts: list[str], wrapping: Wrapping) -> list[list[int]]:
+        """Each text as tokens. A chat template writes the special ones itself; plain, the tokenizer puts in its own."""
+        return self.tokenizer(texts, add_special_tokens=wrapping == "plain", verbose=False)["input_ids"]
+
+    def wrap(self, text: str) -> str:
+        """The text as the one user message of the model's chat template, up to where the model is to speak."""
+        return self.tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}],
+            tokenize=False,
+            add_generation_prompt=True,
+            strftime_now=lambda form: time.strftime(form, _DAY),
+        )
+
+    def find_marks(self, wrapping: Wrapping) -> frozenset[str]:
+        """The strings that end a turn or begin one, as the tokenizer and the chat template have them."""
+        tokenizer = self.tokenizer
+        added = tokenizer.added_tokens_decoder.values()
+        marks = {*tokenizer.all_special_tokens, *(token.content for token in added if token.special)}
+        if wrapping == "chat":
+            if self.template == "none":
+                raise ValueError(
+                    f'{self.name} has no chat template, so a prompt can\'t be wrapped in it; use wrapping="plain"'
+                )
+            marks |= set(_BRACKETED.findall(self.wrap(_PLACEHOLDER)))
+        return frozenset(mark.strip() for mark in marks if mark.strip())
+
+    @cached_property
+    def config(self) -> Any:
+        """The model's shape; read without its weights."""
+        from transformers import AutoConfig
+
+        return self._load(AutoConfig)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The model's own tokenizer."""
+        from transformers import AutoTokenizer
+
+        return self._load(AutoTokenizer)
+
+    @cached_property
+    def model(self) -> Any:
+        """The model, on its device and ready to be run."""
+        import torch
+        from transformers import AutoModelForCausalLM, GenerationConfig
+
+        dtype = getattr(torch, self.precision)
+        model = self._load(AutoModelForCausalLM, dtype=dtype, use_safetensors=True).to(self.place).eval()
+        stops = model.generation_config.eos_token_id
+        # Only the stops stay: generate would take a penalty or a top-k from here.
+        model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
+            eos_token_id=self.tokenizer.eos_token_id if stops is None else stops
+        )
+        return model
+
+    def drop_model(self) -> None:
+        """Let go of the model's memory; it is loaded again when it is next needed."""
+        import torch
+
+        self.__dict__.pop("model", None)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    @property
+    def stops(self) -> frozenset[int]:
+        """The tokens that end a completion."""
+        stops = self.model.generation_config.eos_token_id
+        return frozenset([stops] if isinstance(stops, int) else stops or ())
+
+    @cached_property
+    def place(self) -> str:
+        """The device."""
+        import torch
+
+        if self._device != "auto":
+            return self._device
+        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+
+    @cached_property
+    def precision(self) -> str:
+        """The dtype by name."""
+        import torch
+
+        if self._dtype != "auto":
+            if not isinstance(getattr(torch, self._dtype, None), torch.dtype):
+                raise ValueError(f"dtype is {self._dtype!r}; expected auto, float32, bfloat16 or float16")
+            return self._dtype
+        if not self.place.startswith("cuda"):
+            return "float32"
+        return "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
+
+    def _load(self, loader: Any, **more: Any) -> Any:
+        from transformers.utils import logging
+
+        shown = logging.is_progress_bar_enabled()
+        if not self._progress:
+            logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        try:
+            return loader.from_pretrained(self._spec.name, **self._options, **more)
+        except (OSError, ValueError) as error:
+            raise ValueError(self._explain(error, of_weights=bool(more))) from error
+        finally:
+            if shown:
+                logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+    def _explain(self, error: Exception, of_weights: bool) -> str:
+        folder = Path(self._spec.name)
+        if of_weights and self._spec.kind == "path" and not list(folder.glob("*.safetensors")):
+            found = ", ".join(sorted(file.name for file in folder.glob("*.bin"))) or "none at all"
+            return (
+                f"{self.name} has no weights as safetensors (found: {found}), and pickles are never loaded;"
+                " save the model again with save_pretrained"
+            )
+        return f"{self.name} can't be loaded: {str(error).partition(chr(10))[0]}"
+
+
+def break_marks(text: str, marks: frozenset[str]) -> str:
+    """The text with a space after the first character of every mark: `</s>` becomes `< /s>`.
+
+    A tokenizer reads the string of a control token in any text as that token, so a candidate could end the prompt or
+    speak as the model. A mark of one character becomes a space.
+    """
+    while found := [mark for mark in marks if mark in text]:
+        for mark in sorted(found, key=len, reverse=True):
+            text = text.replace(mark, f"{mark[0]} {mark[1:]}" if len(mark) > 1 else " ")
+    return text

@@ -1,0 +1,108 @@
+"""What a model server's refusals mean: which ones pass, which concern one prompt, which every further request meets."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from nfqa.backends.chat import Failure
+
+_LONGEST_MESSAGE = 300  # characters of a server's own words in a failure
+_TOO_LONG = re.compile(
+    r"context[_ -]?(?:length|window|size)|maximum context|too long|too many tokens|reduce the length|longer than the m",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(
+    r"model_not_found|\bmodel\b.{0,120}(?:does not exist|not found|not available|not loaded)|pinned to", re.IGNORECASE
+)
+_NO_MONEY = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
+_MASKED = re.compile(r"[^\s'\"]{2,}\*{3,}[^\s'\"]*")  # a key as services quote it: its ends, and stars between
+_PASSING = {408: "timeout", 409: "server_error", 425: "server_error", 429: "rate_limited"}  # and all from 500 on
+
+
+class RequestError(Exception):
+    """One attempt that brought no reply.
+
+    passing: worth another attempt, after `wait` seconds where the server said how long. refused_field: the one of our
+    fields that the server would not take.
+    """
+
+    def __init__(
+        self, failure: Failure, *, passing: bool = False, wait: float | None = None, refused_field: str | None = None
+    ) -> None:
+        super().__init__(failure.detail)
+        self.failure = failure
+        self.passing = passing
+        self.wait = wait
+        self.refused_field = refused_field
+
+
+def judge_status(status: int, body: object, *, clean: Callable[[str], str], wait: float | None = None) -> RequestError:
+    """What an HTTP error status and what came with it mean; `clean` takes secrets out of the server's words."""
+    # Cleaned before it is cut: half a key must not be left at the end.
+    message = _MASKED.sub("[hidden]", " ".join(clean(find_message(body)).split()))
+    shown = message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"
+    said = f"the server answered {status}: {shown}"
+    if status == 413 or (status in (400, 422) and _TOO_LONG.search(message)):
+        return RequestError(Failure("too_long", said))
+    if status == 404 or (400 <= status < 500 and status != 401 and _NO_MODEL.search(message)):
+        return RequestError(Failure("unknown_model", said, fatal=True))
+    if status == 401:  # its words often quote part of the key, so they are left out
+        detail = "the server answered 401: it wants a key, or another one; set OPENAI_API_KEY"
+        return RequestError(Failure("no_access", detail, fatal=True))
+    if status in (402, 403) or (status == 429 and _NO_MONEY.search(message)):
+        return RequestError(Failure("no_access", said, fatal=True))
+    if status in _PASSING or status >= 500:
+        return RequestError(Failure(_PASSING.get(status, "server_error"), said), passing=True, wait=wait)
+    # A model that takes no temperature refuses every request; to leave it out would change what is measured.
+    fatal = re.search(r"\b(?:temperature|top_p)\b", message[:_LONGEST_MESSAGE]) is not None
+    return RequestError(Failure("bad_request", said, fatal=fatal), refused_field=_find_refused_field(message))
+
+
+def find_message(body: object) -> str:
+    """The words in an error's body, whatever its shape: OpenAI's, vLLM's, FastAPI's, a page of HTML, or nothing."""
+    if isinstance(body, dict):
+        inner = body.get("error")
+        if inner and inner is not body:
+            return find_message(inner)
+        words = [body[name] for name in ("message", "detail") if body.get(name)] or [body]
+        code = [body["code"]] if isinstance(body.get("code"), str) else []
+        return " ".join(word if isinstance(word, str) else json.dumps(word) for word in [*code, *words])
+    if isinstance(body, str) and body.strip():
+        return body
+    return "no message" if body in (None, "") else str(body)
+
+
+def read_retry_after(value: str | None, *, now: datetime | None = None) -> float | None:
+    """Seconds that a Retry-After header asks for, given as a number or as an HTTP date; None where it can't be read."""
+    if value is None:
+        return None
+    if re.fullmatch(r"\s*\d+(?:\.\d+)?\s*", value):
+        return float(value)
+    try:
+        when = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds())
+
+
+def make_cleaner(secrets: Iterable[str]) -> Callable[[str], str]:
+    """A function that takes these secrets out of a text. It keeps them to itself: no `repr` or `vars` shows them."""
+    hidden = sorted({secret.strip() for secret in secrets if secret.strip()}, key=len, reverse=True)
+
+    def clean(text: str) -> str:
+        for secret in hidden:
+            text = text.replace(secret, "[hidden]")
+        return text
+
+    return clean
+
+
+def _find_refused_field(message: str) -> str | None:
+    """Which field to leave out, of the two that a server may refuse without the completion meaning another thing."""
+    if "max_completion_tokens" in message:
+        return "max_tokens"
+    return "seed" if re.search(r"\bseed\b", message[:_LONGEST_MESSAGE]) else None

@@ -1,0 +1,127 @@
+"""What a model server's reply holds: the text, how it ended, the usage, and the probabilities of next tokens."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nfqa.backends.chat import Failure
+from nfqa.backends.server_errors import RequestError, find_message, judge_status
+
+Top = Sequence[tuple[str, float]]  # likely next tokens, each with its log-probability
+
+
+def read_choice(found: object, *, clean: Callable[[str], str]) -> dict[str, Any]:
+    """The first choice of a reply that came with status 200.
+
+    Raises: RequestError, passing, for a reply that is no object, for none or broken choices ("bad_reply"), and for an
+        error inside; one that carries an HTTP status of its own is judged by that.
+    """
+    if not isinstance(found, dict):
+        raise _refuse("is no JSON object")
+    choices = found.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    error = found.get("error") or (choice.get("error") if isinstance(choice, dict) else None)
+    if error:
+        code = error.get("code") if isinstance(error, dict) else None
+        status = int(code) if isinstance(code, int | str) and re.fullmatch(r"[45]\d\d", str(code)) else 500
+        raise judge_status(status, {"error": find_message(error)}, clean=clean)
+    if not isinstance(choice, dict):
+        raise _refuse("holds no choices")
+    if choice.get("finish_reason") == "error":
+        raise judge_status(500, "the completion ended in an error", clean=clean)
+    return choice
+
+
+def read_text(choice: dict[str, Any]) -> tuple[str, str]:
+    """The completion and how it ended: "stop", "length" or "refused" (then the text is the refusal, if it has words).
+
+    Raises: RequestError, passing, "bad_reply", where a text should be and is none.
+    """
+    message = choice.get("message")
+    holder, name = (message, "content") if isinstance(message, dict) else (choice, "text")
+    refusal, content, finish = holder.get("refusal"), holder.get(name), choice.get("finish_reason")
+    if isinstance(content, list):  # some servers give a message in parts
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    if content is None and (name in holder or refusal):  # nothing was said, as when thinking took all tokens
+        content = ""
+    if not isinstance(content, str):
+        raise _refuse("holds no text")
+    if refusal or finish == "content_filter":
+        return mend_text(refusal if isinstance(refusal, str) else content), "refused"
+    return mend_text(content), "length" if finish == "length" else "stop"
+
+
+def read_usage(found: object) -> tuple[int, int] | None:
+    """Tokens of the prompt and of the completion; None where the server reports none."""
+    usage = found.get("usage") if isinstance(found, dict) else None
+    if not isinstance(usage, dict):
+        return None
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0
+    return (prompt, completion) if isinstance(prompt, int) and isinstance(completion, int) else None
+
+
+def read_top(choice: dict[str, Any]) -> Top:
+    """The likely first tokens of a completion with their natural log-probabilities, from either endpoint's form."""
+    logprobs = choice.get("logprobs")
+    if not isinstance(logprobs, dict):
+        return []
+    content, legacy = logprobs.get("content"), logprobs.get("top_logprobs")
+    pairs: list[tuple[Any, Any]] = []
+    if isinstance(content, list) and content and isinstance(content[0], dict):
+        pairs = [
+            (t.get("token"), t.get("logprob")) for t in content[0].get("top_logprobs") or [] if isinstance(t, dict)
+        ]
+    elif isinstance(legacy, list) and legacy and isinstance(legacy[0], dict):
+        pairs = list(legacy[0].items())
+    return [
+        (token, min(0.0, float(value)))
+        for token, value in pairs
+        if isinstance(token, str) and isinstance(value, int | float) and not math.isnan(value)
+    ]
+
+
+def spread_labels(labels: Sequence[str], look: Callable[[str], Top]) -> tuple[float, ...]:
+    """The natural log-probability of each label, in order.
+
+    look: the likely tokens after `[[` and what it is given; called with "" first. A token counts for a label when it
+    is the label, spaces and a closing bracket apart. Where a token is only the beginning of a label that is no token
+    itself (10 as 1 and 0), one more look after that token splits its mass: onto the longer label, and onto the
+    shorter one as far as a bracket closes it. A label that is not among the likely tokens gets minus infinity.
+    """
+    mass = dict.fromkeys(labels, -math.inf)
+
+    def follow(written: str, reached: float) -> None:
+        opened: dict[str, float] = {}
+        for token, logprob in look(written):
+            text, bracket, _ = (written + token).strip().partition("]")
+            text, value = text.strip(), reached + logprob
+            if bracket and text in mass:
+                mass[text] = _add(mass[text], value)
+            elif not bracket and len(text) > len(written):
+                opened[text] = _add(opened.get(text, -math.inf), value)
+        for text, value in opened.items():
+            if any(label.startswith(text) and label != text and label not in opened for label in labels):
+                follow(text, value)
+            elif text in mass:
+                mass[text] = _add(mass[text], value)
+
+    follow("", 0.0)
+    return tuple(mass[label] for label in labels)
+
+
+def mend_text(text: str) -> str:
+    """The text with pairs of surrogates joined and half ones replaced by U+FFFD, so that UTF-8 can carry it."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _add(one: float, other: float) -> float:
+    """log(e^one + e^other)."""
+    low, high = sorted((one, other))
+    return high if low == -math.inf else high + math.log1p(math.exp(low - high))
+
+
+def _refuse(why: str) -> RequestError:
+    return RequestError(Failure("bad_reply", f"the server's reply {why}"), passing=True)

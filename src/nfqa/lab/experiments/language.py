@@ -1,0 +1,290 @@
+"""Rows that ask a language model: which settings an artefact has, on which draws, and what came of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nfqa.backends.prompts import Shot
+from nfqa.kernels.choice import TieRule, credit_choice
+from nfqa.lab.artefacts import Judged
+from nfqa.lab.experiments.agreement import (
+    Draws,
+    draw_seeds,
+    make_row,
+    make_rows,
+    measure_judge,
+    name_list,
+    use_zero_shot,
+)
+from nfqa.lab.experiments.generated import SUFFIX, draw_lists
+from nfqa.lab.experiments.references import make_run_rows
+from nfqa.lab.results import Row
+from nfqa.metrics.evaluation import summarise
+from nfqa.metrics.generated import Render, Truth, write_no_truth_lists, write_one_truth_lists
+from nfqa.metrics.judging import Judgement, LanguageJudge, judge_draws, make_shots
+from nfqa.metrics.references import COMPOSITIONS, Draw, ShortRule, use_given_references
+from nfqa.questions import QuestionSet
+
+if TYPE_CHECKING:
+    from nfqa.lab.notebook import Lab
+
+KERNEL = "nfqa.metrics.judging:judge_draws"
+OWN_FAMILY = "judge"
+# Examples come from another data set than the evaluated one, so that no evaluated question is among them.
+SHOT_SOURCES = {"antique": "trec_dl_nf", "trec_dl_nf": "antique", "webglm": "antique"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row's way of asking. `system` names the row: a published one, or its like for another model."""
+
+    system: str
+    judged: Judged
+    datasets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A setting's verdicts on a data set. Candidates without a verdict are left out of `draws` and `scores`."""
+
+    setting: Setting
+    draws: Draws  # [S][Q]
+    scores: list[list[NDArray]]  # [S][Q]
+    judgements: list[list[Judgement]]  # [S][Q]
+    signature: str
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """Verdicts that could not be had, by reason."""
+        total: Counter[str] = Counter()
+        for row in self.judgements:
+            for judgement in row:
+                total.update(judgement.missing)
+        return dict(sorted(total.items()))
+
+    @property
+    def asked(self) -> int:
+        """How many verdicts were wanted."""
+        return sum(len(judgement.verdicts) for row in self.judgements for judgement in row)
+
+
+def find_family(lab: Lab) -> str:
+    """The published model that the judge is, if it is asked as published; else "judge", whose rows stand apart."""
+    if lab.judge is None or not lab.asking.as_published:
+        return OWN_FAMILY
+    name = lab.judge.asker.spec.name.rpartition("/")[2].lower()
+    return next((family for family, start in lab.paper.judges.items() if name.startswith(start)), OWN_FAMILY)
+
+
+def list_settings(lab: Lab, dataset: str) -> list[Setting]:
+    """The distinct ways of asking among the artefact's published rows of a data set, named for the judge at hand.
+
+    With generated references a published row is filled by a language model's list alone: the rule-based degrader's
+    rows are named apart.
+    """
+    family = find_family(lab)
+    base = dataset.removeprefix("sample_")
+    settings: dict[Judged, Setting] = {}
+    for system, datasets in lab.artefact.leaves.items():
+        judged = lab.paper.systems[system].judged
+        if judged is None or family not in (judged.model, OWN_FAMILY) or base not in datasets:
+            continue
+        plain = judged.model_copy(update={"model": family})
+        degraded = judged.truth != "graded" and judged.method != "pointwise" and not lab.generators
+        name = system.replace(f"_{judged.model}", f"_{family}") + ("_degraded" if degraded else "")
+        settings.setdefault(plain, Setting(name, plain, tuple(datasets)))
+    return list(settings.values())
+
+
+def ask_settings(lab: Lab, dataset: QuestionSet, *, seeds: int, short: ShortRule = "partial") -> list[Outcome]:
+    """Ask the judge all that the artefact's rows of a data set need; nothing when the judge is embedded."""
+    judge = lab.judge
+    if judge is None:
+        return []
+    return [ask_setting(lab, judge, dataset, s, seeds=seeds, short=short) for s in list_settings(lab, dataset.name)]
+
+
+def ask_setting(
+    lab: Lab, judge: LanguageJudge, dataset: QuestionSet, setting: Setting, *, seeds: int, short: ShortRule
+) -> Outcome:
+    """Ask one setting's verdicts over seeded draws."""
+    judged = setting.judged
+    draws, drawn = _draw(lab, dataset, judged, seeds, short)
+    shots, source = _choose_shots(lab, dataset.name, judged)
+    flat = judge_draws([draw for row in draws for draw in row], judged.method, judge, shots=shots)
+    width = len(dataset.questions)
+    judgements = [flat[start : start + width] for start in range(0, len(flat), width)]
+    kept = [
+        [_keep_judged(d, j) for d, j in zip(row, js, strict=True)] for row, js in zip(draws, judgements, strict=True)
+    ]
+    signature = f"judge:{judge.asker.spec.identity}|method:{judged.method}|{judge.sign(judged.method)}{source}|{drawn}"
+    return Outcome(
+        setting,
+        [[draw for draw, _ in row] for row in kept],
+        [[s for _, s in row] for row in kept],
+        judgements,
+        signature,
+    )
+
+
+def measure_language_model(
+    lab: Lab, dataset: QuestionSet, *, resamples: int, seeds: int = 1, short: ShortRule = "partial"
+) -> list[Row]:
+    """Kendall, Spearman and Pearson of every setting, and the share of verdicts that could not be had."""
+    rows = []
+    for outcome in ask_settings(lab, dataset, seeds=seeds, short=short):
+        system, signature = outcome.setting.system, outcome.signature
+        rows += make_rows(dataset, outcome.draws, outcome.scores, system, signature, KERNEL, resamples=resamples)
+        rows.append(make_missing_row(dataset, outcome))
+    return rows
+
+
+def measure_language_runs(
+    lab: Lab, dataset: QuestionSet, *, resamples: int, seeds: int, short: ShortRule = "partial"
+) -> list[Row]:
+    """Spearman of every setting under each draw of references, its mean and its deviation over draws."""
+    rows = []
+    for outcome in ask_settings(lab, dataset, seeds=seeds, short=short):
+        name = outcome.setting.system
+        rows += make_run_rows(dataset, outcome.draws, outcome.scores, name, outcome.signature, KERNEL, resamples)
+        rows.append(make_missing_row(dataset, outcome))
+    return rows
+
+
+def measure_language_choice(lab: Lab, dataset: QuestionSet, *, ties: TieRule, resamples: int) -> list[Row]:
+    """Acc(b) and Acc(b+w) of every setting. A question with a verdict missing is left out, with the reason."""
+    rows = []
+    for outcome in ask_settings(lab, dataset, seeds=1):
+        for metric, worst_too in (("acc_best", False), ("acc_best_worst", True)):
+            earned, dropped = [], 0
+            for draw, judgement in zip(dataset.questions, outcome.judgements[0], strict=True):
+                whole = not judgement.missing and len(judgement.scores) == len(draw.answers)
+                dropped += not whole
+                credit = (
+                    credit_choice(judgement.scores, draw.labels, worst_too=worst_too, ties=ties) if whole else np.nan
+                )
+                earned.append(credit)
+            agreement = summarise(
+                np.array(earned), {"verdict_missing": dropped} if dropped else {}, resamples=resamples
+            )
+            kernels = (KERNEL, "nfqa.kernels.choice:credit_choice", "nfqa.kernels.resample:bootstrap_mean")
+            system = outcome.setting.system
+            mark = f"{system}|{outcome.signature}|ties:{ties}|boot:{resamples}|v1"
+            rows.append(make_row(dataset, system, metric, agreement, mark, kernels).model_copy(update={"seeds": ()}))
+        rows.append(make_missing_row(dataset, outcome))
+    return rows
+
+
+def draw_short_truth(lab: Lab, dataset: QuestionSet, truth: Truth, *, n_seeds: int) -> tuple[Draws, str]:
+    """Lists for one known answer or none, and their description: written by the generators if there are any, else by
+    the embedded rules."""
+    suffix = SUFFIX[truth]
+    if not lab.generators:
+        made = "degraded" if truth == "one" else "retrieved"
+        draws = draw_lists(dataset, lab.embedder, truth=truth, n_seeds=n_seeds)
+        return draws, f"list:{suffix}:{made}|removed:list|seeds:{n_seeds}"
+    prompts = lab.read_prompts(lab.asking.prompts)
+    write = write_one_truth_lists if truth == "one" else write_no_truth_lists
+    render = cast("Render", prompts.render)
+    draws = [
+        write(dataset.questions, [partial(asker.write, seed=seed) for asker in lab.generators], render, seed=seed)
+        for seed in range(n_seeds)
+    ]
+    names = "+".join(asker.spec.identity for asker in lab.generators)
+    first = prompts.signature("write_best" if truth == "one" else "write_answer")
+    asked = f"generators:{names}|prompts:{first},{prompts.signature('write_lower')}"
+    return draws, f"list:{suffix}:written|{asked}|removed:list|seeds:{n_seeds}"
+
+
+def measure_written_lists(lab: Lab, dataset: QuestionSet, truth: Truth, *, resamples: int, seeds: int = 1) -> list[Row]:
+    """The embedded judge, zero-shot, on lists that language models wrote; nothing without a generator."""
+    if not lab.generators:
+        return []
+    draws, drawn = draw_short_truth(lab, dataset, truth, n_seeds=seeds)
+    system = f"linkage_embedded_zero_shot_{SUFFIX[truth]}_written"
+    return measure_judge(
+        dataset, draws, use_zero_shot(dataset), lab.embedder, system=system, resamples=resamples, conditions=drawn,
+        methods=("kendall", "spearman"),
+    )  # fmt: skip
+
+
+def make_missing_row(dataset: QuestionSet, outcome: Outcome) -> Row:
+    """The share of verdicts that could not be had: n were wanted, n_dropped are missing, by reason."""
+    missing = outcome.missing
+    count = sum(missing.values())
+    return Row(
+        system=outcome.setting.system, dataset=dataset.name, metric="missing_verdicts",
+        value=count / outcome.asked if outcome.asked else None, n=outcome.asked - count, n_dropped=count,
+        dropped_because=missing, seeds=tuple(range(len(outcome.draws))),
+        signature=f"{outcome.setting.system}|{outcome.signature}|v1", kernels=(KERNEL,), origin=dataset.origin,
+    )  # fmt: skip
+
+
+def describe_language_model(lab: Lab, rows: Sequence[Row]) -> list[str]:
+    """What the judge was, and how many of its verdicts could not be had."""
+    if lab.judge is None:
+        return []
+    missing = [row for row in rows if row.metric == "missing_verdicts"]
+    wanted = sum((row.n or 0) + (row.n_dropped or 0) for row in missing)
+    reasons: Counter[str] = Counter()
+    for row in missing:
+        reasons.update(row.dropped_because)
+    why = ", ".join(f"{reason} {count:,}" for reason, count in sorted(reasons.items()))
+    cut = sum(lab.judge.cut.values())
+    return [
+        f"Judge: {lab.judge.asker.spec.identity}, prompts {lab.judge.prompts.name}. Of {wanted:,} verdicts"
+        f" {sum(reasons.values()):,} are missing{f' ({why})' if why else ''}; {cut:,} texts were longer than"
+        f" {lab.judge.max_words:,} words ({lab.judge.too_long})."
+    ]
+
+
+def say_usage(lab: Lab) -> str:
+    """What this run asked, for the notebook's page alone: another run finds more in the journal."""
+    if lab.judge is None:
+        return "No language model was asked: the judge role is filled by the embedded judge."
+    tally = lab.tally
+    return (
+        f"{tally.wanted:,} verdicts wanted; {tally.kept:,} completions from the journal, {tally.asked:,} asked now:"
+        f" {tally.prompt_tokens:,} tokens in, {tally.completion_tokens:,} out."
+    )
+
+
+def _draw(lab: Lab, dataset: QuestionSet, judged: Judged, seeds: int, short: ShortRule) -> tuple[Draws, str]:
+    """The draws of a setting, and how they are described in the signature."""
+    if judged.truth != "graded":
+        return draw_short_truth(lab, dataset, judged.truth, n_seeds=seeds)
+    if any(question.references for question in dataset.questions):
+        return [[use_given_references(question) for question in dataset.questions]], "list:given"
+    others = list(COMPOSITIONS) if judged.list else []
+    draws = draw_seeds(dataset, n_seeds=seeds, composition=judged.list, short=short, also_remove=others)
+    removed = "all_lists" if others else "list"
+    name = judged.list or name_list(dataset.name)
+    return draws, f"list:{name[1:]}|removed:{removed}|short:{short}|seeds:{seeds}"
+
+
+def _choose_shots(lab: Lab, dataset: str, judged: Judged) -> tuple[tuple[Shot, ...], str]:
+    if not judged.shots:
+        return (), "|shots:0" if judged.method == "listwise" else ""
+    base = dataset.removeprefix("sample_")
+    source = SHOT_SOURCES[base]
+    name = "r3210" if judged.truth != "graded" else judged.list or name_list(base)
+    shots = make_shots(lab.load(source).questions, COMPOSITIONS[name], count=judged.shots)
+    return shots, f"|shots:{judged.shots}@{source}"
+
+
+def _keep_judged(draw: Draw, judgement: Judgement) -> tuple[Draw, NDArray]:
+    """The draw without the candidates that have no score, and the scores of the others."""
+    if not len(judgement.scores):
+        return draw, judgement.scores
+    has = ~np.isnan(judgement.scores)
+    if draw.dropped or has.all():
+        return draw, judgement.scores
+    kept = tuple(answer for answer, ok in zip(draw.candidates, has, strict=True) if ok)
+    return replace(draw, candidates=kept), judgement.scores[has]

@@ -1,0 +1,130 @@
+"""Opening a language model as judge or generator: prompts, decoding, journal and caps."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal, get_args
+
+from nfqa.backends.asking import Asker
+from nfqa.backends.chat import ChatModel, Decoding, Reading, Wrapping
+from nfqa.backends.journal import Journal
+from nfqa.backends.prompts import PromptSet, read_prompts
+from nfqa.backends.roles import RoleSpec, parse_generators, parse_role
+from nfqa.lab.fetch import fetch_file, read_registry
+from nfqa.lab.paths import write_atomically
+from nfqa.metrics.judging import LanguageJudge
+
+Draws = Literal["paper", "greedy"]
+_PAPER = (0.8, 0.95)  # temperature and top-p: LINKAGE, section 4.4, and its released code
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a language model is asked: which prompts, sampled as the paper does or greedy, read from text or logits."""
+
+    prompts: str = "upstream"
+    decoding: Draws = "paper"
+    reading: Reading = "text"
+    wrapping: Wrapping = "chat"
+    judge_seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, known in (("decoding", Draws), ("reading", Reading), ("wrapping", Wrapping)):
+            if getattr(self, name) not in get_args(known):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(get_args(known))}")
+
+    @property
+    def as_published(self) -> bool:
+        """Whether a model is asked as the paper asked: its released prompts, its decoding, a verdict in the text."""
+        return (self.prompts, self.decoding, self.reading) == ("upstream", "paper", "text")
+
+    def make_decoding(self, *, reading: Reading | None = None) -> Decoding:
+        """The decoding that the words stand for."""
+        temperature, top_p = _PAPER if self.decoding == "paper" else (0.0, 1.0)
+        return Decoding(temperature, top_p, reading=reading or self.reading, wrapping=self.wrapping)
+
+
+def find_journal(root: Path) -> Path:
+    """Where verdicts are kept: $NFQA_JOURNAL, or verdicts/journal.sqlite. Not under build/, which may be deleted."""
+    named = os.environ.get("NFQA_JOURNAL")
+    return Path(named).expanduser() if named else root / "verdicts" / "journal.sqlite"
+
+
+def read_prompt_set(root: Path, name: str) -> PromptSet:
+    """A set of prompts by name; the released ones are fetched at their pinned commit.
+
+    Raises: ValueError for an unknown set; UnreachableError when the released files can't be had: nothing stands in.
+    """
+    folder = root / "prompts" / name
+    known = sorted(path.parent.name for path in (root / "prompts").glob("*/settings.yml"))
+    if name not in known:
+        raise ValueError(f"prompts is {name!r}; known: {', '.join(known)}")
+    registry = read_registry(root)
+    return read_prompts(folder, bring=lambda file: fetch_file(registry[file], root / "build" / "data"))
+
+
+def open_model(spec: RoleSpec) -> ChatModel:
+    """The way to a language model: in process, or a server under the caps that the environment sets."""
+    if spec.kind == "openai":
+        from nfqa.backends.limits import Limits
+        from nfqa.backends.openai_server import OpenAIServer
+
+        return OpenAIServer(spec, concurrency=_read_concurrency(), limits=Limits.from_environment())
+    from nfqa.backends.causal_lm import CausalLM
+
+    return CausalLM(spec, device=os.environ.get("NFQA_DEVICE", "auto"), dtype=os.environ.get("NFQA_DTYPE", "auto"))
+
+
+def open_judge(
+    root: Path, spec: str, asking: Asking, *, dry: bool = False, progress: Callable[[int, int], None] | None = None
+) -> LanguageJudge | None:
+    """The judge role as a language model; None when it is filled by the embedded judge, or not at all."""
+    parsed = parse_role("judge", spec) if spec else None
+    if parsed is None or not parsed.is_language_model:
+        return None
+    asker = _open_asker(root, parsed, asking.make_decoding(), dry, progress)
+    return LanguageJudge(asker, read_prompt_set(root, asking.prompts), seed=asking.judge_seed)
+
+
+def open_generators(
+    root: Path, spec: str, asking: Asking, *, dry: bool = False, progress: Callable[[int, int], None] | None = None
+) -> list[Asker]:
+    """The generator role's language models, up to three; none when the rule-based degrader fills it.
+
+    They write, so they are read as text whatever the judge's reading.
+    """
+    parsed = parse_generators(spec) if spec else ()
+    decoding = asking.make_decoding(reading="text")
+    return [_open_asker(root, part, decoding, dry, progress) for part in parsed if part.is_language_model]
+
+
+def show_progress(folder: Path) -> Callable[[int, int], None]:
+    """A callback that leaves DONE/TOTAL in FOLDER/progress.txt, for the runner to show, once a second at most."""
+    return partial(_write_progress, folder / "progress.txt", [0.0])
+
+
+def _write_progress(path: Path, shown: list[float], done: int, total: int) -> None:
+    now = time.monotonic()
+    if now - shown[0] > 1 or done == total:
+        shown[0] = now
+        with write_atomically(path) as scratch:
+            scratch.write_text(f"{done:,} of {total:,} verdicts", encoding="utf-8")
+
+
+def _open_asker(
+    root: Path, spec: RoleSpec, decoding: Decoding, dry: bool, progress: Callable[[int, int], None] | None
+) -> Asker:
+    journal = Journal(find_journal(root), run=os.environ.get("NFQA_RUN", ""))
+    return Asker(spec, open_model, journal, decoding, dry=dry, progress=progress)
+
+
+def _read_concurrency() -> int:
+    text = os.environ.get("CONCURRENCY") or "16"
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"CONCURRENCY is {text!r}; expected how many requests are in flight at a time, 1 or more")
+    return int(text)

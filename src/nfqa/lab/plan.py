@@ -1,0 +1,98 @@
+"""What a run would ask a language model, counted before anything is asked, and what the journal holds already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfqa.backends.asking import Tally
+from nfqa.backends.journal import Journal
+from nfqa.lab.experiments.health import ask_health
+from nfqa.lab.experiments.language import ask_settings
+from nfqa.lab.judging import find_journal
+from nfqa.lab.notebook import Lab, open_lab
+from nfqa.lab.staleness import RunOptions, choose_parameters
+from nfqa.lab.targets import Target
+
+_COMPLETION_TOKENS = 12  # about what a bare verdict takes; a judge that explains itself writes up to 512
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One artefact's need: what it wants, what is kept, and what would be asked."""
+
+    identifier: str
+    tally: Tally
+
+
+def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> list[Plan]:
+    """A plan for each target that asks a language model; what two targets share is asked once, and counted in each.
+
+    References that a language model would write aren't known before they are written: where they are missing from the
+    journal, the verdicts over them are not counted.
+    """
+    asking = [target for target in targets if options.asks(target.artefact.roles)]
+    return [Plan(target.identifier, _plan(root, target, options)) for target in asking]
+
+
+def describe_plans(plans: Sequence[Plan]) -> list[str]:
+    """A line an artefact."""
+    return [f"{plan.identifier:24} {_say(plan.tally)}" for plan in plans]
+
+
+def describe_journal(root: Path) -> list[str]:
+    """A line a model: what the journal holds, and what it cost at the prices that the environment gives."""
+    path = find_journal(root)
+    if not path.is_file():
+        return ["journal: no verdicts yet"]
+    journal = Journal(path)
+    lines = []
+    for entry in journal.count():
+        spent = _price(entry["prompt_tokens"], entry["completion_tokens"])
+        lines.append(
+            f"journal: {entry['model']}: {entry['completions']:,} completions, {entry['unreadable']:,} unreadable,"
+            f" {entry['prompt_tokens']:,} tokens in, {entry['completion_tokens']:,} out{spent}"
+        )
+    journal.close()
+    return lines or ["journal: no verdicts yet"]
+
+
+def _plan(root: Path, target: Target, options: RunOptions) -> Tally:
+    notebook = root / "notebooks" / str(target.artefact.notebook)
+    given = choose_parameters(target.paper, target.name, notebook, options, options.find_place(root).work / "plan")
+    lab = open_lab(
+        target.identifier, data=options.data, out=given["out"], dry=True, asking=options.asking, **options.roles
+    )
+    limit, seeds = given.get("limit"), given.get("judge_seeds")
+    if target.name == "judge_health":
+        ask_health(lab, lab.load(given.get("dataset") or "trec_dl_nf", limit=limit))
+        return lab.tally
+    for name in _list_datasets(lab):
+        ask_settings(lab, lab.load(name, limit=limit), seeds=seeds or 1, short=given.get("short") or "partial")
+    return lab.tally
+
+
+def _list_datasets(lab: Lab) -> list[str]:
+    """The data sets that a judged row of the artefact is about."""
+    leaves = lab.artefact.leaves.items()
+    return list(dict.fromkeys(name for system, sets in leaves if lab.paper.systems[system].judged for name in sets))
+
+
+def _say(tally: Tally) -> str:
+    if not tally.asked:
+        return f"{tally.wanted:,} verdicts wanted, all in the journal"
+    tokens, out = tally.tokens_to_ask, tally.asked * _COMPLETION_TOKENS
+    return (
+        f"{tally.wanted:,} verdicts wanted, {tally.kept:,} in the journal, {tally.asked:,} to ask:"
+        f" about {tokens / 1e6:.1f} M tokens in{_price(tokens, out)}"
+    )
+
+
+def _price(tokens_in: int, tokens_out: int) -> str:
+    try:
+        inside, outside = (float(os.environ[name]) for name in ("PRICE_IN", "PRICE_OUT"))
+    except (KeyError, ValueError):
+        return ""
+    return f", {(tokens_in * inside + tokens_out * outside) / 1e6:,.2f} at the given prices"

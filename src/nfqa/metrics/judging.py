@@ -1,0 +1,231 @@
+"""A language model as judge: pointwise, pairwise against each reference, and listwise (LINKAGE), over draws."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nfqa.backends.asking import Asker, Verdict
+from nfqa.backends.chat import Reply, Request
+from nfqa.backends.prompts import PromptSet, Shot
+from nfqa.kernels.parse import Reading, expect_value, read_choice, read_number
+from nfqa.metrics.references import Draw, draw_references
+from nfqa.questions import Question
+
+Method = Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
+Order = Literal["drawn", "candidate_first", "reference_first"]
+TooLong = Literal["cut_tail", "refuse"]
+MAX_WORDS = 1_000  # of one text; the longest of the released data has 763
+_SHOT_SEED = 2_000  # apart from any evaluation seed and from the seeds of the embedded judge's training
+
+
+@dataclass
+class LanguageJudge:
+    """A model that is asked, the prompts it is asked with, and what happens to a text that is too long.
+
+    `cut` counts texts that were cut at `max_words` words ("cut_tail"); with "refuse" their verdict is missing instead.
+    """
+
+    asker: Asker
+    prompts: PromptSet
+    max_words: int = MAX_WORDS
+    too_long: TooLong = "cut_tail"
+    seed: int = 0
+    cut: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        if self.too_long not in get_args(TooLong) or self.max_words < 1:
+            raise ValueError(
+                f"too_long is {self.too_long!r} and max_words is {self.max_words};"
+                f" expected one of {', '.join(get_args(TooLong))}, and 1 or more"
+            )
+
+    def sign(self, method: Method) -> str:
+        """How verdicts of a method are made, for signatures: prompt and its hash, decoding, cut, seed."""
+        cut = f"{self.too_long}:{self.max_words}w"
+        return f"prompt:{self.prompts.signature(method)}|{self.asker.decoding.signature}|{cut}|seed:{self.seed}"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a judge says of a draw's candidates: `scores`, higher is better, NaN where no verdict could be had.
+
+    `verdicts` holds one entry a request, in order; `positions`, for pairwise, whether the candidate stood first.
+    """
+
+    scores: NDArray[np.float64]  # [n]
+    verdicts: tuple[Verdict, ...]
+    positions: tuple[bool, ...] = ()
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """Verdicts that could not be had, by reason."""
+        return dict(sorted(Counter(v.reason for v in self.verdicts if v.value is None).items()))
+
+
+@dataclass(frozen=True)
+class _Call:
+    request: Request
+    candidate: int
+    first: bool  # pairwise: the candidate is answer A
+    weight: float
+
+
+def judge_draws(
+    draws: Sequence[Draw],
+    method: Method,
+    judge: LanguageJudge,
+    *,
+    shots: Sequence[Shot] = (),
+    order: Order = "drawn",
+    weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+) -> list[Judgement]:
+    """Judge every candidate of every draw; a draw without references or candidates asks for nothing.
+
+    pointwise: Score = the number from 0 to 10 that the model gives, with references in view or not (equation 1).
+    pairwise: Score = sum of w_l f / sum of w_l over the references whose comparison could be read, f = 1 where the
+        candidate is preferred, -1 where the reference is, 0 for a tie, w_l the weight of the reference's grade l
+        (equations 3 and 4). Which of the two stands first is drawn by hash of (judge seed, question, candidate,
+        reference), or fixed by `order`.
+    listwise: Score = -rank, rank from 1 to R + 1 among the R references (equation 5).
+
+    Args: shots: solved examples, listwise alone; weights: [grade 0, 1, 2, 3].
+    Raises: ValueError for an unknown method or order, shots with another method than listwise, or weights that are not
+        four finite numbers, 0 or more and not all 0.
+    Source: LINKAGE, equations 1 to 5. Differs from: it names no weights, and equal ones are used; the sum is divided
+        by the weights in it, so that a comparison that can't be read counts neither as a tie nor as a loss.
+    """
+    if method not in get_args(Method) or order not in get_args(Order):
+        raise ValueError(
+            f"method is {method!r} and order is {order!r}; known: {', '.join(get_args(Method))};"
+            f" {', '.join(get_args(Order))}"
+        )
+    if shots and method != "listwise":
+        raise ValueError(f"{len(shots)} shots for the method {method}; only listwise takes solved examples")
+    if len(weights) != 4 or not np.isfinite(weights).all() or min(weights) < 0 or not any(weights):
+        raise ValueError(f"weights are {tuple(weights)}; expected four numbers, of grades 0 to 3, 0 or more, not all 0")
+    plans = [_plan(draw, method, judge, shots, order, weights) for draw in draws]
+    flat = [call.request for plan in plans for call in plan]
+    verdicts = judge.asker.ask(flat, partial(_read, method))
+    judgements, start = [], 0
+    for draw, plan in zip(draws, plans, strict=True):
+        judgements.append(_score(len(draw.candidates), plan, verdicts[start : start + len(plan)], method))
+        start += len(plan)
+    return judgements
+
+
+def make_shots(
+    questions: Sequence[Question], composition: Sequence[int], *, count: int, seed: int = 0
+) -> tuple[Shot, ...]:
+    """Solved examples for listwise prompts, from questions that are not evaluated.
+
+    Questions are taken in the order of a hash of (seed, question), those that can fill the composition alone; the
+    candidates' grades go round 3, 1, 2, 0, so that a few examples show different ranks. A candidate's rank is 1 plus
+    the number of references of a higher grade: it stands before references of its own.
+    Raises: ValueError when fewer than `count` questions can serve.
+    """
+    shots: list[Shot] = []
+    for question in sorted(questions, key=lambda q: _hash(f"shot|{seed}|{q.key}")):
+        if len(shots) == count:
+            break
+        draw = draw_references(question, composition, seed=_SHOT_SEED + seed, short="drop")
+        wanted = (3, 1, 2, 0)[len(shots) % 4]
+        fitting = [answer for answer in draw.candidates if answer.label == wanted]
+        if draw.dropped or not fitting:
+            continue
+        chosen = min(fitting, key=lambda answer: _hash(f"shot|{seed}|{question.key}|{answer.id}"))
+        rank = 1 + sum(reference.label > chosen.label for reference in draw.references)
+        texts = tuple(reference.text for reference in draw.references)
+        shots.append(Shot(question.text, texts, chosen.text, str(rank)))
+    if len(shots) < count:
+        raise ValueError(f"{count} shots wanted, but only {len(shots)} questions can fill the list {composition}")
+    return tuple(shots)
+
+
+def to_ten(scores: NDArray, method: Method, references: int) -> NDArray[np.float64]:
+    """A method's scores on one scale from 0 (worst) to 10 (best); pointwise scores are there already."""
+    if method == "pairwise":
+        return 5 * (np.asarray(scores) + 1)
+    if method == "listwise":
+        return 10 * (references + 1 + np.asarray(scores)) / references
+    return np.asarray(scores, dtype=np.float64)
+
+
+def _plan(
+    draw: Draw, method: Method, judge: LanguageJudge, shots: Sequence[Shot], order: Order, weights: Sequence[float]
+) -> list[_Call]:
+    if draw.dropped or not draw.references:
+        return []
+    question = _trim(draw.question.text, judge)
+    references = [_trim(reference.text, judge) for reference in draw.references]
+    refused = judge.too_long == "refuse" and None in (question, *references)
+    group = f"{method}|{draw.question.key}"
+    calls = []
+    for number, answer in enumerate(draw.candidates):
+        candidate = _trim(answer.text, judge)
+        if refused or candidate is None or not candidate.strip() or question is None:
+            continue
+        if method == "pairwise":
+            for reference, text in zip(draw.references, references, strict=True):
+                if weights[reference.label]:
+                    name = f"{judge.seed}|{draw.question.key}|{answer.id}|{reference.id}"
+                    first = order == "candidate_first" or (order == "drawn" and _hash(name)[0] % 2 == 0)
+                    pair = (candidate, text) if first else (text, candidate)
+                    prompt = judge.prompts.render(method, question=question, answer_a=pair[0], answer_b=pair[1])
+                    request = Request(prompt, judge.seed, ("A", "B", "C"), group)
+                    calls.append(_Call(request, number, first, weights[reference.label]))
+            continue
+        shown = () if method == "pointwise" else tuple(text for text in references if text is not None)
+        top = len(references) + 1
+        labels = tuple(str(n) for n in (range(1, top + 1) if method == "listwise" else range(11)))
+        prompt = judge.prompts.render(
+            method, question=question, candidate=candidate, references=shown, shots=tuple(shots)
+        )
+        calls.append(_Call(Request(prompt, judge.seed, labels, group), number, True, 1.0))
+    return calls
+
+
+def _read(method: Method, reply: Reply, request: Request) -> Reading:
+    if reply.logprobs is not None:
+        values = (1.0, -1.0, 0.0) if method == "pairwise" else tuple(float(label) for label in request.labels)
+        return expect_value(reply.logprobs, values)
+    if method == "pairwise":
+        return read_choice(reply.text)
+    lowest, highest = int(request.labels[0]), int(request.labels[-1])
+    return read_number(reply.text, lowest=lowest, highest=highest, whole=method == "listwise")
+
+
+def _score(count: int, plan: Sequence[_Call], verdicts: Sequence[Verdict], method: Method) -> Judgement:
+    total, weight = np.zeros(count), np.zeros(count)
+    for call, verdict in zip(plan, verdicts, strict=True):
+        if verdict.value is not None:
+            sign = {"pairwise": 1.0 if call.first else -1.0, "listwise": -1.0}.get(method, 1.0)
+            total[call.candidate] += call.weight * sign * verdict.value
+            weight[call.candidate] += call.weight
+    scores = np.divide(total, weight, out=np.full(count, np.nan), where=weight > 0)
+    asked = {call.candidate for call in plan}
+    unasked = [Verdict(None, "empty_or_too_long") for candidate in range(count) if candidate not in asked]
+    positions = tuple(call.first for call in plan) if method == "pairwise" else ()
+    return Judgement(scores, (*verdicts, *unasked), positions)
+
+
+def _trim(text: str, judge: LanguageJudge) -> str | None:
+    """The text, or its first `max_words` words, or None where such a text is refused."""
+    words = text.split(None, judge.max_words)
+    if len(words) <= judge.max_words:
+        return text
+    judge.cut[judge.too_long] += 1
+    if judge.too_long == "refuse":
+        return None
+    return text[: len(text) - len(words[-1])].rstrip()
+
+
+def _hash(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()

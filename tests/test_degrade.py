@@ -1,0 +1,194 @@
+"""The rule-based degrader: each technique by hand, and what must hold for any text."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nfqa.metrics.degrade import (
+    LEVELS,
+    degrade,
+    drop_key_sentences,
+    mislead,
+    negate,
+    omit_details,
+    swap_nouns,
+    swap_numbers,
+)
+
+QUESTION = "how long should bread bake?"
+TEXT = (
+    "Bread should bake for 40 minutes (less in a small oven). Knock on the crust, such as with a knuckle. "
+    "It sounds hollow. My aunt Clara taught me that."
+)
+POOL = ("Trains leave Lisbon at nine. Short.", "A guitar needs six strings and some patience.")
+
+# Words, letters of several alphabets, digits, signs and line ends, or anything at all.
+some_texts = st.one_of(
+    st.text(min_size=1),
+    st.lists(st.sampled_from(["bread", "Is", "not", "Clara", "40", "two", "(oven)", ". ", "\n", ",", "и", "面包", "é"]))
+    .map(" ".join),
+).filter(str.strip)  # fmt: skip
+
+
+def read_words(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shorter"),
+    [
+        ("Use yeast (dry or fresh) [1].", "Use yeast."),
+        ("Spices, such as cumin, help.", "Spices, help."),
+        # shares "bread" 1, "bake" 1, nothing 0: the last goes
+        ("Bread rises. It must bake. Have fun.", "Bread rises. It must bake."),
+        # of equals the later
+        ("Bread rises. One. Two.", "Bread rises. One."),
+        # two sentences, three clauses: "it is easy" shares nothing
+        ("Bake bread, it is easy, then cool the bread. Bake it.", "Bake bread, then cool the bread. Bake it."),
+        ("Bake it. Eat it.", "Bake it. Eat it."),
+        ("Bake", "Bake"),
+    ],
+)
+def test_details_are_omitted(text: str, shorter: str) -> None:
+    assert omit_details(text, question=QUESTION) == shorter
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        # shares 0, 2 (bread, bake), 1 (bake): half of three, rounded down, is one
+        ("Hello. Bread must bake. Bake well.", "Hello. Bake well."),
+        # of equals the earlier; half of four is two
+        ("One. Two. Three. Four.", "Three. Four."),
+        ("Baking bread takes an hour, an oven helps", "an oven helps"),  # "baking" and "bake" differ in five letters
+        ("Bread", "Bread"),
+        ("Heat the oven\nBake the bread", "Heat the oven"),
+    ],
+)
+def test_key_sentences_are_those_that_share_most_words_with_the_question(text: str, rest: str) -> None:
+    assert drop_key_sentences(text, question=QUESTION) == rest
+
+
+@pytest.mark.parametrize(
+    ("text", "turned"),
+    [
+        ("It is warm.", "It is not warm."),
+        ("It is not warm.", "It is warm."),
+        ("You can bake it. You should wait.", "You can not bake it. You should not wait."),
+        ("You can't. It won't. They don't. Cannot be.", "You can. It will. They do. Can be."),
+        ("It isn’t so.", "It is so."),
+        ("Always cool it.", "Never cool it."),
+        ("Never cool it.", "Always cool it."),
+        ("It is here and it was there.", "It is not here and it was there."),  # once a sentence
+        ("Cool it.", "Cool it."),
+        ("History island", "History island"),  # "is" inside a word is none
+    ],
+)
+def test_affirmations_are_negated_and_the_reverse(text: str, turned: str) -> None:
+    assert negate(text) == turned
+
+
+def test_numbers_are_swapped_and_all_else_stays() -> None:
+    changed = swap_numbers("Bake 40 minutes at 220.5 with two eggs, one by one.", key="k")
+    found = re.fullmatch(r"Bake (\d)0 minutes at (\d)20\.(\d) with (\w+) eggs, one by one\.", changed)
+    assert found
+    assert found[1] not in "04"
+    assert found[2] not in "02"
+    assert found[3] not in "05"
+    assert found[4] != "two"
+    assert swap_numbers("No number at all", key="k") == "No number at all"
+    assert swap_numbers("Two", key="k")[0].isupper()
+
+
+def test_nouns_and_names_are_swapped_for_those_of_the_pool_or_among_themselves() -> None:
+    # nouns by the rule: "aunt" is short, "Clara" a name, "taught" and "baking" long
+    text = "My aunt Clara taught baking to him."
+    assert swap_nouns(text, key="k", share=1) != text
+    moved = read_words(swap_nouns(text, key="k", share=1))  # without a pool they change places
+    assert sorted(word.lower() for word in moved) == sorted(word.lower() for word in read_words(text))
+    foreign = read_words(swap_nouns(text, key="k", share=1, pool=POOL[:1]))
+    # of the pool: "trains", "leave", "Lisbon" are the long ones; "Short" too, the fourth
+    assert [word for word in foreign if word in ("My", "aunt", "to", "him")] == ["My", "aunt", "to", "him"]
+    assert len({"trains", "leave", "lisbon", "short"} & {word.lower() for word in foreign}) == 3
+    # a third of three is one
+    assert sum(a != b for a, b in zip(read_words(text), foreign, strict=True)) == 3
+    third = read_words(swap_nouns(text, key="k", share=1 / 3, pool=POOL))
+    assert sum(a != b for a, b in zip(read_words(text), third, strict=True)) == 1
+    assert swap_nouns("to be", key="k", share=1, pool=POOL) == "to be"
+
+
+def test_a_misleading_statement_is_the_longest_sentence_of_a_text_of_the_pool_or_a_stock_one() -> None:
+    assert mislead("Bake it.", key="k", pool=POOL[:1]) == "Bake it. Trains leave Lisbon at nine."
+    stock = mislead("Bake it.", key="k")
+    assert stock.startswith("Bake it. ")
+    assert len(stock) > len("Bake it. ")
+    assert mislead("Bake it.", key="k", pool=["..."]) == stock  # a pool text without a word gives no statement
+
+
+def test_techniques_are_listed_in_the_order_in_which_they_were_applied() -> None:
+    first = ("omit_details", "swap_numbers")
+    second = (*first, "drop_key_sentences", "negate", "swap_nouns")
+    mild, middle, severe = (degrade(TEXT, question=QUESTION, level=k, seed=0, pool=POOL) for k in (1, 2, 3))
+    assert mild.techniques == first
+    assert "(less" not in mild.text
+    assert "40" not in mild.text
+    # Two of the four sentences share words: only the first does. After level 1 three are left; one goes.
+    assert not middle.text.startswith("Bread")
+    assert middle.techniques == tuple(name for name in second if name in middle.techniques)
+    assert severe.techniques[-1] == "mislead"
+    assert severe.techniques[: len(middle.techniques)] == middle.techniques
+    assert any(sentence in severe.text for sentence in ("Trains leave Lisbon at nine.", POOL[1]))
+
+
+def test_one_word_still_gets_worse() -> None:
+    for level in (1, 2, 3):
+        worse = degrade("Yes", question="is it?", level=level, seed=0)
+        assert read_words(worse.text) != ["Yes"]
+    assert degrade("Yes", question="is it?", level=1, seed=0).techniques == ("mislead",)
+
+
+def test_the_seed_and_the_question_change_what_is_chosen() -> None:
+    texts = {degrade(TEXT, question=QUESTION, level=1, seed=seed).text for seed in range(8)}
+    assert len(texts) > 2  # eight first digits for 40
+    texts = {degrade(TEXT, question=f"{QUESTION} {i}", level=1, seed=0).text for i in range(8)}
+    assert len(texts) > 2
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_a_blank_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"the answer to 'why\?' is blank"):
+        degrade(text, question="why?", level=1, seed=0)
+
+
+@pytest.mark.parametrize("level", [0, 4, -1])
+def test_an_unknown_level_is_refused(level: int) -> None:
+    with pytest.raises(ValueError, match=f"level is {level}; expected 1, 2 or 3"):
+        degrade("text", question="why?", level=level, seed=0)  # type: ignore[arg-type]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    text=some_texts, question=st.text(max_size=30), seed=st.integers(0, 99), pool=st.sampled_from([(), POOL, ("…",)])
+)
+def test_any_text_gets_worse_level_by_level_and_the_same_way_twice(text, question, seed, pool) -> None:
+    levels = [degrade(text, question=question, level=k, seed=seed, pool=pool) for k in range(1, LEVELS + 1)]
+    assert levels == [degrade(text, question=question, level=k, seed=seed, pool=pool) for k in range(1, LEVELS + 1)]
+    words = [read_words(text), *(read_words(worse.text) for worse in levels)]
+    assert all(words[1:])
+    assert all(words[i] != words[j] for i in range(4) for j in range(i))
+    counts = [0, *(len(worse.techniques) for worse in levels)]
+    assert counts == sorted(set(counts))
+    for mild, severe in pairwise(levels):
+        assert severe.techniques[: len(mild.techniques)] == mild.techniques
+
+
+@pytest.mark.parametrize("text", ["word " * 10_000, "Is it? " * 10_000, "9" * 10_000, "(" * 10_000, "a, " * 10_000])
+def test_long_texts_get_worse_too(text: str) -> None:
+    severe = degrade(text, question=QUESTION, level=3, seed=0, pool=POOL)
+    assert severe.text.strip()
+    assert read_words(severe.text) != read_words(text)

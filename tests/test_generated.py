@@ -1,0 +1,258 @@
+"""Reference lists for one known answer and for none: by hand, with made-up writers, and what they may not see."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_listwise import StubEmbedder
+
+from nfqa.metrics.degrade import degrade
+from nfqa.metrics.generated import (
+    collect_training_rows,
+    make_no_truth_list,
+    make_one_truth_list,
+    split_answers,
+    write_no_truth_lists,
+    write_one_truth_lists,
+)
+from nfqa.metrics.listwise import make_training_rows
+from nfqa.metrics.references import Draw, draw_references
+from nfqa.questions import Answer, Question
+
+POOL = ("Trains leave Lisbon at nine.", "A guitar needs six strings and some patience.")
+# In the plane the question points along (1, 0): the first number is the cosine to it.
+PLANE = {
+    "q?": (1, 0), "close": (0.96, 0.28), "near": (0.8, 0.6), "so so": (0.6, 0.8), "far": (0.28, 0.96), "off": (0, 1),
+    **dict.fromkeys(POOL, (0, 1)),
+}  # fmt: skip
+
+
+def make_question(answers: dict[str, int], text: str = "q?") -> Question:
+    return Question(text, tuple(Answer(f"a{i}", words, label) for i, (words, label) in enumerate(answers.items())))
+
+
+MIXED = make_question({"off": 0, "near": 1, "close": 2, "so so": 3, "far": 3})
+
+
+def show(draw: Draw) -> list[tuple[str, int]]:
+    return [(answer.text, answer.label) for answer in draw.references]
+
+
+def test_one_truth_is_the_first_of_the_highest_grade_that_a_graded_list_of_that_seed_takes() -> None:
+    seen = set()
+    for seed in range(20):
+        draw = make_one_truth_list(MIXED, seed=seed)
+        assert draw.best.text == draw_references(MIXED, (3, 2, 1, 0), seed=seed).best.text
+        seen.add(draw.best.text)
+    assert seen == {"so so", "far"}
+
+
+def test_a_one_truth_list_is_the_truth_and_its_degradations_best_first() -> None:
+    question = make_question({"Bake the bread for 40 minutes.": 3, "No idea.": 0}, "how to bake bread?")
+    draw = make_one_truth_list(question, seed=5, pool=POOL)
+    truth = question.answers[0].text
+    worse = [degrade(truth, question=question.text, level=k, seed=5, pool=POOL).text for k in (1, 2, 3)]
+    assert show(draw) == list(zip([truth, *worse], [3, 2, 1, 0], strict=True))
+    assert [answer.text for answer in draw.candidates] == ["No idea."]
+    assert draw.dropped is None
+
+
+def test_the_highest_grade_present_stands_in_for_3_and_a_copy_of_the_truth_leaves_with_it() -> None:
+    question = Question("q?", (Answer("a", "same", 1), Answer("b", "same", 0), Answer("c", "other", 0)))
+    draw = make_one_truth_list(question, seed=0)
+    assert show(draw)[0] == ("same", 3)
+    assert [answer.id for answer in draw.candidates] == ["c"]
+
+
+def test_a_question_without_answers_has_no_list() -> None:
+    empty = Question("q?", ())
+    assert make_one_truth_list(empty, seed=0).dropped == "no_reference"
+    assert make_no_truth_list(empty, StubEmbedder(PLANE), seed=0).dropped == "no_reference"
+    assert write_one_truth_lists([empty], [writer("x")], render, seed=0)[0].dropped == "no_reference"
+
+
+def test_without_a_truth_the_list_is_retrieved_by_closeness_to_the_question() -> None:
+    # cosines .96 .8 .6 .28 0: five texts, places 0, 5 // 3 = 1 and 10 // 3 = 3
+    draw = make_no_truth_list(MIXED, StubEmbedder(PLANE), seed=0, pool=POOL[:1])
+    assert show(draw) == [("close", 3), ("near", 2), ("far", 1), (POOL[0], 0)]
+    assert [answer.text for answer in draw.candidates] == ["off", "so so"]
+    assert show(make_no_truth_list(MIXED, StubEmbedder(PLANE), seed=0)) == [("close", 3), ("near", 2), ("far", 1)]
+
+
+def test_the_seed_chooses_the_text_of_another_question() -> None:
+    last = {make_no_truth_list(MIXED, StubEmbedder(PLANE), seed=s, pool=POOL).references[-1].text for s in range(20)}
+    assert last == set(POOL)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [(["far"], [("far", 3)]), (["far", "near"], [("near", 3), ("far", 1)]),
+     (["far", "near", "off"], [("near", 3), ("far", 2), ("off", 1)])],
+)  # fmt: skip
+def test_few_candidates_give_a_shorter_list(texts: list[str], expected: list[tuple[str, int]]) -> None:
+    draw = make_no_truth_list(make_question(dict.fromkeys(texts, 0)), StubEmbedder(PLANE), seed=0)
+    assert show(draw) == expected
+    assert draw.candidates == ()
+
+
+def test_a_text_that_stands_there_twice_is_retrieved_once_and_both_leave() -> None:
+    question = Question("q?", (Answer("a", "near", 1), Answer("b", "near", 0), Answer("c", "far", 0)))
+    draw = make_no_truth_list(question, StubEmbedder(PLANE), seed=0)
+    assert show(draw) == [("near", 3), ("far", 1)]
+    assert draw.candidates == ()
+
+
+@settings(max_examples=50, deadline=None)
+@given(labels=st.lists(st.integers(0, 3), min_size=5, max_size=5), order=st.permutations(range(5)))
+def test_without_a_truth_neither_labels_nor_the_order_of_the_file_matter(labels: list[int], order: list[int]) -> None:
+    texts = [answer.text for answer in MIXED.answers]
+    other = make_question({texts[i]: labels[i] for i in order})
+    ours, theirs = (make_no_truth_list(q, StubEmbedder(PLANE), seed=1, pool=POOL) for q in (MIXED, other))
+    assert show(ours) == show(theirs)
+    assert {answer.text for answer in ours.candidates} == {answer.text for answer in theirs.candidates}
+
+
+def test_training_rows_are_those_that_the_judge_is_trained_on() -> None:
+    question = make_question({f"text {i}": i % 4 for i in range(12)})
+    draws = [draw_references(question, (3, 2, 1, 0), seed=seed) for seed in range(1_000, 1_005)]
+    ours, theirs = (
+        collect_training_rows(draws, StubEmbedder()),
+        make_training_rows(question, (3, 2, 1, 0), StubEmbedder()),
+    )
+    for name in ("features", "grades", "weights"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+    assert len(collect_training_rows([Draw(question, (), ())], StubEmbedder()).grades) == 0
+
+
+def render(name: str, **fields: str) -> str:
+    return f"{name}: {fields}"
+
+
+def writer(name: str, broken: frozenset[str] = frozenset()):
+    """A made-up model: its best answer names the prompt's kind, its lower ones name the writer."""
+
+    def write(prompts: list[str]) -> list[str | None]:
+        return [complete(prompt) for prompt in prompts]
+
+    def complete(prompt: str) -> str | None:
+        if any(part in prompt for part in broken):
+            return None
+        if prompt.startswith("write_lower"):
+            digest = hashlib.sha256(prompt.encode()).hexdigest()[:6]
+            return f"Answer1: {name} 2 {digest}\nAnswer2: {name} 1 {digest}\nAnswer3: {name} 0 {digest}"
+        return f" best by {name} from {prompt} "
+
+    return write
+
+
+QUESTIONS = [make_question({"good": 3, f"bad {i}": 0}, f"question {i}?") for i in range(30)]
+
+
+def test_written_lists_take_each_grade_from_one_of_the_writers() -> None:
+    draws = write_one_truth_lists(QUESTIONS, [writer("A"), writer("B"), writer("C")], render, seed=0)
+    taken: Counter = Counter()
+    for draw in draws:
+        assert draw.best.text.startswith("best by A from write_best: {'question': 'question ")
+        assert "'truth': 'good'" in draw.best.text
+        assert [answer.label for answer in draw.references] == [3, 2, 1, 0]
+        assert [answer.text.split()[1] for answer in draw.references[1:]] == ["2", "1", "0"]
+        taken.update(answer.text[0] for answer in draw.references[1:])
+        assert [answer.label for answer in draw.candidates] == [0]  # the truth has left
+    assert set(taken) == {"A", "B", "C"}
+    assert min(taken.values()) > 15  # of 90, 30 expected each
+    again = write_one_truth_lists(QUESTIONS, [writer("A"), writer("B"), writer("C")], render, seed=0)
+    assert draws == again
+    assert draws != write_one_truth_lists(QUESTIONS, [writer("A"), writer("B"), writer("C")], render, seed=1)
+
+
+def test_without_a_truth_the_first_writer_answers_and_no_candidate_leaves() -> None:
+    draws = write_no_truth_lists(QUESTIONS, [writer("A"), writer("B")], render, seed=0)
+    assert all(draw.best.text.startswith("best by A from write_answer: {'question': 'question ") for draw in draws)
+    assert all("good" not in draw.best.text for draw in draws)
+    assert all(draw.candidates == draw.question.answers for draw in draws)
+
+
+def test_a_missing_or_unreadable_list_drops_the_question_with_the_reason() -> None:
+    no_best = write_one_truth_lists(QUESTIONS[:2], [writer("A", frozenset({"question 1?"}))], render, seed=0)
+    assert (no_best[0].dropped, no_best[1].dropped) == (None, "no_generated_list")
+    assert (no_best[1].references, no_best[1].candidates) == ((), ())
+    no_lower = write_no_truth_lists(QUESTIONS[:1], [writer("A", frozenset({"write_lower"}))], render, seed=0)
+    assert no_lower[0].dropped == "no_generated_list"
+    blank = write_no_truth_lists(QUESTIONS[:1], [lambda prompts: ["  "] * len(prompts)], render, seed=0)
+    assert blank[0].dropped == "no_generated_list"
+
+
+def test_a_writer_that_fails_leaves_the_list_to_the_others() -> None:
+    draws = write_no_truth_lists(QUESTIONS, [writer("A"), writer("B", frozenset({"write_lower"}))], render, seed=0)
+    assert {answer.text[0] for draw in draws for answer in draw.references[1:]} == {"A"}
+    assert all(draw.dropped is None for draw in draws)
+
+
+def test_a_written_copy_of_a_candidate_takes_it_away() -> None:
+    question = make_question({"good": 3, "bad": 0})
+    copied = ["good", "Answer1: x Answer2: y Answer3: bad"]
+    draw = write_no_truth_lists([question], [lambda prompts: [copied.pop(0)]], render, seed=0)[0]
+    assert draw.candidates == ()
+
+
+def test_no_writer_and_a_writer_that_miscounts_are_refused() -> None:
+    with pytest.raises(ValueError, match="no generator is given"):
+        write_no_truth_lists(QUESTIONS, [], render, seed=0)
+    with pytest.raises(ValueError, match="returned 0 completions for 30 prompts"):
+        write_no_truth_lists(QUESTIONS, [lambda prompts: []], render, seed=0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Answer1: one Answer2: two Answer3: three",
+        "Answer1: one\nAnswer2: two\nAnswer3: three\n",
+        "Sure! Here they are.\n\nAnswer 1: one\n\nAnswer 2: two\n\nAnswer 3: three",
+        "**Answer1:** one\n**Answer2:** two\n**Answer3:** three",
+        "**Answer 1**: one\n**Answer 2**: two\n**Answer 3**: three",
+        "### Answer 1\none\n### Answer 2\ntwo\n### Answer 3\nthree",
+        "[Answer1]: one\n[Answer2]: two\n[Answer3]: three",
+        "ANSWER_1. one\nANSWER_2. two\nANSWER_3. three",
+        "answer1) one\nanswer2) two\nanswer3) three",
+        "Answer1： one\nAnswer2： two\nAnswer3： three",
+        "- Answer-1 - one\n- Answer-2 - two\n- Answer-3 - three",
+        '"Answer1": one\n"Answer2": two\n"Answer3": three',
+        "Answer1: one\nAnswer2: two\nAnswer3: three\nAnswer4: four",
+        "Answer2: x\nAnswer1: one\nAnswer2: two\nAnswer3: three",  # the first run in order
+    ],
+)
+def test_a_completion_is_split_into_its_answers(text: str) -> None:
+    assert split_answers(text, 3) == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "one, two, three",
+        "Answer1: one\nAnswer2: two",
+        "Answer1: one\nAnswer3: three\nAnswer2: two",
+        "Answer1: one\nAnswer2:\nAnswer3: three",
+        "Answer1: one\nAnswer2: two\nAnswer3: **",
+        "Answer1 is better than Answer2 and Answer3 is worst.",
+    ],
+)
+def test_a_completion_without_all_answers_is_unreadable(text: str) -> None:
+    assert split_answers(text, 3) is None
+
+
+def test_an_answer_keeps_its_lines_and_the_word_answer() -> None:
+    text = "Answer1: the answer: yes\nand more\nAnswer2: two"
+    assert split_answers(text, 2) == ["the answer: yes\nand more", "two"]
+
+
+@pytest.mark.parametrize(
+    "text", ["Answer1:" * 20_000, "*" * 100_000, "answer " * 20_000, "\n" * 100_000, "([" * 50_000]
+)
+def test_no_completion_makes_splitting_slow(text: str) -> None:
+    assert split_answers(text, 3) is None

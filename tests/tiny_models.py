@@ -1,0 +1,104 @@
+"""Language models of a few thousand random parameters, made on the spot: their answers mean nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+Architecture = Literal["llama", "gpt2", "qwen2", "mistral"]
+
+SENTENCES = (
+    "The question asks why the sea is salty and the answers say how rivers carry salt.",
+    "A judge reads the question, the references and one candidate, and gives a rank.",
+    "Rank: [[1]] means that the answer is as good as the best reference.",
+    "Rain is a little acid; it takes minerals out of the rocks, and rivers bring them to the sea.",
+    "Nobody knows whether this answer is right, but it is long and it is kind.",
+)
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+# One turn per message between marks that are special tokens, as most chat models have it.
+CHAT_TEMPLATE = (
+    "<s>{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}</s>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def make_tiny_model(
+    folder: Path, *, architecture: Architecture = "llama", chat: bool = True, seed: int = 0, context: int = 2048
+) -> Path:
+    """Save a random-weight model and its tokenizer into `folder`, as `from_pretrained` and a model server load them.
+
+    context: the longest input that the model takes, in tokens. Mistral attends to the last 64 tokens only.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    tokenizer = make_tiny_tokenizer(chat=chat, context=context)
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_config(_make_config(architecture, len(tokenizer), context))
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def make_tiny_tokenizer(*, chat: bool = True, context: int = 2048, vocabulary: int = 400) -> Any:
+    """A byte-level BPE tokenizer trained on a few sentences: it can write any text, and each digit is a token."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    made = Tokenizer(models.BPE(unk_token=SPECIAL["unk_token"]))
+    made.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[*SPECIAL.values(), "<|user|>", "<|assistant|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(SENTENCES, trainer)
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", made.token_to_id("<s>"))]
+    )
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=made,
+        model_max_length=context,
+        additional_special_tokens=["<|user|>", "<|assistant|>"],
+        **SPECIAL,
+    )
+    if chat:
+        tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def _make_config(architecture: Architecture, vocabulary: int, context: int) -> Any:
+    from transformers import GPT2Config, LlamaConfig, MistralConfig, Qwen2Config
+
+    # Wide weights and an untied head: every token of the context moves the next one's distribution, as in a trained
+    # model, so that a difference between two ways of computing it shows.
+    common = {
+        "vocab_size": vocabulary,
+        "initializer_range": 0.4,
+        "tie_word_embeddings": False,
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "pad_token_id": 3,
+    }
+    if architecture == "gpt2":
+        return GPT2Config(n_positions=context, n_embd=16, n_layer=2, n_head=2, **common)
+    shape = {
+        **common,
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": context,
+    }
+    if architecture == "mistral":
+        return MistralConfig(**shape, sliding_window=64)
+    return {"llama": LlamaConfig, "qwen2": Qwen2Config}[architecture](**shape)
