@@ -13,24 +13,29 @@ ifneq ($(wildcard ../shared/data/mirror),)
 NFQA_MIRROR ?= $(abspath ../shared/data/mirror)
 endif
 export NFQA_MIRROR PROFILE DATA JOBS SEEDS PARAMS EMBEDDER JUDGE GENERATOR EVALUATOR
+export PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT
 
 hash = $(shell cat $(1) | $(PYTHON) -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest()[:16])')
 READY := $(VENV)/ready-$(call hash,requirements.txt pyproject.toml)
 READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt pyproject.toml)
 
 .NOTPARALLEL:
-.PHONY: help setup reproduce status check report lab test lint bench fetch clean distclean FORCE
+.PHONY: export-verdicts import-verdicts help setup reproduce status check report lab test lint bench fetch clean distclean FORCE
 
 help: ## this text
 	@echo "make TARGET [VARIABLE=value ...]"; echo
-	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
 	@echo "  linkage/NAME  one artefact and what it reads, as in: make linkage/table_02"; echo
 	@echo "Variables"
 	@echo "  JOBS=2        notebooks at a time"
 	@echo "  PROFILE=full  or quick: few questions, draws and resamples, into build/quick/"
 	@echo "  DATA=full     or sample: the bundled stand-in, into results/sample/"
 	@echo "  SEEDS=10      reference draws; like any override, into build/variants/"
-	@echo "  EMBEDDER=     package:NAME, hf:NAME[@REVISION] or path:FOLDER; JUDGE, GENERATOR, EVALUATOR likewise"
+	@echo "  EMBEDDER=     package:NAME, hf:NAME[@REVISION] or path:FOLDER"
+	@echo "  JUDGE=        hf:NAME[@REVISION], path:FOLDER or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
+	@echo "  GENERATOR=    likewise, up to three with commas between them"
+	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits; WRAPPING=chat or plain"
+	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): a server's limits"
 	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"
 	@echo "  NFQA_MIRROR=  a folder to read upstream files from instead of the network"
 	@echo "  TORCH_INDEX=  a package index to take torch from, at set-up (README.md)"
@@ -62,6 +67,12 @@ check: $(READY) ## published values against ours; fails if one differs without a
 report: $(READY) ## build/site/index.html from the results at hand
 	@$(RUN) report
 
+export-verdicts: $(READY) ## the journal as JSON lines: make export-verdicts FILE=verdicts.jsonl
+	@$(RUN) verdicts export "$(FILE)"
+
+import-verdicts: $(READY) ## take in someone's verdicts: make import-verdicts FILE=verdicts.jsonl
+	@$(RUN) verdicts import "$(FILE)"
+
 fetch: $(READY) ## the data alone, verified
 	@$(RUN) fetch
 
@@ -76,6 +87,7 @@ test: $(READY_DEV) ## linters, type checker and all tests, notebooks included
 
 bench: $(READY_DEV) ## speed, as ratios against a named way of doing the same work
 	$(VENV)/bin/python bench/kernels.py
+	$(VENV)/bin/python bench/judge.py
 
 linkage/%: $(READY) FORCE
 	@$(RUN) run linkage/$*

@@ -126,8 +126,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_GET(self) -> None:
+        if self.path != "/v1/models":
+            return self.send_json(404, {"detail": "Not Found"})
         names = [self.server.stub.model or "stub", "other-model"]
-        self.send_json(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
+        return self.send_json(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
 
     def do_POST(self) -> None:
         stub = self.server.stub
@@ -145,6 +147,8 @@ class _Handler(BaseHTTPRequestHandler):
                 stub.at_once -= 1
 
     def respond(self, stub: StubServer, body: dict[str, Any]) -> None:
+        if self.path not in ("/v1/chat/completions", "/v1/completions"):
+            return self.send_json(404, {"detail": "Not Found"})
         said = self.headers.get("Authorization", "")
         if stub.key and said != f"Bearer {stub.key}":
             return self.send_json(401, {"error": {"message": f"Incorrect API key: {said}", "code": "invalid_api_key"}})
@@ -153,7 +157,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self.send_json(404, {"error": {"message": message, "code": "model_not_found"}})
         for field in stub.refuses:
             if field in body:
-                return self.send_json(400, {"error": {"message": f"Unrecognized request argument supplied: {field}"}})
+                hint = " Use 'max_completion_tokens' instead." if field == "max_tokens" else ""
+                message = f"Unrecognized request argument supplied: {field}.{hint}"
+                return self.send_json(400, {"error": {"message": message}})
         chat = "messages" in body
         prompt = body["messages"][0]["content"] if chat else body["prompt"]
         begun = body["messages"][1]["content"] if chat and len(body["messages"]) > 1 else prompt

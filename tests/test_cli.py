@@ -23,8 +23,8 @@ from conftest import Checkout
             "role embedder is 'minilm'; expected package:NAME or hf:NAME or path:NAME",
         ),
         (["reproduce"], {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
-        (["reproduce"], {"JUDGE": "openai:gpt"}, "role judge is 'openai:gpt'; expected embedded:NAME"),
-        (["reproduce"], {"GENERATOR": "hf:x"}, "role generator has no backend yet"),
+        (["reproduce"], {"JUDGE": "gpt"}, "role judge is 'gpt'; expected embedded:NAME"),
+        (["reproduce"], {"EVALUATOR": "hf:x"}, "role evaluator has no backend yet"),
         (["reproduce"], {"JUDGE": "embedded:zero_shot"}, "no notebook of this run takes the role judge"),
         (
             ["run", "made_up/first"],

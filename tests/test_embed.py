@@ -274,14 +274,14 @@ def test_the_default_embedder_s_folder_is_inside_its_package():
     ("role", "spec", "message"),
     [
         ("reader", "hf:x", "unknown role 'reader'; known: embedder, judge, generator, evaluator"),
-        ("generator", "hf:x", "role generator has no backend yet, so 'hf:x' cannot be used"),
+        ("generator", "embedded:x", "role generator is 'embedded:x'; expected embedded:degrader"),
         ("evaluator", "hf:gpt2", "role evaluator has no backend yet, so 'hf:gpt2' cannot be used"),
         ("embedder", "bert", "role embedder is 'bert'; expected package:NAME or hf:NAME or path:NAME, for ex"),
         ("embedder", "openai:x", "role embedder is 'openai:x'; expected package:NAME or hf:NAME or path:NAME"),
         ("embedder", "hf:", "role embedder is 'hf:'; expected package:NAME"),
         ("embedder", "", "role embedder is ''; expected package:NAME"),
         ("embedder", "path:/no/such", "role embedder is 'path:/no/such', but /no/such is not a folder with a model"),
-        ("judge", "hf:x", "role judge is 'hf:x'; expected embedded:NAME, for example 'embedded:trained'"),
+        ("judge", "gpt", "role judge is 'gpt'; expected embedded:NAME or hf:NAME or path:NAME or openai:NAME"),
         ("judge", "embedded:best", "role judge is 'embedded:best'; expected embedded:trained or embedded:zero_shot"),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,8 +45,10 @@ def make_tiny_model(
     return folder
 
 
-def make_tiny_tokenizer(*, chat: bool = True, context: int = 2048, vocabulary: int = 400) -> Any:
-    """A byte-level BPE tokenizer trained on a few sentences: it can write any text, and each digit is a token."""
+def make_tiny_tokenizer(
+    sentences: Sequence[str] = SENTENCES, *, chat: bool = True, context: int = 2048, vocabulary: int = 400
+) -> Any:
+    """A byte-level BPE tokenizer trained on the sentences: it can write any text, and each digit is a token."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -60,7 +63,7 @@ def make_tiny_tokenizer(*, chat: bool = True, context: int = 2048, vocabulary: i
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    made.train_from_iterator(SENTENCES, trainer)
+    made.train_from_iterator(sentences, trainer)
     made.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", made.token_to_id("<s>"))]
     )

@@ -23,7 +23,7 @@ class StoppedError(ValueError):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A number, or None with the reason. `attempts` counts completions that were read for it."""
+    """A number, or None with the reason. `attempts` counts the completions that were asked for."""
 
     value: float | None
     reason: str = ""
@@ -160,8 +160,8 @@ class Asker:
                 if result.fatal:
                     raise StoppedError(f"{self.spec.identity}: {result.detail}")
                 continue
-            reading = read(result, requests[number])
-            record = Record(entry, result, reading.value, reading.reason, self.spec.identity)
+            verdict = _read(result, requests[number], read)
+            record = Record(entry, result, verdict.value, verdict.reason, self.spec.identity)
             self.journal.keep(record)
             self.tally.asked += 1
             self.tally.prompt_tokens += result.prompt_tokens
@@ -202,7 +202,7 @@ def _read(result: Reply | Failure, request: Request, read: Reader) -> Verdict:
     reading = read(result, request)
     if reading.value is None and result.finish == "refused":
         return Verdict(None, "refused")
-    if reading.value is None and reading.reason == "unreadable" and result.finish == "length":
+    if reading.value is None and reading.reason in ("unreadable", "empty") and result.finish == "length":
         return Verdict(None, "cut_short")
     return Verdict(reading.value, reading.reason, mass=reading.mass)
 

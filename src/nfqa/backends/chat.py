@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Literal, Protocol, get_args
 
 Reading = Literal["text", "logits"]
@@ -27,7 +28,7 @@ class Decoding:
     wrapping: Wrapping = "chat"
 
     def __post_init__(self) -> None:
-        if self.temperature < 0 or not 0 < self.top_p <= 1 or self.max_tokens < 1:
+        if not 0 <= self.temperature < inf or not 0 < self.top_p <= 1 or self.max_tokens < 1:
             raise ValueError(
                 f"temperature is {self.temperature}, top_p {self.top_p}, max_tokens {self.max_tokens};"
                 " expected 0 or more, above 0 up to 1, and 1 or more"
@@ -43,7 +44,12 @@ class Decoding:
         """How it appears in signatures and in the journal's keys; what reading ignores is not in it."""
         if self.reading == "logits":
             return f"logits|{self.wrapping}"
-        return f"text|{self.wrapping}|t{self.temperature:g}|p{self.top_p:g}|max{self.max_tokens}"
+        return f"text|{self.wrapping}|t{_show(self.temperature)}|p{_show(self.top_p)}|max{self.max_tokens}"
+
+
+def _show(number: float) -> str:
+    """All digits of a number: two that differ at all must not look alike."""
+    return repr(float(number)).removesuffix(".0")
 
 
 @dataclass(frozen=True)

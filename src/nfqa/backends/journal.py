@@ -8,9 +8,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nfqa.backends.chat import Reply
 
@@ -22,6 +25,29 @@ _TABLE = """CREATE TABLE IF NOT EXISTS replies (
     seed INTEGER NOT NULL, labels TEXT NOT NULL, spec TEXT NOT NULL, text TEXT NOT NULL, logprobs TEXT,
     finish TEXT NOT NULL, prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, seconds REAL NOT NULL,
     verdict REAL, reason TEXT NOT NULL, run TEXT NOT NULL, written TEXT NOT NULL)"""
+_Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # as sqlite has them
+
+
+class _Line(BaseModel):
+    """An exported completion, its sha256 apart."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    key: str
+    prompt: str
+    model: str
+    template: str
+    decoding: str
+    seed: _Whole
+    labels: list[str]
+    spec: str
+    text: str
+    logprobs: list[float | None] | None
+    finish: str
+    prompt_tokens: _Whole
+    completion_tokens: _Whole
+    seconds: float
+    verdict: float | None
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -55,8 +81,8 @@ class Record:
 
 
 def hash_text(text: str) -> str:
-    """sha256 of a text in hex; a lone surrogate, which has no UTF-8, counts as U+FFFD."""
-    return hashlib.sha256(text.encode("utf-8", errors="replace")).hexdigest()
+    """sha256 of a text's UTF-8 in hex; a lone surrogate, which has none, is told apart all the same."""
+    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
 class Journal:
@@ -71,11 +97,17 @@ class Journal:
         self.path = path
         self.run = run
         self._lock = threading.Lock()
-        self._db = sqlite3.connect(path or ":memory:", timeout=60, check_same_thread=False)
         try:
+            self._db = sqlite3.connect(path or ":memory:", timeout=60, check_same_thread=False)
+            tables = [name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            columns = tuple(name for _, name, *_ in self._db.execute("PRAGMA table_info(replies)"))
+            if tables and columns != _COLUMNS:
+                raise sqlite3.DatabaseError(f"it holds other tables: {', '.join(tables)}")
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")  # a verdict may have cost money: not even a power cut loses it
             self._db.execute(_TABLE)
+        except sqlite3.OperationalError as error:  # busy, read-only, a folder: the file itself may be sound
+            raise ValueError(f"{path}: the journal of verdicts can't be opened for writing ({error})") from None
         except sqlite3.DatabaseError as error:
             raise ValueError(f"{path}: not a journal of verdicts ({error}); move it away, or restore it") from None
 
@@ -96,17 +128,25 @@ class Journal:
     def find_models(self, spec: str, *, plain: bool = False) -> list[tuple[str, str]]:
         """Model and template of what was asked under a role spec's identity, in plain form or not, the latest first."""
         query = """SELECT model, template FROM replies WHERE spec = ? AND (template = 'plain') = ?
-                   GROUP BY model, template ORDER BY MAX(written) DESC, model, template"""
+                   GROUP BY model, template ORDER BY MAX(rowid) DESC"""
         with self._lock:
             return [(model, template) for model, template in self._db.execute(query, (spec, plain))]
 
     def count(self) -> list[dict[str, Any]]:
         """Of each model: completions, those unreadable, tokens in and out, seconds."""
-        query = """SELECT model, COUNT(*), SUM(verdict IS NULL AND reason != 'written'), SUM(prompt_tokens),
+        query = """SELECT model, COUNT(*), SUM(verdict IS NULL), SUM(prompt_tokens),
                    SUM(completion_tokens), SUM(seconds) FROM replies GROUP BY model ORDER BY model"""
         names = ("model", "completions", "unreadable", "prompt_tokens", "completion_tokens", "seconds")
         with self._lock:
             return [dict(zip(names, row, strict=True)) for row in self._db.execute(query)]
+
+    def count_run(self, run: str) -> tuple[int, int, int]:
+        """Of one run, over all its processes: completions, tokens in, tokens out."""
+        query = """SELECT COUNT(*), COALESCE(SUM(prompt_tokens), 0), COALESCE(SUM(completion_tokens), 0) FROM replies
+                   WHERE run = ? AND run != ''"""
+        with self._lock:
+            completions, inside, outside = self._db.execute(query, (run,)).fetchone()
+        return int(completions), int(inside), int(outside)
 
     def export(self) -> Iterator[str]:
         """One JSON line a completion, ordered by key, each with a hash of what it holds; no prompt, run or date."""
@@ -115,46 +155,58 @@ class Journal:
             fields = dict(zip(_COLUMNS, row, strict=True))
             line = {name: value for name, value in fields.items() if name not in ("run", "written")}
             line["labels"], line["logprobs"] = json.loads(line["labels"]), json.loads(line["logprobs"] or "null")
-            yield json.dumps({**line, "sha256": _hash(line)}, sort_keys=True, ensure_ascii=False)
+            yield json.dumps({**line, "sha256": _hash(line)}, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
     def take_in(self, lines: Iterable[str], *, where: str = "import") -> int:
         """Add exported completions, all or none; returns how many were new.
 
         Raises: ValueError naming the line for what is not an exported completion, one whose content doesn't match its
-            hash, whose key doesn't follow from its fields, or that contradicts a completion kept under the same key.
+            hash, whose key doesn't follow from its fields, or that contradicts a completion kept under the same key,
+            here or on an earlier line.
         """
-        rows = []
+        rows, seen = [], dict[str, Reply]()
         for number, line in enumerate(lines, 1):
             if line.strip():
-                rows.append(self._check_line(f"{where}, line {number}", line))
-        before = len(self)
-        self._insert(rows)
-        return len(self) - before
+                record = _read_line(f"{where}, line {number}", line)
+                self._refuse_another(f"{where}, line {number}", record, seen)
+                rows.append(_make_row(record, "imported", time.strftime("%Y-%m-%dT%H:%M:%S")))
+        return self._insert(rows)
 
     def close(self) -> None:
         self._db.close()
 
-    def _insert(self, rows: list[tuple]) -> None:
+    def _insert(self, rows: list[tuple]) -> int:
+        """All or none; what is there already stays, and anything else that the table doesn't take is an error."""
         marks = ", ".join("?" * len(_COLUMNS))
+        query = f"INSERT INTO replies ({', '.join(_COLUMNS)}) VALUES ({marks}) ON CONFLICT (key) DO NOTHING"  # noqa: S608
         with self._lock, self._db:
-            self._db.executemany(f"INSERT OR IGNORE INTO replies ({', '.join(_COLUMNS)}) VALUES ({marks})", rows)  # noqa: S608
+            return max(0, self._db.executemany(query, rows).rowcount)
 
-    def _check_line(self, where: str, line: str) -> tuple:
-        try:
-            fields = dict(json.loads(line))
-            claimed = fields.pop("sha256")
-            record = _read_row({**fields, "labels": json.dumps(fields["labels"]), "run": "imported", "written": "",
-                                "logprobs": json.dumps(fields["logprobs"])})  # fmt: skip
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{where}: not an exported completion ({type(error).__name__}: {error})") from None
-        if claimed != _hash(fields):
-            raise ValueError(f"{where}: its content doesn't match its sha256; it was altered, nothing is taken in")
-        if fields["key"] != record.entry.key:
-            raise ValueError(f"{where}: its key doesn't follow from its fields; nothing is taken in")
-        known = self.find(record.entry)
-        if known is not None and known.reply != record.reply:
+    def _refuse_another(self, where: str, record: Record, seen: dict[str, Reply]) -> None:
+        kept = self.find(record.entry)
+        known = kept.reply if kept else seen.setdefault(record.entry.key, record.reply)
+        # The same completion may have taken another while to come.
+        if replace(known, seconds=record.reply.seconds) != record.reply:
             raise ValueError(f"{where}: another completion is kept under the same key; nothing is taken in")
-        return _make_row(record, "imported", time.strftime("%Y-%m-%dT%H:%M:%S"))
+
+
+def _read_line(where: str, line: str) -> Record:
+    try:
+        fields = dict(json.loads(line))
+        claimed = fields.pop("sha256")
+        _Line.model_validate(fields)
+        record = _read_row({**fields, "labels": json.dumps(fields["labels"]), "run": "imported", "written": "",
+                            "logprobs": json.dumps(fields["logprobs"])})  # fmt: skip
+    except ValidationError as error:
+        field = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise ValueError(f"{where}: not an exported completion ({field}: {error.errors()[0]['msg']})") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{where}: not an exported completion ({type(error).__name__}: {error})") from None
+    if claimed != _hash(fields):
+        raise ValueError(f"{where}: its content doesn't match its sha256; it was altered, nothing is taken in")
+    if fields["key"] != record.entry.key:
+        raise ValueError(f"{where}: its key doesn't follow from its fields; nothing is taken in")
+    return record
 
 
 def _hash(value: dict[str, Any]) -> str:
@@ -163,8 +215,10 @@ def _hash(value: dict[str, Any]) -> str:
 
 def _make_row(record: Record, run: str, written: str) -> tuple:
     entry, reply = record.entry, record.reply
-    logprobs = None if reply.logprobs is None else json.dumps(reply.logprobs)
-    text = reply.text.encode("utf-8", errors="replace").decode()
+    # JSON has no infinity: a label that can't follow is null.
+    logs = None if reply.logprobs is None else [None if value == -inf else value for value in reply.logprobs]
+    logprobs = None if logs is None else json.dumps(logs, allow_nan=False)
+    text = reply.text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
     return (entry.key, entry.prompt, entry.model, entry.template, entry.decoding, entry.seed, json.dumps(entry.labels),
             record.spec, text, logprobs, reply.finish, reply.prompt_tokens, reply.completion_tokens,
             round(reply.seconds, 3), record.verdict, record.reason, run, written)  # fmt: skip
@@ -175,5 +229,5 @@ def _read_row(row: dict[str, Any]) -> Record:
                   tuple(json.loads(row["labels"])))  # fmt: skip
     logprobs = json.loads(row["logprobs"] or "null")
     reply = Reply(row["text"], row["prompt_tokens"], row["completion_tokens"], row["finish"], row["seconds"],
-                  None if logprobs is None else tuple(logprobs))  # fmt: skip
+                  None if logprobs is None else tuple(-inf if v is None else float(v) for v in logprobs))  # fmt: skip
     return Record(entry, reply, row["verdict"], row["reason"], row["spec"], row["run"], row["written"])

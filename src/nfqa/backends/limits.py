@@ -43,6 +43,16 @@ class Limits:
         return cls(None if requests is None else int(requests), cost, price_in, price_out)
 
 
+    def less(self, requests: int, prompt_tokens: int, completion_tokens: int) -> Limits:
+        """What is left of the limits when so much was used before."""
+        left = None if self.max_requests is None else max(0, self.max_requests - requests)
+        money = self.max_cost
+        if money is not None:
+            spent = (prompt_tokens * (self.price_in or 0.0) + completion_tokens * (self.price_out or 0.0)) / 1e6
+            money = max(0.0, money - spent)
+        return Limits(left, money, self.price_in, self.price_out)
+
+
 class Meter:
     """What was sent and used, counted from many threads, and whether the limits leave room for more."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -32,7 +33,9 @@ class OpenAIServer:
     Retry-After says, up to LONGEST_WAIT. `refused_fields` names what the server would not take and was asked without:
     "seed" (so the same completion can't be drawn again), "max_tokens" (sent as max_completion_tokens).
     `meter` counts requests, tokens and cost over all calls. Half a surrogate pair, in a prompt or a reply, becomes
-    U+FFFD, as UTF-8 can't carry it; control characters are sent as they are.
+    U+FFFD, as UTF-8 can't carry it; control characters are sent as they are. What a server does with a field is its
+    own affair: `transformers serve` ignores the temperature unless the model's generation settings say `do_sample`,
+    and draws under one seed for all requests that it serves at once.
     Raises: ValueError with neither address nor key, for a login inside the address, for a key that no header can
         carry, and for `concurrency`, `attempts` or `timeout` below what makes sense.
     """
@@ -163,7 +166,7 @@ class OpenAIServer:
         return Reply(self._client.clean(text), *usage, finish=finish, seconds=seconds)
 
     def _weigh(self, request: Request, decoding: Decoding, run: Run) -> Reply:
-        """A distribution over the labels, by the next token after a forced `[[`.
+        """A distribution over the labels, by the next token after a forced `[[`; the text is the likeliest label.
 
         Needs a server that goes on with an unfinished message (vLLM, SGLang), or, for "plain", completions with
         logprobs. A server that passes the wish to go on over in silence can't be told from here; the mass that
@@ -193,7 +196,9 @@ class OpenAIServer:
         logprobs = spread_labels(request.labels, look)
         prompt_tokens, completion_tokens = (sum(counts) for counts in zip(*used, strict=True))
         seconds = time.perf_counter() - started
-        return Reply("", prompt_tokens, completion_tokens, finish="logits", seconds=seconds, logprobs=logprobs)
+        best = max(range(len(logprobs)), key=logprobs.__getitem__)
+        text = f"[[{request.labels[best]}]]" if logprobs[best] > -math.inf else ""
+        return Reply(text, prompt_tokens, completion_tokens, "logits", seconds, logprobs)
 
     def _lack_logprobs(self, why: str) -> RequestError:
         detail = f"{self._client.address} gives no token probabilities after a forced `[[` ({why}); use reading=text"

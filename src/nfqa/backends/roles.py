@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 DEFAULTS = {
@@ -48,9 +49,12 @@ class RoleSpec:
         """Whether it takes a prompt and writes text, rather than being embedded."""
         return self.role in ("judge", "generator") and self.kind != "embedded"
 
-    @property
+    @cached_property
     def identity(self) -> str:
-        """What goes into hashes and provenance. A hub model without a revision is its name alone."""
+        """What goes into hashes and provenance. A hub model without a revision is its name alone.
+
+        Every file of a `path` model is read for it, once: it stands in each record of what was asked.
+        """
         if self.kind == "package":
             return f"{self.kind}:{self.name}@{_find_version(self.name)}"
         if self.kind == "path":
@@ -71,8 +75,8 @@ def parse_role(role: str, spec: str) -> RoleSpec:
         raise ValueError(f"role {role} has no backend yet, so {spec!r} cannot be used")
     kind, _, rest = spec.partition(":")
     expected = " or ".join(f"{k}:NAME" for k in kinds)
-    if kind not in kinds or not rest:
-        raise ValueError(f"role {role} is {spec!r}; expected {expected}, for example {DEFAULTS[role]!r}")
+    if kind not in kinds or not rest or (kind == "hf" and rest.startswith("@")):
+        raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected {expected}, for example {DEFAULTS[role]!r}")
     if kind == "openai":
         return _parse_server(role, spec, rest)
     name, _, revision = rest.partition("@") if kind == "hf" else (rest, "", "")
@@ -105,7 +109,7 @@ def identify_role(role: str, spec: str) -> str:
 
 
 def _parse_server(role: str, spec: str, rest: str) -> RoleSpec:
-    found = re.fullmatch(r"(?P<name>[^@#]+)(?:#(?P<tag>[^@#]+))?(?:@(?P<url>https?://\S+))?", rest)
+    found = re.fullmatch(r"(?P<name>[^@#]+)(?:#(?P<tag>[^@#]+))?(?:@(?P<url>https?://[^\s#]+))?", rest)
     if not found:
         expected = "openai:MODEL[#TAG][@http://HOST:PORT/v1]"
         raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected {expected}")
@@ -116,7 +120,7 @@ def _parse_server(role: str, spec: str, rest: str) -> RoleSpec:
 
 
 def _hide_login(spec: str) -> str:
-    return re.sub(r"//[^/@]*@", "//…@", spec)
+    return re.sub(r"@.*@|//.*@", "@…@", spec, flags=re.DOTALL)
 
 
 def _find_version(package: str) -> str:

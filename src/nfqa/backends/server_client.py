@@ -72,8 +72,8 @@ class ServerClient:
         try:
             return retrying(self._try, body, read, run)
         except RequestError as error:
-            if error.passing:
-                tried = retrying.statistics["attempt_number"]
+            tried = retrying.statistics["attempt_number"]
+            if error.passing and tried > 1:
                 error.failure = replace(error.failure, detail=f"{error.failure.detail} (attempt {tried} failed too)")
             raise
 

@@ -56,6 +56,7 @@ class Artefact(BaseModel):
     minutes: float = 0.1  # about how long it takes on one core: the long ones start first
     datasets: tuple[str, ...] = ()
     files: tuple[str, ...] = ()  # further upstream files that it reads, such as prompts
+    prompts: bool = False  # whether it reads the folder prompts/, with or without a language model
     roles: tuple[str, ...] = ()
     missing_roles: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()  # artefacts of the same paper whose results or leaves the notebook reads
@@ -147,6 +148,24 @@ def find_artefact(papers: dict[str, Paper], identifier: str) -> Artefact:
         return papers[paper].artefacts[name]
     known = [f"{p}/{a}" for p, entry in papers.items() for a, body in entry.artefacts.items() if body.notebook]
     raise ValueError(f"unknown artefact {identifier!r}; those with a notebook: {', '.join(known)}")
+
+
+def find_title(paper: Paper, system: str) -> str:
+    """How a system is shown; a row of a judge that is no published model as its published like, "(judge)" at its end."""
+    entry = paper.systems.get(system)
+    if entry is None and "_judge" in system:
+        for family in paper.judges:
+            like = paper.systems.get(system.removesuffix("_degraded").replace("_judge", f"_{family}"))
+            if like is not None:
+                made = ", degraded references" if system.endswith("_degraded") else ""
+                return f"{like.title.rpartition(' (')[0]} (judge{made})"
+    return entry.title if entry else system.replace("_", " ")
+
+
+def list_needs(paper: Paper, name: str, system: str) -> tuple[str, ...]:
+    """The roles that a row without a value waits for: its system's, or those of an artefact that has no notebook."""
+    entry, artefact = paper.systems.get(system), paper.artefacts[name]
+    return (entry.needs if entry else ()) or (() if artefact.notebook else artefact.missing_roles)
 
 
 def list_leaves(paper: Paper, name: str) -> Iterator[Leaf]:

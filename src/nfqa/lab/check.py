@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nfqa.lab.artefacts import Leaf, Paper, list_leaves, read_papers
+from nfqa.lab.artefacts import Leaf, Paper, list_leaves, list_needs, read_papers
 from nfqa.lab.paths import Place
 from nfqa.lab.results import Row, compare_with_leaf, read_result
 from nfqa.lab.staleness import RunOptions
@@ -40,7 +40,7 @@ def compare_published(paper: Paper, name: str, place: Place) -> Iterator[Compari
         row = rows.get(leaf.key)
         verdict, why = compare_with_leaf(row, leaf, artefact)
         if verdict == "not run":
-            needs = paper.systems[leaf.system].needs or (() if artefact.notebook else artefact.missing_roles)
+            needs = list_needs(paper, name, leaf.system)
             verdict, why = ("not run", f"needs: {', '.join(needs)}") if needs else ("missing", "run `make reproduce`")
         yield Comparison(leaf, row, verdict, why)
 

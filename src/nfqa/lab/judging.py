@@ -13,10 +13,9 @@ from typing import Literal, get_args
 from nfqa.backends.asking import Asker
 from nfqa.backends.chat import ChatModel, Decoding, Reading, Wrapping
 from nfqa.backends.journal import Journal
-from nfqa.backends.prompts import PromptSet, read_prompts
 from nfqa.backends.roles import RoleSpec, parse_generators, parse_role
-from nfqa.lab.fetch import fetch_file, read_registry
 from nfqa.lab.paths import write_atomically
+from nfqa.lab.prompt_sets import read_prompt_set
 from nfqa.metrics.judging import LanguageJudge
 
 Draws = Literal["paper", "greedy"]
@@ -55,26 +54,14 @@ def find_journal(root: Path) -> Path:
     return Path(named).expanduser() if named else root / "verdicts" / "journal.sqlite"
 
 
-def read_prompt_set(root: Path, name: str) -> PromptSet:
-    """A set of prompts by name; the released ones are fetched at their pinned commit.
-
-    Raises: ValueError for an unknown set; UnreachableError when the released files can't be had: nothing stands in.
-    """
-    folder = root / "prompts" / name
-    known = sorted(path.parent.name for path in (root / "prompts").glob("*/settings.yml"))
-    if name not in known:
-        raise ValueError(f"prompts is {name!r}; known: {', '.join(known)}")
-    registry = read_registry(root)
-    return read_prompts(folder, bring=lambda file: fetch_file(registry[file], root / "build" / "data"))
-
-
-def open_model(spec: RoleSpec) -> ChatModel:
-    """The way to a language model: in process, or a server under the caps that the environment sets."""
+def open_model(spec: RoleSpec, journal: Journal) -> ChatModel:
+    """The way to a language model: in process, or a server under the caps that the environment sets for a whole run."""
     if spec.kind == "openai":
         from nfqa.backends.limits import Limits
         from nfqa.backends.openai_server import OpenAIServer
 
-        return OpenAIServer(spec, concurrency=_read_concurrency(), limits=Limits.from_environment())
+        used = journal.count_run(journal.run)
+        return OpenAIServer(spec, concurrency=_read_concurrency(), limits=Limits.from_environment().less(*used))
     from nfqa.backends.causal_lm import CausalLM
 
     return CausalLM(spec, device=os.environ.get("NFQA_DEVICE", "auto"), dtype=os.environ.get("NFQA_DTYPE", "auto"))
@@ -120,7 +107,7 @@ def _open_asker(
     root: Path, spec: RoleSpec, decoding: Decoding, dry: bool, progress: Callable[[int, int], None] | None
 ) -> Asker:
     journal = Journal(find_journal(root), run=os.environ.get("NFQA_RUN", ""))
-    return Asker(spec, open_model, journal, decoding, dry=dry, progress=progress)
+    return Asker(spec, partial(open_model, journal=journal), journal, decoding, dry=dry, progress=progress)
 
 
 def _read_concurrency() -> int:

@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfqa.backends.asking import Asker, Tally, merge_tallies
-from nfqa.backends.chat import Reading
-from nfqa.backends.roles import DEFAULTS, identify_role, parse_role
-from nfqa.lab.artefacts import Artefact, Leaf, Paper, find_artefact, list_leaves, read_papers
+from nfqa.backends.roles import DEFAULTS, identify_role
+from nfqa.lab.artefacts import Artefact, Leaf, Paper, find_artefact, find_title, list_leaves, read_papers
 from nfqa.lab.datasets import Repeats, load_dataset
 from nfqa.lab.fetch import fetch_file, read_registry
-from nfqa.lab.judging import Asking, open_generators, open_judge, read_prompt_set, show_progress
 from nfqa.lab.packages import read_versions
 from nfqa.lab.paths import find_place, find_root, write_atomically
+from nfqa.lab.prompt_sets import read_prompt_set
 from nfqa.lab.results import Result, Row, read_result, write_result
-from nfqa.metrics.judging import LanguageJudge
 from nfqa.questions import QuestionSet
 
 if TYPE_CHECKING:
@@ -41,8 +37,6 @@ class Lab:
         out: str,
         root: Path,
         roles: dict[str, str],
-        asking: Asking,
-        dry: bool = False,
     ) -> None:
         self.root = root
         self.identifier = identifier
@@ -51,10 +45,7 @@ class Lab:
         self.paper: Paper = read_papers(root)[self.paper_name] if "/" in identifier else _fail(identifier)
         self.artefact: Artefact = find_artefact({self.paper_name: self.paper}, identifier)
         self.out = Path(out) if out else find_place(root, profile="drafts").work / self.paper_name
-        self.asking = asking
         self.roles = {role: roles.get(role) or DEFAULTS.get(role, "") for role in DEFAULTS}
-        self._dry = dry
-        self._others: list[Asker] = []
         self._datasets: dict[str, QuestionSet] = {}
 
     def __repr__(self) -> str:
@@ -75,39 +66,6 @@ class Lab:
         from nfqa.backends.embed import Embedder
 
         return Embedder(self.roles["embedder"], find_cache(self.root))
-
-    @cached_property
-    def judge(self) -> LanguageJudge | None:
-        """The judge role as a language model; None where the embedded judge fills it."""
-        return open_judge(self.root, self.roles["judge"], self.asking, dry=self._dry, progress=show_progress(self.out))
-
-    def open_other_reading(self, reading: Reading) -> LanguageJudge:
-        """The judge role's language model once more, its verdicts read in another way.
-
-        Raises: ValueError when the embedded judge fills the role.
-        """
-        asking = replace(self.asking, reading=reading)
-        other = open_judge(self.root, self.roles["judge"], asking, dry=self._dry, progress=show_progress(self.out))
-        if other is None:
-            raise ValueError(
-                f"the judge role is filled by {self.roles['judge']}, whose verdicts are not read from text"
-            )
-        self._others.append(other.asker)
-        return other
-
-    @cached_property
-    def generators(self) -> list[Asker]:
-        """The generator role's language models; none where the rule-based degrader fills it."""
-        return open_generators(
-            self.root, self.roles["generator"], self.asking, dry=self._dry, progress=show_progress(self.out)
-        )
-
-    @property
-    def tally(self) -> Tally:
-        """What asking language models has come to so far."""
-        judges = [self.judge.asker] if "judge" in self.__dict__ and self.judge is not None else []
-        askers = [*judges, *self._others, *self.__dict__.get("generators", [])]
-        return merge_tallies(asker.tally for asker in askers)
 
     def read_prompts(self, name: str) -> PromptSet:
         """A set of prompts; `upstream` fetches the released files, which papers/*.yml lists under files."""
@@ -139,8 +97,7 @@ class Lab:
 
     def title(self, system: str) -> str:
         """How a system is shown."""
-        entry = self.paper.systems.get(system)
-        return entry.title if entry else system.replace("_", " ")
+        return find_title(self.paper, system)
 
     def with_published(self, rows: Iterable[Row]) -> list[Row]:
         """The rows with the published value beside ours where this artefact has one."""
@@ -159,9 +116,13 @@ class Lab:
         write_result(path, result)
         if figure is not None:
             save_figure(figure, self.out / self.name)
-        if self.tally.wanted:  # beside the result, not in it: equal verdicts give equal results, however they came
+        if usage := self.describe_usage():  # beside the result, not in it: equal results, however they came about
             with write_atomically(self.out / f"{self.name}.usage.json") as scratch:
-                scratch.write_text(json.dumps(asdict(self.tally)), encoding="utf-8")
+                scratch.write_text(json.dumps(usage), encoding="utf-8")
+
+    def describe_usage(self) -> dict[str, Any]:
+        """What the run used, for its record; nothing where no language model is asked."""
+        return {}
 
     def _describe(self) -> dict[str, Any]:
         return {
@@ -173,33 +134,26 @@ class Lab:
         }
 
 
-def open_lab(
-    identifier: str,
-    *,
-    data: str = "full",
-    embedder: str = "",
-    judge: str = "",
-    generator: str = "",
-    asking: Mapping[str, Any] | None = None,
-    out: str = "",
-    dry: bool = False,
-) -> Lab:
-    """Open an artefact's lab inside a notebook.
+def open_lab(identifier: str, *, data: str = "full", embedder: str = "", out: str = "") -> Lab:
+    """Open an artefact's lab inside a notebook that asks no language model; `nfqa.lab.judged` has one that may.
 
-    Args: identifier: PAPER/NAME; data: "full" or "sample"; embedder, judge, generator: role specs, "" for the default;
-        asking: how a language model is asked, the fields of `Asking`; out: folder for the results, "" for
-        build/drafts, so that a notebook run by hand never replaces a committed result; dry: ask no language model,
-        count what would be asked.
-    Raises: ValueError for an unknown artefact, data, role or way of asking.
+    Args: identifier: PAPER/NAME; data: "full" or "sample"; embedder: a role spec, "" for the default; out: folder for
+        the results, "" for build/drafts, so that a notebook run by hand never replaces a committed result.
+    Raises: ValueError for an unknown artefact, data or role.
+    """
+    check_choices(data, {"embedder": embedder})
+    return Lab(identifier, data=data, out=out, root=find_root(), roles={"embedder": embedder})
+
+
+def check_choices(data: str, roles: Mapping[str, str]) -> None:
+    """Refuse an unknown kind of data or a role spec that can't be read.
+
+    Raises: ValueError.
     """
     if data not in ("full", "sample"):
         raise ValueError(f"data is {data!r}; expected 'full' or 'sample'")
-    roles = {"embedder": embedder, "judge": judge, "generator": generator}
     for role, spec in roles.items():
-        if spec:
-            identify_role(role, spec)
-    parse_role("embedder", embedder or DEFAULTS["embedder"])
-    return Lab(identifier, data=data, out=out, root=find_root(), roles=roles, asking=Asking(**(asking or {})), dry=dry)
+        identify_role(role, spec or DEFAULTS[role])
 
 
 def find_cache(root: Path) -> Path:

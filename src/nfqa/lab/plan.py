@@ -11,8 +11,8 @@ from nfqa.backends.asking import Tally
 from nfqa.backends.journal import Journal
 from nfqa.lab.experiments.health import ask_health
 from nfqa.lab.experiments.language import ask_settings
+from nfqa.lab.judged import JudgedLab, open_lab
 from nfqa.lab.judging import find_journal
-from nfqa.lab.notebook import Lab, open_lab
 from nfqa.lab.staleness import RunOptions, choose_parameters
 from nfqa.lab.targets import Target
 
@@ -74,7 +74,7 @@ def _plan(root: Path, target: Target, options: RunOptions) -> Tally:
     return lab.tally
 
 
-def _list_datasets(lab: Lab) -> list[str]:
+def _list_datasets(lab: JudgedLab) -> list[str]:
     """The data sets that a judged row of the artefact is about."""
     leaves = lab.artefact.leaves.items()
     return list(dict.fromkeys(name for system, sets in leaves if lab.paper.systems[system].judged for name in sets))

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import jinja2
 from markupsafe import Markup
 
-from nfqa.lab.artefacts import Artefact, Leaf, Paper, list_leaves, read_papers
+from nfqa.lab.artefacts import Artefact, Leaf, Paper, find_title, list_leaves, list_needs, read_papers
 from nfqa.lab.paths import Place
 from nfqa.lab.results import Result, Row, compare_with_leaf, read_result
 from nfqa.lab.source_pages import Kernel, KernelFinder, render_notebook, render_source
@@ -172,7 +172,6 @@ def _join(paper: Paper, name: str, result: Result | None, kind: Kind, path: Path
     entries = []
     for key in [*leaves, *(key for key in rows if key not in leaves)]:
         leaf, row = leaves.get(key), rows.get(key)
-        system = paper.systems.get(key[0])
         ran = row is not None and row.origin == kind
         verdict, why = "", ""
         if leaf:
@@ -181,11 +180,10 @@ def _join(paper: Paper, name: str, result: Result | None, kind: Kind, path: Path
                 why = "ours is undefined"
         elif ran and kind == "measured":
             verdict, why = "ours only", "the paper prints no number for it"
-        needs = system.needs if system and system.needs else artefact.missing_roles
         wanted_by = f"{path}: row {' '.join(key)}"
-        title, origin = system.title if system else key[0], row.origin if row else "not run"
+        title, origin = find_title(paper, key[0]), row.origin if row else "not run"
         found = tuple(finder.find(kernel, wanted_by=wanted_by) for kernel in row.kernels) if row else ()
-        waits = () if ran else needs
+        waits = () if ran else list_needs(paper, name, key[0])
         entries.append(Entry(key[0], title, key[1], key[2], origin, verdict, why, leaf, row, waits, found))
     return entries
 

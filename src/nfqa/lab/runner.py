@@ -149,7 +149,7 @@ def _start(root: Path, place: Place, options: RunOptions, target: Target, parts:
             "TOKENIZERS_PARALLELISM": "false",
             # Two notebooks at a time on two cores, sums in one order; but a model in process has the machine alone.
             "OMP_NUM_THREADS": str(os.cpu_count() or 1) if _asks(options, target) else "1",
-            "NFQA_RUN": time.strftime("%Y%m%dT%H%M%S"),
+            "NFQA_RUN": os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"),
         },
         "parts": parts,
     }

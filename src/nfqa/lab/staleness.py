@@ -113,7 +113,7 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts |= {f"data {dataset}": _hash_dataset(place.root, dataset, options.data) for dataset in artefact.datasets}
     parts |= {f"file {file}": _hash_dataset(place.root, file, "full") for file in artefact.files}
     parts |= {f"role {role}": identify_role(role, options.find_role(role)) for role in artefact.roles}
-    if artefact.files or options.asks(artefact.roles):
+    if artefact.prompts or options.asks(artefact.roles):
         parts |= {f"prompts {name}": digest for name, digest in _hash_prompts(place.root).items()}
     for other in artefact.reads:
         if paper.artefacts[other].notebook:

@@ -53,7 +53,7 @@ def _make_line(
     lab: Lab, system: str, dataset: str, metric: str, published: str, row: Row | None, verdict: str
 ) -> tuple:
     entry = lab.paper.systems.get(system)
-    title = entry.title if entry else system
+    title = lab.title(system)
     if row is None:
         needs = ", ".join(entry.needs) if entry and entry.needs else "data"
         reason = f"not run (needs: {needs})" if lab.data == "full" else "not run (sample data)"

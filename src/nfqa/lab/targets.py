@@ -91,7 +91,7 @@ def _resolve(papers: dict[str, Paper], only: Sequence[str]) -> set[str]:
         artefact = papers[paper].artefacts[name]
         if artefact.notebook is None:
             roles = ", ".join(artefact.missing_roles)
-            why = f"it needs the role {roles}, which has no backend yet" if roles else "it holds nothing to compute"
+            why = f"it needs the role {roles}, not yet asked for" if roles else "it holds nothing to compute"
             if identifier in only:
                 raise ValueError(f"{identifier} has no notebook: {why}")
             continue

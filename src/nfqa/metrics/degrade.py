@@ -92,7 +92,7 @@ def degrade(text: str, *, question: str, level: Level, seed: int, pool: Sequence
     if level not in range(1, LEVELS + 1):
         raise ValueError(f"level is {level!r}; expected 1, 2 or 3")
     key = f"{seed}|{question}|{text}"
-    seen, techniques = [_bare(text)], []
+    seen, techniques = [_bare(text)], list[str]()
     for step in range(1, level + 1):
         before = len(techniques)
         for name, change in _plan(step, question, f"{key}|{step}", pool):

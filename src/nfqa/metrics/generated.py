@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ from nfqa.questions import Answer, Question
 Truth = Literal["one", "none"]
 GRADES = (3, 2, 1, 0)
 Write = Callable[[list[str]], list[str | None]]  # prompts in, completions out, None for a missing one
+# A prompt by name: "write_best" (question, truth), "write_lower" (question, best) or "write_answer" (question).
+Render = Callable[..., str]
 
 # Brackets and stars that models put around a heading are passed over, but never without end: no input makes it slow.
 _HEADING = re.compile(
@@ -31,13 +33,6 @@ _HEADING = re.compile(
     r"(?:[ ]?[:：][*_]{0,3}|[.)](?=\s)|[ ]?-(?=\s)|(?=[ ]?(?:\n|$)))",
     re.IGNORECASE,
 )
-
-
-class Render(Protocol):
-    """Renders a prompt by name: "write_best" (question, truth), "write_lower" (question, best), "write_answer"
-    (question)."""
-
-    def __call__(self, name: str, **fields: str) -> str: ...
 
 
 def make_one_truth_list(question: Question, *, seed: int, pool: Sequence[str] = ()) -> Draw:
@@ -67,9 +62,10 @@ def make_no_truth_list(question: Question, embedder: Embedder, *, seed: int, poo
     Two texts give grades 3 and 1, one gives 3; without a pool there is no grade 0. The retrieved leave the candidates.
 
     Chosen on the development half of ANTIQUE, from eleven rules: by similarity to the question, to the other
-    candidates or both; evenly spaced down to the farthest or with one to three texts of other questions. Trained, all
-    had a Spearman of 0.395 to 0.411; this was first there (0.411), among the best by rank, takes least from the
-    candidates, and its grades fall among people too: 2.37, 2.14 and 1.74 on average.
+    candidates or both; evenly spaced down to the farthest or with one to three texts of other questions. They hardly
+    differ: trained, all had a Spearman of 0.395 to 0.411 on equal candidates. This one was first there (0.411) and
+    among the best by rank, and its grades fall among people too: 2.37, 2.14 and 1.74 on average.
+
     Returns: the draw; dropped with "no_reference" for a question without answers.
     Source: stands in for LINKAGE, section 3.3.3. Differs from: it, in that nothing is generated, and that the
         candidates lose what is taken as a reference.

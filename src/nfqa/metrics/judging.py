@@ -17,12 +17,13 @@ from nfqa.backends.chat import Reply, Request
 from nfqa.backends.prompts import PromptSet, Shot
 from nfqa.kernels.parse import Reading, expect_value, read_choice, read_number
 from nfqa.metrics.references import Draw, draw_references
-from nfqa.questions import Question
+from nfqa.questions import Answer, Question
 
 Method = Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
 Order = Literal["drawn", "candidate_first", "reference_first"]
 TooLong = Literal["cut_tail", "refuse"]
 MAX_WORDS = 1_000  # of one text; the longest of the released data has 763
+CHARACTERS_A_WORD = 20  # a text of few, endless words is too long as well
 _SHOT_SEED = 2_000  # apart from any evaluation seed and from the seeds of the embedded judge's training
 
 
@@ -30,7 +31,8 @@ _SHOT_SEED = 2_000  # apart from any evaluation seed and from the seeds of the e
 class LanguageJudge:
     """A model that is asked, the prompts it is asked with, and what happens to a text that is too long.
 
-    `cut` counts texts that were cut at `max_words` words ("cut_tail"); with "refuse" their verdict is missing instead.
+    A text is too long with more than `max_words` words, or CHARACTERS_A_WORD times as many characters. `cut` counts
+    those that were cut there ("cut_tail"); with "refuse" their verdict is missing instead.
     """
 
     asker: Asker
@@ -116,7 +118,7 @@ def judge_draws(
     verdicts = judge.asker.ask(flat, partial(_read, method))
     judgements, start = [], 0
     for draw, plan in zip(draws, plans, strict=True):
-        judgements.append(_score(len(draw.candidates), plan, verdicts[start : start + len(plan)], method))
+        judgements.append(_score(draw.candidates, plan, verdicts[start : start + len(plan)], method, judge.too_long))
         start += len(plan)
     return judgements
 
@@ -143,7 +145,7 @@ def make_shots(
         chosen = min(fitting, key=lambda answer: _hash(f"shot|{seed}|{question.key}|{answer.id}"))
         rank = 1 + sum(reference.label > chosen.label for reference in draw.references)
         texts = tuple(reference.text for reference in draw.references)
-        shots.append(Shot(question.text, texts, chosen.text, str(rank)))
+        shots.append(Shot(question.text, texts, chosen.text, f"[[{rank}]]"))
     if len(shots) < count:
         raise ValueError(f"{count} shots wanted, but only {len(shots)} questions can fill the list {composition}")
     return tuple(shots)
@@ -164,7 +166,8 @@ def _plan(
     if draw.dropped or not draw.references:
         return []
     question = _trim(draw.question.text, judge)
-    references = [_trim(reference.text, judge) for reference in draw.references]
+    shown = () if method == "pointwise" else draw.references
+    references = [_trim(reference.text, judge) for reference in shown]
     refused = judge.too_long == "refuse" and None in (question, *references)
     group = f"{method}|{draw.question.key}"
     calls = []
@@ -182,11 +185,11 @@ def _plan(
                     request = Request(prompt, judge.seed, ("A", "B", "C"), group)
                     calls.append(_Call(request, number, first, weights[reference.label]))
             continue
-        shown = () if method == "pointwise" else tuple(text for text in references if text is not None)
+        texts = tuple(text for text in references if text is not None)
         top = len(references) + 1
         labels = tuple(str(n) for n in (range(1, top + 1) if method == "listwise" else range(11)))
         prompt = judge.prompts.render(
-            method, question=question, candidate=candidate, references=shown, shots=tuple(shots)
+            method, question=question, candidate=candidate, references=texts, shots=tuple(shots)
         )
         calls.append(_Call(Request(prompt, judge.seed, labels, group), number, True, 1.0))
     return calls
@@ -202,29 +205,38 @@ def _read(method: Method, reply: Reply, request: Request) -> Reading:
     return read_number(reply.text, lowest=lowest, highest=highest, whole=method == "listwise")
 
 
-def _score(count: int, plan: Sequence[_Call], verdicts: Sequence[Verdict], method: Method) -> Judgement:
-    total, weight = np.zeros(count), np.zeros(count)
+def _score(
+    candidates: Sequence[Answer],
+    plan: Sequence[_Call],
+    verdicts: Sequence[Verdict],
+    method: Method,
+    too_long: TooLong,
+) -> Judgement:
+    total, weight = np.zeros(len(candidates)), np.zeros(len(candidates))
     for call, verdict in zip(plan, verdicts, strict=True):
         if verdict.value is not None:
             sign = {"pairwise": 1.0 if call.first else -1.0, "listwise": -1.0}.get(method, 1.0)
             total[call.candidate] += call.weight * sign * verdict.value
             weight[call.candidate] += call.weight
-    scores = np.divide(total, weight, out=np.full(count, np.nan), where=weight > 0)
+    scores = np.divide(total, weight, out=np.full(len(candidates), np.nan), where=weight > 0)
     asked = {call.candidate for call in plan}
-    unasked = [Verdict(None, "empty_or_too_long") for candidate in range(count) if candidate not in asked]
+    why = "too_long" if too_long == "refuse" else "no_weight"  # else each of the references' grades has weight 0
+    reasons = [why if answer.text.strip() else "no_text" for answer in candidates]
+    unasked = [Verdict(None, reason) for number, reason in enumerate(reasons) if number not in asked]
     positions = tuple(call.first for call in plan) if method == "pairwise" else ()
     return Judgement(scores, (*verdicts, *unasked), positions)
 
 
 def _trim(text: str, judge: LanguageJudge) -> str | None:
     """The text, or its first `max_words` words, or None where such a text is refused."""
-    words = text.split(None, judge.max_words)
-    if len(words) <= judge.max_words:
+    words, most = text.split(None, judge.max_words), CHARACTERS_A_WORD * judge.max_words
+    if len(words) <= judge.max_words and len(text) <= most:
         return text
     judge.cut[judge.too_long] += 1
     if judge.too_long == "refuse":
         return None
-    return text[: len(text) - len(words[-1])].rstrip()
+    kept = text[: len(text) - len(words[-1])] if len(words) > judge.max_words else text
+    return kept.strip()[:most].rstrip()
 
 
 def _hash(name: str) -> bytes:

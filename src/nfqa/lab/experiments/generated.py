@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import partial
+from typing import TYPE_CHECKING
 
 from nfqa.backends.embed import Embedder
 from nfqa.kernels.resample import bootstrap_difference
@@ -23,18 +22,23 @@ from nfqa.lab.experiments.agreement import (
     train_scorers,
     use_zero_shot,
 )
+from nfqa.lab.plots import PUBLISHED, add_legend, draw_intervals, start_figure
 from nfqa.lab.results import Row
 from nfqa.metrics.degrade import LEVELS
-from nfqa.metrics.evaluation import measure_agreement, summarise
+from nfqa.metrics.evaluation import measure_agreement
 from nfqa.metrics.generated import Truth, collect_training_rows, make_no_truth_list, make_one_truth_list
-from nfqa.metrics.listwise import Scorer, find_fold, fit_scorer, judge_draw, make_zero_shot
-from nfqa.metrics.references import COMPOSITIONS, Draw, draw_references
+from nfqa.metrics.listwise import Scorer, find_fold, fit_scorer
+from nfqa.metrics.references import Draw
 from nfqa.questions import QuestionSet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from nfqa.lab.notebook import Lab
 
 SUFFIX: dict[Truth, str] = {"one": "1gt", "none": "0gt"}
 FORMS = ("zero_shot", "trained")
 _JUDGE = "nfqa.metrics.listwise:judge_draw"
-_DEGRADER = "nfqa.metrics.degrade:degrade"
 
 
 def draw_lists(dataset: QuestionSet, embedder: Embedder, *, truth: Truth, n_seeds: int) -> Draws:
@@ -49,14 +53,11 @@ def draw_lists(dataset: QuestionSet, embedder: Embedder, *, truth: Truth, n_seed
     if n_seeds < 1:
         raise ValueError(f"n_seeds is {n_seeds}; expected 1 or more")
     pools = _make_pools(dataset)
-    draws: Draws = []
-    for seed in range(n_seeds):
-        if truth == "one":
-            pairs = zip(dataset.questions, pools, strict=True)
-            draws.append([make_one_truth_list(question, seed=seed, pool=pool) for question, pool in pairs])
-        else:
-            pairs = zip(dataset.questions, pools, strict=True)
-            draws.append([make_no_truth_list(question, embedder, seed=seed, pool=pool) for question, pool in pairs])
+    make = make_one_truth_list if truth == "one" else partial(make_no_truth_list, embedder=embedder)
+    draws = [
+        [make(question, seed=seed, pool=pool) for question, pool in zip(dataset.questions, pools, strict=True)]
+        for seed in range(n_seeds)
+    ]
     embedder.prepare(answer.text for row in draws for draw in row for answer in draw.references)
     return draws
 
@@ -131,59 +132,6 @@ def share_candidates(ours: Draws, theirs: Draws) -> tuple[Draws, Draws]:
     return [[keep(a, b) for a, b in row] for row in pairs], [[keep(b, a) for a, b in row] for row in pairs]
 
 
-def measure_levels(dataset: QuestionSet, embedder: Embedder, *, n_seeds: int, resamples: int) -> list[Row]:
-    """Whether the degrader's levels fall, in the eyes of the zero-shot judge with graded references.
-
-    The truth and its three degradations are judged as candidates beside a graded list (3, 2, 1, 0) drawn from the
-    question's other answers, so that no degraded text is held against itself. Rows for `degraded_level_0` (the
-    truth) to 3: `mean_score`, and for 1 to 3 `share_below`, how often a level scores below the one before (a tie
-    counts half), and `cos_question`, the mean cosine to the question.
-    """
-    lists = draw_lists(dataset, embedder, truth="one", n_seeds=n_seeds)
-    scores = np.full((len(dataset.questions), n_seeds, LEVELS + 1), np.nan)
-    cosines = np.full_like(scores, np.nan)
-    for seed, row in enumerate(lists):
-        for i, draw in enumerate(row):
-            rest = replace(draw.question, answers=draw.candidates)
-            graded = draw_references(rest, COMPOSITIONS["r3210"], seed=seed)
-            if draw.dropped is None and graded.dropped is None:
-                judged = replace(graded, candidates=draw.references)
-                scores[i, seed] = judge_draw(judged, make_zero_shot(), embedder).scores
-                vectors = embedder.embed_sentences([draw.question.text, *(a.text for a in draw.references)])
-                cosines[i, seed] = vectors[1:] @ vectors[0]
-    below = (scores[..., 1:] < scores[..., :-1]) + 0.5 * (scores[..., 1:] == scores[..., :-1])
-    below = np.where(np.isnan(scores[..., 1:]), np.nan, below)
-    tables: list[tuple[int, str, NDArray]] = []
-    for level in range(LEVELS + 1):
-        tables += [(level, "mean_score", scores[..., level]), (level, "cos_question", cosines[..., level])]
-        if level:
-            tables.append((level, "share_below", below[..., level - 1]))
-    return [
-        _make_level_row(dataset, level, metric, table, n_seeds, resamples) for level, metric, table in tables
-    ]  # fmt: skip
-
-
-def measure_retrieved(dataset: QuestionSet, embedder: Embedder, *, n_seeds: int, resamples: int) -> list[Row]:
-    """What people gave the retrieved references: `mean_label` of `retrieved_grade_3` to 1; the labels are read here,
-    after the lists were made. Grade 0 is an answer to another question and has no label."""
-    draws = draw_lists(dataset, embedder, truth="none", n_seeds=n_seeds)
-    rows = []
-    for grade in (3, 2, 1):
-        table = np.full((len(dataset.questions), n_seeds), np.nan)
-        for seed, row in enumerate(draws):
-            for i, draw in enumerate(row):
-                labels = {answer.text: answer.label for answer in draw.question.answers}
-                found = [labels[answer.text] for answer in draw.references if answer.label == grade]
-                table[i, seed] = found[0] if found else np.nan
-        missing = {"short_list": int(np.isnan(table).sum())} if np.isnan(table).any() else {}
-        system = f"retrieved_grade_{grade}"
-        signature = f"{system}|list:0gt:retrieved|seeds:{n_seeds}|boot:{resamples}|v1"
-        kernels = ("nfqa.metrics.generated:make_no_truth_list", "nfqa.kernels.resample:bootstrap_mean")
-        agreement = summarise(table, missing, resamples=resamples)
-        rows.append(make_row(dataset, system, "mean_label", agreement, signature, kernels))
-    return rows
-
-
 def describe_lists(rows: Sequence[Row]) -> list[str]:
     """Two or three sentences a data set: the judge without graded references, what that costs, and the levels."""
     found = {row.key: row for row in rows if row.value is not None}
@@ -213,6 +161,31 @@ def describe_lists(rows: Sequence[Row]) -> list[str]:
             given = ", ".join(f"{row.value:.2f}" for row in labels if row)
             sentences.append(f"{dataset}: people gave what stands for grades 3, 2, 1 on average {given}.")
     return sentences
+
+
+def draw_systems(lab: Lab, rows: Sequence[Row], *, metric: str = "spearman") -> Figure:
+    """One panel a data set: the published systems as hollow diamonds above ours with their intervals."""
+    leaves = [leaf for leaf in lab.leaves() if leaf.metric == metric]
+    shown = [row for row in rows if row.metric == metric and not row.dataset.endswith("_unseen")]
+    systems = list(dict.fromkeys([*(leaf.system for leaf in leaves), *(row.system for row in shown)]))
+    datasets = list(dict.fromkeys(row.dataset for row in shown))
+    figure, grid = start_figure(
+        1, len(datasets), width=3.4 + 3 * len(datasets), height=1 + 0.24 * len(systems), squeeze=False, sharex=True
+    )
+    titles = [lab.title(system) for system in systems]
+    for axes, dataset in zip(grid[0], datasets, strict=True):
+        found = {row.system: row for row in shown if row.dataset == dataset}
+        draw_intervals(axes, [found.get(s) for s in systems], titles if axes is grid[0, 0] else [""] * len(systems))
+        marks = [
+            (leaf.value, len(systems) - 1 - systems.index(leaf.system)) for leaf in leaves if leaf.dataset == dataset
+        ]
+        if marks:
+            axes.plot(*zip(*marks, strict=True), "D", mfc="none", mec=PUBLISHED, ms=6, mew=1.2)
+        axes.set(title=dataset, xlabel=f"{metric.capitalize()}, average over questions")
+        axes.locator_params(axis="x", nbins=5)
+    has_published = any(leaf.dataset in datasets for leaf in leaves)
+    add_legend(figure, [shown[0].model_copy(update={"paper": 0.0 if has_published else None})])
+    return figure
 
 
 def _compare_lists(
@@ -245,14 +218,6 @@ def _compare_lists(
     kernels = (_JUDGE, "nfqa.kernels.resample:bootstrap_difference")
     less = replace(measured[0], interval=delta)
     return [*rows, make_row(dataset, system, "spearman_less_graded_list", less, signature, kernels)]
-
-
-def _make_level_row(dataset: QuestionSet, level: int, metric: str, table: NDArray, n_seeds: int, resamples: int) -> Row:
-    missing = {"no_other_reference": int(np.isnan(table).sum())} if np.isnan(table).any() else {}
-    system = f"degraded_level_{level}"
-    signature = f"{system}|judge:zero_shot|list:3210, the truth left out|seeds:{n_seeds}|boot:{resamples}|v1"
-    kernels = (_DEGRADER, _JUDGE, "nfqa.kernels.resample:bootstrap_mean")
-    return make_row(dataset, system, metric, summarise(table, missing, resamples=resamples), signature, kernels)
 
 
 def _make_pools(dataset: QuestionSet) -> list[list[str]]:

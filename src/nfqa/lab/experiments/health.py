@@ -21,7 +21,7 @@ from nfqa.metrics.references import Draw
 from nfqa.questions import Answer, QuestionSet
 
 if TYPE_CHECKING:
-    from nfqa.lab.notebook import Lab
+    from nfqa.lab.judged import JudgedLab
 
 SEEDS = 3  # decoding seeds (a language model) or reference draws (the embedded judge) whose verdicts are compared
 ATTACKS: dict[str, Callable[[str, str], str]] = {
@@ -60,7 +60,7 @@ def attack_draws(draws: Sequence[Draw], attack: str) -> list[Draw]:
     ]
 
 
-def ask_health(lab: Lab, dataset: QuestionSet, *, candidates: int = 12) -> Asked | None:
+def ask_health(lab: JudgedLab, dataset: QuestionSet, *, candidates: int = 12) -> Asked | None:
     """Ask a language model all that its examination needs; None when the judge is embedded.
 
     The reading from logits is asked beside the reading from text where the model runs in process; for a server, set
@@ -83,7 +83,7 @@ def ask_health(lab: Lab, dataset: QuestionSet, *, candidates: int = 12) -> Asked
     )
 
 
-def examine_language_model(lab: Lab, dataset: QuestionSet, asked: Asked | None, *, resamples: int) -> list[Row]:
+def examine_language_model(lab: JudgedLab, dataset: QuestionSet, asked: Asked | None, *, resamples: int) -> list[Row]:
     """Rows on a language model's verdicts."""
     judge: LanguageJudge | None = lab.judge
     if judge is None or asked is None:

@@ -33,7 +33,7 @@ from nfqa.metrics.references import COMPOSITIONS, Draw, ShortRule, use_given_ref
 from nfqa.questions import QuestionSet
 
 if TYPE_CHECKING:
-    from nfqa.lab.notebook import Lab
+    from nfqa.lab.judged import JudgedLab
 
 KERNEL = "nfqa.metrics.judging:judge_draws"
 OWN_FAMILY = "judge"
@@ -75,7 +75,7 @@ class Outcome:
         return sum(len(judgement.verdicts) for row in self.judgements for judgement in row)
 
 
-def find_family(lab: Lab) -> str:
+def find_family(lab: JudgedLab) -> str:
     """The published model that the judge is, if it is asked as published; else "judge", whose rows stand apart."""
     if lab.judge is None or not lab.asking.as_published:
         return OWN_FAMILY
@@ -83,7 +83,7 @@ def find_family(lab: Lab) -> str:
     return next((family for family, start in lab.paper.judges.items() if name.startswith(start)), OWN_FAMILY)
 
 
-def list_settings(lab: Lab, dataset: str) -> list[Setting]:
+def list_settings(lab: JudgedLab, dataset: str) -> list[Setting]:
     """The distinct ways of asking among the artefact's published rows of a data set, named for the judge at hand.
 
     With generated references a published row is filled by a language model's list alone: the rule-based degrader's
@@ -103,7 +103,7 @@ def list_settings(lab: Lab, dataset: str) -> list[Setting]:
     return list(settings.values())
 
 
-def ask_settings(lab: Lab, dataset: QuestionSet, *, seeds: int, short: ShortRule = "partial") -> list[Outcome]:
+def ask_settings(lab: JudgedLab, dataset: QuestionSet, *, seeds: int, short: ShortRule = "partial") -> list[Outcome]:
     """Ask the judge all that the artefact's rows of a data set need; nothing when the judge is embedded."""
     judge = lab.judge
     if judge is None:
@@ -112,7 +112,7 @@ def ask_settings(lab: Lab, dataset: QuestionSet, *, seeds: int, short: ShortRule
 
 
 def ask_setting(
-    lab: Lab, judge: LanguageJudge, dataset: QuestionSet, setting: Setting, *, seeds: int, short: ShortRule
+    lab: JudgedLab, judge: LanguageJudge, dataset: QuestionSet, setting: Setting, *, seeds: int, short: ShortRule
 ) -> Outcome:
     """Ask one setting's verdicts over seeded draws."""
     judged = setting.judged
@@ -135,7 +135,7 @@ def ask_setting(
 
 
 def measure_language_model(
-    lab: Lab, dataset: QuestionSet, *, resamples: int, seeds: int = 1, short: ShortRule = "partial"
+    lab: JudgedLab, dataset: QuestionSet, *, resamples: int, seeds: int = 1, short: ShortRule = "partial"
 ) -> list[Row]:
     """Kendall, Spearman and Pearson of every setting, and the share of verdicts that could not be had."""
     rows = []
@@ -147,7 +147,7 @@ def measure_language_model(
 
 
 def measure_language_runs(
-    lab: Lab, dataset: QuestionSet, *, resamples: int, seeds: int, short: ShortRule = "partial"
+    lab: JudgedLab, dataset: QuestionSet, *, resamples: int, seeds: int, short: ShortRule = "partial"
 ) -> list[Row]:
     """Spearman of every setting under each draw of references, its mean and its deviation over draws."""
     rows = []
@@ -158,7 +158,7 @@ def measure_language_runs(
     return rows
 
 
-def measure_language_choice(lab: Lab, dataset: QuestionSet, *, ties: TieRule, resamples: int) -> list[Row]:
+def measure_language_choice(lab: JudgedLab, dataset: QuestionSet, *, ties: TieRule, resamples: int) -> list[Row]:
     """Acc(b) and Acc(b+w) of every setting. A question with a verdict missing is left out, with the reason."""
     rows = []
     for outcome in ask_settings(lab, dataset, seeds=1):
@@ -182,7 +182,7 @@ def measure_language_choice(lab: Lab, dataset: QuestionSet, *, ties: TieRule, re
     return rows
 
 
-def draw_short_truth(lab: Lab, dataset: QuestionSet, truth: Truth, *, n_seeds: int) -> tuple[Draws, str]:
+def draw_short_truth(lab: JudgedLab, dataset: QuestionSet, truth: Truth, *, n_seeds: int) -> tuple[Draws, str]:
     """Lists for one known answer or none, and their description: written by the generators if there are any, else by
     the embedded rules."""
     suffix = SUFFIX[truth]
@@ -203,7 +203,9 @@ def draw_short_truth(lab: Lab, dataset: QuestionSet, truth: Truth, *, n_seeds: i
     return draws, f"list:{suffix}:written|{asked}|removed:list|seeds:{n_seeds}"
 
 
-def measure_written_lists(lab: Lab, dataset: QuestionSet, truth: Truth, *, resamples: int, seeds: int = 1) -> list[Row]:
+def measure_written_lists(
+    lab: JudgedLab, dataset: QuestionSet, truth: Truth, *, resamples: int, seeds: int = 1
+) -> list[Row]:
     """The embedded judge, zero-shot, on lists that language models wrote; nothing without a generator."""
     if not lab.generators:
         return []
@@ -227,7 +229,7 @@ def make_missing_row(dataset: QuestionSet, outcome: Outcome) -> Row:
     )  # fmt: skip
 
 
-def describe_language_model(lab: Lab, rows: Sequence[Row]) -> list[str]:
+def describe_language_model(lab: JudgedLab, rows: Sequence[Row]) -> list[str]:
     """What the judge was, and how many of its verdicts could not be had."""
     if lab.judge is None:
         return []
@@ -245,7 +247,7 @@ def describe_language_model(lab: Lab, rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def say_usage(lab: Lab) -> str:
+def say_usage(lab: JudgedLab) -> str:
     """What this run asked, for the notebook's page alone: another run finds more in the journal."""
     if lab.judge is None:
         return "No language model was asked: the judge role is filled by the embedded judge."
@@ -256,7 +258,7 @@ def say_usage(lab: Lab) -> str:
     )
 
 
-def _draw(lab: Lab, dataset: QuestionSet, judged: Judged, seeds: int, short: ShortRule) -> tuple[Draws, str]:
+def _draw(lab: JudgedLab, dataset: QuestionSet, judged: Judged, seeds: int, short: ShortRule) -> tuple[Draws, str]:
     """The draws of a setting, and how they are described in the signature."""
     if judged.truth != "graded":
         return draw_short_truth(lab, dataset, judged.truth, n_seeds=seeds)
@@ -269,7 +271,7 @@ def _draw(lab: Lab, dataset: QuestionSet, judged: Judged, seeds: int, short: Sho
     return draws, f"list:{name[1:]}|removed:{removed}|short:{short}|seeds:{seeds}"
 
 
-def _choose_shots(lab: Lab, dataset: str, judged: Judged) -> tuple[tuple[Shot, ...], str]:
+def _choose_shots(lab: JudgedLab, dataset: str, judged: Judged) -> tuple[tuple[Shot, ...], str]:
     if not judged.shots:
         return (), "|shots:0" if judged.method == "listwise" else ""
     base = dataset.removeprefix("sample_")

@@ -35,7 +35,7 @@ FACTS = {  # metric -> how it is shown
     "highest": "highest score",
 }
 _MARK = re.compile(r"#\w+|\{\{\w+\}\}")
-_WIDTH = 84  # characters a line of the figure
+_WIDTH = 98  # characters a line of the figure
 
 # What is worth knowing of a released prompt: said only where the pattern, or the lack of it, is found in its text.
 _REMARKS: dict[str, tuple[tuple[str, bool, str], ...]] = {
@@ -56,7 +56,6 @@ _REMARKS: dict[str, tuple[tuple[str, bool, str], ...]] = {
     ),
     "listwise": (
         (r"four references", True, "It speaks of four references whatever the list's length; ANTIQUE's has 8."),
-        (r"For instance", True, "Its two worked verdicts are the first place and the last."),
     ),
     "write_lower": (
         (r"\bfive\b", True, "It asks for three answers and then speaks of five."),
@@ -146,7 +145,8 @@ def describe_pair(pair: Pair) -> list[str]:
             f"In the released text {theirs['escaped_quotes']:.0f} quotation marks stand behind a backslash, which the"
             " model reads."
         )
-    return sentences + list_remarks(pair.released)
+    remarks = list_remarks(pair.released)
+    return sentences + [f"The released text: {remark[0].lower()}{remark[1:]}" for remark in remarks]
 
 
 def list_remarks(template: Template) -> list[str]:
@@ -158,17 +158,17 @@ def list_remarks(template: Template) -> list[str]:
 def draw_pair(pair: Pair, rows: Sequence[Row]) -> Figure:
     """Our text as it stands, beside what was counted in both."""
     text = "\n".join(
-        "\n".join(textwrap.wrap(line, _WIDTH, subsequent_indent="  " if line.startswith("-") else "")) or ""
+        textwrap.fill(line, _WIDTH, subsequent_indent="   " if re.match(r"-|\d\.", line) else "")
         for line in pair.own.text.splitlines()
     )
-    height = max(3.4, 0.62 + 0.145 * len(text.splitlines()))
+    height = max(3.6, 0.5 + 0.136 * len(text.splitlines()))
     figure, (left, right) = start_figure(1, 2, width=11.0, height=height, width_ratios=[1.62, 1])
     for axes in (left, right):
         axes.set(xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1))
         axes.grid(visible=False)
         for side in axes.spines.values():
             side.set_visible(False)
-    left.set_title(f"Our prompt, {pair.own.signature}")
+    left.set_title(f"Ours, {pair.own.signature}")
     left.axvline(0, color=pick_colour(rows), lw=4)
     left.text(0.02, 0.99, text, family="DejaVu Sans Mono", fontsize=7.2, va="top", linespacing=1.35, parse_math=False)
     _draw_facts(right, pair, rows, 1 / height)

@@ -108,48 +108,54 @@ def fit_few(dataset: QuestionSet, usable: Sequence[Taught], *, count: int | None
 
 def draw_shots(lab: Lab, rows: Sequence[Row]) -> Figure:
     """One panel a coefficient: the curve over training questions, its interval and the spread over draws; the paper's
-    numbers of prompt examples as hollow diamonds."""
-    published = {(leaf.system.rpartition("_n")[2], leaf.metric): leaf.value for leaf in lab.leaves()}
-    names = [row.system.removeprefix(SYSTEM).removeprefix("_") for row in rows if row.metric == "spearman"]
-    figure, panels = start_figure(1, len(METHODS), width=10.5, height=3.4, sharey=True)
+    numbers of prompt examples as hollow diamonds, a language model's of this run as squares."""
+    sizes = [_name(row.system) for row in rows if row.metric == "spearman" and row.system.startswith(SYSTEM)]
+    places = {size: place for place, size in enumerate(sizes)}
+    figure, panels = start_figure(1, len(METHODS), width=10.5, height=3.6, sharey=True)
+    colour = pick_colour(rows)
     for axes, metric in zip(panels, METHODS, strict=True):
-        own = [row for row in rows if row.metric == metric]
-        places = np.arange(len(own))
-        values, low, high = (
-            np.array([getattr(row, field) for row in own], dtype=float) for field in ("value", "ci_low", "ci_high")
+        own = [row for row in rows if row.metric == metric and row.system.startswith(SYSTEM)]
+        values, low, high, spread = (
+            np.array([getattr(row, field) for row in own], dtype=float)
+            for field in ("value", "ci_low", "ci_high", "spread")
         )
-        spread = np.array([row.spread or 0.0 for row in own])
-        colour = pick_colour(rows)
-        axes.fill_between(places, low, high, color=colour, alpha=0.18, lw=0)
-        axes.errorbar(places, values, yerr=spread, color=colour, marker="o", ms=4, lw=1.6, elinewidth=1, capsize=2)
-        marks = [(i, published[name, metric]) for i, name in enumerate(names) if (name, metric) in published]
-        if marks:
-            axes.plot(*zip(*marks, strict=True), "D", mfc="none", mec=PUBLISHED, ms=7, mew=1.4)
-        axes.set_xticks(places, labels=names)
+        at = np.arange(len(own))
+        axes.fill_between(at, low, high, color=colour, alpha=0.18, lw=0)
+        axes.errorbar(
+            at, values, yerr=np.nan_to_num(spread), color=colour, marker="o", ms=4, lw=1.6, elinewidth=1, capsize=2
+        )
+        for row in rows:
+            if row.metric == metric and row not in own and row.value is not None and _name(row.system) in places:
+                axes.plot([places[_name(row.system)]], [row.value], "s", color=colour, ms=6)
+        for leaf in lab.leaves():
+            if leaf.metric == metric and (leaf.dataset, _name(leaf.system)) in {(own[0].dataset, s) for s in places}:
+                axes.plot([places[_name(leaf.system)]], [leaf.value], "D", mfc="none", mec=PUBLISHED, ms=7, mew=1.4)
+        axes.set_xticks(at, labels=sizes)
         axes.set(title=metric, xlabel="training questions (published: prompt examples)")
     panels[0].set(ylabel="average over questions")
-    add_legend(figure, [row.model_copy(update={"paper": 0.0}) for row in rows[:1]] if published else rows)
+    figure.suptitle("Band: 95 % interval over questions. Whisker: one standard deviation over draws.", fontsize=8)
+    has_published = any(leaf.dataset == row.dataset for leaf in lab.leaves() for row in rows[:1])
+    add_legend(figure, [row.model_copy(update={"paper": 0.0 if has_published else None}) for row in rows[:1]])
     return figure
 
 
 def describe_shots(rows: Sequence[Row]) -> list[str]:
     """Sentences on the curve: what training adds, where the fewest questions that help stand, and the luck of one."""
-    found = {(row.system.removeprefix(SYSTEM), row.metric): row for row in rows if row.value is not None}
+    own = [row for row in rows if row.system.startswith(SYSTEM) and row.value is not None]
+    found = {(_name(row.system), row.metric): row for row in own}
     deltas = [(name, row) for (name, metric), row in found.items() if metric == "spearman_less_n0"]
     if not deltas:
         return ["No training question teaches here, so there is no curve."]
-    said = ", ".join(f"{_name(name)} {row.value:+.3f} [{row.ci_low:+.3f}, {row.ci_high:+.3f}]" for name, row in deltas)
+    said = ", ".join(f"{name} {row.value:+.3f} [{row.ci_low:+.3f}, {row.ci_high:+.3f}]" for name, row in deltas)
     sentences = [f"Spearman less that of no training question, by training questions: {said}."]
     better = [name for name, row in deltas if (row.ci_low or 0.0) > 0]
     worse = [name for name, row in deltas if (row.ci_high or 0.0) < 0]
     sentences.append(
-        f"Better than none with the whole interval above 0: {', '.join(map(_name, better)) or 'no size'};"
-        f" worse with all of it below: {', '.join(map(_name, worse)) or 'no size'}."
+        f"Better than none with the whole interval above 0: {', '.join(better) or 'no size'};"
+        f" worse with all of it below: {', '.join(worse) or 'no size'}."
     )
     spreads = [
-        f"{_name(name)} {row.spread:.3f}"
-        for (name, metric), row in found.items()
-        if metric == "spearman" and row.spread
+        f"{name} {row.spread:.3f}" for (name, metric), row in found.items() if metric == "spearman" and row.spread
     ]
     if spreads:
         sentences.append(
@@ -187,5 +193,6 @@ def _count_fewest(dataset: QuestionSet, usable: Sequence[Taught]) -> int:
     return min((sum(find_fold(question) != fold for question, _ in usable) for fold in kept_out), default=0)
 
 
-def _name(size: str) -> str:
-    return size.removeprefix("_")
+def _name(system: str) -> str:
+    """The number of questions or examples in a system's name: linkage_mistral_n3 and linkage_embedded_n3 give 3."""
+    return system.rpartition("_n")[2].removeprefix("_")

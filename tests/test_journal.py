@@ -1,0 +1,385 @@
+"""The journal: what is kept stays, through kills, between processes and over export; what was altered is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nfqa.backends.chat import Reply
+from nfqa.backends.journal import Entry, Journal, Record, hash_text
+
+ENTRY = Entry(hash_text("prompt"), "openai:m", "server", "text|chat|t0.8|p0.95|max512", 7, ("1", "2"))
+REPLY = Reply("so [[2]]", 11, 5, "stop", 0.25)
+PROJECT = Path(__file__).parents[1]
+
+WRITER = """
+import sys
+from pathlib import Path
+from nfqa.backends.chat import Reply
+from nfqa.backends.journal import Entry, Journal, Record
+journal = Journal(Path(sys.argv[1]))
+for number in range(int(sys.argv[2]), int(sys.argv[3])):
+    entry = Entry(f"{number:064}", "m", "t", "d", number)
+    journal.keep(Record(entry, Reply(f"text {number} " + "x" * 2000, 1, 1), None, "unreadable"))
+    print(number, flush=True)
+"""
+
+
+def make_record(number: int = 0, *, text: str = "so [[2]]", **changes: object) -> Record:
+    entry = replace(ENTRY, prompt=hash_text(f"prompt {number}"))
+    return replace(Record(entry, replace(REPLY, text=text), 2.0, "", "openai:m"), **changes)
+
+
+def fill(journal: Journal, *records: Record) -> Journal:
+    for record in records:
+        journal.keep(record)
+    return journal
+
+
+def start_writer(path: Path, first: int, last: int) -> subprocess.Popen[str]:
+    environment = os.environ | {"PYTHONPATH": str(PROJECT / "src")}
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), str(first), str(last)],
+        env=environment, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def sign(fields: dict) -> str:
+    """An exported line with the right hash for what it holds, as someone who forges one would make it."""
+    fields = {name: value for name, value in fields.items() if name != "sha256"}
+    digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+    return json.dumps(fields | {"sha256": digest})
+
+
+def test_a_kept_completion_is_found_with_all_that_it_holds():
+    record = make_record(run="first")
+    journal = fill(Journal(), record)
+    found = journal.find(record.entry)
+    assert found == record
+    assert found.written  # when, for people; not compared
+    assert len(journal) == 1
+    logits = replace(make_record(1), reply=Reply("", 9, 1, "logits", 0.0, (-0.1, -math.inf)), verdict=1.0)
+    assert fill(journal, logits).find(logits.entry) == logits
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"prompt": hash_text("prompt.")},
+        {"model": "openai:m#other"},
+        {"template": "plain"},
+        {"decoding": "text|chat|t0.8|p0.95|max513"},
+        {"seed": 8},
+        {"labels": ("1", "2", "3")},
+        {"labels": ("12",)},
+        {"labels": ()},
+    ],
+)
+def test_a_changed_field_of_the_key_is_a_miss(change):
+    journal = fill(Journal(), Record(ENTRY, REPLY, 2.0, ""))
+    assert journal.find(replace(ENTRY, **change)) is None
+    assert journal.find(replace(ENTRY)) is not None
+
+
+def test_a_change_of_spec_run_or_time_is_no_miss():
+    journal = fill(Journal(), make_record(spec="openai:m", run="one"))
+    again = make_record(spec="hf:m", run="two", text="another [[1]]")
+    assert fill(journal, again).find(again.entry).reply.text == "so [[2]]"  # what is there is not replaced
+    assert len(journal) == 1
+
+
+def test_prompts_that_differ_only_in_half_a_surrogate_pair_have_different_hashes():
+    texts = ["a\ud800", "a\ud801", "a?", "a\ufffd", "a"]
+    assert len({hash_text(text) for text in texts}) == len(texts)
+    assert hash_text("é") == hashlib.sha256("é".encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("half \ud800 of a pair", "half \ufffd of a pair"),
+        ("\udc00", "\ufffd"),
+        ("whole \ud83d\ude00", "whole \U0001f600"),
+        ("\ufeffmark", "\ufeffmark"),
+        ("nul \0 and \x1b", "nul \0 and \x1b"),
+        ("line\u2028ends\u0085and\r\nmore", "line\u2028ends\u0085and\r\nmore"),
+        ("", ""),
+        ("x" * 3_000_000, "x" * 3_000_000),
+    ],
+)
+def test_any_text_is_kept_and_goes_out_and_in_again(tmp_path, text, kept):
+    record = make_record(text=text)
+    journal = fill(Journal(), record)
+    assert journal.find(record.entry).reply.text == kept
+    path = tmp_path / "out.jsonl"
+    path.write_text("".join(line + "\n" for line in journal.export()), encoding="utf-8", newline="\n")
+    other = Journal()
+    with path.open(encoding="utf-8") as handle:
+        assert other.take_in(handle) == 1
+    assert other.find(record.entry).reply.text == kept
+    assert list(other.export()) == list(journal.export())
+
+
+def test_a_writer_killed_in_the_middle_loses_nothing_that_it_reported(tmp_path):
+    path = tmp_path / "journal.sqlite"
+    first = 0
+    for lines in (1, 7, 40):
+        writer = start_writer(path, first, 10**9)
+        reported = [int(writer.stdout.readline()) for _ in range(lines)][-1]
+        writer.send_signal(signal.SIGKILL)
+        reported = [reported, *map(int, writer.stdout.read().split())][-1]
+        assert writer.wait() == -signal.SIGKILL
+        writer.stdout.close()
+        journal = Journal(path)
+        # one more may have been written and not yet reported
+        assert len(journal) in (reported + 1, reported + 2)
+        texts = [json.loads(line)["text"] for line in journal.export()]
+        assert all(text == f"text {number} " + "x" * 2000 for number, text in enumerate(texts))
+        first = len(journal)
+        journal.close()
+
+
+def test_two_processes_write_one_journal(tmp_path):
+    path = tmp_path / "deep" / "journal.sqlite"
+    writers = [start_writer(path, 0, 60), start_writer(path, 30, 90)]
+    for writer in writers:
+        assert len(writer.communicate()[0].split()) == 60
+        assert writer.returncode == 0
+    journal = Journal(path)
+    assert len(journal) == 90  # 0 to 59 and 30 to 89; the common ones once
+    assert journal.find(Entry(f"{45:064}", "m", "t", "d", 45)).reply.text.startswith("text 45 ")
+
+
+def test_many_threads_share_one_journal():
+    journal = Journal()
+
+    def write(start: int) -> None:
+        for number in range(start, start + 50):
+            fill(journal, make_record(number))
+            assert journal.find(make_record(number).entry) is not None
+
+    threads = [threading.Thread(target=write, args=(25 * i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(journal) == 225  # 0 to 7 * 25 + 49
+
+
+def test_a_reply_that_the_table_can_not_hold_is_an_error_and_not_passed_over():
+    journal = Journal()
+    with pytest.raises(sqlite3.IntegrityError, match="seconds"):
+        journal.keep(Record(ENTRY, replace(REPLY, seconds=math.nan), 2.0, ""))
+    assert len(journal) == 0
+
+
+def write_text(path: Path) -> None:
+    path.write_text("these are notes, not verdicts, and long enough to be no empty file" * 20)
+
+
+def write_other_table(path: Path) -> None:
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE replies (key TEXT, answer TEXT)")
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (write_text, r"journal.sqlite: not a journal of verdicts \(file is not a database\); move it away, or restore"),
+        (write_other_table, r"journal.sqlite: not a journal of verdicts \(its table replies holds key, answer\)"),
+        (Path.mkdir, r"journal.sqlite: the journal of verdicts can't be opened for writing \(unable to open"),
+    ],
+)
+def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Callable[[Path], None], message):
+    path = tmp_path / "journal.sqlite"
+    make(path)
+    before = path.read_bytes() if path.is_file() else b""
+    with pytest.raises(ValueError, match=message):
+        Journal(path)
+    assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+def test_a_journal_that_can_not_be_written_is_not_called_broken(tmp_path):
+    path = tmp_path / "journal.sqlite"
+    holder = sqlite3.connect(path)
+    holder.execute("CREATE TABLE other (x)")
+    holder.execute("BEGIN EXCLUSIVE")
+    connect = sqlite3.connect
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ValueError, match=r"can't be opened for writing \(.*lock"):
+        patch.setattr(sqlite3, "connect", lambda where, **options: connect(where, **options | {"timeout": 0.05}))
+        Journal(path)
+    holder.close()
+
+
+def test_an_export_is_ordered_by_key_and_free_of_prompts_runs_and_dates():
+    records = [make_record(n, run="secret run") for n in range(9)]
+    one, two = fill(Journal(run="elsewhere"), *records), fill(Journal(), *reversed(records))
+    lines = list(one.export())
+    assert lines == list(two.export())
+    fields = [json.loads(line) for line in lines]
+    assert [f["key"] for f in fields] == sorted(r.entry.key for r in records)
+    assert {"run", "written"}.isdisjoint(fields[0])
+    assert not any("prompt 3" in line or "secret" in line or "elsewhere" in line for line in lines)
+    assert fields[0]["prompt"] in {r.entry.prompt for r in records}
+
+
+def test_export_and_import_give_the_same_bytes_in_any_order():
+    journal = fill(
+        Journal(),
+        *(make_record(n, text=f"[[{n % 5}]] é\u2028") for n in range(20)),
+        replace(make_record(90), reply=Reply("", 9, 1, "logits", 0.125, (-0.1, -math.inf, -2.5))),
+        replace(make_record(91), verdict=None, reason="unreadable"),
+    )
+    lines = list(journal.export())
+    other = Journal()
+    assert other.take_in([*reversed(lines), "", "  \n", lines[3]]) == 22
+    assert list(other.export()) == lines
+    assert other.take_in(lines) == 0  # known already
+    assert fill(Journal(), make_record(3)).take_in(lines[:0]) == 0
+
+
+def test_exported_lines_are_json_that_any_reader_takes():
+    record = replace(make_record(), reply=Reply("", 9, 1, "logits", 0.0, (-math.inf, -0.5, 0.0)))
+    journal = fill(Journal(), record)
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    (line,) = journal.export()
+    assert json.loads(line, parse_constant=refuse)["logprobs"] == [None, -0.5, 0.0]
+    other = Journal()
+    assert other.take_in([line]) == 1
+    assert other.find(record.entry).reply.logprobs == (-math.inf, -0.5, 0.0)
+
+
+@pytest.mark.parametrize("field", ["text", "verdict", "seconds", "prompt_tokens", "finish", "reason", "spec", "logprobs"])
+def test_altered_content_is_refused_and_nothing_is_taken_in(field):
+    lines = list(fill(Journal(), *(make_record(n) for n in range(4))).export())
+    fields = json.loads(lines[2])
+    other = {"text": "so [[1]]", "verdict": 1.0, "logprobs": [-0.5], "seconds": 9.5, "prompt_tokens": 1}
+    lines[2] = json.dumps(fields | {field: other.get(field, "altered")})
+    journal = Journal()
+    with pytest.raises(ValueError, match=r"mine, line 3: its content doesn't match its sha256; it was altered, nothing is"):
+        journal.take_in(lines, where="mine")
+    assert len(journal) == 0
+
+
+@pytest.mark.parametrize("field", ["key", "prompt", "model", "template", "decoding", "seed", "labels"])
+def test_a_key_that_does_not_follow_from_its_fields_is_refused_even_with_the_right_hash(field):
+    lines = list(fill(Journal(), *(make_record(n) for n in range(4))).export())
+    fields = json.loads(lines[1])
+    other = {"seed": 8, "labels": ["1"]}.get(field, "0" * 64)
+    lines[1] = sign(fields | {field: other})
+    journal = Journal()
+    with pytest.raises(ValueError, match=r"import, line 2: its key doesn't follow from its fields; nothing is taken in"):
+        journal.take_in(lines)
+    assert len(journal) == 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda line: line[: len(line) // 2], r"JSONDecodeError"),
+        (lambda line: "[1, 2]", r"TypeError"),
+        (lambda line: "5", r"TypeError"),
+        (lambda line: "{}", r"KeyError: 'sha256'"),
+        (lambda line: sign({"text": "so"}), r"KeyError: 'key'"),
+        (lambda line: sign(json.loads(line) | {"extra": 1}), r"ValueError: extra is not as this journal writes it"),
+        (lambda line: sign(json.loads(line) | {"seed": "7"}), r"ValueError: seed is not as this journal writes it"),
+        (lambda line: sign(json.loads(line) | {"labels": "12"}), r"ValueError: labels is not"),
+        (lambda line: sign(json.loads(line) | {"finish": None}), r"ValueError: finish is not"),
+        (lambda line: sign(json.loads(line) | {"logprobs": ["-1"]}), r"ValueError: logprobs is not"),
+        (lambda line: sign(json.loads(line) | {"labels": [1, 2]}), r"ValueError: labels is not"),
+        (lambda line: sign(json.loads(line) | {"seconds": math.nan}), r"NaN"),
+        (lambda line: sign(json.loads(line) | {"seed": 10**30}), r"ValueError: seed is not"),
+    ],
+)
+def test_what_is_no_exported_completion_is_refused_and_nothing_is_taken_in(spoil, message):
+    lines = list(fill(Journal(), *(make_record(n) for n in range(3))).export())
+    lines[2] = spoil(lines[2])
+    journal = Journal()
+    with pytest.raises(ValueError, match=rf"import, line 3: not an exported completion \(.*{message}"):
+        journal.take_in(lines)
+    assert len(journal) == 0
+
+
+def test_a_completion_that_contradicts_a_kept_one_is_refused_and_nothing_is_taken_in():
+    lines = list(fill(Journal(), *(make_record(n, text="[[1]]") for n in range(3))).export())
+    last = json.loads(lines[2])["prompt"]
+    (number,) = (n for n in range(3) if make_record(n).entry.prompt == last)
+    journal = fill(Journal(), make_record(number, text="[[5]]"))
+    with pytest.raises(ValueError, match=r"import, line 3: another completion is kept under the same key; nothing is"):
+        journal.take_in(lines)
+    assert len(journal) == 1
+
+
+def test_two_lines_that_contradict_each_other_are_refused():
+    one, two = (next(fill(Journal(), make_record(text=text)).export()) for text in ("[[1]]", "[[5]]"))
+    journal = Journal()
+    with pytest.raises(ValueError, match=r"import, line 2: another completion is kept under the same key"):
+        journal.take_in([one, two])
+    assert len(journal) == 0
+
+
+def test_the_same_completion_that_took_another_while_is_no_contradiction():
+    slow = next(fill(Journal(), replace(make_record(), reply=replace(REPLY, seconds=9.0))).export())
+    journal = fill(Journal(), make_record())
+    assert journal.take_in([slow, slow]) == 0
+    assert journal.find(make_record().entry).reply.seconds == 0.25
+
+
+def test_models_are_found_by_spec_the_latest_first_and_plain_apart():
+    journal = Journal()
+    assert journal.find_models("hf:m") == []
+    for number, (model, template) in enumerate(
+        [("hf:m@1", "aa"), ("hf:m@2", "bb"), ("hf:m@1", "plain"), ("hf:m@1", "aa"), ("hf:m@2", "cc")]
+    ):
+        record = make_record(number, spec="hf:m")
+        fill(journal, replace(record, entry=replace(record.entry, model=model, template=template)))
+    fill(journal, make_record(99, spec="hf:other"))
+    assert journal.find_models("hf:m") == [("hf:m@2", "cc"), ("hf:m@1", "aa"), ("hf:m@2", "bb")]
+    assert journal.find_models("hf:m", plain=True) == [("hf:m@1", "plain")]
+
+
+def test_a_count_sums_tokens_seconds_and_the_unreadable_of_each_model():
+    journal = fill(Journal(), make_record(0), make_record(1, verdict=None, reason="unreadable"), make_record(2))
+    (found,) = journal.count()
+    # three replies of 11 + 5 tokens and 0.25 s
+    assert found == {
+        "model": "openai:m", "completions": 3, "unreadable": 1,
+        "prompt_tokens": 33, "completion_tokens": 15, "seconds": 0.75,
+    }  # fmt: skip
+    assert Journal().count() == []
+
+
+@given(
+    text=st.text(st.characters(), max_size=50),
+    logprobs=st.none() | st.lists(st.floats(max_value=0, allow_nan=False), max_size=4).map(tuple),
+    verdict=st.none() | st.floats(-1, 10),
+    seed=st.integers(-(2**63), 2**63 - 1),
+    labels=st.lists(st.text(max_size=3), max_size=3).map(tuple),
+)
+@settings(max_examples=60)
+def test_whatever_is_kept_comes_back_and_survives_the_round_trip(text, logprobs, verdict, seed, labels):
+    record = Record(replace(ENTRY, seed=seed, labels=labels), Reply(text, 1, 2, "stop", 0.5, logprobs), verdict, "r", "s")
+    journal, other = fill(Journal(), record), Journal()
+    assert journal.find(record.entry) == record
+    lines = list(journal.export())
+    assert other.take_in(lines) == 1
+    assert other.find(record.entry) == replace(record, run="imported")
+    assert list(other.export()) == lines
