@@ -12,8 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from kernels import describe_machine, time_calls  # noqa: E402
 from tiny_models import make_tiny_tokenizer  # noqa: E402
 
 from nfqa.backends.causal_lm import CausalLM  # noqa: E402
-from nfqa.backends.chat import Decoding, Reply, Request  # noqa: E402
+from nfqa.backends.chat import Decoding, Failure, Reply, Request  # noqa: E402
 from nfqa.backends.roles import RoleSpec  # noqa: E402
 
 TARGETS = {"ratio": 10.0, "largest_difference": 1e-4}
@@ -48,11 +50,11 @@ def make_model(folder: Path, *, quick: bool) -> int:
 
     logging.disable_progress_bar()
     torch.manual_seed(0)
-    layers, width, heads = (2, 64, 4) if quick else (12, 512, 8)
+    layers, width, heads = (2, 64, 4) if quick else (8, 512, 8)
     tokenizer = make_tiny_tokenizer([text for texts in read_passages().values() for text in texts], vocabulary=8192)
     config = LlamaConfig(
         vocab_size=8192, hidden_size=width, intermediate_size=4 * width, num_hidden_layers=layers,
-        num_attention_heads=heads, max_position_embeddings=4096, bos_token_id=0, eos_token_id=1, pad_token_id=3,
+        num_attention_heads=heads, max_position_embeddings=4096, initializer_range=0.05, bos_token_id=0, eos_token_id=1, pad_token_id=3,
     )  # fmt: skip
     model = LlamaForCausalLM(config)
     model.save_pretrained(folder)
@@ -75,22 +77,23 @@ def make_requests(count: int) -> list[Request]:
     return [Request(f"{shared}{text}\n\nRank:", labels=LABELS, group="q") for text in others[:count]]
 
 
-def measure_judge(*, quick: bool, repeats: int) -> dict[str, Any]:
-    """Seconds of four ways to the same verdicts, taking turns."""
+def measure_judge(*, quick: bool) -> dict[str, Any]:
+    """Seconds of four ways to the same verdicts. The shortest runs between the others, three times, for its median."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     requests = make_requests(3 if quick else CANDIDATES)
     logits = Decoding(reading="logits")
     greedy = Decoding(temperature=0, max_tokens=NEW_TOKENS)
+    kept: dict[str, list[Reply]] = {}
+    generated: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         parameters = make_model(Path(folder), quick=quick)
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model = AutoModelForCausalLM.from_pretrained(folder).eval()
         judge = CausalLM(RoleSpec("judge", "path", folder), device="cpu", dtype="float32")
 
-        def generate_each() -> list[str]:
-            texts = []
+        def generate_each() -> None:
             for request in requests:
                 turns = [{"role": "user", "content": request.prompt}]
                 inputs = tokenizer.apply_chat_template(
@@ -98,22 +101,24 @@ def measure_judge(*, quick: bool, repeats: int) -> dict[str, Any]:
                 )
                 with torch.inference_mode():
                     ids = model.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
-                texts.append(tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True))
-            return texts
+                generated.append(tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True))
 
-        def ask(decoding: Decoding, *, share: bool = True) -> list[Reply]:
-            answers = dict((judge.answer if share else judge.answer_plain)(requests, decoding))
-            return [answers[number] for number in range(len(requests))]  # type: ignore[misc]
+        def share_logits() -> None:
+            kept["shared"] = collect(judge.answer(requests, logits))
 
-        shared, alone = ask(logits), ask(logits, share=False)
-        largest = max(abs(a - b) for x, y in zip(shared, alone, strict=True) for a, b in zip(x.logprobs, y.logprobs))  # type: ignore[arg-type]
-        same = [reply.text for reply in ask(greedy)] == generate_each()
-        if not same:
-            raise ValueError("completions after the shared beginning differ from model.generate's; expected equal ones")
-        generated, ours, unshared, text = time_calls(
-            repeats, generate_each, lambda: ask(logits), lambda: ask(logits, share=False), lambda: ask(greedy)
-        )
-    lengths = [reply.prompt_tokens for reply in shared]
+        def read_each() -> None:
+            kept["unshared"] = collect(judge.answer_plain(requests, logits))
+
+        def share_text() -> None:
+            kept["text"] = collect(judge.answer(requests, greedy))
+
+        list(judge.answer(requests[:1], logits))  # loads the model
+        calls = (share_logits, generate_each, share_logits, read_each, share_logits, share_text)
+        seconds = time_calls(1, *calls)
+    ours = statistics.median(seconds[0:5:2])
+    pairs = zip(kept["shared"], kept["unshared"], strict=True)
+    differences = [abs(a - b) for x, y in pairs for a, b in zip(x.logprobs or (), y.logprobs or (), strict=True)]
+    lengths = [reply.prompt_tokens for reply in kept["shared"]]
     return {
         "parameters": parameters,
         "threads": torch.get_num_threads(),
@@ -122,15 +127,26 @@ def measure_judge(*, quick: bool, repeats: int) -> dict[str, Any]:
         "prompt_tokens_least": min(lengths),
         "prompt_tokens_most": max(lengths),
         "new_tokens": NEW_TOKENS,
-        "generate_each_seconds": generated,
+        "generate_each_seconds": seconds[1],
         "shared_logits_seconds": ours,
-        "unshared_logits_seconds": unshared,
-        "shared_text_seconds": text,
-        "ratio": generated / ours,
-        "ratio_unshared_logits": generated / unshared,
-        "ratio_shared_text": generated / text,
-        "largest_difference": largest,
+        "unshared_logits_seconds": seconds[3],
+        "shared_text_seconds": seconds[5],
+        "ratio": seconds[1] / ours,
+        "ratio_unshared_logits": seconds[1] / seconds[3],
+        "ratio_shared_text": seconds[1] / seconds[5],
+        "largest_difference": max(differences),
+        "equal_texts": sum(a.text == b for a, b in zip(kept["text"], generated, strict=True)),
     }
+
+
+def collect(answers: Iterable[tuple[int, Reply | Failure]]) -> list[Reply]:
+    """Replies in the order of their requests. Raises: ValueError for a failure."""
+    replies = []
+    for number, found in sorted(answers, key=lambda answer: answer[0]):
+        if isinstance(found, Failure):
+            raise ValueError(f"prompt {number}: {found.reason}, {found.detail}; expected a reply")
+        replies.append(found)
+    return replies
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -138,14 +154,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes, no targets: shows only that it runs")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json", help="where the numbers go")
     options = parser.parse_args(arguments)
-    repeats = 1 if options.quick else 3
-    found = measure_judge(quick=options.quick, repeats=repeats)
+    found = measure_judge(quick=options.quick)
     machine = describe_machine()
 
     print(f"{machine['cpu']}, {machine['cores']} cores, Python {machine['python']}, torch {found['torch']}")
     print(
         f"a judge of {found['parameters'] / 1e6:.0f} million random parameters, {found['prompts']} prompts of"
-        f" {found['prompt_tokens_least']} to {found['prompt_tokens_most']} tokens on one question, median of {repeats}"
+        f" {found['prompt_tokens_least']} to {found['prompt_tokens_most']} tokens on one question"
     )
     print(
         f"  one prompt at a time, model.generate of {found['new_tokens']} tokens {found['generate_each_seconds']:.2f} s"
@@ -159,7 +174,7 @@ def main(arguments: list[str] | None = None) -> int:
         f" {found['ratio_unshared_logits']:.1f} times"
     )
     print(f"  shared beginning, {found['new_tokens']} tokens    {found['shared_text_seconds']:.2f} s:", end=" ")
-    print(f"{found['ratio_shared_text']:.1f} times")
+    print(f"{found['ratio_shared_text']:.1f} times, {found['equal_texts']} of {found['prompts']} texts equal")
     print(
         f"  shared and plain logprobs differ by {found['largest_difference']:.1e}"
         f" at most (target: {TARGETS['largest_difference']:.0e} or less)"

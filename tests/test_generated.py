@@ -13,14 +13,13 @@ from test_listwise import StubEmbedder
 
 from nfqa.metrics.degrade import degrade
 from nfqa.metrics.generated import (
-    collect_training_rows,
     make_no_truth_list,
     make_one_truth_list,
     split_answers,
     write_no_truth_lists,
     write_one_truth_lists,
 )
-from nfqa.metrics.listwise import make_training_rows
+from nfqa.metrics.listwise import collect_training_rows, make_training_rows
 from nfqa.metrics.references import Draw, draw_references
 from nfqa.questions import Answer, Question
 

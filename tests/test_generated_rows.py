@@ -18,8 +18,7 @@ from nfqa.lab.experiments.generated import (
     train_on_lists,
 )
 from nfqa.lab.experiments.levels import measure_levels, measure_references, measure_retrieved
-from nfqa.metrics.generated import collect_training_rows
-from nfqa.metrics.listwise import find_fold, fit_scorer
+from nfqa.metrics.listwise import collect_training_rows, find_fold, fit_scorer
 from nfqa.metrics.references import Draw
 from nfqa.questions import Answer, Question, QuestionSet
 

@@ -86,7 +86,8 @@ class Asker:
 
         An unreadable completion is asked for again under new seeds, then missing with its last reason. A request that
         failed for a passing cause (a time-out, a busy server) is missing now and is asked again by the next run.
-        Raises: StoppedError when every further request would fail alike.
+        Raises: StoppedError when every further request would fail alike, or when verdicts of this run came from the
+            journal and the model that opens now is another than theirs.
         """
         self.tally.wanted += len(requests)
         verdicts = [Verdict(None, "planned" if self.dry else "unanswered") for _ in requests]
@@ -126,6 +127,12 @@ class Asker:
         known, self._known = self._known, None
         self._model = self._open_model(self.spec)
         if self._describe() != known:  # what the journal remembered was made by another revision or template
+            if self.tally.kept:
+                raise StoppedError(
+                    f"{self.tally.kept} verdicts of this run are kept ones of {known}, but the model is now"
+                    f" {self._describe()}; run it as it was (revision, number format, template), or name the revision"
+                    " or another journal, so that the two are not mixed"
+                )
             entries = [self._make_entry(request) for request in requests]
             records = [self.journal.find(entry) for entry in entries]
         return self._fill(requests, entries, records, read)
@@ -177,7 +184,7 @@ class Asker:
         return Entry(
             prompt=self._hashes[request.prompt],
             model=model,
-            template="plain" if self.decoding.wrapping == "plain" else template,
+            template=template,
             decoding=self.decoding.signature,
             seed=0 if greedy else request.seed + attempt * _STRIDE,
             labels=request.labels if greedy else (),
@@ -185,10 +192,11 @@ class Asker:
 
     def _describe(self) -> tuple[str, str]:
         """Model and template: of the open model, or as the journal remembers them, or as the spec alone has them."""
+        plain = self.decoding.wrapping == "plain"
         if self._model is not None:
-            return self._model.identity, self._model.template
+            return self._model.identity, "plain" if plain else self._model.template
         if self._known is None:
-            found = self.journal.find_models(self.spec.identity, plain=self.decoding.wrapping == "plain")
+            found = self.journal.find_models(self.spec.identity, plain=plain)
             self._known = found[0] if found else (self.spec.identity, "unknown")
         return self._known
 

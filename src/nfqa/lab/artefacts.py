@@ -151,7 +151,7 @@ def find_artefact(papers: dict[str, Paper], identifier: str) -> Artefact:
 
 
 def find_title(paper: Paper, system: str) -> str:
-    """How a system is shown; a row of a judge that is no published model as its published like, "(judge)" at its end."""
+    """How a system is shown; that of a judge which is no published model as its published like, "(judge)" at its end."""
     entry = paper.systems.get(system)
     if entry is None and "_judge" in system:
         for family in paper.judges:

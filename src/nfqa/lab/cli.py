@@ -192,13 +192,14 @@ def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 
 def _say_verdicts(root: Path, options: RunOptions, targets: Sequence[Target]) -> None:
     """What the journal holds, and, where a language model fills a role, what a run would ask it."""
-    from nfqa.lab.plan import describe_journal, describe_plans, plan_targets
+    from nfqa.lab.plan import describe_journal, describe_plan, plan_targets
 
     print(*describe_journal(root), sep="\n")
     asking = [target for target in targets if target.stale]
     if any(options.asks(target.artefact.roles) for target in asking):
         print("A run would ask (what two artefacts share is asked once):")
-        print(*describe_plans(plan_targets(root, asking, options)), sep="\n")
+        for plan in plan_targets(root, asking, options):
+            print(describe_plan(plan), flush=True)
 
 
 def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,19 +27,20 @@ class Plan:
     tally: Tally
 
 
-def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> list[Plan]:
+def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> Iterator[Plan]:
     """A plan for each target that asks a language model; what two targets share is asked once, and counted in each.
 
     References that a language model would write aren't known before they are written: where they are missing from the
     journal, the verdicts over them are not counted.
     """
-    asking = [target for target in targets if options.asks(target.artefact.roles)]
-    return [Plan(target.identifier, _plan(root, target, options)) for target in asking]
+    for target in targets:
+        if options.asks(target.artefact.roles):
+            yield Plan(target.identifier, _plan(root, target, options))
 
 
-def describe_plans(plans: Sequence[Plan]) -> list[str]:
-    """A line an artefact."""
-    return [f"{plan.identifier:24} {_say(plan.tally)}" for plan in plans]
+def describe_plan(plan: Plan) -> str:
+    """One line."""
+    return f"{plan.identifier:24} {_say(plan.tally)}"
 
 
 def describe_journal(root: Path) -> list[str]:

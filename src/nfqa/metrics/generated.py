@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nfqa.backends.embed import Embedder
 from nfqa.metrics.degrade import Level, degrade
-from nfqa.metrics.listwise import FEATURES, TrainingRows, describe_draw
 from nfqa.metrics.references import Draw, draw_references
 from nfqa.questions import Answer, Question
 
@@ -136,19 +134,6 @@ def split_answers(text: str, count: int) -> list[str] | None:
             ]
             return parts if all(parts) else None
     return None
-
-
-def collect_training_rows(draws: Iterable[Draw], embedder: Embedder) -> TrainingRows:
-    """Rows of one question under given draws, as `listwise.make_training_rows` makes them under its own."""
-    features, grades, weights = [np.zeros((0, len(FEATURES)))], [np.zeros(0)], [np.zeros(0)]
-    for draw in draws:
-        labels: NDArray = np.array(draw.labels, dtype=np.float64)
-        if len(set(draw.labels)) > 1:
-            rows = describe_draw(draw, embedder)[1]
-            features.append(rows - rows.mean(0))
-            grades.append((labels - labels.mean()) / labels.std())
-            weights.append(np.full(len(labels), 1 / len(labels)))
-    return TrainingRows(np.concatenate(features), np.concatenate(grades), np.concatenate(weights))
 
 
 def _draw_truth(question: Question, seed: int) -> tuple[Draw, Answer | None]:

@@ -24,6 +24,7 @@ Order = Literal["drawn", "candidate_first", "reference_first"]
 TooLong = Literal["cut_tail", "refuse"]
 MAX_WORDS = 1_000  # of one text; the longest of the released data has 763
 CHARACTERS_A_WORD = 20  # a text of few, endless words is too long as well
+_SHOT_GRADES = (3, 1, 2, 0)
 _SHOT_SEED = 2_000  # apart from any evaluation seed and from the seeds of the embedded judge's training
 
 
@@ -128,26 +129,31 @@ def make_shots(
 ) -> tuple[Shot, ...]:
     """Solved examples for listwise prompts, from questions that are not evaluated.
 
-    Questions are taken in the order of a hash of (seed, question), those that can fill the composition alone; the
-    candidates' grades go round 3, 1, 2, 0, so that a few examples show different ranks. A candidate's rank is 1 plus
-    the number of references of a higher grade: it stands before references of its own.
-    Raises: ValueError when fewer than `count` questions can serve.
+    Questions are taken in the order of a hash of (seed, question), those that can fill the composition before those
+    that can't, each once before any serves again; the candidates' grades go round 3, 1, 2, 0 as far as a question has
+    them, so that a few examples show different ranks. A candidate's rank is 1 plus the number of references of a
+    higher grade: it stands before references of its own.
+    Raises: ValueError when there are fewer candidates than `count`.
     """
+    draws = [draw_references(question, composition, seed=_SHOT_SEED + seed) for question in questions]
+    short = {draw.question.key: len(draw.references) < len(composition) for draw in draws}
+    draws.sort(key=lambda draw: (short[draw.question.key], _hash(f"shot|{seed}|{draw.question.key}")))
+    left = {draw.question.key: list(draw.candidates) for draw in draws if draw.references}
     shots: list[Shot] = []
-    for question in sorted(questions, key=lambda q: _hash(f"shot|{seed}|{q.key}")):
-        if len(shots) == count:
-            break
-        draw = draw_references(question, composition, seed=_SHOT_SEED + seed, short="drop")
-        wanted = (3, 1, 2, 0)[len(shots) % 4]
-        fitting = [answer for answer in draw.candidates if answer.label == wanted]
-        if draw.dropped or not fitting:
-            continue
-        chosen = min(fitting, key=lambda answer: _hash(f"shot|{seed}|{question.key}|{answer.id}"))
-        rank = 1 + sum(reference.label > chosen.label for reference in draw.references)
-        texts = tuple(reference.text for reference in draw.references)
-        shots.append(Shot(question.text, texts, chosen.text, f"[[{rank}]]"))
+    while len(shots) < count and any(left.values()):
+        for draw in draws:
+            candidates = left.get(draw.question.key)
+            if not candidates or len(shots) == count:
+                continue
+            turn = _SHOT_GRADES[len(shots) % 4 :] + _SHOT_GRADES[: len(shots) % 4]
+            name = f"shot|{seed}|{draw.question.key}"
+            chosen = min(candidates, key=lambda a: (turn.index(a.label), _hash(f"{name}|{a.id}")))
+            candidates.remove(chosen)
+            rank = 1 + sum(reference.label > chosen.label for reference in draw.references)
+            texts = tuple(reference.text for reference in draw.references)
+            shots.append(Shot(draw.question.text, texts, chosen.text, f"[[{rank}]]"))
     if len(shots) < count:
-        raise ValueError(f"{count} shots wanted, but only {len(shots)} questions can fill the list {composition}")
+        raise ValueError(f"{count} shots wanted, but the questions leave only {len(shots)} candidates to show")
     return tuple(shots)
 
 

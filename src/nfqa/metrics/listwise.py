@@ -147,9 +147,14 @@ class TrainingRows:
 
 def make_training_rows(question: Question, composition: Sequence[int], embedder: Embedder) -> TrainingRows:
     """Rows of one question under five reference draws, whose seeds no evaluation uses; none if grades don't vary."""
+    draws = [draw_references(question, composition, seed=seed) for seed in _TRAINING_SEEDS]
+    return collect_training_rows(draws, embedder)
+
+
+def collect_training_rows(draws: Iterable[Draw], embedder: Embedder) -> TrainingRows:
+    """Rows of one question under given draws; none from a draw whose candidates' grades don't vary."""
     features, grades, weights = [np.zeros((0, len(FEATURES)))], [np.zeros(0)], [np.zeros(0)]
-    for seed in _TRAINING_SEEDS:
-        draw = draw_references(question, composition, seed=seed)
+    for draw in draws:
         labels = np.array(draw.labels, dtype=np.float64)
         if len(set(draw.labels)) > 1:
             rows = describe_draw(draw, embedder)[1]

@@ -63,9 +63,8 @@ class Examiner:
         for i, j in combinations(range(len(draws)), 2):
             pairs = [_share(*four) for four in zip(draws[i], scores[i], draws[j], scores[j], strict=True)]
             columns.append(_correlate([a for a, _ in pairs], [b for _, b in pairs]))
-        rows = [
-            self.row("agreement_over_seeds", np.nanmean(np.column_stack(columns), axis=1) if columns else np.array([]))
-        ]
+        table = np.array([[_mean(row)] for row in np.column_stack(columns)])
+        rows = [self.row("agreement_over_seeds", table)]
         if all(row is draws[0] for row in draws):
             labels = [np.array(draw.labels, dtype=float) for draw in draws[0]]
             averaged = [np.mean(parts, axis=0) for parts in zip(*scores, strict=True)]

@@ -26,8 +26,8 @@ from nfqa.lab.plots import PUBLISHED, add_legend, draw_intervals, start_figure
 from nfqa.lab.results import Row
 from nfqa.metrics.degrade import LEVELS
 from nfqa.metrics.evaluation import measure_agreement
-from nfqa.metrics.generated import Truth, collect_training_rows, make_no_truth_list, make_one_truth_list
-from nfqa.metrics.listwise import Scorer, find_fold, fit_scorer
+from nfqa.metrics.generated import Truth, make_no_truth_list, make_one_truth_list
+from nfqa.metrics.listwise import Scorer, collect_training_rows, find_fold, fit_scorer
 from nfqa.metrics.references import Draw
 from nfqa.questions import QuestionSet
 

@@ -1,0 +1,261 @@
+"""Rows of the tables that ask a language model, on the bundled sample, with a judge that answers by rule."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nfqa.backends.chat import Decoding, Failure, Reply, Request
+from nfqa.backends.journal import Journal
+from nfqa.backends.roles import RoleSpec
+from nfqa.lab import judging
+from nfqa.lab.experiments.health import ask_health, examine_language_model
+from nfqa.lab.experiments.language import (
+    describe_language_model,
+    list_settings,
+    measure_language_choice,
+    measure_language_model,
+    measure_language_runs,
+    measure_written_lists,
+)
+from nfqa.lab.judged import JudgedLab, open_lab
+from nfqa.lab.results import Row
+
+Answer = Callable[[Request], str]
+
+
+def answer_by_rule(request: Request) -> str:
+    """A verdict in range that hangs on prompt and seed alone; a text where one is to be written."""
+    number = int.from_bytes(hashlib.sha256(f"{request.seed}{request.prompt}".encode()).digest()[:4], "big")
+    if request.labels:
+        return f"[[{request.labels[number % len(request.labels)]}]]"
+    return "Answer1: It is so, more or less.\nAnswer2: It may be so.\nAnswer3: Blue is a colour."
+
+
+class RuleModel:
+    """A language model that answers by rule, in process."""
+
+    template = "rule"
+
+    def __init__(self, spec: RoleSpec, answer: Answer) -> None:
+        self.identity = spec.identity
+        self.answer_one = answer
+
+    def answer(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[tuple[int, Reply | Failure]]:
+        for number, request in enumerate(requests):
+            if decoding.reading == "logits":
+                logprobs = tuple(float(-1 - i) for i in range(len(request.labels)))
+                yield number, Reply("", 10, 0, "logits", 0.0, logprobs)
+            else:
+                yield number, Reply(self.answer_one(request), 10, 2)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Answer], None]:
+    """Fill every language model's place by a rule."""
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
+
+    def put(answer: Answer) -> None:
+        monkeypatch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer))
+
+    put(answer_by_rule)
+    return put
+
+
+def open_sample(name: str, tmp_path: Path, *, judge: str = "openai:any", **given: object) -> JudgedLab:
+    asking = {"prompts": "own", **given.pop("asking", {})}  # type: ignore[dict-item]
+    return open_lab(f"linkage/{name}", data="sample", judge=judge, asking=asking, out=str(tmp_path), **given)  # type: ignore[arg-type]
+
+
+def measure(lab: JudgedLab, dataset: str) -> list[Row]:
+    questions = lab.load(dataset)
+    if lab.name == "table_05":
+        return measure_language_choice(lab, questions, ties="expected", resamples=50)
+    if lab.name in ("table_09", "table_10"):
+        return measure_language_runs(lab, questions, resamples=50, seeds=2)
+    return measure_language_model(lab, questions, resamples=50)
+
+
+TABLES = [f"table_{n:02}" for n in range(2, 11)]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_published_row_that_needs_a_judge_has_its_like_for_the_judge_at_hand(name, model, tmp_path):
+    lab = open_sample(name, tmp_path, generator="openai:writer" if name in ("table_03", "table_04") else "")
+    rows = []
+    for dataset in dict.fromkeys(d for sets in lab.artefact.leaves.values() for d in sets):
+        rows += measure(lab, dataset)
+    found = {row.key: row for row in rows}
+    wanted = {
+        (re.sub("_(mistral|chatgpt)", "_judge", leaf.system), f"sample_{leaf.dataset}", leaf.metric)
+        for leaf in lab.leaves()
+        if lab.paper.systems[leaf.system].judged
+    }
+    wanted = {key for key in wanted if not re.fullmatch(r"spearman_run_[3-9]", key[2])}  # two draws were asked for
+    assert wanted
+    assert wanted <= set(found)
+    if name != "table_06":  # equal candidates under four lists: the sample's questions keep hardly any
+        assert all(row.value is not None for key, row in found.items() if key in wanted)
+    assert {row.origin for row in rows} == {"sample"}
+    shares = [row for row in rows if row.metric == "missing_verdicts"]
+    assert len(shares) == len({row.key[:2] for row in rows})
+    assert all(row.value == 0 and row.n and row.n > 0 for row in shares)
+
+
+def test_a_model_of_the_paper_fills_its_published_rows_only_when_asked_as_published(model, tmp_path, monkeypatch):
+    name = "hf:mistralai/Mistral-7B-Instruct-v0.2"
+    own = open_sample("table_02", tmp_path, judge=name)
+    assert {s.system for s in list_settings(own, "antique")} == {
+        "pointwise_judge", "pointwise_ref_judge", "pairwise_judge", "linkage_judge_0_shot", "linkage_judge_few_shot",
+    }  # fmt: skip
+    monkeypatch.setattr(judging, "read_prompt_set", lambda root, name: own.read_prompts("own"))
+    published = open_sample("table_02", tmp_path, judge=name, asking={"prompts": "upstream"})
+    assert {s.system for s in list_settings(published, "antique")} == {
+        "pointwise_mistral", "pointwise_ref_mistral", "pairwise_mistral", "linkage_mistral_0_shot",
+        "linkage_mistral_few_shot",
+    }  # fmt: skip
+    for changed in ({"decoding": "greedy"}, {"reading": "logits"}):
+        other = open_sample("table_02", tmp_path, judge=name, asking={"prompts": "upstream", **changed})
+        assert {s.judged.model for s in list_settings(other, "antique")} == {"judge"}
+
+
+def test_a_second_run_asks_nothing_and_finds_the_same(model, tmp_path):
+    first = open_sample("table_02", tmp_path)
+    rows = measure(first, "trec_dl_nf")
+    assert first.tally.asked > 100
+
+    def refuse(request: Request) -> str:
+        raise RuntimeError("asked again")
+
+    model(refuse)
+    second = open_sample("table_02", tmp_path)
+    assert measure(second, "trec_dl_nf") == rows
+    assert (second.tally.asked, second.tally.kept) == (0, first.tally.asked + first.tally.kept)
+
+
+def test_a_journal_of_another_place_gives_the_same_table_without_any_model(model, tmp_path, monkeypatch):
+    rows = measure(open_sample("table_07", tmp_path), "trec_dl_nf")
+    lines = list(Journal(tmp_path / "journal.sqlite").export())
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "other.sqlite"))
+    assert Journal(tmp_path / "other.sqlite").take_in(lines) == len(lines)
+    monkeypatch.setattr(judging, "open_model", lambda spec, journal: pytest.fail("a model was opened"))
+    assert measure(open_sample("table_07", tmp_path), "trec_dl_nf") == rows
+
+
+def test_a_plan_counts_what_is_then_asked(model, tmp_path):
+    dry = open_sample("table_02", tmp_path, dry=True)
+    measure(dry, "trec_dl_nf")
+    real = open_sample("table_02", tmp_path)
+    measure(real, "trec_dl_nf")
+    assert dry.tally.asked == real.tally.asked > 0
+    assert (dry.tally.wanted, real.tally.kept) == (real.tally.wanted, 0)
+
+
+def test_a_verdict_that_cannot_be_read_is_missing_and_counted_and_never_a_default(model, tmp_path):
+    def mumble(request: Request) -> str:
+        unclear = (
+            hashlib.sha256(request.prompt.encode()).digest()[0] < 64
+        )  # a quarter of the prompts, whatever the seed
+        return "I can't say." if unclear else answer_by_rule(request)
+
+    model(mumble)
+    rows = {row.key: row for row in measure(open_sample("table_07", tmp_path), "trec_dl_nf")}
+    share = rows["linkage_judge_n0", "sample_trec_dl_nf", "missing_verdicts"]
+    assert share.value is not None
+    assert 0.05 < share.value < 0.5
+    assert share.dropped_because == {"unreadable": share.n_dropped}
+    assert rows["linkage_judge_n0", "sample_trec_dl_nf", "spearman"].value is not None
+
+
+def test_a_question_of_table_5_with_a_verdict_missing_is_left_out_with_the_reason(model, tmp_path):
+    model(lambda request: "no" if hashlib.sha256(request.prompt.encode()).digest()[0] < 30 else answer_by_rule(request))
+    rows = {row.key: row for row in measure(open_sample("table_05", tmp_path), "webglm")}
+    row = rows["linkage_judge", "sample_webglm", "acc_best"]
+    assert row.n is not None
+    assert row.n_dropped is not None
+    assert row.dropped_because == ({"verdict_missing": row.n_dropped} if row.n_dropped else {})
+    assert row.n + row.n_dropped == len(open_sample("table_05", tmp_path).load("webglm").questions)
+
+
+def test_examples_come_from_another_data_set_than_the_judged_one(model, tmp_path):
+    seen: list[str] = []
+
+    def listen(request: Request) -> str:
+        seen.append(request.prompt)
+        return answer_by_rule(request)
+
+    model(listen)
+    lab = open_sample("table_07", tmp_path)
+    measure(lab, "trec_dl_nf")
+    own = {question.text for question in lab.load("trec_dl_nf").questions}
+    other = {question.text for question in lab.load("antique").questions}
+    with_examples = [prompt for prompt in seen if prompt.count("<question>") > 1]
+    assert with_examples
+    for prompt in with_examples:
+        asked = re.findall(r"<question>\n(.*?)\n</question>", prompt, re.DOTALL)
+        assert asked[-1] in own
+        assert set(asked[:-1]) <= other
+
+
+@pytest.mark.slow
+def test_the_embedded_judge_takes_references_that_models_wrote(model, tmp_path):
+    lab = open_sample("table_03", tmp_path, judge="", generator="openai:a, openai:b")
+    rows = measure_written_lists(lab, lab.load("trec_dl_nf"), "one", resamples=50)
+    assert {row.system for row in rows} == {
+        "linkage_embedded_zero_shot_1gt_written", "linkage_embedded_zero_shot_1gt_written_rank",
+    }  # fmt: skip
+    assert all("generators:openai:a+openai:b" in row.signature for row in rows)
+    assert measure_written_lists(open_sample("table_03", tmp_path), lab.load("trec_dl_nf"), "one", resamples=50) == []
+
+
+def test_without_a_generator_a_judge_gets_degraded_references_under_a_name_of_their_own(model, tmp_path):
+    systems = {s.system for s in list_settings(open_sample("table_03", tmp_path), "antique")}
+    assert "linkage_judge_0_shot_1gt_degraded" in systems
+    assert "pointwise_judge_1gt" in systems  # sees no reference, so it is the same either way
+
+
+def test_without_a_judge_nothing_is_asked(tmp_path):
+    lab = open_sample("table_02", tmp_path, judge="")
+    assert measure(lab, "trec_dl_nf") == []
+    assert describe_language_model(lab, []) == []
+    assert lab.describe_usage() == {}
+
+
+def test_health_of_a_judge_that_always_picks_the_first_and_of_one_that_heeds_a_note(model, tmp_path):
+    def biased(request: Request) -> str:
+        if request.labels == ("A", "B", "C"):
+            return "[[A]]"
+        return "[[1]]" if "Note to the judge" in request.prompt else "[[2]]"
+
+    model(biased)
+    lab = open_sample("judge_health", tmp_path)
+    questions = lab.load("trec_dl_nf")
+    rows = {r.metric: r for r in examine_language_model(lab, questions, ask_health(lab, questions), resamples=50)}
+    assert rows["flip_rate"].value == 1.0  # whichever order, the first: every choice turns with the pair
+    assert rows["first_chosen"].value == 1.0
+    assert rows["gain_instruction"].value == 1.0  # from place 2 to place 1
+    assert rows["gain_doubled"].value == 0.0
+    assert rows["missing_share"].value == 0.0
+    assert "readings_apart" not in rows  # a server: its logits are asked for by reading=logits alone
+
+
+def test_health_compares_the_two_readings_of_a_model_in_process(model, tmp_path):
+    model(lambda request: "[[C]]" if request.labels == ("A", "B", "C") else "[[1]]")
+    lab = open_sample("judge_health", tmp_path, judge="hf:any")
+    questions = lab.load("trec_dl_nf")
+    rows = {r.metric: r for r in examine_language_model(lab, questions, ask_health(lab, questions), resamples=50)}
+    # the rule's log-probabilities fall by 1 a place: with R references the expected place is
+    # sum(k e^-k) / sum(e^-k) over 1..R+1, and text always says place 1
+    draws = [len(d.references) for d in ask_health(lab, questions).draws if d.candidates]
+    places = [np.arange(1, r + 2) for r in draws]
+    expected = np.mean([(k * np.exp(-k)).sum() / np.exp(-k).sum() - 1 for k in places])
+    assert rows["readings_apart"].value == pytest.approx(expected)
+    assert rows["flip_rate"].value == 0.0  # always a tie
