@@ -54,7 +54,8 @@ def make_model(folder: Path, *, quick: bool) -> int:
     tokenizer = make_tiny_tokenizer([text for texts in read_passages().values() for text in texts], vocabulary=8192)
     config = LlamaConfig(
         vocab_size=8192, hidden_size=width, intermediate_size=4 * width, num_hidden_layers=layers,
-        num_attention_heads=heads, max_position_embeddings=4096, initializer_range=0.05, bos_token_id=0, eos_token_id=1, pad_token_id=3,
+        num_attention_heads=heads, max_position_embeddings=4096, initializer_range=0.05,
+        bos_token_id=0, eos_token_id=1, pad_token_id=3,
     )  # fmt: skip
     model = LlamaForCausalLM(config)
     model.save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""Asking through the journal: nothing is asked twice, nothing is lost, and what can't be had is missing with its reason."""
+"""Asking through the journal: nothing is asked twice or lost, and what can't be had is missing with its reason."""
 
 from __future__ import annotations
 
@@ -187,7 +187,9 @@ def test_the_number_of_further_tries_is_the_caller_s(retries):
 
 def test_a_greedy_completion_is_not_asked_for_again():
     model = Scripted(lambda *_: "hm")
-    assert make_asker(model, Journal(), GREEDY).ask(requests_for("a"), read) == [Verdict(None, "unreadable", attempts=1)]
+    assert make_asker(model, Journal(), GREEDY).ask(requests_for("a"), read) == [
+        Verdict(None, "unreadable", attempts=1)
+    ]
     assert model.asked == [("a", 0)]
 
 
@@ -299,7 +301,9 @@ def test_verdicts_of_two_revisions_are_never_mixed_in_one_run():
     Asker(spec, lambda _: old, journal, TEXT).ask(requests_for("a"), read)
     asker = Asker(spec, lambda _: new, journal, TEXT)
     assert asker.ask(requests_for("a"), read)[0].value == 1
-    with pytest.raises(StoppedError, match=r"1 verdicts of this run are kept ones of \('hf:m@old', 't1'\), but the model"):
+    with pytest.raises(
+        StoppedError, match=r"1 verdicts of this run are kept ones of \('hf:m@old', 't1'\), but the model"
+    ):
         asker.ask(requests_for("b"), read)
     assert new.asked == []
     # with the revision named, it is clear from the start
@@ -425,13 +429,19 @@ def test_tallies_add_up():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": -0.1}, r"temperature is -0.1, top_p 0.95, max_tokens 512; expected 0 or more, above 0 up to 1"),
+        (
+            {"temperature": -0.1},
+            r"temperature is -0.1, top_p 0.95, max_tokens 512; expected 0 or more, above 0 up to 1",
+        ),
         ({"temperature": float("nan")}, r"temperature is nan"),
         ({"temperature": float("inf")}, r"temperature is inf"),
         ({"top_p": 0}, r"top_p 0,"),
         ({"top_p": 1.1}, r"top_p 1.1"),
         ({"max_tokens": 0}, r"max_tokens 0"),
-        ({"reading": "mind"}, r"reading is 'mind' and wrapping is 'chat'; expected one of text, logits, and one of chat,"),
+        (
+            {"reading": "mind"},
+            r"reading is 'mind' and wrapping is 'chat'; expected one of text, logits, and one of chat,",
+        ),
         ({"wrapping": "gift"}, r"wrapping is 'gift'"),
     ],
 )

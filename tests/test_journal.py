@@ -201,7 +201,10 @@ def write_other_table(path: Path) -> None:
     ("make", "message"),
     [
         (write_text, r"journal.sqlite: not a journal of verdicts \(file is not a database\); move it away, or restore"),
-        (write_other_table, r"journal.sqlite: not a journal of verdicts \(it holds other tables: replies\); move it away"),
+        (
+            write_other_table,
+            r"journal.sqlite: not a journal of verdicts \(it holds other tables: replies\); move it away",
+        ),
         (Path.mkdir, r"journal.sqlite: the journal of verdicts can't be opened for writing \(unable to open"),
     ],
 )
@@ -214,14 +217,14 @@ def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Call
     assert (path.read_bytes() if path.is_file() else b"") == before
 
 
-def test_a_journal_that_can_not_be_written_is_not_called_broken(tmp_path):
+def test_a_journal_that_can_not_be_written_is_not_called_broken(tmp_path, monkeypatch):
     path = tmp_path / "journal.sqlite"
     holder = sqlite3.connect(path)
     holder.execute("CREATE TABLE other (x)")
     holder.execute("BEGIN EXCLUSIVE")
     connect = sqlite3.connect
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(ValueError, match=r"can't be opened for writing \(.*lock"):
-        patch.setattr(sqlite3, "connect", lambda where, **options: connect(where, **options | {"timeout": 0.05}))
+    monkeypatch.setattr(sqlite3, "connect", lambda where, **options: connect(where, **options | {"timeout": 0.05}))
+    with pytest.raises(ValueError, match=r"can't be opened for writing \(.*lock"):
         Journal(path)
     holder.close()
 
@@ -267,14 +270,18 @@ def test_exported_lines_are_json_that_any_reader_takes():
     assert other.find(record.entry).reply.logprobs == (-math.inf, -0.5, 0.0)
 
 
-@pytest.mark.parametrize("field", ["text", "verdict", "seconds", "prompt_tokens", "finish", "reason", "spec", "logprobs"])
+@pytest.mark.parametrize(
+    "field", ["text", "verdict", "seconds", "prompt_tokens", "finish", "reason", "spec", "logprobs"]
+)
 def test_altered_content_is_refused_and_nothing_is_taken_in(field):
     lines = list(fill(Journal(), *(make_record(n) for n in range(4))).export())
     fields = json.loads(lines[2])
     other = {"text": "so [[1]]", "verdict": 1.0, "logprobs": [-0.5], "seconds": 9.5, "prompt_tokens": 1}
     lines[2] = json.dumps(fields | {field: other.get(field, "altered")})
     journal = Journal()
-    with pytest.raises(ValueError, match=r"mine, line 3: its content doesn't match its sha256; it was altered, nothing is"):
+    with pytest.raises(
+        ValueError, match=r"mine, line 3: its content doesn't match its sha256; it was altered, nothing is"
+    ):
         journal.take_in(lines, where="mine")
     assert len(journal) == 0
 
@@ -286,7 +293,9 @@ def test_a_key_that_does_not_follow_from_its_fields_is_refused_even_with_the_rig
     other = {"seed": 8, "labels": ["1"]}.get(field, "0" * 64)
     lines[1] = sign(fields | {field: other})
     journal = Journal()
-    with pytest.raises(ValueError, match=r"import, line 2: its key doesn't follow from its fields; nothing is taken in"):
+    with pytest.raises(
+        ValueError, match=r"import, line 2: its key doesn't follow from its fields; nothing is taken in"
+    ):
         journal.take_in(lines)
     assert len(journal) == 0
 
@@ -377,7 +386,9 @@ def test_a_count_sums_tokens_seconds_and_the_unreadable_of_each_model():
 )
 @settings(max_examples=60)
 def test_whatever_is_kept_comes_back_and_survives_the_round_trip(text, logprobs, verdict, seed, labels):
-    record = Record(replace(ENTRY, seed=seed, labels=labels), Reply(text, 1, 2, "stop", 0.5, logprobs), verdict, "r", "s")
+    record = Record(
+        replace(ENTRY, seed=seed, labels=labels), Reply(text, 1, 2, "stop", 0.5, logprobs), verdict, "r", "s"
+    )
     journal, other = fill(Journal(), record), Journal()
     assert journal.find(record.entry) == record
     lines = list(journal.export())

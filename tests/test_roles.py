@@ -40,7 +40,13 @@ def test_a_judge_is_read_from_its_spec(spec, expected):
 def test_the_address_is_no_part_of_a_server_s_identity_and_the_tag_is():
     identities = {
         spec: parse_role("judge", spec).identity
-        for spec in ("openai:m", "openai:m@http://one/v1", "openai:m@http://two/v1", "openai:m#b", "openai:m#b@http://x")
+        for spec in (
+            "openai:m",
+            "openai:m@http://one/v1",
+            "openai:m@http://two/v1",
+            "openai:m#b",
+            "openai:m#b@http://x",
+        )
     }
     assert list(identities.values()) == ["openai:m", "openai:m", "openai:m", "openai:m#b", "openai:m#b"]
 
@@ -81,7 +87,9 @@ def test_the_generator_role_takes_up_to_three_language_models():
 
 @pytest.mark.parametrize("spec", ["hf:a,hf:b,hf:c,hf:d", "hf:a,embedded:degrader"])
 def test_more_generators_or_a_mixture_is_refused(spec):
-    with pytest.raises(ValueError, match=rf"role generator is '{spec}'; expected up to {GENERATORS} language models, or"):
+    with pytest.raises(
+        ValueError, match=rf"role generator is '{spec}'; expected up to {GENERATORS} language models, or"
+    ):
         parse_generators(spec)
 
 
@@ -101,7 +109,10 @@ def test_a_gap_among_generators_is_refused(spec):
         ("vllm:m", r"role judge is 'vllm:m'; expected"),
         ("embedded:best", r"role judge is 'embedded:best'; expected embedded:trained or embedded:zero_shot"),
         ("path:/no/such", r"role judge is 'path:/no/such', but /no/such is not a folder with a model"),
-        ("openai:@http://h", r"role judge is 'openai:@http://h'; expected openai:MODEL\[#TAG\]\[@http://HOST:PORT/v1\]"),
+        (
+            "openai:@http://h",
+            r"role judge is 'openai:@http://h'; expected openai:MODEL\[#TAG\]\[@http://HOST:PORT/v1\]",
+        ),
         ("openai:m@h:8000/v1", r"role judge is 'openai:m@h:8000/v1'; expected openai:MODEL"),
         ("openai:m#", r"role judge is 'openai:m#'; expected openai:MODEL"),
         ("openai:m@http://", r"expected openai:MODEL"),

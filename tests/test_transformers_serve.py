@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,16 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoleSpec]:
-    """The judge role, filled by a model of random weights behind a server in a process of its own."""
+    """The judge role, filled by a model of random weights."""
+    with serve(make_tiny_model(tmp_path_factory.mktemp("served") / "model")) as served:
+        yield served
+
+
+@contextmanager
+def serve(model: Path) -> Iterator[RoleSpec]:
+    """The judge role, filled by a model behind a server in a process of its own."""
     assert COMMAND.is_file(), HINT
-    folder = tmp_path_factory.mktemp("served")
-    model = make_tiny_model(folder / "model")
+    folder = model.parent
     settings = model / "generation_config.json"  # without do_sample, this server stays greedy at any temperature
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"do_sample": True}))
     with socket.socket() as listener:

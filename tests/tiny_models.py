@@ -105,3 +105,37 @@ def _make_config(architecture: Architecture, vocabulary: int, context: int) -> A
     if architecture == "mistral":
         return MistralConfig(**shape, sliding_window=64)
     return {"llama": LlamaConfig, "qwen2": Qwen2Config}[architecture](**shape)
+
+
+def teach_verdicts(folder: Path, *, verdicts: Sequence[str] = ("1", "1", "2", "3", "A", "B"), steps: int = 120) -> None:
+    """Train the model in `folder` for some seconds, until a turn of its own is `[[v]]`, whatever was said before."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    torch.manual_seed(0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so small a model only loses by more
+    with torch.no_grad():
+        for name, weight in model.named_parameters():  # what was said before may move the choice, not drown it
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                weight *= 0.05
+    texts = [f"<|assistant|>[[{verdict}]]</s>" for verdict in verdicts]
+    turns = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    length = max(len(turn) for turn in turns)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(steps):
+        before = torch.randint(6, len(tokenizer), (len(turns) * 4, 40))
+        own = torch.tensor([turn + [1] * (length - len(turn)) for turn in turns]).repeat(4, 1)
+        labels = own.clone()
+        labels[:, 0] = -100
+        for row, turn in enumerate(turns * 4):
+            labels[row, len(turn) :] = -100
+        ids = torch.cat([before, own], dim=1)
+        loss = model(input_ids=ids, labels=torch.cat([torch.full_like(before, -100), labels], dim=1)).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    torch.set_num_threads(threads)
+    model.save_pretrained(folder)

@@ -5,24 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 from nfqa.backends.chat import Decoding, Failure, Reply, Request
 from nfqa.backends.label_tree import LabelTree, grow_tree
+from nfqa.backends.one_prompt import Sampling, complete_plain, compute_logprobs_plain
 from nfqa.backends.pretrained import Pretrained, break_marks
 from nfqa.backends.roles import RoleSpec
 from nfqa.backends.shared_prefix import (
-    Sampling,
+    can_pack,
     can_share,
-    complete_plain,
     complete_rows,
-    compute_logprobs_plain,
     count_common,
     find_context,
     find_window,
+    run_packed,
     run_prefix,
-    start_rows,
+    run_rows,
 )
+
+_Way = Literal["plain", "rows", "packed"]
+_PACKED_TOKENS = 2_048  # a row: packed suffixes cost the square of their sum in attention, which this keeps small
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,14 @@ class CausalLM:
         """Let go of the model's memory; the next request loads it again."""
         self._loaded.drop_model()
 
+    @cached_property
+    def _shares(self) -> bool:
+        return can_share(self._loaded.model)
+
+    @cached_property
+    def _packs(self) -> bool:
+        return can_pack(self._loaded.model)
+
     def _answer(
         self, requests: Sequence[Request], decoding: Decoding, share: bool
     ) -> Iterator[tuple[int, Reply | Failure]]:
@@ -113,7 +125,7 @@ class CausalLM:
         groups: dict[str, list[int]] = {}
         for number, request in enumerate(requests):
             groups.setdefault(request.group, []).append(number)
-        share = share and can_share(self._loaded.model)
+        share = share and self._shares
         with tqdm(total=len(requests), unit="prompt", disable=not self._progress) as bar:
             for group, numbers in groups.items():
                 jobs: list[_Job] = []
@@ -137,7 +149,7 @@ class CausalLM:
         tree = None
         if decoding.reading == "logits":
             ends = ["[[", *(f"[[{label}]]" for label in request.labels)]
-            stub, *sequences = self._loaded.tokenise([text + end for end in ends], decoding.wrapping)
+            stub, *sequences = self._loaded.tokenise_ends(text, ends, decoding.wrapping)
             tree = grow_tree(request.labels, sequences, stub)
             rows = tuple(tree.rows)
         else:
@@ -163,14 +175,15 @@ class CausalLM:
         if share and grouped and len(jobs) > 1:
             rows = [row for job in jobs for row in job.rows]
             begun = min(count_common(rows), *(job.reading_from for job in jobs))
+        way = self._choose_way(jobs, decoding) if share else "plain"
         prefix = None
         while jobs:
-            size, used = self._count_batch(jobs, decoding) if share else (1, 0)
+            size, used = self._count_batch(jobs, decoding, way, begun)
             start, message = time.perf_counter(), ""
             try:
-                if share and prefix is None:
+                if way != "plain" and prefix is None:
                     prefix = run_prefix(self._loaded.model, jobs[0].rows[0][:begun])
-                replies = self._answer_batch(jobs[:size], decoding, prefix, begun)
+                replies = self._answer_batch(jobs[:size], decoding, way, prefix, begun)
             except torch.OutOfMemoryError as error:
                 message = str(error).partition("\n")[0][:200] or "no more memory"
             if message:
@@ -185,7 +198,14 @@ class CausalLM:
                     yield job.number, replace(reply, seconds=seconds)
             jobs = jobs[size:]
 
-    def _count_batch(self, jobs: list[_Job], decoding: Decoding) -> tuple[int, int]:
+    def _choose_way(self, jobs: list[_Job], decoding: Decoding) -> _Way:
+        """Ends that are only read go into one row; what writes, or looks back through a window, has its own."""
+        if decoding.reading == "text" or len(jobs) < 2:
+            return "rows"
+        window = find_window(self._loaded.config)
+        return "packed" if (window is None or jobs[-1].length <= window) and self._packs else "rows"
+
+    def _count_batch(self, jobs: list[_Job], decoding: Decoding, way: _Way, begun: int) -> tuple[int, int]:
         """How many of the jobs, in rising length, make the next batch, and how many tokens it holds.
 
         What a row writes stands after its padding. A window of the last tokens would reach less far back over such a
@@ -193,22 +213,25 @@ class CausalLM:
         """
         room = decoding.max_tokens if decoding.reading == "text" else 0
         window = find_window(self._loaded.config)
-        rows = used = 0
+        rows = packed = used = 0
         for count, job in enumerate(jobs):
             rows += len(job.rows)
+            packed += sum(len(row) - begun for row in job.rows)
             width = job.length + room
             gap = room and window and width > window and job.length > jobs[0].length
-            if count and (rows * width > self.batch_tokens or gap):
+            holds = begun + packed if way == "packed" else rows * width
+            full = holds > self.batch_tokens or (way == "packed" and packed > _PACKED_TOKENS) or way == "plain"
+            if count and (full or gap):
                 return count, used
-            used = rows * width
+            used = holds
         return len(jobs), used
 
-    def _answer_batch(self, jobs: list[_Job], decoding: Decoding, prefix: Any, begun: int) -> list[Reply]:
-        """Replies to one batch: after a prefix of `begun` tokens, or the plain way where there is no prefix."""
+    def _answer_batch(self, jobs: list[_Job], decoding: Decoding, way: _Way, prefix: Any, begun: int) -> list[Reply]:
+        """Replies to one batch, after a prefix of `begun` tokens."""
         if decoding.reading == "logits":
-            return self._read_labels(jobs, prefix, begun)
+            return self._read_labels(jobs, way, prefix, begun)
         sampling = Sampling(decoding.temperature, decoding.top_p, decoding.max_tokens, self._loaded.stops)
-        if prefix is None:
+        if way == "plain":
             written = [complete_plain(self._loaded.model, job.rows[0], job.seed, sampling) for job in jobs]
         else:
             suffixes = [job.rows[0][begun:] for job in jobs]
@@ -220,16 +243,16 @@ class CausalLM:
             replies.append(Reply(text, job.length, len(tokens), finish))
         return replies
 
-    def _read_labels(self, jobs: list[_Job], prefix: Any, begun: int) -> list[Reply]:
+    def _read_labels(self, jobs: list[_Job], way: _Way, prefix: Any, begun: int) -> list[Reply]:
         trees = [job.tree for job in jobs if job.tree is not None]
-        if prefix is None:
-            tables = [
-                compute_logprobs_plain(self._loaded.model, row, tree.depth) for tree in trees for row in tree.rows
-            ]
+        model = self._loaded.model
+        if way == "plain":
+            tables = [compute_logprobs_plain(model, row, tree.depth) for tree in trees for row in tree.rows]
         else:
             suffixes = [row[begun:] for job in jobs for row in job.rows]
-            logits, _ = start_rows(self._loaded.model, prefix, suffixes, max(tree.depth for tree in trees))
-            tables = list(logits.log_softmax(-1))
+            depth = max(tree.depth for tree in trees)
+            run = run_packed if way == "packed" else run_rows
+            tables = list(run(model, prefix, suffixes, depth).log_softmax(-1))
         replies = []
         for job, tree in zip(jobs, trees, strict=True):
             logprobs = tree.sum_logprobs(tables[: len(job.rows)])

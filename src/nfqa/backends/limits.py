@@ -42,7 +42,6 @@ class Limits:
         cost, price_in, price_out = (_read_number(given, name) for name in ("MAX_COST", "PRICE_IN", "PRICE_OUT"))
         return cls(None if requests is None else int(requests), cost, price_in, price_out)
 
-
     def less(self, requests: int, prompt_tokens: int, completion_tokens: int) -> Limits:
         """What is left of the limits when so much was used before."""
         left = None if self.max_requests is None else max(0, self.max_requests - requests)

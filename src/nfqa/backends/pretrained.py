@@ -14,6 +14,7 @@ from nfqa.backends.roles import RoleSpec
 
 _PLACEHOLDER = "PROMPT-GOES-HERE"
 _BRACKETED = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")  # <|user|>, [/INST]
+_TAIL = 200  # characters before the end of a prompt; what is written after it changes no token further back
 _DAY = time.struct_time((2024, 7, 26, 0, 0, 0, 4, 208, 0))  # for templates that tell the date: no verdict hangs on it
 
 
@@ -62,6 +63,20 @@ class Pretrained:
     def tokenise(self, texts: list[str], wrapping: Wrapping) -> list[list[int]]:
         """Each text as tokens. A chat template writes the special ones itself; plain, the tokenizer puts in its own."""
         return self.tokenizer(texts, add_special_tokens=wrapping == "plain", verbose=False)["input_ids"]
+
+    def tokenise_ends(self, text: str, ends: list[str], wrapping: Wrapping) -> list[list[int]]:
+        """The text with each end after it, as tokens.
+
+        A long text is tokenised once: the ends are put after its last words alone, if those words come out the same
+        there as in the whole (not so where a tokenizer writes a beginning differently); else each is done in full.
+        """
+        cut = text.rfind(" ", 0, max(len(text) - _TAIL, 0))
+        if cut > 0:
+            whole = self.tokenise([text + ends[0]], wrapping)[0]
+            tails = self.tokenizer([text[cut:] + end for end in ends], add_special_tokens=False)["input_ids"]
+            if whole[-len(tails[0]) :] == tails[0]:
+                return [whole[: -len(tails[0])] + tail for tail in tails]
+        return self.tokenise([text + end for end in ends], wrapping)
 
     def wrap(self, text: str) -> str:
         """The text as the one user message of the model's chat template, up to where the model is to speak."""

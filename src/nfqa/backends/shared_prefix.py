@@ -1,7 +1,6 @@
 """Prompts that begin alike, run by a causal language model: the common part once, the rest as rows of a batch.
 
-The plain way, one prompt at a time with nothing shared, stands beside it: it serves the models for which rows of
-unequal length are not safe, and it is what the fast way is tested against.
+The plain way, in `one_prompt`, serves the models for which this is not safe, and is what this is tested against.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nfqa.backends.one_prompt import Sampling, compute_logprobs_plain, draw_tokens
+
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
 _CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
@@ -31,16 +31,6 @@ class Rows:
         """Drop all rows but the chosen, [number kept]."""
         self.cache.batch_select_indices(chosen)
         self.mask, self.lengths = self.mask[chosen], self.lengths[chosen]
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How completions are drawn. temperature 0 is greedy; `stops` are the tokens that end a completion."""
-
-    temperature: float
-    top_p: float
-    max_tokens: int
-    stops: frozenset[int]
 
 
 def find_context(config: Any) -> int | None:
@@ -104,6 +94,11 @@ def run_prefix(model: Any, tokens: Sequence[int]) -> Any:
     return cache
 
 
+def run_rows(model: Any, prefix: Any, suffixes: Sequence[Sequence[int]], keep: int = 1) -> Tensor:
+    """The logits of `start_rows` alone."""
+    return start_rows(model, prefix, suffixes, keep)[0]
+
+
 def start_rows(model: Any, prefix: Any, suffixes: Sequence[Sequence[int]], keep: int = 1) -> tuple[Tensor, Rows]:
     """Run each suffix, of one token or more, after a prefix of `run_prefix`, which stays as it was.
 
@@ -127,6 +122,45 @@ def start_rows(model: Any, prefix: Any, suffixes: Sequence[Sequence[int]], keep:
         return logits, Rows(cache, mask, lengths + begun)
 
 
+def run_packed(model: Any, prefix: Any, suffixes: Sequence[Sequence[int]], keep: int = 1) -> Tensor:
+    """The logits of `start_rows`, with the suffixes one after another in a single row.
+
+    No padding is run and the prefix isn't repeated; a mask lets each suffix see the prefix and itself alone, and
+    positions count on from the prefix for each. What comes after such a row can't be written, so it is for reading.
+    """
+    import torch
+
+    with torch.inference_mode():
+        device, begun = model.device, int(prefix.get_seq_length())
+        lengths = torch.tensor([len(suffix) for suffix in suffixes], device=device)
+        ends = lengths.cumsum(0)
+        starts = ends - lengths
+        ids = torch.tensor([[token for suffix in suffixes for token in suffix]], device=device)  # [1, T]
+        places = torch.arange(ids.shape[1], device=device)
+        first = torch.repeat_interleave(starts, lengths)  # [T], where a token's own suffix begins
+        seen = (places[:, None] >= places) & (places >= first[:, None])  # [T, T]
+        seen = torch.cat([seen.new_ones(len(places), begun), seen], dim=1)
+        mask = torch.zeros(seen.shape, dtype=model.dtype, device=device)
+        mask = mask.masked_fill(~seen, torch.finfo(model.dtype).min)[None, None]
+        wanted = (ends[:, None] - keep + torch.arange(keep, device=device)).maximum(starts[:, None])
+        positions = (begun + places - first)[None]
+        logits = _run(model, ids, mask, positions, _repeat_cache(prefix, 1), wanted.reshape(1, -1))
+        return logits.view(len(suffixes), keep, -1)
+
+
+def can_pack(model: Any) -> bool:
+    """Whether `run_packed` gives the plain way's numbers, tried on a few tokens: not every model heeds such a mask."""
+    if model.config._attn_implementation not in ("sdpa", "eager"):
+        return False
+    prefix, suffixes = [1, 2, 3, 4, 5], [[6, 7], [8, 9, 10], [6, 11]]
+    packed = run_packed(model, run_prefix(model, prefix), suffixes).log_softmax(-1)[:, 0]
+    apart = [
+        float((row - compute_logprobs_plain(model, prefix + suffix)[0]).abs().max())
+        for row, suffix in zip(packed, suffixes, strict=True)
+    ]
+    return max(apart) < (1e-3 if model.dtype.itemsize > 2 else 0.25)
+
+
 def step_rows(model: Any, rows: Rows, tokens: Tensor) -> Tensor:
     """Put one more token, [B], at the end of each row; returns the logits after it, float32 [B, V]."""
     import torch
@@ -138,15 +172,6 @@ def step_rows(model: Any, rows: Rows, tokens: Tensor) -> Tensor:
         )
         rows.lengths = rows.lengths + 1
         return logits[:, -1]
-
-
-def compute_logprobs_plain(model: Any, tokens: Sequence[int], keep: int = 1) -> Tensor:
-    """Log-probabilities of the next token after each of the last `keep`, float32 [keep, V], nothing shared."""
-    import torch
-
-    with torch.inference_mode():
-        ids = torch.tensor([list(tokens)], device=model.device)
-        return model(input_ids=ids, use_cache=False).logits[0, -keep:].float().log_softmax(-1)
 
 
 def complete_rows(
@@ -179,52 +204,6 @@ def complete_rows(
                 rows.keep(chosen)
             tokens, going = tokens[chosen], [going[j] for j in on]
         scores = step_rows(model, rows, tokens)
-
-
-def complete_plain(model: Any, tokens: Sequence[int], seed: int, sampling: Sampling) -> list[int]:
-    """The tokens of one completion by transformers' own loop, which knows every kind of cache, nothing shared."""
-    import torch
-    from transformers import GenerationConfig, LogitsProcessorList
-
-    generator = torch.Generator().manual_seed(seed)
-
-    def force_drawn(_: Tensor, scores: Tensor) -> Tensor:
-        drawn = draw_tokens(scores, [generator], sampling)
-        return torch.full_like(scores, -torch.inf).scatter(1, drawn[:, None], 0.0)
-
-    settings = GenerationConfig(  # type: ignore[no-untyped-call]
-        do_sample=False,
-        max_new_tokens=sampling.max_tokens,
-        eos_token_id=sorted(sampling.stops) or None,
-        pad_token_id=min(sampling.stops, default=0),
-    )
-    ids = torch.tensor([list(tokens)], device=model.device)
-    with torch.inference_mode():
-        done = model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            generation_config=settings,
-            logits_processor=LogitsProcessorList([force_drawn]),
-        )
-    return done[0, ids.shape[1] :].tolist()
-
-
-def draw_tokens(logits: Tensor, generators: Sequence[torch.Generator], sampling: Sampling) -> Tensor:
-    """One token a row from the smallest set whose probability reaches top_p: logits [B, V], tokens [B].
-
-    A row's uniform number comes from its own generator; the token is where the sorted probabilities' sum passes it.
-    """
-    import torch
-
-    if sampling.temperature == 0:
-        return logits.argmax(-1)
-    probabilities, order = (logits.float() / sampling.temperature).softmax(-1).sort(descending=True, stable=True)
-    summed = probabilities.cumsum(-1)
-    kept = summed - probabilities < sampling.top_p  # [B, V]
-    uniform = torch.stack([torch.rand((), generator=generator) for generator in generators]).to(logits.device)
-    place = (summed < (uniform * (probabilities * kept).sum(-1))[:, None]).sum(-1)
-    place = place.minimum(kept.sum(-1) - 1)
-    return order.gather(1, place[:, None])[:, 0]
 
 
 def _repeat_cache(prefix: Any, rows: int) -> Any:
