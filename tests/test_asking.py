@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from nfqa.backends.asking import _STRIDE, RETRIES, Asker, StoppedError, Tally, Verdict, merge_tallies
+from nfqa.backends import asking
+from nfqa.backends.asking import _STRIDE, RETRIES, Asker, StoppedError, Tally, Verdict, merge_tallies, scatter_seed
 from nfqa.backends.chat import Decoding, Failure, Reply, Request
 from nfqa.backends.journal import Entry, Journal, Record, hash_text
 from nfqa.backends.roles import RoleSpec, parse_role
@@ -17,6 +18,13 @@ from nfqa.kernels.parse import Reading, expect_value, read_number
 SPEC = parse_role("judge", "openai:m")
 TEXT, GREEDY, LOGITS = Decoding(), Decoding(temperature=0), Decoding(reading="logits")
 Answers = Callable[[str, int], str | Reply | Failure | None]
+
+
+@pytest.fixture(autouse=True)
+def plain_seeds(request, monkeypatch):
+    """Scripts go by the seed as it is asked for; one test looks at what a backend is really given."""
+    if "scattered" not in request.node.name:
+        monkeypatch.setattr(asking, "scatter_seed", lambda seed, prompt: seed)
 
 
 class Scripted:
@@ -455,3 +463,15 @@ def test_a_decoding_s_signature_shows_all_that_matters_and_nothing_else():
     assert GREEDY.signature == Decoding(temperature=0.0).signature == "text|chat|t0|p0.95|max512"
     assert Decoding(temperature=1, top_p=1, wrapping="plain").signature == "text|plain|t1|p1|max512"
     assert LOGITS.signature == replace(LOGITS, temperature=0.1, max_tokens=9).signature == "logits|chat"
+
+
+def test_seeds_are_scattered_over_prompts_and_the_same_in_every_run():
+    seen = []
+    for _ in range(2):
+        model = Scripted(lambda prompt, seed: "[[1]]")
+        make_asker(model, Journal()).ask([Request("a"), Request("b"), Request("a", seed=1)], read)
+        seen.append([seed for _, seed in model.asked])
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) == 3
+    assert all(0 <= seed < 2**31 for seed in seen[0])
+    assert scatter_seed(0, hash_text("a")) in seen[0]

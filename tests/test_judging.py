@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from test_asking import SPEC, Scripted, refuse_to_open
 
-from nfqa.backends.asking import RETRIES, Asker
+from nfqa.backends.asking import RETRIES, Asker, scatter_seed
 from nfqa.backends.chat import Decoding, Failure, Reply
-from nfqa.backends.journal import Journal
+from nfqa.backends.journal import Journal, hash_text
 from nfqa.backends.prompts import FENCES, PromptSet, Shot, read_prompts
 from nfqa.metrics.judging import CHARACTERS_A_WORD, LanguageJudge, judge_draws, make_shots, to_ten
 from nfqa.metrics.references import Draw, draw_references
@@ -207,7 +207,9 @@ def test_who_stands_first_is_drawn_once_and_for_all_and_about_evenly():
 def test_the_seed_goes_along_with_every_request():
     judge = make_judge(lambda _: "[[1]]", seed=42)
     judge_draws([make_draw("one")], "listwise", judge)
-    assert [seed for _, seed in judge.asker._model.asked] == [42]
+    assert [seed for _, seed in judge.asker._model.asked] == [
+        scatter_seed(42, hash_text(judge.asker._model.asked[0][0]))
+    ]
 
 
 def test_an_expected_rank_is_read_from_the_probabilities():

@@ -75,7 +75,7 @@ class Asker:
         self.tally = Tally()
         self._progress = progress or (lambda _done, _total: None)
         # A greedy or logit reading would say the same again.
-        self._retries = retries if decoding.reading == "text" and decoding.temperature > 0 else 0
+        self.retries = retries if decoding.reading == "text" and decoding.temperature > 0 else 0
         self._open_model = open_model
         self._model: ChatModel | None = None
         self._known: tuple[str, str] | None = None
@@ -92,7 +92,7 @@ class Asker:
         self.tally.wanted += len(requests)
         verdicts = [Verdict(None, "planned" if self.dry else "unanswered") for _ in requests]
         todo = list(range(len(requests)))
-        for attempt in range(self._retries + 1):
+        for attempt in range(self.retries + 1):
             shifted = [replace(requests[i], seed=requests[i].seed + attempt * _STRIDE) for i in todo]
             for i, found in zip(todo, self._obtain(shifted, read), strict=True):
                 verdicts[i] = replace(found, attempts=attempt + 1)
@@ -159,7 +159,8 @@ class Asker:
             raise RuntimeError("the model must be open before anything is sent")
         found: dict[str, Reply | Failure] = {}
         self._progress(0, len(requests))
-        for number, result in self._model.answer(requests, self.decoding):
+        sent = [replace(r, seed=scatter_seed(e.seed, e.prompt)) for r, e in zip(requests, entries, strict=True)]
+        for number, result in self._model.answer(sent, self.decoding):
             entry = entries[number]
             found[entry.key] = result
             self._progress(len(found), len(requests))
@@ -199,6 +200,11 @@ class Asker:
             found = self.journal.find_models(self.spec.identity, plain=plain)
             self._known = found[0] if found else (self.spec.identity, "unknown")
         return self._known
+
+
+def scatter_seed(seed: int, prompt: str) -> int:
+    """The seed that a backend is given, 31 bits of a hash of seed and prompt hash: no two prompts share their luck."""
+    return int(hash_text(f"{seed}|{prompt}")[:8], 16) >> 1
 
 
 _WORTH_ANOTHER_TRY = {"unreadable", "out_of_range", "empty", "cut_short", "refused"}

@@ -218,7 +218,7 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
                 count += 1
         print(f"{count:,} completions written to {given.file}")
         return 0
-    with given.file.open(encoding="utf-8") as handle:
+    with given.file.open(encoding="utf-8", errors="replace") as handle:
         new = Journal(path).take_in(handle, where=str(given.file))
     print(f"{new:,} new completions taken in")
     return 0

@@ -23,6 +23,7 @@ Method = Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
 Order = Literal["drawn", "candidate_first", "reference_first"]
 TooLong = Literal["cut_tail", "refuse"]
 MAX_WORDS = 1_000  # of one text; the longest of the released data has 763
+EQUAL_WEIGHTS = (1.0, 1.0, 1.0, 1.0)  # of a reference of grade 0, 1, 2, 3
 CHARACTERS_A_WORD = 20  # a text of few, endless words is too long as well
 _SHOT_GRADES = (3, 1, 2, 0)
 _SHOT_SEED = 2_000  # apart from any evaluation seed and from the seeds of the embedded judge's training
@@ -50,10 +51,13 @@ class LanguageJudge:
                 f" expected one of {', '.join(get_args(TooLong))}, and 1 or more"
             )
 
-    def sign(self, method: Method) -> str:
-        """How verdicts of a method are made, for signatures: prompt and its hash, decoding, cut, seed."""
-        cut = f"{self.too_long}:{self.max_words}w"
-        return f"prompt:{self.prompts.signature(method)}|{self.asker.decoding.signature}|{cut}|seed:{self.seed}"
+    def sign(self, method: Method, *, order: Order = "drawn", weights: Sequence[float] = EQUAL_WEIGHTS) -> str:
+        """How verdicts of a method are made, for signatures: prompt and its hash, decoding, cut, seed, retries."""
+        made = f"prompt:{self.prompts.signature(method)}|{self.asker.decoding.signature}"
+        made += f"|{self.too_long}:{self.max_words}w|seed:{self.seed}|retries:{self.asker.retries}"
+        if method == "pairwise":
+            made += f"|order:{order}|weights:{','.join(f'{weight:g}' for weight in weights)}"
+        return made
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def judge_draws(
     *,
     shots: Sequence[Shot] = (),
     order: Order = "drawn",
-    weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    weights: Sequence[float] = EQUAL_WEIGHTS,
 ) -> list[Judgement]:
     """Judge every candidate of every draw; a draw without references or candidates asks for nothing.
 
