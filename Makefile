@@ -12,7 +12,7 @@ endif
 ifneq ($(wildcard ../shared/data/mirror),)
 NFQA_MIRROR ?= $(abspath ../shared/data/mirror)
 endif
-export NFQA_MIRROR PROFILE DATA JOBS SEEDS PARAMS EMBEDDER JUDGE GENERATOR EVALUATOR
+export NFQA_MIRROR PROFILE DATA JOBS SEEDS PARAMS EMBEDDER JUDGE GENERATOR EVALUATOR ANSWERS
 export PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT
 
 hash = $(shell cat $(1) | $(PYTHON) -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest()[:16])')
@@ -37,6 +37,7 @@ help: ## this text
 	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits; WRAPPING=chat or plain"
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): a server's limits"
 	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"
+	@echo "  ANSWERS=      for score: a file of JSON lines, like data/sample/own_answers.jsonl"
 	@echo "  NFQA_MIRROR=  a folder to read upstream files from instead of the network"
 	@echo "  TORCH_INDEX=  a package index to take torch from, at set-up (README.md)"
 
@@ -57,6 +58,10 @@ $(READY_DEV): $(READY)
 
 reproduce: $(READY) ## data, every notebook, results, figures, report
 	@$(RUN) reproduce
+
+score: $(READY) ## your own answers by every method: make score ANSWERS=my.jsonl [JUDGE=...]
+	@test -n "$${ANSWERS:-}" || { echo "error: name a file, as in: make score ANSWERS=data/sample/own_answers.jsonl" >&2; exit 2; }
+	@$(RUN) score "$$ANSWERS"
 
 status: $(READY) ## of each artefact: fresh, or stale and why, minutes last time, roles it lacks
 	@$(RUN) status

@@ -469,8 +469,9 @@ def test_scores_of_all_methods_fit_one_scale_from_worst_to_best():
 def test_a_signature_holds_prompt_decoding_cut_and_seed():
     judge = make_judge(lambda _: "", seed=3)
     for method in METHODS:
+        order = "|order:drawn|weights:1,1,1,1" if method == "pairwise" else ""
         assert judge.sign(method) == (
-            f"prompt:{PROMPTS.signature(method)}|text|chat|t0.8|p0.95|max512|cut_tail:1000w|seed:3"
+            f"prompt:{PROMPTS.signature(method)}|text|chat|t0.8|p0.95|max512|cut_tail:1000w|seed:3|retries:2{order}"
         )
 
 

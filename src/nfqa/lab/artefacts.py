@@ -55,6 +55,7 @@ class Artefact(BaseModel):
     notebook: str | None = None
     minutes: float = 0.1  # about how long it takes on one core: the long ones start first
     datasets: tuple[str, ...] = ()
+    bundled: tuple[str, ...] = ()  # files of data/sample that it reads whatever the data: its values are a sample's
     files: tuple[str, ...] = ()  # further upstream files that it reads, such as prompts
     prompts: bool = False  # whether it reads the folder prompts/, with or without a language model
     roles: tuple[str, ...] = ()
@@ -151,7 +152,7 @@ def find_artefact(papers: dict[str, Paper], identifier: str) -> Artefact:
 
 
 def find_title(paper: Paper, system: str) -> str:
-    """How a system is shown; that of a judge which is no published model as its published like, "(judge)" at its end."""
+    """How a system is shown; that of a judge which is no published model as its like, with "(judge)" at its end."""
     entry = paper.systems.get(system)
     if entry is None and "_judge" in system:
         for family in paper.judges:

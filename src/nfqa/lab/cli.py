@@ -18,6 +18,7 @@ from nfqa.lab.paths import find_place, find_root
 from nfqa.lab.staleness import RunOptions, read_parameters
 from nfqa.lab.targets import Target, list_targets
 
+OWN_ANSWERS = "linkage/use_your_own_answers"
 _ASKING = ("prompts", "decoding", "reading", "wrapping")
 
 
@@ -51,10 +52,15 @@ def _make_parser() -> argparse.ArgumentParser:
         ("check", _check, "compare published values with ours"),
         ("report", _report, "build the report site from the results at hand"),
         ("fetch", _fetch, "fetch and verify the data"),
+        ("score", _score, "score the answers of FILE, JSON lines, by every available method"),
         ("verdicts", _verdicts, "export FILE or import FILE: the journal as JSON lines"),
     ):
         sub = commands.add_parser(name, help=text)
         sub.set_defaults(command=command)
+        if name == "score":
+            sub.add_argument("file", type=Path)
+            sub.set_defaults(artefacts=[OWN_ANSWERS])
+            continue
         if name == "verdicts":
             sub.add_argument("action", choices=("export", "import"))
             sub.add_argument("file", type=Path)
@@ -200,6 +206,12 @@ def _say_verdicts(root: Path, options: RunOptions, targets: Sequence[Target]) ->
         print("A run would ask (what two artefacts share is asked once):")
         for plan in plan_targets(root, asking, options):
             print(describe_plan(plan), flush=True)
+
+
+def _score(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.lab.scoring import score_file
+
+    return score_file(root, options, given.artefacts[0], given.file)
 
 
 def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:

@@ -50,6 +50,8 @@ class Lab:
 
     def __repr__(self) -> str:
         what = "the bundled SAMPLE, not the paper's data" if self.data == "sample" else "full public data"
+        if self.artefact.bundled:
+            what = "your own file, or the bundled SAMPLE"
         shown = [role for role in self.artefact.roles if role == "embedder" or self.roles[role] != DEFAULTS[role]]
         roles = "".join(f" {role.capitalize()}: {self.roles[role]}." for role in shown)
         return f"{self.artefact.label}: {self.artefact.title}. Data: {what}.{roles}"
@@ -57,6 +59,10 @@ class Lab:
     def load(self, name: str, *, limit: int | None = None, repeats: Repeats = "keep") -> QuestionSet:
         """A data set, by its registered name; the bundled stand-in when the run is on the sample."""
         dataset = load_dataset(name, data=self.data, limit=limit, repeats=repeats, root=self.root)
+        return self.use(dataset)
+
+    def use(self, dataset: QuestionSet) -> QuestionSet:
+        """Count a set that was read elsewhere among the inputs."""
         self._datasets[dataset.name] = dataset
         return dataset
 

@@ -11,6 +11,7 @@ from nfqa.backends.asking import Tally
 from nfqa.backends.journal import Journal
 from nfqa.lab.experiments.health import ask_health
 from nfqa.lab.experiments.language import ask_settings
+from nfqa.lab.experiments.own_answers import bring_answers, score_language
 from nfqa.lab.judged import JudgedLab, open_lab
 from nfqa.lab.judging import find_journal
 from nfqa.lab.staleness import RunOptions, choose_parameters
@@ -67,6 +68,9 @@ def _plan(root: Path, target: Target, options: RunOptions) -> Tally:
         target.identifier, data=options.data, out=given["out"], dry=True, asking=options.asking, **options.roles
     )
     limit, seeds = given.get("limit"), given.get("judge_seeds")
+    if target.artefact.bundled:
+        score_language(lab, bring_answers(lab, given.get("answers") or ""))
+        return lab.tally
     if target.name == "judge_health":
         ask_health(lab, lab.load(given.get("dataset") or "trec_dl_nf", limit=limit))
         return lab.tally

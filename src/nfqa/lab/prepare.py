@@ -6,15 +6,17 @@ import json
 import os
 import sqlite3
 import sys
+from pathlib import Path
 
 
 def prepare(request: str) -> int:
-    """Fill the cache of vectors for the data sets named in a JSON request; returns the exit code."""
+    """Fill the cache of vectors for the data sets, and the file of answers, that a JSON request names."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from nfqa.backends.embed import Embedder
     from nfqa.backends.roles import DEFAULTS
     from nfqa.lab.datasets import load_dataset
     from nfqa.lab.notebook import find_cache
+    from nfqa.lab.own_answers import read_own_answers
     from nfqa.lab.paths import find_root
 
     task = json.loads(request)
@@ -25,6 +27,8 @@ def prepare(request: str) -> int:
         for name in task["datasets"]
         for text in load_dataset(name, data=task["data"], limit=task["limit"], root=root).texts()
     ]
+    if task.get("answers"):
+        texts += read_own_answers(Path(task["answers"])).dataset.texts()
     embedder.prepare(texts)
     return 0
 

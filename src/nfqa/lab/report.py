@@ -114,13 +114,17 @@ def build_site(place: Place, *, sample: Place | None = None) -> Path:
     """
     papers = read_papers(place.root)
     kernels = KernelFinder(place.root)
-    sheets = _gather(papers, place, "measured", kernels)
-    samples = [sheet for sheet in _gather(papers, sample, "sample", kernels) if sheet.result] if sample else []
+    gathered = _gather(papers, place, "measured", kernels)
+    sheets = [sheet for sheet in gathered if sheet.kind == "measured"]
+    examples = [sheet for sheet in gathered if sheet.kind == "sample" and sheet.result]
+    shown = {(sheet.paper.paper, sheet.name) for sheet in examples}
+    ran = _gather(papers, sample, "sample", kernels) if sample else []
+    samples = [sheet for sheet in ran if sheet.result and (sheet.paper.paper, sheet.name) not in shown]
     place.work.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=place.work, prefix=".site.new."))
     try:
         scratch.chmod(0o755)
-        _write_pages(scratch, place, papers, sheets, samples, sample)
+        _write_pages(scratch, papers, [(sheets, place), (examples, place), (samples, sample or place)])
         _swap(scratch, place.site)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -141,6 +145,7 @@ def _make_sheet(paper: Paper, name: str, place: Place, kind: Kind, kernels: Kern
     artefact, beside = paper.artefacts[name], Path(paper.paper) / name
     path = place.results / beside.with_suffix(".json")
     result = read_result(path) if path.is_file() else None
+    kind = "sample" if artefact.bundled else kind
     if result:
         _check(result, f"{paper.paper}/{name}", path, kind)
     entries = tuple(_join(paper, name, result, kind, path, kernels))
@@ -203,9 +208,10 @@ def _find_state(artefact: Artefact, result: Result | None, entries: tuple[Entry,
     return "not run", needs
 
 
-def _write_pages(
-    site: Path, place: Place, papers: dict[str, Paper], sheets: list[Sheet], samples: list[Sheet], sample: Place | None
-) -> None:
+def _write_pages(site: Path, papers: dict[str, Paper], groups: list[tuple[list[Sheet], Place]]) -> None:
+    """Groups of sheets with the place that holds their files; the first is what was measured, the others samples."""
+    (sheets, place), *others = groups
+    samples = [sheet for group, _ in others for sheet in group]
     pages = _Pages(site, "" if place.results == place.root / "results" else _PARTIAL)
     totals: Counter[str] = sum((sheet.counts for sheet in sheets), Counter())
     facts = {
@@ -214,9 +220,9 @@ def _write_pages(
         "n_measured": sum(sheet.n_ours for sheet in sheets),
     }  # fmt: skip
     pages.write("index.html", "index.html", **facts)
-    for group, source in ((sheets, place), (samples, sample)):
+    for group, source in groups:
         for number, sheet in enumerate(group):
-            _copy_files(site, source or place, sheet)
+            _copy_files(site, source, sheet)
             before = group[number - 1] if number else None
             after = group[number + 1] if number + 1 < len(group) else None
             pages.write("artefact.html", sheet.path("pages", "html"), sheet=sheet, before=before, after=after)

@@ -111,6 +111,7 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts |= {f"module {module}": digest for module, digest in _hash_modules(notebook, place.root).items()}
     parts |= {f"package {package}": version for package, version in read_versions().items()}
     parts |= {f"data {dataset}": _hash_dataset(place.root, dataset, options.data) for dataset in artefact.datasets}
+    parts |= {f"bundled {file}": hash_file(place.root / "data" / "sample" / file) for file in artefact.bundled}
     parts |= {f"file {file}": _hash_dataset(place.root, file, "full") for file in artefact.files}
     parts |= {f"role {role}": identify_role(role, options.find_role(role)) for role in artefact.roles}
     if artefact.prompts or options.asks(artefact.roles):

@@ -94,7 +94,7 @@ def judge_draws(
     order: Order = "drawn",
     weights: Sequence[float] = EQUAL_WEIGHTS,
 ) -> list[Judgement]:
-    """Judge every candidate of every draw; a draw without references or candidates asks for nothing.
+    """Judge every candidate of every draw; a draw that was dropped, or lacks what a method compares with, asks nothing.
 
     pointwise: Score = the number from 0 to 10 that the model gives, with references in view or not (equation 1).
     pairwise: Score = sum of w_l f / sum of w_l over the references whose comparison could be read, f = 1 where the
@@ -173,7 +173,7 @@ def to_ten(scores: NDArray, method: Method, references: int) -> NDArray[np.float
 def _plan(
     draw: Draw, method: Method, judge: LanguageJudge, shots: Sequence[Shot], order: Order, weights: Sequence[float]
 ) -> list[_Call]:
-    if draw.dropped or not draw.references:
+    if draw.dropped or (method != "pointwise" and not draw.references):
         return []
     question = _trim(draw.question.text, judge)
     shown = () if method == "pointwise" else draw.references

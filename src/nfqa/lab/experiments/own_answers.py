@@ -39,7 +39,7 @@ TRAINING = "antique"
 NEEDS_REFERENCES = "needs references"
 _HERE = "nfqa.lab.experiments.own_answers"
 _MOST_OF_A_GRADE = 3  # as many as in the paper's longest list; a scorer's features are means over good and poor ones
-_UNSEEN = Answer("", "-", 0)  # a pointwise prompt shows no reference
+_UNSEEN = Answer("", "-", 0)  # so that no scale is divided by no references; the scores are NaN there
 
 
 @dataclass(frozen=True)
@@ -207,11 +207,7 @@ def _train(lab: Lab, own: OwnAnswers) -> list[Scorer | None]:
 
 def _ask(own: OwnAnswers, method: str, name: str, judge: judging.LanguageJudge) -> Scores:
     pointwise = method == "pointwise"
-    draws = [
-        replace(_draw(question), references=(_UNSEEN,)) if pointwise else _draw(question)
-        for question in own.questions
-        if question.references or pointwise
-    ]
+    draws = [_draw(question) for question in own.questions if question.references or pointwise]
     way: judging.Method = next(known for known in get_args(judging.Method) if known == method)
     found = iter(judging.judge_draws(draws, way, judge))
     judged = [next(found) if q.references or pointwise else None for q in own.questions]
