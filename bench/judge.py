@@ -33,7 +33,7 @@ from nfqa.backends.roles import RoleSpec  # noqa: E402
 TARGETS = {"ratio": 10.0, "largest_difference": 1e-4}
 NEW_TOKENS = 16
 LABELS = tuple(str(rank) for rank in range(1, 11))
-REFERENCES, CANDIDATES = 8, 12
+REFERENCES, CANDIDATES = 8, 20  # ANTIQUE has about 20 answers a question
 INSTRUCTIONS = """You are shown a question, reference answers from the best to the worst, and one more answer.
 Say which rank the answer would take among the references: 1 if it is as good as the best of them, and the rank after
 the last if it is worse than all. Judge what it says, how much of the question it covers and how clear it is. Pay no

@@ -1,4 +1,4 @@
-"""One prompt at a time with nothing shared: the plain way, which every causal model allows, and how a token is drawn."""
+"""One prompt at a time with nothing shared: the plain way, safe for every causal model, and how a token is drawn."""
 
 from __future__ import annotations
 

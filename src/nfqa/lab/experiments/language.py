@@ -159,13 +159,13 @@ def measure_language_runs(
 
 
 def measure_language_choice(lab: JudgedLab, dataset: QuestionSet, *, ties: TieRule, resamples: int) -> list[Row]:
-    """Acc(b) and Acc(b+w) of every setting. A question with a verdict missing is left out, with the reason."""
+    """Acc(b) and Acc(b+w) of every setting; a question with an answer that has no score is left out, with the reason."""
     rows = []
     for outcome in ask_settings(lab, dataset, seeds=1):
         for metric, worst_too in (("acc_best", False), ("acc_best_worst", True)):
             earned, dropped = [], 0
             for draw, judgement in zip(dataset.questions, outcome.judgements[0], strict=True):
-                whole = not judgement.missing and len(judgement.scores) == len(draw.answers)
+                whole = len(judgement.scores) == len(draw.answers) and bool(np.isfinite(judgement.scores).all())
                 dropped += not whole
                 credit = (
                     credit_choice(judgement.scores, draw.labels, worst_too=worst_too, ties=ties) if whole else np.nan
