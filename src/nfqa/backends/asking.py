@@ -13,6 +13,11 @@ from nfqa.kernels.parse import Reading
 
 RETRIES = 2  # further tries at an unreadable verdict, each under a new seed
 _STRIDE = 1_000_003  # apart from any seed that a user counts up from 0
+# A table must not be written over a server's bad hour: a run stops after so many failures in a row, or where more than
+# this share of a batch failed for causes that pass. Fewer are missing with their reason, and asked again next time.
+_ENOUGH_IN_A_ROW = 20
+_FEW, _TOLERATED = 5, 0.05
+_PASSING = {"timeout", "connection", "rate_limited", "server_error", "bad_reply"}
 _CHARACTERS_A_TOKEN = 4  # for the estimate alone; English text under the tokenizers of the time
 Reader = Callable[[Reply, Request], Reading]
 
@@ -158,6 +163,7 @@ class Asker:
         if self._model is None:
             raise RuntimeError("the model must be open before anything is sent")
         found: dict[str, Reply | Failure] = {}
+        in_a_row = failed = 0
         self._progress(0, len(requests))
         sent = [replace(r, seed=scatter_seed(e.seed, e.prompt)) for r, e in zip(requests, entries, strict=True)]
         for number, result in self._model.answer(sent, self.decoding):
@@ -165,15 +171,22 @@ class Asker:
             found[entry.key] = result
             self._progress(len(found), len(requests))
             if isinstance(result, Failure):
-                if result.fatal:
+                in_a_row, failed = in_a_row + 1, failed + (result.reason in _PASSING)
+                if result.fatal or (in_a_row >= _ENOUGH_IN_A_ROW and result.reason in _PASSING):
                     raise StoppedError(f"{self.spec.identity}: {result.detail}")
                 continue
+            in_a_row = 0
             verdict = _read(result, requests[number], read)
             record = Record(entry, result, verdict.value, verdict.reason, self.spec.identity)
             self.journal.keep(record)
             self.tally.asked += 1
             self.tally.prompt_tokens += result.prompt_tokens
             self.tally.completion_tokens += result.completion_tokens
+        if failed >= _FEW and failed > _TOLERATED * len(requests):
+            raise StoppedError(
+                f"{self.spec.identity}: {failed} of {len(requests)} requests failed for passing causes, too many to"
+                " leave out; what was answered is kept, run again"
+            )
         lost = Failure("unanswered", "the backend gave neither a completion nor a failure")
         return {entry.key: found.get(entry.key, lost) for entry in entries}
 

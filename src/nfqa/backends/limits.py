@@ -45,11 +45,15 @@ class Limits:
     def less(self, requests: int, prompt_tokens: int, completion_tokens: int) -> Limits:
         """What is left of the limits when so much was used before."""
         left = None if self.max_requests is None else max(0, self.max_requests - requests)
-        money = self.max_cost
-        if money is not None:
-            spent = (prompt_tokens * (self.price_in or 0.0) + completion_tokens * (self.price_out or 0.0)) / 1e6
-            money = max(0.0, money - spent)
+        spent = self.price(prompt_tokens, completion_tokens) or 0.0
+        money = None if self.max_cost is None else max(0.0, self.max_cost - spent)
         return Limits(left, money, self.price_in, self.price_out)
+
+    def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """What so many tokens cost; None without both prices."""
+        if self.price_in is None or self.price_out is None:
+            return None
+        return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
 
 
 class Meter:
@@ -64,9 +68,7 @@ class Meter:
     @property
     def cost(self) -> float | None:
         """What the counted tokens cost at the given prices; None without prices."""
-        if self.limits.price_in is None or self.limits.price_out is None:
-            return None
-        return (self.prompt_tokens * self.limits.price_in + self.completion_tokens * self.limits.price_out) / 1e6
+        return self.limits.price(self.prompt_tokens, self.completion_tokens)
 
     def reserve(self) -> Failure | None:
         """Count one request that is about to be sent; or, without counting it, why it must not be."""

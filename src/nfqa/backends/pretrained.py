@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from nfqa.backends.roles import RoleSpec
 _PLACEHOLDER = "PROMPT-GOES-HERE"
 _BRACKETED = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")  # <|user|>, [/INST]
 _TAIL = 200  # characters before the end of a prompt; what is written after it changes no token further back
-_DAY = time.struct_time((2024, 7, 26, 0, 0, 0, 4, 208, 0))  # for templates that tell the date: no verdict hangs on it
+# For templates that tell the date: a verdict must not hang on the day.
+_FIXED_DAY = "{% macro strftime_now(form) %}{{ {'%Y-%m-%d': '2024-07-26'}.get(form, '26 Jul 2024') }}{% endmacro %}"
 
 
 class Pretrained:
@@ -80,11 +80,12 @@ class Pretrained:
 
     def wrap(self, text: str) -> str:
         """The text as the one user message of the model's chat template, up to where the model is to speak."""
+        template = self.tokenizer.get_chat_template()
         return self.tokenizer.apply_chat_template(
             [{"role": "user", "content": text}],
+            chat_template=_FIXED_DAY + template if "strftime_now" in template else template,
             tokenize=False,
             add_generation_prompt=True,
-            strftime_now=lambda form: time.strftime(form, _DAY),
         )
 
     def find_marks(self, wrapping: Wrapping) -> frozenset[str]:

@@ -71,7 +71,9 @@ def _make_parser() -> argparse.ArgumentParser:
 
 
 def _read_options(root: Path, given: argparse.Namespace) -> RunOptions:
-    """Options from the environment, where Make puts its variables."""
+    """Options from the environment, where Make puts its variables; none matter to the journal's import and export."""
+    if given.command is _verdicts:
+        return RunOptions()
     profile = os.environ.get("PROFILE") or "full"
     if profile not in ("quick", "full"):
         raise ValueError(f"PROFILE is {profile!r}; expected quick or full")

@@ -9,6 +9,7 @@ from typing import Any
 
 from nfqa.backends.asking import Asker, Tally, merge_tallies
 from nfqa.backends.chat import Reading
+from nfqa.backends.limits import Limits
 from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
 from nfqa.lab.notebook import Lab, check_choices
 from nfqa.lab.paths import find_root
@@ -59,7 +60,8 @@ class JudgedLab(Lab):
 
     def describe_usage(self) -> dict[str, Any]:
         tally = self.tally
-        return vars(tally) | {"missing": dict(tally.missing)} if tally.wanted else {}
+        cost = Limits.from_environment().price(tally.prompt_tokens, tally.completion_tokens)
+        return vars(tally) | {"missing": dict(tally.missing), "cost": cost} if tally.wanted else {}
 
 
 def open_lab(

@@ -64,7 +64,9 @@ def open_model(spec: RoleSpec, journal: Journal) -> ChatModel:
         return OpenAIServer(spec, concurrency=_read_concurrency(), limits=Limits.from_environment().less(*used))
     from nfqa.backends.causal_lm import CausalLM
 
-    return CausalLM(spec, device=os.environ.get("NFQA_DEVICE", "auto"), dtype=os.environ.get("NFQA_DTYPE", "auto"))
+    trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
+    device, dtype = (os.environ.get(name) or "auto" for name in ("NFQA_DEVICE", "NFQA_DTYPE"))
+    return CausalLM(spec, device=device, dtype=dtype, trust_remote_code=trusted)
 
 
 def open_judge(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nfqa.backends.asking import Tally
 from nfqa.backends.journal import Journal
+from nfqa.backends.limits import Limits
 from nfqa.lab.experiments.health import ask_health
 from nfqa.lab.experiments.language import ask_settings
 from nfqa.lab.experiments.own_answers import bring_answers, score_language
@@ -96,8 +96,5 @@ def _say(tally: Tally) -> str:
 
 
 def _price(tokens_in: int, tokens_out: int) -> str:
-    try:
-        inside, outside = (float(os.environ[name]) for name in ("PRICE_IN", "PRICE_OUT"))
-    except (KeyError, ValueError):
-        return ""
-    return f", {(tokens_in * inside + tokens_out * outside) / 1e6:,.2f} at the given prices"
+    price = Limits.from_environment().price(tokens_in, tokens_out)
+    return "" if price is None else f", {price:,.2f} at the given prices"

@@ -159,7 +159,7 @@ def measure_language_runs(
 
 
 def measure_language_choice(lab: JudgedLab, dataset: QuestionSet, *, ties: TieRule, resamples: int) -> list[Row]:
-    """Acc(b) and Acc(b+w) of every setting; a question with an answer that has no score is left out, with the reason."""
+    """Acc(b) and Acc(b+w) of every setting; a question with an answer without a score is left out, with the reason."""
     rows = []
     for outcome in ask_settings(lab, dataset, seeds=1):
         for metric, worst_too in (("acc_best", False), ("acc_best_worst", True)):
