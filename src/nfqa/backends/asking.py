@@ -84,7 +84,6 @@ class Asker:
         self._open_model = open_model
         self._model: ChatModel | None = None
         self._known: tuple[str, str] | None = None
-        self._hashes: dict[str, str] = {}
 
     def ask(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
         """The verdict of each request, in order.
@@ -192,11 +191,9 @@ class Asker:
 
     def _make_entry(self, request: Request, attempt: int = 0) -> Entry:
         model, template = self._describe()
-        if request.prompt not in self._hashes:
-            self._hashes[request.prompt] = hash_text(request.prompt)
         greedy = self.decoding.reading == "logits"
         return Entry(
-            prompt=self._hashes[request.prompt],
+            prompt=hash_text(request.prompt),
             model=model,
             template=template,
             decoding=self.decoding.signature,

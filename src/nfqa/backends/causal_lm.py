@@ -26,7 +26,7 @@ from nfqa.backends.shared_prefix import (
 )
 
 _Way = Literal["plain", "rows", "packed"]
-_PACKED_TOKENS = 2_048  # a row: packed suffixes cost the square of their sum in attention, which this keeps small
+_PACKED_TOKENS = 512  # a row: attention costs the square of it, and a matrix product gains nothing from more
 
 
 @dataclass(frozen=True)
