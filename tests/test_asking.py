@@ -475,3 +475,38 @@ def test_seeds_are_scattered_over_prompts_and_the_same_in_every_run():
     assert len(set(seen[0])) == 3
     assert all(0 <= seed < 2**31 for seed in seen[0])
     assert scatter_seed(0, hash_text("a")) in seen[0]
+
+
+def test_a_refusal_is_none_whatever_brackets_it_holds():
+    model = Scripted(lambda prompt, seed: Reply("I can't say [[1]]", 9, 4, finish="refused"))
+    (found,) = make_asker(model, Journal(), retries=0).ask(requests_for("a"), read)
+    assert (found.value, found.reason) == (None, "refused")
+
+
+def test_a_servers_bad_hour_stops_a_run_instead_of_emptying_its_table():
+    def answer(prompt: str, seed: int) -> Reply | Failure:
+        return Failure("server_error", "500 from the server") if int(prompt) % 2 else Reply("[[2]]", 9, 4)
+
+    journal = Journal()
+    asker = make_asker(Scripted(answer), journal)
+    with pytest.raises(StoppedError, match=r"6 of 12 requests failed.*run again\. The last: 500 from the server"):
+        asker.ask(requests_for(*map(str, range(12))), read)
+    assert len(journal) == 6  # what was answered is kept
+
+
+def test_many_failures_in_a_row_stop_a_run_at_once():
+    model = Scripted(lambda prompt, seed: Failure("connection", "nobody answers"))
+    with pytest.raises(StoppedError, match="nobody answers"):
+        make_asker(model, Journal()).ask(requests_for(*map(str, range(500))), read)
+    assert len(model.asked) == 20
+
+
+def test_the_completion_that_another_process_kept_first_counts_for_both():
+    journal = Journal()
+
+    def answer(prompt: str, seed: int) -> str:
+        other = Scripted(lambda prompt, seed: "[[4]]")
+        make_asker(other, journal).ask(requests_for("a"), read)  # it comes between asking and keeping
+        return "[[2]]"
+
+    assert [v.value for v in make_asker(Scripted(answer), journal).ask(requests_for("a"), read)] == [4.0]

@@ -25,7 +25,7 @@ from conftest import Checkout
         (["reproduce"], {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
         (["reproduce"], {"JUDGE": "gpt"}, "role judge is 'gpt'; expected embedded:NAME"),
         (["reproduce"], {"EVALUATOR": "hf:x"}, "role evaluator has no backend yet"),
-        (["reproduce"], {"JUDGE": "embedded:zero_shot"}, "no notebook of this run takes the role judge"),
+        (["reproduce"], {"JUDGE": "embedded:zero_shot"}, "JUDGE names the embedded judge, both forms of which"),
         (
             ["run", "made_up/first"],
             {"PARAMS": "valeu=2"},

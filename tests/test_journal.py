@@ -353,7 +353,7 @@ def test_the_same_completion_that_took_another_while_is_no_contradiction():
     assert journal.find(make_record().entry).reply.seconds == 0.25
 
 
-def test_models_are_found_by_spec_the_latest_first_and_plain_apart():
+def test_models_are_found_by_spec_the_most_used_first_and_plain_apart():
     journal = Journal()
     assert journal.find_models("hf:m") == []
     for number, (model, template) in enumerate(
@@ -362,7 +362,11 @@ def test_models_are_found_by_spec_the_latest_first_and_plain_apart():
         record = make_record(number, spec="hf:m")
         fill(journal, replace(record, entry=replace(record.entry, model=model, template=template)))
     fill(journal, make_record(99, spec="hf:other"))
-    assert journal.find_models("hf:m") == [("hf:m@2", "cc"), ("hf:m@1", "aa"), ("hf:m@2", "bb")]
+    assert journal.find_models("hf:m") == [
+        ("hf:m@1", "aa"),
+        ("hf:m@2", "cc"),
+        ("hf:m@2", "bb"),
+    ]  # twice, then once each, the later first
     assert journal.find_models("hf:m", plain=True) == [("hf:m@1", "plain")]
 
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import PROJECT, Checkout, copy_project
+from conftest import Checkout, copy_project
 from test_transformers_serve import serve
 from tiny_models import make_tiny_model, teach_verdicts
 
@@ -104,4 +104,3 @@ def test_prompts_that_cannot_be_had_are_not_replaced_in_silence(project: Checkou
     )  # fmt: skip
     assert done.returncode != 0
     assert "NFQA_MIRROR has no" in done.stderr
-    assert PROJECT != project.root

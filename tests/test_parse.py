@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from nfqa.kernels.parse import Reading, expect_value, read_choice, read_number
 
+AMBIGUOUS = Reading(None, "ambiguous")
 UNREADABLE, EMPTY, OUT = Reading(None, "unreadable"), Reading(None, "empty"), Reading(None, "out_of_range")
 
 
@@ -32,7 +33,10 @@ def mark(completion: str) -> Reading:
         ("[[03]]", Reading(3.0)),
         ("[[3.0]]", Reading(3.0)),
         ("[[+3]]", Reading(3.0)),
-        ("[[2]] or rather [[4]]", Reading(2.0)),  # the first counts
+        ("[[2]] or rather [[4]]", AMBIGUOUS),  # two different verdicts are none
+        ("[[2]], yes: [[2]]", Reading(2.0)),
+        ("it quotes [[1]], but: [[5]]", AMBIGUOUS),
+        ("<think>the format is [[1]]</think>[[2]]", Reading(2.0)),
         ("from [[N]], so [[4]]", Reading(4.0)),  # brackets that hold something else are passed over
         ("[[[3]]]", Reading(3.0)),
         ("[[ [[3]]", Reading(3.0)),
@@ -56,13 +60,21 @@ def mark(completion: str) -> Reading:
         ("[[-1]]", OUT),
         ("[[3.5]]", OUT),
         ("[[123456789]]", OUT),
-        ("[[9]] no, [[3]]", OUT),  # a number that is no verdict is not passed over for a later one
-        ("[[-1]] no, [[3]]", OUT),
-        ("[[99999]] no, [[3]]", OUT),
+        ("[[9]] no, [[3]]", AMBIGUOUS),  # a number that is no verdict is not passed over for a later one
+        ("[[-1]] no, [[3]]", AMBIGUOUS),
+        ("[[99999]] no, [[3]]", AMBIGUOUS),
     ],
 )
-def test_a_rank_is_the_first_number_between_double_brackets(completion, expected):
+def test_a_rank_is_the_number_between_double_brackets(completion, expected):
     assert rank(completion) == expected
+
+
+def test_the_first_of_several_counts_where_the_released_code_is_followed():
+    assert read_number("[[2]] or rather [[4]]", lowest=1, highest=5, pick="first") == Reading(2.0)
+    assert read_number("[[9]] no, [[3]]", lowest=1, highest=5, pick="first") == OUT
+    assert read_choice("[[B]] or [[A]]", pick="first") == Reading(-1.0)
+    with pytest.raises(ValueError, match="pick is 'last'; expected one of only, first"):
+        read_choice("[[A]]", pick="last")
 
 
 def test_a_mark_may_have_decimals_and_reaches_both_ends():
@@ -79,7 +91,8 @@ def test_a_mark_may_have_decimals_and_reaches_both_ends():
         ("[[B]]", Reading(-1.0)),
         ("[[C]]", Reading(0.0)),
         ("so [[ b ]].", Reading(-1.0)),
-        ("[[A]] or [[B]]", Reading(1.0)),
+        ("[[A]] or [[B]]", AMBIGUOUS),
+        ("[[a]], so [[A]]", Reading(1.0)),
         ("[[answer A]] that is [[B]]", Reading(-1.0)),
         ("[[[C]]]", Reading(0.0)),
         ("A", UNREADABLE),
@@ -91,7 +104,7 @@ def test_a_mark_may_have_decimals_and_reaches_both_ends():
         ("\n", EMPTY),
     ],
 )
-def test_a_choice_is_the_first_letter_between_double_brackets(completion, expected):
+def test_a_choice_is_the_letter_between_double_brackets(completion, expected):
     assert read_choice(completion) == expected
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -293,3 +294,10 @@ def test_settings_that_are_missing_or_no_yaml_are_refused(tmp_path: Path) -> Non
     (tmp_path / "settings.yml").write_text("set: [")
     with pytest.raises(ValueError, match="not YAML that can be read"):
         read_prompts(tmp_path, bring=refuse)
+
+
+@pytest.mark.parametrize("text", ["<" + " " * 19_990, "[" + " " * 19_990, "<\u2039" * 5_000, "<" + "\n" * 19_990])
+def test_no_text_makes_cleaning_slow(text):
+    start = time.perf_counter()
+    clean_text(text)
+    assert time.perf_counter() - start < 5  # some milliseconds; it was a minute when blanks were counted without end

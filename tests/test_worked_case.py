@@ -165,7 +165,7 @@ def test_a_language_models_verdicts_come_to_the_scale(case: Case, monkeypatch: p
         worked_case, "judge_draws", lambda draws, method, judge: [SimpleNamespace(scores=np.array(answers[method]))]
     )
     monkeypatch.setattr(worked_case, "find_family", lambda lab: "judge")
-    asker = SimpleNamespace(spec=SimpleNamespace(identity="path:tiny@0"))
+    asker = SimpleNamespace(identity="path:tiny@0")
     lab = make_lab(SimpleNamespace(asker=asker, sign=lambda method: f"prompt:own:{method}@0"))
     scores = ask_case(lab, case)
     assert scores["pointwise_judge"].values == (7.0, 3.0)

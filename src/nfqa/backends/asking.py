@@ -17,7 +17,7 @@ _STRIDE = 1_000_003  # apart from any seed that a user counts up from 0
 # this share of a batch failed for causes that pass. Fewer are missing with their reason, and asked again next time.
 _ENOUGH_IN_A_ROW = 20
 _FEW, _TOLERATED = 5, 0.05
-_PASSING = {"timeout", "connection", "rate_limited", "server_error", "bad_reply"}
+PASSING = {"timeout", "connection", "rate_limited", "server_error", "bad_reply"}
 _CHARACTERS_A_TOKEN = 4  # for the estimate alone; English text under the tokenizers of the time
 Reader = Callable[[Reply, Request], Reading]
 
@@ -84,6 +84,11 @@ class Asker:
         self._open_model = open_model
         self._model: ChatModel | None = None
         self._known: tuple[str, str] | None = None
+
+    @property
+    def identity(self) -> str:
+        """Model, revision and precision, as far as they are known: of the open model, or as the journal has them."""
+        return self._describe()[0]
 
     def ask(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
         """The verdict of each request, in order.
@@ -162,7 +167,7 @@ class Asker:
         if self._model is None:
             raise RuntimeError("the model must be open before anything is sent")
         found: dict[str, Reply | Failure] = {}
-        in_a_row = failed = 0
+        in_a_row, failed, last = 0, 0, ""
         self._progress(0, len(requests))
         sent = [replace(r, seed=scatter_seed(e.seed, e.prompt)) for r, e in zip(requests, entries, strict=True)]
         for number, result in self._model.answer(sent, self.decoding):
@@ -170,21 +175,23 @@ class Asker:
             found[entry.key] = result
             self._progress(len(found), len(requests))
             if isinstance(result, Failure):
-                in_a_row, failed = in_a_row + 1, failed + (result.reason in _PASSING)
-                if result.fatal or (in_a_row >= _ENOUGH_IN_A_ROW and result.reason in _PASSING):
+                in_a_row, failed, last = in_a_row + 1, failed + (result.reason in PASSING), result.detail
+                if result.fatal or (in_a_row >= _ENOUGH_IN_A_ROW and result.reason in PASSING):
                     raise StoppedError(f"{self.spec.identity}: {result.detail}")
                 continue
             in_a_row = 0
             verdict = _read(result, requests[number], read)
             record = Record(entry, result, verdict.value, verdict.reason, self.spec.identity)
             self.journal.keep(record)
+            kept = self.journal.find(entry)  # another process may have been first: one completion counts for all
+            found[entry.key] = kept.reply if kept else result
             self.tally.asked += 1
             self.tally.prompt_tokens += result.prompt_tokens
             self.tally.completion_tokens += result.completion_tokens
         if failed >= _FEW and failed > _TOLERATED * len(requests):
             raise StoppedError(
                 f"{self.spec.identity}: {failed} of {len(requests)} requests failed for passing causes, too many to"
-                " leave out; what was answered is kept, run again"
+                f" leave out; what was answered is kept, run again. The last: {last}"
             )
         lost = Failure("unanswered", "the backend gave neither a completion nor a failure")
         return {entry.key: found.get(entry.key, lost) for entry in entries}
@@ -217,15 +224,15 @@ def scatter_seed(seed: int, prompt: str) -> int:
     return int(hash_text(f"{seed}|{prompt}")[:8], 16) >> 1
 
 
-_WORTH_ANOTHER_TRY = {"unreadable", "out_of_range", "empty", "cut_short", "refused"}
+_WORTH_ANOTHER_TRY = {"unreadable", "ambiguous", "out_of_range", "empty", "cut_short", "refused"}
 
 
 def _read(result: Reply | Failure, request: Request, read: Reader) -> Verdict:
     if isinstance(result, Failure):
         return Verdict(None, result.reason)
-    reading = read(result, request)
-    if reading.value is None and result.finish == "refused":
+    if result.finish == "refused":  # whatever brackets its text may hold
         return Verdict(None, "refused")
+    reading = read(result, request)
     if reading.value is None and reading.reason in ("unreadable", "empty") and result.finish == "length":
         return Verdict(None, "cut_short")
     return Verdict(reading.value, reading.reason, mass=reading.mass)

@@ -126,9 +126,9 @@ class Journal:
         self._insert([row])
 
     def find_models(self, spec: str, *, plain: bool = False) -> list[tuple[str, str]]:
-        """Model and template of what was asked under a role spec's identity, in plain form or not, the latest first."""
+        """Model and template of what was asked under a role spec's identity, plain or not, the most used first."""
         query = """SELECT model, template FROM replies WHERE spec = ? AND (template = 'plain') = ?
-                   GROUP BY model, template ORDER BY MAX(rowid) DESC"""
+                   GROUP BY model, template ORDER BY COUNT(*) DESC, MAX(rowid) DESC"""
         with self._lock:
             return [(model, template) for model, template in self._db.execute(query, (spec, plain))]
 

@@ -18,6 +18,8 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from nfqa.kernels.parse import Pick
+
 Kind = Literal["rank", "score", "choice", "text"]
 _DERIVED = ("count", "last")  # the number of references, and one more: the last place
 _FIELDS = ("question", "candidate", "references", "answer_a", "answer_b", "truth", "best", *_DERIVED)
@@ -26,10 +28,11 @@ FENCES = ("question", "references", "reference", "candidate", "answer_a", "answe
 _OURS = "|".join(FENCES)
 _WORDS = r"s|bos|eos|pad|unk|mask|sop|eop|start_of_turn|end_of_turn|end_of_utterance|extra_id_\d+|endoftext"
 _SHOUTED = r"INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CALLS|CLS|SEP|MASK|PAD|UNK|BOS|EOS|gMASK|sMASK"
+_GAP = r"\s{0,8}"  # bounded, so that no text makes the search slow
 _MARKS = re.compile(
     rf"<(?=[|\uff5c])|(?<=[|\uff5c])>"  # the two ends of <|im_end|> and its like, wherever they stand
-    rf"|<<\s*/?\s*SYS\s*>>|<\s*/?\s*(?:{_WORDS})\s*>"
-    rf"|<\s*/?\s*(?:{_OURS})(?![\w-])(?:[^<>]{{0,99}}>)?|\[\s*/?\s*(?:{_SHOUTED})\s*\]",
+    rf"|<<{_GAP}/?{_GAP}SYS{_GAP}>>|<{_GAP}/?{_GAP}(?:{_WORDS}){_GAP}>"
+    rf"|<{_GAP}/?{_GAP}(?:{_OURS})(?![\w-])(?:[^<>]{{0,99}}>)?|\[{_GAP}/?{_GAP}(?:{_SHOUTED}){_GAP}\]",
     re.IGNORECASE,
 )
 _ROUND = str.maketrans("<>[]", "()()")
@@ -83,6 +86,7 @@ class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     set: str
     protect: bool
+    pick: Pick = "only"
     templates: dict[str, _Entry]
 
 
@@ -102,7 +106,8 @@ class Template:
 
     text: as rendered: line ends made `\\n`, blanks stripped at both ends. sha256: of the file's bytes. identity: hash
     of these bytes and of the settings, so that a change of either shows. placeholders: field -> what stands for it.
-    lowest, highest: of a score, else None. shot_from: where the part begins that is repeated for each solved example.
+    lowest, highest: of a score, else None. pick: of several verdicts, none or the first. shot_from: where the part
+    begins that is repeated for each solved example.
     """
 
     set_name: str
@@ -118,6 +123,7 @@ class Template:
     shot_from: str
     shots: ShotLayout | None
     protect: bool
+    pick: Pick = "only"
 
     @property
     def signature(self) -> str:
@@ -240,6 +246,7 @@ def _make_template(where: str, settings: _Settings, name: str, entry: _Entry, so
         placeholders=entry.placeholders, reference_line=entry.reference_line, answer=entry.answer,
         lowest=entry.lowest, highest=entry.highest, shot_from=entry.shot_from, shots=entry.shots,
         protect=settings.protect,
+        pick=settings.pick,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from nfqa.backends.chat import Failure
 from nfqa.backends.server_errors import RequestError, find_message, judge_status
 
+_MOST_TOKENS = 10**9  # of one request
 Top = Sequence[tuple[str, float]]  # likely next tokens, each with its log-probability
 
 
@@ -55,12 +56,13 @@ def read_text(choice: dict[str, Any]) -> tuple[str, str]:
 
 
 def read_usage(found: object) -> tuple[int, int] | None:
-    """Tokens of the prompt and of the completion; None where the server reports none."""
+    """Tokens of the prompt and of the completion; None where the server reports none, or numbers that can't be true."""
     usage = found.get("usage") if isinstance(found, dict) else None
     if not isinstance(usage, dict):
         return None
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0
-    return (prompt, completion) if isinstance(prompt, int) and isinstance(completion, int) else None
+    counts = [n for n in (prompt, completion) if isinstance(n, int) and 0 <= n < _MOST_TOKENS]
+    return (counts[0], counts[1]) if len(counts) == 2 else None
 
 
 def read_top(choice: dict[str, Any]) -> Top:

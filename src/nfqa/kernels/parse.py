@@ -6,8 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
+from typing import Literal, get_args
 
 import numpy as np
+
+Pick = Literal["only", "first"]
 
 _MARKED = re.compile(r"\[\[([^\[\]]{0,40})\]\]")
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
@@ -25,34 +28,54 @@ class Reading:
     mass: float | None = None
 
 
-def read_number(completion: str, *, lowest: int, highest: int, whole: bool = True) -> Reading:
-    """The first number between double square brackets, as in `[[3]]`, if it lies in the range.
+def read_number(completion: str, *, lowest: int, highest: int, whole: bool = True, pick: Pick = "only") -> Reading:
+    """The number between double square brackets, as in `[[3]]`, if it lies in the range.
 
-    Args: completion: the judge's own words, never the prompt; whole: whether `[[3.5]]` is refused.
-    Returns: the number; or "empty" for no text, "unreadable" where no brackets hold a number, "out_of_range" for a
-        number that is no verdict. Brackets that hold something else are passed over.
+    Args: completion: the judge's own words, never the prompt; what stands before `</think>` is left out. whole: whether
+        `[[3.5]]` is refused. pick: "only" takes a completion that holds several different numbers for unreadable, since
+        a judge may quote a candidate's `[[1]]` before its own verdict; "first" takes the first, as the released code.
+    Returns: the number; or "empty" for no text, "unreadable" where no brackets hold a number, "ambiguous" for several
+        different ones, "out_of_range" for a number that is no verdict. Brackets with something else are passed over.
+    Raises: ValueError for an unknown `pick`.
     Source: LINKAGE's released code. Differs from: it takes any whole number, in range or not, and gives an answer
         whose verdict it can't read rank 2; here that is missing.
     """
-    for found in _MARKED.findall(completion):
-        text = found.strip()
-        if _NUMBER.fullmatch(text):
-            value = float(text)
-            if not lowest <= value <= highest or (whole and value != int(value)):
-                return Reading(None, "out_of_range")
-            return Reading(value)
-    return Reading(None, "unreadable" if completion.strip() else "empty")
+    found = [text for text in _list_marks(completion) if _NUMBER.fullmatch(text)]
+    values = _pick([float(text) for text in found], pick)
+    if len(values) != 1:
+        return _explain(completion, values)
+    (value,) = values
+    if not lowest <= value <= highest or (whole and value != int(value)):
+        return Reading(None, "out_of_range")
+    return Reading(value)
 
 
-def read_choice(completion: str, *, choices: Sequence[str] = ("A", "B", "C")) -> Reading:
-    """The first choice between double square brackets: 1 for the first, -1 for the second, 0 for the third (a tie).
+def read_choice(completion: str, *, choices: Sequence[str] = ("A", "B", "C"), pick: Pick = "only") -> Reading:
+    """The choice between double square brackets: 1 for the first, -1 for the second, 0 for the third (a tie).
 
+    Args, Returns, Raises: as `read_number`.
     Source: LINKAGE, equation 4, and the format that its pairwise prompt asks for.
     """
-    values = dict(zip(choices, (1.0, -1.0, 0.0), strict=True))
-    for found in _MARKED.findall(completion):
-        if found.strip().upper() in values:
-            return Reading(values[found.strip().upper()])
+    meanings = dict(zip(choices, (1.0, -1.0, 0.0), strict=True))
+    found = [meanings[text.upper()] for text in _list_marks(completion) if text.upper() in meanings]
+    values = _pick(found, pick)
+    return Reading(values[0]) if len(values) == 1 else _explain(completion, values)
+
+
+def _list_marks(completion: str) -> list[str]:
+    said = completion.rpartition("</think>")[2]
+    return [found.strip() for found in _MARKED.findall(said)]
+
+
+def _pick(values: list[float], pick: Pick) -> list[float]:
+    if pick not in get_args(Pick):
+        raise ValueError(f"pick is {pick!r}; expected one of {', '.join(get_args(Pick))}")
+    return values[:1] if pick == "first" else list(dict.fromkeys(values))
+
+
+def _explain(completion: str, values: list[float]) -> Reading:
+    if values:
+        return Reading(None, "ambiguous")
     return Reading(None, "unreadable" if completion.strip() else "empty")
 
 

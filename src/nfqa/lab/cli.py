@@ -7,6 +7,7 @@ import ast
 import os
 import shlex
 import signal
+import sqlite3
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted; what was finished is kept, nothing half-written stays", file=sys.stderr)
         return 130
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, sqlite3.Error) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
@@ -121,6 +122,8 @@ def _read_parameters(text: str) -> dict[str, Any]:
 
 def _refuse_idle_roles(root: Path, options: RunOptions, only: Sequence[str]) -> None:
     """A role that no chosen notebook takes would change nothing and look as if it had."""
+    if options.roles.get("judge", "").startswith("embedded:"):
+        raise ValueError("JUDGE names the embedded judge, both forms of which every run measures; unset it")
     for role in options.roles:
         targets = list_targets(root, RunOptions(options.data, options.profile), only)
         if not any(role in read_parameters(root / "notebooks" / str(t.artefact.notebook)) for t in targets):
@@ -225,6 +228,8 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
     if given.action == "export":
         if not path.is_file():
             raise ValueError(f"there is no journal at {path}; no verdict was asked for yet")
+        if given.file.is_file() and given.file.read_bytes()[:15] == b"SQLite format 3":
+            raise ValueError(f"{given.file} is a database, perhaps the journal itself; name another file to write to")
         journal, count = Journal(path), 0
         with write_atomically(given.file) as scratch, scratch.open("w", encoding="utf-8", newline="\n") as handle:
             for line in journal.export():

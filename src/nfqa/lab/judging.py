@@ -39,7 +39,10 @@ class Asking:
 
     @property
     def as_published(self) -> bool:
-        """Whether a model is asked as the paper asked: its released prompts, its decoding, a verdict in the text."""
+        """Whether a model is asked as published: released prompts and decoding, a verdict in the text.
+
+        Either wrapping counts: the paper names none, the released code is plain, the models are made for chat.
+        """
         return (self.prompts, self.decoding, self.reading) == ("upstream", "paper", "text")
 
     def make_decoding(self, *, reading: Reading | None = None) -> Decoding:

@@ -9,9 +9,10 @@ from pathlib import Path
 from nfqa.backends.asking import Tally
 from nfqa.backends.journal import Journal
 from nfqa.backends.limits import Limits
-from nfqa.lab.experiments.health import ask_health
-from nfqa.lab.experiments.language import ask_settings
+from nfqa.lab.experiments.health import CANDIDATES, ask_health
+from nfqa.lab.experiments.language import ask_settings, draw_short_truth
 from nfqa.lab.experiments.own_answers import bring_answers, score_language
+from nfqa.lab.experiments.worked_case import ask_case, choose_case
 from nfqa.lab.judged import JudgedLab, open_lab
 from nfqa.lab.judging import find_journal
 from nfqa.lab.staleness import RunOptions, choose_parameters
@@ -72,10 +73,18 @@ def _plan(root: Path, target: Target, options: RunOptions) -> Tally:
         score_language(lab, bring_answers(lab, given.get("answers") or ""))
         return lab.tally
     if target.name == "judge_health":
-        ask_health(lab, lab.load(given.get("dataset") or "trec_dl_nf", limit=limit))
+        questions = lab.load(given.get("dataset") or "trec_dl_nf", limit=limit)
+        ask_health(lab, questions, candidates=given.get("candidates") or CANDIDATES)
+        return lab.tally
+    if target.name in ("figure_01", "figure_03"):
+        ask_case(lab, choose_case(lab.load("trec_dl_nf"), lab.embedder))
         return lab.tally
     for name in _list_datasets(lab):
-        ask_settings(lab, lab.load(name, limit=limit), seeds=seeds or 1, short=given.get("short") or "partial")
+        if lab.generators and lab.judge is None:
+            draw_short_truth(lab, lab.load(name, limit=limit), given["truth"], n_seeds=1 if seeds is None else seeds)
+        ask_settings(
+            lab, lab.load(name, limit=limit), seeds=1 if seeds is None else seeds, short=given.get("short") or "partial"
+        )
     return lab.tally
 
 

@@ -73,16 +73,25 @@ def _run_all(
     running: list[_Job] = []
     done: list[str] = []
     failed: list[str] = []
+    judged_failed: list[Target] = []
     shown = 0.0
     try:
         while pending or running:
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
-                (done if _finish(place, job) else failed).append(job.target.identifier)
+                good = _finish(place, job)
+                (done if good else failed).append(job.target.identifier)
+                if not good:
+                    judged_failed.append(job.target)
                 bar.update()
                 _tell(watched, f"{job.target.identifier}: {time.monotonic() - job.started:.0f} s; left: {len(pending)}")
             waiting_for = {target.identifier for target in pending} | {job.target.identifier for job in running}
             for target in sorted(pending, key=lambda t: -t.artefact.minutes):
+                if _asks(options, target) and any(_asks(options, t) for t in judged_failed):
+                    tqdm.write(f"{target.identifier}: not run, because the model failed before; see above", sys.stderr)
+                    failed.append(target.identifier)
+                    pending.remove(target)
+                    continue
                 lost = ", ".join(sorted(other.partition("/")[2] for other in target.reads & set(failed)))
                 if lost:
                     tqdm.write(f"{target.identifier}: not run, because it reads {lost}, which failed", sys.stderr)

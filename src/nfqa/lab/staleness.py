@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from nfqa.backends.asking import PASSING
 from nfqa.backends.roles import DEFAULTS, identify_role
 from nfqa.lab.artefacts import Artefact, Paper
 from nfqa.lab.fetch import hash_file, read_registry
@@ -116,6 +118,8 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts |= {f"role {role}": identify_role(role, options.find_role(role)) for role in artefact.roles}
     if artefact.prompts or options.asks(artefact.roles):
         parts |= {f"prompts {name}": digest for name, digest in _hash_prompts(place.root).items()}
+    if options.asks(artefact.roles):
+        parts["number format"] = os.environ.get("NFQA_DTYPE") or "auto"
     for other in artefact.reads:
         if paper.artefacts[other].notebook:
             result = place.results / paper.paper / f"{other}.json"
@@ -135,9 +139,12 @@ def explain_staleness(record: dict[str, Any] | None, parts: dict[str, str], plac
     if record is None:
         return ["never run here"]
     before = record["parts"]
+    unanswered = sum(n for why, n in record.get("usage", {}).get("missing", {}).items() if why in PASSING)
     reasons = [f"{key} changed" for key in parts if key in before and before[key] != parts[key]]
     reasons += [f"{key} is new" for key in parts if key not in before]
     reasons += [f"{key} is gone" for key in before if key not in parts]
+    if unanswered:
+        reasons.append(f"{unanswered:,} verdicts failed for passing causes, ask them again")
     for name, digest in record["outputs"].items():
         file = place.root / name
         if not file.is_file():

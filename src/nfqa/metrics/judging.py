@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nfqa.backends.asking import Asker, Verdict
 from nfqa.backends.chat import Reply, Request
 from nfqa.backends.prompts import PromptSet, Shot
-from nfqa.kernels.parse import Reading, expect_value, read_choice, read_number
+from nfqa.kernels.parse import Pick, Reading, expect_value, read_choice, read_number
 from nfqa.metrics.references import Draw, draw_references
 from nfqa.questions import Answer, Question
 
@@ -23,6 +23,7 @@ Method = Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
 Order = Literal["drawn", "candidate_first", "reference_first"]
 TooLong = Literal["cut_tail", "refuse"]
 MAX_WORDS = 1_000  # of one text; the longest of the released data has 763
+LEAST_MASS = 1e-6  # of the next token's distribution on verdicts: with less, a reading from logits is noise
 EQUAL_WEIGHTS = (1.0, 1.0, 1.0, 1.0)  # of a reference of grade 0, 1, 2, 3
 CHARACTERS_A_WORD = 20  # a text of few, endless words is too long as well
 _SHOT_GRADES = (3, 1, 2, 0)
@@ -120,7 +121,7 @@ def judge_draws(
         raise ValueError(f"weights are {tuple(weights)}; expected four numbers, of grades 0 to 3, 0 or more, not all 0")
     plans = [_plan(draw, method, judge, shots, order, weights) for draw in draws]
     flat = [call.request for plan in plans for call in plan]
-    verdicts = judge.asker.ask(flat, partial(_read, method))
+    verdicts = judge.asker.ask(flat, partial(_read, method, judge.prompts.get(method).pick))
     judgements, start = [], 0
     for draw, plan in zip(draws, plans, strict=True):
         judgements.append(_score(draw.candidates, plan, verdicts[start : start + len(plan)], method, judge.too_long))
@@ -205,14 +206,18 @@ def _plan(
     return calls
 
 
-def _read(method: Method, reply: Reply, request: Request) -> Reading:
+def _read(method: Method, pick: Pick, reply: Reply, request: Request) -> Reading:
     if reply.logprobs is not None:
         values = (1.0, -1.0, 0.0) if method == "pairwise" else tuple(float(label) for label in request.labels)
-        return expect_value(reply.logprobs, values)
+        try:
+            found = expect_value(reply.logprobs, values)
+        except ValueError:  # a NaN, or more than certain: one bad reply is a missing verdict, not the end of a run
+            return Reading(None, "bad_logprobs")
+        return found if found.mass is None or found.mass >= LEAST_MASS else Reading(None, "no_mass", found.mass)
     if method == "pairwise":
-        return read_choice(reply.text)
+        return read_choice(reply.text, pick=pick)
     lowest, highest = int(request.labels[0]), int(request.labels[-1])
-    return read_number(reply.text, lowest=lowest, highest=highest, whole=method == "listwise")
+    return read_number(reply.text, lowest=lowest, highest=highest, whole=method == "listwise", pick=pick)
 
 
 def _score(

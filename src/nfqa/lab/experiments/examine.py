@@ -38,7 +38,8 @@ class Examiner:
         The last is the partial rank correlation (r_sg - r_sl r_gl) / sqrt((1 - r_sl^2)(1 - r_gl^2)) of each question.
         """
         lengths = [np.array([len(a.text.split()) for a in draw.candidates], dtype=float) for draw in draws]
-        labels = [np.array(draw.labels, dtype=float) for draw in draws]
+        labels = _list_labels(draws)
+        scores, lengths, labels = _keep_common(scores, lengths, labels)
         by_score, by_people = _correlate(scores, lengths), _correlate(labels, lengths)
         plain = _correlate(scores, labels)
         rest = (1 - by_score**2) * (1 - by_people**2)
@@ -66,14 +67,14 @@ class Examiner:
         table = np.array([[_mean(row)] for row in np.column_stack(columns)])
         rows = [self.row("agreement_over_seeds", table)]
         if all(row is draws[0] for row in draws):
-            labels = [np.array(draw.labels, dtype=float) for draw in draws[0]]
-            averaged = [np.mean(parts, axis=0) for parts in zip(*scores, strict=True)]
-            rows.append(self.less("seeds_effect", _correlate(averaged, labels), _correlate(scores[0], labels)))
+            *seeds, labels = _keep_common(*scores, _list_labels(draws[0]))
+            averaged = [np.mean(parts, axis=0) for parts in zip(*seeds, strict=True)]
+            rows.append(self.less("seeds_effect", _correlate(averaged, labels), _correlate(seeds[0], labels)))
         return rows
 
     def examine_missing(self, draws: Sequence[Draw], judgements: Sequence[Judgement]) -> list[Row]:
         """The share of verdicts missing, and what the released default in their place does to agreement."""
-        labels = [np.array(draw.labels, dtype=float) for draw in draws]
+        labels = _list_labels(draws)
         shares = np.array([np.isnan(j.scores).mean() if len(j.scores) else np.nan for j in judgements])
         kept = _correlate([j.scores for j in judgements], labels)
         filled = _correlate([np.nan_to_num(j.scores, nan=_RELEASED_DEFAULT) for j in judgements], labels)
@@ -92,9 +93,9 @@ class Examiner:
             decided = np.concatenate([one, two])
             decided = decided[~np.isnan(decided) & (decided != 0)]
             firsts.append(np.mean(decided > 0) if len(decided) else np.nan)
-        labels = [np.array(draw.labels, dtype=float) for draw in draws]
-        averaged = [(a.scores + b.scores) / 2 for a, b in zip(first, second, strict=True)]
-        single = _correlate([a.scores for a in first], labels)
+        ones, twos, labels = _keep_common([a.scores for a in first], [b.scores for b in second], _list_labels(draws))
+        averaged = [(a + b) / 2 for a, b in zip(ones, twos, strict=True)]
+        single = _correlate(ones, labels)
         return [
             self.row("flip_rate", np.array(flips)),
             self.row("first_chosen", np.array(firsts)),
@@ -113,7 +114,7 @@ class Examiner:
 
     def compare_readings(self, draws: Sequence[Draw], text: Sequence[NDArray], logits: Sequence[NDArray]) -> list[Row]:
         """How the rank read from text and the expected rank read from logits differ, on the same model and prompts."""
-        labels = [np.array(draw.labels, dtype=float) for draw in draws]
+        text, logits, labels = _keep_common(text, logits, _list_labels(draws))
         gaps = [_mean(np.abs(a - b)) for a, b in zip(text, logits, strict=True)]
         by_text, by_logits = _correlate(text, labels), _correlate(logits, labels)
         return [
@@ -141,6 +142,19 @@ class Examiner:
         dropped = {"undefined": agreement.n_dropped} if agreement.n_dropped else {}
         agreement = replace(agreement, dropped_because=dropped)
         return make_row(self.dataset, self.system, metric, agreement, signature, kernels)
+
+
+def _list_labels(draws: Sequence[Draw]) -> list[NDArray]:
+    return [np.array(draw.labels, dtype=float) for draw in draws]
+
+
+def _keep_common(*columns: Sequence[NDArray]) -> list[list[NDArray]]:
+    """Each column, [Q] of arrays, with those candidates of a question alone that have a number in every column.
+
+    Two sides of a difference, and the three coefficients of a partial one, must speak of the same candidates.
+    """
+    kept = [~np.isnan(np.array(parts)).any(axis=0) for parts in zip(*columns, strict=True)]
+    return [[values[mask] for values, mask in zip(column, kept, strict=True)] for column in columns]
 
 
 def _correlate(scores: Sequence[NDArray], others: Sequence[NDArray]) -> NDArray[np.float64]:

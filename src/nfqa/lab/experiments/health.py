@@ -23,6 +23,7 @@ from nfqa.questions import Answer, QuestionSet
 if TYPE_CHECKING:
     from nfqa.lab.judged import JudgedLab
 
+CANDIDATES = 12  # a question, where nothing else is said
 SEEDS = 3  # decoding seeds (a language model) or reference draws (the embedded judge) whose verdicts are compared
 ATTACKS: dict[str, Callable[[str, str], str]] = {
     "mark": lambda _, text: f"{text} [[1]]",
@@ -60,7 +61,7 @@ def attack_draws(draws: Sequence[Draw], attack: str) -> list[Draw]:
     ]
 
 
-def ask_health(lab: JudgedLab, dataset: QuestionSet, *, candidates: int = 12) -> Asked | None:
+def ask_health(lab: JudgedLab, dataset: QuestionSet, *, candidates: int = CANDIDATES) -> Asked | None:
     """Ask a language model all that its examination needs; None when the judge is embedded.
 
     The reading from logits is asked beside the reading from text where the model runs in process; for a server, set
@@ -83,12 +84,14 @@ def ask_health(lab: JudgedLab, dataset: QuestionSet, *, candidates: int = 12) ->
     )
 
 
-def examine_language_model(lab: JudgedLab, dataset: QuestionSet, asked: Asked | None, *, resamples: int) -> list[Row]:
+def examine_language_model(
+    lab: JudgedLab, dataset: QuestionSet, asked: Asked | None, *, candidates: int = CANDIDATES, resamples: int
+) -> list[Row]:
     """Rows on a language model's verdicts."""
     judge: LanguageJudge | None = lab.judge
     if judge is None or asked is None:
         return []
-    mark = f"judge:{judge.asker.spec.identity}|{judge.sign('listwise')}|candidates:{len(asked.draws[0].candidates)}"
+    mark = f"judge:{judge.asker.identity}|{judge.sign('listwise')}|candidates:{candidates}"
     examiner = Examiner(dataset, "health_judge", mark, KERNEL, resamples)
     tables = [[j.scores for j in row] for row in asked.listwise]
     rows = examiner.examine_length(asked.draws, tables[0])

@@ -124,7 +124,7 @@ def ask_setting(
     kept = [
         [_keep_judged(d, j) for d, j in zip(row, js, strict=True)] for row, js in zip(draws, judgements, strict=True)
     ]
-    signature = f"judge:{judge.asker.spec.identity}|method:{judged.method}|{judge.sign(judged.method)}{source}|{drawn}"
+    signature = f"judge:{judge.asker.identity}|method:{judged.method}|{judge.sign(judged.method)}{source}|{drawn}"
     return Outcome(
         setting,
         [[draw for draw, _ in row] for row in kept],
@@ -142,7 +142,7 @@ def measure_language_model(
     for outcome in ask_settings(lab, dataset, seeds=seeds, short=short):
         system, signature = outcome.setting.system, outcome.signature
         rows += make_rows(dataset, outcome.draws, outcome.scores, system, signature, KERNEL, resamples=resamples)
-        rows.append(make_missing_row(dataset, outcome))
+        rows += make_verdict_rows(dataset, outcome)
     return rows
 
 
@@ -154,7 +154,7 @@ def measure_language_runs(
     for outcome in ask_settings(lab, dataset, seeds=seeds, short=short):
         name = outcome.setting.system
         rows += make_run_rows(dataset, outcome.draws, outcome.scores, name, outcome.signature, KERNEL, resamples)
-        rows.append(make_missing_row(dataset, outcome))
+        rows += make_verdict_rows(dataset, outcome)
     return rows
 
 
@@ -178,7 +178,7 @@ def measure_language_choice(lab: JudgedLab, dataset: QuestionSet, *, ties: TieRu
             system = outcome.setting.system
             mark = f"{system}|{outcome.signature}|ties:{ties}|boot:{resamples}|v1"
             rows.append(make_row(dataset, system, metric, agreement, mark, kernels).model_copy(update={"seeds": ()}))
-        rows.append(make_missing_row(dataset, outcome))
+        rows += make_verdict_rows(dataset, outcome)
     return rows
 
 
@@ -217,16 +217,22 @@ def measure_written_lists(
     )  # fmt: skip
 
 
-def make_missing_row(dataset: QuestionSet, outcome: Outcome) -> Row:
-    """The share of verdicts that could not be had: n were wanted, n_dropped are missing, by reason."""
+def make_verdict_rows(dataset: QuestionSet, outcome: Outcome) -> list[Row]:
+    """The share of verdicts that could not be had, n_dropped by reason; and, from logits, the mean mass on verdicts."""
     missing = outcome.missing
     count = sum(missing.values())
-    return Row(
+    row = Row(
         system=outcome.setting.system, dataset=dataset.name, metric="missing_verdicts",
         value=count / outcome.asked if outcome.asked else None, n=outcome.asked - count, n_dropped=count,
         dropped_because=missing, seeds=tuple(range(len(outcome.draws))),
         signature=f"{outcome.setting.system}|{outcome.signature}|v1", kernels=(KERNEL,), origin=dataset.origin,
     )  # fmt: skip
+    verdicts = [v for judgements in outcome.judgements for j in judgements for v in j.verdicts]
+    masses = [verdict.mass for verdict in verdicts if verdict.mass is not None]
+    if not masses:
+        return [row]
+    mean = {"metric": "verdict_mass", "value": float(np.mean(masses)), "n": len(masses), "n_dropped": None}
+    return [row, row.model_copy(update=mean | {"dropped_because": {}})]
 
 
 def describe_language_model(lab: JudgedLab, rows: Sequence[Row]) -> list[str]:

@@ -216,7 +216,7 @@ def _ask(own: OwnAnswers, method: str, name: str, judge: judging.LanguageJudge) 
     ranks = tuple(-s for s in scores) if method == "listwise" else ()
     notes = ["" if j is None else "no verdict: " + ", ".join(j.missing) for j in judged]
     shots = "|shots:0" if method == "listwise" else ""
-    signature = f"judge:{judge.asker.spec.identity}|method:{method}|{judge.sign(way)}{shots}|list:given"
+    signature = f"judge:{judge.asker.identity}|method:{method}|{judge.sign(way)}{shots}|list:given"
     return _finish(Scores(name, signature, "nfqa.metrics.judging:judge_draws", scores, tens, ranks, tuple(notes)), own)
 
 

@@ -148,7 +148,7 @@ def ask_case(lab: JudgedLab, case: Case) -> dict[str, Scores]:
     scores = {}
     for system, method in _ASKED.items():
         (judgement,) = judge_draws([case.draw], method, judge)
-        signature = f"judge:{judge.asker.spec.identity}|method:{method}|{judge.sign(method)}|scale:10"
+        signature = f"judge:{judge.asker.identity}|method:{method}|{judge.sign(method)}|scale:10"
         values = to_ten(judgement.scores, method, len(case.draw.references))
         scores[system.format(find_family(lab))] = Scores(_pair(values), signature, KERNEL)
     return scores
