@@ -15,7 +15,8 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench", "tests")]
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
-from kernels import describe_machine, time_calls  # noqa: E402
+from kernels import describe_machine  # noqa: E402
 from tiny_models import make_tiny_tokenizer  # noqa: E402
 
 from nfqa.backends.causal_lm import CausalLM  # noqa: E402
@@ -79,47 +80,52 @@ def make_requests(count: int) -> list[Request]:
 
 
 def measure_judge(*, quick: bool) -> dict[str, Any]:
-    """Seconds of four ways to the same verdicts. The shortest runs between the others, three times, for its median."""
+    """Seconds of four ways to the same verdicts, which take turns so that a busy moment of the machine meets them all.
+
+    One prompt at a time counts as the median prompt's seconds times the number of prompts; shared, as the median run's.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     requests = make_requests(3 if quick else CANDIDATES)
     logits = Decoding(reading="logits")
     greedy = Decoding(temperature=0, max_tokens=NEW_TOKENS)
-    kept: dict[str, list[Reply]] = {}
-    generated: list[str] = []
+    generated, unshared, shared, written = [], [], [], []
+    seconds: dict[str, list[float]] = {"generate": [], "unshared": [], "logits": [], "text": []}
     with tempfile.TemporaryDirectory() as folder:
         parameters = make_model(Path(folder), quick=quick)
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model = AutoModelForCausalLM.from_pretrained(folder).eval()
         judge = CausalLM(RoleSpec("judge", "path", folder), device="cpu", dtype="float32")
 
-        def generate_each() -> None:
-            for request in requests:
-                turns = [{"role": "user", "content": request.prompt}]
-                inputs = tokenizer.apply_chat_template(
-                    turns, add_generation_prompt=True, return_tensors="pt", return_dict=True
-                )
-                with torch.inference_mode():
-                    ids = model.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
-                generated.append(tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True))
+        def generate(request: Request) -> str:
+            turns = [{"role": "user", "content": request.prompt}]
+            inputs = tokenizer.apply_chat_template(
+                turns, add_generation_prompt=True, return_tensors="pt", return_dict=True
+            )
+            with torch.inference_mode():
+                ids = model.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
+            return tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
 
-        def share_logits() -> None:
-            kept["shared"] = collect(judge.answer(requests, logits))
+        def time_call(name: str, call: Callable[[], Any]) -> Any:
+            start = time.perf_counter()
+            found = call()
+            seconds[name].append(time.perf_counter() - start)
+            return found
 
-        def read_each() -> None:
-            kept["unshared"] = collect(judge.answer_plain(requests, logits))
-
-        def share_text() -> None:
-            kept["text"] = collect(judge.answer(requests, greedy))
-
-        list(judge.answer(requests[:1], logits))  # loads the model
-        calls = (share_logits, generate_each, share_logits, read_each, share_logits, share_text)
-        seconds = time_calls(1, *calls)
-    ours = statistics.median(seconds[0:5:2])
-    pairs = zip(kept["shared"], kept["unshared"], strict=True)
+        list(judge.answer(requests[:2], logits))  # loads the model
+        for i, request in enumerate(requests):
+            if i % 3 == 0:
+                shared = time_call("logits", lambda: collect(judge.answer(requests, logits)))
+            if i % 8 == 0:
+                written = time_call("text", lambda: collect(judge.answer(requests, greedy)))
+            generated.append(time_call("generate", lambda request=request: generate(request)))
+            unshared += time_call("unshared", lambda request=request: collect(judge.answer_plain([request], logits)))
+    middle = {name: statistics.median(taken) for name, taken in seconds.items()}
+    one_by_one, alone_logits = middle["generate"] * len(requests), middle["unshared"] * len(requests)
+    pairs = zip(shared, unshared, strict=True)
     differences = [abs(a - b) for x, y in pairs for a, b in zip(x.logprobs or (), y.logprobs or (), strict=True)]
-    lengths = [reply.prompt_tokens for reply in kept["shared"]]
+    lengths = [reply.prompt_tokens for reply in shared]
     return {
         "parameters": parameters,
         "threads": torch.get_num_threads(),
@@ -128,15 +134,15 @@ def measure_judge(*, quick: bool) -> dict[str, Any]:
         "prompt_tokens_least": min(lengths),
         "prompt_tokens_most": max(lengths),
         "new_tokens": NEW_TOKENS,
-        "generate_each_seconds": seconds[1],
-        "shared_logits_seconds": ours,
-        "unshared_logits_seconds": seconds[3],
-        "shared_text_seconds": seconds[5],
-        "ratio": seconds[1] / ours,
-        "ratio_unshared_logits": seconds[1] / seconds[3],
-        "ratio_shared_text": seconds[1] / seconds[5],
+        "generate_each_seconds": one_by_one,
+        "shared_logits_seconds": middle["logits"],
+        "unshared_logits_seconds": alone_logits,
+        "shared_text_seconds": middle["text"],
+        "ratio": one_by_one / middle["logits"],
+        "ratio_unshared_logits": one_by_one / alone_logits,
+        "ratio_shared_text": one_by_one / middle["text"],
         "largest_difference": max(differences),
-        "equal_texts": sum(a.text == b for a, b in zip(kept["text"], generated, strict=True)),
+        "equal_texts": sum(a.text == b for a, b in zip(written, generated, strict=True)),
     }
 
 
