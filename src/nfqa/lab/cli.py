@@ -95,7 +95,18 @@ def _read_options(root: Path, given: argparse.Namespace) -> RunOptions:
         raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
     options = RunOptions(data, profile, int(seeds) if seeds else None, roles, parameters, asking)
     _refuse_idle_roles(root, options, given.artefacts)
+    _check_asking(options)
     return options
+
+
+def _check_asking(options: RunOptions) -> None:
+    """Refuse before a notebook starts what it would refuse half a minute later."""
+    from nfqa.backends.limits import Limits
+    from nfqa.lab.judging import Asking, read_concurrency
+
+    Asking(**options.asking)
+    Limits.from_environment()
+    read_concurrency()
 
 
 def _read_parameters(text: str) -> dict[str, Any]:
@@ -159,7 +170,8 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
     if failed:
         print("failed: " + ", ".join(failed), file=sys.stderr)
     if given.artefacts:
-        _say_where(root, options)
+        if not failed:
+            _say_where(root, options)
         return 1 if failed else 0
     _report(root, options, given)
     if stale:
@@ -170,6 +182,8 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
 def _say_where(root: Path, options: RunOptions) -> None:
     place = options.find_place(root)
     print(f"results in {place.results.relative_to(root)}/, figures in {place.figures.relative_to(root)}/")
+    if options.roles:
+        print("its page: `make report` with the same variables")
 
 
 def _say_identical(root: Path, options: RunOptions) -> None:
@@ -225,6 +239,8 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.lab.paths import write_atomically
 
     path = find_journal(root)
+    if str(given.file) == ".":
+        raise ValueError(f"no file is named, as in `make {given.action}-verdicts FILE=verdicts.jsonl`")
     if given.action == "export":
         if not path.is_file():
             raise ValueError(f"there is no journal at {path}; no verdict was asked for yet")

@@ -22,7 +22,7 @@ class JudgedLab(Lab):
     def __init__(self, identifier: str, *, asking: Asking, dry: bool = False, **given: Any) -> None:
         super().__init__(identifier, **given)
         self.asking = asking
-        self._dry = dry
+        self._dry = self.shows_progress = dry
         self._others: list[Asker] = []
 
     @cached_property

@@ -64,7 +64,7 @@ def open_model(spec: RoleSpec, journal: Journal) -> ChatModel:
         from nfqa.backends.openai_server import OpenAIServer
 
         used = journal.count_run(journal.run)
-        return OpenAIServer(spec, concurrency=_read_concurrency(), limits=Limits.from_environment().less(*used))
+        return OpenAIServer(spec, concurrency=read_concurrency(), limits=Limits.from_environment().less(*used))
     from nfqa.backends.causal_lm import CausalLM
 
     trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
@@ -115,7 +115,11 @@ def _open_asker(
     return Asker(spec, partial(open_model, journal=journal), journal, decoding, dry=dry, progress=progress)
 
 
-def _read_concurrency() -> int:
+def read_concurrency() -> int:
+    """How many requests are in flight at a time, from $CONCURRENCY.
+
+    Raises: ValueError for anything but a whole number, 1 or more.
+    """
     text = os.environ.get("CONCURRENCY") or "16"
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"CONCURRENCY is {text!r}; expected how many requests are in flight at a time, 1 or more")

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 class Lab:
     """What `open_lab` gives. Results go to `out`; the runner moves them into place when the notebook has succeeded."""
 
+    shows_progress = False  # in a notebook a bar only leaves its debris
+
     def __init__(
         self,
         identifier: str,
@@ -71,7 +73,7 @@ class Lab:
         """The embedder role, with its cache under build/."""
         from nfqa.backends.embed import Embedder
 
-        return Embedder(self.roles["embedder"], find_cache(self.root))
+        return Embedder(self.roles["embedder"], find_cache(self.root), progress=self.shows_progress)
 
     def read_prompts(self, name: str) -> PromptSet:
         """A set of prompts; `upstream` fetches the released files, which papers/*.yml lists under files."""

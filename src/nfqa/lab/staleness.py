@@ -39,7 +39,8 @@ class RunOptions:
     @property
     def variant(self) -> str:
         """A folder name for a run with overrides, "" without any."""
-        changed = {"seeds": self.seeds, "roles": self.roles, "parameters": self.parameters}
+        named = {role: identify_role(role, spec) for role, spec in self.roles.items()}  # wherever a model is served
+        changed = {"seeds": self.seeds, "roles": named, "parameters": self.parameters}
         if self.asking:
             changed["asking"] = self.asking
         if not any(changed.values()):

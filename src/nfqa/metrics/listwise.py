@@ -66,14 +66,14 @@ def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> Verdicts:
 
     Ties between a candidate and a reference go to the candidate. With one reference the rank is 1 or 2, by closeness
     to the question and length, since similarity to each other is the same for both.
-    Raises: ValueError for a draw without references.
+    Raises: ValueError for candidates without references.
     Source: LINKAGE, equation 5, with the language model replaced. Differs from: it, in that equal inputs always
         get equal ranks, and that the rank follows from a score rather than from generated text.
     """
+    if not draw.candidates:  # a dropped draw has none, and no references either
+        return Verdicts(np.zeros(0), np.zeros(0, dtype=np.int64))
     if not draw.references:
         raise ValueError(f"question {draw.question.text!r} has no references to rank among")
-    if not draw.candidates:
-        return Verdicts(np.zeros(0), np.zeros(0, dtype=np.int64))
     references, candidates = describe_draw(draw, embedder)
     scores = np.round(candidates @ scorer.weights, 10)
     if len(draw.references) == 1:  # no rest of a list to hold it against: the two stand on what is their own

@@ -259,8 +259,8 @@ def say_usage(lab: JudgedLab) -> str:
         return "No language model was asked: the judge role is filled by the embedded judge."
     tally = lab.tally
     return (
-        f"{tally.wanted:,} verdicts wanted; {tally.kept:,} completions from the journal, {tally.asked:,} asked now:"
-        f" {tally.prompt_tokens:,} tokens in, {tally.completion_tokens:,} out."
+        f"{tally.wanted:,} verdicts wanted; {tally.kept:,} completions from the journal, {tally.asked:,} asked now"
+        f" (an unreadable one up to twice more): {tally.prompt_tokens:,} tokens in, {tally.completion_tokens:,} out."
     )
 
 
