@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ import nbformat
 import pytest
 
 PROJECT = Path(__file__).parents[1]
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell: children would not hear Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 STUDY = """
 paper: made_up

@@ -103,7 +103,7 @@ class Journal:
             columns = tuple(name for _, name, *_ in self._db.execute("PRAGMA table_info(replies)"))
             if tables and columns != _COLUMNS:
                 raise sqlite3.DatabaseError(f"it holds other tables: {', '.join(tables)}")
-            self._db.execute("PRAGMA journal_mode=WAL")
+            _use_write_ahead_log(self._db)
             self._db.execute("PRAGMA synchronous=FULL")  # a verdict may have cost money: not even a power cut loses it
             self._db.execute(_TABLE)
         except sqlite3.OperationalError as error:  # busy, read-only, a folder: the file itself may be sound
@@ -207,6 +207,19 @@ def _read_line(where: str, line: str) -> Record:
     if fields["key"] != record.entry.key:
         raise ValueError(f"{where}: its key doesn't follow from its fields; nothing is taken in")
     return record
+
+
+def _use_write_ahead_log(db: sqlite3.Connection) -> None:
+    """Two processes that make a journal at once: sqlite tells one of them "locked" and doesn't wait, so we do."""
+    for _ in range(200):
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            time.sleep(0.05)
+    db.execute("PRAGMA journal_mode=WAL")
 
 
 def _hash(value: dict[str, Any]) -> str:
