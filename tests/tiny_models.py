@@ -107,7 +107,7 @@ def _make_config(architecture: Architecture, vocabulary: int, context: int) -> A
     return {"llama": LlamaConfig, "qwen2": Qwen2Config}[architecture](**shape)
 
 
-def teach_verdicts(folder: Path, *, verdicts: Sequence[str] = ("1", "1", "1", "2", "A", "B"), steps: int = 120) -> None:
+def teach_verdicts(folder: Path, *, verdicts: Sequence[str] = ("1", "1", "1", "2", "A", "B"), steps: int = 300) -> None:
     """Train the model in `folder` for some seconds, until a turn of its own is `[[v]]`, whatever was said before."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
