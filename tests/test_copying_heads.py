@@ -1,0 +1,52 @@
+"""A GPT-2 with copying heads put in repeats what stands in its context, before any training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from nfqa.lab.training.copying_heads import put_in_copying_heads
+
+
+def _make_model(*, layers: int = 2, width: int = 192, heads: int = 3) -> Any:
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=500, n_positions=256, n_embd=width, n_layer=layers, n_head=heads, bos_token_id=0, eos_token_id=0
+    )
+    return GPT2LMHeadModel(config).eval()
+
+
+def _share_copied(model: Any) -> float:
+    """20 other tokens, 40 random tokens, 7 others, and the 40 once more: the share of these that is foreseen."""
+    draw = torch.Generator().manual_seed(1)
+    repeated = torch.randint(500, (4, 40), generator=draw)
+    before, between = torch.randint(500, (4, 20), generator=draw), torch.randint(500, (4, 7), generator=draw)
+    with torch.inference_mode():
+        said = model(torch.cat([before, repeated, between, repeated], 1)).logits.argmax(-1)
+    return float((said[:, -40:-1] == repeated[:, 1:]).float().mean())
+
+
+@pytest.mark.parametrize(("layers", "width", "heads"), [(2, 192, 3), (3, 256, 4), (4, 320, 5)])
+def test_copies_before_training(layers: int, width: int, heads: int) -> None:
+    model = _make_model(layers=layers, width=width, heads=heads)
+    assert _share_copied(model) < 0.05  # as made by transformers: chance is 1 in 500
+    put_in_copying_heads(model, seed=3)
+    assert _share_copied(model) > 0.85
+
+
+def test_same_seed_same_weights() -> None:
+    one, two = _make_model(), _make_model()
+    put_in_copying_heads(one, seed=3)
+    put_in_copying_heads(two, seed=3)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+    put_in_copying_heads(two, seed=4)
+    assert not torch.equal(one.transformer.wte.weight, two.transformer.wte.weight)
+
+
+@pytest.mark.parametrize(("layers", "width", "heads"), [(1, 192, 3), (2, 128, 2), (2, 192, 2)])
+def test_refuses_a_shape_without_room(layers: int, width: int, heads: int) -> None:
+    with pytest.raises(ValueError, match="expected 2 or more, 3 or more, and 64 dimensions a head"):
+        put_in_copying_heads(_make_model(layers=layers, width=width, heads=heads), seed=0)

@@ -1,0 +1,133 @@
+"""Training of the embedded evaluators: what is kept out, what a task is, and a run that is stopped and goes on."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from nfqa.debates import DebateQuestion, DebateSet, PartialAnswer, SystemAnswer
+from nfqa.lab.training import corpus as corpora
+from nfqa.lab.training import train
+from nfqa.lab.training.corpus import Corpus, Topic, read_corpus
+from nfqa.lab.training.tasks import change_text, group_topics, make_task
+from nfqa.questions import Answer, Question, QuestionSet
+
+_WORDS = "sun rain wind snow hail fog storm cloud frost heat calm thunder breeze drizzle sleet gust ice dew".split()
+
+
+def _make_text(seed: int, words: int = 40) -> str:
+    rng = random.Random(seed)
+    own = [f"{word}{seed}" for word in _WORDS]
+    return " ".join(" ".join(rng.choices(own, k=10)).capitalize() + "." for _ in range(words // 10))
+
+
+def _make_topics(source: str, count: int) -> list[Topic]:
+    return [Topic(source, tuple(_make_text(100 * i + j) for j in range(5))) for i in range(count)]
+
+
+@pytest.fixture
+def corpus() -> Corpus:
+    topics = [topic for source in ("debatewise", "antique") for topic in _make_topics(source, 4)]
+    return Corpus(tuple(topics), (), 3, {"debatewise": "0" * 64})
+
+
+def _claim(text: str, *parts: str) -> DebateQuestion:
+    return DebateQuestion(text, text, tuple(PartialAnswer(str(i), part) for i, part in enumerate(parts)))
+
+
+def test_what_is_held_out_is_not_trained_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    held, demo, rated = _make_text(1), _make_text(2), _make_text(3)
+    borrowed = ["Before it. " + text[text.index(" ") + 1 :] for text in (held, demo, rated)]  # 8 words in a row shared
+    claims = {
+        "held_out": [_claim("held", held)],
+        "train": [_claim("a", _make_text(4), _make_text(5), *borrowed), _claim("b", _make_text(6), _make_text(7))],
+        "overton": [_claim("rated", rated)],
+        "demo_answers": [DebateQuestion("d", "", (), (SystemAnswer("demo", demo),))],
+    }
+
+    def load_debates(name: str, *, split: str = "", root: Path) -> DebateSet:
+        return DebateSet(name, tuple(claims[split or name]), "measured", "1" * 64)
+
+    def load_dataset(name: str, *, repeats: str, root: Path) -> QuestionSet:
+        answers = tuple(Answer(str(i), text, 0) for i, text in enumerate((_make_text(8), _make_text(9), demo, "short")))
+        return QuestionSet(name, (Question("q", answers),), "measured", "2" * 64)
+
+    monkeypatch.setattr(corpora, "load_debates", load_debates)
+    monkeypatch.setattr(corpora, "load_dataset", load_dataset)
+    read = read_corpus(tmp_path)
+    texts = list(read.texts())
+    assert read.left_out == 3 + 3  # the borrowed passages, and the demo answer in each of the three graded sets
+    assert not {held, demo, rated, *borrowed} & set(texts)
+    assert {_make_text(8), _make_text(9)} <= set(texts)
+    assert "short" not in texts
+    assert set(read.inputs) == {"debatewise", "overton", "demo_answers", *corpora.GRADED}
+
+
+def test_tasks_contain_change_or_lack_their_target(corpus: Corpus) -> None:
+    rng = random.Random(0)
+    tasks = [make_task(group_topics(corpus.train), rng) for _ in range(600)]
+    whole = [task.target in task.text for task in tasks]
+    assert 0.35 < sum(whole) / len(tasks) < 0.45
+    changed = [
+        sum((Counter(task.target.split()) & Counter(task.text.split())).values()) / len(task.target.split())
+        for task, found in zip(tasks, whole, strict=True)
+        if not found
+    ]
+    assert 0.3 < sum(share > 0.55 for share in changed) / len(changed)  # most of its words, in another order or fewer
+    assert 0.1 < sum(share == 0 for share in changed) / len(changed)  # not there at all
+    assert 0.7 < sum(task.instruction for task in tasks) / len(tasks) < 0.9
+    assert 0.75 < sum(task.opening for task in tasks) / len(tasks) < 0.95
+
+
+def test_changed_text_keeps_between_six_and_nine_tenths_of_its_words() -> None:
+    text = _make_text(1, 400)
+    for seed in range(20):
+        kept = change_text(text, random.Random(seed)).split()
+        assert 0.5 < len(kept) / 400 < 0.97
+        assert not Counter(kept) - Counter(text.split())
+
+
+def _train(root: Path) -> dict[str, Any]:
+    folder = train.train_evaluator(root, "tiny")
+    return load_file(folder / "model.safetensors")
+
+
+def test_a_stopped_run_goes_on_to_the_same_weights(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, corpus: Corpus
+) -> None:
+    monkeypatch.setattr(train, "read_corpus", lambda root: corpus)
+    monkeypatch.setattr(train, "_SAVE_SECONDS", -1)
+    monkeypatch.setattr(train, "_ROWS", 2)
+    monkeypatch.setitem(train.RECIPES, "tiny", train.Recipe(2, 192, 5, 1, 1e-3, vocabulary=300))
+    straight = _train(tmp_path / "straight")
+    compute, calls = train._compute_loss, []
+
+    def stop_at_fourth(*given: Any) -> torch.Tensor:
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return compute(*given)
+
+    monkeypatch.setattr(train, "_compute_loss", stop_at_fourth)
+    with pytest.raises(KeyboardInterrupt):
+        _train(tmp_path / "stopped")
+    assert not (tmp_path / "stopped" / "models").exists()
+    resumed = _train(tmp_path / "stopped")
+    assert len(calls) == 4 + 2  # steps 4 and 5 alone were left to do
+    assert straight.keys() == resumed.keys()
+    assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+    about = json.loads((tmp_path / "stopped/models/evaluator_tiny/evaluator.json").read_text())
+    assert about["recipe"]["steps"] == 5
+    assert about["passages"] == 40
+
+
+def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="evaluator 'huge'; known: tiny, small, medium"):
+        train.train_evaluator(tmp_path, "huge")
