@@ -12,7 +12,10 @@ endif
 ifneq ($(wildcard ../shared/data/mirror),)
 NFQA_MIRROR ?= $(abspath ../shared/data/mirror)
 endif
-export NFQA_MIRROR PROFILE DATA JOBS SEEDS PARAMS EMBEDDER JUDGE GENERATOR EVALUATOR ANSWERS
+ifneq ($(wildcard ../shared/data/derived),)
+NFQA_LOCAL ?= $(abspath ../shared/data/derived)
+endif
+export NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS EMBEDDER JUDGE GENERATOR EVALUATOR ANSWERS QUESTIONS
 export PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT
 
 hash = $(shell cat $(1) | $(PYTHON) -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest()[:16])')
@@ -20,25 +23,29 @@ READY := $(VENV)/ready-$(call hash,requirements.txt pyproject.toml)
 READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt pyproject.toml)
 
 .NOTPARALLEL:
-.PHONY: export-verdicts import-verdicts help setup reproduce status check report lab test lint bench fetch clean distclean FORCE
+.PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check report lab test lint bench fetch clean distclean FORCE
 
 help: ## this text
 	@echo "make TARGET [VARIABLE=value ...]"; echo
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
-	@echo "  linkage/NAME  one artefact and what it reads, as in: make linkage/table_02"; echo
+	@echo "  linkage/NAME  one artefact and what it reads, as in: make linkage/table_02"
+	@echo "  debateqa/NAME likewise, as in: make debateqa/sensitivity"; echo
 	@echo "Variables"
 	@echo "  JOBS=2        notebooks at a time"
 	@echo "  PROFILE=full  or quick: few questions, draws and resamples, into build/quick/"
 	@echo "  DATA=full     or sample: the bundled stand-in, into results/sample/"
 	@echo "  SEEDS=10      reference draws; like any override, into build/variants/"
 	@echo "  EMBEDDER=     package:NAME, hf:NAME[@REVISION] or path:FOLDER"
+	@echo "  EVALUATOR=    embedded:NAME (tiny, small, medium), hf:NAME[@REVISION] or path:FOLDER of any causal LM"
 	@echo "  JUDGE=        hf:NAME[@REVISION], path:FOLDER or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
 	@echo "  GENERATOR=    likewise, up to three with commas between them"
-	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits; WRAPPING=chat or plain"
+	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits; WRAPPING=chat or plain (an evaluator's, too)"
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): a server's limits"
 	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"
 	@echo "  ANSWERS=      for score: a file of JSON lines, like data/sample/own_answers.jsonl"
+	@echo "  QUESTIONS=    for score, where ANSWERS holds {id, generation} lines: the questions, like DebateQA's test.jsonl"
 	@echo "  NFQA_MIRROR=  a folder to read upstream files from instead of the network"
+	@echo "  NFQA_LOCAL=   a folder of files that can't be downloaded; some rows need them"
 	@echo "  TORCH_INDEX=  a package index to take torch from, at set-up (README.md)"
 
 setup: $(READY) ## the virtual environment, from pinned requirements
@@ -61,7 +68,7 @@ reproduce: $(READY) ## data, every notebook, results, figures, report
 
 score: $(READY) ## your own answers by every method: make score ANSWERS=my.jsonl [JUDGE=...]
 	@test -n "$${ANSWERS:-}" || { echo "error: name a file, as in: make score ANSWERS=data/sample/own_answers.jsonl" >&2; exit 2; }
-	@$(RUN) score "$$ANSWERS"
+	@$(RUN) score "$$ANSWERS" $${QUESTIONS:+--questions "$$QUESTIONS"}
 
 status: $(READY) ## of each artefact: fresh, or stale and why, minutes last time, roles it lacks
 	@$(RUN) status
@@ -77,6 +84,9 @@ export-verdicts: $(READY) ## the journal as JSON lines: make export-verdicts FIL
 
 import-verdicts: $(READY) ## take in someone's verdicts: make import-verdicts FILE=verdicts.jsonl
 	@$(RUN) verdicts import "$(FILE)"
+
+train-evaluator: $(READY) ## the embedded evaluators anew, into models/ (or one: NAME=tiny); about an hour on two cores
+	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-2} $(RUN) train-evaluator $(NAME)
 
 fetch: $(READY) ## the data alone, verified
 	@$(RUN) fetch
@@ -96,6 +106,9 @@ bench: $(READY_DEV) ## speed, as ratios against a named way of doing the same wo
 
 linkage/%: $(READY) FORCE
 	@$(RUN) run linkage/$*
+
+debateqa/%: $(READY) FORCE
+	@$(RUN) run debateqa/$*
 
 FORCE:
 

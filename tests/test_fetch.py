@@ -99,11 +99,17 @@ def test_the_registry_pins_every_file_by_commit_and_hash() -> None:
     prompts = {name for name, file in registry.items() if file.shape == "prompt"}
     methods = ("listwise", "pointwise", "pointwise_ref", "pairwise", "write_lower")
     assert prompts == {f"prompt_{method}" for method in methods}
-    assert set(registry) - prompts == {"antique", "trec_dl_nf", "webglm"}
+    local = {name for name, file in registry.items() if file.local}
+    optional = {name for name, file in registry.items() if file.optional}
+    assert local == {"system_answers", "dev_povs"}
+    assert optional == {"debateqa_test", "debateqa_dev"}
+    graded, debates = {"antique", "trec_dl_nf", "webglm"}, {"debatewise", "overton", "demo_answers"}
+    assert set(registry) - prompts - local - optional == graded | debates
     for name, file in registry.items():
-        assert len(file.commit) == 40
+        assert len(file.commit) == (0 if name in local else 40)
         assert len(file.sha256) == 64
-        assert file.sample == "" if name in prompts else (PROJECT / "data" / "sample" / file.sample).is_file()
+        bundled = name in graded | debates
+        assert (PROJECT / "data" / "sample" / file.sample).is_file() if bundled else file.sample == ""
 
 
 def test_a_registry_that_lacks_a_field_names_it(tmp_path: Path) -> None:

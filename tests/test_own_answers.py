@@ -55,12 +55,15 @@ def change(**fields: Any) -> dict[str, Any]:
         ([], "my.jsonl: holds no question; expected one JSON object a line"),
         (["", "  "], "my.jsonl: holds no question"),
         (["{"], "my.jsonl, line 1: not a JSON object (Expecting property name"),
+        ([change(partial_answers=[])], "line 1: partial_answers is empty; expected a list of at least one"),
+        ([change(partial_answers=[{"explanation": "x"}])], "line 1: partial_answers[0].point_of_view is missing"),
+        ([{"id": 1, "generation": "x"}], "line 1: is an answer in the released scripts' format; name the file of its"),
         ([LINE, "nothing"], "my.jsonl, line 2: not a JSON object (Expecting value, column 1)"),
         (["[1, 2]"], "line 1: found a list; expected one JSON object a line"),
         (["[" * 100_000], "line 1: not a JSON object"),
         (['{"question": NaN}'], "line 1: not a JSON object (NaN is no JSON)"),
         (['{"question": "q", "question": "r"}'], "line 1: the field 'question' stands twice in one object; keep one"),
-        ([change(questions="q")], "line 1: unknown field 'questions'; known: id, question, references, answers"),
+        ([change(questions="q")], "line 1: unknown field 'questions'; known: id, question, references, partial_answers"),
         ([change(question=...)], "line 1: question is missing; expected a text that is not empty"),
         ([change(question="  ")], "line 1: question is '  '; expected a text that is not empty"),
         ([change(question=7)], "line 1: question is 7; expected a text"),
@@ -175,9 +178,10 @@ def test_grades_are_spread_by_place_and_give_the_papers_lists() -> None:
 
 def test_the_bundled_example_is_whole() -> None:
     own = read_own_answers(EXAMPLE_FILE)
-    assert (len(own.questions), own.n_answers, own.system_names) == (4, 13, ["careful", "hasty"])
+    assert (len(own.questions), own.n_answers, own.system_names) == (6, 17, ["careful", "hasty"])
     assert own.excluded == ()
     assert own.dataset.irregularities == {"questions_without_references": 1, "questions_graded_by_place": 1}
+    assert [len(points) for points in own.points] == [0, 0, 0, 0, 3, 3]
 
 
 def read_two_systems(write: Callable[..., Path]) -> OwnAnswers:
@@ -401,7 +405,7 @@ def test_wrong_input_at_the_door_is_one_line_and_exit_code_2(checkout: Checkout,
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     root = tmp_path_factory.mktemp("own") / "checkout"
-    copy_project(root, "src", "data", "papers", "notebooks", "prompts")
+    copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models")
     made = Checkout(root)
     made.environment |= {"DATA": "sample", "PROFILE": "quick", "PYTHONWARNINGS": "ignore"}
     return made
@@ -415,8 +419,8 @@ def test_a_file_is_scored_from_the_door_with_a_judge(scored: Checkout, tmp_path:
     mine.write_bytes(EXAMPLE_FILE.read_bytes())
     done = scored.run("score", str(mine), **variables)
     assert done.returncode == 0, done.stdout + done.stderr
-    # 13 alone; 10 with references; 3 x 4, 4 x 4 and 3 x 3 pairs; 10 in a list
-    assert "70 verdicts wanted, 0 in the journal" in done.stdout
+    # 17 alone; 10 with references; 3 x 4, 4 x 4 and 3 x 3 pairs; 10 in a list
+    assert "74 verdicts wanted, 0 in the journal" in done.stdout
     (folder,) = (scored.root / "build" / "scores").iterdir()
     assert folder.name.startswith("mine-judge-")
     assert {file.name for file in folder.iterdir()} == {
@@ -424,7 +428,7 @@ def test_a_file_is_scored_from_the_door_with_a_judge(scored: Checkout, tmp_path:
         "use_your_own_answers.pdf", "use_your_own_answers.png",
     }  # fmt: skip
     content = json.loads((folder / "scores.json").read_text())
-    assert len(content["scores"]) == 13 * 12  # answers by methods
+    assert len(content["scores"]) == 17 * 15  # answers by methods
     assert all(line["ten"] is None or -1e-9 <= line["ten"] <= 10 + 1e-9 for line in content["scores"])
     before = (folder / "scores.json").read_bytes()
     assert "all in the journal" in scored.run("score", str(mine), **variables).stdout

@@ -142,9 +142,10 @@ def test_every_prompt_of_ours_asks_for_what_is_read(name: str) -> None:
     assert asked in prompt.splitlines()[-1]
 
 
-def test_both_sets_read_strictly_and_name_the_same_prompts() -> None:
+def test_both_sets_read_strictly_and_linkages_prompts_are_in_both() -> None:
     settings = [read_yaml(PROJECT / "prompts" / name / "settings.yml") for name in ("own", "upstream")]
-    assert set(settings[0]["templates"]) == set(settings[1]["templates"]) == {*NAMES, "label_guideline"}
+    assert set(settings[1]["templates"]) == {*NAMES, "label_guideline"}
+    assert set(settings[0]["templates"]) >= set(settings[1]["templates"])
     assert not list((PROJECT / "prompts" / "upstream").glob("*.txt"))  # the released texts are never kept here
 
 

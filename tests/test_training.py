@@ -19,7 +19,26 @@ from nfqa.lab.training.corpus import Corpus, Topic, read_corpus
 from nfqa.lab.training.tasks import change_text, group_topics, make_task
 from nfqa.questions import Answer, Question, QuestionSet
 
-_WORDS = "sun rain wind snow hail fog storm cloud frost heat calm thunder breeze drizzle sleet gust ice dew".split()
+_WORDS = [
+    "sun",
+    "rain",
+    "wind",
+    "snow",
+    "hail",
+    "fog",
+    "storm",
+    "cloud",
+    "frost",
+    "heat",
+    "calm",
+    "thunder",
+    "breeze",
+    "drizzle",
+    "sleet",
+    "gust",
+    "ice",
+    "dew",
+]
 
 
 def _make_text(seed: int, words: int = 40) -> str:
@@ -80,8 +99,8 @@ def test_tasks_contain_change_or_lack_their_target(corpus: Corpus) -> None:
         for task, found in zip(tasks, whole, strict=True)
         if not found
     ]
-    assert 0.3 < sum(share > 0.55 for share in changed) / len(changed)  # most of its words, in another order or fewer
-    assert 0.1 < sum(share == 0 for share in changed) / len(changed)  # not there at all
+    assert sum(share > 0.55 for share in changed) / len(changed) > 0.3  # most of its words, in another order or fewer
+    assert sum(share == 0 for share in changed) / len(changed) > 0.1  # not there at all
     assert 0.7 < sum(task.instruction for task in tasks) / len(tasks) < 0.9
     assert 0.75 < sum(task.opening for task in tasks) / len(tasks) < 0.95
 

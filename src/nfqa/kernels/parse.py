@@ -13,6 +13,7 @@ import numpy as np
 Pick = Literal["only", "first"]
 
 _MARKED = re.compile(r"\[\[([^\[\]]{0,40})\]\]")
+_ALONE = re.compile(r"(?<![\w.])[+-]?[0-9]+(?:\.[0-9]+)?(?![\w%])")
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 
 
@@ -60,6 +61,26 @@ def read_choice(completion: str, *, choices: Sequence[str] = ("A", "B", "C"), pi
     found = [meanings[text.upper()] for text in _list_marks(completion) if text.upper() in meanings]
     values = _pick(found, pick)
     return Reading(values[0]) if len(values) == 1 else _explain(completion, values)
+
+
+def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Reading:
+    """The one digit that a completion gives as its verdict, between double square brackets or, without any, bare.
+
+    Args: completion: the judge's own words, never the prompt; what stands before `</think>` is left out. digits: the
+        verdicts there are, single digits.
+    Returns: the digit; "empty" for no text, "unreadable" where no number stands alone (`[[yes]]`, "10th", "5%"),
+        "ambiguous" for several different verdicts, "out_of_range" for numbers none of which is a verdict.
+    Source: DebateQA's metric, which asks for 0 or 1. Differs from: its released script, which looks for the digit in
+        prompt and completion together; models that write "1" or "Answer: 1" instead of `[[1]]` are understood here.
+    """
+    marked = [text for text in _list_marks(completion) if _NUMBER.fullmatch(text)]
+    found = marked or _ALONE.findall(_MARKED.sub(" ", completion.rpartition("</think>")[2]))
+    values = list(dict.fromkeys(text for text in found if text in digits))
+    if len(values) == 1:
+        return Reading(float(values[0]))
+    if found and not values:
+        return Reading(None, "out_of_range")
+    return _explain(completion, [float(value) for value in values])
 
 
 def _list_marks(completion: str) -> list[str]:

@@ -118,3 +118,31 @@ def _resample(table: NDArray, resamples: int, seed: int) -> NDArray[np.float64]:
         with np.errstate(invalid="ignore"):  # a resample can miss every present row of a column: NaN, left out
             parts.append((counts @ v) / (counts @ d))
     return np.concatenate(parts)
+
+
+def draw_counts(rows: int, *, resamples: int, seed: int = 0) -> NDArray[np.float64]:
+    """How often each row is drawn in each resample, [resamples, rows]; every resample draws `rows` with replacement.
+
+    For statistics that are no plain average: weight each row by its count and compute the statistic anew.
+    Raises: ValueError for no rows or resamples.
+    """
+    if rows < 1 or resamples < 1:
+        raise ValueError(f"rows is {rows} and resamples is {resamples}; expected 1 or more of both")
+    drawn = np.random.default_rng(seed).integers(rows, size=(resamples, rows))
+    places = (drawn + np.arange(resamples)[:, None] * rows).ravel()
+    return np.bincount(places, minlength=resamples * rows).reshape(resamples, rows).astype(np.float64)
+
+
+def find_interval(value: float, draws: ArrayLike, *, n: int, n_missing: int = 0, confidence: float = 0.95) -> Interval:
+    """A value with the percentile interval of its resampled values; NaN among these are left out.
+
+    Raises: ValueError for a confidence outside (0, 1).
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}; expected a number between 0 and 1, such as 0.95")
+    kept = np.asarray(draws, dtype=np.float64)
+    kept = kept[~np.isnan(kept)]
+    if np.isnan(value) or not len(kept):
+        return Interval(float(value), np.nan, np.nan, None, n, n_missing)
+    low, high = np.quantile(kept, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(value), float(low), float(high), None, n, n_missing)

@@ -57,6 +57,7 @@ class Artefact(BaseModel):
     datasets: tuple[str, ...] = ()
     bundled: tuple[str, ...] = ()  # files of data/sample that it reads whatever the data: its values are a sample's
     files: tuple[str, ...] = ()  # further upstream files that it reads, such as prompts
+    needs_files: tuple[str, ...] = ()  # optional files without which it can't run: its last result stays then
     prompts: bool = False  # whether it reads the folder prompts/, with or without a language model
     roles: tuple[str, ...] = ()
     missing_roles: tuple[str, ...] = ()

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import ast
-import os
-import shlex
 import signal
 import sqlite3
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from nfqa.backends.roles import ROLES, identify_role
+from nfqa.lab.options import read_jobs, read_options
 from nfqa.lab.paths import find_place, find_root
-from nfqa.lab.staleness import RunOptions, read_parameters
+from nfqa.lab.staleness import RunOptions
 from nfqa.lab.targets import Target, list_targets
 
 OWN_ANSWERS = "linkage/use_your_own_answers"
-_ASKING = ("prompts", "decoding", "reading", "wrapping")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupt)  # end as tidily as after Ctrl-C
     try:
         root = find_root()
-        return int(given.command(root, _read_options(root, given), given))
+        options = RunOptions() if given.command in (_verdicts, _train) else read_options(root, given.artefacts)
+        return int(given.command(root, options, given))
     except KeyboardInterrupt:
         print("\ninterrupted; what was finished is kept, nothing half-written stays", file=sys.stderr)
         return 130
@@ -55,11 +51,13 @@ def _make_parser() -> argparse.ArgumentParser:
         ("fetch", _fetch, "fetch and verify the data"),
         ("score", _score, "score the answers of FILE, JSON lines, by every available method"),
         ("verdicts", _verdicts, "export FILE or import FILE: the journal as JSON lines"),
+        ("train-evaluator", _train, "train the embedded evaluators into models/, those named or all"),
     ):
         sub = commands.add_parser(name, help=text)
         sub.set_defaults(command=command)
         if name == "score":
             sub.add_argument("file", type=Path)
+            sub.add_argument("--questions", type=Path, help="the questions of answers in the released format")
             sub.set_defaults(artefacts=[OWN_ANSWERS])
             continue
         if name == "verdicts":
@@ -67,91 +65,18 @@ def _make_parser() -> argparse.ArgumentParser:
             sub.add_argument("file", type=Path)
             sub.set_defaults(artefacts=[])
             continue
+        if name == "train-evaluator":
+            sub.add_argument("names", nargs="*")
+            sub.set_defaults(artefacts=[])
+            continue
         sub.add_argument("artefacts", nargs="*" if name != "run" else "+", metavar="PAPER/NAME")
     return parser
-
-
-def _read_options(root: Path, given: argparse.Namespace) -> RunOptions:
-    """Options from the environment, where Make puts its variables; none matter to the journal's import and export."""
-    if given.command is _verdicts:
-        return RunOptions()
-    profile = os.environ.get("PROFILE") or "full"
-    if profile not in ("quick", "full"):
-        raise ValueError(f"PROFILE is {profile!r}; expected quick or full")
-    data = os.environ.get("DATA") or "full"
-    if data not in ("full", "sample"):
-        raise ValueError(f"DATA is {data!r}; expected full or sample")
-    seeds = os.environ.get("SEEDS") or None
-    if seeds is not None and (not seeds.isdecimal() or int(seeds) < 1):
-        raise ValueError(f"SEEDS is {seeds!r}; expected a whole number of reference draws, 1 or more")
-    roles = {role: os.environ[role.upper()] for role in ROLES if os.environ.get(role.upper())}
-    for role, spec in roles.items():
-        identify_role(role, spec)
-    asking = {name: os.environ[name.upper()] for name in _ASKING if os.environ.get(name.upper())}
-    if asking and not any(options_role in roles for options_role in ("judge", "generator")):
-        raise ValueError(f"{next(iter(asking)).upper()} is set, but no JUDGE or GENERATOR that it could be about")
-    parameters = _read_parameters(os.environ.get("PARAMS", ""))
-    if parameters and not given.artefacts:
-        raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
-    options = RunOptions(data, profile, int(seeds) if seeds else None, roles, parameters, asking)
-    _refuse_idle_roles(root, options, given.artefacts)
-    _check_asking(options)
-    return options
-
-
-def _check_asking(options: RunOptions) -> None:
-    """Refuse before a notebook starts what it would refuse half a minute later."""
-    from nfqa.backends.limits import Limits
-    from nfqa.lab.judging import Asking, read_concurrency
-
-    Asking(**options.asking)
-    Limits.from_environment()
-    read_concurrency()
-
-
-def _read_parameters(text: str) -> dict[str, Any]:
-    """NAME=VALUE words; a value that is no Python literal is taken as text."""
-    parameters: dict[str, Any] = {}
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise ValueError(f"PARAMS is {text!r}: {str(error).lower()}") from None
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name.isidentifier():
-            raise ValueError(f"PARAMS has {word!r}; expected NAME=VALUE words, such as 'n_seeds=3 short=drop'")
-        if name in ("artefact", "data", "out"):
-            raise ValueError(f"PARAMS has {name}, which the runner sets; for the sample use DATA=sample")
-        try:
-            parameters[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            parameters[name] = value
-        if not isinstance(parameters[name], str | int | float | bool | None):
-            raise ValueError(f"PARAMS has {word!r}; expected a number, a word, True, False or None")
-    return parameters
-
-
-def _refuse_idle_roles(root: Path, options: RunOptions, only: Sequence[str]) -> None:
-    """A role that no chosen notebook takes would change nothing and look as if it had."""
-    if options.roles.get("judge", "").startswith("embedded:"):
-        raise ValueError("JUDGE names the embedded judge, both forms of which every run measures; unset it")
-    for role in options.roles:
-        targets = list_targets(root, RunOptions(options.data, options.profile), only)
-        if not any(role in read_parameters(root / "notebooks" / str(t.artefact.notebook)) for t in targets):
-            raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")
-
-
-def _read_jobs() -> int:
-    jobs = os.environ.get("JOBS") or "2"
-    if not jobs.isdecimal() or int(jobs) < 1:
-        raise ValueError(f"JOBS is {jobs!r}; expected how many notebooks run at a time, 1 or more")
-    return int(jobs)
 
 
 def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.lab.runner import reach_data, run_targets
 
-    jobs = _read_jobs()
+    jobs = read_jobs()
     targets = list_targets(root, options, given.artefacts)
     if options.data == "full":
         problems = reach_data(root, targets)
@@ -162,17 +87,20 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
                 return 1
             print("Running on the small bundled SAMPLE instead, into results/sample/; it says nothing of a paper.\n")
             options = replace(options, data="sample")
-            targets = list_targets(root, options)
+        targets = list_targets(root, options, given.artefacts)  # an optional file may have come
     stale = [target for target in targets if target.stale]
     done, failed = run_targets(root, options, given.artefacts, jobs=jobs) if stale else ([], [])
-    fresh = len(targets) - len(done) - len(failed)
+    skipped = [target for target in targets if target.lacks]
+    for target in skipped:
+        print(f"{target.identifier}: {_describe(target)}")
+    fresh = len(targets) - len(done) - len(failed) - len(skipped)
     print(f"{len(done)} artefacts run, {fresh} were fresh, {len(failed)} failed")
     if failed:
         print("failed: " + ", ".join(failed), file=sys.stderr)
     if given.artefacts:
         if not failed:
             _say_where(root, options)
-        return 1 if failed else 0
+        return 1 if failed or {target.identifier for target in skipped} & set(given.artefacts) else 0
     _report(root, options, given)
     if stale:
         _say_identical(root, options)
@@ -230,7 +158,7 @@ def _say_verdicts(root: Path, options: RunOptions, targets: Sequence[Target]) ->
 def _score(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.lab.scoring import score_file
 
-    return score_file(root, options, given.artefacts[0], given.file)
+    return score_file(root, options, given.artefacts[0], given.file, given.questions)
 
 
 def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
@@ -260,6 +188,8 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
 
 
 def _describe(target: Target) -> str:
+    if target.lacks:
+        return f"not run: needs {', '.join(target.lacks)}; its last result stays"
     minutes = f"{target.minutes:.1f} min last time" if target.minutes is not None else "not timed yet"
     if not target.stale:
         return f"fresh  ({minutes})"
@@ -296,3 +226,12 @@ def _fetch(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     problems = reach_data(root, list_targets(root, options, given.artefacts))
     print(*(problems or ["all data at hand and verified"]), sep="\n")
     return 1 if problems else 0
+
+
+def _train(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.lab.training.train import RECIPES, train_evaluator
+
+    for name in given.names or RECIPES:
+        folder = train_evaluator(root, name)
+        print(f"{folder.relative_to(root)}: {sum(file.stat().st_size for file in folder.iterdir()) / 1e6:.1f} MB")
+    return 0

@@ -12,6 +12,7 @@ from nfqa.lab.paths import find_root
 from nfqa.questions import Answer, Question, QuestionSet
 
 Repeats = Literal["keep", "first", "drop_conflicting"]
+SHAPES = ("graded", "generated")
 LABELS = 4  # both graded sets have four grades; the common scale is 0 (worst) to 3
 
 
@@ -28,9 +29,12 @@ def load_dataset(
     """
     root = root or find_root()
     registry = read_registry(root)
-    known = [key for key, file in registry.items() if file.shape != "prompt"]
+    known = [key for key, file in registry.items() if file.shape in SHAPES]
     if name not in known:
-        what = f"{name!r} is a prompt, no data set" if name in registry else f"unknown data set {name!r}"
+        what = f"unknown data set {name!r}"
+        if name in registry:
+            shape = registry[name].shape
+            what = f"{name!r} is {'a prompt' if shape == 'prompt' else 'of debatable questions'}, no graded data set"
         raise ValueError(f"{what}; known: {', '.join(known)}")
     if data not in ("full", "sample"):
         raise ValueError(f"data is {data!r}; expected 'full' or 'sample'")

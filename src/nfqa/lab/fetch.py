@@ -1,10 +1,16 @@
-"""Upstream files: found in the local store, copied from a mirror or downloaded, checked, moved into place."""
+"""Upstream files: found in the local store, copied from a mirror or downloaded, checked, moved into place.
+
+A file may be `optional`: a run goes on without it, and says which rows need it. A `local` file can't be downloaded; it
+is looked for in the folder $NFQA_LOCAL, and is optional by its nature.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import shutil
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +18,7 @@ from typing import Any
 from nfqa.lab.strict_yaml import read_yaml
 
 _UPSTREAM = "https://raw.githubusercontent.com"
+_ARCHIVES = "https://codeload.github.com"
 _TIMEOUT = 20  # seconds without an answer before upstream counts as out of reach
 
 
@@ -21,7 +28,10 @@ class UnreachableError(Exception):
 
 @dataclass(frozen=True)
 class UpstreamFile:
-    """One pinned file of a public repository, and how it is read."""
+    """One pinned file of a public repository, and how it is read.
+
+    With `gather` it is a folder of many files: `sha256` is that of the one file which `nfqa.lab.gather` makes of them.
+    """
 
     name: str
     owner: str
@@ -33,6 +43,9 @@ class UpstreamFile:
     shape: str
     lowest_label: int = 0  # of a data set
     sample: str = ""  # a prompt has none
+    gather: bool = False
+    optional: bool = False
+    local: bool = False
 
     @property
     def relative(self) -> Path:
@@ -40,7 +53,14 @@ class UpstreamFile:
         return Path(self.owner, self.repo, self.commit, self.path)
 
     @property
+    def kept(self) -> Path:
+        """Where in the store it is kept: a gathered folder is kept as the one file made of it."""
+        return self.relative.with_suffix(".jsonl") if self.gather else self.relative
+
+    @property
     def url(self) -> str:
+        if self.gather:
+            return f"{_ARCHIVES}/{self.owner}/{self.repo}/tar.gz/{self.commit}"
         return f"{_UPSTREAM}/{self.relative.as_posix()}"
 
 
@@ -52,10 +72,11 @@ def read_registry(root: Path) -> dict[str, UpstreamFile]:
     path = root / "data" / "registry.yml"
     files: dict[str, UpstreamFile] = {}
     for group, entry in _read_groups(path):
+        shared: dict[str, Any] = {key: entry.get(key, "") for key in ("owner", "repo", "commit", "licence")}
+        shared["local"] = entry.get("local", False)
         for name, fields in entry["files"].items():
             if name in files:
                 raise ValueError(f"{path}: the file name {name} is registered twice")
-            shared: dict[str, Any] = {key: entry[key] for key in ("owner", "repo", "commit", "licence")}
             try:
                 files[name] = UpstreamFile(name=name, **shared, **fields)
             except TypeError as error:
@@ -68,7 +89,9 @@ def _read_groups(path: Path) -> list[tuple[str, dict[str, Any]]]:
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected groups of files by name")
     for group, entry in content.items():
-        lacking = {"owner", "repo", "commit", "licence", "files"} - set(entry if isinstance(entry, dict) else ())
+        given = entry if isinstance(entry, dict) else {}
+        needed = {"licence", "files"} | (set() if given.get("local") else {"owner", "repo", "commit"})
+        lacking = needed - set(given)
         if lacking:
             raise ValueError(f"{path}: {group} lacks {', '.join(sorted(lacking))}")
     return list(content.items())
@@ -80,33 +103,52 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
+def has_file(file: UpstreamFile, store: Path) -> bool:
+    """Whether a verified copy is at hand without the network: in the store, the mirror or $NFQA_LOCAL.
+
+    Raises: ValueError for a copy with the wrong hash.
+    """
+    try:
+        if file.local:
+            _find_local(file)
+            return True
+        source = _find_in_mirror(file)
+        kept = store / file.kept
+        if not (kept.is_file() and hash_file(kept) == file.sha256):
+            if source is None:
+                return False
+            fetch_file(file, store)
+    except UnreachableError:
+        return False
+    return True
+
+
 def fetch_file(file: UpstreamFile, store: Path, *, progress: bool = True) -> Path:
     """The verified local copy of an upstream file, fetched if it isn't there.
 
-    A copy in the store whose hash is wrong is replaced. $NFQA_MIRROR, when set, is read instead of the network.
+    A copy in the store whose hash is wrong is replaced. $NFQA_MIRROR, when set, is read instead of the network. A local
+    file is read where it lies.
 
     Raises: ValueError when the fetched bytes don't have the pinned hash (both hashes named, the bytes not kept);
         UnreachableError when there is no way to the file.
     """
-    target = store / file.relative
+    if file.local:
+        return _find_local(file)
+    target = store / file.kept
     if target.is_file() and hash_file(target) == file.sha256:
         return target
     import pooch
     import requests
 
-    mirror = os.environ.get("NFQA_MIRROR", "")
-    source = Path(mirror).expanduser() / file.relative if mirror else None
-    if source is not None and not source.is_file():
-        raise UnreachableError(
-            f"{file.name}: NFQA_MIRROR has no {source}; unset it to download, or complete the mirror"
-        )
-
+    source = _find_in_mirror(file)
     download = pooch.HTTPDownloader(progressbar=progress, timeout=_TIMEOUT)
     got = "none"
 
     def bring(url: str, output_file: str, pup: Any) -> None:
         nonlocal got
-        if source:
+        if file.gather:
+            _gather(file, source, Path(output_file), lambda archive: download(url, archive, pup))
+        elif source:
             shutil.copyfile(source, output_file)
         else:
             download(url, output_file, pup)
@@ -122,10 +164,51 @@ def fetch_file(file: UpstreamFile, store: Path, *, progress: bool = True) -> Pat
             f"{file.name}: {file.url} could not be reached ({type(error).__name__}). Connect and run again, or set"
             f" NFQA_MIRROR to a folder that holds {file.relative}"
         ) from None
-    except ValueError:
+    except ValueError as error:
         origin = source or file.url
+        if got == "none":
+            raise ValueError(f"{file.name}: {origin}: {error}") from None
         raise ValueError(
             f"{file.name}: {origin} has sha256 {got}, expected {file.sha256}; the copy was not kept."
             " Fetch it again, or correct the pin in data/registry.yml if the change is meant"
         ) from None
     return target
+
+
+def _find_in_mirror(file: UpstreamFile) -> Path | None:
+    """The file, or the folder that is gathered, under $NFQA_MIRROR; None where that isn't set."""
+    mirror = os.environ.get("NFQA_MIRROR", "")
+    source = Path(mirror).expanduser() / file.relative if mirror else None
+    if source is not None and not (source.is_dir() if file.gather else source.is_file()):
+        raise UnreachableError(
+            f"{file.name}: NFQA_MIRROR has no {source}; unset it to download, or complete the mirror"
+        )
+    return source
+
+
+def _find_local(file: UpstreamFile) -> Path:
+    folder = os.environ.get("NFQA_LOCAL", "")
+    path = Path(folder).expanduser() / file.path
+    if not folder or not path.is_file():
+        where = f"{folder} has none" if folder else "NFQA_LOCAL is not set"
+        raise UnreachableError(f"{file.name}: needs {file.path}, which can't be downloaded; {where}")
+    got = hash_file(path)
+    if got != file.sha256:
+        raise ValueError(
+            f"{file.name}: {path} has sha256 {got}, expected {file.sha256}."
+            " Take the right file, or correct the pin in data/registry.yml if the change is meant"
+        )
+    return path
+
+
+def _gather(file: UpstreamFile, source: Path | None, target: Path, download: Callable[[str], None]) -> None:
+    """Write what is made of a folder: of the mirror's, or of that in the repository's archive, which isn't kept."""
+    from nfqa.lab.gather import gather_archive, gather_folder
+
+    if source:
+        target.write_bytes(gather_folder(source))
+        return
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        archive = Path(scratch) / "archive.tar.gz"
+        download(str(archive))
+        target.write_bytes(gather_archive(archive, file.path))

@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nfqa.backends.roles import DEFAULTS, identify_role
+from nfqa.debates import DebateSet
 from nfqa.lab.artefacts import Artefact, Leaf, Paper, find_artefact, find_title, list_leaves, read_papers
 from nfqa.lab.datasets import Repeats, load_dataset
 from nfqa.lab.fetch import fetch_file, read_registry
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from nfqa.backends.embed import Embedder
     from nfqa.backends.prompts import PromptSet
+
+AnySet = TypeVar("AnySet", QuestionSet, DebateSet)
 
 
 class Lab:
@@ -48,13 +51,14 @@ class Lab:
         self.artefact: Artefact = find_artefact({self.paper_name: self.paper}, identifier)
         self.out = Path(out) if out else find_place(root, profile="drafts").work / self.paper_name
         self.roles = {role: roles.get(role) or DEFAULTS.get(role, "") for role in DEFAULTS}
-        self._datasets: dict[str, QuestionSet] = {}
+        self._datasets: dict[str, QuestionSet | DebateSet] = {}
 
     def __repr__(self) -> str:
         what = "the bundled SAMPLE, not the paper's data" if self.data == "sample" else "full public data"
         if self.artefact.bundled:
             what = "your own file, or the bundled SAMPLE"
-        shown = [role for role in self.artefact.roles if role == "embedder" or self.roles[role] != DEFAULTS[role]]
+        always = ("embedder", "evaluator")
+        shown = [role for role in self.artefact.roles if role in always or self.roles[role] != DEFAULTS[role]]
         roles = "".join(f" {role.capitalize()}: {self.roles[role]}." for role in shown)
         return f"{self.artefact.label}: {self.artefact.title}. Data: {what}.{roles}"
 
@@ -63,7 +67,7 @@ class Lab:
         dataset = load_dataset(name, data=self.data, limit=limit, repeats=repeats, root=self.root)
         return self.use(dataset)
 
-    def use(self, dataset: QuestionSet) -> QuestionSet:
+    def use(self, dataset: AnySet) -> AnySet:
         """Count a set that was read elsewhere among the inputs."""
         self._datasets[dataset.name] = dataset
         return dataset

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from nfqa.debates import PartialAnswer
+from nfqa.lab.debate_lines import read_points
+from nfqa.lab.json_lines import (
+    check_fields,
+    check_unicode,
+    parse_line,
+    read_bytes,
+    read_name,
+    read_text,
+    refuse,
+    split_lines,
+)
 from nfqa.questions import Answer, Question, QuestionSet
 
 EXAMPLE = "own_answers.jsonl"  # in data/sample
 TOP_GRADE = 3  # grades and labels run from 0, the worst
 UNLABELLED = -1  # an answer's label where people gave none; never a grade
-_QUESTION_FIELDS = ("id", "question", "references", "answers")
+_QUESTION_FIELDS = ("id", "question", "references", "partial_answers", "answers")
 _REFERENCE_FIELDS = ("text", "grade")
 _ANSWER_FIELDS = ("id", "system", "text", "label")
 
@@ -31,7 +42,8 @@ class Excluded:
 
 @dataclass(frozen=True)
 class OwnAnswers:
-    """What a file holds. `ids` and `systems` run along `dataset.questions`; a system is "" where none is named.
+    """What a file holds. `ids`, `systems` and `points` run along `dataset.questions`; a system is "" where none is
+    named, and a question without partial answers, its points of view, is not taken to be debatable.
 
     `dataset.irregularities` counts by name what was put right or is worth knowing.
     """
@@ -39,6 +51,7 @@ class OwnAnswers:
     dataset: QuestionSet
     ids: tuple[str, ...]  # [Q]
     systems: tuple[tuple[str, ...], ...]  # [Q][n]
+    points: tuple[tuple[PartialAnswer, ...], ...]  # [Q][m], m from 0
     excluded: tuple[Excluded, ...] = ()
 
     @property
@@ -58,7 +71,8 @@ class OwnAnswers:
 def read_own_answers(path: Path, *, name: str = "own_answers", origin: str = "measured") -> OwnAnswers:
     """Read a file of one JSON object a line.
 
-    `{"id": optional, "question": text, "references": optional, "answers": [...]}`. A reference is a text, best first,
+    `{"id": optional, "question": text, "references": optional, "partial_answers": optional, "answers": [...]}`. A
+    partial answer is a text or `{"point_of_view", "explanation"}`. A reference is a text, best first,
     or `{"text", "grade"}`; an answer is a text or `{"text", "id", "system", "label"}`, of which the text alone must
     be there. Grades and labels are whole numbers from 0 to 3; null counts as not given.
     References without grades get them by their place, spread evenly from 3 to 0 (`spread_grades`); graded ones are
@@ -66,13 +80,13 @@ def read_own_answers(path: Path, *, name: str = "own_answers", origin: str = "me
     Raises: ValueError naming file, line and field for all else that the shape doesn't allow, and for two lines with
         one id or one question, since one would hide the other.
     """
-    content = _read_bytes(path)
+    content = read_bytes(path)
     digest = hashlib.sha256(content).hexdigest()
     counts: Counter[str] = Counter()
     reader = _Reader(path, counts)
     if content.startswith(b"\xef\xbb\xbf"):
         content, counts["byte_order_mark"] = content[3:], 1
-    lines = _split_lines(path, content, counts)
+    lines = split_lines(path, content, counts)
     for number, line in enumerate(lines, start=1):
         if line.strip():
             reader.read_line(number, line, cut=number == len(lines) and not content.endswith(b"\n"))
@@ -83,7 +97,7 @@ def read_own_answers(path: Path, *, name: str = "own_answers", origin: str = "me
     if not reader.questions:
         raise ValueError(f"{path}: every answer is empty, so there is nothing to score")
     dataset = QuestionSet(name, tuple(reader.questions), origin, digest, dict(+counts))
-    return OwnAnswers(dataset, tuple(reader.ids), tuple(reader.systems), tuple(reader.excluded))
+    return OwnAnswers(dataset, tuple(reader.ids), tuple(reader.systems), tuple(reader.points), tuple(reader.excluded))
 
 
 def spread_grades(count: int) -> list[int]:
@@ -96,31 +110,6 @@ def spread_grades(count: int) -> list[int]:
     return [(2 * TOP_GRADE * (count - 1 - place) + count - 1) // (2 * (count - 1)) for place in range(count)]
 
 
-def _read_bytes(path: Path) -> bytes:
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "no such file"
-        raise ValueError(f"{path}: {what}; expected a file of JSON lines")
-    content = path.read_bytes()
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ValueError(f"{path}: is UTF-16; save it as UTF-8")
-    return content
-
-
-def _split_lines(path: Path, content: bytes, counts: Counter[str]) -> list[str]:
-    """Lines end at a line feed alone: other separators may stand inside a JSON text."""
-    try:
-        lines = content.decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        shift = path.stat().st_size - len(content)  # of a byte order mark
-        raise ValueError(
-            f"{path}, line {line}: byte 0x{content[error.start]:02x} at offset {error.start + shift} is not UTF-8;"
-            " save the whole file as UTF-8"
-        ) from None
-    counts["carriage_returns"] = sum(line.endswith("\r") for line in lines)
-    return [line.removesuffix("\r") for line in lines]
-
-
 class _Reader:
     def __init__(self, path: Path, counts: Counter[str]) -> None:
         self.path, self.counts = path, counts
@@ -128,16 +117,22 @@ class _Reader:
         self.ids: list[str] = []
         self.questions: list[Question] = []
         self.systems: list[tuple[str, ...]] = []
+        self.points: list[tuple[PartialAnswer, ...]] = []
         self.excluded: list[Excluded] = []
         self._seen: dict[tuple[str, str], int] = {}
 
     def read_line(self, number: int, line: str, *, cut: bool) -> None:
         where = f"{self.path}, line {number}"
-        item = _parse_line(where, line, cut)
-        _check_fields(where, item, _QUESTION_FIELDS)
+        item = parse_line(where, line, cut)
+        if set(item) == {"id", "generation"}:
+            raise ValueError(
+                f"{where}: is an answer in the released scripts' format; name the file of its questions too, as in"
+                " `make score ANSWERS=answers.jsonl QUESTIONS=test.jsonl`"
+            )
+        check_fields(where, item, _QUESTION_FIELDS)
         self.lines += 1
-        text = _read_text(where, "question", item.get("question"))
-        given = _read_name(where, "id", item.get("id"))
+        text = read_text(where, "question", item.get("question"))
+        given = read_name(where, "id", item.get("id"))
         for field, value in (("id", given), ("question", text)):
             if value:
                 first = self._seen.setdefault((field, value), number)
@@ -145,30 +140,33 @@ class _Reader:
                     raise ValueError(f"{where}: {field} is that of line {first}, {value!r:.80}; give each its own line")
         references = self._read_references(where, item.get("references"))
         identifier = given or f"line{number}"
+        views = item.get("partial_answers")
+        points = () if views is None else read_points(where, identifier, views, self.counts)
         answers, systems = self._read_answers(where, identifier, item.get("answers"), references)
         if not answers:
             self.counts["questions_without_answers"] += 1
             self.excluded.append(Excluded(identifier, "", "every answer is empty"))
             return
-        self.counts["questions_without_references"] += not references
+        self.counts["questions_without_references"] += not references and not points
         self.ids.append(identifier)
         self.questions.append(Question(text, tuple(answers), tuple(references)))
         self.systems.append(tuple(systems))
+        self.points.append(points)
 
     def _read_references(self, where: str, items: Any) -> list[Answer]:
         if items is None:
             return []
         if not isinstance(items, list):
-            _refuse(where, "references", items, "a list of texts, best first, or of objects with text and grade")
+            refuse(where, "references", items, "a list of texts, best first, or of objects with text and grade")
         texts, grades = [], []
         for place, item in enumerate(items):
             field = f"references[{place}]"
             if isinstance(item, dict):
-                _check_fields(f"{where}: {field}", item, _REFERENCE_FIELDS)
-                texts.append(_read_text(where, f"{field}.text", item.get("text")))
+                check_fields(f"{where}: {field}", item, _REFERENCE_FIELDS)
+                texts.append(read_text(where, f"{field}.text", item.get("text")))
                 grades.append(_read_grade(where, f"{field}.grade", item.get("grade")))
             else:
-                texts.append(_read_text(where, field, item))
+                texts.append(read_text(where, field, item))
                 grades.append(UNLABELLED)
         bare = grades.count(UNLABELLED)
         if 0 < bare < len(grades):
@@ -187,7 +185,7 @@ class _Reader:
         self, where: str, question: str, items: Any, references: Sequence[Answer]
     ) -> tuple[list[Answer], list[str]]:
         if not isinstance(items, list) or not items:
-            _refuse(where, "answers", items, "a list of at least one answer")
+            refuse(where, "answers", items, "a list of at least one answer")
         answers: list[Answer] = []
         systems: list[str] = []
         places: dict[str, int] = {}
@@ -196,13 +194,13 @@ class _Reader:
             field = f"answers[{place}]"
             fields = item if isinstance(item, dict) else {"text": item}
             if isinstance(item, dict):
-                _check_fields(f"{where}: {field}", item, _ANSWER_FIELDS)
+                check_fields(f"{where}: {field}", item, _ANSWER_FIELDS)
             text = fields.get("text")
             if not isinstance(text, str):
-                _refuse(where, field if fields is not item else f"{field}.text", text, "a text")
-            _check_unicode(where, field, text)
-            system = _read_name(where, f"{field}.system", fields.get("system"))
-            identifier = _read_name(where, f"{field}.id", fields.get("id")) or system or f"a{place + 1}"
+                refuse(where, field if fields is not item else f"{field}.text", text, "a text")
+            check_unicode(where, field, text)
+            system = read_name(where, f"{field}.system", fields.get("system"))
+            identifier = read_name(where, f"{field}.id", fields.get("id")) or system or f"a{place + 1}"
             if identifier in places:
                 other = places[identifier]
                 raise ValueError(
@@ -220,78 +218,9 @@ class _Reader:
         return answers, systems
 
 
-def _parse_line(where: str, line: str, cut: bool) -> dict[str, Any]:
-    try:
-        item = json.loads(line, object_pairs_hook=lambda pairs: _refuse_twins(where, pairs), parse_constant=_refuse_nan)
-    except _FieldTwiceError as error:
-        raise ValueError(str(error)) from None
-    except (ValueError, RecursionError) as error:
-        said = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-        hint = "; the file ends inside this line, so it may have been cut short" if cut else ""
-        raise ValueError(f"{where}: not a JSON object ({said}){hint}; expected one whole object a line") from None
-    if not isinstance(item, dict):
-        raise ValueError(f"{where}: found {_name_type(item)}; expected one JSON object a line")
-    return item
-
-
-class _FieldTwiceError(ValueError):
-    pass
-
-
-def _refuse_twins(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    twins = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
-    if twins:
-        raise _FieldTwiceError(f"{where}: the field {twins[0]!r} stands twice in one object; keep one of them")
-    return dict(pairs)
-
-
-def _refuse_nan(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
-
-
-def _check_fields(where: str, item: dict[str, Any], known: Sequence[str]) -> None:
-    unknown = sorted(set(item) - set(known))
-    if unknown:
-        raise ValueError(f"{where}: unknown field {unknown[0]!r}; known: {', '.join(known)}")
-
-
-def _read_text(where: str, field: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        _refuse(where, field, value, "a text that is not empty")
-    _check_unicode(where, field, value)
-    return value
-
-
-def _read_name(where: str, field: str, value: Any) -> str:
-    """An id or a system: a text or a whole number; "" for none."""
-    if value is None:
-        return ""
-    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-        _refuse(where, field, value, "a text that is not empty, or a whole number")
-    _check_unicode(where, field, str(value))
-    return str(value).strip()
-
-
 def _read_grade(where: str, field: str, value: Any) -> int:
     if value is None:
         return UNLABELLED
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= TOP_GRADE:
-        _refuse(where, field, value, f"a whole number from 0 (worst) to {TOP_GRADE}")
+        refuse(where, field, value, f"a whole number from 0 (worst) to {TOP_GRADE}")
     return value
-
-
-def _check_unicode(where: str, field: str, text: str) -> None:
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError(f"{where}: {field} holds half of a character (a lone surrogate); write the file anew as UTF-8")
-
-
-def _refuse(where: str, field: str, value: Any, expected: str) -> NoReturn:
-    found = "missing" if value is None else f"{value!r:.60}" if isinstance(value, str | int | float) else ""
-    raise ValueError(f"{where}: {field} is {found or _name_type(value)}; expected {expected}")
-
-
-def _name_type(value: Any) -> str:
-    if value in ([], {}):
-        return "empty"
-    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")

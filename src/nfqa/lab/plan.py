@@ -9,13 +9,15 @@ from pathlib import Path
 from nfqa.backends.asking import Tally
 from nfqa.backends.journal import Journal
 from nfqa.backends.limits import Limits
+from nfqa.lab.debate_lab import open_lab
+from nfqa.lab.experiments.debate_plans import PLANS
 from nfqa.lab.experiments.health import CANDIDATES, ask_health
 from nfqa.lab.experiments.language import ask_settings, draw_short_truth
 from nfqa.lab.experiments.own_answers import bring_answers, score_language
 from nfqa.lab.experiments.worked_case import ask_case, choose_case
-from nfqa.lab.judged import JudgedLab, open_lab
+from nfqa.lab.judged import JudgedLab
 from nfqa.lab.judging import find_journal
-from nfqa.lab.staleness import RunOptions, choose_parameters
+from nfqa.lab.staleness import RunOptions, choose_parameters, read_parameters
 from nfqa.lab.targets import Target
 
 _COMPLETION_TOKENS = 12  # about what a bare verdict takes; a judge that explains itself writes up to 512
@@ -69,8 +71,12 @@ def _plan(root: Path, target: Target, options: RunOptions) -> Tally:
         target.identifier, data=options.data, out=given["out"], dry=True, asking=options.asking, **options.roles
     )
     limit, seeds = given.get("limit"), given.get("judge_seeds")
+    if target.paper.paper == "debateqa" and not target.artefact.bundled:
+        if target.name in PLANS:
+            PLANS[target.name](lab, read_parameters(notebook) | given)
+        return lab.tally
     if target.artefact.bundled:
-        score_language(lab, bring_answers(lab, given.get("answers") or ""))
+        score_language(lab, bring_answers(lab, given.get("answers") or "", given.get("questions") or ""))
         return lab.tally
     if target.name == "judge_health":
         questions = lab.load(given.get("dataset") or "trec_dl_nf", limit=limit)

@@ -15,8 +15,8 @@ def prepare(request: str) -> int:
     from nfqa.backends.embed import Embedder
     from nfqa.backends.roles import DEFAULTS
     from nfqa.lab.datasets import load_dataset
+    from nfqa.lab.generations import bring_file
     from nfqa.lab.notebook import find_cache
-    from nfqa.lab.own_answers import read_own_answers
     from nfqa.lab.paths import find_root
 
     task = json.loads(request)
@@ -28,7 +28,8 @@ def prepare(request: str) -> int:
         for text in load_dataset(name, data=task["data"], limit=task["limit"], root=root).texts()
     ]
     if task.get("answers"):
-        texts += read_own_answers(Path(task["answers"])).dataset.texts()
+        questions = task.get("questions")
+        texts += bring_file(Path(task["answers"]), Path(questions) if questions else None).dataset.texts()
     embedder.prepare(texts)
     return 0
 

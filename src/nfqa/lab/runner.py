@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from nfqa.lab.datasets import SHAPES
 from nfqa.lab.fetch import UnreachableError, fetch_file, hash_file, read_registry
 from nfqa.lab.paths import Place, write_atomically
 from nfqa.lab.staleness import RunOptions, choose_parameters, explain_staleness, hash_code, make_fingerprint
@@ -32,17 +33,21 @@ class _Job:
 
 
 def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
-    """Fetch what the targets read; returns a line for each file that could not be reached.
+    """Fetch what the targets read; returns a line for each file that could not be reached and is not optional.
 
     Raises: ValueError for a file with the wrong hash.
     """
     registry = read_registry(root)
     problems = []
-    for name in dict.fromkeys(f for t in targets for f in (*t.artefact.datasets, *t.artefact.files)):
+    for name in dict.fromkeys(
+        f for t in targets for f in (*t.artefact.datasets, *t.artefact.files, *t.artefact.needs_files)
+    ):
+        file = registry[name]
         try:
-            fetch_file(registry[name], root / "build" / "data")
+            fetch_file(file, root / "build" / "data")
         except UnreachableError as error:
-            problems.append(str(error))
+            if not (file.optional or file.local):
+                problems.append(str(error))
     return problems
 
 
@@ -58,7 +63,7 @@ def run_targets(
         targets = list_targets(root, options, only)
         stale = {target.identifier for target in targets if target.stale}
         # What is fresh now but reads what is about to change is looked at again when its turn comes.
-        pending = [target for target in targets if target.stale or stale & target.reads]
+        pending = [t for t in targets if (t.stale or stale & t.reads) and not t.lacks]
         if not pending:
             return [], []
         _prepare_vectors(root, options, pending)
@@ -99,7 +104,7 @@ def _run_all(
                 elif (
                     len(running) < jobs
                     and not waiting_for & target.reads
-                    and not (_asks(options, target) and any(_asks(options, job.target) for job in running))
+                    and not (_fills(options, target) and any(_fills(options, job.target) for job in running))
                 ):
                     own = narrow_options(options, only, target.identifier)
                     parts = make_fingerprint(target.paper, target.name, place, own)
@@ -124,9 +129,14 @@ def _run_all(
 
 
 def _asks(options: RunOptions, target: Target) -> bool:
-    """Whether it asks a language model. Such artefacts run one at a time: they share the journal, so that none pays for
-    what another is asking, and a model in process fills a device alone."""
+    """Whether it asks a language model."""
     return options.asks(target.artefact.roles)
+
+
+def _fills(options: RunOptions, target: Target) -> bool:
+    """Whether it runs one at a time with its like: those that ask share the journal, so that none pays for what another
+    is asking, and a model in process, judge or evaluator, fills a device alone."""
+    return options.fills_machine(target.artefact.roles)
 
 
 def _describe_job(job: _Job) -> str:
@@ -157,7 +167,7 @@ def _start(root: Path, place: Place, options: RunOptions, target: Target, parts:
             "HF_HUB_DISABLE_PROGRESS_BARS": "1",
             "TOKENIZERS_PARALLELISM": "false",
             # Two notebooks at a time on two cores, sums in one order; but a model in process has the machine alone.
-            "OMP_NUM_THREADS": str(os.cpu_count() or 1) if _asks(options, target) else "1",
+            "OMP_NUM_THREADS": str(os.cpu_count() or 1) if _fills(options, target) else "1",
             "NFQA_RUN": os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"),
         },
         "parts": parts,
@@ -220,7 +230,8 @@ def _kill(job: _Job) -> None:
 
 def _prepare_vectors(root: Path, options: RunOptions, targets: Sequence[Target]) -> None:
     """Embed all texts that the targets need, on all cores and under one bar, before any notebook asks for them."""
-    names = sorted({d for t in targets if "embedder" in t.artefact.roles for d in t.artefact.datasets})
+    graded = {name for name, file in read_registry(root).items() if file.shape in SHAPES}
+    names = sorted({d for t in targets if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded)
     if not names:
         return
     request = json.dumps({"datasets": names, "data": options.data, "embedder": options.roles.get("embedder", ""),

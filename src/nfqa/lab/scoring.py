@@ -16,7 +16,8 @@ from pathlib import Path
 from nfqa.backends.roles import DEFAULTS
 from nfqa.lab.artefacts import Paper, find_artefact, find_title, read_papers
 from nfqa.lab.fetch import UnreachableError
-from nfqa.lab.own_answers import OwnAnswers, read_own_answers
+from nfqa.lab.generations import bring_file
+from nfqa.lab.own_answers import OwnAnswers
 from nfqa.lab.paths import write_atomically
 from nfqa.lab.results import Result, read_result
 from nfqa.lab.runner import reach_data
@@ -28,24 +29,28 @@ _WAIT = 0.5  # seconds between looks at how far it is
 _LINE_EVERY = 30  # seconds between lines where no one watches
 
 
-def score_file(root: Path, options: RunOptions, identifier: str, path: Path) -> int:
+def score_file(root: Path, options: RunOptions, identifier: str, path: Path, questions: Path | None = None) -> int:
     """Score a file of answers into build/scores/STEM/, or STEM-VARIANT where roles or parameters are overridden.
+
+    `questions` is the file of the questions where `path` holds answers in the released scripts' format.
 
     Returns: 0, or 1 when the notebook failed, with the reason on standard error; what lay there before stays then.
     Raises: ValueError for a file, role or parameter that is wrong, before anything is computed.
     """
-    own = read_own_answers(path)
+    own = bring_file(path, questions)
     find_artefact(papers := read_papers(root), identifier)
     paper, name = papers[identifier.partition("/")[0]], identifier.partition("/")[2]
     folder = root / "build" / "scores" / "-".join(part for part in (path.stem, options.variant) if part)
-    chosen = replace(options, parameters=options.parameters | {"answers": str(path.resolve())})
+    named = {"answers": path, "questions": questions}
+    given = {key: str(file.resolve()) for key, file in named.items() if file}
+    chosen = replace(options, parameters=options.parameters | given)
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new."))
     try:
         task = _make_task(root, paper, name, chosen, scratch)
         print(f"{path}: {own.n_answers:,} answers to {len(own.questions):,} questions", flush=True)
         _say_plan(root, identifier, chosen)
-        _prepare(root, identifier, chosen, path)
+        _prepare(root, identifier, chosen, given)
         failed = _run(task, scratch, len(own.questions))
         if failed:
             print(f"\n{path} could not be scored.\n{failed}", file=sys.stderr)
@@ -90,7 +95,7 @@ def _say_plan(root: Path, identifier: str, options: RunOptions) -> None:
         print(*(describe_plan(plan) for plan in plans), sep="\n", flush=True)
 
 
-def _prepare(root: Path, identifier: str, options: RunOptions, path: Path) -> None:
+def _prepare(root: Path, identifier: str, options: RunOptions, given: dict[str, str]) -> None:
     """Vectors of all texts, under a bar. What the trained judge learns from may be out of reach: then it's left out."""
     datasets = list(read_papers(root)[identifier.partition("/")[0]].artefacts[identifier.partition("/")[2]].datasets)
     if options.data == "full":
@@ -99,7 +104,7 @@ def _prepare(root: Path, identifier: str, options: RunOptions, path: Path) -> No
             print(f"left out, as its data can't be reached: the trained judge. {line}", file=sys.stderr, flush=True)
         datasets = [] if problems else datasets
     embedder = options.roles.get("embedder", DEFAULTS["embedder"])
-    request = {"datasets": datasets, "data": options.data, "embedder": embedder, "limit": None, "answers": str(path)}
+    request = {"datasets": datasets, "data": options.data, "embedder": embedder, "limit": None, **given}
     command = [sys.executable, "-m", "nfqa.lab.prepare", json.dumps(request)]
     finished = subprocess.run(command, env=os.environ | {"NFQA_ROOT": str(root)}, check=False)
     if finished.returncode:

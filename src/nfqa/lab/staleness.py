@@ -14,7 +14,7 @@ from typing import Any
 from nfqa.backends.asking import PASSING
 from nfqa.backends.roles import DEFAULTS, identify_role
 from nfqa.lab.artefacts import Artefact, Paper
-from nfqa.lab.fetch import hash_file, read_registry
+from nfqa.lab.fetch import has_file, hash_file, read_registry
 from nfqa.lab.packages import read_versions
 from nfqa.lab.paths import Place, find_place
 
@@ -57,6 +57,11 @@ class RunOptions:
     def asks(self, roles: tuple[str, ...]) -> bool:
         """Whether one of the roles is filled by a language model that takes prompts."""
         return any(not self.find_role(role).startswith("embedded:") for role in roles if role in ("judge", "generator"))
+
+    def fills_machine(self, roles: tuple[str, ...]) -> bool:
+        """Whether one of the roles is filled by a model that should not share the machine with another notebook's."""
+        own = "evaluator" in roles and not self.find_role("evaluator").startswith("embedded:")
+        return own or self.asks(roles)
 
     def find_place(self, root: Path) -> Place:
         """The folders of a run with these options."""
@@ -116,6 +121,7 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts |= {f"data {dataset}": _hash_dataset(place.root, dataset, options.data) for dataset in artefact.datasets}
     parts |= {f"bundled {file}": hash_file(place.root / "data" / "sample" / file) for file in artefact.bundled}
     parts |= {f"file {file}": _hash_dataset(place.root, file, "full") for file in artefact.files}
+    parts |= {f"data {file}": _hash_dataset(place.root, file, options.data) for file in artefact.needs_files}
     parts |= {f"role {role}": identify_role(role, options.find_role(role)) for role in artefact.roles}
     if artefact.prompts or options.asks(artefact.roles):
         parts |= {f"prompts {name}": digest for name, digest in _hash_prompts(place.root).items()}
@@ -217,9 +223,12 @@ def _hash_dataset(root: Path, name: str, data: str) -> str:
         raise ValueError(f"papers/*.yml names the data set {name!r}; data/registry.yml has {', '.join(registry)}")
     file = registry[name]
     how = f"{file.shape} {file.lowest_label}"
+    if data == "sample" and not file.sample:
+        return f"{how} no sample"
     if data == "sample":
         return f"{how} {hash_file(root / 'data' / 'sample' / file.sample)}"
-    return f"{how} {file.sha256}"
+    absent = (file.optional or file.local) and not has_file(file, root / "build" / "data")
+    return f"{how} absent" if absent else f"{how} {file.sha256}"
 
 
 def _hash_prompts(root: Path) -> dict[str, str]:

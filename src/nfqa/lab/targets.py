@@ -9,18 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.lab.artefacts import Artefact, Paper, read_papers
+from nfqa.lab.fetch import UpstreamFile, has_file, read_registry
 from nfqa.lab.paths import Place
 from nfqa.lab.staleness import RunOptions, explain_staleness, make_fingerprint
 
 
 @dataclass(frozen=True)
 class Target:
-    """One artefact of a run. `stale` lists why it must run; empty when it is fresh."""
+    """One artefact of a run. `stale` lists why it must run; empty when it is fresh.
+
+    `lacks` lists the files without which it can't run; it is skipped then, and its last result stays.
+    """
 
     paper: Paper
     name: str
     stale: tuple[str, ...]
     minutes: float | None
+    lacks: tuple[str, ...] = ()
 
     @property
     def identifier(self) -> str:
@@ -41,19 +46,50 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
 
     Raises: ValueError for an unknown artefact, or one without a notebook.
     """
+    place = options.find_place(root)
+    registry = read_registry(root)
+    targets: list[Target] = []
+    for paper, name in list_chosen(root, only):
+        identifier = f"{paper.paper}/{name}"
+        lacks = _list_lacking(root, registry, paper.artefacts[name], options.data)
+        lacks += _find_lost(targets, paper, name, place)
+        if lacks:
+            targets.append(Target(paper, name, (), None, lacks))
+            continue
+        parts = make_fingerprint(paper, name, place, narrow_options(options, only, identifier))
+        record = read_record(place, identifier)
+        minutes = record.get("minutes") if record else None
+        targets.append(Target(paper, name, tuple(explain_staleness(record, parts, place)), minutes))
+    return targets
+
+
+def list_chosen(root: Path, only: Sequence[str] = ()) -> list[tuple[Paper, str]]:
+    """Every artefact with a notebook, or those named and what they read, in the papers' order.
+
+    Raises: as `list_targets`.
+    """
     papers = read_papers(root)
     wanted = _resolve(papers, only)
-    place = options.find_place(root)
-    targets = []
-    for paper in papers.values():
-        for name in _order(paper):
-            identifier = f"{paper.paper}/{name}"
-            if not wanted or identifier in wanted:
-                parts = make_fingerprint(paper, name, place, narrow_options(options, only, identifier))
-                record = read_record(place, identifier)
-                minutes = record.get("minutes") if record else None
-                targets.append(Target(paper, name, tuple(explain_staleness(record, parts, place)), minutes))
-    return targets
+    named = ((paper, name) for paper in papers.values() for name in _order(paper))
+    return [(paper, name) for paper, name in named if not wanted or f"{paper.paper}/{name}" in wanted]
+
+
+def _list_lacking(root: Path, registry: dict[str, UpstreamFile], artefact: Artefact, data: str) -> tuple[str, ...]:
+    """The files that it needs and that are not at hand; a sample run has only those with a bundled stand-in."""
+    lacking = []
+    for name in artefact.needs_files:
+        if name not in registry:
+            raise ValueError(f"papers/*.yml needs the file {name!r}; data/registry.yml has {', '.join(registry)}")
+        file = registry[name]
+        if not (file.sample if data == "sample" else has_file(file, root / "build" / "data")):
+            lacking.append(file.path)
+    return tuple(lacking)
+
+
+def _find_lost(targets: Sequence[Target], paper: Paper, name: str, place: Place) -> tuple[str, ...]:
+    """What lacks files, was never run here, and is read by this one."""
+    lost = [t for t in targets if t.lacks and t.paper is paper and t.name in paper.artefacts[name].reads]
+    return tuple(f"results of {t.name}" for t in lost if not (place.results / f"{t.identifier}.json").is_file())
 
 
 def narrow_options(options: RunOptions, only: Sequence[str], identifier: str) -> RunOptions:

@@ -176,14 +176,14 @@ def _plan(
 ) -> list[_Call]:
     if draw.dropped or (method != "pointwise" and not draw.references):
         return []
-    question = _trim(draw.question.text, judge)
+    question = trim_text(draw.question.text, judge)
     shown = () if method == "pointwise" else draw.references
-    references = [_trim(reference.text, judge) for reference in shown]
+    references = [trim_text(reference.text, judge) for reference in shown]
     refused = judge.too_long == "refuse" and None in (question, *references)
     group = f"{method}|{draw.question.key}"
     calls = []
     for number, answer in enumerate(draw.candidates):
-        candidate = _trim(answer.text, judge)
+        candidate = trim_text(answer.text, judge)
         if refused or candidate is None or not candidate.strip() or question is None:
             continue
         if method == "pairwise":
@@ -242,8 +242,8 @@ def _score(
     return Judgement(scores, (*verdicts, *unasked), positions)
 
 
-def _trim(text: str, judge: LanguageJudge) -> str | None:
-    """The text, or its first `max_words` words, or None where such a text is refused."""
+def trim_text(text: str, judge: LanguageJudge) -> str | None:
+    """The text, or its first `max_words` words, or None where such a text is refused; counted in `judge.cut`."""
     words, most = text.split(None, judge.max_words), CHARACTERS_A_WORD * judge.max_words
     if len(words) <= judge.max_words and len(text) <= most:
         return text

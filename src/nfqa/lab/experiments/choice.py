@@ -15,7 +15,7 @@ from nfqa.metrics.evaluation import summarise
 from nfqa.metrics.listwise import Scorer, judge_draw
 from nfqa.metrics.overlap import METRICS, score_draws
 from nfqa.metrics.references import Draw, use_given_references
-from nfqa.questions import QuestionSet
+from nfqa.questions import Question, QuestionSet
 
 _METRICS = {"acc_best": False, "acc_best_worst": True}
 
@@ -39,7 +39,7 @@ def measure_overlap_choice(
     for name in metrics:
         scores = score_draws(METRICS[name], draws, embedder)
         signature = f"{name}|{METRICS[name].signature}|ref:ground3"
-        rows += _make_rows(dataset, draws, scores, name, signature, METRICS[name].kernel, ties, resamples)
+        rows += make_choice_rows(dataset, draws, scores, name, signature, METRICS[name].kernel, ties, resamples)
     return rows
 
 
@@ -59,7 +59,7 @@ def measure_judge_choice(
     rows = []
     for suffix, scores in (("", [v.scores for v in verdicts]), ("_rank", [-v.ranks.astype(float) for v in verdicts])):
         signature = f"{system}{suffix}|judge:{scorers[0].name}|trained_on:{scorers[0].trained_on}|list:given"
-        rows += _make_rows(dataset, draws, scores, f"{system}{suffix}", signature, kernel, ties, resamples)
+        rows += make_choice_rows(dataset, draws, scores, f"{system}{suffix}", signature, kernel, ties, resamples)
     return rows
 
 
@@ -67,12 +67,12 @@ def measure_chance(dataset: QuestionSet, draws: Sequence[Draw], *, resamples: in
     """What a score that is always tied earns: the accuracy of guessing."""
     scores = [np.zeros(len(draw.candidates)) for draw in draws]
     kernel = "nfqa.kernels.choice:credit_choice"
-    return _make_rows(dataset, draws, scores, "chance", "chance", kernel, "expected", resamples)
+    return make_choice_rows(dataset, draws, scores, "chance", "chance", kernel, "expected", resamples)
 
 
-def _make_rows(
+def make_choice_rows(
     dataset: QuestionSet,
-    draws: Sequence[Draw],
+    judged: Sequence[Draw] | Sequence[Question],
     scores: Sequence[NDArray],
     system: str,
     signature: str,
@@ -80,11 +80,19 @@ def _make_rows(
     ties: TieRule,
     resamples: int,
 ) -> list[Row]:
+    """Rows of Acc(b) and Acc(b+w); a question with an answer without a score is left out as "verdict_missing"."""
+    whole = [
+        len(given) == len(one.labels) and bool(np.isfinite(given).all())
+        for one, given in zip(judged, scores, strict=True)
+    ]
+    missing = {"verdict_missing": len(whole) - sum(whole)} if not all(whole) else {}
     rows = []
     for metric, worst_too in _METRICS.items():
-        pairs = zip(draws, scores, strict=True)
-        earned = [credit_choice(given, draw.labels, worst_too=worst_too, ties=ties) for draw, given in pairs]
-        agreement = summarise(np.array(earned), resamples=resamples)
+        earned = [
+            credit_choice(given, one.labels, worst_too=worst_too, ties=ties) if scored else np.nan
+            for one, given, scored in zip(judged, scores, whole, strict=True)
+        ]
+        agreement = summarise(np.array(earned), missing, resamples=resamples)
         kernels = (kernel, "nfqa.kernels.choice:credit_choice", "nfqa.kernels.resample:bootstrap_mean")
         mark = f"{signature}|ties:{ties}|boot:{resamples}|v1"
         rows.append(make_row(dataset, system, metric, agreement, mark, kernels).model_copy(update={"seeds": ()}))

@@ -7,16 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 from numpy.typing import NDArray
 
 from nfqa.backends.embed import Embedder
-from nfqa.lab.experiments.agreement import draw_seeds
+from nfqa.lab.experiments.agreement import draw_seeds, judge_seeds
 from nfqa.lab.experiments.examine import Examiner
 from nfqa.lab.experiments.language import KERNEL
 from nfqa.lab.results import Row
 from nfqa.metrics.judging import Judgement, LanguageJudge, judge_draws
-from nfqa.metrics.listwise import Scorer, judge_draw
+from nfqa.metrics.listwise import Scorer
 from nfqa.metrics.references import Draw
 from nfqa.questions import Answer, QuestionSet
 
@@ -155,10 +154,7 @@ _WORDS = {
 
 
 def _rank_all(draws: Sequence[Draw], scorers: Sequence[Scorer], embedder: Embedder) -> list[NDArray]:
-    ranks = [
-        judge_draw(d, s, embedder).ranks if d.references else np.zeros(0) for d, s in zip(draws, scorers, strict=True)
-    ]
-    return [-r.astype(float) for r in ranks]
+    return [-verdicts.ranks.astype(float) for verdicts in judge_seeds([draws], scorers, embedder)[0]]
 
 
 def _reverse(draw: Draw) -> Draw:

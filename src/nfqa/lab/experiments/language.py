@@ -12,21 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nfqa.backends.prompts import Shot
-from nfqa.kernels.choice import TieRule, credit_choice
+from nfqa.kernels.choice import TieRule
 from nfqa.lab.artefacts import Judged
 from nfqa.lab.experiments.agreement import (
     Draws,
     draw_seeds,
-    make_row,
     make_rows,
     measure_judge,
     name_list,
     use_zero_shot,
 )
+from nfqa.lab.experiments.choice import make_choice_rows
 from nfqa.lab.experiments.generated import SUFFIX, draw_lists
 from nfqa.lab.experiments.references import make_run_rows
 from nfqa.lab.results import Row
-from nfqa.metrics.evaluation import summarise
 from nfqa.metrics.generated import Render, Truth, write_no_truth_lists, write_one_truth_lists
 from nfqa.metrics.judging import Judgement, LanguageJudge, judge_draws, make_shots
 from nfqa.metrics.references import COMPOSITIONS, Draw, ShortRule, use_given_references
@@ -47,7 +46,6 @@ class Setting:
 
     system: str
     judged: Judged
-    datasets: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ def list_settings(lab: JudgedLab, dataset: str) -> list[Setting]:
         plain = judged.model_copy(update={"model": family})
         degraded = judged.truth != "graded" and judged.method != "pointwise" and not lab.generators
         name = system.replace(f"_{judged.model}", f"_{family}") + ("_degraded" if degraded else "")
-        settings.setdefault(plain, Setting(name, plain, tuple(datasets)))
+        settings.setdefault(plain, Setting(name, plain))
     return list(settings.values())
 
 
@@ -162,22 +160,10 @@ def measure_language_choice(lab: JudgedLab, dataset: QuestionSet, *, ties: TieRu
     """Acc(b) and Acc(b+w) of every setting; a question with an answer without a score is left out, with the reason."""
     rows = []
     for outcome in ask_settings(lab, dataset, seeds=1):
-        for metric, worst_too in (("acc_best", False), ("acc_best_worst", True)):
-            earned, dropped = [], 0
-            for draw, judgement in zip(dataset.questions, outcome.judgements[0], strict=True):
-                whole = len(judgement.scores) == len(draw.answers) and bool(np.isfinite(judgement.scores).all())
-                dropped += not whole
-                credit = (
-                    credit_choice(judgement.scores, draw.labels, worst_too=worst_too, ties=ties) if whole else np.nan
-                )
-                earned.append(credit)
-            agreement = summarise(
-                np.array(earned), {"verdict_missing": dropped} if dropped else {}, resamples=resamples
-            )
-            kernels = (KERNEL, "nfqa.kernels.choice:credit_choice", "nfqa.kernels.resample:bootstrap_mean")
-            system = outcome.setting.system
-            mark = f"{system}|{outcome.signature}|ties:{ties}|boot:{resamples}|v1"
-            rows.append(make_row(dataset, system, metric, agreement, mark, kernels).model_copy(update={"seeds": ()}))
+        scores = [judgement.scores for judgement in outcome.judgements[0]]
+        system = outcome.setting.system
+        signature = f"{system}|{outcome.signature}"
+        rows += make_choice_rows(dataset, dataset.questions, scores, system, signature, KERNEL, ties, resamples)
         rows += make_verdict_rows(dataset, outcome)
     return rows
 

@@ -16,7 +16,8 @@ from nfqa.backends.embed import Embedder
 from nfqa.kernels.correlation import Method as Coefficient
 from nfqa.lab.experiments.agreement import make_row
 from nfqa.lab.fetch import UnreachableError
-from nfqa.lab.own_answers import EXAMPLE, OwnAnswers, read_own_answers
+from nfqa.lab.generations import bring_file
+from nfqa.lab.own_answers import EXAMPLE, OwnAnswers
 from nfqa.lab.results import Row
 from nfqa.metrics import judging, overlap
 from nfqa.metrics.evaluation import Agreement, measure_agreement, summarise
@@ -59,12 +60,19 @@ class Scores:
     left_out: str = ""
 
 
-def bring_answers(lab: Lab, path: str) -> OwnAnswers:
-    """The user's file, or for "" the bundled example, whose every number is a sample's."""
+def bring_answers(lab: Lab, path: str, questions: str = "") -> OwnAnswers:
+    """The user's file, or for "" the bundled example, whose every number is a sample's; `questions` is the file of the
+    questions where that of the answers is in the released scripts' format.
+
+    Raises: ValueError as `bring_file`, or for questions without a file of answers.
+    """
+    if questions and not path:
+        raise ValueError(f"questions is {questions!r}, but no file of answers is named")
     example = lab.root / "data" / "sample" / EXAMPLE
     sample = not path or lab.data == "sample"
     name = "own_answers" if path else "sample_own_answers"
-    own = read_own_answers(Path(path) if path else example, name=name, origin="sample" if sample else "measured")
+    beside = Path(questions) if questions else None
+    own = bring_file(Path(path) if path else example, beside, name=name, origin="sample" if sample else "measured")
     lab.use(own.dataset)
     return own
 

@@ -54,7 +54,9 @@ def read_corpus(root: Path) -> Corpus:
             seen |= _hash_runs(answer.text for answer in question.answers)
     claims = load_debates("debatewise", split="train", root=root)
     inputs = {held.name: held.sha256 for held in (claims, *others)}
-    topics, tuning, left_out = [], [], 0
+    topics: list[Topic] = []
+    tuning: list[Topic] = []
+    left_out = 0
     for claim in claims.questions:
         kept = tuple(part.text for part in claim.partial_answers if not seen & _hash_runs([part.text]))
         left_out += len(claim.partial_answers) - len(kept)
@@ -62,8 +64,8 @@ def read_corpus(root: Path) -> Corpus:
     for name in GRADED:
         dataset = load_dataset(name, repeats="first", root=root)
         inputs[dataset.name] = dataset.sha256
-        for question in dataset.questions:
-            texts = list(dict.fromkeys(answer.text for answer in question.answers))
+        for graded in dataset.questions:
+            texts = list(dict.fromkeys(answer.text for answer in graded.answers))
             kept = tuple(text for text in texts if not seen & _hash_runs([text]))
             left_out += len(texts) - len(kept)
             topics.append(Topic(name, tuple(text for text in kept if len(text.split()) >= _LEAST_WORDS)))

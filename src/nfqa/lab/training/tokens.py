@@ -29,7 +29,7 @@ def make_tokenizer(corpus: Corpus, vocabulary: int) -> Any:
         show_progress=False,
     )
     made.train_from_iterator(corpus.texts(), trainer)
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=made, eos_token=_STOP, bos_token=_STOP, pad_token=_STOP,
         additional_special_tokens=[OPEN, END, SPEAK], model_max_length=4_096, clean_up_tokenization_spaces=False,
     )  # fmt: skip

@@ -19,6 +19,7 @@ from nfqa.lab.training.copying_heads import put_in_copying_heads
 from nfqa.lab.training.corpus import Corpus, read_corpus
 from nfqa.lab.training.tasks import INSTRUCTION, Task, group_topics, make_task
 from nfqa.lab.training.tokens import END, OPEN, SPEAK, make_tokenizer
+from nfqa.lab.training.tune import tune_evaluator
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,10 +68,11 @@ def train_evaluator(root: Path, name: str, *, steps: int | None = None) -> Path:
     torch.manual_seed(recipe.seed)
     config = GPT2Config(
         vocab_size=recipe.vocabulary, n_positions=CONTEXT, n_embd=recipe.width, n_layer=recipe.layers,
-        n_head=recipe.width // 64, activation_function="gelu_pytorch_tanh", resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+        n_head=recipe.width // 64, activation_function="gelu_pytorch_tanh",
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
         bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
     )  # fmt: skip
-    model = GPT2LMHeadModel(config)
+    model: Any = GPT2LMHeadModel(config)
     put_in_copying_heads(model, recipe.seed)
     model.transformer.wpe.weight.requires_grad_(False)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -86,7 +88,7 @@ def train_evaluator(root: Path, name: str, *, steps: int | None = None) -> Path:
             ids, weights = (part.to(device) for part in batch)
             loss = _compute_loss(model, ids, weights)
             optimiser.zero_grad(set_to_none=True)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
             shown = loss.item() if math.isnan(shown) else 0.98 * shown + 0.02 * loss.item()
@@ -95,7 +97,10 @@ def train_evaluator(root: Path, name: str, *, steps: int | None = None) -> Path:
             if time.monotonic() - saved > _SAVE_SECONDS:
                 _save(checkpoint, model, optimiser, step + 1)
                 saved = time.monotonic()
-    return _finish(root, name, recipe, steps, corpus, model, tokenizer)
+    folder = _finish(root, name, recipe, steps, corpus, model, tokenizer)
+    if corpus.tuning:
+        tune_evaluator(folder, corpus.tuning)
+    return folder
 
 
 def _schedule(done: float) -> float:
@@ -119,8 +124,10 @@ def _make_batches(
     """Step and batch from `start` on. A batch hangs on the seed and its step alone, so a resumed run goes on alike."""
     topics = group_topics(corpus.train)
     for pool in range(start // _POOL, -(-steps // _POOL)):
-        rng = random.Random(f"{recipe.seed}/{pool}")
-        rows = sorted((_encode(make_task(topics, rng), tokenizer) for _ in range(_ROWS * _POOL)), key=lambda r: len(r[0]))
+        rng = random.Random(f"{recipe.seed}/{pool}")  # noqa: S311
+        rows = sorted(
+            (_encode(make_task(topics, rng), tokenizer) for _ in range(_ROWS * _POOL)), key=lambda r: len(r[0])
+        )
         order = rng.sample(range(_POOL), _POOL)
         for place, which in enumerate(order):
             step = pool * _POOL + place
@@ -174,9 +181,7 @@ def _resume(path: Path, model: Any, optimiser: Any) -> int:
     return int(tensors["step"])
 
 
-def _finish(
-    root: Path, name: str, recipe: Recipe, steps: int, corpus: Corpus, model: Any, tokenizer: Any
-) -> Path:
+def _finish(root: Path, name: str, recipe: Recipe, steps: int, corpus: Corpus, model: Any, tokenizer: Any) -> Path:
     import torch
 
     folder = root / "models" / f"evaluator_{name}"

@@ -1,0 +1,292 @@
+"""What sharing the answer saves Perspective Diversity, measured against the released script's way in the same run.
+
+The reference is the way of the released script: a question's partial answers as one padded batch with the answer
+repeated before each, logits over the whole vocabulary at every place, and its loss made twice (by the model's own
+forward call, and again from the logits). The model is GPT-2's shape of 124 million parameters with random weights,
+which cost as much time as trained ones. The four partial answers of a question are 85, 121, 159 and 236 tokens long,
+150 on average, with the spread that four perspectives of one Debatewise claim have; `equal` has four of 150 tokens.
+
+The rate counts the products that the task needs: linear layers for every token once, attention for every pair of
+tokens that see each other, the output matrix for every token of a partial answer. It is held against what torch
+reaches on two square matrices of 2,048 in the same run.
+
+`python bench/perplexity.py` prints the numbers, puts them into build/bench.json beside those of the other benches
+(bench/recorded.json holds the record that is committed), and exits with 1 if a target is missed. Where a CUDA device
+is at hand, the same is measured there. `--quick` makes everything small, to show that it runs: its numbers mean
+nothing, and no target is held against them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import random
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench")]
+
+from kernels import describe_machine, time_calls  # noqa: E402
+
+from nfqa.backends.evaluator import BATCH_TOKENS, fuse_activations  # noqa: E402
+from nfqa.backends.restated import Row  # noqa: E402
+from nfqa.backends.target_losses import LossFinder  # noqa: E402
+
+TARGETS = {"ratio": 5.0, "share_of_matmul_rate": 0.5, "largest_difference": 1e-4}
+LENGTHS, EQUAL = (85, 121, 159, 236), (150, 150, 150, 150)
+ANSWER, VOCABULARY = 300, 50_257
+GROWTH = {
+    "partial_answers": (1, 2, 4, 8, 16),
+    "answer_tokens": (75, 150, 300, 600),
+    "vocabulary": (8_192, 50_257, 151_936),
+}
+Questions = list[list[Row]]
+
+
+def make_model(vocabulary: int, device: str, *, quick: bool) -> Any:
+    """GPT-2's shape with random weights."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    shape = {"n_embd": 64, "n_layer": 2, "n_head": 4} if quick else {}
+    config = GPT2Config(vocab_size=vocabulary, initializer_range=0.05, bos_token_id=0, eos_token_id=0, **shape)
+    return GPT2LMHeadModel(config).eval().to(device)
+
+
+def make_questions(count: int, answer: int, lengths: Sequence[int], vocabulary: int) -> Questions:
+    """Random tokens: `count` answers, and partial answers of the given lengths to each."""
+    rng = random.Random(0)
+    questions = []
+    for _ in range(count):
+        context = [rng.randrange(vocabulary) for _ in range(answer)]
+        own = [[rng.randrange(vocabulary) for _ in range(length)] for length in lengths]
+        questions.append([Row((*context, *tokens), answer, (0, answer)) for tokens in own])
+    return questions
+
+
+def spread_lengths(count: int) -> list[int]:
+    """As many lengths as asked for, 150 tokens on average, with the spread of LENGTHS."""
+    return [150] if count == 1 else [85, 215] if count == 2 else [*LENGTHS] * (count // 4)
+
+
+def score_as_released(model: Any, questions: Questions) -> list[list[float]]:
+    """Summed losses by the released script's way: one padded batch a question, the answer repeated in each row."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    found = []
+    for rows in questions:
+        width = max(len(row.tokens) for row in rows)
+        ids = torch.tensor([[*row.tokens, *[0] * (width - len(row.tokens))] for row in rows])
+        mask = torch.tensor([[1] * len(row.tokens) + [0] * (width - len(row.tokens)) for row in rows])
+        labels = ids.clone()
+        for line, row in enumerate(rows):
+            labels[line, : row.first] = -100
+        ids, mask, labels = (tensor.to(model.device) for tensor in (ids, mask, labels))
+        with torch.no_grad():
+            logits = model(input_ids=ids, attention_mask=mask, labels=ids).logits[:, :-1].contiguous()
+            wanted = labels[:, 1:].contiguous()
+            losses = cross_entropy(logits.view(-1, logits.shape[-1]), wanted.view(-1), reduction="none")
+            found.append((losses.view(wanted.shape) * mask[:, 1:]).sum(1).tolist())
+    return found
+
+
+def score_shared(finder: LossFinder, questions: Questions) -> list[list[float]]:
+    """The same losses, each answer run once."""
+    found = [[0.0] * len(rows) for rows in questions]
+    for number, place, nats in finder.find(questions):
+        found[number][place] = nats
+    return found
+
+
+def count_flops(config: Any, questions: Questions) -> float:
+    """Two for every product that is added up, of what the task needs."""
+    total = 0.0
+    for rows in questions:
+        answer, own = rows[0].first, [len(row.tokens) - row.first for row in rows]
+        pairs = answer * (answer + 1) / 2 + sum(length * answer + length * (length + 1) / 2 for length in own)
+        total += _count_products(config, answer + sum(own), pairs, sum(own))
+    return total
+
+
+def count_released_flops(config: Any, questions: Questions) -> float:
+    """The same of what the released way does: every token of the padded batch, every pair of a row."""
+    shapes = [(len(rows), max(len(row.tokens) for row in rows)) for rows in questions]
+    return sum(_count_products(config, n * width, n * width**2, n * width) for n, width in shapes)
+
+
+def _count_products(config: Any, tokens: float, pairs: float, predicted: float) -> float:
+    """A layer of width d has 12 d^2 weights; a pair of tokens costs 2 d products, for its score and for its value."""
+    width = config.n_embd
+    layer = 12 * width**2 * tokens + 2 * width * pairs
+    return 2 * (config.n_layer * layer + width * config.vocab_size * predicted)
+
+
+def measure_matmul(device: str, size: int) -> Callable[[], None]:
+    """A call that multiplies two square float32 matrices."""
+    import torch
+
+    a, b = (torch.randn(size, size, device=device) for _ in range(2))
+
+    def multiply() -> None:
+        torch.mm(a, b)
+        wait(device)
+
+    return multiply
+
+
+def wait(device: str) -> None:
+    """Until the device has done all that it was given."""
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def compare(model: Any, device: str, questions: Questions, repeats: int, size: int) -> dict[str, Any]:
+    """Seconds of both ways and of a matrix product, which take turns, and what follows from them."""
+    fused = copy.deepcopy(model, {id(weights): weights for weights in model.parameters()})
+    fuse_activations(fused)  # as the evaluator does; the released way runs the model as it was made
+    finder = LossFinder(fused, None, BATCH_TOKENS[device])
+    found: dict[str, list[list[float]]] = {}
+
+    def run(name: str, call: Callable[[], list[list[float]]]) -> None:
+        found[name] = call()
+        wait(device)
+
+    multiply = measure_matmul(device, size)
+    released, shared, product = time_calls(
+        repeats,
+        lambda: run("released", lambda: score_as_released(model, questions)),
+        lambda: run("shared", lambda: score_shared(finder, questions)),
+        multiply,
+    )
+    apart = [
+        abs(a - b) / abs(a)
+        for x, y in zip(found["released"], found["shared"], strict=True)
+        for a, b in zip(x, y, strict=True)
+    ]
+    rate, matmul = count_flops(model.config, questions) / shared, 2 * size**3 / product
+    return {
+        "questions": len(questions),
+        "released_seconds": released,
+        "shared_seconds": shared,
+        "ratio": released / shared,
+        "work_ratio": count_released_flops(model.config, questions) / count_flops(model.config, questions),
+        "gigaflops": rate / 1e9,
+        "matmul_gigaflops": matmul / 1e9,
+        "share_of_matmul_rate": rate / matmul,
+        "largest_difference": max(apart),
+    }
+
+
+def measure_device(device: str, *, quick: bool) -> dict[str, Any]:
+    """The main comparison, the one with partial answers of equal length, and how time grows."""
+    import torch
+
+    scale, repeats = (10, 1) if quick else (1, 3)
+    count = 2 if quick else 4 if device == "cpu" else 32
+    size = 128 if quick else 2_048 if device == "cpu" else 8_192
+
+    def measure(model: Any, questions: int, answer: int, lengths: Sequence[int]) -> dict[str, Any]:
+        shortened = [length // scale for length in lengths]
+        made = make_questions(questions, answer // scale, shortened, model.config.vocab_size)
+        return compare(model, device, made, repeats, size)
+
+    found: dict[str, Any] = {"threads": torch.get_num_threads(), "torch": torch.__version__}
+    growth: dict[str, list[dict[str, Any]]] = {name: [] for name in GROWTH}
+    for vocabulary in GROWTH["vocabulary"]:
+        model = make_model(vocabulary // scale, device, quick=quick)
+        measure(model, 1, ANSWER, LENGTHS)  # warms up
+        row = measure(model, 1, ANSWER, LENGTHS)
+        growth["vocabulary"].append({"value": vocabulary // scale} | row)
+        if vocabulary != VOCABULARY:
+            continue
+        found["parameters"] = sum(weights.numel() for weights in model.parameters())
+        found |= measure(model, count, ANSWER, LENGTHS) | {"equal": measure(model, count, ANSWER, EQUAL)}
+        for n in GROWTH["partial_answers"]:
+            growth["partial_answers"].append({"value": n} | measure(model, 1, ANSWER, spread_lengths(n)))
+        for tokens in GROWTH["answer_tokens"]:
+            growth["answer_tokens"].append({"value": tokens // scale} | measure(model, 1, tokens, LENGTHS))
+    if device == "cuda":
+        found["device"] = torch.cuda.get_device_name()
+    return found | {"growth": growth}
+
+
+def find_missed(device: str, found: dict[str, Any]) -> list[str]:
+    """The targets that one device's numbers miss."""
+    missed = []
+    if found["ratio"] < TARGETS["ratio"]:
+        missed.append(f"on {device} it is {found['ratio']:.1f} times as fast as the released way")
+    if found["share_of_matmul_rate"] < TARGETS["share_of_matmul_rate"]:
+        missed.append(f"on {device} it reaches {found['share_of_matmul_rate']:.0%} of the matrix product's rate")
+    if found["largest_difference"] > TARGETS["largest_difference"]:
+        missed.append(f"on {device} the two ways' losses differ by {found['largest_difference']:.1e}")
+    return missed
+
+
+def print_device(device: str, found: dict[str, Any]) -> None:
+    """One device's numbers, for a reader."""
+    print(
+        f"{found.get('device', device)}: {found['parameters'] / 1e6:.0f} million random parameters,"
+        f" {found['questions']} questions of {len(LENGTHS)} partial answers, torch {found['torch']}"
+    )
+    for name, row in (("spread", found), ("equal lengths", found["equal"])):
+        print(
+            f"  {name:<14} released way {row['released_seconds']:.3f} s, answer run once {row['shared_seconds']:.3f} s:"
+            f" {row['ratio']:.2f} times (target: {TARGETS['ratio']:.0f} or more), for {row['work_ratio']:.2f} times the work"
+        )
+    print(
+        f"  {found['gigaflops']:.0f} of {found['matmul_gigaflops']:.0f} GFLOP/s, {found['share_of_matmul_rate']:.0%} of"
+        f" the matrix product's rate (target: {TARGETS['share_of_matmul_rate']:.0%} or more)"
+    )
+    print(
+        f"  losses differ by {found['largest_difference']:.1e} of each at most"
+        f" (target: {TARGETS['largest_difference']:.0e} or less)"
+    )
+    for name, rows in found["growth"].items():
+        for row in rows:
+            print(
+                f"  {name.replace('_', ' ')} {row['value']:>7,}: released way {row['released_seconds']:.3f} s, answer"
+                f" run once {row['shared_seconds']:.3f} s, {row['ratio']:.2f} times"
+            )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sizes, no targets: shows only that it runs")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json", help="where the numbers go")
+    options = parser.parse_args(arguments)
+    machine = describe_machine()
+    print(f"{machine['cpu']}, {machine['cores']} cores, Python {machine['python']}")
+    report = json.loads(options.out.read_text()) if options.out.exists() else {}
+    kept = report.get("perplexity", {})
+    section: dict[str, Any] = {"quick": options.quick, "machine": machine, "targets": TARGETS, "missed": []}
+    for device in list_devices():
+        found = measure_device(device, quick=options.quick)
+        print_device(device, found)
+        section[device] = found
+        section["missed"] += [] if options.quick else find_missed(device, found)
+    if "cuda" not in section and "cuda" in kept and not options.quick:
+        section["cuda"] = kept["cuda"]  # of a machine that has one
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(report | {"perplexity": section}, indent=2, sort_keys=True) + "\n")
+    quick, missed = "targets: not held against a quick run", section["missed"]
+    print(quick if options.quick else f"missed: {'; '.join(missed)}" if missed else "all met")
+    return 1 if missed else 0
+
+
+def list_devices() -> list[str]:
+    """cpu, and cuda where there is one."""
+    import torch
+
+    return ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

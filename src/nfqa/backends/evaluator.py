@@ -1,0 +1,263 @@
+"""The evaluator role: how many nats a causal language model needs for texts, given an answer before them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import math
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from nfqa.backends.continuous_cache import ContinuousCache, mix_logprobs
+from nfqa.backends.pretrained import Pretrained
+from nfqa.backends.restated import Restated, Row, RowMaker
+from nfqa.backends.roles import RoleSpec, find_evaluator
+from nfqa.backends.target_losses import LossFinder
+from nfqa.kernels.perplexity import Settings
+
+BATCH_TOKENS = {"cpu": 4_096, "cuda": 32_768}
+_MAKERS = ("continuous_cache", "evaluator", "output_head", "pretrained", "restated", "row_layout", "segments",
+           "shared_prefix", "target_losses")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TargetLoss:
+    """What one target costs after its context.
+
+    nats: summed negative log-likelihood of the target's own tokens, natural logarithm. tokens: how many were summed.
+    attended: all tokens of context and target. cut: answer tokens taken out to make them fit. unscored: target tokens
+    with nothing before them, which have no probability (the first one after an empty context, for a tokenizer without
+    a begin mark), 0 or 1. With tokens 0 there is no loss, and nats is 0.
+    """
+
+    nats: float
+    tokens: int
+    attended: int
+    cut: int = 0
+    unscored: int = 0
+
+
+class Evaluator:
+    """A causal language model that scores texts as restatements: `embedded:NAME`, `hf:NAME[@REVISION]`, `path:FOLDER`.
+
+    cache: a continuous cache over the answer, None for none, or "own": what the model's evaluator.json names for an
+    embedded model, none for any other. dtype "auto" is float32 on every device, so that scores don't hang on it; a
+    model too large for that takes bfloat16 by name, and is then no closer than about 1 % to its own plain way.
+    batch_tokens bounds the tokens of a batch, padding included ("auto": by device); it is halved when memory runs out.
+    store: a file that keeps losses by evaluator, settings and texts; another process may share it.
+    Losses are rounded to six digits when they are made: batches and threads move the last ones.
+    Raises: ValueError for what `Pretrained` refuses, a missing embedded model, or one without a
+        readable evaluator.json.
+    """
+
+    def __init__(
+        self,
+        spec: RoleSpec,
+        *,
+        cache: ContinuousCache | Literal["own"] | None = "own",
+        device: str = "auto",
+        dtype: str = "auto",
+        batch_tokens: int | Literal["auto"] = "auto",
+        trust_remote_code: bool = False,
+        progress: bool = False,
+        store: Path | None = None,
+    ) -> None:
+        if batch_tokens != "auto" and batch_tokens < 1:
+            raise ValueError(f"batch_tokens is {batch_tokens}; expected 1 or more")
+        if spec.role != "evaluator":
+            raise ValueError(f"the spec is of role {spec.role}; expected parse_role('evaluator', ...)")
+        self.spec = spec
+        own = spec.kind == "embedded"
+        where = RoleSpec("evaluator", "path", str(find_evaluator(spec.name))) if own else spec
+        self.cache = cache if cache != "own" else _read_cache(Path(where.name)) if own else None
+        self._loaded = Pretrained(
+            where,
+            device=device,
+            dtype="float32" if dtype == "auto" else dtype,
+            trust_remote_code=trust_remote_code,
+            progress=progress,
+        )
+        self._batch_tokens, self._progress = batch_tokens, progress
+        self._store = _Store(store)
+
+    @cached_property
+    def identity(self) -> str:
+        """Model and its commit or hash, precision, and the cache."""
+        name = self._loaded.identity
+        if self.spec.kind == "embedded":
+            name = f"{self.spec.identity}|{self._loaded.precision}"
+        return f"{name}|{self.cache.signature if self.cache else 'cache:none'}"
+
+    @property
+    def has_template(self) -> bool:
+        """Whether the tokenizer has a chat template, without which wrapping must be "plain"."""
+        return self._loaded.template != "none"
+
+    def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
+        """The loss of each target of each item, in the items' order.
+
+        An item's context is run once for all its targets, items of about the same length in one batch. The numbers
+        are those of `score_plain` to 1e-4 of each, whatever the batch and the order.
+        Raises: ValueError as `RowMaker` (no chat template, too long), or for a model that can't be loaded.
+        """
+        keys = [[self._hash(item.context, target, settings) for target in item.targets] for item in items]
+        known = self._store.read({key for row in keys for key in row})
+        missing = [i for i, row in enumerate(keys) if any(key not in known for key in row)]
+        if missing:
+            maker = RowMaker(self._loaded, settings)
+            groups, places = [], []
+            for i in missing:
+                wanted = {key: j for j, key in enumerate(keys[i]) if key not in known}
+                known |= dict.fromkeys(wanted, TargetLoss(math.nan, 0, 0))  # an equal item further on need not be run
+                item = Restated(items[i].context, tuple(items[i].targets[j] for j in wanted.values()))
+                groups.append(maker.make_rows(item, f"item {i}"))
+                places.append(list(wanted))
+            self._run(groups, places, known)
+        return [[known[key] for key in row] for row in keys]
+
+    def score_plain(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
+        """The same by a loop over single rows with nothing shared, batched or kept: what `score` is held against."""
+        import torch
+
+        maker, model = RowMaker(self._loaded, settings), self._model
+        losses: list[list[TargetLoss]] = []
+        for number, item in enumerate(items):
+            losses.append([])
+            for row in maker.make_rows(item, f"item {number}"):
+                if row.scored:
+                    with torch.inference_mode():
+                        found = model(torch.tensor([row.tokens], device=model.device), output_hidden_states=True)
+                        targets = torch.tensor(row.tokens[row.predicted :], device=model.device)
+                        table = found.logits[0, row.predicted - 1 : -1].float().log_softmax(-1)
+                        logprobs = table.gather(1, targets[:, None])[:, 0]
+                        if self.cache is not None:
+                            states, (begin, end) = found.hidden_states[-1][0], row.answer
+                            followers = torch.tensor(row.tokens[begin + 1 : end], dtype=torch.long, device=model.device)
+                            logprobs = mix_logprobs(
+                                self.cache, logprobs, states[row.predicted - 1 : -1], targets,
+                                states[begin : begin + len(followers)], followers,
+                            )  # fmt: skip
+                        nats = -float(logprobs.double().sum())
+                losses[-1].append(_describe(row, nats if row.scored else 0.0))
+        return losses
+
+    def close(self) -> None:
+        """Let go of the model's memory; the next call loads it again."""
+        self._loaded.drop_model()
+        self.__dict__.pop("_model", None)
+        self.__dict__.pop("_finder", None)
+
+    @cached_property
+    def _model(self) -> Any:
+        model = self._loaded.model
+        fuse_activations(model)
+        return model
+
+    @cached_property
+    def _finder(self) -> LossFinder:
+        size = self._batch_tokens
+        if size == "auto":
+            size = BATCH_TOKENS["cuda" if self._loaded.place.startswith("cuda") else "cpu"]
+        return LossFinder(self._model, self.cache, size)
+
+    def _run(self, groups: list[list[Row]], places: list[list[bytes]], known: dict[bytes, TargetLoss]) -> None:
+        """Losses of all rows, into `known` and the store; killed half-way, the store keeps every finished batch."""
+        from tqdm import tqdm
+
+        total = sum(map(len, groups))
+        with tqdm(total=total, desc="scoring texts", unit="text", disable=not self._progress) as bar:
+            for group, keys in zip(groups, places, strict=True):
+                for row, key in zip(group, keys, strict=True):
+                    if not row.scored:
+                        known[key] = _describe(row, 0.0)
+                        bar.update()
+            fresh: dict[bytes, TargetLoss] = {}
+            for number, place, nats in self._finder.find(groups) if any(r.scored for g in groups for r in g) else ():
+                key = places[number][place]
+                fresh[key] = known[key] = _describe(groups[number][place], nats)
+                bar.update()
+                if len(fresh) >= 256:
+                    self._store.write(fresh)
+                    fresh = {}
+            self._store.write(fresh)
+
+    @cached_property
+    def _maker(self) -> str:
+        """What makes a loss besides the model: these modules and the packages that run it."""
+        code = [hashlib.sha256(Path(__file__).with_name(f"{m}.py").read_bytes()).hexdigest() for m in _MAKERS]
+        return "|".join([*code, *(importlib.metadata.version(name) for name in ("transformers", "torch"))])
+
+    def _hash(self, context: str, target: str, settings: Settings) -> bytes:
+        parts = json.dumps([self._maker, self.identity, self._loaded.template, settings.reading, context, target])
+        return hashlib.sha256(parts.encode()).digest()
+
+
+class _Store:
+    """Losses by key, in sqlite; without a path, none are kept. A loss that is not a finite number is never kept."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._db: sqlite3.Connection | None = None
+        if path is None:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._db = sqlite3.connect(path, timeout=60)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.execute(
+                "CREATE TABLE IF NOT EXISTS losses (key BLOB PRIMARY KEY, nats REAL NOT NULL, tokens INTEGER NOT NULL,"
+                " attended INTEGER NOT NULL, cut INTEGER NOT NULL, unscored INTEGER NOT NULL)"
+            )
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{path}: not a store of losses ({error}); delete it, it is made again") from None
+
+    def read(self, keys: set[bytes]) -> dict[bytes, TargetLoss]:
+        """The losses at hand."""
+        if self._db is None:
+            return {}
+        query = "SELECT nats, tokens, attended, cut, unscored FROM losses WHERE key = ?"
+        rows = ((key, self._db.execute(query, (key,)).fetchone()) for key in keys)
+        return {key: TargetLoss(*row) for key, row in rows if row is not None}
+
+    def write(self, losses: dict[bytes, TargetLoss]) -> None:
+        """Keep losses; one that another process has kept meanwhile stays as it is."""
+        kept = [
+            (key, loss.nats, loss.tokens, loss.attended, loss.cut, loss.unscored)
+            for key, loss in losses.items()
+            if math.isfinite(loss.nats)
+        ]
+        if self._db is not None and kept:
+            with self._db:
+                self._db.executemany("INSERT OR IGNORE INTO losses VALUES (?, ?, ?, ?, ?, ?)", kept)
+
+
+def _describe(row: Row, nats: float) -> TargetLoss:
+    rounded = float(f"{nats:.6g}")
+    return TargetLoss(rounded, row.scored, len(row.tokens), row.cut, len(row.tokens) - row.first - row.scored)
+
+
+def _read_cache(folder: Path) -> ContinuousCache | None:
+    """The cache that an embedded model's evaluator.json names; null is none."""
+    path = folder / "evaluator.json"
+    try:
+        named = json.loads(path.read_text(encoding="utf-8"))["cache"]
+        return None if named is None else ContinuousCache(**named)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        expected = 'expected {"cache": {"theta": ..., "weight": ...}} or {"cache": null}'
+        raise ValueError(f"{path}: field cache can't be read ({error!r}); {expected}") from None
+
+
+def fuse_activations(model: Any) -> None:
+    """Put torch's own kernel in the place of transformers' spelled-out GELU: the same formula, faster."""
+    from torch import nn
+    from transformers.activations import NewGELUActivation
+
+    for module in model.modules():
+        for name, child in list(module.named_children()):
+            if isinstance(child, NewGELUActivation):
+                setattr(module, name, nn.GELU(approximate="tanh"))

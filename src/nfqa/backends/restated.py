@@ -1,0 +1,156 @@
+"""From an answer and the texts that may restate it to rows of tokens, in which the answer and the text are marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nfqa.backends.pretrained import Pretrained, break_marks
+from nfqa.backends.shared_prefix import count_common, find_context
+from nfqa.kernels.perplexity import Settings
+
+_PLACEHOLDER = "ANSWER-GOES-HERE"
+_Offsets = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Restated:
+    """One answer, the context, and the texts to be scored as restatements of it."""
+
+    context: str
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Context and target as one sequence of tokens.
+
+    first: where the target begins. answer: begin and end of the answer's own tokens in the context. cut: how many of
+    the answer's tokens were taken out to make the row fit.
+    """
+
+    tokens: tuple[int, ...]
+    first: int
+    answer: tuple[int, int]
+    cut: int = 0
+
+    @property
+    def predicted(self) -> int:
+        """The first target token that has a token before it, and so a probability."""
+        return max(self.first, 1)
+
+    @property
+    def scored(self) -> int:
+        """How many of the target's tokens have a probability."""
+        return max(len(self.tokens) - self.predicted, 0)
+
+
+class RowMaker:
+    """Makes rows for one model under one setting.
+
+    Control marks in answers and targets are broken (`break_marks`): a text can't end the user's turn.
+    Raises: ValueError for "chat" wrapping where the model has no chat template.
+    """
+
+    def __init__(self, loaded: Pretrained, settings: Settings) -> None:
+        self._loaded, self._settings = loaded, settings
+        self._marks = loaded.find_marks(settings.wrapping)
+        self._room = find_context(loaded.config)
+
+    def make_rows(self, item: Restated, name: str = "item") -> list[Row]:
+        """A row for each target.
+
+        Joint, a token belongs to the target if it overlaps the target's characters. A tokenizer that tells no
+        characters ("slow") has its context tokenised alone as well: what comes after their common beginning is the
+        target. A context without any token gets the tokenizer's begin mark where it has one.
+        Raises: ValueError, naming the item and the target, for a row that doesn't fit the model, under `too_long`
+        "error" or where the cut would take all of the answer; for a chat template that changes a message's text.
+        """
+        text, begin, end = self._render(break_marks(item.context, self._marks))
+        targets = [break_marks(target, self._marks) for target in item.targets]
+        tokens, offsets = self._encode(text)
+        rows = []
+        for number, target in enumerate(targets):
+            if self._settings.boundary == "apart":
+                own = self._loaded.tokenizer(target, add_special_tokens=False, verbose=False)["input_ids"]
+                row = Row((*tokens, *own), len(tokens), self._find(text, tokens, offsets, begin, end))
+            else:
+                row = self._join(text, tokens, target, begin, end)
+            if not row.first and self._loaded.tokenizer.bos_token_id is not None:
+                row = replace(row, tokens=(self._loaded.tokenizer.bos_token_id, *row.tokens), first=1, answer=(1, 1))
+            rows.append(self._fit(row, f"{name}, target {number}"))
+        return rows
+
+    def _render(self, answer: str) -> tuple[str, int, int]:
+        """The context, and where in it the answer's characters begin and end."""
+        settings = self._settings
+        message = f"{answer} {settings.instruction}" if answer and settings.instruction else answer
+        message = message or settings.instruction
+        if settings.wrapping == "plain":
+            before, after = settings.frame
+            return before + message + after, len(before), len(before) + len(answer)
+        text = self._loaded.wrap(message, generation_prompt=settings.generation_prompt)
+        frame = self._loaded.wrap(_PLACEHOLDER, generation_prompt=settings.generation_prompt)
+        core = answer.strip()  # many templates strip a message
+        begin = text.find(core, frame.find(_PLACEHOLDER))
+        if begin < 0:
+            raise ValueError(
+                f"the chat template of {self._loaded.name} changes the text of a message, so that the answer isn't"
+                ' found in it; use wrapping="plain"'
+            )
+        return text, begin, begin + len(core)
+
+    def _encode(self, text: str) -> tuple[list[int], _Offsets | None]:
+        """Tokens, and the characters of each where the tokenizer tells them; no mark at the end."""
+        tokenizer, plain = self._loaded.tokenizer, self._settings.wrapping == "plain"
+        given = tokenizer(
+            text,
+            add_special_tokens=plain,  # a chat template writes them itself
+            return_offsets_mapping=tokenizer.is_fast,
+            return_special_tokens_mask=True,
+            verbose=False,
+        )
+        tokens, special = given["input_ids"], given["special_tokens_mask"]
+        size = len(tokens)
+        while plain and size and special[size - 1] and (tokens[size - 1] != tokenizer.bos_token_id or size > 1):
+            size -= 1
+        return tokens[:size], given["offset_mapping"][:size] if tokenizer.is_fast else None
+
+    def _join(self, text: str, alone: list[int], target: str, begin: int, end: int) -> Row:
+        """Context and target tokenised as one text."""
+        tokens, offsets = self._encode(text + target)
+        if not target:
+            first = len(tokens)
+        elif offsets is None:
+            first = count_common([tokens, alone])
+        else:
+            first = next((i for i, (_, stop) in enumerate(offsets) if stop > len(text)), len(tokens))
+        low, high = self._find(text + target, tokens, offsets, begin, end)
+        return Row(tuple(tokens), first, (min(low, first), min(high, first)))
+
+    def _find(self, text: str, tokens: list[int], offsets: _Offsets | None, begin: int, end: int) -> tuple[int, int]:
+        """The tokens that overlap the characters from begin to end, as a range."""
+        if begin == end:
+            return 0, 0
+        if offsets is None:
+            return tuple(count_common([tokens, self._encode(text[:place])[0]]) for place in (begin, end))  # type: ignore[return-value]
+        low = next((i for i, (_, stop) in enumerate(offsets) if stop > begin), len(tokens))
+        high = next((i for i in range(low, len(offsets)) if offsets[i][0] >= end), len(tokens))
+        return low, high
+
+    def _fit(self, row: Row, name: str) -> Row:
+        """The row, or the row without as many of the answer's tokens as it takes to fit."""
+        over = 0 if self._room is None else len(row.tokens) - self._room
+        if over <= 0:
+            return row
+        begin, end = row.answer
+        size = f"{name}: {len(row.tokens):,} tokens of context and target, but the context of {self._loaded.name} is"
+        if self._settings.too_long == "error":
+            raise ValueError(
+                f'{size} {self._room:,}; shorten it, or set too_long to "cut_head", "cut_middle" or "cut_tail"'
+            )
+        if over >= end - begin:
+            raise ValueError(f"{size} {self._room:,}, and the answer's {end - begin:,} tokens are not enough to cut")
+        place = {"cut_head": begin, "cut_middle": begin + (end - begin - over) // 2, "cut_tail": end - over}
+        start = place[self._settings.too_long]
+        tokens = row.tokens[:start] + row.tokens[start + over :]
+        return Row(tokens, row.first - over, (begin, end - over), over)

@@ -1,0 +1,104 @@
+"""Agreement among raters: Fleiss' kappa, Krippendorff's alpha, and each rater against the others' mean."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nfqa.kernels.correlation import GroupCorrelations, Method, correlate_groups
+
+Level = Literal["nominal", "ordinal", "interval", "ratio"]
+
+
+def measure_fleiss_kappa(labels: ArrayLike) -> float:
+    """Fleiss' kappa = (P - E) / (1 - E) of items that equally many raters put into categories.
+
+    P is the mean over items of the share of agreeing pairs of raters, E the sum of squared shares of the categories.
+
+    Args: labels: [items, raters], whole numbers; which raters an item has need not be the same from item to item.
+    Returns: kappa, 1 at most; NaN where every label is the same, as nothing could disagree.
+    Raises: ValueError for anything but a table of two raters or more, or a label that is missing.
+    Source: Fleiss (1971), by statsmodels. Differs from: it gives NaN with a warning where E is 1; here without one.
+    """
+    from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
+
+    table = np.asarray(labels, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] < 2 or not len(table):
+        raise ValueError(f"labels has shape {table.shape}; expected [items, raters] with two raters or more")
+    wrong = ~np.isfinite(table) | (table != np.round(table))
+    if wrong.any():
+        item, rater = np.argwhere(wrong)[0]
+        raise ValueError(
+            f"labels[{item}, {rater}] is {table[item, rater]}; Fleiss' kappa needs a category from every rater, or use"
+            " Krippendorff's alpha, which knows missing ones"
+        )
+    if len(np.unique(table)) == 1:
+        return float("nan")
+    return float(fleiss_kappa(aggregate_raters(table.astype(np.int64))[0]))
+
+
+def measure_krippendorff_alpha(ratings: ArrayLike, *, level: Level = "ordinal") -> float:
+    """Krippendorff's alpha = 1 - D_o / D_e, the disagreement observed over that expected by chance.
+
+    Args: ratings: [raters, items], NaN for missing; level: how far two values differ (nominal: alike or not; ordinal:
+        by the ratings that lie between; interval and ratio: by their size).
+    Returns: alpha, 1 at most; NaN with no item that two raters rated, or all of these values equal.
+    Raises: ValueError for anything but a table, infinite values or an unknown level.
+    Source: Krippendorff (2018), by evalica. Differs from: it, which gives 1 where all values are equal; here NaN.
+    """
+    import pandas as pd
+    from evalica import alpha
+
+    if level not in get_args(Level):
+        raise ValueError(f"level is {level!r}; expected one of {', '.join(get_args(Level))}")
+    table = read_ratings(ratings)
+    shared = table[:, (~np.isnan(table)).sum(0) >= 2]
+    if len(np.unique(shared[~np.isnan(shared)])) < 2:
+        return float("nan")
+    return float(alpha(pd.DataFrame(shared), distance=level).alpha)
+
+
+def correlate_left_out(ratings: ArrayLike, *, method: Method = "spearman") -> GroupCorrelations:
+    """Each rater's ratings against the mean of the other raters' on the same items.
+
+    An item counts for a rater where the rater and at least one other rated it.
+
+    Args: ratings: [raters, items], NaN for missing. Returns: one coefficient a rater, [raters], NaN with its reason
+        where a side is constant or fewer than two items count.
+    Raises: ValueError for anything but a table, or infinite values.
+    Source: the usual leave-one-out ceiling of what a metric can reach. Differs from: nothing.
+    """
+    table = read_ratings(ratings)
+    others, present = average_others(table), ~np.isnan(table)
+    counted = present & ~np.isnan(others)
+    return correlate_groups(table[counted], others[counted], counted.sum(1), method=method)
+
+
+def average_others(ratings: ArrayLike) -> NDArray[np.float64]:
+    """The mean rating of all raters but one, for each rater and item, [raters, items]; NaN where no other rated it.
+
+    Equal means are equal to the last bit, so that ties in them are ties.
+    Raises: ValueError as `read_ratings`.
+    """
+    table = read_ratings(ratings)
+    present = ~np.isnan(table)
+    given = np.where(present, table, 0.0)
+    count = present.sum(0) - present
+    with np.errstate(invalid="ignore"):
+        return np.round((given.sum(0) - given) / np.where(count > 0, count, np.nan), 9)
+
+
+def read_ratings(ratings: ArrayLike) -> NDArray[np.float64]:
+    """A table of ratings, [raters, items].
+
+    Raises: ValueError for anything but a table, or infinite values.
+    """
+    table = np.asarray(ratings, dtype=np.float64)
+    if table.ndim != 2 or not table.size:
+        raise ValueError(f"ratings has shape {table.shape}; expected [raters, items], not empty")
+    if np.isinf(table).any():
+        rater, item = np.argwhere(np.isinf(table))[0]
+        raise ValueError(f"ratings[{rater}, {item}] is infinite; expected a finite number or NaN for missing")
+    return table

@@ -1,0 +1,158 @@
+"""Perplexities of texts from their summed losses, and every choice that stands between two definitions of one score."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Literal, TypedDict, Unpack, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Aggregate = Literal["sum", "mean"]
+Denominator = Literal["target", "attended"]
+Boundary = Literal["apart", "joint"]
+TooLong = Literal["error", "cut_head", "cut_middle", "cut_tail"]
+Variant = Literal["paper", "released"]
+_MARK = "{answer}"
+
+
+class Switches(TypedDict, total=False):
+    """The fields of `Settings`, any of which may be set apart from its variant."""
+
+    aggregate: Aggregate
+    denominator: Denominator
+    instruction: str
+    generation_prompt: bool
+    boundary: Boundary
+    wrapping: Literal["chat", "plain"]
+    plain_format: str
+    too_long: TooLong
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How texts are scored as restatements of an answer.
+
+    aggregate: the perplexities of an answer's partial answers are summed or averaged. denominator: a summed loss is
+    divided by the target's own tokens, or by all attended tokens, the context's included, less one. instruction: what
+    is put after the answer, a blank between. generation_prompt: whether the chat template opens the model's turn
+    before the target. boundary: context and target are tokenised apart, or as one text. wrapping: "chat" puts the
+    answer into the model's chat template as the user's message, "plain" into `plain_format`. too_long: what happens
+    when context and target don't fit the model: an error, or the answer's tokens are cut at its head, in its middle
+    or at its tail, by as many as it takes.
+    Raises: ValueError for a value that is none of these, or a plain_format without exactly one `{answer}`.
+    """
+
+    aggregate: Aggregate = "sum"
+    denominator: Denominator = "target"
+    instruction: str = "Please restate."
+    generation_prompt: bool = True
+    boundary: Boundary = "apart"
+    wrapping: Literal["chat", "plain"] = "chat"
+    plain_format: str = "{answer}\n\n"
+    too_long: TooLong = "error"
+
+    def __post_init__(self) -> None:
+        choices = {
+            "aggregate": get_args(Aggregate),
+            "denominator": get_args(Denominator),
+            "generation_prompt": (True, False),
+            "boundary": get_args(Boundary),
+            "wrapping": ("chat", "plain"),
+            "too_long": get_args(TooLong),
+        }
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                expected = ", ".join(map(str, known))
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected one of {expected}")
+        if not isinstance(self.instruction, str):
+            raise ValueError(f"instruction is {self.instruction!r}; expected a text, empty for none")
+        if not isinstance(self.plain_format, str) or self.plain_format.count(_MARK) != 1:
+            raise ValueError(f"plain_format is {self.plain_format!r}; expected a text with {_MARK} in it once")
+
+    @property
+    def frame(self) -> tuple[str, str]:
+        """What stands before and after the answer, under plain wrapping."""
+        before, _, after = self.plain_format.partition(_MARK)
+        return before, after
+
+    @property
+    def reading(self) -> str:
+        """The part of the signature that the losses hang on; what a wrapping takes no notice of is not in it."""
+        wrapping = "chat" if self.wrapping == "chat" else f"plain:{self.plain_format!r}"
+        opened = f"|gen:{'yes' if self.generation_prompt else 'no'}" if self.wrapping == "chat" else ""
+        instruction = repr(self.instruction) if self.instruction else "none"
+        return f"instr:{instruction}|wrap:{wrapping}{opened}|bound:{self.boundary}|long:{self.too_long}"
+
+    @property
+    def signature(self) -> str:
+        """How it appears in signatures: two settings that can give different scores have different ones."""
+        return f"agg:{self.aggregate}|per:{self.denominator}|{self.reading}"
+
+
+PAPER = Settings()
+RELEASED = Settings("mean", "attended", "", generation_prompt=False, boundary="joint")
+_VARIANTS = {"paper": PAPER, "released": RELEASED}
+
+
+def settings(variant: Variant = "paper", **switches: Unpack[Switches]) -> Settings:
+    """The paper's or the released script's settings, with switches set apart.
+
+    Raises: ValueError for an unknown variant or switch; the message lists what is known.
+    """
+    if variant not in _VARIANTS:
+        raise ValueError(f"variant is {variant!r}; expected one of {', '.join(_VARIANTS)}")
+    known = [field.name for field in fields(Settings)]
+    unknown = sorted(set(switches) - set(known))
+    if unknown:
+        raise ValueError(f"unknown switch {unknown[0]!r}; known: {', '.join(known)}")
+    return replace(_VARIANTS[variant], **switches)
+
+
+def compute_perplexities(
+    nats: ArrayLike, tokens: ArrayLike, attended: ArrayLike, *, denominator: Denominator = "target"
+) -> NDArray[np.float64]:
+    """The perplexity of each target: exp(nats / d), d its own tokens, or the attended tokens less one.
+
+    Args: nats: [n], summed negative log-likelihood of each target's tokens, natural logarithm; tokens: [n], how many
+        were summed, 1 or more; attended: [n], all tokens of context and target, more than `tokens` or equal to it.
+    Returns: [n], 1 or more for a sum that is not negative; NaN or inf where nats is, or where exp overflows. Unitless.
+    Raises: ValueError for unequal lengths, no tokens, attended below tokens, or an unknown denominator.
+    Source: Equation 1 of the DebateQA paper for "target"; its released script for "attended".
+    Differs from: that script's value is below the perplexity whenever there is a context, and falls towards 1 as the
+        context grows, whatever the target.
+    """
+    if denominator not in get_args(Denominator):
+        raise ValueError(f"denominator is {denominator!r}; expected one of {', '.join(get_args(Denominator))}")
+    losses, own, every = (np.asarray(values, dtype=np.float64) for values in (nats, tokens, attended))
+    if losses.ndim != 1 or not losses.shape == own.shape == every.shape:
+        raise ValueError(
+            f"nats, tokens and attended have shapes {losses.shape}, {own.shape} and {every.shape};"
+            " expected three equal rows of numbers"
+        )
+    bad = np.flatnonzero(~(own >= 1) | ~(every >= own))
+    if len(bad):
+        raise ValueError(
+            f"target {bad[0]} has {own[bad[0]]:g} tokens of {every[bad[0]]:g} attended;"
+            " expected 1 or more, and at least as many attended"
+        )
+    divisors = own if denominator == "target" else np.maximum(every - 1, 1)
+    with np.errstate(over="ignore"):  # inf says it
+        return np.exp(losses / divisors)
+
+
+def aggregate_perplexities(perplexities: ArrayLike, *, aggregate: Aggregate = "sum") -> float:
+    """The sum or the mean of one answer's perplexities, NaN for none.
+
+    Args: perplexities: [n], all finite. Raises: ValueError for one that is not, or an unknown aggregate.
+    Source: Equation 1 of the DebateQA paper ("sum"); its released script ("mean").
+    """
+    if aggregate not in get_args(Aggregate):
+        raise ValueError(f"aggregate is {aggregate!r}; expected one of {', '.join(get_args(Aggregate))}")
+    values = np.asarray(perplexities, dtype=np.float64)
+    if values.ndim != 1 or not np.isfinite(values).all():
+        raise ValueError(f"perplexities are {values.tolist()}; expected a row of finite numbers; drop the others first")
+    if not len(values):
+        return math.nan
+    return float(values.sum() if aggregate == "sum" else values.mean())

@@ -1,0 +1,101 @@
+"""Make's variables, read from the environment and checked before anything runs."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nfqa.backends.roles import ROLES, identify_role
+from nfqa.lab.staleness import RunOptions, read_parameters
+from nfqa.lab.targets import list_chosen
+
+_ASKING = ("prompts", "decoding", "reading", "wrapping")
+
+
+def read_options(root: Path, artefacts: Sequence[str]) -> RunOptions:
+    """Options from the environment, where Make puts its variables, checked against the artefacts of the run.
+
+    Raises: ValueError naming the variable, what it is and what was expected.
+    """
+    profile = os.environ.get("PROFILE") or "full"
+    if profile not in ("quick", "full"):
+        raise ValueError(f"PROFILE is {profile!r}; expected quick or full")
+    data = os.environ.get("DATA") or "full"
+    if data not in ("full", "sample"):
+        raise ValueError(f"DATA is {data!r}; expected full or sample")
+    seeds = os.environ.get("SEEDS") or None
+    if seeds is not None and (not seeds.isdecimal() or int(seeds) < 1):
+        raise ValueError(f"SEEDS is {seeds!r}; expected a whole number of reference draws, 1 or more")
+    roles = {role: os.environ[role.upper()] for role in ROLES if os.environ.get(role.upper())}
+    for role, spec in roles.items():
+        identify_role(role, spec)
+    asking = {name: os.environ[name.upper()] for name in _ASKING if os.environ.get(name.upper())}
+    for name in asking:
+        about = ("judge", "generator", "evaluator") if name == "wrapping" else ("judge", "generator")
+        if not any(role in roles for role in about):
+            said = " or ".join(role.upper() for role in about)
+            raise ValueError(f"{name.upper()} is set, but no {said} that it could be about")
+    parameters = _read_parameters(os.environ.get("PARAMS", ""))
+    if parameters and not artefacts:
+        raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
+    options = RunOptions(data, profile, int(seeds) if seeds else None, roles, parameters, asking)
+    _refuse_idle_roles(root, options, artefacts)
+    _check_asking(options)
+    return options
+
+
+def _check_asking(options: RunOptions) -> None:
+    """Refuse before a notebook starts what it would refuse half a minute later."""
+    from nfqa.backends.limits import Limits
+    from nfqa.lab.judging import Asking, read_concurrency
+
+    Asking(**options.asking)
+    Limits.from_environment()
+    read_concurrency()
+
+
+def _read_parameters(text: str) -> dict[str, Any]:
+    """NAME=VALUE words; a value that is no Python literal is taken as text."""
+    parameters: dict[str, Any] = {}
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"PARAMS is {text!r}: {str(error).lower()}") from None
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.isidentifier():
+            raise ValueError(f"PARAMS has {word!r}; expected NAME=VALUE words, such as 'n_seeds=3 short=drop'")
+        if name in ("artefact", "data", "out"):
+            raise ValueError(f"PARAMS has {name}, which the runner sets; for the sample use DATA=sample")
+        try:
+            parameters[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            parameters[name] = value
+        if not isinstance(parameters[name], str | int | float | bool | None):
+            raise ValueError(f"PARAMS has {word!r}; expected a number, a word, True, False or None")
+    return parameters
+
+
+def _refuse_idle_roles(root: Path, options: RunOptions, only: Sequence[str]) -> None:
+    """A role that no chosen notebook takes would change nothing and look as if it had."""
+    if options.roles.get("judge", "").startswith("embedded:"):
+        raise ValueError("JUDGE names the embedded judge, both forms of which every run measures; unset it")
+    notebooks = [root / "notebooks" / str(paper.artefacts[name].notebook) for paper, name in list_chosen(root, only)]
+    for role in options.roles:
+        if not any(role in read_parameters(notebook) for notebook in notebooks):
+            raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")
+
+
+def read_jobs() -> int:
+    """How many notebooks run at a time.
+
+    Raises: ValueError.
+    """
+    jobs = os.environ.get("JOBS") or "2"
+    if not jobs.isdecimal() or int(jobs) < 1:
+        raise ValueError(f"JOBS is {jobs!r}; expected how many notebooks run at a time, 1 or more")
+    return int(jobs)

@@ -1,0 +1,106 @@
+"""A language model's marks for answers to debatable questions: the prompted baselines that P.D. is compared with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nfqa.backends.asking import Asker, Verdict
+from nfqa.backends.chat import Reply, Request
+from nfqa.backends.prompts import Template
+from nfqa.kernels.parse import Reading, expect_value, read_number
+from nfqa.metrics.judging import LEAST_MASS, LanguageJudge, trim_text
+
+Baseline = Literal["direct_score", "g_eval", "count_povs", "delphi_comprehensiveness", "delphi_acknowledgement"]
+BASELINES: tuple[Baseline, ...] = get_args(Baseline)
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Marks of answers, [n], higher is better, NaN where no verdict could be had, with the verdicts in order."""
+
+    scores: NDArray[np.float64]
+    verdicts: tuple[Verdict, ...]
+    signature: str
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """Verdicts that could not be had, by reason."""
+        return dict(sorted(Counter(verdict.reason for verdict in self.verdicts if verdict.value is None).items()))
+
+
+def mark_answers(
+    pairs: Sequence[tuple[str, str]], baseline: Baseline, judge: LanguageJudge, *, writer: Asker | None = None
+) -> Marks:
+    """Ask the judge for its mark of every answer.
+
+    direct_score: a mark from 1 to 5. g_eval: likewise, after steps of examination that the model itself wrote first,
+    once for all answers; read from logits it is the expected mark, sum of p_i i, as G-Eval has it. count_povs: the
+    number of points of view, 0 to 20. delphi_comprehensiveness and delphi_acknowledgement: 1 for an answer that shows
+    opposing views, and for one that admits the dispute, else 0.
+
+    Args: pairs: (question, answer); judge: whose prompts have templates of these names, as prompts/own; writer: who
+        writes g_eval's steps, by default the judge, which can't where it is read from logits.
+    Returns: marks; an empty answer is not asked for and is missing as "no_text", one that is too long is cut or
+        missing as the judge has it; where g_eval's steps could not be written every mark is missing as "no_steps".
+    Raises: ValueError for an unknown baseline, or g_eval from logits without a writer.
+    Source: DebateQA, section B.1.2; Liu et al. (2023) for G-Eval; Sun et al. (2023) for DELPHI's two. Differs from:
+        them, in the words of the prompts; G-Eval's weighting needs logits, and is a single mark where they are not
+        read.
+    """
+    if baseline not in BASELINES:
+        raise ValueError(f"baseline is {baseline!r}; expected one of {', '.join(BASELINES)}")
+    template = judge.prompts.get(baseline)
+    steps = _write_steps(judge, writer or judge.asker) if baseline == "g_eval" else None
+    labels = tuple(str(n) for n in range(template.lowest or 0, (template.highest or 0) + 1))
+    verdicts: list[Verdict | None] = [None] * len(pairs)
+    asked, requests = [], []
+    for number, (question, answer) in enumerate(pairs):
+        shown = [trim_text(question, judge), trim_text(answer, judge)]
+        if baseline == "g_eval" and steps is None:
+            verdicts[number] = Verdict(None, "no_steps")
+        elif not answer.strip():
+            verdicts[number] = Verdict(None, "no_text")
+        elif shown[0] is None or shown[1] is None:
+            verdicts[number] = Verdict(None, "too_long")
+        else:
+            prompt = judge.prompts.render(baseline, question=shown[0], candidate=shown[1], steps=steps)
+            asked.append(number)
+            requests.append(Request(prompt, judge.seed, labels, f"{baseline}|{question}"))
+    for number, verdict in zip(asked, judge.asker.ask(requests, partial(_read, template)), strict=True):
+        verdicts[number] = verdict
+    found = tuple(verdict or Verdict(None, "unanswered") for verdict in verdicts)
+    scores = np.array([np.nan if verdict.value is None else verdict.value for verdict in found])
+    return Marks(scores, found, sign_marks(baseline, judge))
+
+
+def sign_marks(baseline: Baseline, judge: LanguageJudge) -> str:
+    """How marks are made, for signatures: model, prompts and their hashes, decoding, cut, seed, retries."""
+    names = ("g_eval_steps", baseline) if baseline == "g_eval" else (baseline,)
+    prompts = "+".join(judge.prompts.signature(name) for name in names)
+    asked = f"{judge.asker.decoding.signature}|{judge.too_long}:{judge.max_words}w"
+    return f"judge:{judge.asker.identity}|prompt:{prompts}|{asked}|seed:{judge.seed}|retries:{judge.asker.retries}"
+
+
+def _write_steps(judge: LanguageJudge, writer: Asker) -> str | None:
+    if writer.decoding.reading != "text":
+        raise ValueError("g_eval needs a writer for its steps: one that is read from logits writes no text")
+    (written,) = writer.write([judge.prompts.get("g_eval_steps").text], seed=judge.seed)
+    return written if written is not None and written.strip() else None
+
+
+def _read(template: Template, reply: Reply, request: Request) -> Reading:
+    if reply.logprobs is not None:
+        try:
+            found = expect_value(reply.logprobs, [float(label) for label in request.labels])
+        except ValueError:  # a NaN, or more than certain: one bad reply is a missing verdict, not the end of a run
+            return Reading(None, "bad_logprobs")
+        return found if found.mass is None or found.mass >= LEAST_MASS else Reading(None, "no_mass", found.mass)
+    lowest, highest = int(request.labels[0]), int(request.labels[-1])
+    return read_number(reply.text, lowest=lowest, highest=highest, pick=template.pick)

@@ -1,0 +1,96 @@
+"""Simple baselines that P.D. must beat: an answer's length, what its sentences come near, the groups that they form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nfqa.backends.embed import Embedder
+
+THRESHOLD = 0.5  # mean cosine distance up to which two groups of sentences are one
+_ABBREVIATIONS = (
+    "dr",
+    "e.g",
+    "etc",
+    "i.e",
+    "inc",
+    "jr",
+    "mr",
+    "mrs",
+    "ms",
+    "no",
+    "prof",
+    "sr",
+    "st",
+    "u.k",
+    "u.s",
+    "vs",
+)
+_END = re.compile(r"(?<=[.!?])[\"')\]\u201d\u2019]*\s+(?=[\"'(\[\u201c\u2018]?[A-Z0-9])|\n+")
+_ITEM = re.compile(r"^\s*(?:[-*\u2022]|\(?\d{1,2}[.)])\s+")
+
+
+def split_answer(text: str) -> list[str]:
+    """The sentences of a text: cut at line ends, and after . ! ? before a capital or a digit.
+
+    A full stop of a common abbreviation or of a single letter ends nothing; marks of a list are taken off.
+    Source: our own rules, enough for edited English. Differs from: a trained splitter, which knows more abbreviations.
+    """
+    sentences: list[str] = []
+    start = 0
+    for found in _END.finditer(text):
+        last = text[start : found.start()].rsplit(None, 1)[-1:] or [""]
+        word = last[0].rstrip(".").lower().lstrip("\"'([\u201c\u2018")
+        short = last[0].endswith(".") and (word in _ABBREVIATIONS or (len(word) == 1 and word.isalpha()))
+        if "\n" not in found[0] and short:
+            continue
+        sentences.append(text[start : found.end()])
+        start = found.end()
+    cleaned = (_ITEM.sub("", sentence).strip() for sentence in [*sentences, text[start:]])
+    return [sentence for sentence in cleaned if any(character.isalnum() for character in sentence)]
+
+
+def count_words(text: str) -> int:
+    """The number of words, split at blanks."""
+    return len(text.split())
+
+
+def measure_coverage(answer: str, perspectives: Sequence[str], embedder: Embedder) -> NDArray[np.float64]:
+    """How near an answer's nearest sentence comes to each perspective: max over sentences s of cos(s, perspective).
+
+    Returns: cosines in [-1, 1], [n]; NaN for all where the answer has no sentence. Their mean is the answer's coverage.
+    Raises: ValueError for an empty perspective.
+    Source: the recall half of a sentence-level BERTScore (Zhang et al., 2020). Differs from: it, in comparing whole
+        sentences, and each perspective as one text.
+    """
+    sentences = split_answer(answer)
+    if not sentences or not perspectives:
+        return np.full(len(perspectives), np.nan)
+    cosines = embedder.embed_sentences(list(perspectives)) @ embedder.embed_sentences(sentences).T  # [n, T]
+    return np.asarray(cosines.max(1), dtype=np.float64)
+
+
+def count_clusters(answer: str, embedder: Embedder, *, threshold: float = THRESHOLD) -> float:
+    """How many groups an answer's sentences form: two groups are joined while their mean cosine distance is small.
+
+    Args: threshold: of 1 - cosine, averaged over the pairs of two groups, below which they are one; in (0, 2).
+    Returns: the number of groups, from 1 to the number of sentences; NaN for an answer without a sentence.
+    Raises: ValueError for a threshold outside (0, 2).
+    Source: average-linkage clustering of scikit-learn; an embedded stand-in for counting points of view.
+    """
+    from sklearn.cluster import AgglomerativeClustering
+
+    if not 0 < threshold < 2:
+        raise ValueError(f"threshold is {threshold}; expected a cosine distance between 0 and 2, such as {THRESHOLD}")
+    sentences = list(dict.fromkeys(split_answer(answer)))
+    if len(sentences) < 2:
+        return float(len(sentences)) or float("nan")
+    vectors = embedder.embed_sentences(sentences)
+    distances = np.clip(1 - vectors @ vectors.T, 0, 2)
+    made = AgglomerativeClustering(
+        n_clusters=None, metric="precomputed", linkage="average", distance_threshold=threshold
+    ).fit(distances)
+    return float(made.n_clusters_)

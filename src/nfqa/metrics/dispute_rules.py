@@ -1,0 +1,75 @@
+"""Dispute Awareness by keywords alone: what a few words find, and what a better detector must beat."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rule = Literal["one_word", "phrases", "phrases_or_sides"]
+
+_ONE_WORD = re.compile(r"\bdebat(?:e|es|ed|able|ing)\b", re.IGNORECASE)
+# Each alternative says of a matter that it is disputed. What also stands in plain prose ("complex", "it depends on",
+# "concerns", "mixed") is left out.
+_PHRASES = re.compile(
+    r"\bdebat(?:e|es|ed|able|ing)\b|\bcontrovers(?:y|ies|ial)\b|\bcontest(?:ed|able)\b|\bcontentious\b|\bcontention\b"
+    r"|\bdisput(?:e|es|ed)\b|\bdisagree(?:s|ment|ments)?\b|\bdivisive\b|\bpolari[sz]ing\b|\bunsettled\b|\bunresolved\b"
+    r"|\b(?:no|without|lack of|never reached|not reached)\b[^.;:!?]{0,40}\b(?:consensus|agreement)\b"
+    r"|\bno (?:single|one|definitive|simple|right|correct|clear|universal(?:ly accepted)?)\b[^.;:!?]{0,20}\banswers?\b"
+    r"|\b(?:opinions?|views?|attitudes?|perspectives|beliefs)\b[^.;:!?]{0,40}\b(?:vary|varies|differ|diverge|clash)\b"
+    r"|\b(?:differ(?:ent|ing)|diverse|conflicting|opposing|competing|var(?:ied|ying))\b[^.;:!?]{0,20}"
+    r"\b(?:views?|viewpoints?|opinions?|perspectives?|positions|interpretations|schools of thought)\b"
+    r"|\bmatter of (?:opinion|perspective|taste)\b|\bopen question\b|\bjury is (?:still )?out\b|\bnot everyone agrees\b"
+    r"|\b(?:divided|split) (?:on|over|about)\b|\bsubjective\b",
+    re.IGNORECASE,
+)
+_SPEAK = (
+    r"(?:say|argue|claim|believe|contend|maintain|hold|think|see|view|feel|point|worry|fear|warn|object|insist|assert|"
+    r"stress|emphasi[sz]e|counter|reply|regard|consider|call|suggest|advocate|oppose|support|prefer|doubt|question)s?\b"
+)
+_FOR = re.compile(r"\b(?:supporters?|proponents?|advocates?|defenders?|those in favou?r|champions)\b", re.IGNORECASE)
+_AGAINST = re.compile(r"\b(?:critics?|opponents?|sceptics?|skeptics?|detractors?|those against)\b", re.IGNORECASE)
+_SOME = re.compile(rf"\bsome(?:\s+[\w'-]+){{0,4}}?\s+(?:may |might |also )?{_SPEAK}", re.IGNORECASE)
+_OTHERS = re.compile(rf"\bothers?(?:\s+[\w'-]+){{0,4}}?\s+(?:may |might |also )?{_SPEAK}", re.IGNORECASE)
+
+
+def find_phrases(text: str) -> bool:
+    """Whether one of the phrases that say of a matter that it is disputed stands in the text."""
+    return _PHRASES.search(text) is not None
+
+
+def find_sides(text: str) -> bool:
+    """Whether two sides are attributed: supporters and critics, or some who say and others who say."""
+    named = _FOR.search(text) is not None and _AGAINST.search(text) is not None
+    return named or (_SOME.search(text) is not None and _OTHERS.search(text) is not None)
+
+
+_RULES: dict[str, Callable[[str], bool]] = {
+    "one_word": lambda text: _ONE_WORD.search(text) is not None,
+    "phrases": find_phrases,
+    "phrases_or_sides": lambda text: find_phrases(text) or find_sides(text),
+}
+
+
+def apply_rule(texts: Sequence[str], rule: Rule) -> NDArray[np.bool_]:
+    """Which answers a keyword rule takes for aware of a dispute, [len(texts)].
+
+    one_word: "debate" in any of its forms. phrases: any of a list of phrases ("controversial", "no consensus", "views
+    differ", "there is no single answer", ...). phrases_or_sides: a phrase, or two attributed sides anywhere in the
+    answer: supporters (proponents, advocates) and critics (opponents, sceptics), or "some argue" and "others say".
+    An empty answer is aware of nothing.
+    Raises: ValueError for an unknown rule.
+    Source: ours, written before any real answer was labelled; words alone can't tell what a dispute is about.
+    """
+    if rule not in get_args(Rule):
+        raise ValueError(f"rule is {rule!r}; expected one of {', '.join(get_args(Rule))}")
+    return np.array([_RULES[rule](text) for text in texts], dtype=np.bool_)
+
+
+def list_cues(text: str) -> tuple[bool, ...]:
+    """What the rules look for, one by one: phrase, supporters, critics, some who say, others who say, two sides."""
+    parts = (_PHRASES, _FOR, _AGAINST, _SOME, _OTHERS)
+    return (*(part.search(text) is not None for part in parts), find_sides(text))

@@ -1,0 +1,121 @@
+"""Perspective Diversity: how easily a language model, given an answer, restates each point of view on the question."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nfqa.backends.evaluator import TargetLoss
+from nfqa.backends.restated import Restated
+from nfqa.kernels.perplexity import (
+    PAPER,
+    RELEASED,
+    Settings,
+    Switches,
+    Variant,
+    aggregate_perplexities,
+    compute_perplexities,
+    settings,
+)
+
+__all__ = ["PAPER", "RELEASED", "Diversity", "Settings", "Switches", "Variant", "measure_diversity", "settings"]
+
+
+class Scorer(Protocol):
+    """What gives the losses: an `Evaluator`, or a stand-in with made-up numbers."""
+
+    def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
+        """The loss of each target of each item."""
+        ...
+
+
+@dataclass(frozen=True)
+class Diversity:
+    """P.D. of one answer; lower is better.
+
+    value: NaN where nothing could be scored. perplexities: [n], one a partial answer, NaN where it has none. losses:
+    what they are made of, None where nothing was run. dropped: what was left out, counted by reason: "empty_answer"
+    and "no_partial_answers" leave the whole answer out; "no_tokens" a partial answer without a token that has a
+    probability; "not_finite" one whose loss or perplexity is NaN or infinite. cut: the answer's tokens that were taken
+    out to make it fit, of the partial answer where they were most.
+    """
+
+    value: float
+    perplexities: NDArray[np.float64]
+    losses: tuple[TargetLoss | None, ...]
+    dropped: dict[str, int]
+
+    @property
+    def cut(self) -> int:
+        """Answer tokens taken out to make context and target fit, at most."""
+        return max((loss.cut for loss in self.losses if loss), default=0)
+
+
+def measure_diversity(
+    answers: Sequence[str],
+    partial_answers: Sequence[Sequence[str]],
+    evaluator: Scorer,
+    *,
+    variant: Variant = "paper",
+    **switches: Unpack[Switches],
+) -> list[Diversity]:
+    """P.D. of each answer under the partial answers of its question.
+
+    Formula: the sum (or mean) over i of exp(nats_i / d_i), nats_i the summed negative log-likelihood of the tokens of
+    partial answer i given the answer in its wrapping, d_i those tokens ("target") or all attended less one
+    ("attended"). `variant` sets all switches, each of which may be set apart: aggregate, denominator, instruction,
+    generation_prompt, boundary, wrapping, plain_format, too_long; see `Settings`.
+    A partial answer that is left out is named in `dropped` and adds nothing: a sum is then over fewer.
+
+    Args: answers: [N]; partial_answers: [N], the texts of each answer's question, point of view and explanation joined.
+    Returns: [N]. Perplexities are unitless, 1 or more; a value is n or more under "sum".
+    Raises: ValueError for unequal lengths, an unknown variant or switch, chat wrapping without a chat template, a
+        context and target too long for the model under too_long="error".
+    Source: Equation 1 of the DebateQA paper; variant "released" is what its released script computes.
+    Differs from: the released script in what is not known of it: how it renders the chat template and joins the
+        target to it. Here the target follows the closed user's turn, both tokenised as one text. The paper names
+        neither what follows an empty answer nor what happens to texts that are too long.
+    """
+    chosen = settings(variant, **switches)
+    if len(answers) != len(partial_answers):
+        raise ValueError(
+            f"{len(answers)} answers, but {len(partial_answers)} lists of partial answers; expected one for each"
+        )
+    runs = [
+        i for i, (answer, texts) in enumerate(zip(answers, partial_answers, strict=True)) if answer.strip() and texts
+    ]
+    items = [Restated(answers[i], tuple(partial_answers[i])) for i in runs]
+    found = dict(zip(runs, evaluator.score(items, chosen) if items else [], strict=True))
+    return [
+        _combine(found[i], chosen) if i in found else _leave_out(answer, len(texts))
+        for i, (answer, texts) in enumerate(zip(answers, partial_answers, strict=True))
+    ]
+
+
+def _leave_out(answer: str, partial_answers: int) -> Diversity:
+    reasons = {"empty_answer": not answer.strip(), "no_partial_answers": not partial_answers}
+    dropped = {reason: 1 for reason, holds in reasons.items() if holds}
+    return Diversity(math.nan, np.full(partial_answers, np.nan), (None,) * partial_answers, dropped)
+
+
+def _combine(losses: Sequence[TargetLoss], chosen: Settings) -> Diversity:
+    perplexities = np.full(len(losses), np.nan)
+    scored = np.array([loss.tokens > 0 for loss in losses])
+    given = [loss for loss in losses if loss.tokens]
+    perplexities[scored] = compute_perplexities(
+        [loss.nats for loss in given],
+        [loss.tokens for loss in given],
+        [loss.attended for loss in given],
+        denominator=chosen.denominator,
+    )
+    finite = np.isfinite(perplexities)
+    counts = Counter(no_tokens=int((~scored).sum()), not_finite=int((scored & ~finite).sum()))
+    dropped = {reason: count for reason, count in counts.items() if count}
+    value = aggregate_perplexities(perplexities[finite], aggregate=chosen.aggregate)
+    return Diversity(value, np.where(finite, perplexities, np.nan), tuple(losses), dropped)

@@ -1,0 +1,111 @@
+"""Answers made of perspectives: what each covers is known, and nothing but the seed decides it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nfqa.debates import DebateQuestion, PartialAnswer
+from nfqa.metrics.compose import choose_points, compose_answers, draw_unrelated, pad_answers, repeat_point
+
+POINTS = tuple(PartialAnswer(f"1.{i}", f"View {i}.", f"Reason a{i}. Reason b{i}. Reason c{i}.") for i in range(1, 5))
+QUESTION = DebateQuestion("1", "Should bicycles have lanes?", POINTS)
+OTHERS = [
+    DebateQuestion("2", "Do bicycles need bells?", (PartialAnswer("2.1", "Bells warn."),)),
+    DebateQuestion("3", "Is opera dead?", (PartialAnswer("3.1", "Opera lives on."), PartialAnswer("3.2", "It bores."))),
+    DebateQuestion("4", "Are cats better?", (PartialAnswer("4.1", "Cats sleep a lot."),)),
+    DebateQuestion("5", "Nothing said?", ()),
+]
+
+
+def test_points_are_drawn_by_seed_and_question_alone() -> None:
+    drawn = {tuple(p.id for p in choose_points(QUESTION, 3, seed=seed)) for seed in range(20)}
+    assert len(drawn) > 5
+    assert all(len(set(ids)) == 3 for ids in drawn)
+    assert choose_points(QUESTION, 3, seed=4) == choose_points(QUESTION, 3, seed=4)
+
+
+def test_points_are_cut_to_words_view_first() -> None:
+    texts = {point.id: point.text for point in choose_points(QUESTION, 4, seed=0, words=5)}
+    assert texts["1.1"] == "View 1. Reason a1. Reason"
+    assert choose_points(QUESTION, 4, seed=0, words=1)[0].explanation == ""
+    whole = {point.id: point for point in choose_points(QUESTION, 4, seed=0, words=8)}
+    assert whole["1.2"] == POINTS[1]
+
+
+def test_exact_answers_are_the_first_k_texts_joined() -> None:
+    answers = compose_answers(POINTS[:2], start="Elsewhere.", seed=0)
+    first = "View 1. Reason a1. Reason b1. Reason c1."
+    assert answers == ("Elsewhere.", first, f"{first} View 2. Reason a2. Reason b2. Reason c2.")
+
+
+def test_shuffled_answers_hold_the_same_sentences_mixed_over_the_whole() -> None:
+    kept, mixed = (compose_answers(POINTS, start="x", seed=3, order=order)[4] for order in ("kept", "shuffled"))  # type: ignore[arg-type]
+    assert mixed != kept
+    assert sorted(mixed.rstrip(".").split(". ")) == sorted(kept.rstrip(".").split(". "))
+    sides = [sentence[-1] for sentence in mixed.rstrip(".").split(". ")]
+    assert sides != sorted(sides, key=sides.index), "sentences of one perspective stand apart"
+
+
+@given(seed=st.integers(0, 2**32), order=st.sampled_from(["kept", "shuffled"]), drop=st.floats(0, 0.9))
+def test_each_answer_holds_the_one_before_in_its_order(seed: int, order: Any, drop: float) -> None:
+    answers = compose_answers(POINTS, start="x", seed=seed, order=order, drop=drop)
+    assert len(answers) == 5
+    for before, after in pairwise(answers[1:]):
+        rest = iter(after.split())
+        assert all(word in rest for word in before.split())
+        assert len(after.split()) > len(before.split())
+
+
+def test_a_share_of_each_perspectives_words_is_dropped() -> None:
+    # a perspective has 8 words; of 30 % two go, and of 99 % seven
+    for drop, left in ((0.0, 8), (0.3, 6), (0.99, 1)):
+        answers = compose_answers(POINTS, start="x", seed=1, drop=drop)
+        assert [len(answer.split()) for answer in answers[1:]] == [left * k for k in (1, 2, 3, 4)]
+
+
+def test_two_questions_are_not_mixed_alike() -> None:
+    other = tuple(PartialAnswer(p.id, p.point_of_view, p.explanation.replace("Reason", "Cause")) for p in POINTS)
+    one, two = (compose_answers(points, start="x", seed=0, order="shuffled")[4] for points in (POINTS, other))
+    assert one.replace("Reason", "Cause") != two
+
+
+def test_a_perspective_is_repeated_and_answers_are_padded() -> None:
+    assert repeat_point(PartialAnswer("1", "Yes."), 3) == ("Yes.", "Yes. Yes.", "Yes. Yes. Yes.")
+    assert pad_answers(("One.", "Two."), "Elsewhere.") == ("One. Elsewhere.", "Two. Elsewhere.")
+
+
+def test_unrelated_text_shares_no_longer_word_with_the_question() -> None:
+    for seed in range(20):
+        text = draw_unrelated(QUESTION, [QUESTION, *OTHERS], words=5, seed=seed)
+        assert "Bells" not in text
+        assert "View" not in text
+        assert 2 <= len(text.split()) <= 5
+    assert len({draw_unrelated(QUESTION, OTHERS, words=5, seed=seed) for seed in range(20)}) > 1
+    assert len(draw_unrelated(QUESTION, OTHERS, words=100, seed=0).split()) <= 7, "no more than there is"
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: choose_points(QUESTION, 5, seed=0), "question 1 has 4 perspectives; expected at least 5"),
+        (lambda: choose_points(QUESTION, 0, seed=0), "n is 0; expected a whole number, 1 or more"),
+        (lambda: choose_points(QUESTION, 2, seed=0, words=0), "words is 0"),
+        (lambda: compose_answers((), start="x", seed=0), "no perspectives to compose an answer of"),
+        (lambda: compose_answers(POINTS, start=" ", seed=0), "start is empty"),
+        (lambda: compose_answers(POINTS, start="x", seed=0, order="odd"), "order is 'odd'; expected kept or shuffled"),  # type: ignore[arg-type]
+        (lambda: compose_answers(POINTS, start="x", seed=0, drop=1.0), "drop is 1.0; expected a share"),
+        (lambda: repeat_point(POINTS[0], True), "times is True"),
+        (lambda: pad_answers(("x",), ""), "the unrelated text is empty"),
+        (lambda: draw_unrelated(QUESTION, OTHERS[:1], words=3, seed=0), "every other claim shares a word with it"),
+        (lambda: draw_unrelated(QUESTION, OTHERS, words=-1, seed=0), "words is -1"),
+    ],
+)
+def test_wrong_input_is_refused(call: Any, words: str) -> None:
+    with pytest.raises(ValueError) as error:
+        call()
+    assert words in str(error.value)

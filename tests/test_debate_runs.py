@@ -1,0 +1,168 @@
+"""Runs of artefacts on debatable questions: files that may be absent, the evaluator role, the lab."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PROJECT, Checkout, write_notebook
+from tiny_models import make_tiny_model
+
+from nfqa.lab import debate_lab
+from nfqa.lab.fetch import read_registry
+
+STUDY = """
+paper: made_up
+title: A paper for tests
+source: none
+systems:
+  ours: {title: "Ours"}
+artefacts:
+  first: {label: "Table 1", title: "First", notebook: made_up/first.ipynb, needs_files: [system_answers]}
+  second: {label: "Table 2", title: "Second", notebook: made_up/second.ipynb, reads: [first]}
+  third: {label: "Table 3", title: "Third", notebook: made_up/third.ipynb, datasets: [debatewise, debateqa_test]}
+"""
+PARAMETERS = "artefact = 'made_up/%s'\ndata = 'full'\nout = ''\nevaluator = ''"
+OPEN = (
+    "from nfqa.lab.debate_lab import open_lab\nfrom nfqa.lab.results import Row\n"
+    "lab = open_lab(artefact, data=data, evaluator=evaluator, out=out)"
+)
+WRITE = (
+    "row = Row(system='ours', dataset='s', metric='number', value=%s, signature=lab.roles['evaluator'],"
+    " kernels=(), origin='measured')\nlab.write([row])"
+)
+RESULTS = "results/made_up"
+
+
+@pytest.fixture
+def debates(checkout: Checkout, tmp_path: Path) -> Checkout:
+    """Three notebooks: one needs a file that can't be downloaded, one reads it, one goes on without a file."""
+    (checkout.root / "papers" / "made_up.yml").write_text(STUDY)
+    load = "value = len(lab.load_debates('system_answers').questions)"
+    read = "value = lab.read_other('first').rows[0].value + 1"
+    count = "value = lab.has('debateqa_test') + len(lab.load_debates('debatewise', limit=2).questions)"
+    for name, cell in (("first", load), ("second", read), ("third", count)):
+        cells = [PARAMETERS % name, OPEN, cell, WRITE % "value"]
+        write_notebook(checkout.root / "notebooks" / "made_up" / f"{name}.ipynb", cells)
+    claims = (PROJECT / "data" / "sample" / "debates.json").read_bytes()
+    checkout.environment |= {"DATA": "full", "NFQA_MIRROR": str(tmp_path / "mirror"), "NFQA_LOCAL": str(tmp_path)}
+    put(checkout, tmp_path / "mirror", "debatewise", claims)
+    return checkout
+
+
+def put(checkout: Checkout, mirror: Path, name: str, content: bytes) -> None:
+    """Put a made file where a registered one is looked for, and correct the registry's hash."""
+    file = read_registry(checkout.root)[name]
+    path = mirror / file.path if file.local else mirror / file.relative
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    registry = checkout.root / "data" / "registry.yml"
+    registry.write_text(registry.read_text().replace(file.sha256, hashlib.sha256(content).hexdigest()))
+
+
+@pytest.mark.slow
+def test_what_needs_an_absent_file_is_skipped_and_keeps_its_result(debates: Checkout, tmp_path: Path) -> None:
+    words = "made_up/first: not run: needs debateqa_system_answers_sample.jsonl; its last result stays"
+    done = debates.run("reproduce")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert words in done.stdout
+    assert "made_up/second: not run: needs results of first" in done.stdout, "nor what reads it, as it was never run"
+    assert "1 artefacts run, 0 were fresh, 0 failed" in done.stdout
+    assert debates.read(f"{RESULTS}/third.json")["rows"][0]["value"] == 2
+    assert "not run: needs debateqa_system" in debates.run("status").stdout
+    named = debates.run("run", "made_up/first")
+    assert (named.returncode, words in named.stdout) == (1, True)
+
+    line = json.dumps({"question": "why?", "answers": {"one": "A."}}) + "\n"
+    put(debates, tmp_path, "system_answers", line.encode() * 1)
+    done = debates.run("reproduce")
+    assert "2 artefacts run, 1 were fresh, 0 failed" in done.stdout, done.stderr
+    assert debates.read(f"{RESULTS}/second.json")["rows"][0]["value"] == 2
+    before = (debates.root / RESULTS / "first.json").read_bytes()
+
+    (tmp_path / "debateqa_system_answers_sample.jsonl").unlink()
+    done = debates.run("reproduce")
+    assert words in done.stdout
+    assert "0 artefacts run, 2 were fresh, 0 failed" in done.stdout, done.stdout
+    assert (debates.root / RESULTS / "first.json").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_an_optional_file_that_comes_stales_what_can_use_it(debates: Checkout, tmp_path: Path) -> None:
+    assert debates.run("run", "made_up/third").returncode == 0
+    line = {"id": 1, "question": "why?", "partial_answers": ["Yes."]}
+    put(debates, tmp_path / "mirror", "debateqa_test", (json.dumps(line) + "\n").encode())
+    assert "data debateqa_test changed" in debates.run("status", "made_up/third").stdout
+    assert debates.run("run", "made_up/third").returncode == 0
+    assert debates.read(f"{RESULTS}/third.json")["rows"][0]["value"] == 3
+    assert debates.run("fetch").stdout == "all data at hand and verified\n"
+
+
+@pytest.mark.slow
+def test_another_evaluator_is_a_variant_that_leaves_the_results_alone(debates: Checkout, tmp_path: Path) -> None:
+    model = make_tiny_model(tmp_path / "tiny", architecture="gpt2")
+    spec = f"path:{model}"
+    done = debates.run("run", "made_up/third", EVALUATOR=spec)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (debates.root / "build" / "variants").iterdir()
+    assert folder.name.startswith("evaluator-")
+    assert json.loads((folder / "results" / "made_up" / "third.json").read_text())["rows"][0]["signature"] == spec
+    assert not (debates.root / RESULTS / "third.json").exists()
+    refused = debates.run("run", "made_up/third", EVALUATOR="openai:gpt")
+    assert (refused.returncode, "role evaluator is 'openai:gpt'" in refused.stderr) == (2, True)
+    idle = debates.run("run", "made_up/third", EMBEDDER=spec)
+    assert "no notebook of this run takes the role embedder" in idle.stderr
+
+
+def test_wrapping_is_about_an_evaluator_too_and_the_rest_is_not(debates: Checkout, tmp_path: Path) -> None:
+    spec = f"path:{make_tiny_model(tmp_path / 'tiny', architecture='gpt2')}"
+    refused = debates.run("status", EVALUATOR=spec, READING="logits")
+    assert "READING is set, but no JUDGE or GENERATOR" in refused.stderr
+    assert debates.run("status", EVALUATOR=spec, WRAPPING="plain").returncode == 0
+    assert "no JUDGE or GENERATOR or EVALUATOR" in debates.run("status", WRAPPING="plain").stderr
+
+
+def test_a_needed_file_must_be_registered(debates: Checkout) -> None:
+    papers = debates.root / "papers" / "made_up.yml"
+    papers.write_text(papers.read_text().replace("needs_files: [system_answers]", "needs_files: [systems]"))
+    done = debates.run("status")
+    assert (done.returncode, "papers/*.yml needs the file 'systems'" in done.stderr) == (2, True)
+
+
+def open_made_up(debates: Checkout, monkeypatch: pytest.MonkeyPatch, **given: Any) -> debate_lab.DebateLab:
+    monkeypatch.setenv("NFQA_ROOT", str(debates.root))
+    return debate_lab.open_lab("made_up/third", data="sample", **given)
+
+
+def test_a_lab_loads_what_its_entry_lists(debates: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = open_made_up(debates, monkeypatch)
+    assert len(lab.load_debates("debatewise", split="held_out").questions) == 3
+    assert lab._describe()["inputs"].keys() == {"sample_debatewise"}
+    assert not lab.has("debateqa_test")
+    with pytest.raises(ValueError, match=r"loads overton but papers/made_up\.yml doesn't list it under datasets"):
+        lab.load_debates("overton")
+
+
+def test_a_lab_opens_the_embedded_evaluators_and_the_roles(
+    debates: Checkout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from nfqa.backends import roles
+
+    monkeypatch.setattr(roles, "MODELS", tmp_path / "models")
+    for name in roles.EVALUATORS:
+        made = make_tiny_model(tmp_path / "models" / f"evaluator_{name}", architecture="gpt2")
+        (made / "evaluator.json").write_text('{"cache": {"theta": 10.0, "weight": 0.2}}')
+    lab = open_made_up(debates, monkeypatch)
+    found = lab.open_evaluators()
+    assert list(found) == ["tiny", "small", "medium"]
+    assert found["small"] is lab.evaluator
+    assert lab.evaluator.cache is not None
+    assert lab.open_without_cache(lab.evaluator).cache is None
+    other = open_made_up(debates, monkeypatch, evaluator=f"path:{tmp_path / 'models' / 'evaluator_tiny'}")
+    found = other.open_evaluators()
+    assert list(found) == ["tiny", "small", "medium", "role"]
+    assert found["role"] is other.evaluator
+    assert debate_lab.find_losses(debates.root) == debates.root / "build" / "cache" / "losses.sqlite"

@@ -1,0 +1,157 @@
+"""A folder of many files becomes one: no names of folders in it, equal bytes for equal content."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nfqa.lab.debate_sets import parse_debates
+from nfqa.lab.fetch import UnreachableError, UpstreamFile, fetch_file
+from nfqa.lab.gather import gather_archive, gather_folder, gather_overton
+
+RATED = "To what extent is your perspective represented in this response?"
+SHOWN = "Question: Is it good? <br> <hr> LLM generated response: <br> <br> Yes.<br><br>And no.<br><br>"
+
+
+def make_rows(view: str = "Mine.", rating: str = "4", choice: str = "Option 1") -> list[dict[str, Any]]:
+    return [
+        {"id": "consent", "displayed_text": "agree", "label_annotations": {}},
+        {"id": "3_question", "displayed_text": "[Question] Is it good?",
+         "label_annotations": {"answer": {"text_box": view}}},
+        {"id": "3_select", "displayed_text": "[Question] Is it good?<br> <br> [Options]",
+         "label_annotations": {"selection": {choice: "x"}}},
+        {"id": "3_o4-mini", "displayed_text": SHOWN, "label_annotations": {RATED: {f"scale_{rating}": rating}},
+         "behavioral_data": {"time_string": "1 s"}},
+    ]  # fmt: skip
+
+
+def dump(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def write_folder(folder: Path, **people: bytes) -> Path:
+    for name, content in people.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "annotated_instances.jsonl").write_bytes(content)
+        (folder / name / "deeper").mkdir()
+        (folder / name / "deeper" / "annotated_instances.jsonl").write_bytes(b"not read")
+    return folder
+
+
+def write_archive(path: Path, folder: str, **people: bytes) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in people.items():
+            for inner in (f"{folder}/{name}", f"{folder}/{name}/deeper", f"elsewhere/{name}"):
+                member = tarfile.TarInfo(f"repo-c0ffee/{inner}/annotated_instances.jsonl")
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    return path
+
+
+def test_the_gathered_file_is_read_as_a_set(tmp_path: Path) -> None:
+    path = tmp_path / "set.jsonl"
+    path.write_bytes(gather_overton([dump(make_rows())]))
+    (question,), _ = parse_debates(path, shape="debate_ratings")
+    assert (question.id, question.text) == ("3", "Is it good?")
+    assert question.answer_of == {"o4_mini": "Yes.\n\nAnd no."}
+    assert [(p.id, p.text, p.stance) for p in question.partial_answers] == [("3.r001", "Mine.", "for")]
+    assert [(r.system, r.value) for r in question.ratings] == [("o4_mini", 4)]
+
+
+def test_neither_order_nor_names_of_folders_nor_unused_screens_matter(tmp_path: Path) -> None:
+    one, two = dump(make_rows("Mine.")), dump(make_rows("Theirs.", "2"))
+    first = gather_folder(write_folder(tmp_path / "a", secret_id=one, other_id=two))
+    second = gather_folder(write_folder(tmp_path / "b", a001=two, a002=one))
+    without = gather_overton([dump(make_rows("Theirs.", "2")[1:]), dump(make_rows("Mine.")[1:])])
+    archived = gather_archive(write_archive(tmp_path / "a.tar.gz", "x/pilot", other_id=two, secret_id=one), "x/pilot")
+    assert first == second == without == archived
+    assert b"secret_id" not in first
+    assert b"time_string" not in first
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (dump(make_rows())[:-9], "person 1, line 4: not a JSON object, the file may be cut short"),
+        (b"\xff\xfe{}", "person 1: byte 0 is not UTF-8"),
+        (b"[]\n", "person 1, line 1: found list; expected an object"),
+        (b"\n", "person 1: no question, choice or rating in the file"),
+        (dump(make_rows(rating="9")), "person 1, line 4: the rating is ['9']; expected one of 1 to 5"),
+        (dump(make_rows(choice="Option 3")), "person 1, line 3: label_annotations.selection is 'Option 3'"),
+        (dump([*make_rows(), make_rows(rating="5")[3]]), "person 1, line 5: answered twice, and not alike"),
+        (dump([{"id": "3_question", "displayed_text": "What?", "label_annotations": {}}]), "displayed_text begins"),
+        (dump([{"id": "3_question", "displayed_text": "[Question] x"}]), "label_annotations is missing"),
+        (dump([*make_rows(), make_rows()[3] | {"displayed_text": SHOWN.replace("no", "yes")}]), "all were shown one"),
+    ],
+)
+def test_a_person_whose_file_does_not_fit_is_refused_by_number(content: bytes, words: str) -> None:
+    with pytest.raises(ValueError) as error:
+        gather_overton([content])
+    assert words in str(error.value)
+
+
+def test_a_missing_view_is_kept_as_an_empty_one() -> None:
+    rows = make_rows()
+    rows[1]["label_annotations"] = {}
+    assert json.loads(gather_overton([dump(rows)]).decode().splitlines()[1])["views"] == {"3": ""}
+
+
+def test_nothing_to_gather_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected a folder a person"):
+        gather_folder(tmp_path)
+    (tmp_path / "cut.tar.gz").write_bytes(
+        write_archive(tmp_path / "a.tar.gz", "x", b=dump(make_rows())).read_bytes()[:90]
+    )
+    with pytest.raises(ValueError, match="the archive is not whole"):
+        gather_archive(tmp_path / "cut.tar.gz", "x")
+
+
+def register(content: bytes) -> UpstreamFile:
+    sha256 = hashlib.sha256(content).hexdigest()
+    return UpstreamFile("set", "owner", "repo", "c0ffee", "x/pilot", sha256, "none", "debate_ratings", gather=True)
+
+
+def test_a_folder_is_fetched_from_a_mirror_and_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = gather_overton([dump(make_rows())])
+    file, store = register(content), tmp_path / "store"
+    monkeypatch.setenv("NFQA_MIRROR", str(tmp_path / "mirror"))
+    with pytest.raises(UnreachableError, match="NFQA_MIRROR has no"):
+        fetch_file(file, store, progress=False)
+    write_folder(tmp_path / "mirror" / file.relative, a001=dump(make_rows()))
+    path = fetch_file(file, store, progress=False)
+    assert path == store / "owner" / "repo" / "c0ffee" / "x" / "pilot.jsonl"
+    assert path.read_bytes() == content
+    other = register(b"other")
+    with pytest.raises(ValueError, match=f"expected {other.sha256}; the copy was not kept"):
+        fetch_file(other, store, progress=False)
+
+
+def test_a_folder_is_fetched_from_the_repositorys_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pooch
+
+    content = gather_overton([dump(make_rows())])
+    archive = write_archive(tmp_path / "a.tar.gz", "x/pilot", secret=dump(make_rows())).read_bytes()
+    asked: list[str] = []
+
+    class Download:
+        def __init__(self, **_: Any) -> None: ...
+
+        def __call__(self, url: str, target: str, _: Any) -> None:
+            asked.append(url)
+            Path(target).write_bytes(archive)
+
+    monkeypatch.delenv("NFQA_MIRROR", raising=False)
+    monkeypatch.setattr(pooch, "HTTPDownloader", Download)
+    assert fetch_file(register(content), tmp_path / "store", progress=False).read_bytes() == content
+    assert asked == ["https://codeload.github.com/owner/repo/tar.gz/c0ffee"]
+    assert [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()] == ["pilot.jsonl"]
+    archive = archive[:100]
+    (tmp_path / "store").rename(tmp_path / "old")
+    with pytest.raises(ValueError, match="the archive is not whole"):
+        fetch_file(register(content), tmp_path / "store", progress=False)

@@ -1,0 +1,160 @@
+"""Elo and Bradley-Terry against hand arithmetic; preferences made from ratings."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nfqa.kernels.rating import derive_preferences, make_preferences, rate_bradley_terry, rate_elo
+
+
+def test_ratings_of_a_group_become_all_its_pairs_with_ties_kept():
+    # group "a": systems 0, 1, 2 rated 3, 5, 3; group "b": systems 2, 0 rated 1, 4
+    found, groups = derive_preferences([3, 5, 3, 1, 4], [0, 1, 2, 2, 0], ["a", "a", "a", "b", "b"])
+    made = list(zip(found.left, found.right, found.outcomes, groups, strict=True))
+    # 0 against 1: 3 < 5, right is preferred; 0 against 2: tie; 1 against 2: left; group b, 0 against 2: left
+    assert made == [(0, 1, 0.0, "a"), (0, 2, 0.5, "a"), (1, 2, 1.0, "a"), (0, 2, 1.0, "b")]
+
+
+def test_five_systems_give_ten_pairs_a_question():
+    found, groups = derive_preferences([5, 4, 3, 2, 1] * 2, [0, 1, 2, 3, 4] * 2, [7] * 5 + [8] * 5)
+    assert (len(found), list(groups).count(7)) == (20, 10)
+    assert set(found.outcomes) == {1.0}
+
+
+def test_groups_may_be_mixed_and_the_order_of_rows_does_not_matter():
+    rng = np.random.default_rng(0)
+    ratings, systems, groups = rng.integers(1, 6, 12), np.tile(np.arange(4), 3), np.repeat([2, 0, 1], 4)
+    shuffle = rng.permutation(12)
+    one, _ = derive_preferences(ratings, systems, groups)
+    other, _ = derive_preferences(ratings[shuffle], systems[shuffle], groups[shuffle])
+    for name in ("left", "right", "outcomes"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_ratings_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="system 1 is rated twice in group q; keep one rating"):
+        derive_preferences([1, 2], [1, 1], ["q", "q"])
+    with pytest.raises(ValueError, match="rating 1 is nan; leave it out before comparing"):
+        derive_preferences([1, float("nan")], [0, 1], [0, 0])
+    with pytest.raises(ValueError, match="expected equal rows"):
+        derive_preferences([1, 2], [0, 1], [0])
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        (([0], [0], [1]), r"comparison 0 \(0, 0, 1\) compares a system with itself"),
+        (([0, -1], [1, 1], [1, 1]), "comparison 1 .* names a system below 0"),
+        (([0], [1], [0.3]), "has an outcome other than 0, 0.5 and 1"),
+        (([0, 1], [1], [1]), "expected three equal rows"),
+    ],
+)
+def test_comparisons_that_do_not_fit_are_refused(given_, message):
+    with pytest.raises(ValueError, match=message):
+        make_preferences(*given_)
+
+
+def test_elo_by_hand():
+    # k = 32, all at 1000. 0 beats 1: e = 1/2, so 1016 and 984.
+    # then 1 beats 2: e = 1 / (1 + 10^((1000 - 984) / 400)) = 0.476990, gain 32 * 0.523010 = 16.736307
+    found = rate_elo(make_preferences([0, 1], [1, 2], [1, 1]), systems=3, orders=0, k=32)
+    gain = 32 * (1 - 1 / (1 + 10 ** (16 / 400)))
+    assert gain == pytest.approx(16.736307, abs=1e-6)
+    assert found == pytest.approx([1016, 984 + gain, 1000 - gain], abs=1e-9)
+
+
+def test_elo_of_a_tie_moves_the_two_towards_each_other():
+    # 0 beats 1: 1016, 984; then a tie: e = 1 / (1 + 10^(-32/400)) = 0.545922, 0 loses 32 * 0.045922 = 1.469510
+    found = rate_elo(make_preferences([0, 0], [1, 1], [1, 0.5]), systems=2, orders=0, k=32)
+    loss = 32 * (1 / (1 + 10 ** (-32 / 400)) - 0.5)
+    assert found == pytest.approx([1016 - loss, 984 + loss], abs=1e-9)
+
+
+def test_shuffled_elo_is_the_mean_over_orders_and_repeats_with_its_seed():
+    preferences = make_preferences([0, 1, 2, 0], [1, 2, 0, 2], [1, 1, 0.5, 1])
+    by_hand = np.mean(
+        [
+            rate_elo(preferences.take(np.random.default_rng(3).permutation(4)), systems=3, orders=0),
+        ],
+        axis=0,
+    )
+    assert rate_elo(preferences, systems=3, orders=1, seed=3) == pytest.approx(by_hand, abs=1e-12)
+    many = rate_elo(preferences, systems=3, orders=5, seed=3)
+    assert many.tolist() == rate_elo(preferences, systems=3, orders=5, seed=3).tolist()
+    assert many.sum() == pytest.approx(3000, abs=1e-9)
+
+
+def test_a_system_without_comparisons_keeps_its_first_rating():
+    assert rate_elo(make_preferences([0], [2], [1]), systems=3, initial=1500).tolist()[1] == 1500
+    assert rate_elo(make_preferences([], [], []), systems=2).tolist() == [1000, 1000]
+
+
+def test_bradley_terry_of_two_is_the_log_of_their_odds():
+    # 0 wins twice, loses once, one tie: 2.5 to 1.5, so b_0 - b_1 = ln(5/3); mean 0
+    found = rate_bradley_terry(make_preferences([0] * 4, [1] * 4, [1, 1, 0, 0.5]), systems=2, prior=0)
+    assert found == pytest.approx([math.log(5 / 3) / 2, -math.log(5 / 3) / 2], abs=1e-7)
+
+
+def test_the_prior_adds_ties_and_keeps_a_winner_finite():
+    # one win and a prior of 1 tie: 1.5 to 0.5, ln 3
+    found = rate_bradley_terry(make_preferences([0], [1], [1]), systems=2, prior=1)
+    assert found[0] - found[1] == pytest.approx(math.log(3), abs=1e-7)
+    chain = rate_bradley_terry(make_preferences([0, 0, 1], [1, 2, 2], [1, 1, 1]), systems=3)
+    assert chain[0] > chain[1] > chain[2]
+    assert np.isfinite(chain).all()
+
+
+def test_without_a_prior_an_unbeaten_system_is_refused():
+    with pytest.raises(ValueError, match="strengths open or infinite; give a prior above 0"):
+        rate_bradley_terry(make_preferences([0, 0, 1], [1, 2, 2], [1, 1, 1]), systems=3, prior=0)
+
+
+def test_bradley_terry_solves_its_likelihood_equations():
+    # at the maximum, each system's wins equal its expected wins
+    rng = np.random.default_rng(1)
+    left, right = rng.integers(4, size=200), rng.integers(4, size=200)
+    kept = left != right
+    made = make_preferences(left[kept], right[kept], rng.choice([0, 0.5, 1], kept.sum()))
+    b = rate_bradley_terry(made, systems=4, prior=0)
+    expected = 1 / (1 + np.exp(b[made.right] - b[made.left]))
+    for system in range(4):
+        wins = made.outcomes[made.left == system].sum() + (1 - made.outcomes)[made.right == system].sum()
+        hoped = expected[made.left == system].sum() + (1 - expected)[made.right == system].sum()
+        assert wins == pytest.approx(hoped, abs=1e-6)
+
+
+def test_a_weight_counts_as_so_many_comparisons():
+    once = make_preferences([0, 1, 2], [1, 2, 0], [1, 0.5, 1])
+    twice = make_preferences([0, 0, 1, 2], [1, 1, 2, 0], [1, 1, 0.5, 1])
+    weighted = rate_bradley_terry(once, systems=3, weights=[2, 1, 1])
+    assert weighted == pytest.approx(rate_bradley_terry(twice, systems=3), abs=1e-12)
+    with pytest.raises(ValueError, match="expected one each, 0 or more"):
+        rate_bradley_terry(once, systems=3, weights=[1, -1, 1])
+
+
+@given(st.lists(st.integers(1, 5), min_size=5, max_size=5), st.integers(0, 9))
+def test_on_one_round_of_all_pairs_bradley_terry_ranks_by_ratings_and_keeps_ties(ratings, seed):
+    preferences, _ = derive_preferences(ratings, range(5), [0] * 5)
+    found = rate_bradley_terry(preferences.take(np.random.default_rng(seed).permutation(10)), systems=5)
+    for i in range(5):
+        for j in range(5):
+            assert np.sign(found[i] - found[j]) == np.sign(ratings[i] - ratings[j])
+
+
+def test_systems_outside_the_count_are_refused():
+    preferences = make_preferences([0], [3], [1])
+    with pytest.raises(ValueError, match="names system 3, but there are 3, numbered from 0"):
+        rate_elo(preferences, systems=3)
+    with pytest.raises(ValueError, match="names system 3"):
+        rate_bradley_terry(preferences, systems=3)
+    with pytest.raises(ValueError, match="orders is -1"):
+        rate_elo(preferences, systems=4, orders=-1)
+    with pytest.raises(ValueError, match="prior is -1"):
+        rate_bradley_terry(preferences, systems=4, prior=-1)
+    with pytest.raises(ValueError, match="systems is 0"):
+        rate_elo(preferences, systems=0)
