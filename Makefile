@@ -103,6 +103,7 @@ test: $(READY_DEV) ## linters, type checker and all tests, notebooks included
 bench: $(READY_DEV) ## speed, as ratios against a named way of doing the same work
 	$(VENV)/bin/python bench/kernels.py
 	$(VENV)/bin/python bench/judge.py
+	$(VENV)/bin/python bench/perplexity.py
 
 linkage/%: $(READY) FORCE
 	@$(RUN) run linkage/$*

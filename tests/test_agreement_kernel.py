@@ -73,7 +73,7 @@ def test_an_unknown_level_or_table_is_refused():
 
 def test_the_others_mean_leaves_the_rater_out():
     table = [[1, 5, NAN], [3, 3, 2], [5, NAN, NAN]]
-    # item 0: (3+5)/2, (1+5)/2, (1+3)/2; item 1: 3, 5, 4 (both others); item 2: 2 for those who lack it, none for rater 1
+    # item 0: (3+5)/2, (1+5)/2, (1+3)/2; item 1: 3, 5, 4 (both others); item 2: 2 for others, none for rater 1
     np.testing.assert_allclose(average_others(table), [[4, 3, 2], [3, 5, NAN], [2, 4, 2]])
 
 

@@ -86,10 +86,16 @@ def test_without_steps_there_is_no_mark():
     assert marks.missing == {"no_steps": 2}
 
 
+def test_a_dry_run_counts_the_marks_that_follow_the_steps():
+    judge = LanguageJudge(Asker(SPEC, lambda _: Scripted(lambda *_: ""), Journal(), GREEDY, dry=True), PROMPTS)
+    assert mark_answers(PAIRS, "g_eval", judge).missing == {"planned": 2}
+    assert judge.asker.tally.asked == 3  # the steps, and two marks
+
+
 def test_from_logits_a_mark_is_the_expected_one():
     # p = 0.2, 0, 0, 0, 0.6 over 1 to 5 and the rest elsewhere: (0.2 * 1 + 0.6 * 5) / 0.8 = 4
     logs = (math.log(0.2), *[-math.inf] * 3, math.log(0.6))
-    judge = make_judge(lambda _: Reply("", logprobs=logs, finish="logits"), decoding=Decoding(reading="logits"))
+    judge = make_judge(lambda _: Reply("", 10, 0, finish="logits", logprobs=logs), decoding=Decoding(reading="logits"))
     marks = mark_answers(PAIRS[:1], "direct_score", judge)
     assert marks.scores.tolist() == [pytest.approx(4)]
     writer = make_judge(mark_longer).asker

@@ -30,7 +30,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def project(tmp_path: Path) -> Checkout:
     root = tmp_path / "checkout"
-    copy_project(root, "src", "data", "papers", "notebooks", "prompts")
+    copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models")
     checkout = Checkout(root)
     checkout.environment |= {
         "DATA": "sample",

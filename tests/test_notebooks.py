@@ -14,7 +14,7 @@ from nfqa.lab.artefacts import read_papers
 @pytest.mark.slow
 def test_every_notebook_runs_and_one_of_each_kind_runs_again_to_equal_bytes(tmp_path: Path) -> None:
     root = tmp_path / "checkout"
-    copy_project(root, "src", "data", "papers", "notebooks", "prompts")
+    copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models")
     checkout = Checkout(root)
     checkout.environment |= {"DATA": "sample", "PROFILE": "quick"}
     done = checkout.run("reproduce")
@@ -42,7 +42,7 @@ def test_another_embedder_takes_its_place_by_one_variable(tmp_path: Path) -> Non
     from test_embed import make_model
 
     root = tmp_path / "checkout"
-    copy_project(root, "src", "data", "papers", "notebooks", "prompts")
+    copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models")
     spec = make_model(tmp_path / "tiny")
     checkout = Checkout(root)
     variables = {"DATA": "sample", "PROFILE": "quick", "EMBEDDER": spec}

@@ -419,8 +419,8 @@ def test_a_file_is_scored_from_the_door_with_a_judge(scored: Checkout, tmp_path:
     mine.write_bytes(EXAMPLE_FILE.read_bytes())
     done = scored.run("score", str(mine), **variables)
     assert done.returncode == 0, done.stdout + done.stderr
-    # 17 alone; 10 with references; 3 x 4, 4 x 4 and 3 x 3 pairs; 10 in a list
-    assert "74 verdicts wanted, 0 in the journal" in done.stdout
+    # 17 alone; 10 with references; 3 x 4, 4 x 4 and 3 x 3 pairs; 10 in a list; 4 on whether they see the dispute
+    assert "78 verdicts wanted, 0 in the journal" in done.stdout
     (folder,) = (scored.root / "build" / "scores").iterdir()
     assert folder.name.startswith("mine-judge-")
     assert {file.name for file in folder.iterdir()} == {
@@ -428,7 +428,7 @@ def test_a_file_is_scored_from_the_door_with_a_judge(scored: Checkout, tmp_path:
         "use_your_own_answers.pdf", "use_your_own_answers.png",
     }  # fmt: skip
     content = json.loads((folder / "scores.json").read_text())
-    assert len(content["scores"]) == 17 * 15  # answers by methods
+    assert len(content["scores"]) == 17 * 16  # answers by methods
     assert all(line["ten"] is None or -1e-9 <= line["ten"] <= 10 + 1e-9 for line in content["scores"])
     before = (folder / "scores.json").read_bytes()
     assert "all in the journal" in scored.run("score", str(mine), **variables).stdout

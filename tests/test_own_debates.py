@@ -10,19 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Checkout, copy_project
+from conftest import PROJECT, Checkout, copy_project
+from test_judging import make_judge
 from test_listwise import StubEmbedder
 from tiny_models import make_tiny_model
 
+from nfqa.backends.chat import Decoding
 from nfqa.backends.evaluator import TargetLoss
 from nfqa.lab.experiments.own_answers import bring_answers, measure_means
-from nfqa.lab.experiments.own_debates import describe_debates, score_awareness, score_diversity
+from nfqa.lab.experiments.own_debates import describe_debates, score_awareness, score_diversity, score_judged_awareness
 from nfqa.lab.generations import bring_file
 from nfqa.lab.own_answers import Excluded, OwnAnswers, read_own_answers
+from nfqa.lab.prompt_sets import read_prompt_set
 
 POINTS = ["Yes.", {"point_of_view": "No.", "explanation": "It harms."}]
 BARE = {"question": "how?", "answers": ["thus"]}
-DEBATABLE = {"question": "whether?", "partial_answers": POINTS, "answers": ["both sides", "one side", "   "]}
+DEBATABLE = {"question": "whether?", "partial_answers": POINTS, "answers": ["xylo both", "xylo one", "   "]}
 
 
 def write(path: Path, *lines: Any) -> Path:
@@ -109,12 +112,25 @@ def test_awareness_is_the_detectors_probability_of_debatable_questions(own: OwnA
     assert "embedder:stub" in found.signature
 
 
+def test_a_language_model_decides_on_debatable_questions_alone(own: OwnAnswers) -> None:
+
+    judge = make_judge(
+        lambda prompt: "[[1]]" if "xylo both" in prompt else "no idea", decoding=Decoding(temperature=0.0)
+    )
+    lab: Any = SimpleNamespace(judge=judge, read_prompts=lambda name: read_prompt_set(PROJECT, name))
+    found = score_judged_awareness(lab, own)
+    assert np.isnan(found.scores[0]).all()
+    assert found.tens[1] == pytest.approx([10, np.nan], nan_ok=True)
+    assert found.notes == ("needs partial answers", "no verdict: unreadable")
+    assert score_judged_awareness(SimpleNamespace(judge=None), own).left_out == "needs JUDGE, a language model"  # type: ignore[arg-type]
+
+
 def test_without_a_debatable_question_nothing_is_run(tmp_path: Path) -> None:
     own = read_own_answers(write(tmp_path / "my.jsonl", BARE))
     lab: Any = SimpleNamespace()  # has no evaluator to open
-    left = [*score_diversity(lab, own, wrapping="chat"), score_awareness(own, lab)]
+    left = [*score_diversity(lab, own, wrapping="chat"), score_awareness(own, lab), score_judged_awareness(lab, own)]
     assert {s.method: s.left_out for s in left} == dict.fromkeys(
-        ("pd_paper", "pd_released", "da_detector"), "needs partial answers"
+        ("pd_paper", "pd_released", "da_detector", "da_judge"), "needs partial answers"
     )
     assert describe_debates(own, left) == []
 
@@ -152,7 +168,7 @@ def test_twins_among_the_questions_and_questions_without_answers_are_refused(tmp
 @pytest.mark.slow
 def test_both_formats_are_scored_from_the_door_with_ones_own_evaluator(tmp_path: Path) -> None:
     root = tmp_path / "checkout"
-    copy_project(root, "src", "data", "papers", "notebooks", "prompts")
+    copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models")
     made = Checkout(root)
     made.environment |= {"DATA": "sample", "PROFILE": "quick", "PYTHONWARNINGS": "ignore"}
     evaluator = make_tiny_model(tmp_path / "tiny", context=512)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from nfqa.kernels import resample
-from nfqa.kernels.resample import Interval, bootstrap_difference, bootstrap_mean
+from nfqa.kernels.resample import Interval, bootstrap_difference, bootstrap_mean, draw_counts, find_interval
 
 NAN = float("nan")
 
@@ -240,3 +240,27 @@ def test_bad_input_is_refused(values, options, message):
 def test_a_difference_of_unequal_shapes_is_refused():
     with pytest.raises(ValueError, match=r"values has shape \(2, 1\), base \(3, 1\); the two sides must share"):
         bootstrap_difference([1, 2], [1, 2, 3])
+
+
+def test_counts_of_resampled_rows_by_hand():
+    counts = draw_counts(3, resamples=500, seed=1)
+    assert counts.shape == (500, 3)
+    assert set(counts.sum(1)) == {3}
+    assert counts.mean() == 1
+    # a row is missed with (2/3)^3 = 0.296; 1,500 places, so within 0.05
+    assert abs((counts == 0).mean() - (2 / 3) ** 3) < 0.05
+    np.testing.assert_array_equal(counts, draw_counts(3, resamples=500, seed=1))
+    first = np.random.default_rng(1).integers(3, size=(500, 3))[0]
+    assert counts[0].tolist() == [list(first).count(row) for row in range(3)]
+    with pytest.raises(ValueError, match="rows is 0 and resamples is 5; expected 1 or more of both"):
+        draw_counts(0, resamples=5)
+
+
+def test_an_interval_of_drawn_values_leaves_out_what_is_missing():
+    found = find_interval(0.5, [*np.linspace(0, 1, 101), np.nan], n=7, n_missing=2)
+    assert (found.value, found.low, found.high) == (0.5, pytest.approx(0.025), pytest.approx(0.975))
+    assert (found.n, found.n_missing, found.spread) == (7, 2, None)
+    assert np.isnan(find_interval(0.5, [np.nan], n=1).low)
+    assert np.isnan(find_interval(float("nan"), [1.0, 2.0], n=1).high)
+    with pytest.raises(ValueError, match="confidence is 2"):
+        find_interval(0.5, [1.0], n=1, confidence=2)

@@ -37,6 +37,27 @@ def test_a_judge_is_read_from_its_spec(spec, expected):
     assert parse_role("judge", spec) == expected
 
 
+def test_an_evaluator_is_embedded_or_any_causal_model_in_process(tmp_path):
+    assert parse_role("evaluator", DEFAULTS["evaluator"]) == RoleSpec("evaluator", "embedded", "small")
+    assert parse_role("evaluator", "hf:org/m@main") == RoleSpec("evaluator", "hf", "org/m", "main")
+    assert parse_role("evaluator", f"path:{tmp_path}").name == str(tmp_path)
+    for spec in ("openai:m", "package:m"):  # a server does not tell the probability of a text that it is given
+        with pytest.raises(ValueError, match=f"role evaluator is '{spec}'; expected embedded:NAME or hf:NAME or path:"):
+            parse_role("evaluator", spec)
+
+
+def test_an_embedded_evaluator_is_known_by_the_files_of_its_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(roles, "MODELS", tmp_path)
+    folder = tmp_path / "evaluator_tiny"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    before = parse_role("evaluator", "embedded:tiny").identity
+    (folder / "evaluator.json").write_text("{}")
+    after = parse_role("evaluator", "embedded:tiny").identity
+    assert before != after
+    assert before.startswith("embedded:tiny@")
+
+
 def test_the_address_is_no_part_of_a_server_s_identity_and_the_tag_is():
     identities = {
         spec: parse_role("judge", spec).identity

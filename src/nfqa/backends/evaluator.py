@@ -20,6 +20,7 @@ from nfqa.backends.roles import RoleSpec, find_evaluator
 from nfqa.backends.target_losses import LossFinder
 from nfqa.kernels.perplexity import Settings
 
+_KEEP_EVERY = 256  # losses
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 32_768}
 _MAKERS = ("continuous_cache", "evaluator", "output_head", "pretrained", "restated", "row_layout", "segments",
            "shared_prefix", "target_losses")  # fmt: skip
@@ -142,7 +143,7 @@ class Evaluator:
                                 self.cache, logprobs, states[row.predicted - 1 : -1], targets,
                                 states[begin : begin + len(followers)], followers,
                             )  # fmt: skip
-                        nats = -float(logprobs.double().sum())
+                        nats = -float(logprobs.cpu().double().sum())
                 losses[-1].append(_describe(row, nats if row.scored else 0.0))
         return losses
 
@@ -181,7 +182,7 @@ class Evaluator:
                 key = places[number][place]
                 fresh[key] = known[key] = _describe(groups[number][place], nats)
                 bar.update()
-                if len(fresh) >= 256:
+                if len(fresh) >= _KEEP_EVERY:
                     self._store.write(fresh)
                     fresh = {}
             self._store.write(fresh)
@@ -213,6 +214,8 @@ class _Store:
                 "CREATE TABLE IF NOT EXISTS losses (key BLOB PRIMARY KEY, nats REAL NOT NULL, tokens INTEGER NOT NULL,"
                 " attended INTEGER NOT NULL, cut INTEGER NOT NULL, unscored INTEGER NOT NULL)"
             )
+        except sqlite3.OperationalError as error:  # busy, read-only, a folder: the file itself may be sound
+            raise ValueError(f"{path}: the store of losses can't be opened for writing ({error})") from None
         except sqlite3.DatabaseError as error:
             raise ValueError(f"{path}: not a store of losses ({error}); delete it, it is made again") from None
 

@@ -48,17 +48,22 @@ def lay_packed(model: Any, prefix: Any, suffixes: Sequence[Sequence[int]]) -> tu
     device, begun = model.device, int(prefix.get_seq_length())
     lengths = torch.tensor([len(suffix) for suffix in suffixes], device=device)
     ids = torch.tensor([[token for suffix in suffixes for token in suffix]], device=device)
-    places = torch.arange(ids.shape[1], device=device)
     first = torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)  # [T], where a token's own suffix begins
-    seen = (places[:, None] >= places) & (places >= first[:, None])  # [T, T]
-    seen = torch.cat([seen.new_ones(len(places), begun), seen], dim=1)
-    return ids, make_mask(seen, model.dtype)[None, None], (begun + places - first)[None]
+    places = torch.arange(ids.shape[1], device=device)
+    return ids, make_mask(begun, lengths, model.dtype)[None, None], (begun + places - first)[None]
 
 
-def make_mask(seen: Tensor, dtype: torch.dtype) -> Tensor:
-    """What is added to attention's scores: 0 where a place is seen, the dtype's least number where it is not."""
+def make_mask(begun: int, lengths: Tensor, dtype: torch.dtype) -> Tensor:
+    """What is added to attention's scores, [T, begun + T], for suffixes of these lengths, T together, behind a prefix.
+
+    0 where a token sees another, in the prefix or before it in its own suffix, else the dtype's least number.
+    """
     import torch
 
+    first = torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
+    places = torch.arange(len(first), device=lengths.device)
+    seen = (places[:, None] >= places) & (places >= first[:, None])
+    seen = torch.cat([seen.new_ones(len(places), begun), seen], dim=1)
     return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
 
 

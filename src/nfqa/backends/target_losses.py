@@ -189,7 +189,8 @@ class LossFinder:
                     followers = bundle.rows[place].tokens[begin + 1 : end]
                     then = torch.tensor(followers, dtype=torch.long, device=device)
                     pieces[i] = mix_logprobs(self.cache, pieces[i], queries[i], targets[i], keys, then)
-            losses = torch.stack([-piece.double().sum() for piece in pieces]).tolist()
+            summed = torch.split(torch.cat(pieces).cpu().double(), [len(target) for target in targets])
+            losses = [-float(piece.sum()) for piece in summed]
         return [
             (bundle.number, bundle.places[place], loss) for (bundle, place, _), loss in zip(jobs, losses, strict=True)
         ]

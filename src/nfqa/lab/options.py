@@ -84,6 +84,8 @@ def _refuse_idle_roles(root: Path, options: RunOptions, only: Sequence[str]) -> 
     """A role that no chosen notebook takes would change nothing and look as if it had."""
     if options.roles.get("judge", "").startswith("embedded:"):
         raise ValueError("JUDGE names the embedded judge, both forms of which every run measures; unset it")
+    if not options.roles:
+        return
     notebooks = [root / "notebooks" / str(paper.artefacts[name].notebook) for paper, name in list_chosen(root, only)]
     for role in options.roles:
         if not any(role in read_parameters(notebook) for notebook in notebooks):

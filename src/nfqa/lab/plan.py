@@ -14,6 +14,7 @@ from nfqa.lab.experiments.debate_plans import PLANS
 from nfqa.lab.experiments.health import CANDIDATES, ask_health
 from nfqa.lab.experiments.language import ask_settings, draw_short_truth
 from nfqa.lab.experiments.own_answers import bring_answers, score_language
+from nfqa.lab.experiments.own_debates import score_judged_awareness
 from nfqa.lab.experiments.worked_case import ask_case, choose_case
 from nfqa.lab.judged import JudgedLab
 from nfqa.lab.judging import find_journal
@@ -76,7 +77,9 @@ def _plan(root: Path, target: Target, options: RunOptions) -> Tally:
             PLANS[target.name](lab, read_parameters(notebook) | given)
         return lab.tally
     if target.artefact.bundled:
-        score_language(lab, bring_answers(lab, given.get("answers") or "", given.get("questions") or ""))
+        own = bring_answers(lab, given.get("answers") or "", given.get("questions") or "")
+        score_language(lab, own)
+        score_judged_awareness(lab, own)
         return lab.tally
     if target.name == "judge_health":
         questions = lab.load(given.get("dataset") or "trec_dl_nf", limit=limit)

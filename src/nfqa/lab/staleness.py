@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.backends.asking import PASSING
-from nfqa.backends.roles import DEFAULTS, identify_role
+from nfqa.backends.roles import DEFAULTS, EVALUATORS, identify_role
 from nfqa.lab.artefacts import Artefact, Paper
 from nfqa.lab.fetch import has_file, hash_file, read_registry
 from nfqa.lab.packages import read_versions
 from nfqa.lab.paths import Place, find_place
 
 _ALWAYS = ("nfqa.lab.notebook",)
+_FILES_OF_MODULES = {  # tables of ours that a module reads, whatever the data
+    "nfqa.metrics.dispute_sentences": "data/dispute_sentences.csv",
+    "nfqa.lab.dispute_labels": "data/labels/dispute_awareness.csv",
+}
 
 
 @dataclass(frozen=True)
@@ -117,12 +121,19 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts = {"notebook": _hash_cells(notebook), "entry": _hash_json(_describe_entry(paper, name))}
     parts |= {f"parameter {key}": _hash_json(value) for key, value in parameters.items() if key != "out"}
     parts |= {f"module {module}": digest for module, digest in _hash_modules(notebook, place.root).items()}
+    parts |= {
+        f"table {file}": hash_file(place.root / file)
+        for module, file in _FILES_OF_MODULES.items()
+        if f"module {module}" in parts
+    }
     parts |= {f"package {package}": version for package, version in read_versions().items()}
     parts |= {f"data {dataset}": _hash_dataset(place.root, dataset, options.data) for dataset in artefact.datasets}
     parts |= {f"bundled {file}": hash_file(place.root / "data" / "sample" / file) for file in artefact.bundled}
     parts |= {f"file {file}": _hash_dataset(place.root, file, "full") for file in artefact.files}
     parts |= {f"data {file}": _hash_dataset(place.root, file, options.data) for file in artefact.needs_files}
     parts |= {f"role {role}": identify_role(role, options.find_role(role)) for role in artefact.roles}
+    if "evaluator" in artefact.roles:  # some notebooks open all embedded ones, whichever fills the role
+        parts |= {f"model {name}": identify_role("evaluator", f"embedded:{name}") for name in EVALUATORS}
     if artefact.prompts or options.asks(artefact.roles):
         parts |= {f"prompts {name}": digest for name, digest in _hash_prompts(place.root).items()}
     if options.asks(artefact.roles):

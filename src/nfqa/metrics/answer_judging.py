@@ -92,7 +92,7 @@ def _write_steps(judge: LanguageJudge, writer: Asker) -> str | None:
     if writer.decoding.reading != "text":
         raise ValueError("g_eval needs a writer for its steps: one that is read from logits writes no text")
     (written,) = writer.write([judge.prompts.get("g_eval_steps").text], seed=judge.seed)
-    return written if written is not None and written.strip() else None
+    return written or ("1. Give the mark." if writer.dry else None)  # a plan counts the marks that the steps lead to
 
 
 def _read(template: Template, reply: Reply, request: Request) -> Reading:

@@ -11,24 +11,7 @@ from numpy.typing import NDArray
 from nfqa.backends.embed import Embedder
 
 THRESHOLD = 0.5  # mean cosine distance up to which two groups of sentences are one
-_ABBREVIATIONS = (
-    "dr",
-    "e.g",
-    "etc",
-    "i.e",
-    "inc",
-    "jr",
-    "mr",
-    "mrs",
-    "ms",
-    "no",
-    "prof",
-    "sr",
-    "st",
-    "u.k",
-    "u.s",
-    "vs",
-)
+_SHORT = re.compile(r"[a-z]|dr|e\.g|etc|i\.e|inc|jr|mrs?|ms|prof|sr|st|u\.k|u\.s|vs")
 _END = re.compile(r"(?<=[.!?])[\"')\]\u201d\u2019]*\s+(?=[\"'(\[\u201c\u2018]?[A-Z0-9])|\n+")
 _ITEM = re.compile(r"^\s*(?:[-*\u2022]|\(?\d{1,2}[.)])\s+")
 
@@ -44,7 +27,7 @@ def split_answer(text: str) -> list[str]:
     for found in _END.finditer(text):
         last = text[start : found.start()].rsplit(None, 1)[-1:] or [""]
         word = last[0].rstrip(".").lower().lstrip("\"'([\u201c\u2018")
-        short = last[0].endswith(".") and (word in _ABBREVIATIONS or (len(word) == 1 and word.isalpha()))
+        short = last[0].endswith(".") and _SHORT.fullmatch(word)
         if "\n" not in found[0] and short:
             continue
         sentences.append(text[start : found.end()])

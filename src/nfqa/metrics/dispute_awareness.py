@@ -1,4 +1,4 @@
-"""Dispute Awareness (D.A.): whether an answer makes its reader aware that the question is disputed. By a language model."""
+"""Dispute Awareness (D.A.): whether an answer makes its reader aware that the question is disputed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from nfqa.backends.asking import Verdict
 from nfqa.backends.chat import Reply, Request
 from nfqa.backends.embed import Embedder
 from nfqa.kernels.parse import Reading, expect_value, read_digit
-from nfqa.metrics.dispute_detector import Detector, Features, read_sentences
+from nfqa.metrics.dispute_detector import Detector, Features
+from nfqa.metrics.dispute_sentences import read_sentences
 from nfqa.metrics.judging import LEAST_MASS, LanguageJudge, trim_text
 
 Form = Literal["dispute_awareness", "dispute_awareness_zero_shot"]  # names of templates

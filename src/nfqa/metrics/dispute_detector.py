@@ -6,14 +6,10 @@ composed of other such sentences teach how an answer's sentences add up.
 
 from __future__ import annotations
 
-import csv
-import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -21,24 +17,15 @@ from numpy.typing import NDArray
 
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.dispute_rules import list_cues
+from nfqa.metrics.dispute_sentences import Labelled, compose_answers
 
 Features = Literal["text_and_vectors", "text", "vectors"]
-SENTENCES = Path(__file__).resolve().parents[3] / "data" / "dispute_sentences.csv"
 THRESHOLD = 0.5  # of the calibrated probability
-_COLUMNS = ("topic", "kind", "label", "text")
-_AWARE = ("dispute_stated", "views_differ", "two_sides")
-_SIDES = ("one_side_for", "one_side_against")
-_PLAIN = (
-    "position", "hedge", "benefits_and_risks", "circumstances", "complex_only", "fact", "linking", "other_dispute",
-)  # fmt: skip
 _CLASSES = ("aware", "for", "against")
 # Chosen by cross-validation over topics on the sentences alone.
 _PENALTY = 10.0  # inverse strength of the sentences' regression
 _VECTOR_SCALE, _CUE_SCALE = 0.5, 0.3  # beside n-grams of unit length
-_FOLDS = 10
-_COMPOSED = 1_000  # answers that the calibration is fitted on
-_SIZES = (4, 26)  # plain sentences of a composed answer, from and below
-_OWN_GROUP = ("general", "long")  # topics that are none: each of their sentences is a group of its own
+_COMPOSED = 400  # answers that the calibration is fitted on
 
 
 class SentenceEmbedder(Protocol):
@@ -47,62 +34,6 @@ class SentenceEmbedder(Protocol):
     def embed_sentences(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors."""
         ...
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """The sentences that a detector is trained on; `labels` is 1 where a sentence alone makes its reader aware."""
-
-    texts: tuple[str, ...]
-    kinds: tuple[str, ...]
-    topics: tuple[str, ...]
-    labels: tuple[int, ...]
-    sha256: str
-
-    @property
-    def classes(self) -> NDArray[np.str_]:
-        """aware, for or against (one side alone), or plain; [n]."""
-        named = {**dict.fromkeys(_AWARE, "aware"), _SIDES[0]: "for", _SIDES[1]: "against"}
-        return np.array([named.get(kind, "plain") for kind in self.kinds])
-
-    @property
-    def folds(self) -> NDArray[np.int64]:
-        """The fold of each sentence, [n]: sentences of one topic stand in one fold, by a hash of its name."""
-        own = [
-            f"{topic}|{text}" if topic.startswith(_OWN_GROUP) else topic
-            for topic, text in zip(self.topics, self.texts, strict=True)
-        ]
-        return np.array([int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) % _FOLDS for name in own])
-
-
-def read_sentences(path: Path = SENTENCES) -> Labelled:
-    """Read the training sentences.
-
-    Raises: ValueError naming file, line and field for a table that doesn't fit, a kind or label that is unknown, a
-        label that contradicts its kind, or a text that is empty or stands twice.
-    """
-    try:
-        raw = path.read_bytes()
-        rows = list(csv.DictReader(raw.decode("utf-8").splitlines(keepends=True), strict=True))
-    except FileNotFoundError:
-        raise ValueError(f"{path}: not there; run nfqa from its checkout") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path}: not a CSV file in UTF-8 ({error})") from None
-    if not rows or tuple(rows[0]) != _COLUMNS:
-        raise ValueError(f"{path}: line 1: expected the columns {', '.join(_COLUMNS)}, and rows below them")
-    seen: set[str] = set()
-    for number, row in enumerate(rows, start=1):
-        where = f"{path}: row {number}"
-        if row["kind"] not in (*_AWARE, *_SIDES, *_PLAIN):
-            raise ValueError(f"{where}: kind is {row['kind']!r}; known: {', '.join((*_AWARE, *_SIDES, *_PLAIN))}")
-        if row["label"] != str(int(row["kind"] in _AWARE)):
-            raise ValueError(f"{where}: label is {row['label']!r}, but the kind {row['kind']} has the other one")
-        if not (row["text"] or "").strip() or row["text"] in seen:
-            raise ValueError(f"{where}: text is empty or stands twice; give each sentence once")
-        seen.add(row["text"])
-    columns = [tuple(row[column] for row in rows) for column in ("text", "kind", "topic")]
-    labels = tuple(int(row["label"]) for row in rows)
-    return Labelled(columns[0], columns[1], columns[2], labels, hashlib.sha256(raw).hexdigest())
 
 
 class Detector:
@@ -146,37 +77,41 @@ class Detector:
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """P(aware) of each answer, [len(texts)]; 0 for one without a sentence."""
-        sentences = [split_answer(text) for text in texts]
-        found = np.zeros(len(texts))
-        asked = [number for number, parts in enumerate(sentences) if parts]
-        if asked:
-            rows = [self.describe(sentences[number]) for number in asked]
-            found[asked] = self._calibration.predict_proba(np.stack(rows))[:, 1]
+        rows = self.describe(texts)
+        found, asked = np.zeros(len(texts)), ~np.isnan(rows).any(1)
+        if asked.any():
+            found[asked] = self._calibration.predict_proba(rows[asked])[:, 1]
         return found
+
+    def describe(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """s_1 and s_2 of each answer, [len(texts), 2]; NaN for one without a sentence."""
+        rows = np.full((len(texts), 2), np.nan)
+        for number, text in enumerate(texts):
+            if parts := split_answer(text):
+                rows[number] = self._describe(parts, self._model)
+        return rows
 
     def decide(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Which answers are aware, [len(texts)]."""
         return self.probabilities(texts) >= THRESHOLD
 
-    def describe(self, sentences: Sequence[str]) -> NDArray[np.float64]:
+    def cross_validate(self) -> NDArray[np.float64]:
+        """P(aware), P(for), P(against) of each training sentence, its topic left out of the fit; [n, 3]."""
+        texts, folds = self.sentences.texts, self.sentences.folds
+        vectors = self._embed(texts)
+        found = np.zeros((len(texts), len(_CLASSES)))
+        for fold, model in self._fold_models:
+            out = np.flatnonzero(folds == fold)
+            found[out] = model.predict([texts[i] for i in out], vectors[out])
+        return found
+
+    def _describe(self, sentences: Sequence[str], model: _SentenceModel) -> NDArray[np.float64]:
         """The features of an answer, given as its sentences: s_1 and s_2, [2]."""
         pairs = [f"{first} {second}" for first, second in pairwise(sentences)]
         vectors = self._embed(sentences)
         joined = vectors[:-1] + vectors[1:]
         joined /= np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-12)
-        return pool_units(self._model.predict([*sentences, *pairs], np.concatenate([vectors, joined])))
-
-    def cross_validate(self) -> NDArray[np.float64]:
-        """P(aware), P(for), P(against) of each training sentence, its topic left out of the fit; [n, 3]."""
-        texts, classes, folds = self.sentences.texts, self.sentences.classes, self.sentences.folds
-        vectors = self._embed(texts)
-        found = np.zeros((len(texts), len(_CLASSES)))
-        for fold in range(_FOLDS):
-            kept, out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            if len(out):
-                model = _SentenceModel([texts[i] for i in kept], vectors[kept], classes[kept], self.features)
-                found[out] = model.predict([texts[i] for i in out], vectors[out])
-        return found
+        return pool_units(model.predict([*sentences, *pairs], np.concatenate([vectors, joined])))
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """The vector of each text; of a passage the mean over its sentences, unit length. [n, D], [n, 0] without."""
@@ -197,10 +132,25 @@ class Detector:
     def _calibration(self) -> Any:
         from sklearn.linear_model import LogisticRegression
 
-        probabilities = self.cross_validate()
         composed = list(compose_answers(self.sentences, count=_COMPOSED))
-        rows = np.stack([pool_units(probabilities[chosen]) for chosen, _ in composed])
-        return LogisticRegression(C=10.0, max_iter=1_000).fit(rows, [label for _, label in composed])
+        rows = np.zeros((len(composed), 2))
+        for fold, model in self._fold_models:
+            for number, (inside, chosen, _) in enumerate(composed):
+                if inside == fold:
+                    rows[number] = self._describe([self.sentences.texts[i] for i in chosen], model)
+        return LogisticRegression(C=10.0, max_iter=1_000).fit(rows, [label for _, _, label in composed])
+
+    @cached_property
+    def _fold_models(self) -> list[tuple[int, _SentenceModel]]:
+        """Each fold with the model that has not seen it."""
+        texts, classes, folds = self.sentences.texts, self.sentences.classes, self.sentences.folds
+        vectors = self._embed(texts)
+        made = []
+        for fold in sorted(set(folds.tolist())):
+            kept = np.flatnonzero(folds != fold)
+            model = _SentenceModel([texts[i] for i in kept], vectors[kept], classes[kept], self.features)
+            made.append((fold, model))
+        return made
 
 
 class _SentenceModel:
@@ -257,36 +207,6 @@ def pool_units(probabilities: NDArray) -> NDArray[np.float64]:
     aware, one, other = (float(probabilities[:, column].max()) for column in range(3))
     aware = min(max(aware, 1e-6), 1 - 1e-6)
     return np.array([np.log(aware) - np.log1p(-aware), np.sqrt(one * other)])
-
-
-def compose_answers(sentences: Labelled, *, count: int, seed: int = 0) -> Iterator[tuple[NDArray[np.int64], int]]:
-    """Answers put together from sentences of one fold: the numbers of their sentences, and the label.
-
-    4 to 25 plain sentences stand in each, in one of ten beside a dispute about something else. Half of the answers
-    are aware: by one to three aware sentences or, one in four, by two sides that stand apart. A third of the others
-    has one side alone.
-    """
-    generator = np.random.default_rng(seed)
-    folds, kinds, classes = sentences.folds, np.array(sentences.kinds), sentences.classes
-    plain = (classes == "plain") & (kinds != "other_dispute")
-    for number in range(count):
-        inside = folds == number % _FOLDS
-        pools = {name: np.flatnonzero(inside & (classes == name)) for name in ("aware", "for", "against")}
-        other = np.flatnonzero(inside & (kinds == "other_dispute"))
-        background = np.flatnonzero(inside & plain)
-        if not all(len(pool) for pool in (*pools.values(), background)):
-            continue
-        chosen = [generator.choice(background, generator.integers(*_SIZES))]
-        if len(other) and generator.random() < 0.1:
-            chosen.append(generator.choice(other, 1))
-        kind = int(generator.integers(24))
-        if kind < 9:
-            chosen.append(generator.choice(pools["aware"], generator.integers(1, 4)))
-        elif kind < 12:
-            chosen += [generator.choice(pools["for"], 1), generator.choice(pools["against"], 1)]
-        elif kind < 16:
-            chosen.append(generator.choice(pools[("for", "against")[kind % 2]], 1))
-        yield np.concatenate(chosen), int(kind < 12)
 
 
 def _plain_text(text: str) -> str:

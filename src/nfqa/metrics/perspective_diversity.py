@@ -78,9 +78,12 @@ def measure_diversity(
     Raises: ValueError for unequal lengths, an unknown variant or switch, chat wrapping without a chat template, a
         context and target too long for the model under too_long="error".
     Source: Equation 1 of the DebateQA paper; variant "released" is what its released script computes.
-    Differs from: the released script in what is not known of it: how it renders the chat template and joins the
-        target to it. Here the target follows the closed user's turn, both tokenised as one text. The paper names
-        neither what follows an empty answer nor what happens to texts that are too long.
+    Differs from: the released script in what no switch says. It joins a point of view and its explanation by a full
+        stop and a blank (here the caller joins them), counts the context's tokens alone to find where the target
+        begins (here a token that overlaps the target's text is the target's), and cuts what the tokenizer doesn't
+        take off the target's end without a word. With GPT-2 it used a template that transformers has since dropped;
+        wrapping="plain", plain_format="{answer}<|endoftext|>" is the same. The paper names neither what an empty
+        answer is worth nor what happens to texts that are too long.
     """
     chosen = settings(variant, **switches)
     if len(answers) != len(partial_answers):

@@ -84,6 +84,19 @@ def compare_with_all(
     return rows
 
 
+def count_missing(dataset: DebateSet, metrics: Sequence[Scored]) -> list[Row]:
+    """The share of answers without a score, and why, for each metric that left something out."""
+    rows = []
+    for metric in metrics:
+        if metric.dropped or np.isnan(metric.answers).any():
+            share = float(np.isnan(metric.answers).mean())
+            interval = Interval(share, np.nan, np.nan, None, metric.answers.size, 0)
+            rows.append(
+                make_row(dataset, metric, "missing_share", interval, "answers", (metric.kernel,), metric.dropped)
+            )
+    return rows
+
+
 def correlate_rows(
     scores: NDArray[np.float64], labels: NDArray[np.float64], method: Method
 ) -> tuple[NDArray[np.float64], dict[str, int]]:

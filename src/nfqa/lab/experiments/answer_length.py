@@ -21,6 +21,7 @@ from nfqa.lab.experiments.diversity import (
     make_plain_row,
     measure_systems,
     measure_words,
+    say_number,
 )
 from nfqa.lab.results import Row
 
@@ -124,7 +125,7 @@ def describe_lengths(rows: Sequence[Row]) -> list[str]:
         own = {r.metric.rpartition("_at_")[2]: r for r in rows if (r.dataset, r.system) == (dataset, CUT)
                and r.metric.rpartition("_at_")[0] == metric}  # fmt: skip
         shown = [
-            f"{own[end].value:.3g} ({end.replace('_', ' ')})"
+            f"{say_number(own[end].value)} ({end.replace('_', ' ')})"
             for end in ends
             if end in own and own[end].value is not None
         ]
@@ -137,8 +138,8 @@ def describe_lengths(rows: Sequence[Row]) -> list[str]:
         whole, short = (apart.get(f"apart_{metric}_at_{name_length(most)}") for most in (None, LENGTHS[2]))
         if whole is not None and short is not None:
             text += (
-                f". Systems stand {whole:.3g} apart (standard deviation of their means) at their own lengths and"
-                f" {short:.3g} when all are cut to {LENGTHS[2]} words"
+                f". Systems stand {say_number(whole)} apart (standard deviation of means) at their own lengths and"
+                f" {say_number(short)} when all are cut to {LENGTHS[2]} words"
             )
         sentences.append(text + ".")
     return sentences

@@ -150,6 +150,14 @@ def put_curves(
             axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
 
 
+def put_points(axes: Axes, name: str, rows: Sequence[Row | None], shift: float, colour: str) -> None:
+    """A mark a row with its interval, at 0, 1, 2, ... and a shift that keeps several names apart."""
+    given = [(i + shift, row) for i, row in enumerate(rows) if row is not None and row.value is not None]
+    for number, (place, row) in enumerate(given):
+        axes.errorbar([place], [row.value or 0.0], yerr=_reach(row), fmt="o", color=colour, ms=4, elinewidth=1,
+                      label=name if not number else None)  # fmt: skip
+
+
 def find_row(rows: Sequence[Row], system: str, metric: str, dataset: str = "") -> Row | None:
     """The row of a system and metric, None where there is none."""
     return next((r for r in rows if r.system == system and r.metric == metric and dataset in ("", r.dataset)), None)
@@ -181,5 +189,5 @@ def _reach(row: Row) -> list[list[float]] | None:
 
 __all__ = [
     "COLOURS", "PAPER", "WIDTH", "draw_places", "draw_plane", "draw_stack", "find_row", "mark_origin", "put_curves",
-    "put_places", "put_plane",
+    "put_places", "put_plane", "put_points",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 
 from nfqa.kernels.correlation import correlate_groups
 from nfqa.lab.experiments.debate_systems import OVER_SYSTEMS, WEIGHTS, name_rank
+from nfqa.lab.experiments.diversity import say_number
 from nfqa.lab.notebook import Lab
 from nfqa.lab.results import Row
 
@@ -102,5 +103,6 @@ def describe_correlation(rows: Sequence[Row]) -> list[str]:
 
 
 def _say(lab: Lab, row: Row) -> str:
-    interval = "" if row.ci_low is None or row.ci_high is None else f" [{row.ci_low:.3g}, {row.ci_high:.3g}]"
-    return f"{lab.title(row.system)} {row.value:.3g}{interval}"
+    known = row.ci_low is not None and row.ci_high is not None
+    interval = f" [{say_number(row.ci_low)}, {say_number(row.ci_high)}]" if known else ""
+    return f"{lab.title(row.system)} {say_number(row.value)}{interval}"

@@ -137,9 +137,10 @@ def draw_counts(sets: Sequence[DebateSet], rows: Sequence[Row]) -> Figure:
         mean = means.get(dataset.name)
         if mean is not None:
             axes.axvline(mean, color="#2b2f36", lw=1)
+            right = mean > 0.6 * len(heights)  # the words go where there is room
             axes.annotate(
                 f"mean {mean:.1f}", (mean, 0.98), xycoords=("data", "axes fraction"), va="top", fontsize=8,
-                xytext=(4, 0), textcoords="offset points",
+                xytext=(-5 if right else 4, 0), textcoords="offset points", ha="right" if right else "left",
             )  # fmt: skip
         axes.set(title=f"{dataset.name}: {len(counts):,} questions", ylabel="questions")
         axes.grid(axis="x", visible=False)

@@ -184,6 +184,13 @@ def sign(evaluator: Evaluator, chosen: Settings) -> str:
     return f"pd:{chosen.signature}|evaluator:{evaluator.identity}"
 
 
+def say_number(value: float | None) -> str:
+    """A number as a sentence shows it: three digits, thousands with commas and without decimals."""
+    if value is None or np.isnan(value):
+        return "undefined"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 def cut_words(text: str | None, most: int | None) -> str | None:
     """The first `most` words of a text, blanks between them as they were not kept; the whole text for None."""
     return text if text is None or most is None else " ".join(text.split()[:most])

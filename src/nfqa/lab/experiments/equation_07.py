@@ -15,19 +15,17 @@ from nfqa.debates import DebateSet
 from nfqa.kernels.perplexity import settings
 from nfqa.lab.experiments.diversity import find_wrapping, make_mean_row, score_answers, sign
 from nfqa.lab.experiments.sensitivity import Probes, score_probes
-from nfqa.lab.plots import PAPER, pick_colour, start_figure
 from nfqa.lab.results import Row
 from nfqa.metrics.perspective_diversity import Diversity
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from nfqa.backends.evaluator import Evaluator
-    from nfqa.lab.notebook import Lab
 
 WORKED = (3, -2.0)  # n and the change of P.D. in the paper's example
 FACTOR = math.log(2)  # an approximation counts as near within a factor of 2 either way
 BOUNDS = (2, 5, 20, 100)  # of the mean perplexity over a pair's partial answers
+CHANGES = (FACTOR, 2, 10)  # of a change of perplexity, averaged over a pair's partial answers
+STARTS = (2, 5, 20, 100)  # perplexities before the worked example's change
 KINDS = ("token", "sequence")
 _HERE = "nfqa.lab.experiments.equation_07"
 _KERNELS = (f"{_HERE}:compare_pair", "nfqa.kernels.resample:bootstrap_mean")
@@ -79,6 +77,25 @@ def check_example(dataset: DebateSet) -> Row:
         system="approximation", dataset="worked_example", metric="ratio", value=approximate_ratio(change, n), n=n,
         signature=f"exp(-{change}/{n})|v1", kernels=(f"{_HERE}:approximate_ratio",), origin=dataset.origin,
     )  # fmt: skip
+
+
+def solve_example(dataset: DebateSet) -> list[Row]:
+    """What the change of the worked example is exactly, for a token: PPL / (PPL - d), d = 2 / 3 of each perplexity.
+
+    Rows token_ratio_from_ppl_P for the perplexity P before the change; and largest_token_ratio, the most that it can
+    be, since the perplexity after it is 1 or more. All three partial answers are taken to change alike.
+    """
+    n, change = WORKED
+    drop = -change / n
+    ratios = {f"token_ratio_from_ppl_{start:g}": start / (start - drop) for start in STARTS}
+    ratios["largest_token_ratio"] = 1 + drop
+    return [
+        Row(
+            system="exact", dataset="worked_example", metric=metric, value=value, n=n, signature="ppl/(ppl-2/3)|v1",
+            kernels=(f"{_HERE}:solve_example",), origin=dataset.origin,
+        )
+        for metric, value in ratios.items()
+    ]  # fmt: skip
 
 
 def compare_pair(question: int, first: Diversity, second: Diversity) -> Pair | None:
@@ -144,8 +161,11 @@ def measure_approximation(compared: Compared, label: str, *, resamples: int, see
     dataset, pairs, signature = compared.dataset, compared.pairs, compared.signature
     rows = []
     forms = (("approximation", [pair.predicted for pair in pairs]), ("corrected", [pair.corrected for pair in pairs]))
-    groups = {"": [True] * len(pairs)} | {
-        name_bin(low, high): [low <= pair.perplexity < high for pair in pairs] for low, high in list_bins()
+    groups = {"": [True] * len(pairs)}
+    groups |= {name_bin(low, high): [low <= p.perplexity < high for p in pairs] for low, high in list_bins()}
+    groups |= {
+        name_bin(low, high, "change"): [low <= p.predicted < high for p in pairs]
+        for low, high in pairwise((0.0, *CHANGES, math.inf))
     }
     owner = np.array([pair.question for pair in pairs])
     size = len(dataset.questions)
@@ -190,67 +210,14 @@ def list_bins() -> list[tuple[float, float]]:
     return list(pairwise(edges))
 
 
-def name_bin(low: float, high: float) -> str:
+def name_bin(low: float, high: float, what: str = "ppl") -> str:
     """How a range ends a metric's name."""
-    return f"_ppl_from_{low:g}" + ("" if math.isinf(high) else f"_to_{high:g}")
+    return f"_{what}_from_{say_bound(low)}" + ("" if math.isinf(high) else f"_to_{say_bound(high)}")
 
 
-def draw_approximation(sets: Sequence[Compared], rows: Sequence[Row]) -> Figure:
-    """Above, measured against predicted ratios of a token; below, how far the two are apart over perplexity.
-
-    Both axes of the upper panels are logarithms to base 10, so that 2 is a factor of 100; the line is where the
-    approximation would be exact.
-    """
-    figure, grid = start_figure(2, len(sets), width=2.6 * len(sets), height=5.2, squeeze=False)
-    for column, compared in enumerate(sets):
-        title, pairs = compared.dataset.name, compared.pairs
-        scale = 1 / math.log(10)
-        predicted = np.array([pair.predicted for pair in pairs]) * scale
-        measured = np.array([pair.token for pair in pairs]) * scale
-        perplexity = np.array([pair.perplexity for pair in pairs])
-        upper, lower = grid[0, column], grid[1, column]
-        upper.plot(np.maximum(predicted, 1e-3), measured, ".", color=pick_colour(rows), ms=2, alpha=0.4)
-        line = np.logspace(-3, 2, 50)
-        upper.plot(line, np.minimum(line, 3), color=PAPER, lw=1)
-        upper.set(xscale="log", title=title, xlabel="predicted, log10", ylabel="measured, a token, log10")
-        upper.set_ylim(min(-0.2, float(measured.min(initial=0.0))), max(0.5, 1.1 * float(measured.max(initial=0.0))))
-        errors = np.maximum(np.abs(predicted - measured), 1e-4)
-        lower.plot(perplexity, errors, ".", color=pick_colour(rows), ms=2, alpha=0.4)
-        lower.axhline(math.log10(2), color=PAPER, lw=1)
-        lower.annotate("factor 2", (1, math.log10(2)), xycoords=("axes fraction", "data"), ha="right", va="bottom",
-                       fontsize=7)  # fmt: skip
-        lower.set(xscale="log", yscale="log", xlabel="mean perplexity", ylabel="error, log10")
-    return figure
-
-
-def describe_approximation(lab: Lab, rows: Sequence[Row]) -> list[str]:
-    """Whether the worked example comes out, and where the approximation holds."""
-    found = {row.key: row for row in rows}
-    ratio = found["approximation", "worked_example", "ratio"].value or 0.0
-    printed = next(leaf.text for leaf in lab.leaves())
-    sentences = [f"The worked example comes out: exp(2/3) = {ratio:.4f}, printed {printed}."]
-    for dataset, system in dict.fromkeys((row.dataset, row.system) for row in rows if "approximation_" in row.system):
-        own = {row.metric: row for row in rows if (row.dataset, row.system) == (dataset, system)}
-        other = {
-            r.metric: r
-            for r in rows
-            if (r.dataset, r.system) == (dataset, system.replace("approximation", "corrected"))
-        }
-        near, better = own["within_factor_2_token"], other["within_factor_2_token"]
-        by_size = [
-            f"{low:g} to {high:g}: {own['within_factor_2_token' + name_bin(low, high)].value:.2f}"
-            for low, high in list_bins()
-            if "within_factor_2_token" + name_bin(low, high) in own
-        ]
-        sentences.append(
-            f"{dataset}, {system.removeprefix('approximation_')}: the predicted factor is within twice or half the"
-            f" measured one of a token for {100 * (near.value or 0):.0f} % of pairs [{100 * (near.ci_low or 0):.0f},"
-            f" {100 * (near.ci_high or 0):.0f}], of a whole partial answer for"
-            f" {100 * (own['within_factor_2_sequence'].value or 0):.0f} %; by mean perplexity, {', '.join(by_size)}."
-            f" Its direction is right for {100 * (own['same_direction_token'].value or 0):.0f} %. Divided by the"
-            f" perplexity, the change is within a factor of 2 of a token's for {100 * (better.value or 0):.0f} %."
-        )
-    return sentences
+def say_bound(value: float) -> str:
+    """A bound of a range: whole, or with two decimals."""
+    return f"{value:g}" if math.isinf(value) or value == int(value) else f"{value:.2f}"
 
 
 def _summarise(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 
 from nfqa.lab.experiments.own_answers import Scores
 from nfqa.lab.own_answers import OwnAnswers
-from nfqa.metrics.dispute_detector import Detector, read_sentences
+from nfqa.metrics.dispute_awareness import judge_awareness, open_detector
 from nfqa.metrics.perspective_diversity import Diversity, Switches, Variant, measure_diversity, settings
 
 if TYPE_CHECKING:
     from nfqa.backends.embed import Embedder
     from nfqa.lab.debate_lab import DebateLab
+    from nfqa.lab.judged import JudgedLab
 
 NEEDS_POINTS = "needs partial answers"
 _WORST = 4  # decades of perplexity: a mean of 10,000 is the scale's 0, one of 1 its 10
@@ -41,13 +43,33 @@ def score_awareness(own: OwnAnswers, embedder: Embedder) -> Scores:
     """
     if not any(own.points):
         return Scores("da_detector", left_out=NEEDS_POINTS)
-    detector = Detector(embedder, read_sentences(), embedder_identity=embedder.spec.identity)
-    asked = [answer.text for q, points in zip(own.questions, own.points, strict=True) if points for answer in q.answers]
-    scores = _spread(own, detector.probabilities(asked))
+    detector = open_detector(embedder)
+    scores = _spread(own, detector.probabilities(_list_asked(own)))
     return Scores(
         "da_detector", detector.signature, "nfqa.metrics.dispute_detector:Detector", scores,
         tuple(10 * s for s in scores), notes=_note(own, [""] * len(own.questions)),
     )  # fmt: skip
+
+
+def score_judged_awareness(lab: JudgedLab, own: OwnAnswers) -> Scores:
+    """D.A. by a language model, 0 or 1, or P("1") where its verdicts are read from logits. 10 times it.
+
+    The prompt is ours, whatever set the lab asks with: no other has one.
+    """
+    if not any(own.points):
+        return Scores("da_judge", left_out=NEEDS_POINTS)
+    if lab.judge is None:
+        return Scores("da_judge", left_out="needs JUDGE, a language model")
+    judge = replace(lab.judge, prompts=lab.read_prompts("own"))
+    found = judge_awareness(_list_asked(own), judge)
+    scores = _spread(own, found.probabilities)
+    reasons = iter(verdict.reason for verdict in found.verdicts)
+    notes = []
+    for question, points in zip(own.questions, own.points, strict=True):
+        missing = [reason for reason in (next(reasons) for _ in question.answers) if reason] if points else []
+        notes.append("no verdict: " + ", ".join(dict.fromkeys(missing)) if missing else "")
+    kernel = "nfqa.metrics.dispute_awareness:judge_awareness"
+    return Scores("da_judge", found.signature, kernel, scores, tuple(10 * s for s in scores), notes=_note(own, notes))
 
 
 def describe_debates(own: OwnAnswers, scored: Sequence[Scores]) -> list[str]:
@@ -92,6 +114,11 @@ def _score_variant(
         _spread(own, tens),
         notes=_note(own, notes),
     )
+
+
+def _list_asked(own: OwnAnswers) -> list[str]:
+    """The answers to debatable questions, in order."""
+    return [answer.text for q, points in zip(own.questions, own.points, strict=True) if points for answer in q.answers]
 
 
 def _average(perplexities: NDArray[np.float64]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -133,13 +134,15 @@ def measure_growing_context(
 
     The first perspective of each of `targets` claims is scored after the first w words of other claims' perspectives.
     Rows for the paper's denominator (the target's own tokens) and the released one (all attended tokens less one),
-    the rest as the paper has it, with the mean number of tokens in the context.
+    the rest as the paper has it, with the mean number of tokens in the context. A length that the other claims of one
+    target can't fill is left out.
     """
     chosen = sorted(claims.questions, key=lambda question: question.key)[:targets]
     chosen = [question for question in chosen if question.partial_answers]
     fixed = [_keep_one(question) for question in chosen]
     texts = [" ".join(part.text for part in question.partial_answers) for question in chosen]
     contexts = [_read_others(texts, i) for i in range(len(texts))]
+    words = [count for count in words if count <= min(map(len, contexts))]
     answers = [[" ".join(context[:count]) for count in words] for context in contexts]
     way = find_wrapping(evaluator, wrapping)
     rows = []
@@ -236,16 +239,20 @@ def describe_variants(lab: Lab, rows: Sequence[Row]) -> list[str]:
             for kind in ("target", "attended")
         }
         if all(grown.values()):
-            plain, released = (" to ".join(f"{value:.1f}" for value in grown[k]) for k in ("target", "attended"))
+            plain, released = (", ".join(f"{value:.1f}" for value in grown[k]) for k in ("target", "attended"))
+            counts = [row.metric.split("_")[2] for row in rows if row.system == f"fixed_target_per_target_{label}"
+                      and row.metric.startswith("mean")]  # fmt: skip
+            falls = all(b < a for a, b in pairwise(float(value or 0.0) for value in grown["attended"]))
             sentences.append(
-                f"{label}: one fixed target after {', '.join(map(str, CONTEXT_WORDS))} words of unrelated text costs"
-                f" {plain} per own token, {released} per attended token: the released value falls with length alone."
+                f"{label}: after {', '.join(counts)} words of unrelated text, a fixed target has exp(loss / own tokens)"
+                f" {plain} and exp(loss / attended tokens) {released}"
+                + (": the released denominator rewards length alone." if falls else ".")
             )
     printed = next((leaf.text for leaf in lab.leaves() if leaf.system == "released_script"), "")
     if printed:
         sentences.append(
             f"The printed average of the released script on its example answers, {printed}, needs DebateQA's test file"
-            " and the evaluator that it was run with, which is not said; it was not run here."
+            " and one of the two evaluators that the script names, it is not said which; it was not run here."
         )
     return sentences
 

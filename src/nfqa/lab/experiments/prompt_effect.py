@@ -15,6 +15,7 @@ from nfqa.lab.experiments.diversity import (
     make_mean_row,
     measure_systems,
     measure_words,
+    say_number,
 )
 from nfqa.lab.results import Row
 from nfqa.metrics.compose import choose_points
@@ -146,7 +147,7 @@ def describe_levels(lab: Lab, rows: Sequence[Row]) -> list[str]:
             change = "falls" if high < 0 else "rises" if low > 0 else "does not clearly move"
             sentences.append(
                 f"{metric.removesuffix('_less_first')}, {lab.title(row.system)}: {change} against the first level"
-                f" ({row.value:+.3g} [{low:+.3g}, {high:+.3g}], {row.n} claims)."
+                f" ({say_number(row.value)} [{say_number(low)}, {say_number(high)}], {row.n} claims)."
             )
     return sentences
 

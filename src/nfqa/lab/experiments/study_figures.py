@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from nfqa.lab.experiments.answer_length import CUT, LENGTHS, name_length
 from nfqa.lab.experiments.debate_figures import (
+    COLOURS,
     WIDTH,
     find_row,
     mark_origin,
     put_curves,
     put_places,
     put_plane,
+    put_points,
 )
 from nfqa.lab.experiments.pd_variants import CONTEXT_WORDS, RELEASED_STEP, STEPS
 from nfqa.lab.experiments.sensitivity import POINTS, TARGETS
@@ -46,8 +48,9 @@ def draw_variants(lab: Lab, rows: Sequence[Row], label: str) -> Figure:
     top.tick_params(axis="x", labelsize=7)
     labels = [row.system.removeprefix("pd_paper_") for row in rows if row.system.startswith("pd_paper_")
               and row.metric == "flipped_pairs"]  # fmt: skip
-    curves = {name: [find_row(rows, f"pd_{step}_{name}", "flipped_pairs") for step in steps] for name in labels}
-    put_curves(middle, curves, range(len(steps)))
+    for number, name in enumerate(labels):
+        own = [find_row(rows, f"pd_{step}_{name}", "flipped_pairs") for step in steps]
+        put_points(middle, name, own, 0.14 * (number - (len(labels) - 1) / 2), COLOURS[number])
     middle.set_xticks(range(len(steps)), labels=[_SHORT[step] for step in steps], fontsize=7)
     middle.set_title("share of a question's pairs of answers turned round", fontsize=9)
     middle.legend(fontsize=7)
@@ -66,33 +69,37 @@ def draw_variants(lab: Lab, rows: Sequence[Row], label: str) -> Figure:
     return figure
 
 
-def draw_sensitivity(lab: Lab, rows: Sequence[Row]) -> Figure:
+def draw_sensitivity(rows: Sequence[Row]) -> Figure:
     """Mean P.D. over the number of perspectives held, and the shares of claims beside what was aimed at."""
     systems = list(dict.fromkeys(row.system for row in rows if row.metric == "exact_falls"))
     panels = {
-        "exact_falls": "falls at every step, exact text (dashed: aim, 95 %)",
-        "paraphrased_falls": "falls at every step, paraphrased (dashed: aim, 90 %)",
-        "padding_lowers": "lowered by padding, share of answers (aim: 0)",
+        "exact_falls": "falls at every step, exact (aim: 95 %)",
+        "paraphrased_falls": "falls at every step, paraphrased (aim: 90 %)",
+        "padding_lowers": "answers that padding lowers (aim: none)",
     }
-    heights = [2.4, *([0.6 + 0.2 * len(systems)] * len(panels))]
+    heights = [3.0, *([0.7 + 0.19 * len(systems)] * len(panels))]
     figure, grid = start_figure(
-        len(heights), 1, width=WIDTH, height=0.5 + sum(heights), squeeze=False, height_ratios=heights
+        len(heights), 1, width=WIDTH, height=0.4 + sum(heights), squeeze=False, height_ratios=heights
     )
     top, *others = grid[:, 0]
-    curves, dashed = {}, []
-    for system in [name for name in systems if name.startswith("pd_paper")]:
+    curves: dict[str, list[Row | None]] = {}
+    colours = {}
+    for number, system in enumerate(name for name in systems if name.startswith("pd_paper")):
         for form in ("exact", "paraphrased"):
-            name = f"{system.removeprefix('pd_paper_').replace('_', ' ')}, {form}"
+            name = f"{_shorten(system).removeprefix('paper ')}, {form}"
             curves[name] = [find_row(rows, system, f"{form}_mean_k{k}") for k in range(POINTS + 1)]
-            dashed += [name] if form == "paraphrased" else []
-    put_curves(top, curves, range(POINTS + 1), dashed=dashed)
+            colours[name] = COLOURS[number]
+    put_curves(
+        top, curves, range(POINTS + 1), dashed=[name for name in curves if name.endswith("paraphrased")],
+        colours=colours,
+    )  # fmt: skip
     top.set(yscale="log", xlabel="perspectives in the answer", xticks=range(POINTS + 1))
     top.set_title("mean P.D. as the paper defines it", fontsize=9)
-    top.legend(fontsize=6, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    top.legend(fontsize=6, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.22))
     for axes, (metric, title) in zip(others, panels.items(), strict=True):
         own = [find_row(rows, system, metric) for system in systems]
         kept = [row for row in own if row is not None]
-        draw_intervals(axes, kept, [lab.title(row.system) for row in kept])
+        draw_intervals(axes, kept, [_shorten(row.system) for row in kept])
         axes.axvline(TARGETS[metric], color=REFERENCE, lw=1, ls="--")
         axes.set_title(title, fontsize=9)
         axes.set_xlim(-0.03, 1.03)
@@ -138,3 +145,8 @@ def _divide(row: Row | None, base: float | None) -> Row | None:
         return None
     ends = {end: None if (value := getattr(row, end)) is None else value / base for end in ("ci_low", "ci_high")}
     return row.model_copy(update={"value": row.value / base, **ends})
+
+
+def _shorten(system: str) -> str:
+    """A system's name where there is little room: pd_paper_small_no_cache is "paper small, no cache"."""
+    return system.removeprefix("pd_").replace("_no_cache", ", no cache").replace("_cache", ", cache").replace("_", " ")

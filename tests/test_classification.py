@@ -1,0 +1,106 @@
+"""Decisions against labels: hand arithmetic, scikit-learn's values, intervals, and what is undefined."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from nfqa.kernels.classification import measure_classification
+
+NAN = float("nan")
+LABELS = [1, 1, 1, 0, 0, 0, 0, 1]
+SCORES = [0.9, 0.8, 0.3, 0.6, 0.1, 0.2, 0.3, 0.7]  # TP 3, FN 1, FP 1, TN 3
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        ("accuracy", 6 / 8),
+        ("agreement", 6 / 8),
+        ("f1", 6 / 8),  # 2*3 / (2*3 + 1 + 1)
+        ("mcc", 0.5),  # (3*3 - 1*1) / sqrt(4*4*4*4) = 8/16
+        ("kappa", 0.5),  # (0.75 - 0.5) / (1 - 0.5)
+        # pairs of 4 positives and 4 negatives: .9, .8, .7 win all 12; .3 wins against .1 and .2, ties .3, loses to .6
+        ("auroc", (12 + 2 + 0.5) / 16),
+    ],
+)
+def test_measures_by_hand(measure, expected):
+    assert measure_classification(LABELS, SCORES, measure=measure, resamples=10).value == pytest.approx(expected)
+
+
+def test_intervals_come_from_the_same_formulas_as_the_values():
+    """Each resample's figure equals scikit-learn's on the repeated items: shown by giving every item its own weight."""
+    from nfqa.kernels import classification
+
+    generator = np.random.default_rng(1)
+    truth = generator.integers(0, 2, 40).astype(float)
+    given = np.round(generator.random(40), 1)
+    weights = generator.integers(0, 4, size=(5, 40)).astype(float)
+    checks = {
+        "accuracy": lambda y, p: metrics.accuracy_score(y, p >= 0.5),
+        "f1": lambda y, p: metrics.f1_score(y, p >= 0.5),
+        "mcc": lambda y, p: metrics.matthews_corrcoef(y, p >= 0.5),
+        "kappa": lambda y, p: metrics.cohen_kappa_score(y, p >= 0.5),
+        "auroc": metrics.roc_auc_score,
+    }
+    for measure, check in checks.items():
+        compute = classification._RESAMPLED.get(measure, classification._count_measure(measure))
+        found = compute(truth, given, 0.5, weights)
+        repeated = [(np.repeat(truth, w.astype(int)), np.repeat(given, w.astype(int))) for w in weights]
+        np.testing.assert_allclose(found, [check(y, p) for y, p in repeated], rtol=1e-12)
+
+
+def test_an_interval_holds_the_value_and_is_the_same_each_time():
+    first = measure_classification(LABELS * 5, SCORES * 5, measure="auroc", resamples=500)
+    assert first.low < first.value < first.high
+    assert first == measure_classification(LABELS * 5, SCORES * 5, measure="auroc", resamples=500)
+    assert first != measure_classification(LABELS * 5, SCORES * 5, measure="auroc", resamples=500, seed=1)
+
+
+def test_items_of_a_group_are_drawn_together():
+    # one group right, one wrong, ten times each: a resample of groups is 0, 0.5 or 1, one of items stays near 0.5
+    labels, scores, groups = [1] * 20, [1.0] * 10 + [0.0] * 10, ["a"] * 10 + ["b"] * 10
+    grouped = measure_classification(labels, scores, measure="accuracy", groups=groups)
+    alone = measure_classification(labels, scores, measure="accuracy")
+    assert (grouped.low, grouped.high) == (0.0, 1.0)
+    assert 0.2 < alone.low < alone.high < 0.8
+
+
+def test_missing_verdicts_are_left_out_and_counted():
+    found = measure_classification([1, 0, 1, 0], [1.0, 0.0, NAN, NAN], measure="accuracy", resamples=10)
+    assert (found.value, found.n, found.n_missing) == (1.0, 2, 2)
+    nothing = measure_classification([1, 0], [NAN, NAN], measure="mcc")
+    assert np.isnan(nothing.value)
+    assert (nothing.n, nothing.n_missing) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("measure", "labels", "scores"),
+    [
+        ("mcc", [1, 0], [1.0, 1.0]),
+        ("mcc", [1, 1], [1.0, 0.0]),
+        ("f1", [0, 0], [0.0, 0.0]),
+        ("kappa", [1, 1], [1.0, 1.0]),
+        ("auroc", [1, 1], [0.2, 0.4]),
+    ],
+)
+def test_what_is_undefined_is_nan_and_not_nought(measure, labels, scores):
+    assert np.isnan(measure_classification(labels, scores, measure=measure, resamples=10).value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "scores", "options", "message"),
+    [
+        ([1, 0], [1.0], {}, "expected two equal rows"),
+        ([], [], {}, "not empty"),
+        ([1, 2], [1.0, 0.0], {}, r"labels hold 2\.0; expected 0 and 1"),
+        ([1, 0], [1.0, 1.5], {}, r"scores hold 1\.5; expected numbers from 0 to 1"),
+        ([1, 0], [1.0, 0.0], {"measure": "recall"}, "measure is 'recall'; expected one of accuracy"),
+        ([1, 0], [1.0, 0.0], {"groups": ["a"]}, "1 groups for 2 items"),
+        ([1, 0], [1.0, 0.0], {"resamples": 0}, "resamples is 0"),
+    ],
+)
+def test_bad_input_is_refused(labels, scores, options, message):
+    with pytest.raises(ValueError, match=message):
+        measure_classification(labels, scores, **({"measure": "accuracy"} | options))

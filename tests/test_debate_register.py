@@ -1,0 +1,76 @@
+"""papers/debateqa.yml: complete, no number that the sources don't give, and what isn't run says what it waits for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nfqa.lab.artefacts import Paper, list_leaves, list_needs, read_papers
+from nfqa.lab.fetch import read_registry
+
+PROJECT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def paper() -> Paper:
+    return read_papers(PROJECT)["debateqa"]
+
+
+def test_every_table_and_figure_is_registered(paper: Paper) -> None:
+    expected = {f"table_{n:02}" for n in range(1, 20)} | {f"figure_{n:02}" for n in range(1, 15)}
+    studies = {"equation_07", "pd_variants", "sensitivity", "human_alignment"}
+    assert expected | studies <= set(paper.artefacts)
+    for name in expected:
+        kind, _, number = name.partition("_")
+        assert paper.artefacts[name].label == f"{kind.capitalize()} {int(number)}"
+        assert paper.artefacts[name].claim
+    registry = read_registry(PROJECT)
+    assert {name for artefact in paper.artefacts.values() for name in artefact.datasets} <= set(registry)
+
+
+def test_the_numbers_that_the_sources_state_and_no_others(paper: Paper) -> None:
+    counts = {name: len(list(list_leaves(paper, name))) for name in paper.artefacts}
+    # Counted in the passages at hand: no cell of Tables 2 to 7 is there, nor a value of Figures 2 to 6 and 8 to 10.
+    assert {name: count for name, count in counts.items() if count} == {
+        "table_01": 4, "table_03": 1, "table_08": 2, "table_09": 4, "figure_01": 6, "figure_07": 60, "figure_11": 1,
+        "equation_07": 1, "pd_variants": 1,
+    }  # fmt: skip
+    texts = {leaf.text for name in paper.artefacts for leaf in list_leaves(paper, name)}
+    stated = "2941 10873 3.7 1000 0.79 1758 9 2281 434 3216 2982 0.904 767 0.934 0.66 0.60 0.56 1.95 3.9867007732391357"
+    assert set(stated.split()) <= texts
+    # "rho > 0.8" and "three to five documents" are bounds: they may not stand as values.
+    assert not paper.artefacts["figure_02"].leaves
+    assert "lower bound" in paper.artefacts["figure_02"].note
+    assert not paper.artefacts["figure_12"].leaves
+
+
+def test_the_ranks_of_figure_7_are_permutations(paper: Paper) -> None:
+    ranks: dict[str, list[float]] = {}
+    for leaf in list_leaves(paper, "figure_07"):
+        ranks.setdefault(leaf.metric, []).append(leaf.value)
+    assert len(ranks) == 5
+    assert all(sorted(column) == list(range(1, 13)) for column in ranks.values())
+
+
+def test_a_number_that_is_not_run_says_what_it_waits_for(paper: Paper) -> None:
+    for name, artefact in paper.artefacts.items():
+        for leaf in list_leaves(paper, name):
+            waits = list_needs(paper, name, leaf.system)
+            assert waits or artefact.notebook, f"{name} {leaf.key}"
+            if not artefact.notebook:
+                assert waits, f"{name} {leaf.key} would count as missing"
+        if artefact.leaves and not artefact.notebook:
+            assert artefact.missing_roles, name
+
+
+def test_the_printed_counts_agree_with_one_another(paper: Paper) -> None:
+    found = {
+        leaf.metric: leaf.value
+        for name in ("table_01", "figure_01")
+        for leaf in list_leaves(paper, name)
+        if leaf.dataset != "debateqa_test"
+    }
+    assert round(found["n_partial_answers"] / found["n_questions"], 1) == found["mean_partial_answers"]
+    kept = found["n_partial_answers"] / (found["n_partial_answers"] + found["n_removed"])
+    assert round(kept, 3) == found["share_kept"]

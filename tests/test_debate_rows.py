@@ -1,0 +1,576 @@
+"""Rows on debatable questions, with evaluators and detectors whose numbers are made up so that they can be checked."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nfqa.backends.evaluator import TargetLoss
+from nfqa.backends.restated import Restated
+from nfqa.debates import DebateQuestion, DebateSet, PartialAnswer, SystemAnswer
+from nfqa.kernels.perplexity import Settings
+from nfqa.lab.experiments import (
+    answer_length,
+    awareness,
+    debate_findings,
+    debate_statistics,
+    debate_systems,
+    diversity,
+    equation_07,
+    equation_07_shown,
+    pd_variants,
+    prompt_effect,
+    sensitivity,
+)
+from nfqa.lab.results import Row
+
+DRAWN: dict[str, Any] = {"resamples": 60, "seed": 0}
+VIEWS = (
+    "Trains are quieter than cars. They wake nobody at night in the valley.",
+    "Fares pay for bridges. The council has no other money for repairs.",
+    "Farmers lose meadows to the track. Cows need grass near their stable.",
+    "Tourists come by rail in winter. Hotels hire more cooks and guides.",
+    "Tunnels flood every spring. Pumps cost more than anyone admits.",
+)
+
+
+class CopyEvaluator:
+    """Two nats a word that the answer lacks, half a nat a word that it has; `length` is taken off for each word of the
+    answer, as no evaluator should do. A token is a word."""
+
+    def __init__(self, *, length: float = 0.0, reads: bool = True) -> None:
+        self.spec = SimpleNamespace(kind="embedded", name="copy")
+        self.identity = f"embedded:copy|length:{length}|reads:{reads}"
+        self._length, self._reads = length, reads
+
+    def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
+        found = []
+        for item in items:
+            had = set(item.context.split()) if self._reads else set()
+            context = len(item.context.split()) + (1 if settings.generation_prompt else 0)
+            found.append([self._lose(target.split(), had, context) for target in item.targets])
+        return found
+
+    def _lose(self, words: list[str], had: set[str], context: int) -> TargetLoss:
+        nats = sum(0.5 if word in had else 2.0 for word in words) - self._length * context * len(words)
+        return TargetLoss(nats, len(words), context + len(words))
+
+
+def make_claim(number: int, views: Sequence[str] = VIEWS) -> DebateQuestion:
+    points = tuple(
+        PartialAnswer(str(i), *(f"{part}{number}" for part in text.split(". ", 1)), "for" if i % 2 else "against")
+        for i, text in enumerate(views)
+    )
+    return DebateQuestion(f"c{number}", f"Should line {number} be built?", points)
+
+
+def make_answered(values: Sequence[Sequence[float | None]]) -> DebateSet:
+    """Questions whose one partial answer has ten words; an answer holds as many of them as said, in tenths."""
+    questions = []
+    for q, row in enumerate(values):
+        words = [f"w{q}x{i}" for i in range(10)]
+        answers = tuple(
+            SystemAnswer(f"s{s}", " ".join([*words[: round(10 * share)], f"end{s}"]))
+            for s, share in enumerate(row)
+            if share is not None
+        )
+        points = (PartialAnswer("0", " ".join(words)),)
+        questions.append(DebateQuestion(f"q{q}", f"question {q}?", points, answers))
+    return DebateSet("made", tuple(questions), "measured", "0" * 64)
+
+
+def make_column(values: Sequence[Sequence[float]], *, name: str = "x", lower: bool = False) -> diversity.Column:
+    table = np.array(values, dtype=float)
+    systems = tuple(f"s{i}" for i in range(table.shape[1]))
+    return diversity.Column(name, systems, table, "made", ("k:k",), lower_is_better=lower, dropped={})
+
+
+def find(rows: Sequence[Row], system: str, metric: str) -> Row:
+    (row,) = [row for row in rows if (row.system, row.metric) == (system, metric)]
+    return row
+
+
+def make_dataset(count: int = 4) -> DebateSet:
+    return DebateSet("made", tuple(make_claim(n) for n in range(count)), "measured", "0" * 64)
+
+
+class FakeLab:
+    """What the functions need of a lab: titles and leaves."""
+
+    def __init__(self, leaves: Sequence[Any] = (), role: str = "embedded:small") -> None:
+        self._leaves = list(leaves)
+        self.roles = {"evaluator": role}
+
+    def leaves(self, _name: str = "") -> list[Any]:
+        return self._leaves
+
+    def title(self, system: str) -> str:
+        return system
+
+
+# --- P.D. of systems ---------------------------------------------------------------------------------------------
+
+
+def test_an_answer_that_is_missing_leaves_a_gap_and_moves_no_other() -> None:
+    dataset = make_answered([[0.0, 1.0], [None, 0.5], [1.0, None]])
+    column = diversity.measure_systems(CopyEvaluator(), "copy", dataset)  # type: ignore[arg-type]
+    # ten words at 2 nats: exp(20/10); all had: exp(5/10); half had: exp(12.5/10)
+    full, half, none = math.exp(0.5), math.exp(1.25), math.exp(2.0)
+    expected = [[none, full], [np.nan, half], [full, np.nan]]
+    np.testing.assert_allclose(column.values, expected)
+    assert column.name == "pd_paper_copy"
+    assert column.dropped == {"no_answer": 2}
+    rows = diversity.make_column_rows(dataset, column, **DRAWN)
+    assert rows[0].value == pytest.approx((none + full) / 2)
+    assert (rows[0].n, rows[0].n_dropped, rows[0].dropped_because) == (2, 1, {"no_answer": 2})
+    assert "agg:sum|per:target" in rows[0].signature
+    assert "embedded:copy" in rows[0].signature
+
+
+def test_only_an_evaluator_that_is_not_embedded_takes_another_wrapping() -> None:
+    embedded: Any = SimpleNamespace(identity="embedded:small@1")
+    other: Any = SimpleNamespace(identity="hf:gpt2@1")
+    assert diversity.find_wrapping(embedded, "plain") == "chat"
+    assert diversity.find_wrapping(other, "plain") == "plain"
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "undefined"), (2345.6, "2,346"), (-0.012345, "-0.0123")])
+def test_numbers_in_sentences(value: float | None, text: str) -> None:
+    assert diversity.say_number(value) == text
+
+
+def test_words_are_counted_and_cut() -> None:
+    assert diversity.cut_words("a  b\nc d", 3) == "a b c"
+    assert diversity.cut_words("a  b", None) == "a  b"
+    assert diversity.cut_words(None, 3) is None
+    column = diversity.measure_words(make_answered([[0.2, None], [0.3, 0.1]]))
+    np.testing.assert_array_equal(column.values, [[3, np.nan], [4, 2]])
+
+
+# --- places ------------------------------------------------------------------------------------------------------
+
+
+def test_places_count_from_the_best_and_ties_share_their_mean() -> None:
+    np.testing.assert_array_equal(debate_systems.rank_systems(np.array([0.5, 0.9, 0.5, 0.1])), [2.5, 1, 2.5, 4])
+
+
+def test_weights_move_the_order_from_one_measure_to_the_other() -> None:
+    dataset = make_answered([[0, 0, 0]] * 3)
+    # Lower P.D. is better: s0 is first by P.D.; by D.A. s2 is.
+    diverse = make_column([[1, 2, 6]] * 3, name="pd", lower=True)
+    aware = make_column([[0, 0.4, 1]] * 3, name="da")
+    rows = debate_systems.rank_weighted(dataset, diverse, aware, **DRAWN)
+    assert [find(rows, f"s{i}", "rank_k_100").value for i in range(3)] == [1, 2, 3]
+    assert [find(rows, f"s{i}", "rank_k_000").value for i in range(3)] == [3, 2, 1]
+    # k = 0.5: Z(-P.D.) = (2, 1, -3)/sd 2.160, Z(D.A.) = (-0.467, -0.067, 0.533)/sd 0.411: sums -0.210, 0.301, -0.092
+    assert [find(rows, f"s{i}", "rank_k_050").value for i in range(3)] == [3, 1, 2]
+    row = find(rows, "s0", "rank_k_100")
+    assert (row.ci_low, row.ci_high) == (1, 1)  # all questions are alike
+    assert {row.metric for row in rows} == {f"rank_k_{k:03d}" for k in (0, 25, 50, 75, 100)}
+
+
+def test_a_measure_that_is_equal_for_all_systems_counts_for_none() -> None:
+    np.testing.assert_array_equal(
+        debate_systems.weigh_systems(np.array([3.0, 1.0]), np.array([0.7, 0.7]), 0.5), [0.5, -0.5]
+    )
+
+
+def test_normalised_ranks_run_from_first_in_all_to_last_in_all() -> None:
+    dataset = make_answered([[0, 0, 0]] * 2)
+    columns = [make_column([[1, 2, 3]] * 2, lower=True), make_column([[1, 5, 4]] * 2, lower=True)]
+    rows = debate_systems.rank_normalised(dataset, columns, "normalised_rank", **DRAWN)
+    # places 1 and 1; 2 and 3; 3 and 2: means 1, 2.5, 2.5, less one, by two
+    assert [row.value for row in rows] == [0.0, 0.75, 0.75]
+
+
+def test_correlation_over_systems_puts_the_better_ends_together() -> None:
+    dataset = make_answered([[0, 0, 0]] * 2)
+    diverse, aware = make_column([[1, 2, 3]] * 2, name="pd", lower=True), make_column([[0.9, 0.5, 0.1]] * 2, name="da")
+    rows = debate_systems.correlate_systems(dataset, diverse, aware, **DRAWN)
+    assert find(rows, "over_systems", "spearman_pd_da").value == pytest.approx(1.0)
+    level = make_column([[1, 1, 1]] * 2, name="level")
+    undefined = find(
+        debate_systems.correlate_systems(dataset, diverse, level, **DRAWN), "over_systems", "kendall_pd_level"
+    )
+    assert (undefined.value, undefined.ci_low) == (None, None)
+    (sentence,) = debate_findings.describe_correlation(
+        debate_systems.correlate_systems(dataset, diverse, level, **DRAWN)
+    )
+    assert "undefined" in sentence
+
+
+def test_intervals_come_from_questions_and_are_the_same_each_time() -> None:
+    column = make_column([[0, 1], [1, 0], [1, 0], [0, 0]])
+    first = debate_systems.bootstrap_means([column], lambda means: means[0], **DRAWN)
+    again = debate_systems.bootstrap_means([column], lambda means: means[0], **DRAWN)
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_allclose(first[0], [0.5, 0.25])
+    assert (first[1] < first[0]).all()
+    assert (first[0] < first[2]).all()
+
+
+def test_columns_of_different_systems_are_refused() -> None:
+    with pytest.raises(ValueError, match="a, b have different questions or systems"):
+        debate_systems.bootstrap_means(
+            [make_column([[1, 2]], name="a"), make_column([[1, 2, 3]], name="b")], lambda means: means[0], **DRAWN
+        )
+
+
+def test_a_detector_says_one_thing_an_answer() -> None:
+    dataset = make_answered([[0.1, None], [0.2, 0.3]])
+    found = awareness.Detection("da", lambda texts: np.array([1.0, np.nan, 0.0]), "made", "k:k").measure(dataset)
+    np.testing.assert_array_equal(found.values, [[1, np.nan], [np.nan, 0]])
+    assert found.dropped == {"no_answer": 1, "no_verdict": 1}
+    short = awareness.Detection("da", lambda texts: np.zeros(2), "made", "k:k")
+    with pytest.raises(ValueError, match=r"da: \(2,\) verdicts for 3 answers; expected one each"):
+        short.measure(dataset)
+
+
+@pytest.mark.parametrize(("spec", "name"), [("embedded:tiny", "tiny"), ("hf:gpt2", "role"), ("path:/x", "role")])
+def test_the_evaluator_roles_name_in_rows(spec: str, name: str) -> None:
+    assert debate_systems.name_role(FakeLab(role=spec)) == name  # type: ignore[arg-type]
+
+
+def test_sentences_on_systems_name_best_and_worst_by_the_metrics_better_end() -> None:
+    dataset = make_answered([[0, 0]] * 3)
+    columns = [
+        make_column([[1, 9]] * 3, name="pd_paper_small", lower=True),
+        make_column([[0, 1]] * 3, name="da_detector"),
+    ]
+    columns.append(make_column([[9, 1]] * 3, name="pd_released_small", lower=True))
+    rows = diversity.make_rows(dataset, columns, **DRAWN)
+    said = debate_findings.describe_systems(FakeLab(), rows)  # type: ignore[arg-type]
+    assert said[0] == "pd_paper_small: best s0 1 [1, 1], worst s1 9 [9, 9]; the two intervals are apart."
+    assert said[1].startswith("da_detector: best s1")
+    (variants,) = debate_findings.describe_variants(FakeLab(), rows)  # type: ignore[arg-type]
+    assert "agree at Kendall -1.00; first are s0 and s1" in variants
+
+
+# --- Equation 7 --------------------------------------------------------------------------------------------------
+
+
+def make_diversity(nats: Sequence[float], tokens: Sequence[int]) -> Any:
+    losses = tuple(TargetLoss(n, t, t + 5) for n, t in zip(nats, tokens, strict=True))
+    perplexities = np.exp(np.array(nats) / np.array(tokens))
+    return SimpleNamespace(losses=losses, perplexities=perplexities)
+
+
+def test_the_papers_example_is_exp_of_two_thirds() -> None:
+    assert equation_07.approximate_ratio(-2.0, 3) == pytest.approx(1.9477340410546757)
+    row = equation_07.check_example(make_dataset())
+    assert row.key == ("approximation", "worked_example", "ratio")
+    assert round(row.value or 0, 2) == 1.95
+    with pytest.raises(ValueError, match="n is 0; expected the number of partial answers, 1 or more"):
+        equation_07.approximate_ratio(-2.0, 0)
+
+
+def test_what_the_worked_example_is_exactly() -> None:
+    rows = {row.metric: row.value for row in equation_07.solve_example(make_dataset())}
+    assert rows["token_ratio_from_ppl_2"] == pytest.approx(1.5)  # 2 / (2 - 2/3)
+    assert rows["token_ratio_from_ppl_100"] == pytest.approx(100 / (100 - 2 / 3))
+    assert rows["largest_token_ratio"] == pytest.approx(5 / 3)  # from 5/3 to 1
+
+
+def test_a_pair_by_hand_whichever_way_round() -> None:
+    # one partial answer of 2 tokens: perplexities 4 and 2, so a token is twice, the sequence 4 times as probable
+    first, second = make_diversity([2 * math.log(4)], [2]), make_diversity([2 * math.log(2)], [2])
+    for pair in (equation_07.compare_pair(0, first, second), equation_07.compare_pair(0, second, first)):
+        assert pair is not None
+        assert pair.predicted == pytest.approx(2.0)  # exp(2) = 7.4, where a token's factor is 2
+        assert pair.token == pytest.approx(math.log(2))
+        assert pair.sequence == pytest.approx(math.log(4))
+        assert pair.perplexity == pytest.approx(math.sqrt(8))
+        assert pair.corrected == pytest.approx(2 / math.sqrt(8))  # 0.7071, near ln 2 = 0.6931
+
+
+def test_partial_answers_without_a_finite_perplexity_are_left_out_of_a_pair() -> None:
+    first, second = make_diversity([2.0, 3.0], [1, 1]), make_diversity([1.0, 3.0], [1, 1])
+    first.perplexities[1] = np.nan
+    pair = equation_07.compare_pair(0, first, second)
+    assert pair is not None
+    assert pair.token == pytest.approx(1.0)
+    first.perplexities[0] = np.inf
+    assert equation_07.compare_pair(0, first, second) is None
+
+
+def test_the_approximation_holds_near_a_perplexity_of_one_and_not_far_from_it() -> None:
+    dataset = make_dataset(2)
+    near, far = (
+        equation_07.compare_pair(q, make_diversity([a], [1]), make_diversity([b], [1]))
+        for q, (a, b) in enumerate([(math.log(1.2), math.log(1.1)), (math.log(300), math.log(200))])
+    )
+    assert near is not None
+    assert far is not None
+    rows = equation_07.measure_approximation(equation_07.Compared(dataset, (near, far), "made"), "x", **DRAWN)
+    assert find(rows, "approximation_x", "within_factor_2_token").value == 0.5
+    assert find(rows, "approximation_x", "within_factor_2_token_ppl_from_1_to_2").value == 1.0
+    assert find(rows, "approximation_x", "within_factor_2_token_ppl_from_100").value == 0.0
+    assert find(rows, "approximation_x", "within_factor_2_token_change_from_0_to_0.69").value == 1.0
+    assert find(rows, "approximation_x", "within_factor_2_token_change_from_10").value == 0.0
+    assert find(rows, "corrected_x", "within_factor_2_token").value == 1.0
+    assert find(rows, "approximation_x", "same_direction_token").value == 1.0
+    assert find(rows, "approximation_x", "median_log_error_token").value == pytest.approx(
+        (abs(0.1 - math.log(1.2 / 1.1)) + abs(100 - math.log(1.5))) / 2
+    )
+    leaf = SimpleNamespace(text="1.95", value=1.95, decimals=2)
+    said = equation_07_shown.describe_approximation(FakeLab([leaf]), [equation_07.check_example(dataset), *rows])  # type: ignore[arg-type]
+    assert said[0] == "The worked example comes out: exp(2/3) = 1.9477, printed 1.95."
+    assert "for 50 % of pairs" in said[1]
+
+
+def test_a_worked_example_that_does_not_come_out_is_said_so() -> None:
+    row = equation_07.check_example(make_dataset()).model_copy(update={"value": 2.5})
+    said = equation_07_shown.describe_approximation(
+        FakeLab([SimpleNamespace(text="1.95", value=1.95, decimals=2)]), [row]
+    )  # type: ignore[arg-type]
+    assert said == ["The worked example does NOT come out: exp(2/3) = 2.5000, printed 1.95."]
+
+
+# --- variants ----------------------------------------------------------------------------------------------------
+
+
+def test_flips_count_pairs_that_turn_round_and_not_ties() -> None:
+    first = np.array([[1.0, 2, 3], [1, 2, np.nan], [1, 1, 2], [np.nan] * 3])
+    second = np.array([[3.0, 2, 1], [1, 2, 5], [2, 1, 3], [1, 2, 3]])
+    np.testing.assert_allclose(pd_variants.count_flips(first, second), [1, 0, 0, np.nan])
+
+
+def test_each_step_changes_one_switch_and_the_last_all() -> None:
+    from nfqa.kernels.perplexity import PAPER, RELEASED, settings
+
+    names = ("aggregate", "denominator", "instruction", "generation_prompt", "boundary")
+    assert tuple(pd_variants.STEPS) == ("paper", *names)
+    for step, switches in pd_variants.STEPS.items():
+        chosen = settings("paper", **switches)
+        differing = [name for name in names if getattr(chosen, name) != getattr(PAPER, name)]
+        assert differing == ([] if step == "paper" else [step])
+    joined = settings("paper", **{k: v for switches in pd_variants.STEPS.values() for k, v in switches.items()})
+    assert joined == RELEASED
+
+
+def test_variants_are_held_against_the_papers_definition() -> None:
+    # s0 says more in fewer words; s1 says less, then a hundred words that say nothing.
+    dataset = make_answered([[0.8, 0.2]] * 3)
+    padded = tuple(
+        replace(q, answers=(q.answers[0], replace(q.answers[1], text=q.answers[1].text + " so" * 100)))
+        for q in dataset.questions
+    )
+    dataset = replace(dataset, questions=padded)
+    table = pd_variants.measure_variants({"copy": CopyEvaluator()}, dataset)  # type: ignore[dict-item]
+    rows = pd_variants.compare_variants(dataset, table, **DRAWN)
+    assert find(rows, "pd_paper_copy", "flipped_pairs").value == 0
+    assert find(rows, "pd_paper_copy", "rank_s0").value == 1
+    assert find(rows, "pd_aggregate_copy", "flipped_pairs").value == 0
+    assert find(rows, "pd_denominator_copy", "flipped_pairs").value == 1
+    assert find(rows, "pd_denominator_copy", "kendall_systems").value == -1
+    assert find(rows, "pd_released_copy", "rank_s0").value == 2
+    assert find(rows, "pd_released_copy", "spearman_words").value == pytest.approx(1)
+    assert find(rows, "pd_paper_copy", "spearman_words").value == pytest.approx(-1)
+    said = pd_variants.describe_variants(FakeLab(), rows)  # type: ignore[arg-type]
+    assert "of the switches alone, denominator changes the order most: 100 %" in said[0]
+
+
+def test_length_alone_moves_the_released_denominator_only() -> None:
+    evaluator: Any = CopyEvaluator(reads=False)
+    rows = pd_variants.measure_growing_context("copy", evaluator, make_dataset(6), words=(5, 20, 10_000), **DRAWN)
+    own = [find(rows, "fixed_target_per_target_copy", f"mean_after_{n}_words").value for n in (5, 20)]
+    attended = [find(rows, "fixed_target_per_attended_copy", f"mean_after_{n}_words").value for n in (5, 20)]
+    assert own[0] == own[1] == pytest.approx(math.exp(2))
+    assert attended[1] < attended[0]  # type: ignore[operator]
+    assert find(rows, "fixed_target_per_target_copy", "context_tokens_after_20_words").value == 21
+    assert not [row for row in rows if "10000" in row.metric]  # the other claims hold no such length
+
+
+def test_evaluators_are_held_against_one_another() -> None:
+    dataset = make_answered([[0.8, 0.2, 0.5]] * 2)
+    both: Any = {"a": CopyEvaluator(), "b": CopyEvaluator(length=0.0)}
+    rows = pd_variants.compare_evaluators(dataset, pd_variants.measure_variants(both, dataset), **DRAWN)
+    assert {row.system for row in rows} == {f"pd_{step}" for step in (*pd_variants.STEPS, "released")}
+    assert {row.metric for row in rows} == {"kendall_answers_a_b"}
+    assert {row.value for row in rows} == {1.0}
+
+
+# --- sensitivity -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def probes() -> sensitivity.Probes:
+    names = ("harbour", "orchard", "museum", "glacier")
+    claims = []
+    for number, name in enumerate(names):
+        views = [
+            " ".join(f"{name}{i}{hashlib.sha256(f'{name}{i}{j}'.encode()).hexdigest()[:6]}" for j in range(8)) + ". "
+            + " ".join(f"{name}{i}more{j}" for j in range(8)) + "."
+            for i in range(5)
+        ]  # fmt: skip
+        claims.append(replace(make_claim(number, views), text=f"Should the {name} be kept?"))
+    claims.append(make_claim(9, VIEWS[:2]))  # too few perspectives
+    return sensitivity.build_probes(DebateSet("made", tuple(claims), "measured", "0" * 64), words=None)
+
+
+def test_probes_hold_what_they_say(probes: sensitivity.Probes) -> None:
+    assert probes.too_few == 1
+    assert len(probes.claims) == 4
+    widths = {"exact": 5, "paraphrased": 5, "neutral": 1, "padded": 4, "reordered": 2, "repeated": 1}
+    assert {form: len(rows[0]) for form, rows in probes.forms.items()} == widths
+    claim, exact = probes.claims[0], probes.forms["exact"][0]
+    for k, text in enumerate(exact):
+        assert [part.text in text for part in claim.partial_answers] == [i < k for i in range(4)]
+    for plain, padded in zip(exact[1:], probes.forms["padded"][0], strict=True):
+        assert padded.startswith(plain + " ")
+        assert not set(padded.removeprefix(plain).split()) & set(exact[-1].split())
+    for text in probes.forms["reordered"][0]:
+        assert text != exact[-1]
+        assert sorted(text.split()) == sorted(exact[-1].split())
+    assert probes.forms["repeated"][0][0] == " ".join([claim.partial_answers[0].text] * 4)
+
+
+def test_an_evaluator_that_reads_falls_at_every_step_and_is_not_moved_by_padding(probes: sensitivity.Probes) -> None:
+    rows = sensitivity.measure_all({"copy": CopyEvaluator()}, probes, variants=["paper"], **DRAWN)  # type: ignore[dict-item]
+    values = {row.metric: row.value for row in rows}
+    assert values["exact_falls"] == values["paraphrased_falls"] == values["neutral_above_one"] == 1
+    assert values["padding_lowers"] == values["padding_change"] == values["order_change"] == 0
+    assert values["repeat_change"] == 0
+    assert values["all_below_repeat"] == 1
+    means = [values[f"exact_mean_k{k}"] for k in range(5)]
+    assert means == pytest.approx([k * math.exp(0.5) + (4 - k) * math.exp(2) for k in range(5)])
+    (said,) = sensitivity.describe_sensitivity(rows, "pd_paper_copy")
+    assert "100 % [100, 100] of 4 claims on exact text, reaching the 95 % aimed at" in said
+
+
+def test_one_that_does_not_read_falls_nowhere_and_one_that_likes_length_is_moved_by_padding(
+    probes: sensitivity.Probes,
+) -> None:
+    blind = sensitivity.measure_all({"x": CopyEvaluator(reads=False)}, probes, variants=["paper"], **DRAWN)  # type: ignore[dict-item]
+    assert {row.metric: row.value for row in blind}["exact_falls"] == 0
+    (said,) = sensitivity.describe_sensitivity(blind, "pd_paper_x")
+    assert "NOT reaching the 95 % aimed at" in said
+    fond = sensitivity.measure_all(
+        {"x": CopyEvaluator(length=0.001)}, probes, variants=["paper"], forms=["exact", "padded"], **DRAWN  # type: ignore[dict-item]
+    )  # fmt: skip
+    values = {row.metric: row.value for row in fond}
+    assert values["padding_lowers"] == 1
+    assert values["padding_change"] < 0  # type: ignore[operator]
+    assert "paraphrased_falls" not in values
+
+
+def test_a_set_whose_claims_have_too_few_perspectives_is_refused() -> None:
+    few = DebateSet("few", (make_claim(0, VIEWS[:2]),), "measured", "0" * 64)
+    with pytest.raises(ValueError, match="few: no claim has 4 perspectives; use a larger set"):
+        sensitivity.build_probes(few, words=None)
+    with pytest.raises(ValueError, match="few: no claim has 3 perspectives; use a larger set"):
+        prompt_effect.choose_claims(few, count=None, words=None)
+
+
+# --- prompts, length, counts -------------------------------------------------------------------------------------
+
+
+def detect_nothing(texts: Sequence[str]) -> np.ndarray:
+    return np.array([float("more" in text) for text in texts])
+
+
+def test_stand_ins_hold_ever_more_and_are_named_so() -> None:
+    claims = prompt_effect.choose_claims(make_dataset(), count=3, words=None)
+    answered = prompt_effect.compose_stand_ins(claims)
+    assert answered.families == (("composed_one_view", "composed_all_views", "composed_all_explained"),)
+    question = answered.dataset.questions[0]
+    one, views, explained = (answer.text for answer in question.answers)
+    assert one == question.partial_answers[0].point_of_view
+    assert all(part.point_of_view in views for part in question.partial_answers)
+    assert explained.split() == " ".join(part.text for part in question.partial_answers).split()
+    detection = awareness.Detection("da_detector", detect_nothing, "made", "k:k")
+    rows = prompt_effect.measure_levels(answered, {"copy": CopyEvaluator()}, detection, **DRAWN)  # type: ignore[dict-item]
+    change = find(rows, "composed_all_explained", "pd_paper_copy_less_first")
+    assert change.value < 0  # type: ignore[operator]
+    assert change.n == 3
+    said = prompt_effect.describe_levels(FakeLab(), rows)  # type: ignore[arg-type]
+    assert said[0].startswith("No generator is given, so that no prompt was tried")
+    assert any(line.startswith("pd_paper_copy, composed_all_explained: falls against the first level") for line in said)
+
+
+def test_generators_answer_under_each_prompt_and_what_they_do_not_give_is_counted() -> None:
+    asked: list[str] = []
+
+    def write(prompts: Sequence[str], *, seed: int) -> list[str | None]:
+        asked.extend(prompts)
+        return [None if prompt.endswith("detailed|Should line 0 be built?") else f"to {prompt}" for prompt in prompts]
+
+    generator = SimpleNamespace(write=write, identity="made", decoding=SimpleNamespace(signature="greedy"))
+    prompts = SimpleNamespace(render=lambda name, question: f"{name}|{question}", signature=lambda name: f"own:{name}")
+    lab: Any = SimpleNamespace(generators=[generator, generator], read_prompts=lambda name: prompts)
+    claims = prompt_effect.choose_claims(make_dataset(2), count=None, words=None)
+    answered = prompt_effect.write_answers(lab, claims)
+    assert answered is not None
+    assert answered.families[1] == tuple(f"prompt_{level}_generator_2" for level in prompt_effect.PROMPTS)
+    assert answered.missing == 2
+    assert len(asked) == 12
+    (zero,) = [question for question in answered.dataset.questions if question.id == "c0"]
+    assert "prompt_detailed_generator_1" not in zero.answer_of
+    assert zero.answer_of["prompt_basic_generator_1"] == "to answer_basic|Should line 0 be built?"
+    lab.generators = []
+    assert prompt_effect.write_answers(lab, claims) is None
+
+
+def test_our_three_prompts_are_read_and_ask_for_more_each() -> None:
+    from nfqa.lab.paths import find_root
+    from nfqa.lab.prompt_sets import read_prompt_set
+
+    own = read_prompt_set(find_root(), "own")
+    texts = [own.render(f"answer_{level}", question="Why?") for level in prompt_effect.PROMPTS]
+    assert [len(text.split()) for text in texts] == sorted(len(text.split()) for text in texts)
+    assert not re.search("disagree|view", texts[0])  # the basic prompt gives no hint
+    assert all("<question>\nWhy?\n</question>" in text for text in texts)
+
+
+def test_cut_answers_and_how_far_systems_stand_apart() -> None:
+    dataset = make_answered([[1.0, 0.5]] * 3)
+    detection = awareness.Detection("da_detector", lambda texts: np.ones(len(texts)), "made", "k:k")
+    table = answer_length.measure_lengths(
+        dataset, {"copy": CopyEvaluator()}, detection, lengths=(5, None), variants=["paper"]  # type: ignore[dict-item]
+    )  # fmt: skip
+    rows = answer_length.make_length_rows(dataset, table, **DRAWN)
+    assert find(rows, "answers_cut", "mean_words_at_5_words").value == 5
+    assert find(rows, "answers_cut", "pd_paper_copy_at_5_words").value == pytest.approx(math.exp(1.25))
+    assert find(rows, "answers_cut", "apart_pd_paper_copy_at_5_words").value == 0
+    apart = find(rows, "answers_cut", "apart_pd_paper_copy_at_whole").value
+    assert apart == pytest.approx(np.std([math.exp(0.5), math.exp(1.25)], ddof=1))
+    alone = replace(dataset, questions=tuple(replace(q, partial_answers=()) for q in dataset.questions))
+    only = answer_length.measure_lengths(alone, {"copy": CopyEvaluator()}, detection, lengths=(5,))  # type: ignore[dict-item]
+    assert [column.name for column in only[5]] == ["mean_words", "da_detector"]
+    over = answer_length.correlate_length(dataset, table[None], **DRAWN)
+    assert find(over, "over_systems", "spearman_pd_paper_copy_mean_words").value == pytest.approx(1.0)
+
+
+def test_counts_by_hand_and_an_entry_shown() -> None:
+    dataset = DebateSet("made", (make_claim(0, VIEWS[:4]), make_claim(1, VIEWS[:2])), "measured", "0" * 64)
+    rows = {row.metric: row.value for row in debate_statistics.count_debates(dataset, **DRAWN)}
+    assert rows["n_questions"] == 2
+    assert rows["n_partial_answers"] == 6
+    assert rows["mean_partial_answers"] == 3
+    assert (rows["least_partial_answers"], rows["most_partial_answers"]) == (2, 4)
+    # points of view of 5, 4, 6, 6 and of 5, 4 words
+    assert rows["mean_words_point_of_view"] == pytest.approx((21 / 4 + 9 / 2) / 2)
+    assert rows["share_for"] == 0.5
+    assert debate_statistics.choose_example(dataset).id == "c0"
+    shown = debate_statistics.show_example(dataset.questions[1])
+    assert list(shown["part"]) == ["partial answer 1 (against)", "partial answer 2 (for)"]
+
+
+def test_splits_are_joined_when_all_are_there_and_share_no_question() -> None:
+    first, second = (DebateSet(f"split{n}", (make_claim(n),), "measured", str(n)) for n in range(2))
+    joined = debate_statistics.count_joined("whole", [first, second], **DRAWN)
+    assert {row.dataset for row in joined} == {"whole"}
+    assert {row.metric: row.value for row in joined}["n_questions"] == 2
+    assert debate_statistics.count_joined("whole", [first], **DRAWN) == []
+    with pytest.raises(ValueError, match="the question 'Should line 0 be built\\?' stands twice"):
+        debate_statistics.join_splits("whole", [first, first])
+    with pytest.raises(ValueError, match="are of different origin"):
+        debate_statistics.join_splits("whole", [first, replace(second, origin="sample")])

@@ -1,0 +1,286 @@
+"""Dispute Awareness: rules by word, the judge's digit from its completion or its logits, and the embedded detector."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from test_asking import SPEC, Scripted
+from test_prompts import use_own
+from tiny_models import make_tiny_model, teach_verdicts
+
+from nfqa.backends.asking import Asker
+from nfqa.backends.causal_lm import CausalLM
+from nfqa.backends.chat import Decoding, Reply
+from nfqa.backends.journal import Journal
+from nfqa.backends.roles import parse_role
+from nfqa.kernels.parse import read_digit
+from nfqa.metrics.dispute_awareness import judge_awareness, open_detector
+from nfqa.metrics.dispute_detector import Detector, pool_units
+from nfqa.metrics.dispute_rules import apply_rule
+from nfqa.metrics.dispute_sentences import Labelled, compose_answers, read_sentences
+from nfqa.metrics.judging import LanguageJudge
+
+AWARE = "Whether zoos should exist is hotly debated. Some defend their breeding programmes, others call them prisons."
+PLAIN = "Zoos should close. Animals need space, and a cage is none. Every visitor can see that."
+
+
+def make_judge(answer, *, decoding: Decoding | None = None, **options: object) -> LanguageJudge:
+    model = Scripted(lambda prompt, _: answer(prompt))
+    return LanguageJudge(
+        Asker(SPEC, lambda _: model, Journal(), decoding or Decoding(temperature=0)), use_own(), **options
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "one_word", "phrases", "or_sides"),
+    [
+        ("This is much debated.", True, True, True),
+        ("The matter is controversial.", False, True, True),
+        ("There is no definitive answer.", False, True, True),
+        ("Opinions on this differ.", False, True, True),
+        ("Supporters like it. It is cheap. Critics fear for jobs.", False, False, True),
+        ("Some people argue for it. Others believe it is wrong.", False, False, True),
+        ("Supporters like it. It is cheap.", False, False, False),
+        ("Some species live in water and others on land.", False, False, False),
+        ("It is a complex question. It depends on the dose.", False, False, False),
+        ("", False, False, False),
+    ],
+)
+def test_each_rule_finds_what_it_says(text, one_word, phrases, or_sides):
+    found = [bool(apply_rule([text], rule)[0]) for rule in ("one_word", "phrases", "phrases_or_sides")]
+    assert found == [one_word, phrases, or_sides]
+
+
+def test_an_unknown_rule_is_refused():
+    with pytest.raises(ValueError, match="rule is 'hunch'; expected one of one_word, phrases, phrases_or_sides"):
+        apply_rule(["a"], "hunch")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("completion", "value", "reason"),
+    [
+        ("[[1]]", 1, ""),
+        ("0", 0, ""),
+        ("Answer: 1.", 1, ""),
+        ("I take 0 for wrong, so [[1]]", 1, ""),  # the brackets decide
+        ("<think>0? No.</think>1", 1, ""),
+        ("0 or 1", None, "ambiguous"),
+        ("[[0]] [[1]]", None, "ambiguous"),
+        ("yes", None, "unreadable"),
+        ("[[yes]]", None, "unreadable"),
+        ("the 10th of 5%", None, "unreadable"),
+        ("2", None, "out_of_range"),
+        ("10", None, "out_of_range"),
+        (" ", None, "empty"),
+    ],
+)
+def test_the_digit_of_a_completion(completion, value, reason):
+    found = read_digit(completion)
+    assert (found.value, found.reason) == (value, reason)
+
+
+@pytest.mark.parametrize("form", ["dispute_awareness", "dispute_awareness_zero_shot"])
+def test_only_the_completion_is_read(form):
+    """The prompt holds verdicts of its own; a reader of prompt and completion would find those."""
+    judge = make_judge(lambda prompt: "[[0]]" if "debated" not in prompt.rpartition("<candidate>")[2] else "1")
+    found = judge_awareness([AWARE, PLAIN], judge, form=form)
+    np.testing.assert_array_equal(found.decisions, [1, 0])
+    assert found.share == 0.5
+    assert use_own().signature(form) in found.signature
+    prompt = use_own().render(form, candidate=PLAIN)
+    assert read_digit(prompt + "[[0]]").reason == "ambiguous"
+
+
+def test_what_cannot_be_read_is_missing_with_its_reason():
+    replies = {"one": "[[1]]", "two": "perhaps", "three": "0 and 1", "four": "7"}
+    judge = make_judge(lambda prompt: replies[prompt.rpartition("<candidate>")[2].split()[0]])
+    found = judge_awareness(["one", "two", "three", "four", " "], judge)
+    np.testing.assert_array_equal(found.decisions, [1, np.nan, np.nan, np.nan, np.nan])
+    assert found.missing == {"ambiguous": 1, "no_text": 1, "out_of_range": 1, "unreadable": 1}
+    assert found.share == 1.0
+    assert math.isnan(judge_awareness([""], judge).share)
+    long = judge_awareness(["one " * 30], make_judge(lambda _: "1", max_words=20, too_long="refuse"))
+    assert long.missing == {"too_long": 1}
+
+
+def test_logits_give_a_probability():
+    # P("0") = 0.1, P("1") = 0.3: 0.3 / 0.4; a mass of 2e-9 on the two digits is noise
+    masses = {"one": (0.1, 0.3), "two": (0.3, 0.1), "three": (1e-9, 1e-9), "four": (0.5, float("nan"))}
+
+    def answer(prompt: str) -> Reply:
+        logprobs = tuple(math.log(p) for p in masses[prompt.rpartition("<candidate>")[2].split()[0]])
+        return Reply("[[1]]", 5, 0, "logits", logprobs=logprobs)
+
+    found = judge_awareness(list(masses), make_judge(answer, decoding=Decoding(reading="logits")))
+    assert found.probabilities[:2] == pytest.approx([0.75, 0.25])
+    np.testing.assert_array_equal(found.decisions, [1, 0, np.nan, np.nan])
+    assert found.missing == {"bad_logprobs": 1, "no_mass": 1}
+
+
+def test_an_unknown_form_is_refused():
+    with pytest.raises(ValueError, match="form is 'pointwise'; expected one of dispute_awareness"):
+        judge_awareness(["a"], make_judge(lambda _: "1"), form="pointwise")  # type: ignore[arg-type]
+
+
+def test_both_readings_work_with_a_model_in_process(tmp_path):
+    folder = make_tiny_model(tmp_path / "model")
+    teach_verdicts(folder, verdicts=("1", "1", "1", "0"), steps=150)
+    spec = parse_role("judge", f"path:{folder}")
+    found = {}
+    for reading in ("text", "logits"):
+        asker = Asker(
+            spec, lambda spec: CausalLM(spec, device="cpu"), Journal(),
+            Decoding(temperature=0, reading=reading, max_tokens=8),
+        )  # fmt: skip
+        found[reading] = judge_awareness([AWARE, PLAIN], LanguageJudge(asker, use_own()))
+    assert set(found["text"].decisions) <= {0.0, 1.0}
+    assert found["text"].missing == found["logits"].missing == {}
+    assert ((found["logits"].probabilities > 0) & (found["logits"].probabilities < 1)).all()
+    # greedy text writes the likelier digit, which is what the logits decide
+    np.testing.assert_array_equal(found["text"].decisions, found["logits"].decisions)
+
+
+def test_the_zero_shot_form_is_the_other_without_its_demonstrations():
+    whole, bare = (use_own().get(name).text for name in ("dispute_awareness", "dispute_awareness_zero_shot"))
+    head, _, rest = whole.partition("Solved examples come first")
+    demonstrations, _, tail = rest.partition("Now the case to judge.\n\n")
+    assert head + tail == bare
+    assert re.findall(r"</candidate>\n\[\[([01])\]\]", demonstrations) == ["0", "1", "0"]
+    assert "[[" not in bare.partition("{{candidate}}")[0]
+
+
+def test_the_training_sentences_are_whole_and_varied():
+    sentences = read_sentences()
+    assert len(sentences.texts) >= 300
+    assert 0.25 < np.mean(sentences.labels) < 0.5
+    kinds = set(sentences.kinds)
+    assert {"hedge", "benefits_and_risks", "circumstances", "complex_only", "one_side_for", "other_dispute"} <= kinds
+    assert len(set(sentences.topics)) > 60
+    assert min(np.bincount(sentences.folds)) > 30
+    placed: dict[str, set[int]] = {}
+    for topic, fold in zip(sentences.topics, sentences.folds.tolist(), strict=True):
+        placed.setdefault(topic, set()).add(fold)
+    assert all(len(found) == 1 for topic, found in placed.items() if not topic.startswith(("general", "long")))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a,b\n1,2\n", "line 1: expected the columns topic, kind, label, text"),
+        ("topic,kind,label,text\n", "expected the columns"),
+        ("topic,kind,label,text\nx,guess,0,a\n", "row 1: kind is 'guess'; known: dispute_stated"),
+        ("topic,kind,label,text\nx,fact,1,a\n", "row 1: label is '1', but the kind fact has the other one"),
+        ("topic,kind,label,text\nx,fact,0,a\nx,fact,0,a\n", "row 2: text is empty or stands twice"),
+        ("topic,kind,label,text\nx,fact,0, \n", "row 1: text is empty"),
+        ('topic,kind,label,text\nx,fact,0,"a\n', "not a CSV file"),
+        (b"topic,kind,label,text\nx,fact,0,\xff\n", "not a CSV file in UTF-8"),
+        (None, "not there; run nfqa from its checkout"),
+    ],
+)
+def test_bad_sentences_are_refused(tmp_path, content, message):
+    path = tmp_path / "sentences.csv"
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_sentences(path)
+
+
+class Bags:
+    """Vectors from the letters that a text holds: enough for an embedder that costs nothing."""
+
+    def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
+        rows = np.array([[text.lower().count(letter) + 0.01 for letter in "abcdefghij"] for text in texts])
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def detector() -> Detector:
+    return open_detector(None, features="text")
+
+
+def test_the_detector_tells_plain_cases(detector):
+    sides = "Supporters argue that it saves lives. It costs ten euros a head. Critics fear for the quality of the air."
+    found = detector.probabilities([AWARE, PLAIN, sides, "", "Coffee contains caffeine. It keeps you awake."])
+    np.testing.assert_array_equal(found >= 0.5, [True, False, True, False, False])
+    assert found[3] == 0.0
+    np.testing.assert_array_equal(detector.decide([AWARE, PLAIN]), [True, False])
+
+
+def test_the_detector_is_the_same_each_time_and_looks_at_one_answer_at_a_time(detector):
+    apart = [detector.probabilities([text])[0] for text in (PLAIN, AWARE)]
+    np.testing.assert_allclose(detector.probabilities([PLAIN, AWARE]), apart, rtol=1e-12)
+    whole = read_sentences()
+    few = Labelled(whole.texts[-300:], whole.kinds[-300:], whole.topics[-300:], whole.labels[-300:], whole.sha256)
+    one, other = (Detector(None, few, features="text") for _ in range(2))
+    np.testing.assert_array_equal(one.probabilities([PLAIN, AWARE]), other.probabilities([PLAIN, AWARE]))
+    assert f"@{whole.sha256[:12]}" in one.signature
+
+
+def test_left_out_topics_are_told_far_better_than_by_chance(detector):
+    from sklearn.metrics import roc_auc_score
+
+    found = detector.cross_validate()
+    assert roc_auc_score(detector.sentences.labels, found[:, 0]) > 0.9  # 0.94 when it was written
+
+
+def test_a_fold_is_not_seen_by_the_model_that_scores_it():
+    """Sentences of nonsense words, labelled at random by topic: seen, they are known; left out, they can't be."""
+    generator = np.random.default_rng(0)
+    words = ["".join(generator.choice(list("klmnopqrst"), 9)) for _ in range(160)]
+    topics = tuple(f"t{i // 2}" for i in range(160))
+    kinds = tuple(("dispute_stated", "fact")[(i // 2) % 2] for i in range(160))
+    labels = tuple(int(kind == "dispute_stated") for kind in kinds)
+    made = Labelled(tuple(f"{word} {word[::-1]}" for word in words), kinds, topics, labels, "0" * 64)
+    found = Detector(None, made, features="text").cross_validate()[:, 0]
+    assert abs(np.mean((found >= 0.5) == np.array(labels)) - 0.5) < 0.15
+
+
+def test_vectors_alone_and_with_text_use_the_embedder():
+    few = read_sentences()
+    few = Labelled(few.texts[:200], few.kinds[:200], few.topics[:200], few.labels[:200], few.sha256)
+    found = {
+        features: Detector(Bags(), few, features=features, embedder_identity="bags").cross_validate()
+        for features in ("text_and_vectors", "text", "vectors")
+    }
+    assert found["text"].shape == (200, 3)
+    assert not np.allclose(found["text"], found["text_and_vectors"])
+    assert not np.allclose(found["vectors"], found["text_and_vectors"])
+    with pytest.raises(ValueError, match="needs an embedder"):
+        Detector(None, few, features="vectors")
+    with pytest.raises(ValueError, match="features is 'letters'"):
+        Detector(Bags(), few, features="letters")  # type: ignore[arg-type]
+
+
+def test_weights_from_inner_products_are_those_of_a_fit_on_all_columns():
+    from sklearn.linear_model import LogisticRegression
+
+    from nfqa.metrics.dispute_detector import _SentenceModel
+
+    few = read_sentences()
+    texts, classes = few.texts[:150], few.classes[:150]
+    model = _SentenceModel(texts, Bags().embed_sentences(texts), classes, "vectors")
+    rows = Bags().embed_sentences(texts).astype(float)
+    plain = LogisticRegression(C=10.0, max_iter=5_000).fit(rows, classes == "aware")
+    expected = plain.predict_proba(rows)[:, 1]
+    np.testing.assert_allclose(model.predict(texts, rows)[:, 0], expected, atol=1e-3)
+
+
+def test_composed_answers_keep_to_one_fold_and_to_their_label():
+    sentences = read_sentences()
+    classes, folds = sentences.classes, sentences.folds
+    composed = list(compose_answers(sentences, count=200))
+    assert len(composed) > 150
+    for fold, chosen, label in composed:
+        assert set(folds[chosen]) == {fold}
+        held = set(classes[chosen])
+        assert label == int("aware" in held or {"for", "against"} <= held)
+    assert 0.35 < np.mean([label for *_, label in composed]) < 0.65
+
+
+def test_pooling_by_hand():
+    units = np.array([[0.5, 0.81, 0.0], [0.2, 0.1, 0.25]])
+    np.testing.assert_allclose(pool_units(units), [0.0, math.sqrt(0.81 * 0.25)])  # logit 0.5 = 0; sqrt(for x against)

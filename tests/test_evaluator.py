@@ -1,0 +1,716 @@
+"""The evaluator role: an answer run once against the plain loop over rows, the plain loop against transformers."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from tiny_models import SENTENCES, make_tiny_model, make_tiny_tokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BloomConfig,
+    CohereConfig,
+    Gemma2Config,
+    LlamaConfig,
+    MambaConfig,
+)
+
+from nfqa.backends import evaluator as evaluator_module
+from nfqa.backends import output_head, roles, segments, target_losses
+from nfqa.backends.continuous_cache import ContinuousCache
+from nfqa.backends.evaluator import Evaluator, TargetLoss
+from nfqa.backends.restated import Restated, Row, RowMaker
+from nfqa.backends.roles import DEFAULTS, parse_role
+from nfqa.kernels.perplexity import PAPER, RELEASED, settings
+
+ARCHITECTURES = ("llama", "gpt2", "qwen2", "mistral")
+PLAIN = settings(wrapping="plain")
+CACHES = (None, ContinuousCache(), ContinuousCache(over="context_and_target"))
+LONG = " ".join(SENTENCES)  # more tokens than the tiny Mistral's window of 64
+ITEMS = (
+    Restated(LONG, (SENTENCES[0], SENTENCES[0] + " Rivers carry it.", "salt", "The sea.")),
+    Restated(SENTENCES[3], (SENTENCES[3], "x")),
+    Restated("a", ("Nobody knows why. It is kind.",)),
+    Restated(SENTENCES[1] + " " + SENTENCES[4], (*SENTENCES, "")),
+)
+
+
+def open_folder(folder: Path, **options: Any) -> Evaluator:
+    return Evaluator(parse_role("evaluator", f"path:{folder}"), device="cpu", **options)
+
+
+def assert_close(found: list[list[TargetLoss]], expected: list[list[TargetLoss]], rel: float = 1e-4) -> None:
+    assert [len(row) for row in found] == [len(row) for row in expected]
+    for ours, theirs in zip(chain(*found), chain(*expected), strict=True):
+        assert ours.nats == pytest.approx(theirs.nats, rel=rel, abs=1e-6)
+        for name in ("tokens", "attended", "cut", "unscored"):
+            assert getattr(ours, name) == getattr(theirs, name), name
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """So small a model only loses by more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("evaluators")
+    return {name: make_tiny_model(root / name, architecture=name) for name in ARCHITECTURES}  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="session")
+def gpt2(folders: dict[str, Path]) -> Path:
+    return folders["gpt2"]
+
+
+@pytest.fixture
+def altered(gpt2: Path, tmp_path: Path) -> Callable[..., Path]:
+    """A copy of the tiny GPT-2 with some fields of its tokenizer's configuration changed."""
+
+    def alter(name: str = "tokenizer_config.json", **fields: Any) -> Path:
+        folder = tmp_path / "altered"
+        shutil.copytree(gpt2, folder, dirs_exist_ok=True)
+        content = json.loads((folder / name).read_text()) | fields
+        (folder / name).write_text(json.dumps({key: value for key, value in content.items() if value is not ...}))
+        return folder
+
+    return alter
+
+
+# One answer run once equals the plain loop
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("cache", CACHES, ids=["none", "context", "context_and_target"])
+def test_the_shared_and_the_plain_way_are_equal(folders, architecture, cache):
+    model = open_folder(folders[architecture], cache=cache)
+    finder = model._finder
+    ways = ((True, True, 4096), (True, True, 1), (True, True, 200), (False, True, 150), (False, False, 400))
+    for chosen in (PAPER, RELEASED, PLAIN, settings("released", wrapping="plain", plain_format="{answer} ")):
+        plain = model.score_plain(ITEMS, chosen)
+        for finder._segments, finder._packs, finder.batch_tokens in ways:
+            assert_close(model.score(ITEMS, chosen), plain)
+
+
+@pytest.mark.parametrize("architecture", ["gpt2", "qwen2"])
+def test_the_plain_way_is_what_transformers_gives(folders, architecture):
+    tokenizer = AutoTokenizer.from_pretrained(folders[architecture])
+    model = AutoModelForCausalLM.from_pretrained(folders[architecture])
+    turns = [{"role": "user", "content": f"{SENTENCES[0]} Please restate."}]
+    before = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True)["input_ids"]
+    own = tokenizer(SENTENCES[1], add_special_tokens=False)["input_ids"]
+    ids = torch.tensor([[*before, *own]])
+    labels = torch.tensor([[-100] * len(before) + own])
+    with torch.no_grad():
+        mean = float(model(input_ids=ids, labels=labels).loss)
+    for score in (Evaluator.score, Evaluator.score_plain):
+        ((found,),) = score(open_folder(folders[architecture]), [Restated(SENTENCES[0], (SENTENCES[1],))], PAPER)
+        assert found.nats == pytest.approx(mean * len(own), rel=1e-4)
+        assert (found.tokens, found.attended, found.cut, found.unscored) == (len(own), len(before) + len(own), 0, 0)
+
+
+WORDS = st.lists(st.sampled_from(["sea", "salt", " ", "7", "é", "🌊", "\n", "rivers carry", "<|user|>"]), max_size=12)
+TEXTS = WORDS.map("".join)
+
+
+@hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    items=st.lists(st.tuples(TEXTS, st.lists(TEXTS, max_size=4)), min_size=1, max_size=5),
+    architecture=st.sampled_from(ARCHITECTURES),
+    boundary=st.sampled_from(["apart", "joint"]),
+    wrapping=st.sampled_from(["chat", "plain"]),
+    batch_tokens=st.sampled_from([1, 60, 4096]),
+    padding=st.sampled_from(["left", "right"]),
+    order=st.randoms(use_true_random=False),
+)
+def test_batch_padding_side_and_order_move_nothing(
+    opened, items, architecture, boundary, wrapping, batch_tokens, padding, order
+):
+    chosen = settings(boundary=boundary, wrapping=wrapping, instruction="")
+    given_items = [Restated(context, tuple(targets)) for context, targets in items]
+    model = opened[architecture]
+    model._loaded.tokenizer.padding_side = padding
+    model._finder.batch_tokens = batch_tokens
+    places = order.sample(range(len(items)), len(items))
+    found = model.score([given_items[i] for i in places], chosen)
+    plain = model.score_plain(given_items, chosen)
+    assert_close(found, [plain[i] for i in places])
+
+
+@pytest.fixture(scope="module")
+def opened(folders: dict[str, Path]) -> dict[str, Evaluator]:
+    return {name: open_folder(folder, cache=ContinuousCache()) for name, folder in folders.items()}
+
+
+def test_a_context_is_run_once_and_no_padding_is(gpt2, monkeypatch):
+    widths = []
+    run = target_losses.run_segments
+    monkeypatch.setattr(
+        target_losses, "run_segments", lambda m, s: widths.append([part.length for part in s]) or run(m, s)
+    )
+    model = open_folder(gpt2)
+    context, targets = 40, (3, 9, 5)
+    rows = [
+        Row((*range(5, 5 + context), *range(100 * n, 100 * n + size)), context, (0, context))
+        for n, size in enumerate(targets, 1)
+    ]
+    list(model._finder.find([rows, rows[:2]]))
+    assert widths == [[context + sum(targets), context + sum(targets[:2])]]
+
+
+def test_the_output_matrix_is_used_at_target_tokens_alone_and_in_blocks(gpt2, monkeypatch):
+    made = []
+    multiply = output_head.Head.multiply
+
+    def watch(head: Any, states: Any, begin: int, end: int) -> Any:
+        logits = multiply(head, states, begin, end)
+        made.append(tuple(logits.shape))
+        return logits
+
+    monkeypatch.setattr(output_head.Head, "multiply", watch)
+    monkeypatch.setitem(output_head._BLOCK, "cpu", (16, 150))
+    model = open_folder(gpt2)
+    found = model.score(ITEMS, PAPER)
+    total, size = sum(loss.tokens for row in found for loss in row), len(model._loaded.tokenizer)
+    assert max(a * b for a, b in made) <= 16 * 150
+    assert sum(a * b for a, b in made) == total * size
+    assert_close(found, model.score_plain(ITEMS, PAPER))
+
+
+def test_a_shared_beginning_of_the_targets_is_run_once_too(gpt2, monkeypatch):
+    widths = []
+    run = target_losses.run_segments
+    monkeypatch.setattr(target_losses, "run_segments", lambda m, s: widths.append(s[0].length) or run(m, s))
+    rows = [Row((5, 6, 7, 8, last), 2, (0, 2)) for last in (9, 10)]
+    found = {place: nats for _, place, nats in open_folder(gpt2)._finder.find([rows])}
+    assert widths == [4 + 1 + 1]
+    assert set(found) == {0, 1}
+
+
+def test_of_a_window_shorter_than_the_row_the_keys_are_kept_instead(folders, monkeypatch):
+    ways = []
+    for name in ("run_segments", "find_row_states"):
+        run = getattr(target_losses, name)
+        monkeypatch.setattr(target_losses, name, lambda *a, n=name, run=run: ways.append(n) or run(*a))
+    model = open_folder(folders["mistral"])
+    model.score([ITEMS[2]], PAPER)
+    assert ways == ["run_segments"]
+    model.score([ITEMS[0]], PAPER)
+    assert ways == ["run_segments", "find_row_states"]
+
+
+def test_a_group_too_long_for_a_batch_is_run_in_parts(gpt2, monkeypatch):
+    parts = []
+    run = target_losses.find_packed_states
+    monkeypatch.setattr(target_losses, "find_packed_states", lambda m, p, s: parts.append(len(s)) or run(m, p, s))
+    item = Restated(LONG, tuple(f"{sentence} {n}" for n in range(4) for sentence in SENTENCES))
+    model = open_folder(gpt2, batch_tokens=120)
+    found = model.score([item], PAPER)
+    assert len(parts) > 3
+    assert sum(parts) == len(item.targets)
+    assert_close(found, model.score_plain([item], PAPER))
+
+
+def test_too_little_memory_halves_the_batch_and_one_item_too_large_is_an_error(gpt2, monkeypatch):
+    run, most = target_losses.run_segments, 120
+
+    def run_out(model: Any, segments: Any) -> Any:
+        if sum(part.length for part in segments) > most:
+            raise torch.OutOfMemoryError("no more\nmemory")
+        return run(model, segments)
+
+    monkeypatch.setattr(target_losses, "run_segments", run_out)
+    model = open_folder(gpt2)
+    short = [Restated(sentence, (sentence,)) for sentence in SENTENCES]
+    assert_close(model.score(short, PLAIN), model.score_plain(short, PLAIN))
+    assert model._finder.batch_tokens < 4096
+    most = 10
+    with pytest.raises(ValueError, match=r"a context of \d+ tokens and its targets don't fit: no more$"):
+        open_folder(gpt2).score(short[:1], PLAIN)
+
+
+# Models that can't share, or that do more than the output matrix
+
+SMALL = {"vocab_size": 400, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 3, "initializer_range": 0.3}
+SHAPE = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+ROPE = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+OTHERS = {
+    "no positions": BloomConfig(hidden_size=16, n_layer=2, n_head=2, **SMALL),
+    "a state, no keys": MambaConfig(hidden_size=16, num_hidden_layers=2, state_size=4, **SMALL),
+    "changing rotations": LlamaConfig(max_position_embeddings=2048, rope_parameters=ROPE, **SHAPE, **SMALL),
+    "capped scores and logits": Gemma2Config(
+        num_key_value_heads=2, head_dim=4, sliding_window=64, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+        query_pre_attn_scalar=4, **SHAPE, **SMALL,
+    ),
+    "scaled logits": CohereConfig(num_key_value_heads=2, logit_scale=0.3, **SHAPE, **SMALL),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OTHERS)
+@pytest.mark.parametrize("cache", CACHES[:2], ids=["none", "context"])
+def test_other_models_are_scored_as_by_the_plain_loop(tmp_path, what, cache):
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(OTHERS[what]).save_pretrained(tmp_path)
+    make_tiny_tokenizer().save_pretrained(tmp_path)
+    model = open_folder(tmp_path, cache=cache)
+    assert_close(model.score(ITEMS, PAPER), model.score_plain(ITEMS, PAPER))
+    finder = model._finder
+    assert finder._shares == (what in ("capped scores and logits", "scaled logits"))
+    assert finder._head.divisible == (what not in ("capped scores and logits", "scaled logits"))
+    assert finder._segments == (what == "scaled logits")
+
+
+# The continuous cache
+
+
+def test_only_the_answer_s_own_tokens_are_in_the_cache(gpt2):
+    # 1 and 2 are tokens of the instruction and not of the answer: a cache over all of the context would raise them.
+    chosen = settings(instruction="12 12 12")
+    item = Restated("7575", ("12",))
+    cache = ContinuousCache(theta=0.0, weight=0.5)
+    without, given = open_folder(gpt2, cache=None), open_folder(gpt2, cache=cache)
+    ((plain,),), ((mixed,),) = without.score([item], chosen), given.score([item], chosen)
+    assert mixed.nats == pytest.approx(plain.nats + plain.tokens * math.log(2), rel=1e-5)
+
+
+def test_with_theta_zero_the_cache_is_the_answer_s_own_frequencies(gpt2):
+    # p_cache(x) = how many of the answer's tokens after its first are x, of all after its first.
+    tokenizer = AutoTokenizer.from_pretrained(gpt2)
+    answer, target = "salt salt sea", " salt"
+    ids, own = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (answer, target))
+    assert len(own) == 1
+    share = ids[1:].count(own[0]) / len(ids[1:])
+    assert 0 < share < 1
+    ((plain,),) = open_folder(gpt2, cache=None).score([Restated(answer, (target,))], PAPER)
+    ((mixed,),) = open_folder(gpt2, cache=ContinuousCache(0.0, 0.25)).score([Restated(answer, (target,))], PAPER)
+    assert math.exp(-mixed.nats) == pytest.approx(0.75 * math.exp(-plain.nats) + 0.25 * share, rel=1e-4)
+
+
+def test_the_cache_lowers_what_an_answer_repeats(gpt2):
+    item = Restated(SENTENCES[3], (SENTENCES[3], SENTENCES[1]))
+    ((same, other),) = open_folder(gpt2, cache=None).score([item], PAPER)
+    ((same_mixed, other_mixed),) = open_folder(gpt2, cache=ContinuousCache()).score([item], PAPER)
+    assert same.nats - same_mixed.nats > 3 * abs(other.nats - other_mixed.nats)
+
+
+# From text to rows
+
+
+def make_rows(folder: Path, item: Restated, **switches: Any) -> list[Row]:
+    return RowMaker(open_folder(folder)._loaded, settings(**switches)).make_rows(item)
+
+
+def decode(folder: Path, tokens: Any) -> str:
+    return AutoTokenizer.from_pretrained(folder).decode(tokens, clean_up_tokenization_spaces=False)
+
+
+def test_the_answer_stands_in_the_user_s_turn_and_the_target_in_the_model_s(gpt2):
+    (row,) = make_rows(gpt2, Restated("Rivers carry salt.", ("The sea is salty.",)))
+    assert decode(gpt2, row.tokens[: row.first]) == "<s><|user|>Rivers carry salt. Please restate.</s><|assistant|>"
+    assert decode(gpt2, row.tokens[row.first :]) == "The sea is salty."
+    assert decode(gpt2, row.tokens[slice(*row.answer)]) == "Rivers carry salt."
+
+
+def test_released_the_target_follows_the_closed_turn(gpt2):
+    (row,) = make_rows(
+        gpt2, Restated("Rivers.", ("The sea.",)), boundary="joint", instruction="", generation_prompt=False
+    )
+    assert decode(gpt2, row.tokens) == "<s><|user|>Rivers.</s>The sea."
+    assert decode(gpt2, row.tokens[row.first :]) == "The sea."
+
+
+def test_plain_the_answer_stands_in_its_format(gpt2):
+    (row,) = make_rows(
+        gpt2, Restated("Rivers.", ("The sea.",)), wrapping="plain", instruction="", plain_format="A: {answer}\nB: "
+    )
+    assert decode(gpt2, row.tokens) == "<s>A: Rivers.\nB: The sea."
+    assert decode(gpt2, row.tokens[slice(*row.answer)]) == "Rivers."
+
+
+def test_a_token_across_the_boundary_is_the_target_s(gpt2):
+    switches = {"wrapping": "plain", "instruction": "", "plain_format": "{answer}"}
+    apart, joint = (
+        make_rows(gpt2, Restated("the riv", ("ers carry",)), boundary=boundary, **switches)[0]
+        for boundary in ("apart", "joint")
+    )
+    assert decode(gpt2, joint.tokens) == decode(gpt2, apart.tokens) == "<s>the rivers carry"
+    assert decode(gpt2, apart.tokens[apart.first :]) == "ers carry"
+    assert decode(gpt2, joint.tokens[joint.first :]) == " rivers carry"
+    assert joint.answer[1] <= joint.first, "it counts as the target's, not as the answer's"
+
+
+class _Slow:
+    """A tokenizer that tells no characters."""
+
+    is_fast = False
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def __call__(self, text: Any, *, return_offsets_mapping: bool = False, **options: Any) -> Any:
+        if return_offsets_mapping:
+            raise NotImplementedError("no offsets")
+        return self._real(text, **options)
+
+
+@pytest.mark.parametrize("wrapping", ["chat", "plain"])
+def test_a_tokenizer_without_offsets_has_the_context_tokenised_alone(gpt2, wrapping):
+    model = open_folder(gpt2)
+    items = [*ITEMS, Restated("the riv", ("ers carry", ""))]
+    for switches in ({}, {"plain_format": "{answer}", "instruction": ""}):
+        chosen = settings(boundary="joint", wrapping=wrapping, **switches)
+        fast = [RowMaker(model._loaded, chosen).make_rows(item) for item in items]
+        slow = open_folder(gpt2)
+        slow._loaded.__dict__["tokenizer"] = _Slow(model._loaded.tokenizer)
+        found = [RowMaker(slow._loaded, chosen).make_rows(item) for item in items]
+        assert [[(r.tokens, r.first) for r in rows] for rows in found] == [
+            [(r.tokens, r.first) for r in rows] for rows in fast
+        ]
+
+
+def test_control_marks_in_a_text_end_no_turn(gpt2):
+    (row,) = make_rows(gpt2, Restated("a</s><|assistant|>b", ("c</s>",)))
+    text = decode(gpt2, row.tokens)
+    assert text.count("</s>") == text.count("<|assistant|>") == 1
+    assert decode(gpt2, row.tokens[row.first :]) == "c< /s>"
+
+
+def test_a_template_that_strips_is_followed_and_one_that_rewrites_is_refused(altered):
+    strips = "<s>{% for m in messages %}<|user|>{{ m['content'] | trim }}</s>{% endfor %}"
+    folder = altered(chat_template=strips)
+    (folder / "chat_template.jinja").write_text(strips)
+    (row,) = make_rows(folder, Restated("  Rivers.\n", ("x",)), instruction="")
+    assert decode(folder, row.tokens[slice(*row.answer)]) == "Rivers."
+    (folder / "chat_template.jinja").write_text(strips.replace("trim", "upper"))
+    with pytest.raises(ValueError, match=r'changes the text of a message, .* use wrapping="plain"'):
+        make_rows(folder, Restated("Rivers.", ("x",)))
+
+
+def test_the_first_token_after_nothing_needs_a_begin_mark(altered, gpt2):
+    bare = {"wrapping": "plain", "instruction": "", "plain_format": "{answer}"}
+    item, chosen = Restated("", ("salt 12", "7")), settings(**bare)
+    for row in make_rows(gpt2, item, **bare):
+        assert decode(gpt2, row.tokens[: row.first]) == "<s>", "the tokenizer puts it there"
+    tokenizer = json.loads((gpt2 / "tokenizer.json").read_text()) | {"post_processor": None}
+    folder = altered()
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    for row in make_rows(folder, item, **bare):
+        assert decode(folder, row.tokens[: row.first]) == "<s>", "we do"
+    folder = altered(bos_token=None)
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    many, one = make_rows(folder, item, **bare)
+    assert (many.first, one.first, len(one.tokens)) == (0, 0, 1)
+    ((first, second),) = open_folder(folder).score([item], chosen)
+    assert (first.tokens, first.unscored) == (len(many.tokens) - 1, 1)
+    assert (second.tokens, second.unscored, second.nats) == (0, 1, 0.0)
+    assert_close([[first, second]], open_folder(folder).score_plain([item], chosen))
+
+
+def test_a_mark_that_the_tokenizer_puts_at_the_end_is_left_out(altered, gpt2):
+    content = json.loads((gpt2 / "tokenizer.json").read_text())
+    marks = {token["content"]: token["id"] for token in content["added_tokens"]}
+    content["post_processor"]["single"].append({"SpecialToken": {"id": "</s>", "type_id": 0}})
+    content["post_processor"]["special_tokens"]["</s>"] = {"id": "</s>", "ids": [marks["</s>"]], "tokens": ["</s>"]}
+    folder = altered()
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    assert AutoTokenizer.from_pretrained(folder)("a")["input_ids"][-1] == marks["</s>"]
+    for context in ("a", ""):
+        item = Restated(context, ("b",))
+        for boundary in ("apart", "joint"):
+            switches = {"wrapping": "plain", "boundary": boundary, "plain_format": "{answer}", "instruction": ""}
+            assert make_rows(folder, item, **switches)[0].tokens == make_rows(gpt2, item, **switches)[0].tokens
+
+
+@pytest.mark.parametrize("absent", [("eos_token",), ("pad_token",), ("eos_token", "pad_token")])
+def test_a_tokenizer_without_an_end_or_padding_is_no_hindrance(altered, gpt2, absent):
+    folder = altered(**dict.fromkeys(absent))
+    assert all(getattr(AutoTokenizer.from_pretrained(folder), name) is None for name in absent)
+    chosen = settings("released", wrapping="plain")
+    assert open_folder(folder).score(ITEMS, chosen) == open_folder(gpt2).score(ITEMS, chosen)
+
+
+def test_a_target_of_one_token_and_one_of_none(gpt2):
+    ((one, none),) = open_folder(gpt2).score([Restated("a", ("7", ""))], PAPER)
+    assert one.tokens == 1
+    assert one.nats > 0
+    assert (none.tokens, none.nats) == (0, 0.0)
+    assert open_folder(gpt2).score([Restated("a", ())], PAPER) == [[]]
+    assert open_folder(gpt2).score([], PAPER) == []
+
+
+def test_without_a_chat_template_plain_wrapping_must_be_named(tmp_path):
+    model = open_folder(make_tiny_model(tmp_path, architecture="gpt2", chat=False))
+    assert not model.has_template
+    with pytest.raises(
+        ValueError, match=r'has no chat template, so a prompt can\'t be wrapped in it; use wrapping="plain"'
+    ):
+        model.score(ITEMS, PAPER)
+    assert len(model.score(ITEMS, PLAIN)) == len(ITEMS)
+
+
+# Too long
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_model(tmp_path_factory.mktemp("short"), architecture="gpt2", context=60)
+
+
+def test_a_row_too_long_for_the_model_is_an_error_that_names_it(short):
+    items = [Restated("a", ("b",)), Restated(LONG, ("b", "c"))]
+    message = (
+        r"item 1, target 0: \d+ tokens of context and target, but the context of path:.* is 60; shorten it, or set"
+    )
+    with pytest.raises(ValueError, match=message):
+        open_folder(short).score(items, PAPER)
+
+
+@pytest.mark.parametrize("rule", ["cut_head", "cut_middle", "cut_tail"])
+def test_a_named_cut_takes_the_answer_s_tokens_and_counts_them(short, rule):
+    chosen = settings(too_long=rule)
+    item = Restated(LONG, (SENTENCES[2], "b", "x y"))
+    rows = RowMaker(open_folder(short)._loaded, chosen).make_rows(item)
+    whole = RowMaker(open_folder(make_tiny_tokenizer_folder(short), cache=None)._loaded, PAPER).make_rows(item)
+    for row, full in zip(rows, whole, strict=True):
+        assert len(row.tokens) == 60
+        assert row.cut == len(full.tokens) - 60 > 0
+        assert row.tokens[row.first :] == full.tokens[full.first :], "the target is whole"
+        answer = full.tokens[slice(*full.answer)]
+        kept = row.tokens[slice(*row.answer)]
+        size = len(kept)
+        expected = {"cut_head": answer[-size:], "cut_tail": answer[:size]}
+        half = (len(answer) - row.cut) // 2
+        expected["cut_middle"] = answer[:half] + answer[half + row.cut :]
+        assert kept == expected[rule]
+        assert row.tokens[: row.answer[0]] == full.tokens[: full.answer[0]], "so is the template"
+        assert row.tokens[row.answer[1] : row.first] == full.tokens[full.answer[1] : full.first]
+    model = open_folder(short, cache=ContinuousCache())
+    found = model.score([item, Restated("a", ("b",))], chosen)
+    assert_close(found, model.score_plain([item, Restated("a", ("b",))], chosen))
+    assert [loss.cut for loss in found[0]] == [row.cut for row in rows]
+    assert found[1][0].cut == 0
+
+
+def make_tiny_tokenizer_folder(short: Path) -> Path:
+    """The same tokenizer beside a model of the usual context."""
+    return make_tiny_model(short.parent / "wide", architecture="gpt2")
+
+
+def test_a_target_that_leaves_the_answer_no_token_is_an_error(short):
+    message = r"item 0, target 0: .* is 60, and the answer's \d+ tokens are not enough to cut"
+    with pytest.raises(ValueError, match=message):
+        open_folder(short).score([Restated("a b", (LONG,))], settings(too_long="cut_tail"))
+
+
+# What is kept, and the embedded evaluators
+
+
+def test_a_loss_is_made_once_and_kept(gpt2, tmp_path, monkeypatch):
+    store = tmp_path / "folder" / "losses.sqlite"
+    first = open_folder(gpt2, store=store).score(ITEMS, PAPER)
+    again = open_folder(gpt2, store=store)
+    monkeypatch.setattr(again._loaded.__class__, "model", property(lambda _: pytest.fail("the model is run again")))
+    assert again.score(ITEMS, settings(aggregate="mean", denominator="attended")) == first
+    assert again.score(ITEMS[::-1], PAPER) == first[::-1]
+    monkeypatch.undo()
+    other = open_folder(gpt2, store=store)
+    assert other.score(ITEMS, settings(instruction="")) != first
+    assert open_folder(gpt2, store=store, cache=ContinuousCache()).score(ITEMS, PAPER) != first
+
+
+def test_equal_texts_are_run_once(gpt2, monkeypatch):
+    seen = []
+    run = target_losses.run_segments
+    monkeypatch.setattr(
+        target_losses, "run_segments", lambda m, s: seen.append(sum(len(p.suffixes) for p in s)) or run(m, s)
+    )
+    item = Restated("sea", ("salt", "salt", "rivers"))
+    found = open_folder(gpt2).score([item, item, Restated("sea", ("rivers",))], PAPER)
+    assert sum(seen) == 2
+    assert found[0] == found[1]
+    assert found[0][0] == found[0][1]
+    assert found[2][0] == found[0][2]
+
+
+def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
+    store, run, done = tmp_path / "losses.sqlite", target_losses.run_segments, []
+
+    def stop(model: Any, segments: Any) -> Any:
+        if done:
+            raise KeyboardInterrupt
+        done.append(1)
+        return run(model, segments)
+
+    monkeypatch.setattr(evaluator_module, "_KEEP_EVERY", 1)
+    monkeypatch.setattr(target_losses, "run_segments", stop)
+    with pytest.raises(KeyboardInterrupt):
+        open_folder(gpt2, store=store, batch_tokens=1000).score(
+            [Restated(f"{LONG} {i}", (LONG,)) for i in range(9)], PAPER
+        )
+    with sqlite3.connect(store) as db:
+        assert db.execute("SELECT COUNT(*) FROM losses").fetchone()[0] >= 1
+    db.close()
+
+
+def test_a_file_that_is_no_store_is_refused(gpt2, tmp_path):
+    path = tmp_path / "losses.sqlite"
+    path.write_text("something else, longer than a header of sqlite would be" * 10)
+    with pytest.raises(ValueError, match=r"not a store of losses .*; delete it, it is made again"):
+        open_folder(gpt2, store=path)
+
+
+def test_a_store_that_can_not_be_written_is_told_from_a_broken_one(gpt2, tmp_path):
+    with pytest.raises(ValueError, match="the store of losses can't be opened for writing"):
+        open_folder(gpt2, store=tmp_path)
+
+
+def test_a_loss_that_is_no_number_is_given_and_not_kept(gpt2, tmp_path):
+    store = tmp_path / "losses.sqlite"
+    model = open_folder(gpt2, store=store)
+    with torch.no_grad():
+        model._model.lm_head.weight[7] = math.nan
+    ((found,),) = model.score([Restated("sea", ("salt",))], PAPER)
+    assert math.isnan(found.nats)
+    with sqlite3.connect(store) as db:
+        assert db.execute("SELECT COUNT(*) FROM losses").fetchone() == (0,)
+    db.close()
+
+
+@pytest.fixture
+def embedded(gpt2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(roles, "MODELS", tmp_path)
+    folder = tmp_path / "evaluator_small"
+    shutil.copytree(gpt2, folder)
+    (folder / "evaluator.json").write_text(json.dumps({"cache": {"theta": 3.0, "weight": 0.4}}))
+    return folder
+
+
+def test_an_embedded_evaluator_brings_its_own_cache(embedded):
+    spec = parse_role("evaluator", DEFAULTS["evaluator"])
+    assert (spec.kind, spec.name) == ("embedded", "small")
+    own, none = Evaluator(spec, device="cpu"), Evaluator(spec, device="cpu", cache=None)
+    assert own.cache == ContinuousCache(3.0, 0.4)
+    assert own.identity.startswith(f"{spec.identity}|float32|cache:theta=3,weight=0.4")
+    assert spec.identity.startswith("embedded:small@")
+    assert none.identity == f"{spec.identity}|float32|cache:none"
+    assert_close(own.score(ITEMS, PAPER), open_folder(embedded, cache=own.cache).score_plain(ITEMS, PAPER))
+    assert open_folder(embedded).cache is None, "a folder's own is not taken"
+    (embedded / "evaluator.json").write_text(json.dumps({"cache": None}))
+    assert Evaluator(spec, device="cpu").cache is None
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", '{"cache": {"theta": -1}}', '{"cache": {"tetha": 1}}', '{"cache": 3}', "[]"]
+)
+def test_an_embedded_evaluator_without_a_readable_cache_is_refused(embedded, content):
+    (embedded / "evaluator.json").write_text(content)
+    with pytest.raises(ValueError, match=r"evaluator\.json: field cache can't be read"):
+        Evaluator(parse_role("evaluator", "embedded:small"))
+
+
+def test_an_embedded_evaluator_that_is_not_there_says_how_to_get_it(embedded):
+    with pytest.raises(ValueError, match=r"embedded:tiny is not at .*evaluator_tiny; .* `make train-evaluator`"):
+        Evaluator(parse_role("evaluator", "embedded:tiny"))
+    with pytest.raises(ValueError, match="no embedded evaluator is named 'x'; known: tiny, small, medium"):
+        roles.find_evaluator("x")
+
+
+def test_the_identity_tells_model_precision_and_cache_apart(gpt2, folders):
+    options = ({}, {"cache": ContinuousCache()}, {"cache": ContinuousCache(theta=9)}, {"dtype": "bfloat16"})
+    identities = {open_folder(gpt2, **option).identity for option in options}
+    identities |= {open_folder(gpt2, cache=ContinuousCache(over="context_and_target")).identity}
+    assert len(identities | {open_folder(folders["llama"]).identity}) == 6
+
+
+def test_losses_are_made_in_float32_unless_another_is_named(gpt2):
+    assert open_folder(gpt2)._loaded.precision == "float32"
+    rough = open_folder(gpt2, dtype="bfloat16").score(ITEMS, PAPER)
+    for a, b in zip(chain(*rough), chain(*open_folder(gpt2).score(ITEMS, PAPER)), strict=True):
+        assert a.nats == pytest.approx(b.nats, rel=0.1)
+
+
+def test_the_spelled_out_activation_is_replaced_by_an_equal_one(gpt2):
+    model = AutoModelForCausalLM.from_pretrained(gpt2)
+    before = model(torch.tensor([[5, 6, 7]])).logits
+    kinds = {type(module).__name__ for module in model.modules()}
+    evaluator_module.fuse_activations(model)
+    assert "NewGELUActivation" in kinds - {type(module).__name__ for module in model.modules()}
+    assert torch.allclose(model(torch.tensor([[5, 6, 7]])).logits, before, rtol=1e-4, atol=1e-4)
+
+
+def test_a_closed_evaluator_opens_again(gpt2):
+    model = open_folder(gpt2)
+    before = model.score(ITEMS[:1], PAPER)
+    model.close()
+    assert "_finder" not in model.__dict__
+    assert model.score(ITEMS[:1], PAPER) == before
+
+
+def test_wrong_arguments_are_refused(gpt2):
+    with pytest.raises(ValueError, match="batch_tokens is 0; expected 1 or more"):
+        open_folder(gpt2, batch_tokens=0)
+    with pytest.raises(ValueError, match="the spec is of role judge"):
+        Evaluator(parse_role("judge", f"path:{gpt2}"))
+    with pytest.raises(ValueError, match="dtype is 'float17'"):
+        open_folder(gpt2, dtype="float17").score(ITEMS, PAPER)
+
+
+@pytest.mark.parametrize("architecture", ["gpt2", "llama"])
+@pytest.mark.parametrize("most", [30, 1024])
+def test_suffixes_that_share_a_call_of_attention_give_the_same_numbers(folders, architecture, most, monkeypatch):
+    made = []
+    lay_out = segments._lay_out
+    monkeypatch.setitem(segments._TOGETHER, "cpu", most)
+    monkeypatch.setattr(segments, "_lay_out", lambda *a: made.append(lay_out(*a)) or made[-1])
+    model = open_folder(folders[architecture])
+    assert_close(model.score(ITEMS, PAPER), model.score_plain(ITEMS, PAPER))
+    assert len(made[-1].pieces) < sum(len(item.targets) for item in ITEMS) - 1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_cuda_device_gives_the_same_numbers(folders, architecture):
+    spec = parse_role("evaluator", f"path:{folders[architecture]}")
+    there = Evaluator(spec, device="cuda", cache=ContinuousCache())
+    here = open_folder(folders[architecture], cache=ContinuousCache())
+    for chosen in (PAPER, RELEASED):
+        assert_close(there.score(ITEMS, chosen), here.score_plain(ITEMS, chosen))
+
+
+def test_rows_of_random_shapes_are_equal_in_every_way(gpt2):
+    rng = random.Random(0)
+    groups = []
+    for _ in range(6):
+        context = [rng.randrange(400) for _ in range(rng.randrange(0, 30))]
+        sizes = [rng.randrange(1, 20) for _ in range(rng.randrange(1, 6))]
+        groups.append(
+            [Row((*context, *(rng.randrange(400) for _ in range(n))), len(context), (0, len(context))) for n in sizes]
+        )
+    found = []
+    finder = open_folder(gpt2, cache=CACHES[2])._finder
+    for finder._segments, finder._packs in ((True, True), (False, True), (False, False)):
+        found.append({(number, place): nats for number, place, nats in finder.find(groups)})
+    scored = {(i, j) for i, group in enumerate(groups) for j, row in enumerate(group) if row.scored}
+    assert set(found[0]) == scored
+    for other in found[1:]:
+        assert other == pytest.approx(found[0], rel=1e-4)

@@ -1,0 +1,190 @@
+"""Perspective Diversity, by hand on made-up losses, and end to end with models of four architectures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import SENTENCES, Architecture, make_tiny_model
+
+from nfqa.backends.continuous_cache import ContinuousCache
+from nfqa.backends.evaluator import Evaluator, TargetLoss
+from nfqa.backends.restated import Restated
+from nfqa.backends.roles import parse_role
+from nfqa.kernels.perplexity import Settings
+from nfqa.metrics.perspective_diversity import PAPER, RELEASED, Diversity, measure_diversity, settings
+
+
+class StubScorer:
+    """Losses by target, made up."""
+
+    def __init__(self, losses: dict[str, TargetLoss]) -> None:
+        self.losses = losses
+        self.asked: list[tuple[Sequence[Restated], Settings]] = []
+
+    def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
+        self.asked.append((items, settings))
+        return [[self.losses[target] for target in item.targets] for item in items]
+
+
+LOSSES = {
+    "two": TargetLoss(2 * math.log(2), 2, 12),  # perplexity 2
+    "eight": TargetLoss(3 * math.log(8), 3, 13, cut=4),  # perplexity 8
+    "none": TargetLoss(0.0, 0, 10, unscored=1),
+    "nan": TargetLoss(math.nan, 3, 13),
+    "inf": TargetLoss(math.inf, 3, 13, cut=2),
+    "overflow": TargetLoss(2000.0, 1, 11),
+}
+
+
+@pytest.fixture
+def stub() -> StubScorer:
+    return StubScorer(LOSSES)
+
+
+def measure_one(stub: StubScorer, texts: Sequence[str], answer: str = "A", **switches: object) -> Diversity:
+    (found,) = measure_diversity([answer], [texts], stub, **switches)  # type: ignore[arg-type]
+    return found
+
+
+def test_the_paper_sums_perplexities_of_the_targets_own_tokens(stub):
+    found = measure_one(stub, ["two", "eight"])
+    assert found.value == pytest.approx(10.0)
+    assert found.perplexities.tolist() == pytest.approx([2.0, 8.0])
+    assert found.losses == (LOSSES["two"], LOSSES["eight"])
+    assert (found.dropped, found.cut) == ({}, 4)
+    assert stub.asked == [([Restated("A", ("two", "eight"))], PAPER)]
+
+
+def test_the_released_script_averages_over_all_attended_tokens_less_one(stub):
+    found = measure_one(stub, ["two", "eight"], variant="released")
+    # 2 ln 2 over 11, 3 ln 8 = 9 ln 2 over 12
+    expected = [2 ** (2 / 11), 2 ** (9 / 12)]
+    assert found.perplexities.tolist() == pytest.approx(expected)
+    assert found.value == pytest.approx(sum(expected) / 2)
+    assert stub.asked[0][1] == RELEASED
+
+
+def test_each_switch_can_be_set_apart(stub):
+    assert measure_one(stub, ["two", "eight"], aggregate="mean").value == pytest.approx(5.0)
+    measure_one(stub, ["two"], variant="released", instruction="Again.", generation_prompt=True, boundary="apart")
+    expected = settings("released", instruction="Again.", generation_prompt=True, boundary="apart")
+    assert stub.asked[-1][1] == expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "value", "dropped"),
+    [
+        (["two", "none"], 2.0, {"no_tokens": 1}),
+        (["nan", "two", "inf", "overflow"], 2.0, {"not_finite": 3}),
+        (["none", "nan"], math.nan, {"no_tokens": 1, "not_finite": 1}),
+    ],
+)
+def test_what_has_no_perplexity_is_left_out_by_name(stub, texts, value, dropped):
+    found = measure_one(stub, texts)
+    assert found.value == pytest.approx(value, nan_ok=True)
+    assert found.dropped == dropped
+    assert np.isfinite(found.perplexities).tolist() == [text == "two" for text in texts]
+    assert len(found.losses) == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("answer", "texts", "dropped"),
+    [
+        ("", ["two"], {"empty_answer": 1}),
+        (" \n", ["two", "eight"], {"empty_answer": 1}),
+        ("A", [], {"no_partial_answers": 1}),
+        ("", [], {"empty_answer": 1, "no_partial_answers": 1}),
+    ],
+)
+def test_an_answer_that_can_not_be_scored_is_left_out_by_name(stub, answer, texts, dropped):
+    found, other = measure_diversity([answer, "B"], [texts, ["two"]], stub)
+    assert math.isnan(found.value)
+    assert found.dropped == dropped
+    assert found.losses == (None,) * len(texts)
+    assert np.isnan(found.perplexities).all()
+    assert found.perplexities.shape == (len(texts),)
+    assert found.cut == 0
+    assert other.value == pytest.approx(2.0)
+    assert stub.asked[0][0] == [Restated("B", ("two",))]
+
+
+def test_nothing_to_score_asks_nobody(stub):
+    assert measure_diversity([], [], stub) == []
+    assert math.isnan(measure_one(stub, []).value)
+    assert stub.asked == []
+
+
+def test_wrong_arguments_are_refused(stub):
+    with pytest.raises(ValueError, match="2 answers, but 1 lists of partial answers; expected one for each"):
+        measure_diversity(["A", "B"], [["two"]], stub)
+    with pytest.raises(ValueError, match="variant is 'upstream'; expected one of paper, released"):
+        measure_one(stub, ["two"], variant="upstream")
+    with pytest.raises(ValueError, match="unknown switch 'agregate'"):
+        measure_one(stub, ["two"], agregate="sum")
+
+
+# End to end
+
+
+@pytest.fixture(scope="module", params=get_args(Architecture))
+def evaluator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    folder: Path = make_tiny_model(tmp_path_factory.mktemp("model"), architecture=request.param)
+    spec = parse_role("evaluator", f"path:{folder}")
+    yield Evaluator(spec, device="cpu", cache=ContinuousCache())
+    torch.set_num_threads(threads)
+
+
+PERSPECTIVES = [SENTENCES[0], SENTENCES[3], "salt"]
+ANSWERS = ["Nobody knows.", f"{SENTENCES[0]} {SENTENCES[3]}", SENTENCES[2]]
+
+
+def test_every_architecture_gives_the_plain_loop_s_value(evaluator):
+    for variant in ("paper", "released"):
+        found = measure_diversity(ANSWERS, [PERSPECTIVES] * 3, evaluator, variant=variant)
+        for answer, diversity in zip(ANSWERS, found, strict=True):
+            items = [Restated(answer, (text,)) for text in PERSPECTIVES]
+            losses = [row[0] for row in evaluator.score_plain(items, settings(variant))]
+            if variant == "paper":
+                expected = sum(math.exp(loss.nats / loss.tokens) for loss in losses)
+            else:
+                expected = sum(math.exp(loss.nats / (loss.attended - 1)) for loss in losses) / len(losses)
+            assert diversity.value == pytest.approx(expected, rel=1e-4)
+            assert diversity.dropped == {}
+
+
+def test_an_answer_that_holds_the_perspectives_is_better_by_the_cache(evaluator):
+    unrelated, holding, _ = measure_diversity(ANSWERS, [PERSPECTIVES] * 3, evaluator)
+    assert holding.value < unrelated.value
+
+
+def test_length_alone_moves_the_released_value_and_not_the_paper_s(evaluator):
+    plain = Evaluator(evaluator.spec, device="cpu", cache=None)
+    answers = ["7 " * count for count in (10, 40, 160)]
+    targets = [[SENTENCES[1]]] * 3
+    paper = [found.value for found in measure_diversity(answers, targets, plain, aggregate="mean")]
+    released = [found.value for found in measure_diversity(answers, targets, plain, variant="released")]
+    assert released[0] > 3 * released[2] > 3
+    assert max(paper) / min(paper) < released[0] / released[2]
+
+
+def test_an_unusable_partial_answer_is_left_out_end_to_end(evaluator):
+    (found,) = measure_diversity(["A sea."], [[SENTENCES[0], "", "7"]], evaluator)
+    assert found.dropped == {"no_tokens": 1}
+    assert np.isfinite(found.perplexities).tolist() == [True, False, True]
+    with torch.no_grad():
+        weights = evaluator._model.get_input_embeddings().weight
+        (mark,) = evaluator._loaded.tokenizer("7", add_special_tokens=False)["input_ids"]
+        kept = weights[mark].clone()
+        weights[mark] = math.nan
+        (broken,) = measure_diversity(["7 seas."], [[SENTENCES[0], "x"]], evaluator)
+        weights[mark] = kept
+    assert broken.dropped == {"not_finite": 2}
+    assert math.isnan(broken.value)
