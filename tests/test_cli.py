@@ -24,7 +24,11 @@ from conftest import Checkout
         ),
         (["reproduce"], {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
         (["reproduce"], {"JUDGE": "gpt"}, "role judge is 'gpt'; expected embedded:NAME"),
-        (["reproduce"], {"EVALUATOR": "gpt2"}, "role evaluator is 'gpt2'; expected embedded:NAME or hf:NAME or path:NAME"),
+        (
+            ["reproduce"],
+            {"EVALUATOR": "gpt2"},
+            "role evaluator is 'gpt2'; expected embedded:NAME or hf:NAME or path:NAME",
+        ),
         (["reproduce"], {"JUDGE": "embedded:zero_shot"}, "JUDGE names the embedded judge, both forms of which"),
         (
             ["run", "made_up/first"],

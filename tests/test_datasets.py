@@ -114,7 +114,9 @@ def test_an_unknown_shape_data_set_data_or_treatment_is_refused(tmp_path: Path) 
         parse_file(write(tmp_path, graded()), shape="odd", lowest_label=1)
     with pytest.raises(ValueError, match="unknown data set 'antiqe'; known: antique, trec_dl_nf, webglm"):
         load_dataset("antiqe", root=PROJECT)
-    with pytest.raises(ValueError, match="'prompt_listwise' is a prompt, no graded data set; known: antique, trec_dl_nf"):
+    with pytest.raises(
+        ValueError, match="'prompt_listwise' is a prompt, no graded data set; known: antique, trec_dl_nf"
+    ):
         load_dataset("prompt_listwise", root=PROJECT)
     with pytest.raises(ValueError, match="data is 'some'"):
         load_dataset("antique", data="some", root=PROJECT)

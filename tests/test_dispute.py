@@ -108,8 +108,8 @@ def test_what_cannot_be_read_is_missing_with_its_reason():
 
 
 def test_logits_give_a_probability():
-    # P("0") = 0.1, P("1") = 0.3: 0.3 / 0.4; a mass of 2e-9 on the two digits is noise
-    masses = {"one": (0.1, 0.3), "two": (0.3, 0.1), "three": (1e-9, 1e-9), "four": (0.5, float("nan"))}
+    # P("0") = 0.1, P("1") = 0.3: 0.3 / 0.4; 2e-9 on both is noise, and 2 no probability
+    masses = {"one": (0.1, 0.3), "two": (0.3, 0.1), "three": (1e-9, 1e-9), "four": (2.0, 0.1)}
 
     def answer(prompt: str) -> Reply:
         logprobs = tuple(math.log(p) for p in masses[prompt.rpartition("<candidate>")[2].split()[0]])

@@ -275,7 +275,7 @@ def test_the_default_embedder_s_folder_is_inside_its_package():
     [
         ("reader", "hf:x", "unknown role 'reader'; known: embedder, judge, generator, evaluator"),
         ("generator", "embedded:x", "role generator is 'embedded:x'; expected embedded:degrader"),
-        ("evaluator", "embedded:huge", "role evaluator is 'embedded:huge'; expected embedded:tiny or embedded:small or"),
+        ("evaluator", "embedded:huge", "role evaluator is 'embedded:huge'; expected embedded:tiny or embedded:small"),
         ("embedder", "bert", "role embedder is 'bert'; expected package:NAME or hf:NAME or path:NAME, for ex"),
         ("embedder", "openai:x", "role embedder is 'openai:x'; expected package:NAME or hf:NAME or path:NAME"),
         ("embedder", "hf:", "role embedder is 'hf:'; expected package:NAME"),

@@ -63,7 +63,10 @@ def change(**fields: Any) -> dict[str, Any]:
         (["[" * 100_000], "line 1: not a JSON object"),
         (['{"question": NaN}'], "line 1: not a JSON object (NaN is no JSON)"),
         (['{"question": "q", "question": "r"}'], "line 1: the field 'question' stands twice in one object; keep one"),
-        ([change(questions="q")], "line 1: unknown field 'questions'; known: id, question, references, partial_answers"),
+        (
+            [change(questions="q")],
+            "line 1: unknown field 'questions'; known: id, question, references, partial_answers",
+        ),
         ([change(question=...)], "line 1: question is missing; expected a text that is not empty"),
         ([change(question="  ")], "line 1: question is '  '; expected a text that is not empty"),
         ([change(question=7)], "line 1: question is 7; expected a text"),

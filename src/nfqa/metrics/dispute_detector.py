@@ -1,6 +1,7 @@
 """Dispute Awareness without a language model: a detector trained on sentences that were written for it.
 
-No real answer is seen in training. Sentences of data/dispute_sentences.csv teach what a single sentence does; answers
+No real answer is seen in training; but an earlier version's scores on the labelled answers were known when the
+calibration got its pairs of sentences and the last 88 sentences were written, so their test is not wholly blind. Sentences of data/dispute_sentences.csv teach what a single sentence does; answers
 composed of other such sentences teach how an answer's sentences add up.
 """
 

@@ -62,7 +62,7 @@ def apply_rule(texts: Sequence[str], rule: Rule) -> NDArray[np.bool_]:
     answer: supporters (proponents, advocates) and critics (opponents, sceptics), or "some argue" and "others say".
     An empty answer is aware of nothing.
     Raises: ValueError for an unknown rule.
-    Source: ours, written before any real answer was labelled; words alone can't tell what a dispute is about.
+    Source: ours, written before any label of a real answer was seen; words alone can't tell what a dispute is about.
     """
     if rule not in get_args(Rule):
         raise ValueError(f"rule is {rule!r}; expected one of {', '.join(get_args(Rule))}")

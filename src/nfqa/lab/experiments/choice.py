@@ -72,7 +72,7 @@ def measure_chance(dataset: QuestionSet, draws: Sequence[Draw], *, resamples: in
 
 def make_choice_rows(
     dataset: QuestionSet,
-    judged: Sequence[Draw] | Sequence[Question],
+    judged: Sequence[Draw | Question],
     scores: Sequence[NDArray],
     system: str,
     signature: str,

@@ -78,7 +78,7 @@ def draw_agreement(lab: DebateLab, rows: Sequence[Row]) -> Figure:
         for place, measure in (((i, j), "agreement"), ((j, i), "kappa")):
             value = found.get((names[i], f"{measure}_with_{names[j]}"))
             table[place] = np.nan if value is None else value
-    figure, axes = start_figure(width=4.4 + 0.62 * size, height=1.9 + 0.5 * size)
+    figure, axes = start_figure(width=3.6 + 0.72 * size, height=2.2 + 0.55 * size)
     image = axes.imshow(table, vmin=0, vmax=1, cmap="cividis")
     axes.grid(visible=False)
     titles = [f"{lab.title(row.system)} ({row.value:.0%})" for row in shares]
@@ -88,7 +88,7 @@ def draw_agreement(lab: DebateLab, rows: Sequence[Row]) -> Figure:
         if not np.isnan(value):
             axes.text(j, i, f"{value:.2f}", ha="center", va="center", color="white" if value < 0.6 else "black")
     sample = ", SAMPLE" if any(row.origin == "sample" for row in rows) else ""
-    axes.set_title(f"Above: share of equal decisions; below: Cohen's kappa. In brackets: share called aware{sample}")
+    axes.set_title(f"Above: share of equal decisions\nBelow: Cohen's kappa\nIn brackets: share called aware{sample}")
     figure.colorbar(image, ax=axes, shrink=0.8)
     return figure
 

@@ -13,12 +13,13 @@ import numpy as np
 from nfqa.debates import DebateSet
 from nfqa.kernels.parse import read_digit
 from nfqa.lab.experiments.dispute_agreement import list_texts
-from nfqa.lab.experiments.prompt_figures import Pair, count_facts
+from nfqa.lab.experiments.prompt_figures import Pair, count_facts, draw_pair
 from nfqa.lab.results import Row
 from nfqa.metrics.dispute_awareness import Form
 from nfqa.metrics.dispute_rules import apply_rule
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas.io.formats.style import Styler
 
     from nfqa.backends.prompts import PromptSet
@@ -137,6 +138,24 @@ def compare_readings(prompts: PromptSet, dataset: DebateSet) -> list[Row]:
             }
             rows.append(row.model_copy(update=changed | reported))
     return rows
+
+
+def draw_prompt(prompts: PromptSet, rows: Sequence[Row]) -> Figure:
+    """The form with demonstrations as it stands, what was counted in it, and how often each reading is right."""
+    from nfqa.lab.plots import pick_colour
+
+    figure = draw_pair(make_pair(prompts), rows)
+    figure.set_figheight(1.04 * figure.get_figheight())  # the demonstrations' short lines stand wider
+    found = {row.metric: row.value for row in rows if row.system == "prompt_own"}
+    inset = figure.axes[1].inset_axes((0.42, 0.2, 0.5, 0.22))
+    names = list(READINGS)[::-1]
+    values = [found.get(f"read_right_{name}") or 0.0 for name in names]
+    inset.barh(range(len(names)), values, color=pick_colour(rows))
+    inset.set_yticks(range(len(names)), labels=[name.replace("_", " ") for name in names])
+    inset.set(xlim=(0, 1.12), title="Digit read as it was said, by what is read")
+    for place, value in enumerate(values):
+        inset.text(value + 0.02, place, f"{value:.0%}", va="center", fontsize=7)
+    return figure
 
 
 def describe_readings(rows: Sequence[Row]) -> list[str]:

@@ -154,7 +154,7 @@ _WORDS = {
 
 
 def _rank_all(draws: Sequence[Draw], scorers: Sequence[Scorer], embedder: Embedder) -> list[NDArray]:
-    return [-verdicts.ranks.astype(float) for verdicts in judge_seeds([draws], scorers, embedder)[0]]
+    return [-verdicts.ranks.astype(float) for verdicts in judge_seeds([list(draws)], scorers, embedder)[0]]
 
 
 def _reverse(draw: Draw) -> Draw:

@@ -129,7 +129,8 @@ def measure_sensitivity(probes: Probes, scored: Scored, *, resamples: int, seed:
     exact_falls, paraphrased_falls: the share of claims whose P.D. falls at every step from k = 0 to POINTS.
     exact_mean_kK, paraphrased_mean_kK: the mean P.D. at each k. neutral_above_one: the share whose neutral words have a
     higher P.D. than one perspective. padding_lowers: the share of answers whose P.D. an unrelated text at the end
-    lowers; padding_change: the mean of ln(padded / plain). order_change: the mean of |ln(reordered / kept)|.
+    lowers, and with _kK that among answers of k perspectives; padding_lowers_mean: the share of claims where it lowers
+    the mean over k; padding_change: the mean of ln(padded / plain). order_change: the mean of |ln(reordered / kept)|.
     repeat_change: the mean of ln(one perspective repeated / said once). all_below_repeat: the share of claims where all
     perspectives have a lower P.D. than the first of them repeated.
     """
@@ -146,6 +147,8 @@ def measure_sensitivity(probes: Probes, scored: Scored, *, resamples: int, seed:
     if "padded" in values:
         facts["padding_lowers"] = compare(exact[:, 1:], values["padded"])
         facts["padding_change"] = np.log(values["padded"] / exact[:, 1:])
+        facts["padding_lowers_mean"] = compare(exact[:, 1:].mean(1), values["padded"].mean(1))
+        facts |= {f"padding_lowers_k{k}": facts["padding_lowers"][:, k - 1] for k in range(1, POINTS + 1)}
     if "reordered" in values:
         facts["order_change"] = np.abs(np.log(values["reordered"] / exact[:, -1:]))
     if "repeated" in values:
@@ -221,7 +224,8 @@ def describe_sensitivity(rows: Sequence[Row], default: str) -> list[str]:
         text = f"{system}: P.D. falls at every step from 0 to {POINTS} perspectives in {', and in '.join(said)}"
         if "padding_lowers" in own:
             text += (
-                f". Padding lowers it in {_percent(own['padding_lowers'])} of answers (mean change"
+                f". Padding lowers it in {_percent(own['padding_lowers'])} of answers, and the mean over k in"
+                f" {_percent(own['padding_lowers_mean'])} of claims (mean change"
                 f" {100 * np.expm1(own['padding_change'].value or 0.0):+.1f} %)"
             )
         if "order_change" in own:
