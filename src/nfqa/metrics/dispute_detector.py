@@ -1,8 +1,9 @@
 """Dispute Awareness without a language model: a detector trained on sentences that were written for it.
 
-No real answer is seen in training; but an earlier version's scores on the labelled answers were known when the
-calibration got its pairs of sentences and the last 88 sentences were written, so their test is not wholly blind. Sentences of data/dispute_sentences.csv teach what a single sentence does; answers
-composed of other such sentences teach how an answer's sentences add up.
+Sentences of data/dispute_sentences.csv teach what a single sentence does; answers composed of other such sentences
+teach how an answer's sentences add up. No real answer is trained on. Scores of a first version on the labelled answers
+were seen, though, before pairs of sentences entered the calibration and the last 88 sentences were written: the test
+on these answers is not wholly blind.
 """
 
 from __future__ import annotations
