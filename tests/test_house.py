@@ -177,8 +177,9 @@ def test_committed_results_are_whole_and_match_their_entries() -> None:
             assert all(row.paper == published.get(row.key) for row in result.rows)
 
 
-def test_the_readme_table_is_the_committed_result() -> None:
-    from nfqa.lab.readme import make_table
+def test_the_readme_tables_are_the_committed_results() -> None:
+    from nfqa.lab.readme import make_debate_table, make_table
 
     readme = (PROJECT / "README.md").read_text()
     assert make_table(PROJECT) in readme, "run `python -m nfqa.lab.readme`"
+    assert make_debate_table(PROJECT) in readme, "run `python -m nfqa.lab.readme`"

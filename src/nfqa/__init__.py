@@ -4,4 +4,4 @@ Four floors, each importing only from those below it: `kernels` (numbers in, num
 or verdicts), `metrics` (a paper's method), `lab` (data, artefacts, runner, report). Importing `nfqa` loads none.
 """
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -1,4 +1,4 @@
-"""The README's results table, generated from committed results: `python -m nfqa.lab.readme` rewrites it."""
+"""The README's results tables, generated from committed results: `python -m nfqa.lab.readme` rewrites them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ from nfqa.lab.paths import find_root, write_atomically
 from nfqa.lab.results import read_result
 
 START, END = "<!-- results: generated from results/linkage/table_02.json -->", "<!-- end of results -->"
+DEBATE_START = "<!-- debateqa: generated from results/debateqa/sensitivity.json and human_alignment.json -->"
+DEBATE_END = "<!-- end of debateqa -->"
+_DEBATE_SYSTEMS = ("pd_paper_small", "pd_paper_small_no_cache", "pd_released_small", "pd_paper_tiny", "pd_paper_medium")
+_DEBATE_COLUMNS = {
+    "exact_falls": "falls at every step, exact text",
+    "paraphrased_falls": "the same, paraphrased",
+    "padding_lowers": "unrelated text lowers it",
+    "item_spearman": "Spearman with people's ratings",
+}
 _SYSTEMS = (
     "rouge1",
     "rouge2",
@@ -42,16 +51,35 @@ def make_table(root: Path) -> str:
     return "\n".join([START, *lines, END])
 
 
+def make_debate_table(root: Path) -> str:
+    """What P.D. does on composed answers, and how far it follows people's ratings, as Markdown."""
+    paper = read_papers(root)["debateqa"]
+    rows = {}
+    for name in ("sensitivity", "human_alignment"):
+        found = read_result(root / "results" / "debateqa" / f"{name}.json").rows
+        rows |= {(row.system, row.metric): row for row in found}
+    lines = ["| | " + " | ".join(_DEBATE_COLUMNS.values()) + " |", "|---|" + "---|" * len(_DEBATE_COLUMNS)]
+    for system in _DEBATE_SYSTEMS:
+        cells = []
+        for metric in _DEBATE_COLUMNS:
+            row = rows.get((system, metric))
+            cells.append(f"**{row.value:.3f}** [{row.ci_low:.3f}, {row.ci_high:.3f}]" if row else "–")
+        lines.append(f"| {paper.systems[system].title} | " + " | ".join(cells) + " |")
+    return "\n".join([DEBATE_START, *lines, DEBATE_END])
+
+
 def main() -> int:
-    """Rewrite the table in README.md."""
+    """Rewrite the tables in README.md."""
     root = find_root()
     readme = root / "README.md"
     text = readme.read_text(encoding="utf-8")
-    before, found, rest = text.partition(START)
-    if not found or END not in rest:
-        raise ValueError(f"{readme}: the markers of the results table are missing")
+    for start, end, make in ((START, END, make_table), (DEBATE_START, DEBATE_END, make_debate_table)):
+        before, found, rest = text.partition(start)
+        if not found or end not in rest:
+            raise ValueError(f"{readme}: the markers of a results table are missing: {start}")
+        text = before + make(root) + rest.partition(end)[2]
     with write_atomically(readme) as scratch:
-        scratch.write_text(before + make_table(root) + rest.partition(END)[2], encoding="utf-8")
+        scratch.write_text(text, encoding="utf-8")
     return 0
 
 
