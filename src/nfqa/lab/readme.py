@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nfqa.lab.artefacts import list_leaves, read_papers
 from nfqa.lab.paths import find_root, write_atomically
-from nfqa.lab.results import read_result
+from nfqa.lab.results import Row, read_result
 
 START, END = "<!-- results: generated from results/linkage/table_02.json -->", "<!-- end of results -->"
 DEBATE_START = "<!-- debateqa: generated from results/debateqa/sensitivity.json and human_alignment.json -->"
@@ -54,7 +54,7 @@ def make_table(root: Path) -> str:
 def make_debate_table(root: Path) -> str:
     """What P.D. does on composed answers, and how far it follows people's ratings, as Markdown."""
     paper = read_papers(root)["debateqa"]
-    rows = {}
+    rows: dict[tuple[str, str], Row] = {}
     for name in ("sensitivity", "human_alignment"):
         found = read_result(root / "results" / "debateqa" / f"{name}.json").rows
         rows |= {(row.system, row.metric): row for row in found}
