@@ -85,8 +85,8 @@ export-verdicts: $(READY) ## the journal as JSON lines: make export-verdicts FIL
 import-verdicts: $(READY) ## take in someone's verdicts: make import-verdicts FILE=verdicts.jsonl
 	@$(RUN) verdicts import "$(FILE)"
 
-train-evaluator: $(READY) ## the embedded evaluators anew, into models/ (or one: NAME=tiny); about an hour on two cores
-	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-2} $(RUN) train-evaluator $(NAME)
+train-evaluator: $(READY) ## the embedded evaluators anew, into models/ (or one: NAME=tiny); about an hour on one core
+	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(RUN) train-evaluator $(NAME)
 
 fetch: $(READY) ## the data alone, verified
 	@$(RUN) fetch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import torch
 from safetensors.torch import load_file
 
 from nfqa.debates import DebateQuestion, DebateSet, PartialAnswer, SystemAnswer
+from nfqa.lab.paths import find_root
 from nfqa.lab.training import corpus as corpora
-from nfqa.lab.training import train
+from nfqa.lab.training import train, tune
 from nfqa.lab.training.corpus import Corpus, Topic, read_corpus
 from nfqa.lab.training.tasks import change_text, group_topics, make_task
 from nfqa.questions import Answer, Question, QuestionSet
@@ -54,7 +56,7 @@ def _make_topics(source: str, count: int) -> list[Topic]:
 @pytest.fixture
 def corpus() -> Corpus:
     topics = [topic for source in ("debatewise", "antique") for topic in _make_topics(source, 4)]
-    return Corpus(tuple(topics), (), 3, {"debatewise": "0" * 64})
+    return Corpus(tuple(topics), (), 3, {"debatewise": "0" * 64}, {"overton": "1" * 64})
 
 
 def _claim(text: str, *parts: str) -> DebateQuestion:
@@ -86,7 +88,8 @@ def test_what_is_held_out_is_not_trained_on(monkeypatch: pytest.MonkeyPatch, tmp
     assert not {held, demo, rated, *borrowed} & set(texts)
     assert {_make_text(8), _make_text(9)} <= set(texts)
     assert "short" not in texts
-    assert set(read.inputs) == {"debatewise", "overton", "demo_answers", *corpora.GRADED}
+    assert set(read.inputs) == {"debatewise", *corpora.GRADED}
+    assert set(read.kept_out) == {"overton", "demo_answers"}
 
 
 def test_tasks_contain_change_or_lack_their_target(corpus: Corpus) -> None:
@@ -111,6 +114,10 @@ def test_changed_text_keeps_between_six_and_nine_tenths_of_its_words() -> None:
         kept = change_text(text, random.Random(seed)).split()
         assert 0.5 < len(kept) / 400 < 0.97
         assert not Counter(kept) - Counter(text.split())
+
+
+def stop(*given: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def _train(root: Path) -> dict[str, Any]:
@@ -145,6 +152,34 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
     about = json.loads((tmp_path / "stopped/models/evaluator_tiny/evaluator.json").read_text())
     assert about["recipe"]["steps"] == 5
     assert about["passages"] == 40
+    assert not list((tmp_path / "stopped/build/training").glob("*.safetensors"))
+
+
+def test_another_recipe_does_not_go_on_from_the_checkpoint(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, corpus: Corpus
+) -> None:
+    monkeypatch.setattr(train, "read_corpus", lambda root: corpus)
+    monkeypatch.setattr(train, "_SAVE_SECONDS", -1)
+    monkeypatch.setattr(train, "_ROWS", 2)
+    monkeypatch.setattr(train, "_finish", stop)
+    for seed in (1, 2):
+        monkeypatch.setitem(train.RECIPES, "tiny", train.Recipe(2, 192, 2, seed, 1e-3, vocabulary=300))
+        with pytest.raises(KeyboardInterrupt):
+            _train(tmp_path)
+    assert len(list((tmp_path / "build/training").glob("tiny-*.safetensors"))) == 2
+
+
+def test_the_cache_with_the_lowest_loss_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tune, "_TASKS", 6)
+    folder = shutil.copytree(find_root() / "models" / "evaluator_tiny", tmp_path / "evaluator_tiny")
+    topics = _make_topics("debatewise", 4)
+    cache = tune.tune_evaluator(folder, topics)
+    about = json.loads((folder / "evaluator.json").read_text())
+    tried = {(entry["theta"], entry["weight"]): entry["nats"] for entry in about["cache_tried"]}
+    assert len(tried) == 17
+    assert min(tried, key=lambda pair: tried[pair]) == (cache.theta, cache.weight)
+    assert tried[cache.theta, cache.weight] < tried[0.0, 0.0]  # words that training never saw, which a cache knows
+    assert (about["cache"]["theta"], about["cache"]["weight"]) == (cache.theta, cache.weight)
 
 
 def test_an_unknown_name_is_refused(tmp_path: Path) -> None:

@@ -26,12 +26,16 @@ class Topic:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Topics to train on, topics to choose settings on, how many passages were left out, and the files' hashes."""
+    """Topics to train on, topics to choose settings on, how many passages were left out, and the files' hashes.
+
+    `inputs` are the files trained on (of Debatewise, its claims that aren't held out), `kept_out` those kept away from.
+    """
 
     train: tuple[Topic, ...]
     tuning: tuple[Topic, ...]
     left_out: int
     inputs: dict[str, str]
+    kept_out: dict[str, str]
 
     def texts(self) -> Iterator[str]:
         """Every passage that is trained on."""
@@ -53,7 +57,7 @@ def read_corpus(root: Path) -> Corpus:
             seen |= _hash_runs(part.text for part in question.partial_answers)
             seen |= _hash_runs(answer.text for answer in question.answers)
     claims = load_debates("debatewise", split="train", root=root)
-    inputs = {held.name: held.sha256 for held in (claims, *others)}
+    inputs = {claims.name: claims.sha256}
     topics: list[Topic] = []
     tuning: list[Topic] = []
     left_out = 0
@@ -74,6 +78,7 @@ def read_corpus(root: Path) -> Corpus:
         tuple(topic for topic in tuning if len(topic.passages) > 3),
         left_out,
         inputs,
+        {held.name: held.sha256 for held in others},
     )
 
 

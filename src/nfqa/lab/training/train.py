@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import random
@@ -78,7 +79,9 @@ def train_evaluator(root: Path, name: str, *, steps: int | None = None) -> Path:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device).train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.rate, betas=(0.9, 0.98), weight_decay=0.01)
-    checkpoint = root / "build" / "training" / f"{name}-{steps}.safetensors"
+    made_of = json.dumps([asdict(recipe), steps, corpus.inputs, corpus.kept_out], sort_keys=True)
+    digest = hashlib.sha256(made_of.encode()).hexdigest()[:12]
+    checkpoint = root / "build" / "training" / f"{name}-{digest}.safetensors"
     done = _resume(checkpoint, model, optimiser)
     saved, shown = time.monotonic(), float("nan")
     with tqdm(total=steps, initial=done, desc=f"evaluator {name}", unit="step") as bar:
@@ -100,6 +103,7 @@ def train_evaluator(root: Path, name: str, *, steps: int | None = None) -> Path:
     folder = _finish(root, name, recipe, steps, corpus, model, tokenizer)
     if corpus.tuning:
         tune_evaluator(folder, corpus.tuning)
+    checkpoint.unlink(missing_ok=True)
     return folder
 
 
@@ -191,7 +195,9 @@ def _finish(root: Path, name: str, recipe: Recipe, steps: int, corpus: Corpus, m
     tokenizer.save_pretrained(scratch)
     about = {
         "recipe": asdict(recipe) | {"steps": steps},
+        "threads": torch.get_num_threads(),
         "trained_on": corpus.inputs,
+        "kept_out": corpus.kept_out,
         "passages": sum(len(topic.passages) for topic in corpus.train),
         "passages_left_out": corpus.left_out,
         "parameters": sum(p.numel() for p in model.parameters()),
