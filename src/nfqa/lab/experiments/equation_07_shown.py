@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def draw_approximation(sets: Sequence[Compared], rows: Sequence[Row]) -> Figure:
     """Above, measured against predicted ratios of a token; below, how far the two are apart over perplexity.
 
-    Both axes of the upper panels are logarithms to base 10, so that 2 is a factor of 100; the line is where the
-    approximation would be exact.
+    Ratios are counted in decades, so that 2 is a factor of 100, on logarithmic axes; the line is where the
+    approximation would be exact. Pairs with a measured ratio of 1 or less have no place above.
     """
     figure, grid = start_figure(2, len(sets), width=2.6 * len(sets), height=5.2, squeeze=False)
     for column, compared in enumerate(sets):
@@ -33,11 +33,11 @@ def draw_approximation(sets: Sequence[Compared], rows: Sequence[Row]) -> Figure:
         measured = np.array([pair.token for pair in pairs]) * scale
         perplexity = np.array([pair.perplexity for pair in pairs])
         upper, lower = grid[0, column], grid[1, column]
-        upper.plot(np.maximum(predicted, 1e-3), measured, ".", color=pick_colour(rows), ms=2, alpha=0.4)
-        line = np.logspace(-3, 2, 50)
-        upper.plot(line, np.minimum(line, 3), color=PAPER, lw=1)
-        upper.set(xscale="log", title=title, xlabel="predicted, log10", ylabel="measured, a token, log10")
-        upper.set_ylim(min(-0.2, float(measured.min(initial=0.0))), max(0.5, 1.1 * float(measured.max(initial=0.0))))
+        rises = (measured > 0) & (predicted > 0)
+        upper.plot(predicted[rises], measured[rises], ".", color=pick_colour(rows), ms=2, alpha=0.4)
+        ends = [min(predicted[rises].min(initial=1e-2), measured[rises].min(initial=1e-2)), 1e3]
+        upper.plot(ends, ends, color=PAPER, lw=1)
+        upper.set(xscale="log", yscale="log", title=title, xlabel="predicted, decades", ylabel="measured, decades")
         errors = np.maximum(np.abs(predicted - measured), 1e-4)
         lower.plot(perplexity, errors, ".", color=pick_colour(rows), ms=2, alpha=0.4)
         lower.axhline(math.log10(2), color=PAPER, lw=1)
@@ -45,7 +45,7 @@ def draw_approximation(sets: Sequence[Compared], rows: Sequence[Row]) -> Figure:
                        fontsize=7)  # fmt: skip
         decades = np.log10([max(1.0, perplexity.min(initial=10.0)), perplexity.max(initial=10.0)])
         limits = (10 ** np.floor(decades[0]), 10 ** max(np.ceil(decades[1]), np.floor(decades[0]) + 1))
-        lower.set(xscale="log", yscale="log", xlim=limits, xlabel="mean perplexity", ylabel="error, log10")
+        lower.set(xscale="log", yscale="log", xlim=limits, xlabel="mean perplexity", ylabel="error, decades")
     return figure
 
 
