@@ -84,7 +84,12 @@ def draw_sensitivity(rows: Sequence[Row]) -> Figure:
     top, *others = grid[:, 0]
     curves: dict[str, list[Row | None]] = {}
     colours = {}
-    for number, system in enumerate(name for name in systems if name.startswith("pd_paper")):
+    drawn = [
+        name
+        for name in systems
+        if name.startswith("pd_paper") and (not name.endswith("no_cache") or name == f"{systems[0]}_no_cache")
+    ]  # of those without a cache the default alone: the others' curves lie on top of it
+    for number, system in enumerate(drawn):
         for form in ("exact", "paraphrased"):
             name = f"{_shorten(system).removeprefix('paper ')}, {form}"
             curves[name] = [find_row(rows, system, f"{form}_mean_k{k}") for k in range(POINTS + 1)]
