@@ -23,7 +23,9 @@ from transformers import (
     AutoTokenizer,
     BloomConfig,
     CohereConfig,
+    FalconConfig,
     Gemma2Config,
+    GPTNeoConfig,
     LlamaConfig,
     MambaConfig,
 )
@@ -254,6 +256,13 @@ ROPE = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
 OTHERS = {
     "no positions": BloomConfig(hidden_size=16, n_layer=2, n_head=2, **SMALL),
     "a state, no keys": MambaConfig(hidden_size=16, num_hidden_layers=2, state_size=4, **SMALL),
+    "a window of its own": GPTNeoConfig(
+        hidden_size=16, num_layers=2, num_heads=2, attention_types=[[["global", "local"], 1]], window_size=8,
+        max_position_embeddings=2048, **SMALL,
+    ),
+    "ALiBi with positions": FalconConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, alibi=True, **SMALL
+    ),
     "changing rotations": LlamaConfig(max_position_embeddings=2048, rope_parameters=ROPE, **SHAPE, **SMALL),
     "capped scores and logits": Gemma2Config(
         num_key_value_heads=2, head_dim=4, sliding_window=64, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,

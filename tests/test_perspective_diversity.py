@@ -81,7 +81,7 @@ def test_each_switch_can_be_set_apart(stub):
     ("texts", "value", "dropped"),
     [
         (["two", "none"], 2.0, {"no_tokens": 1}),
-        (["nan", "two", "inf", "overflow"], 2.0, {"not_finite": 3}),
+        (["nan", "two", "inf", "overflow"], math.nan, {"not_finite": 3}),
         (["none", "nan"], math.nan, {"no_tokens": 1, "not_finite": 1}),
     ],
 )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from nfqa.kernels import resample
-from nfqa.kernels.resample import Interval, bootstrap_difference, bootstrap_mean, draw_counts, find_interval
+from nfqa.kernels.resample import Interval, bootstrap_difference, bootstrap_mean, draw_counts, find_interval, find_share
 
 NAN = float("nan")
 
@@ -47,6 +47,26 @@ def test_value_spread_and_counts_equal_hand_arithmetic():
     assert found.value == 3.5
     assert found.spread == pytest.approx(math.sqrt(4.5), abs=1e-15)
     assert (found.n, found.n_missing) == (5, 1)
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0, NAN]), min_size=1, max_size=60), st.sampled_from([0.5, 0.9, 0.95]))
+def test_a_share_has_wilson_s_interval(values: list[float], confidence: float) -> None:
+    found, present = find_share(values, confidence=confidence), [v for v in values if v == v]
+    assert (found.n, found.n_missing, found.spread) == (len(present), len(values) - len(present), None)
+    if not present:
+        assert all(math.isnan(v) for v in (found.value, found.low, found.high))
+        return
+    expected = stats.binomtest(int(sum(present)), len(present)).proportion_ci(confidence, method="wilson")
+    assert found.value == pytest.approx(sum(present) / len(present))
+    assert (found.low, found.high) == (pytest.approx(expected.low, abs=1e-12), pytest.approx(expected.high, abs=1e-12))
+
+
+@pytest.mark.parametrize("values", [[0.5], [[0.0, 1.0]], [2.0], [math.inf]])
+def test_what_is_no_share_is_refused(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="expected one row of 0, 1 or NaN"):
+        find_share(values)
+    with pytest.raises(ValueError, match="confidence is 1"):
+        find_share([1.0], confidence=1)
 
 
 def test_one_column_has_no_spread():

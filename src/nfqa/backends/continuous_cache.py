@@ -43,7 +43,7 @@ class ContinuousCache:
     @property
     def signature(self) -> str:
         """How it appears in an evaluator's identity."""
-        return f"cache:theta={self.theta:g},weight={self.weight:g},over={self.over}"
+        return f"cache:theta={self.theta!r},weight={self.weight!r},over={self.over}"
 
 
 def mix_logprobs(

@@ -37,7 +37,8 @@ def can_share(model: Any) -> bool:
     """Whether keys and values may be computed once, and rows be padded, without moving any number.
 
     False for what keeps a state rather than keys and values (state-space and recurrent layers), what takes no positions
-    (ALiBi, as in BLOOM), what attends in chunks, and rotations that change with the length of the input.
+    or doesn't heed them (ALiBi, as in BLOOM and some Falcons), what attends in chunks or to a window that its cache
+    doesn't know of (GPT-Neo), and rotations that change with the length of the input.
     """
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
@@ -52,6 +53,8 @@ def can_share(model: Any) -> bool:
         and not model.config.is_encoder_decoder
         and model.get_output_embeddings() is not None
         and not getattr(config, "attention_chunk_size", None)
+        and not getattr(config, "alibi", False)
+        and "local" not in (getattr(config, "attention_layers", None) or ())
         and not kinds & {"dynamic", "longrope"}
         and {type(layer) for layer in DynamicCache(config=model.config).layers}
         <= {DynamicLayer, DynamicSlidingWindowLayer}
@@ -150,7 +153,10 @@ def can_pack(model: Any) -> bool:
     if model.config._attn_implementation not in ("sdpa", "eager"):
         return False
     prefix, suffixes = [1, 2, 3, 4, 5], [[6, 7], [8, 9, 10], [6, 11]]
-    packed = run_packed(model, run_prefix(model, prefix), suffixes).log_softmax(-1)[:, 0]
+    try:
+        packed = run_packed(model, run_prefix(model, prefix), suffixes).log_softmax(-1)[:, 0]
+    except (TypeError, ValueError, RuntimeError, IndexError):
+        return False  # such a mask isn't even taken
     apart = [
         float((row - compute_logprobs_plain(model, prefix + suffix)[0]).abs().max())
         for row, suffix in zip(packed, suffixes, strict=True)

@@ -1,8 +1,10 @@
-"""Bootstrap intervals of an average over questions."""
+"""Intervals of an average over questions: bootstrap, and Wilson's of a share."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,6 +44,31 @@ def bootstrap_mean(values: ArrayLike, *, resamples: int = 10_000, confidence: fl
     if n == 0:
         return Interval(np.nan, np.nan, np.nan, None, 0, v.size)
     return _make_interval(_average_columns(v), _resample(v, resamples, seed), confidence, n, v.size - n)
+
+
+def find_share(values: ArrayLike, *, confidence: float = 0.95) -> Interval:
+    """A share of questions with Wilson's score interval, which has a width where all values are alike.
+
+    Formula: (p + z^2 / 2n ± z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n), p the mean of the values present, n
+    their number, z the standard normal quantile at (1 + confidence) / 2.
+
+    Args: values: [Q], each 0 or 1, NaN for missing; confidence: in (0, 1).
+    Returns: in [0, 1], without a spread. With no value present every figure is NaN.
+    Raises: ValueError for another value, another shape, or a confidence outside (0, 1).
+    Source: Wilson (1927), Journal of the American Statistical Association 22.
+    """
+    v = np.asarray(values, dtype=np.float64)
+    if v.ndim != 1 or not np.isin(v[~np.isnan(v)], (0.0, 1.0)).all():
+        raise ValueError(f"values are of shape {v.shape}; expected one row of 0, 1 or NaN")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}; expected a number between 0 and 1")
+    n = int((~np.isnan(v)).sum())
+    if n == 0:
+        return Interval(np.nan, np.nan, np.nan, None, 0, v.size)
+    p, z = float(np.nanmean(v)), NormalDist().inv_cdf((1 + confidence) / 2)
+    middle, half = p + z**2 / (2 * n), z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    low, high = (middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n)
+    return Interval(p, max(0.0, low), min(1.0, high), None, n, v.size - n)
 
 
 def bootstrap_difference(

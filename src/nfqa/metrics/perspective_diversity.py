@@ -39,11 +39,12 @@ class Scorer(Protocol):
 class Diversity:
     """P.D. of one answer; lower is better.
 
-    value: NaN where nothing could be scored. perplexities: [n], one a partial answer, NaN where it has none. losses:
-    what they are made of, None where nothing was run. dropped: what was left out, counted by reason: "empty_answer"
-    and "no_partial_answers" leave the whole answer out; "no_tokens" a partial answer without a token that has a
-    probability; "not_finite" one whose loss or perplexity is NaN or infinite. cut: the answer's tokens that were taken
-    out to make it fit, of the partial answer where they were most.
+    value: NaN where it is left out. perplexities: [n], one a partial answer, NaN where it has none. losses: what they
+    are made of, None where nothing was run. dropped: what was left out, counted by reason: "empty_answer" and
+    "no_partial_answers" leave the whole answer out, and so does "not_finite", the partial answers whose loss or
+    perplexity is NaN or infinite: without them an answer that can't restate them would look better. "no_tokens"
+    leaves out a partial answer without a token that has a probability, the same for every answer to its question.
+    cut: the answer's tokens that were taken out to make it fit, of the partial answer where they were most.
     """
 
     value: float
@@ -71,14 +72,18 @@ def measure_diversity(
     partial answer i given the answer in its wrapping, d_i those tokens ("target") or all attended less one
     ("attended"). `variant` sets all switches, each of which may be set apart: aggregate, denominator, instruction,
     generation_prompt, boundary, wrapping, plain_format, too_long; see `Settings`.
-    A partial answer that is left out is named in `dropped` and adds nothing: a sum is then over fewer.
+    A partial answer without tokens is counted in `dropped` and adds nothing: a sum is then over fewer.
 
     Args: answers: [N]; partial_answers: [N], the texts of each answer's question, point of view and explanation joined.
     Returns: [N]. Perplexities are unitless, 1 or more; a value is n or more under "sum".
     Raises: ValueError for unequal lengths, an unknown variant or switch, chat wrapping without a chat template, a
         context and target too long for the model under too_long="error".
     Source: Equation 1 of the DebateQA paper; variant "released" is what its released script computes.
-    Differs from: the released script in what no switch says. It joins a point of view and its explanation by a full
+    Differs from: the released script in what no switch says. It lets the tokenizer choose the side of the padding and
+        masks the context from the left: with padding on the left it scores padding and parts of the answer, and a
+        value hangs on the batch, so that variant "released" is its value with padding on the right. It loads weights
+        in the precision they are kept in, and lets the tokenizer put its special tokens before a template that has
+        them already (here it may not). It joins a point of view and its explanation by a full
         stop and a blank (here the caller joins them), counts the context's tokens alone to find where the target
         begins (here a token that overlaps the target's text is the target's), and cuts what the tokenizer doesn't
         take off the target's end without a word. With GPT-2 it used a template that transformers has since dropped;
@@ -121,4 +126,6 @@ def _combine(losses: Sequence[TargetLoss], chosen: Settings) -> Diversity:
     counts = Counter(no_tokens=int((~scored).sum()), not_finite=int((scored & ~finite).sum()))
     dropped = {reason: count for reason, count in counts.items() if count}
     value = aggregate_perplexities(perplexities[finite], aggregate=chosen.aggregate)
+    if counts["not_finite"]:
+        value = math.nan  # a sum over the others would be lower, which is better
     return Diversity(value, np.where(finite, perplexities, np.nan), tuple(losses), dropped)

@@ -99,7 +99,7 @@ def _score_variant(
     switches: Switches = {"wrapping": wrapping, "too_long": "cut_tail"}
     found = measure_diversity(texts, views, lab.evaluator, variant=variant, **switches)
     chosen = settings(variant, **switches)
-    means = np.array([_average(each.perplexities) for each in found])
+    means = np.array([_average(each) for each in found])
     tens = np.clip(10 * (1 - np.log10(means) / _WORST), 0, 10)
     each_note = iter(_describe(one) for one in found)
     notes = [
@@ -121,9 +121,10 @@ def _list_asked(own: OwnAnswers) -> list[str]:
     return [answer.text for q, points in zip(own.questions, own.points, strict=True) if points for answer in q.answers]
 
 
-def _average(perplexities: NDArray[np.float64]) -> float:
-    finite = perplexities[np.isfinite(perplexities)]
-    return float(finite.mean()) if len(finite) else float("nan")
+def _average(found: Diversity) -> float:
+    """The mean perplexity of the partial answers that have one; NaN for an answer that is left out."""
+    finite = found.perplexities[np.isfinite(found.perplexities)]
+    return float(finite.mean()) if np.isfinite(found.value) and len(finite) else float("nan")
 
 
 def _describe(found: Diversity) -> str:

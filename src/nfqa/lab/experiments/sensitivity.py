@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from nfqa.debates import DebateQuestion, DebateSet
 from nfqa.kernels.perplexity import settings
 from nfqa.lab.experiments.debate_systems import name_role
-from nfqa.lab.experiments.diversity import count_dropped, find_wrapping, make_mean_row, score_answers, sign, tabulate
+from nfqa.lab.experiments.diversity import (
+    count_dropped,
+    find_wrapping,
+    make_mean_row,
+    make_share_row,
+    score_answers,
+    sign,
+    tabulate,
+)
 from nfqa.lab.results import Row
 from nfqa.metrics.compose import choose_points, compose_answers, draw_unrelated, pad_answers, repeat_point
 from nfqa.metrics.perspective_diversity import Diversity
@@ -124,7 +132,7 @@ def score_probes(
 
 
 def measure_sensitivity(probes: Probes, scored: Scored, *, resamples: int, seed: int = 0) -> list[Row]:
-    """Rows of one evaluator and variant; intervals over claims.
+    """Rows of one evaluator and variant; intervals over claims, of shares by Wilson.
 
     exact_falls, paraphrased_falls: the share of claims whose P.D. falls at every step from k = 0 to POINTS.
     exact_mean_kK, paraphrased_mean_kK: the mean P.D. at each k. neutral_above_one: the share whose neutral words have a
@@ -154,9 +162,12 @@ def measure_sensitivity(probes: Probes, scored: Scored, *, resamples: int, seed:
     if "repeated" in values:
         facts["repeat_change"] = np.log(values["repeated"] / exact[:, 1:2])
         facts["all_below_repeat"] = compare(values["repeated"], exact[:, -1:])
+    shares = {
+        m for m in facts if m.endswith(("_falls", "_above_one", "_below_repeat")) or m.startswith("padding_lowers")
+    }
     dropped = {k: n for form in scored.diversities for k, n in count_dropped(scored.diversities[form]).items()}
     return [
-        make_mean_row(
+        (make_share_row if metric in shares else make_mean_row)(
             probes.dataset, scored.system, metric, numbers, f"{metric}|{scored.signature}", _KERNELS,
             resamples=resamples, seed=seed, dropped=dropped,
         )
