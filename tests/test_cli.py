@@ -9,9 +9,13 @@ from conftest import Checkout
 @pytest.mark.parametrize(
     ("arguments", "variables", "words"),
     [
-        (["run", "made_up/frist"], {}, "unknown artefact 'made_up/frist'; known: made_up/first, made_up/second"),
+        (
+            ["run", "made_up/frist"],
+            {},
+            "unknown artefact 'made_up/frist'; did you mean made_up/first",
+        ),
         (["run", "elsewhere/first"], {}, "unknown artefact 'elsewhere/first'"),
-        (["run", "made_up/third"], {}, "made_up/third has no notebook: it needs the role judge"),
+        (["run", "made_up/third"], {}, "made_up/third has no notebook: none is written yet; it would need judge"),
         (["reproduce"], {"PROFILE": "fast"}, "PROFILE is 'fast'; expected quick or full"),
         (["reproduce"], {"DATA": "real"}, "DATA is 'real'; expected full or sample"),
         (["reproduce"], {"SEEDS": "0"}, "SEEDS is '0'; expected a whole number"),
@@ -70,7 +74,7 @@ def test_outside_a_checkout_it_says_so(checkout: Checkout) -> None:
 def test_status_names_the_role_that_an_artefact_lacks(checkout: Checkout) -> None:
     said = checkout.run("status").stdout
     assert "made_up/third" in said
-    assert "not run: needs judge" in said
+    assert "not run: no notebook yet; needs judge" in said
     assert "never run here" in said
 
 

@@ -619,7 +619,7 @@ def test_an_embedded_evaluator_brings_its_own_cache(embedded):
     assert (spec.kind, spec.name) == ("embedded", "small")
     own, none = Evaluator(spec, device="cpu"), Evaluator(spec, device="cpu", cache=None)
     assert own.cache == ContinuousCache(3.0, 0.4)
-    assert own.identity.startswith(f"{spec.identity}|float32|cache:theta=3,weight=0.4")
+    assert own.identity.startswith(f"{spec.identity}|float32|cache:theta=3.0,weight=0.4")
     assert spec.identity.startswith("embedded:small@")
     assert none.identity == f"{spec.identity}|float32|cache:none"
     assert_close(own.score(ITEMS, PAPER), open_folder(embedded, cache=own.cache).score_plain(ITEMS, PAPER))

@@ -28,7 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = RunOptions() if given.command in (_verdicts, _train) else read_options(root, given.artefacts)
         return int(given.command(root, options, given))
     except KeyboardInterrupt:
-        print("\ninterrupted; what was finished is kept, nothing half-written stays", file=sys.stderr)
+        print(
+            "\ninterrupted; what was finished is kept, nothing half-written stays; the same command goes on",
+            file=sys.stderr,
+        )
         return 130
     except (ValueError, OSError, sqlite3.Error) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -138,7 +141,9 @@ def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
                 print(f"{identifier:24} {_describe(ran[identifier])}")
             elif not given.artefacts:
                 roles = ", ".join(artefact.missing_roles)
-                print(f"{identifier:24} not run: {'needs ' + roles if roles else 'nothing to compute'}")
+                print(
+                    f"{identifier:24} not run: {'no notebook yet; needs ' + roles if roles else 'nothing to compute'}"
+                )
     _say_verdicts(root, options, list(ran.values()))
     return 0
 
@@ -195,7 +200,7 @@ def _describe(target: Target) -> str:
         return f"fresh  ({minutes})"
     reasons = "; ".join(target.stale[:3]) + (f"; and {len(target.stale) - 3} more" if len(target.stale) > 3 else "")
     missing = target.artefact.missing_roles
-    return f"STALE  ({minutes}): {reasons}" + (f"; some rows lack the role {', '.join(missing)}" if missing else "")
+    return f"STALE  ({minutes}): {reasons}" + (f"; some rows need {', '.join(missing)}" if missing else "")
 
 
 def _check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:

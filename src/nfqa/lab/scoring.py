@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +51,7 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
         task = _make_task(root, paper, name, chosen, scratch)
         print(f"{path}: {own.n_answers:,} answers to {len(own.questions):,} questions", flush=True)
         _say_plan(root, identifier, chosen)
-        _prepare(root, identifier, chosen, given)
+        _prepare(root, identifier, chosen, given, trains=any(question.references for question in own.questions))
         failed = _run(task, scratch, len(own.questions))
         if failed:
             print(f"\n{path} could not be scored.\n{failed}", file=sys.stderr)
@@ -95,10 +96,14 @@ def _say_plan(root: Path, identifier: str, options: RunOptions) -> None:
         print(*(describe_plan(plan) for plan in plans), sep="\n", flush=True)
 
 
-def _prepare(root: Path, identifier: str, options: RunOptions, given: dict[str, str]) -> None:
-    """Vectors of all texts, under a bar. What the trained judge learns from may be out of reach: then it's left out."""
-    datasets = list(read_papers(root)[identifier.partition("/")[0]].artefacts[identifier.partition("/")[2]].datasets)
-    if options.data == "full":
+def _prepare(root: Path, identifier: str, options: RunOptions, given: dict[str, str], *, trains: bool) -> None:
+    """Vectors of all texts, under a bar. What the trained judge learns from may be out of reach: then it's left out.
+
+    `trains`: whether it has references to place an answer among, without which it isn't trained.
+    """
+    artefact = read_papers(root)[identifier.partition("/")[0]].artefacts[identifier.partition("/")[2]]
+    datasets = list(artefact.datasets) if trains else []
+    if options.data == "full" and trains:
         problems = reach_data(root, list_targets(root, options, [identifier]))
         for line in problems:
             print(f"left out, as its data can't be reached: the trained judge. {line}", file=sys.stderr, flush=True)
@@ -161,7 +166,11 @@ def _make_table(paper: Paper, own: OwnAnswers, result: Result) -> Sequence[str]:
         values = {title: found.get((method, metric)) for title, metric in columns.items()}
         cells = "".join(f"  {'–' if v is None else f'{v:.2f}':>{widths[t]}}" for t, v in values.items())
         lines.append(f"{find_title(paper, method):36}{cells}")
-    return [*lines, "", *result.findings]
+    reasons = Counter(each.reason for each in own.excluded)
+    left_out = (
+        [f"Left out: {', '.join(f'{reason} ({n})' for reason, n in sorted(reasons.items()))}."] if reasons else []
+    )
+    return [*lines, "", *result.findings, *left_out]
 
 
 def _shorten(path: Path, root: Path) -> str:

@@ -102,7 +102,8 @@ def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptio
             raise ValueError(f"{paper.paper}/{name} has no parameter {parameter!r}; known: {', '.join(known)}")
     chosen: dict[str, Any] = {"artefact": f"{paper.paper}/{name}", "data": options.data, "out": str(out)}
     if options.profile == "quick":
-        chosen |= {"n_seeds": 2, "resamples": 500, "limit": 40}
+        slow = "evaluator" in artefact.roles  # a language model runs every partial answer
+        chosen |= {"n_seeds": 2, "resamples": 500, "limit": 8 if slow else 40}
     if options.seeds:
         chosen["n_seeds"] = options.seeds
     chosen |= options.roles | options.asking

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -123,11 +124,13 @@ def _resolve(papers: dict[str, Paper], only: Sequence[str]) -> set[str]:
         paper, _, name = identifier.partition("/")
         if paper not in papers or name not in papers[paper].artefacts:
             known = [f"{p}/{a}" for p, entry in papers.items() for a in entry.artefacts]
-            raise ValueError(f"unknown artefact {identifier!r}; known: {', '.join(known)}")
+            near = get_close_matches(identifier, known, cutoff=0.5)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ";"
+            raise ValueError(f"unknown artefact {identifier!r}{hint} `make status` lists all {len(known)}")
         artefact = papers[paper].artefacts[name]
         if artefact.notebook is None:
             roles = ", ".join(artefact.missing_roles)
-            why = f"it needs the role {roles}, not yet asked for" if roles else "it holds nothing to compute"
+            why = f"none is written yet; it would need {roles}" if roles else "it holds nothing to compute"
             if identifier in only:
                 raise ValueError(f"{identifier} has no notebook: {why}")
             continue

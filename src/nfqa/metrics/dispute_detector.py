@@ -27,6 +27,7 @@ _CLASSES = ("aware", "for", "against")
 # Chosen by cross-validation over topics on the sentences alone.
 _PENALTY = 10.0  # inverse strength of the sentences' regression
 _VECTOR_SCALE, _CUE_SCALE = 0.5, 0.3  # beside n-grams of unit length
+_AT_ONCE = 100  # answers whose sentences are described together, which saves time and no more
 _COMPOSED = 400  # answers that the calibration is fitted on
 
 
@@ -88,9 +89,10 @@ class Detector:
     def describe(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """s_1 and s_2 of each answer, [len(texts), 2]; NaN for one without a sentence."""
         rows = np.full((len(texts), 2), np.nan)
-        for number, text in enumerate(texts):
-            if parts := split_answer(text):
-                rows[number] = self._describe(parts, self._model)
+        parts = [split_answer(text) for text in texts]
+        asked = [number for number, sentences in enumerate(parts) if sentences]
+        for some in (asked[i : i + _AT_ONCE] for i in range(0, len(asked), _AT_ONCE)):
+            rows[some] = self._describe([parts[number] for number in some], self._model)
         return rows
 
     def decide(self, texts: Sequence[str]) -> NDArray[np.bool_]:
@@ -107,13 +109,20 @@ class Detector:
             found[out] = model.predict([texts[i] for i in out], vectors[out])
         return found
 
-    def _describe(self, sentences: Sequence[str], model: _SentenceModel) -> NDArray[np.float64]:
-        """The features of an answer, given as its sentences: s_1 and s_2, [2]."""
-        pairs = [f"{first} {second}" for first, second in pairwise(sentences)]
-        vectors = self._embed(sentences)
-        joined = vectors[:-1] + vectors[1:]
-        joined /= np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-12)
-        return pool_units(model.predict([*sentences, *pairs], np.concatenate([vectors, joined])))
+    def _describe(self, answers: Sequence[Sequence[str]], model: _SentenceModel) -> NDArray[np.float64]:
+        """The features of answers, each given as its sentences, one at least: s_1 and s_2, [answers, 2]."""
+        flat = self._embed([sentence for sentences in answers for sentence in sentences])
+        texts: list[str] = []
+        vectors: list[NDArray[np.float64]] = []
+        ends = np.cumsum([len(sentences) for sentences in answers])
+        for sentences, own in zip(answers, np.split(flat, ends[:-1]), strict=True):
+            joined = own[:-1] + own[1:]
+            joined /= np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-12)
+            texts += [*sentences, *(f"{first} {second}" for first, second in pairwise(sentences))]
+            vectors += [own, joined]
+        units = np.cumsum([2 * len(sentences) - 1 for sentences in answers])
+        found = model.predict(texts, np.concatenate(vectors))
+        return np.array([pool_units(own) for own in np.split(found, units[:-1])])
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """The vector of each text; of a passage the mean over its sentences, unit length. [n, D], [n, 0] without."""
@@ -137,9 +146,9 @@ class Detector:
         composed = list(compose_answers(self.sentences, count=_COMPOSED))
         rows = np.zeros((len(composed), 2))
         for fold, model in self._fold_models:
-            for number, (inside, chosen, _) in enumerate(composed):
-                if inside == fold:
-                    rows[number] = self._describe([self.sentences.texts[i] for i in chosen], model)
+            own = [number for number, (inside, _, _) in enumerate(composed) if inside == fold]
+            if own:
+                rows[own] = self._describe([[self.sentences.texts[i] for i in composed[n][1]] for n in own], model)
         return LogisticRegression(C=10.0, max_iter=1_000).fit(rows, [label for _, _, label in composed])
 
     @cached_property

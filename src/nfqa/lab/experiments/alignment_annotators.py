@@ -172,9 +172,11 @@ def draw_annotators(dataset: DebateSet, people: People, rows: Sequence[Row]) -> 
     return figure
 
 
-def draw_heat_map(axes, table: NDArray[np.float64], names: Sequence[str], title: str) -> None:  # type: ignore[no-untyped-def]
-    """A table of correlations from -1 to 1 with its numbers; the diagonal, and what is undefined, stays empty."""
-    axes.imshow(table, vmin=-1, vmax=1, cmap="RdBu")
+def draw_heat_map(  # type: ignore[no-untyped-def]
+    axes, table: NDArray[np.float64], names: Sequence[str], title: str, *, low: float = -1.0
+) -> None:
+    """A table of correlations from `low` to 1 with its numbers; the diagonal, and what is undefined, stays empty."""
+    axes.imshow(table, vmin=low, vmax=1, cmap="RdBu" if low < 0 else "Blues")
     size = 8 if len(table) <= 6 else 6.5
     for i, row in enumerate(table):
         for j, value in enumerate(row):

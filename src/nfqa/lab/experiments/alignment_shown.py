@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nfqa.lab.plots import draw_panels
+from nfqa.lab.experiments.debate_figures import draw_stack
 from nfqa.lab.results import Row
 from nfqa.metrics.answer_judging import BASELINES
 
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 SIMPLE = ("length", "coverage", "sentence_clusters")
 CEILINGS = ("people_left_out", "people_same_side", "people_split_half")
+_TITLES = {
+    "item_spearman": "Within annotator and question",
+    "question_spearman": "Within question, mean rating",
+    "system_spearman": "By system, mean rating",
+    "spearman_elo": "Each annotator's ranking, averaged",
+    "spearman_elo_together": "One ranking by all comparisons",
+}
 
 
 def name_default(lab: DebateLab) -> str:
@@ -50,7 +57,8 @@ def show_matrix(lab: DebateLab, rows: Sequence[Row], metrics: Sequence[str]) -> 
 
 def draw_alignment(lab: DebateLab, rows: Sequence[Row], metrics: Sequence[str], *, label: str) -> Figure:
     """One panel a way of comparing, one line a metric: its correlation with people and the 95 % interval."""
-    return draw_panels(lab, pick_rows(rows, metrics), panel="metric", label=label, zero_line=True)
+    panels = {metric: _TITLES.get(metric, metric.replace("_", " ")) for metric in metrics}
+    return draw_stack(lab, pick_rows(rows, metrics), panels, lines=dict.fromkeys(metrics, 0.0), share=True, label=label)
 
 
 def describe_alignment(lab: DebateLab, rows: Sequence[Row], metric: str, words: str) -> list[str]:

@@ -16,6 +16,7 @@ from nfqa.lab.experiments.alignment import average_columns, correlate_rows, make
 from nfqa.lab.experiments.alignment_annotators import draw_heat_map
 from nfqa.lab.experiments.alignment_people import weigh_ratings
 from nfqa.lab.experiments.alignment_scores import Scored, open_evaluators, score_diversity
+from nfqa.lab.experiments.debate_figures import WIDTH
 from nfqa.lab.plots import start_figure
 from nfqa.lab.results import Row
 
@@ -119,15 +120,16 @@ def draw_stability(lab: DebateLab, rows: Sequence[Row], metrics: Sequence[Scored
     """Two heat maps of Kendall's tau: of the systems, and of the answers to each question."""
     systems = [metric.system for metric in metrics]
     names = [lab.title(system).removeprefix("P.D., as the paper, ") for system in systems]
-    figure, panels = start_figure(1, 2, width=6 + 0.9 * len(systems), height=2.2 + 0.42 * len(systems))
+    tables = {kind: tabulate_pairs(rows, systems, kind) for kind in ("systems", "answers")}
+    low = -1.0 if any((table < 0).any() for table in tables.values()) else 0.0
+    figure, panels = start_figure(2, 1, width=WIDTH, height=2.2 + 0.84 * len(systems), sharex=True)
     sample = " (SAMPLE data)" if any(row.origin == "sample" for row in rows) else ""
-    for axes, kind, title in (
-        (panels[0], "systems", "Systems, by their mean"),
-        (panels[1], "answers", "Answers to a question, averaged"),
-    ):
-        draw_heat_map(axes, tabulate_pairs(rows, systems, kind), names, f"{title}{sample}")
-    panels[1].set_yticks(range(len(names)), labels=[""] * len(names))
-    figure.colorbar(panels[1].images[0], ax=panels, shrink=0.8, label="Kendall's tau")
+    titles = ("Systems, by their mean", "Answers to a question, averaged")
+    for axes, table, title in zip(panels, tables.values(), titles, strict=True):
+        draw_heat_map(axes, table, names, f"{title}{sample}", low=low)
+        axes.tick_params(labelsize=7)
+    bar = figure.colorbar(panels[1].images[0], ax=panels, location="bottom", shrink=0.8, aspect=30)
+    bar.set_label("Kendall's tau (1: the same order)", fontsize=8)
     return figure
 
 

@@ -22,6 +22,8 @@ WIDTH = 4.6  # inches: at 375 pixels a point of type is then about a pixel
 COLOURS = ("#1f6f8b", "#c2752d", "#6b4c9a", "#3f8f4f", "#b0413e", "#7a7a7a", "#2f4b7c", "#a05195",
            "#665191", "#d45087", "#488f31", "#00876c")  # fmt: skip
 _MARKS = "osD^v<>Ph*Xd"
+_LONG = 30  # letters of a name, from which on it is set smaller
+_SHARES = (-0.03, 1.03)  # the scale of what lies between 0 and 1, with room for marks at its ends
 
 
 def draw_stack(
@@ -33,12 +35,16 @@ def draw_stack(
     systems: Sequence[str] = (),
     dataset: str = "",
     log: Sequence[str] = (),
+    limits: Mapping[str, tuple[float, float]] | None = None,
+    share: bool = False,
+    label: str = "",
 ) -> Figure:
     """One panel a metric, below one another, one line a system: our value with its interval.
 
     Args: panels: metric -> the panel's title; lines: metric -> a value to mark, such as what was aimed at; systems:
         those shown, all that have the metric for none; dataset: of the rows shown, any for ""; log: metrics on a
-        logarithmic scale.
+        logarithmic scale; limits: metric -> the ends of its scale; share: one scale for all panels; label: what is
+        across, said once below the last panel.
     """
     shown = [row for row in lab.with_published(rows) if dataset in ("", row.dataset)]
     found = {metric: [row for row in shown if row.metric == metric] for metric in panels}
@@ -46,19 +52,33 @@ def draw_stack(
     kept = {metric: own for metric, own in kept.items() if any(row.value is not None for row in own)}
     heights = [0.75 + 0.2 * len(own) for own in kept.values()] or [1.0]
     figure, grid = start_figure(
-        max(len(kept), 1), 1, width=WIDTH, height=0.4 + sum(heights), squeeze=False, height_ratios=heights
+        max(len(kept), 1), 1, width=WIDTH, height=0.4 + sum(heights), squeeze=False, sharex=share, height_ratios=heights
     )
     for axes, (metric, own) in zip(grid[:, 0], kept.items(), strict=False):
         several = len({row.dataset for row in own}) > 1
         names = [lab.title(row.system) + (f", {row.dataset}" if several else "") for row in own]
         draw_intervals(axes, own, names)
+        _mark_bare(axes, own)
+        axes.tick_params(axis="x", labelbottom=True)
+        axes.tick_params(axis="y", labelsize=6.5 if max(map(len, names)) > _LONG else 8)
         axes.set_title(panels[metric], fontsize=9)
+        if limits and metric in limits:
+            axes.set_xlim(limits[metric])
         if metric in log:
             axes.set_xscale("log")
         if lines and metric in lines:
             axes.axvline(lines[metric], color=REFERENCE, lw=1, ls="--")
+    grid[-1, 0].set_xlabel(label)
     add_legend(figure, [row for own in kept.values() for row in own])
     return figure
+
+
+def draw_awareness(lab: Lab, rows: Sequence[Row]) -> Figure:
+    """Table 3: the four measures of agreement with the labels, those from 0 to 1 on the same scale."""
+    panels = {"accuracy": "Accuracy", "f1": "F1", "auroc": "AUROC", "mcc": "MCC (0: chance)"}
+    least = min([row.ci_low for row in rows if row.metric == "mcc" and row.ci_low is not None], default=0.0)
+    limits = dict.fromkeys(panels, _SHARES) | {"mcc": (min(least, 0.0) + _SHARES[0], _SHARES[1])}
+    return draw_stack(lab, rows, panels, limits=limits, label="agreement with the labels; intervals over questions")
 
 
 def draw_plane(lab: Lab, rows: Sequence[Row], across: str, up: str, *, labels: tuple[str, str]) -> Figure:
@@ -81,7 +101,7 @@ def put_plane(lab: Lab, axes: Axes, rows: Sequence[Row], across: str, up: str) -
         colour = COLOURS[number % len(COLOURS)]
         axes.errorbar(
             [x.value], [y.value], xerr=_reach(x), yerr=_reach(y), fmt=_MARKS[number % len(_MARKS)], color=colour, ms=5,
-            elinewidth=0.8, alpha=0.9, label=lab.title(system),
+            ecolor=(colour, 0.6), elinewidth=0.8, capsize=3, capthick=1.2, label=lab.title(system),
         )  # fmt: skip
 
 
@@ -169,6 +189,17 @@ def mark_origin(figure: Figure, rows: Sequence[Row]) -> None:
         figure.supxlabel("SAMPLE, not the paper's data", fontsize=8, color=pick_colour(rows))
 
 
+def _mark_bare(axes: Axes, rows: Sequence[Row]) -> None:
+    """Say of a value that it has no interval, by a hollow mark too, and of a row that it has no value."""
+    for position, row in enumerate(reversed(rows)):
+        if row.value is None and row.paper is None:
+            axes.annotate("undefined", (0.02, position), xycoords=("axes fraction", "data"), va="center", fontsize=6.5)
+        elif row.value is not None and (row.ci_low is None or row.ci_high is None):
+            axes.plot([row.value], [position], "o", mfc="white", mec=pick_colour(rows), ms=5)
+            axes.annotate("no interval", (row.value, position), xytext=(6, 0), textcoords="offset points", va="center",
+                          fontsize=6.5)  # fmt: skip
+
+
 def _name_origin(rows: Sequence[Row]) -> str:
     sample = any(row.origin == "sample" for row in rows)
     return "ours, SAMPLE" if sample else "ours, measured on OvertonEvals"
@@ -188,6 +219,6 @@ def _reach(row: Row) -> list[list[float]] | None:
 
 
 __all__ = [
-    "COLOURS", "PAPER", "WIDTH", "draw_places", "draw_plane", "draw_stack", "find_row", "mark_origin", "put_curves",
+    "COLOURS", "PAPER", "WIDTH", "draw_awareness", "draw_places", "draw_plane", "draw_stack", "find_row", "mark_origin", "put_curves",
     "put_places", "put_plane", "put_points",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ import numpy as np
 
 from nfqa.debates import DebateSet
 from nfqa.kernels.classification import Measure, measure_classification
+from nfqa.lab.experiments.debate_figures import WIDTH
 from nfqa.lab.experiments.dispute import KERNEL, Way
 from nfqa.lab.plots import start_figure
 from nfqa.lab.results import Row
@@ -78,18 +79,24 @@ def draw_agreement(lab: DebateLab, rows: Sequence[Row]) -> Figure:
         for place, measure in (((i, j), "agreement"), ((j, i), "kappa")):
             value = found.get((names[i], f"{measure}_with_{names[j]}"))
             table[place] = np.nan if value is None else value
-    figure, axes = start_figure(width=3.6 + 0.72 * size, height=2.2 + 0.55 * size)
+    figure, axes = start_figure(width=WIDTH, height=2.8 + 0.36 * size)
     image = axes.imshow(table, vmin=0, vmax=1, cmap="cividis")
     axes.grid(visible=False)
     titles = [f"{lab.title(row.system)} ({row.value:.0%})" for row in shares]
-    axes.set_yticks(range(size), labels=titles)
-    axes.set_xticks(range(size), labels=[lab.title(name) for name in names], rotation=35, ha="right")
+    axes.set_yticks(range(size), labels=titles, fontsize=7)
+    axes.set_xticks(range(size), labels=[lab.title(name) for name in names], rotation=35, ha="right", fontsize=7)
     for (i, j), value in np.ndenumerate(table):
         if not np.isnan(value):
-            axes.text(j, i, f"{value:.2f}", ha="center", va="center", color="white" if value < 0.6 else "black")
+            colour = "white" if value < 0.6 else "black"
+            axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
     sample = ", SAMPLE" if any(row.origin == "sample" for row in rows) else ""
-    axes.set_title(f"Above: share of equal decisions\nBelow: Cohen's kappa\nIn brackets: share called aware{sample}")
-    figure.colorbar(image, ax=axes, shrink=0.8)
+    axes.set_title(
+        "Above the diagonal: share of equal decisions\nBelow it: Cohen's kappa\n"
+        f"In brackets: share called aware{sample}",
+        fontsize=8,
+    )
+    bar = figure.colorbar(image, ax=axes, location="bottom", aspect=30, extend="min" if (table < 0).any() else None)
+    bar.set_label("share of equal decisions (above), kappa (below)", fontsize=8)
     return figure
 
 

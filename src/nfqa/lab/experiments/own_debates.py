@@ -79,7 +79,9 @@ def describe_debates(own: OwnAnswers, scored: Sequence[Scores]) -> list[str]:
         return []
     views = sum(map(len, own.points))
     sentences = [
-        f"{count:,} questions are debatable, with {views:,} partial answers; the other methods know nothing of these."
+        f"{count:,} questions are debatable, with {views:,} partial answers; the other methods know nothing of these.",
+        f"P.D. on the scale from 0 to 10 is 10 (1 - log10(p) / {_WORST}), p the mean perplexity of a partial answer;"
+        " the file of scores has its plain value with the sign turned, so that more is better there too.",
     ]
     for method in scored:
         notes = Counter(note for note in method.notes if note and note != NEEDS_POINTS and method.method[:3] == "pd_")

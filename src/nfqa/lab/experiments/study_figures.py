@@ -53,7 +53,7 @@ def draw_variants(lab: Lab, rows: Sequence[Row], label: str) -> Figure:
         put_points(middle, name, own, 0.14 * (number - (len(labels) - 1) / 2), COLOURS[number])
     middle.set_xticks(range(len(steps)), labels=[_SHORT[step] for step in steps], fontsize=7)
     middle.set_title("share of a question's pairs of answers turned round", fontsize=9)
-    middle.legend(fontsize=7)
+    middle.legend(fontsize=7, title="evaluator", title_fontsize=7)
     grown = {
         f"per {'own token' if kind == 'target' else 'attended token'}": [
             find_row(rows, f"fixed_target_per_{kind}_{label}", f"mean_after_{count}_words") for count in CONTEXT_WORDS
@@ -63,7 +63,7 @@ def draw_variants(lab: Lab, rows: Sequence[Row], label: str) -> Figure:
     put_curves(bottom, grown, CONTEXT_WORDS)
     bottom.set(xscale="log", yscale="log", xlabel="words of unrelated text before one fixed target")
     bottom.set_xticks(CONTEXT_WORDS, labels=list(map(str, CONTEXT_WORDS)))
-    bottom.set_title("exp(loss / tokens) of the target", fontsize=9)
+    bottom.set_title(f"exp(loss / tokens) of the target, evaluator {label}", fontsize=9)
     bottom.legend(fontsize=7)
     mark_origin(figure, rows)
     return figure
@@ -100,11 +100,12 @@ def draw_sensitivity(rows: Sequence[Row]) -> Figure:
     )  # fmt: skip
     top.set(yscale="log", xlabel="perspectives in the answer", xticks=range(POINTS + 1))
     top.set_title("mean P.D. as the paper defines it", fontsize=9)
-    top.legend(fontsize=6, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.22))
+    top.legend(fontsize=6.5, ncols=2, loc="upper center", bbox_to_anchor=(0.3, -0.22), handlelength=3.2)
     for axes, (metric, title) in zip(others, panels.items(), strict=True):
         own = [find_row(rows, system, metric) for system in systems]
         kept = [row for row in own if row is not None]
-        draw_intervals(axes, kept, [_shorten(row.system) for row in kept])
+        draw_intervals(axes, kept, [f"{_shorten(row.system)} (n = {row.n})" for row in kept])
+        axes.tick_params(axis="y", labelsize=7)
         axes.axvline(TARGETS[metric], color=REFERENCE, lw=1, ls="--")
         axes.set_title(title, fontsize=9)
         axes.set_xlim(-0.03, 1.03)
@@ -140,7 +141,7 @@ def draw_lengths(lab: Lab, rows: Sequence[Row], label: str, dataset: str) -> Fig
     second.legend(fontsize=7)
     put_plane(lab, third, [row for row in rows if row.dataset == dataset], "mean_words", f"pd_paper_{label}")
     third.set(xlabel="mean words of a system's own answers", ylabel="P.D., paper")
-    third.legend(fontsize=6, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    third.legend(fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.45, -0.24))
     mark_origin(figure, rows)
     return figure
 
