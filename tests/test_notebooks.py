@@ -19,9 +19,12 @@ def test_every_notebook_runs_and_one_of_each_kind_runs_again_to_equal_bytes(tmp_
     checkout.environment |= {"DATA": "sample", "PROFILE": "quick"}
     done = checkout.run("reproduce")
     assert done.returncode == 0, done.stdout + done.stderr
-    results = root / "build" / "quick" / "sample" / "results" / "linkage"
-    names = {name for name, artefact in read_papers(PROJECT)["linkage"].artefacts.items() if artefact.notebook}
-    assert {path.stem for path in results.glob("*.json")} == names
+    made = root / "build" / "quick" / "sample" / "results"
+    for paper in read_papers(PROJECT).values():
+        names = {name for name, artefact in paper.artefacts.items() if artefact.notebook}
+        lacking = {"table_03_systems"} & names  # of answers that have no stand-in
+        assert {path.stem for path in (made / paper.paper).glob("*.json")} == names - lacking
+    results = made / "linkage"
     index = (root / "build" / "quick" / "site" / "index.html").read_text()
     assert "sample" in index.lower()
     first = {path.name: path.read_bytes() for path in results.iterdir()}

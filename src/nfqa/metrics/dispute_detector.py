@@ -172,6 +172,12 @@ class _SentenceModel:
     """
 
     def __init__(self, texts: Sequence[str], vectors: NDArray, classes: NDArray, features: Features) -> None:
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(limits=1):  # the products are small: threads that wait for each other double the time
+            self._fit(texts, vectors, classes, features)
+
+    def _fit(self, texts: Sequence[str], vectors: NDArray, classes: NDArray, features: Features) -> None:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression
 

@@ -78,7 +78,7 @@ def draw_awareness(lab: Lab, rows: Sequence[Row]) -> Figure:
     panels = {"accuracy": "Accuracy", "f1": "F1", "auroc": "AUROC", "mcc": "MCC (0: chance)"}
     least = min([row.ci_low for row in rows if row.metric == "mcc" and row.ci_low is not None], default=0.0)
     limits = dict.fromkeys(panels, _SHARES) | {"mcc": (min(least, 0.0) + _SHARES[0], _SHARES[1])}
-    return draw_stack(lab, rows, panels, limits=limits, label="agreement with the labels; intervals over questions")
+    return draw_stack(lab, rows, panels, limits=limits, label="95 % intervals over questions")
 
 
 def draw_plane(lab: Lab, rows: Sequence[Row], across: str, up: str, *, labels: tuple[str, str]) -> Figure:
@@ -100,9 +100,10 @@ def put_plane(lab: Lab, axes: Axes, rows: Sequence[Row], across: str, up: str) -
             continue
         colour = COLOURS[number % len(COLOURS)]
         axes.errorbar(
-            [x.value], [y.value], xerr=_reach(x), yerr=_reach(y), fmt=_MARKS[number % len(_MARKS)], color=colour, ms=5,
-            ecolor=(colour, 0.6), elinewidth=0.8, capsize=3, capthick=1.2, label=lab.title(system),
+            [x.value], [y.value], xerr=_reach(x), yerr=_reach(y), fmt="none", ecolor=(colour, 0.6), elinewidth=0.8,
+            capsize=3, capthick=1.2,
         )  # fmt: skip
+        axes.plot([x.value], [y.value], _MARKS[number % len(_MARKS)], color=colour, ms=5, label=lab.title(system))
 
 
 def draw_places(lab: Lab, rows: Sequence[Row]) -> Figure:
@@ -219,6 +220,6 @@ def _reach(row: Row) -> list[list[float]] | None:
 
 
 __all__ = [
-    "COLOURS", "PAPER", "WIDTH", "draw_awareness", "draw_places", "draw_plane", "draw_stack", "find_row", "mark_origin", "put_curves",
-    "put_places", "put_plane", "put_points",
+    "COLOURS", "PAPER", "WIDTH", "draw_awareness", "draw_places", "draw_plane", "draw_stack", "find_row", "mark_origin",
+    "put_curves", "put_places", "put_plane", "put_points",
 ]  # fmt: skip

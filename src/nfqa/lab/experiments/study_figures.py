@@ -107,8 +107,9 @@ def draw_sensitivity(rows: Sequence[Row]) -> Figure:
         draw_intervals(axes, kept, [f"{_shorten(row.system)} (n = {row.n})" for row in kept])
         axes.tick_params(axis="y", labelsize=7)
         axes.axvline(TARGETS[metric], color=REFERENCE, lw=1, ls="--")
-        axes.set_title(title, fontsize=9)
+        axes.set_title(title, fontsize=8.5)
         axes.set_xlim(-0.03, 1.03)
+        axes.set_xlabel("share of answers" if metric == "padding_lowers" else "share of claims", fontsize=8)
     mark_origin(figure, rows)
     return figure
 
