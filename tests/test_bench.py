@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from conftest import load_bench
 
 BENCH = Path(__file__).parents[1] / "bench" / "kernels.py"
 FAST = {
@@ -30,12 +30,7 @@ SLOW = [
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The bench as a module, with made-up measurements that meet every target."""
-    spec = importlib.util.spec_from_file_location("bench_kernels", BENCH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    spec.loader.exec_module(module)
+    module = load_bench("kernels", monkeypatch)
     for name, numbers in FAST.items():
         monkeypatch.setattr(module, name, lambda *_, numbers=numbers: numbers)
     return module

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from conftest import load_bench
 
 from nfqa.backends.chat import Failure, Reply
 
@@ -29,13 +29,8 @@ SLOW = [
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The bench as a module, with made-up measurements that meet every target."""
-    spec = importlib.util.spec_from_file_location("bench_judge", BENCH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")
-    spec.loader.exec_module(module)
+    module = load_bench("judge", monkeypatch)
     monkeypatch.setattr(module, "measure_judge", lambda *, quick: dict(FAST))
     return module
 

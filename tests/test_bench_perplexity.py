@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import load_bench
 
 BENCH = Path(__file__).parents[1] / "bench" / "perplexity.py"
 ROW = {
@@ -32,12 +32,7 @@ SLOW = [
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The bench as a module, with made-up measurements that meet every target."""
-    spec = importlib.util.spec_from_file_location("bench_perplexity", BENCH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    spec.loader.exec_module(module)
+    module = load_bench("perplexity", monkeypatch)
     monkeypatch.setattr(module, "measure_device", lambda device, *, quick: dict(FAST))
     monkeypatch.setattr(module, "list_devices", lambda: ["cpu"])
     return module

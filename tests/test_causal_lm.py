@@ -7,7 +7,7 @@ import math
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ from nfqa.backends.one_prompt import Sampling, draw_tokens
 from nfqa.backends.pretrained import Pretrained, break_marks
 from nfqa.backends.roles import RoleSpec
 from nfqa.backends.shared_prefix import can_pack, can_share, count_common, find_context, find_window
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 ARCHITECTURES = ("llama", "gpt2", "qwen2", "mistral")
 TEN = tuple(str(rank) for rank in range(1, 11))
@@ -66,15 +68,6 @@ def assert_close(a: list[Reply], b: list[Reply]) -> None:
 
 def strip_times(replies: list[Reply]) -> list[tuple[Any, ...]]:
     return [(reply.text, reply.prompt_tokens, reply.completion_tokens, reply.finish) for reply in replies]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """So small a model only loses by more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import math
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ from nfqa.backends.restated import Restated, Row, RowMaker
 from nfqa.backends.roles import DEFAULTS, parse_role
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 ARCHITECTURES = ("llama", "gpt2", "qwen2", "mistral")
 PLAIN = settings(wrapping="plain")
 CACHES = (None, ContinuousCache(), ContinuousCache(over="context_and_target"))
@@ -60,15 +62,6 @@ def assert_close(found: list[list[TargetLoss]], expected: list[list[TargetLoss]]
         assert ours.nats == pytest.approx(theirs.nats, rel=rel, abs=1e-6)
         for name in ("tokens", "attended", "cut", "unscored"):
             assert getattr(ours, name) == getattr(theirs, name), name
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """So small a model only loses by more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")
