@@ -58,9 +58,11 @@ def make_debate_table(root: Path) -> str:
     for name in ("sensitivity", "human_alignment"):
         found = read_result(root / "results" / "debateqa" / f"{name}.json").rows
         rows |= {(row.system, row.metric): row for row in found}
-    lines = ["| | " + " | ".join(_DEBATE_COLUMNS.values()) + " |", "|---|" + "---|" * len(_DEBATE_COLUMNS)]
+    heads = ("", "claims", *_DEBATE_COLUMNS.values())
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for system in _DEBATE_SYSTEMS:
-        cells = []
+        claims = rows.get((system, "exact_falls"))
+        cells = [str(claims.n) if claims else "–"]
         for metric in _DEBATE_COLUMNS:
             row = rows.get((system, metric))
             cells.append(f"**{row.value:.3f}** [{row.ci_low:.3f}, {row.ci_high:.3f}]" if row else "–")
