@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from conftest import PROJECT, Checkout, write_notebook
+from conftest import PROJECT, Checkout, copy_project, write_notebook
 from tiny_models import make_tiny_model
 
 from nfqa.lab import debate_lab
@@ -115,6 +115,27 @@ def test_another_evaluator_is_a_variant_that_leaves_the_results_alone(debates: C
     assert (refused.returncode, "role evaluator is 'openai:gpt'" in refused.stderr) == (2, True)
     idle = debates.run("run", "made_up/third", EMBEDDER=spec)
     assert "no notebook of this run takes the role embedder" in idle.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["gpt2", "llama", "qwen2"])
+def test_any_local_causal_model_is_an_evaluator_from_the_command_to_the_results(
+    tmp_path: Path, architecture: Literal["gpt2", "llama", "qwen2"]
+) -> None:
+    copy_project(tmp_path / "checkout", "src", "data", "papers", "notebooks", "prompts", "models")
+    made = Checkout(tmp_path / "checkout")
+    model = make_tiny_model(tmp_path / architecture, architecture=architecture, chat=architecture != "gpt2")
+    variables = {"DATA": "sample", "PROFILE": "quick", "EVALUATOR": f"path:{model}"}
+    wrapping = {"WRAPPING": "plain"} if architecture == "gpt2" else {}  # it has no chat template
+    done = made.run("run", "debateqa/equation_07", **variables, **wrapping)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = (made.root / "build" / "variants").glob("evaluator-*/sample/results/debateqa/equation_07.json")
+    result = json.loads(path.read_text())
+    assert result["provenance"]["roles"]["evaluator"].startswith(f"path:{architecture}@")
+    found = [row for row in result["rows"] if row["metric"] == "median_log_ratio_sequence"]
+    assert {row["origin"] for row in found} == {"sample"}
+    assert all(row["value"] is not None and row["value"] > 0 for row in found)
+    assert len(found) == 2  # real answers, and composed ones
 
 
 def test_wrapping_is_about_an_evaluator_too_and_the_rest_is_not(debates: Checkout, tmp_path: Path) -> None:
