@@ -30,6 +30,7 @@ from nfqa.lab.experiments import (
     prompt_effect,
     sensitivity,
 )
+from nfqa.lab.experiments.diversity import make_share_row
 from nfqa.lab.results import Row
 
 DRAWN: dict[str, Any] = {"resamples": 60, "seed": 0}
@@ -443,7 +444,30 @@ def test_an_evaluator_that_reads_falls_at_every_step_and_is_not_moved_by_padding
     means = [values[f"exact_mean_k{k}"] for k in range(5)]
     assert means == pytest.approx([k * math.exp(0.5) + (4 - k) * math.exp(2) for k in range(5)])
     (said,) = sensitivity.describe_sensitivity(rows, "pd_paper_copy")
-    assert "100 % [100, 100] of 4 claims on exact text, reaching the 95 % aimed at" in said
+    assert "100 % [51, 100] of 4 claims on exact text, reaching the 95 % aimed at" in said
+
+
+@pytest.mark.parametrize(
+    ("values", "value", "interval", "n", "how"),
+    [
+        ([1, 1, 1, np.nan], 1, (0.4385, 1), 3, "wilson:questions"),  # z^2 = 3.8415; low: 3 / (3 + z^2)
+        ([[1, 1], [1, np.nan], [1, 1]], 1, (0.4385, 1), 5, "wilson:questions"),
+        ([[0, 0], [0, 0], [np.nan, np.nan]], 0, (0, 0.6576), 4, "wilson:questions"),  # high: z^2 / (2 + z^2)
+        ([[1, 0], [1, 0], [1, 0]], 0.5, (0.5, 0.5), 6, "boot:"),
+    ],
+)
+def test_a_share_has_a_width_where_all_values_are_alike(probes: sensitivity.Probes, values, value, interval, n, how):
+    row = make_share_row(
+        probes.dataset, "s", "m", np.array(values, dtype=np.float64), "sig", ("nfqa.kernels.resample:bootstrap_mean",),
+        resamples=50, dropped={"gone": 1},
+    )  # fmt: skip
+    assert (row.value, row.n, how in row.signature) == (value, n, True)
+    assert (row.ci_low, row.ci_high) == pytest.approx(interval, abs=1e-4)
+    assert row.n_dropped == np.isnan(np.array(values)).sum()
+    assert ("gone" in row.dropped_because) == bool(row.n_dropped)
+    assert [kernel.partition(":")[2] for kernel in row.kernels] == [
+        "find_share" if "wilson" in how else "bootstrap_mean"
+    ]
 
 
 def test_one_that_does_not_read_falls_nowhere_and_one_that_likes_length_is_moved_by_padding(

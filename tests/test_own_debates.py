@@ -94,7 +94,8 @@ def test_what_was_cut_or_left_out_is_noted_and_said(own: OwnAnswers) -> None:
     assert scored[0].notes[1] == "an answer cut at its end to fit the evaluator"
     said = describe_debates(own, scored)
     assert said[0].startswith("1 questions are debatable, with 2 partial answers")
-    assert said[1] == "pd_paper: an answer cut at its end to fit the evaluator (1 questions)."
+    assert said[1].startswith("P.D. on the scale from 0 to 10 is 10 (1 - log10(p) / 4)")
+    assert said[2] == "pd_paper: an answer cut at its end to fit the evaluator (1 questions)."
     broken = score(own, StubEvaluator(nats=float("nan")))
     assert np.isnan(broken[0].scores[1]).all()
     assert broken[0].notes[1] == "not finite: 2"
