@@ -84,7 +84,7 @@ class Checkout:
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "nfqa", *arguments],
-            cwd=self.root, env=self.environment | variables, capture_output=True, text=True, timeout=400,
+            cwd=self.root, env=self.environment | variables, capture_output=True, text=True, timeout=1500,
         )  # fmt: skip
 
     def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
