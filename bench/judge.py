@@ -27,9 +27,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 from kernels import describe_machine  # noqa: E402
 from tiny_models import make_tiny_tokenizer  # noqa: E402
 
-from nfqa.backends.causal_lm import CausalLM  # noqa: E402
-from nfqa.backends.chat import Decoding, Failure, Reply, Request  # noqa: E402
-from nfqa.backends.roles import RoleSpec  # noqa: E402
+from nfqa.models.causal_lm import CausalLM  # noqa: E402
+from nfqa.models.chat import Decoding, Failure, Reply, Request  # noqa: E402
+from nfqa.models.roles import RoleSpec  # noqa: E402
 
 TARGETS = {"ratio": 10.0, "largest_difference": 1e-4}
 NEW_TOKENS = 16

@@ -32,9 +32,9 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench")]
 
 from kernels import describe_machine, time_calls  # noqa: E402
 
-from nfqa.backends.evaluator import BATCH_TOKENS, fuse_activations  # noqa: E402
-from nfqa.backends.restated import Row  # noqa: E402
-from nfqa.backends.target_losses import LossFinder  # noqa: E402
+from nfqa.models.evaluator import BATCH_TOKENS, fuse_activations  # noqa: E402
+from nfqa.models.restated import Row  # noqa: E402
+from nfqa.models.target_losses import LossFinder  # noqa: E402
 
 TARGETS = {"ratio": 5.0, "share_of_matmul_rate": 0.5, "largest_difference": 1e-4}
 LENGTHS, EQUAL = (85, 121, 159, 236), (150, 150, 150, 150)

@@ -6,15 +6,15 @@ import json
 import sys
 from pathlib import Path
 
-from nfqa.backends.asking import Asker
-from nfqa.backends.chat import Decoding
-from nfqa.backends.journal import Journal
-from nfqa.backends.openai_server import OpenAIServer
-from nfqa.backends.prompts import PromptSet, read_prompts
-from nfqa.backends.roles import parse_role
-from nfqa.lab.datasets import load_dataset
+from nfqa.data.graded_sets import load_dataset
+from nfqa.judge.asking import Asker
+from nfqa.judge.journal import Journal
+from nfqa.judge.openai_server import OpenAIServer
+from nfqa.judge.prompts import PromptSet, read_prompts
 from nfqa.metrics.judging import LanguageJudge, judge_draws
 from nfqa.metrics.references import draw_references
+from nfqa.models.chat import Decoding
+from nfqa.models.roles import parse_role
 
 CONCURRENCY = 4
 METHODS = ("listwise", "pairwise")

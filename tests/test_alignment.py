@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nfqa.backends.evaluator import TargetLoss
-from nfqa.debates import DebateQuestion, DebateSet, PartialAnswer, Rating, SystemAnswer
+from nfqa.data.debates import DebateQuestion, DebateSet, PartialAnswer, Rating, SystemAnswer
 from nfqa.lab.experiments import alignment, alignment_annotators, alignment_items, alignment_people, alignment_stability
 from nfqa.lab.experiments.alignment_people import group_annotators, read_people
 from nfqa.lab.experiments.alignment_scores import Scored, open_evaluators, score_baselines, score_diversity
+from nfqa.models.evaluator import TargetLoss
 
 NAN = float("nan")
 SYSTEMS = ("a", "b", "c")

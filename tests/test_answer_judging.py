@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from test_asking import SPEC, Scripted
 
-from nfqa.backends.asking import Asker
-from nfqa.backends.chat import Decoding, Reply
-from nfqa.backends.journal import Journal
-from nfqa.backends.prompts import FENCES, read_prompts
+from nfqa.judge.asking import Asker
+from nfqa.judge.journal import Journal
+from nfqa.judge.prompts import FENCES, read_prompts
 from nfqa.metrics.answer_judging import BASELINES, mark_answers, sign_marks
 from nfqa.metrics.judging import LanguageJudge
+from nfqa.models.chat import Decoding, Reply
 
 PROMPTS = read_prompts(Path(__file__).parents[1] / "prompts" / "own", bring=lambda name: Path(name))
 PAIRS = [("Is tea better than coffee?", "Some say tea, others coffee."), ("Is tea better than coffee?", "Tea.")]

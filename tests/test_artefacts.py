@@ -150,5 +150,5 @@ def test_a_notebook_depends_on_the_modules_that_it_reaches_and_no_others() -> No
     assert "nfqa.lab.experiments.audit" not in table
     assert "nfqa.metrics" in table  # its __init__ runs before any module in it
     assert "nfqa.metrics.overlap" not in audit
-    assert not [module for module in audit if module.startswith("nfqa.backends.causal")]
+    assert not [module for module in audit if module.startswith("nfqa.models.causal")]
     assert not {"nfqa.lab.report", "nfqa.lab.runner"} & set(table)

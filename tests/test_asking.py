@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from nfqa.backends import asking
-from nfqa.backends.asking import _STRIDE, RETRIES, Asker, StoppedError, Tally, Verdict, merge_tallies, scatter_seed
-from nfqa.backends.chat import Decoding, Failure, Reply, Request
-from nfqa.backends.journal import Entry, Journal, Record, hash_text
-from nfqa.backends.roles import RoleSpec, parse_role
+from nfqa.judge import asking
+from nfqa.judge.asking import _STRIDE, RETRIES, Asker, StoppedError, Tally, Verdict, merge_tallies, scatter_seed
+from nfqa.judge.journal import Entry, Journal, Record, hash_text
 from nfqa.kernels.parse import Reading, expect_value, read_number
+from nfqa.models.chat import Decoding, Failure, Reply, Request
+from nfqa.models.roles import RoleSpec, parse_role
 
 SPEC = parse_role("judge", "openai:m")
 TEXT, GREEDY, LOGITS = Decoding(), Decoding(temperature=0), Decoding(reading="logits")

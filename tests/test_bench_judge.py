@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 from conftest import load_bench
 
-from nfqa.backends.chat import Failure, Reply
+from nfqa.models.chat import Failure, Reply
 
 BENCH = Path(__file__).parents[1] / "bench" / "judge.py"
 FAST = {

@@ -24,14 +24,14 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from nfqa.backends import causal_lm, shared_prefix
-from nfqa.backends.causal_lm import CausalLM
-from nfqa.backends.chat import Decoding, Failure, Reply, Request
-from nfqa.backends.label_tree import grow_tree
-from nfqa.backends.one_prompt import Sampling, draw_tokens
-from nfqa.backends.pretrained import Pretrained, break_marks
-from nfqa.backends.roles import RoleSpec
-from nfqa.backends.shared_prefix import can_pack, can_share, count_common, find_context, find_window
+from nfqa.models import causal_lm, shared_prefix
+from nfqa.models.causal_lm import CausalLM
+from nfqa.models.chat import Decoding, Failure, Reply, Request
+from nfqa.models.label_tree import grow_tree
+from nfqa.models.one_prompt import Sampling, draw_tokens
+from nfqa.models.pretrained import Pretrained, break_marks
+from nfqa.models.roles import RoleSpec
+from nfqa.models.shared_prefix import can_pack, can_share, count_common, find_context, find_window
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

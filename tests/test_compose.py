@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.debates import DebateQuestion, PartialAnswer
+from nfqa.data.debates import DebateQuestion, PartialAnswer
 from nfqa.metrics.compose import choose_points, compose_answers, draw_unrelated, pad_answers, repeat_point
 
 POINTS = tuple(PartialAnswer(f"1.{i}", f"View {i}.", f"Reason a{i}. Reason b{i}. Reason c{i}.") for i in range(1, 5))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from nfqa.backends.continuous_cache import ContinuousCache, mix_logprobs
+from nfqa.models.continuous_cache import ContinuousCache, mix_logprobs
 
 V = 7
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nfqa.lab.datasets import load_dataset, parse_file
+from nfqa.data.graded_sets import load_dataset, parse_file
 
 PROJECT = Path(__file__).parents[1]
 

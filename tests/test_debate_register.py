@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nfqa.data.fetch import read_registry
 from nfqa.lab.artefacts import Paper, list_leaves, list_needs, read_papers
-from nfqa.lab.fetch import read_registry
 
 PROJECT = Path(__file__).parents[1]
 

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nfqa.backends.evaluator import TargetLoss
-from nfqa.backends.restated import Restated
-from nfqa.debates import DebateQuestion, DebateSet, PartialAnswer, SystemAnswer
+from nfqa.data.debates import DebateQuestion, DebateSet, PartialAnswer, SystemAnswer
 from nfqa.kernels.perplexity import Settings
 from nfqa.lab.experiments import (
     answer_length,
@@ -32,6 +30,8 @@ from nfqa.lab.experiments import (
 )
 from nfqa.lab.experiments.diversity import make_share_row
 from nfqa.lab.results import Row
+from nfqa.models.evaluator import TargetLoss
+from nfqa.models.restated import Restated
 
 DRAWN: dict[str, Any] = {"resamples": 60, "seed": 0}
 VIEWS = (
@@ -544,8 +544,8 @@ def test_generators_answer_under_each_prompt_and_what_they_do_not_give_is_counte
 
 
 def test_our_three_prompts_are_read_and_ask_for_more_each() -> None:
-    from nfqa.lab.paths import find_root
-    from nfqa.lab.prompt_sets import read_prompt_set
+    from nfqa.data.paths import find_root
+    from nfqa.judge.prompt_sets import read_prompt_set
 
     own = read_prompt_set(find_root(), "own")
     texts = [own.render(f"answer_{level}", question="Why?") for level in prompt_effect.PROMPTS]

@@ -11,8 +11,8 @@ import pytest
 from conftest import PROJECT, Checkout, copy_project, write_notebook
 from tiny_models import make_tiny_model
 
+from nfqa.data.fetch import read_registry
 from nfqa.lab import debate_lab
-from nfqa.lab.fetch import read_registry
 
 STUDY = """
 paper: made_up
@@ -170,7 +170,7 @@ def test_a_lab_loads_what_its_entry_lists(debates: Checkout, monkeypatch: pytest
 def test_a_lab_opens_the_embedded_evaluators_and_the_roles(
     debates: Checkout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from nfqa.backends import roles
+    from nfqa.models import roles
 
     monkeypatch.setattr(roles, "MODELS", tmp_path / "models")
     for name in roles.EVALUATORS:
@@ -190,8 +190,8 @@ def test_a_lab_opens_the_embedded_evaluators_and_the_roles(
 
 
 def test_a_table_of_ours_that_a_module_names_is_part_of_the_fingerprint(debates: Checkout) -> None:
+    from nfqa.data.paths import find_place
     from nfqa.lab.artefacts import read_papers
-    from nfqa.lab.paths import find_place
     from nfqa.lab.staleness import RunOptions, make_fingerprint
 
     def find_tables(name: str) -> dict[str, str]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from nfqa.debates import DebateQuestion, PartialAnswer
-from nfqa.lab import debate_sets
-from nfqa.lab.debate_sets import has_debates, is_held_out, load_debates, parse_debates
-from nfqa.lab.fetch import UnreachableError, read_registry
+from nfqa.data import debate_sets
+from nfqa.data.debate_sets import has_debates, is_held_out, load_debates, parse_debates
+from nfqa.data.debates import DebateQuestion, PartialAnswer
+from nfqa.data.fetch import UnreachableError, read_registry
 
 PROJECT = Path(__file__).parents[1]
 POINTS = [{"point_of_view": "Yes.", "explanation": "It helps."}, {"point_of_view": "No.", "explanation": "It harms."}]

@@ -12,17 +12,17 @@ from test_asking import SPEC, Scripted
 from test_prompts import use_own
 from tiny_models import make_tiny_model, teach_verdicts
 
-from nfqa.backends.asking import Asker
-from nfqa.backends.causal_lm import CausalLM
-from nfqa.backends.chat import Decoding, Reply
-from nfqa.backends.journal import Journal
-from nfqa.backends.roles import parse_role
+from nfqa.judge.asking import Asker
+from nfqa.judge.journal import Journal
 from nfqa.kernels.parse import read_digit
 from nfqa.metrics.dispute_awareness import judge_awareness, open_detector
 from nfqa.metrics.dispute_detector import Detector, pool_units
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.metrics.dispute_sentences import Labelled, compose_answers, read_sentences
 from nfqa.metrics.judging import LanguageJudge
+from nfqa.models.causal_lm import CausalLM
+from nfqa.models.chat import Decoding, Reply
+from nfqa.models.roles import parse_role
 
 AWARE = "Whether zoos should exist is hotly debated. Some defend their breeding programmes, others call them prisons."
 PLAIN = "Zoos should close. Animals need space, and a cage is none. Every visitor can see that."

@@ -11,10 +11,10 @@ import pytest
 from test_dispute import Bags, make_judge
 from test_prompts import use_own
 
-from nfqa.debates import DebateQuestion, DebateSet, SystemAnswer
-from nfqa.lab import dispute_labels
-from nfqa.lab.debate_sets import load_debates
-from nfqa.lab.dispute_labels import read_labelled
+from nfqa.data import dispute_labels
+from nfqa.data.debate_sets import load_debates
+from nfqa.data.debates import DebateQuestion, DebateSet, SystemAnswer
+from nfqa.data.dispute_labels import read_labelled
 from nfqa.lab.experiments import dispute, dispute_agreement, dispute_prompts
 from nfqa.lab.experiments.dispute import Way
 

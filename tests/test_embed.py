@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.backends import embed
-from nfqa.backends.embed import Embedder
-from nfqa.backends.roles import DEFAULTS, RoleSpec, parse_role
+from nfqa.models import embed
+from nfqa.models.embed import Embedder
+from nfqa.models.roles import DEFAULTS, RoleSpec, parse_role
 
 LONGEST = 16  # the tiny model's limit: [CLS], 14 words, [SEP]
 WORDS = ["the", "cat", "sat", "on", "mat", "dog", "ran", "a", "big", "red", "hat", ".", ",", "##s", "##ing"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nfqa.data.questions import Answer, Question
 from nfqa.kernels.correlation import correlate_groups
 from nfqa.metrics.evaluation import measure_agreement, summarise
 from nfqa.metrics.references import Draw
-from nfqa.questions import Answer, Question
 
 NAN = float("nan")
 

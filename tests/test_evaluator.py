@@ -30,13 +30,13 @@ from transformers import (
     MambaConfig,
 )
 
-from nfqa.backends import evaluator as evaluator_module
-from nfqa.backends import output_head, roles, segments, target_losses
-from nfqa.backends.continuous_cache import ContinuousCache
-from nfqa.backends.evaluator import Evaluator, TargetLoss
-from nfqa.backends.restated import Restated, Row, RowMaker
-from nfqa.backends.roles import DEFAULTS, parse_role
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
+from nfqa.models import evaluator as evaluator_module
+from nfqa.models import output_head, roles, segments, target_losses
+from nfqa.models.continuous_cache import ContinuousCache
+from nfqa.models.evaluator import Evaluator, TargetLoss
+from nfqa.models.restated import Restated, Row, RowMaker
+from nfqa.models.roles import DEFAULTS, parse_role
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

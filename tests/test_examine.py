@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from nfqa.data.questions import Answer, Question, QuestionSet
 from nfqa.lab.experiments.examine import Examiner
 from nfqa.metrics.judging import Judgement
 from nfqa.metrics.references import Draw
-from nfqa.questions import Answer, Question, QuestionSet
 
 WORDS = (3, 9, 4, 12, 7, 5, 20, 6)
 LABELS = (0, 1, 1, 2, 3, 0, 2, 3)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import requests
 
-from nfqa.lab.fetch import UnreachableError, UpstreamFile, fetch_file, read_registry
+from nfqa.data.fetch import UnreachableError, UpstreamFile, fetch_file, read_registry
 
 PROJECT = Path(__file__).parents[1]
 GOOD = b'{"why?": []}'

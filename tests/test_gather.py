@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from nfqa.lab.debate_sets import parse_debates
-from nfqa.lab.fetch import UnreachableError, UpstreamFile, fetch_file
-from nfqa.lab.gather import gather_archive, gather_folder, gather_overton
+from nfqa.data.debate_sets import parse_debates
+from nfqa.data.fetch import UnreachableError, UpstreamFile, fetch_file
+from nfqa.data.gather import gather_archive, gather_folder, gather_overton
 
 RATED = "To what extent is your perspective represented in this response?"
 SHOWN = "Question: Is it good? <br> <hr> LLM generated response: <br> <br> Yes.<br><br>And no.<br><br>"

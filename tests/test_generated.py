@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_listwise import StubEmbedder
 
+from nfqa.data.questions import Answer, Question
 from nfqa.metrics.degrade import degrade
 from nfqa.metrics.generated import (
     make_no_truth_list,
@@ -21,7 +22,6 @@ from nfqa.metrics.generated import (
 )
 from nfqa.metrics.listwise import collect_training_rows, make_training_rows
 from nfqa.metrics.references import Draw, draw_references
-from nfqa.questions import Answer, Question
 
 POOL = ("Trains leave Lisbon at nine.", "A guitar needs six strings and some patience.")
 # In the plane the question points along (1, 0): the first number is the cosine to it.

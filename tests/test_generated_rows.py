@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from test_listwise import StubEmbedder
 
+from nfqa.data.questions import Answer, Question, QuestionSet
 from nfqa.lab.experiments.agreement import draw_seeds
 from nfqa.lab.experiments.generated import (
     describe_lists,
@@ -20,7 +21,6 @@ from nfqa.lab.experiments.generated import (
 from nfqa.lab.experiments.levels import measure_levels, measure_references, measure_retrieved
 from nfqa.metrics.listwise import collect_training_rows, find_fold, fit_scorer
 from nfqa.metrics.references import Draw
-from nfqa.questions import Answer, Question, QuestionSet
 
 
 class Embedder(StubEmbedder):

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from nfqa.debates import DebateQuestion, DebateSet, PartialAnswer
-from nfqa.lab.generations import EMPTY, MISSING, UNKNOWN, Exclusion, read_debateqa, read_generations
+from nfqa.data.debates import DebateQuestion, DebateSet, PartialAnswer
+from nfqa.data.generations import EMPTY, MISSING, UNKNOWN, Exclusion, read_debateqa, read_generations
 
 QUESTIONS = tuple(DebateQuestion(i, f"question {i}?", (PartialAnswer(f"{i}.1", "Yes."),)) for i in ("1", "2", "3"))
 SET = DebateSet("made_up", QUESTIONS, "measured", "abc", {"repeated_partial_answers": 2})

@@ -13,15 +13,15 @@ import nbformat
 import pytest
 import yaml
 
+from nfqa.data.fetch import read_registry
 from nfqa.lab.artefacts import list_leaves, read_papers
-from nfqa.lab.fetch import read_registry
 from nfqa.lab.staleness import read_parameters
 
 PROJECT = Path(__file__).parents[1]
 SOURCE = PROJECT / "src" / "nfqa"
 MODULES = sorted(SOURCE.rglob("*.py"))
 NOTEBOOKS = sorted((PROJECT / "notebooks").rglob("*.ipynb"))
-FLOORS = ("kernels", "backends", "metrics", "lab")
+FLOORS = ("kernels", "data", "models", "judge", "metrics", "lab")
 
 
 def list_imports(path: Path) -> set[str]:

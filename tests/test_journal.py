@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nfqa.backends.chat import Reply
-from nfqa.backends.journal import Entry, Journal, Record, hash_text
+from nfqa.judge.journal import Entry, Journal, Record, hash_text
+from nfqa.models.chat import Reply
 
 ENTRY = Entry(hash_text("prompt"), "openai:m", "server", "text|chat|t0.8|p0.95|max512", 7, ("1", "2"))
 REPLY = Reply("so [[2]]", 11, 5, "stop", 0.25)
@@ -29,8 +29,8 @@ PROJECT = Path(__file__).parents[1]
 WRITER = """
 import sys
 from pathlib import Path
-from nfqa.backends.chat import Reply
-from nfqa.backends.journal import Entry, Journal, Record
+from nfqa.models.chat import Reply
+from nfqa.judge.journal import Entry, Journal, Record
 journal = Journal(Path(sys.argv[1]))
 for number in range(int(sys.argv[2]), int(sys.argv[3])):
     entry = Entry(f"{number:064}", "m", "t", "d", number)

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from test_asking import SPEC, Scripted, refuse_to_open
 
-from nfqa.backends.asking import RETRIES, Asker, scatter_seed
-from nfqa.backends.chat import Decoding, Failure, Reply
-from nfqa.backends.journal import Journal, hash_text
-from nfqa.backends.prompts import FENCES, PromptSet, Shot, read_prompts
+from nfqa.data.questions import Answer, Question
+from nfqa.judge.asking import RETRIES, Asker, scatter_seed
+from nfqa.judge.journal import Journal, hash_text
+from nfqa.judge.prompts import FENCES, PromptSet, Shot, read_prompts
 from nfqa.metrics.judging import CHARACTERS_A_WORD, LanguageJudge, judge_draws, make_shots, to_ten
 from nfqa.metrics.references import Draw, draw_references
-from nfqa.questions import Answer, Question
+from nfqa.models.chat import Decoding, Failure, Reply
 
 METHODS = ("pointwise", "pointwise_ref", "pairwise", "listwise")
 REFERENCES = tuple(Answer(f"r{grade}", f"reference of grade {grade}", grade) for grade in (3, 2, 1, 0))

@@ -16,8 +16,8 @@ import pytest
 from judged_run import CONCURRENCY, METHODS
 from stub_server import StubServer, hash_request, reply_to
 
-from nfqa.backends.asking import RETRIES
-from nfqa.backends.journal import Journal
+from nfqa.judge.asking import RETRIES
+from nfqa.judge.journal import Journal
 
 KILLS = 20
 SCRIPT = Path(__file__).with_name("judged_run.py")

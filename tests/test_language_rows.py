@@ -10,9 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nfqa.backends.chat import Decoding, Failure, Reply, Request
-from nfqa.backends.journal import Journal
-from nfqa.backends.roles import RoleSpec
+from nfqa.judge.journal import Journal
 from nfqa.lab import judging
 from nfqa.lab.experiments.health import ask_health, examine_language_model
 from nfqa.lab.experiments.language import (
@@ -25,6 +23,8 @@ from nfqa.lab.experiments.language import (
 )
 from nfqa.lab.judged import JudgedLab, open_lab
 from nfqa.lab.results import Row
+from nfqa.models.chat import Decoding, Failure, Reply, Request
+from nfqa.models.roles import RoleSpec
 
 Answer = Callable[[Request], str]
 

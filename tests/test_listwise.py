@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from nfqa.data.questions import Answer, Question
 from nfqa.metrics.listwise import (
     FEATURES,
     FOLDS,
@@ -26,7 +27,6 @@ from nfqa.metrics.listwise import (
     make_zero_shot,
 )
 from nfqa.metrics.references import Draw
-from nfqa.questions import Answer, Question
 
 LIST = (3, 2, 1, 0)
 

@@ -21,12 +21,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stub_server import FINAL, PASSING, StubServer, reply_to
 
-from nfqa.backends import server_client
-from nfqa.backends.chat import Decoding, Failure, Reply, Request
-from nfqa.backends.openai_server import Limits, OpenAIServer
-from nfqa.backends.roles import RoleSpec
-from nfqa.backends.server_errors import judge_status, read_retry_after
-from nfqa.backends.server_replies import mend_text, spread_labels
+from nfqa.judge import server_client
+from nfqa.judge.openai_server import Limits, OpenAIServer
+from nfqa.judge.server_errors import judge_status, read_retry_after
+from nfqa.judge.server_replies import mend_text, spread_labels
+from nfqa.models.chat import Decoding, Failure, Reply, Request
+from nfqa.models.roles import RoleSpec
 
 KEY = "sk-made-up-for-this-test-0123456789"
 LOGITS = Decoding(reading="logits")
@@ -701,9 +701,9 @@ def test_whole_text_is_left_as_it_is(text):
 
 INTERRUPTED = """
 import sys, threading, signal, os, time
-from nfqa.backends.chat import Decoding, Request
-from nfqa.backends.openai_server import OpenAIServer
-from nfqa.backends.roles import RoleSpec
+from nfqa.models.chat import Decoding, Request
+from nfqa.judge.openai_server import OpenAIServer
+from nfqa.models.roles import RoleSpec
 server = OpenAIServer(RoleSpec("judge", "openai", "stub", None, sys.argv[1]))
 print("asking", flush=True)
 list(server.answer([Request(str(i)) for i in range(100)], Decoding()))

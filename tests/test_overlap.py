@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_embed import TEXTS, WORDS, make_model
 
-from nfqa.backends.embed import Embedder, TextVectors
+from nfqa.data.questions import Answer, Question
 from nfqa.kernels.rouge import score_rouge_sets
 from nfqa.metrics import overlap
 from nfqa.metrics.overlap import METRICS, OverlapMetric, score_draws
 from nfqa.metrics.references import Draw
-from nfqa.questions import Answer, Question
+from nfqa.models.embed import Embedder, TextVectors
 
 PLAIN = [name for name, metric in METRICS.items() if not metric.needs_embedder]
 CAT = ("the cat sat on the mat", "the cat lay on the rug")  # candidate, reference

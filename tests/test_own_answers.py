@@ -15,13 +15,13 @@ from test_judging import make_judge
 from test_listwise import StubEmbedder
 from tiny_models import make_tiny_model
 
-from nfqa.backends.chat import Decoding
+from nfqa.data.fetch import UnreachableError
+from nfqa.data.own_answers import EXAMPLE, UNLABELLED, OwnAnswers, read_own_answers, spread_grades
 from nfqa.lab.experiments import own_answers as experiment
 from nfqa.lab.experiments import own_findings, own_shown
 from nfqa.lab.experiments.own_answers import Scores, measure_labels, measure_means, name_systems
-from nfqa.lab.fetch import UnreachableError
-from nfqa.lab.own_answers import EXAMPLE, UNLABELLED, OwnAnswers, read_own_answers, spread_grades
 from nfqa.lab.results import Row
+from nfqa.models.chat import Decoding
 
 EXAMPLE_FILE = PROJECT / "data" / "sample" / EXAMPLE
 LINE = {"question": "why?", "references": ["best", "worst"], "answers": ["one", "two"]}
@@ -274,7 +274,7 @@ def test_the_embedded_judges_rank_stands_on_the_scale(write: Callable[..., Path]
 
 
 def test_the_trained_judge_learns_from_no_question_that_it_scores(write: Callable[..., Path]) -> None:
-    from nfqa.lab.datasets import load_dataset
+    from nfqa.data.graded_sets import load_dataset
 
     training = load_dataset("antique", data="sample", root=PROJECT)
     own = read_own_answers(write(change(question=training.questions[0].text), change(question="new?")))

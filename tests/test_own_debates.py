@@ -15,13 +15,13 @@ from test_judging import make_judge
 from test_listwise import StubEmbedder
 from tiny_models import make_tiny_model
 
-from nfqa.backends.chat import Decoding
-from nfqa.backends.evaluator import TargetLoss
+from nfqa.data.generations import bring_file
+from nfqa.data.own_answers import Excluded, OwnAnswers, read_own_answers
+from nfqa.judge.prompt_sets import read_prompt_set
 from nfqa.lab.experiments.own_answers import bring_answers, measure_means
 from nfqa.lab.experiments.own_debates import describe_debates, score_awareness, score_diversity, score_judged_awareness
-from nfqa.lab.generations import bring_file
-from nfqa.lab.own_answers import Excluded, OwnAnswers, read_own_answers
-from nfqa.lab.prompt_sets import read_prompt_set
+from nfqa.models.chat import Decoding
+from nfqa.models.evaluator import TargetLoss
 
 POINTS = ["Yes.", {"point_of_view": "No.", "explanation": "It harms."}]
 BARE = {"question": "how?", "answers": ["thus"]}

@@ -12,12 +12,12 @@ import pytest
 import torch
 from tiny_models import SENTENCES, Architecture, make_tiny_model
 
-from nfqa.backends.continuous_cache import ContinuousCache
-from nfqa.backends.evaluator import Evaluator, TargetLoss
-from nfqa.backends.restated import Restated
-from nfqa.backends.roles import parse_role
 from nfqa.kernels.perplexity import Settings
 from nfqa.metrics.perspective_diversity import PAPER, RELEASED, Diversity, measure_diversity, settings
+from nfqa.models.continuous_cache import ContinuousCache
+from nfqa.models.evaluator import Evaluator, TargetLoss
+from nfqa.models.restated import Restated
+from nfqa.models.roles import parse_role
 
 
 class StubScorer:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nfqa.backends.prompts import read_prompts
+from nfqa.judge.prompts import read_prompts
 from nfqa.lab.experiments.prompt_figures import (
     FACTS,
     Pair,

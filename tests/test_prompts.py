@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.backends.prompts import FENCES, PromptSet, Shot, clean_text, read_prompts
-from nfqa.lab.fetch import fetch_file, read_registry
-from nfqa.lab.strict_yaml import read_yaml
+from nfqa.data.fetch import fetch_file, read_registry
+from nfqa.data.strict_yaml import read_yaml
+from nfqa.judge.prompts import FENCES, PromptSet, Shot, clean_text, read_prompts
 
 PROJECT = Path(__file__).parents[1]
 NAMES = ("listwise", "pointwise", "pointwise_ref", "pairwise", "write_lower", "write_best", "write_answer")

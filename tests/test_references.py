@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nfqa.data.questions import Answer, Question
 from nfqa.metrics.references import COMPOSITIONS, Draw, draw_references, use_given_references
-from nfqa.questions import Answer, Question
 
 
 def make_question(labels: list[int], text: str = "why?") -> Question:

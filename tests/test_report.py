@@ -20,7 +20,7 @@ import pytest
 import yaml
 from nbformat import v4
 
-from nfqa.lab.paths import Place, find_place
+from nfqa.data.paths import Place, find_place
 from nfqa.lab.report import build_site
 from nfqa.lab.source_pages import KernelFinder
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nfqa.backends import roles
-from nfqa.backends.roles import (
+from nfqa.models import roles
+from nfqa.models.roles import (
     DEFAULTS,
     GENERATORS,
     KINDS,

@@ -13,13 +13,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from nfqa.debates import DebateQuestion, DebateSet, PartialAnswer, SystemAnswer
-from nfqa.lab.paths import find_root
+from nfqa.data.debates import DebateQuestion, DebateSet, PartialAnswer, SystemAnswer
+from nfqa.data.paths import find_root
+from nfqa.data.questions import Answer, Question, QuestionSet
 from nfqa.lab.training import corpus as corpora
 from nfqa.lab.training import train, tune
 from nfqa.lab.training.corpus import Corpus, Topic, read_corpus
 from nfqa.lab.training.tasks import change_text, group_topics, make_task
-from nfqa.questions import Answer, Question, QuestionSet
 
 _WORDS = [
     "sun",

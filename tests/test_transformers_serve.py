@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from tiny_models import make_tiny_model
 
-from nfqa.backends.chat import Decoding, Failure, Reply, Request
-from nfqa.backends.openai_server import OpenAIServer
-from nfqa.backends.roles import RoleSpec
+from nfqa.judge.openai_server import OpenAIServer
+from nfqa.models.chat import Decoding, Failure, Reply, Request
+from nfqa.models.roles import RoleSpec
 
 COMMAND = Path(sys.executable).parent / "transformers"
 HINT = "install requirements-dev.txt: `transformers serve` needs openai, fastapi, uvicorn and accelerate"

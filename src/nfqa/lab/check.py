@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nfqa.data.paths import Place
 from nfqa.lab.artefacts import Leaf, Paper, list_leaves, list_needs, read_papers
-from nfqa.lab.paths import Place
 from nfqa.lab.results import Row, compare_with_leaf, read_result
 from nfqa.lab.staleness import RunOptions
 from nfqa.lab.targets import list_targets

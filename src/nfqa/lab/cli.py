@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from nfqa.data.paths import find_place, find_root
 from nfqa.lab.options import read_jobs, read_options
-from nfqa.lab.paths import find_place, find_root
 from nfqa.lab.staleness import RunOptions
 from nfqa.lab.targets import Target, list_targets
 
@@ -167,9 +167,9 @@ def _score(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 
 
 def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
-    from nfqa.backends.journal import Journal
+    from nfqa.data.paths import write_atomically
+    from nfqa.judge.journal import Journal
     from nfqa.lab.judging import find_journal
-    from nfqa.lab.paths import write_atomically
 
     path = find_journal(root)
     if str(given.file) == ".":

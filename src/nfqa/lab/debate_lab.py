@@ -7,16 +7,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfqa.backends.roles import EVALUATORS, parse_role
-from nfqa.debates import DebateSet
-from nfqa.lab.debate_sets import Split, has_debates, load_debates
+from nfqa.data.debate_sets import Split, has_debates, load_debates
+from nfqa.data.debates import DebateSet
+from nfqa.data.paths import find_root
 from nfqa.lab.judged import JudgedLab
 from nfqa.lab.judging import Asking
 from nfqa.lab.notebook import check_choices
-from nfqa.lab.paths import find_root
+from nfqa.models.roles import EVALUATORS, parse_role
 
 if TYPE_CHECKING:
-    from nfqa.backends.evaluator import Evaluator
+    from nfqa.models.evaluator import Evaluator
 
 
 class DebateLab(JudgedLab):
@@ -25,7 +25,7 @@ class DebateLab(JudgedLab):
     def load_debates(self, name: str, *, limit: int | None = None, split: Split = "all") -> DebateSet:
         """A set of debatable questions, by its registered name; the bundled stand-in when the run is on the sample.
 
-        Raises: as `nfqa.lab.debate_sets.load_debates`, and ValueError where papers/*.yml doesn't list it.
+        Raises: as `nfqa.data.debate_sets.load_debates`, and ValueError where papers/*.yml doesn't list it.
         """
         if name not in (*self.artefact.datasets, *self.artefact.needs_files):
             raise ValueError(
@@ -52,13 +52,13 @@ class DebateLab(JudgedLab):
 
     def open_without_cache(self, evaluator: Evaluator) -> Evaluator:
         """The same model without its continuous cache."""
-        from nfqa.backends.evaluator import Evaluator
+        from nfqa.models.evaluator import Evaluator
 
         store = find_losses(self.root)
         return Evaluator(evaluator.spec, cache=None, store=store, progress=self.shows_progress)
 
     def _open(self, spec: str) -> Evaluator:
-        from nfqa.backends.evaluator import Evaluator
+        from nfqa.models.evaluator import Evaluator
 
         return Evaluator(parse_role("evaluator", spec), store=find_losses(self.root), progress=self.shows_progress)
 

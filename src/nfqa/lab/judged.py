@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from nfqa.backends.asking import Asker, Tally, merge_tallies
-from nfqa.backends.chat import Reading
-from nfqa.backends.limits import Limits
+from nfqa.data.paths import find_root
+from nfqa.judge.asking import Asker, Tally, merge_tallies
+from nfqa.judge.limits import Limits
 from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
 from nfqa.lab.notebook import Lab, check_choices
-from nfqa.lab.paths import find_root
 from nfqa.metrics.judging import LanguageJudge
+from nfqa.models.chat import Reading
 
 
 class JudgedLab(Lab):

@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
-from nfqa.backends.asking import Asker
-from nfqa.backends.chat import ChatModel, Decoding, Reading, Wrapping
-from nfqa.backends.journal import Journal
-from nfqa.backends.roles import RoleSpec, parse_generators, parse_role
-from nfqa.lab.paths import write_atomically
-from nfqa.lab.prompt_sets import read_prompt_set
+from nfqa.data.paths import write_atomically
+from nfqa.judge.asking import Asker
+from nfqa.judge.journal import Journal
+from nfqa.judge.prompt_sets import read_prompt_set
 from nfqa.metrics.judging import LanguageJudge
+from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
+from nfqa.models.roles import RoleSpec, parse_generators, parse_role
 
 Draws = Literal["paper", "greedy"]
 _PAPER = (0.8, 0.95)  # temperature and top-p: LINKAGE, section 4.4, and its released code
@@ -60,12 +60,12 @@ def find_journal(root: Path) -> Path:
 def open_model(spec: RoleSpec, journal: Journal) -> ChatModel:
     """The way to a language model: in process, or a server under the caps that the environment sets for a whole run."""
     if spec.kind == "openai":
-        from nfqa.backends.limits import Limits
-        from nfqa.backends.openai_server import OpenAIServer
+        from nfqa.judge.limits import Limits
+        from nfqa.judge.openai_server import OpenAIServer
 
         used = journal.count_run(journal.run)
         return OpenAIServer(spec, concurrency=read_concurrency(), limits=Limits.from_environment().less(*used))
-    from nfqa.backends.causal_lm import CausalLM
+    from nfqa.models.causal_lm import CausalLM
 
     trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
     device, dtype = (os.environ.get(name) or "auto" for name in ("NFQA_DEVICE", "NFQA_DTYPE"))

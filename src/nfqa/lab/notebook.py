@@ -9,22 +9,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nfqa.backends.roles import DEFAULTS, identify_role
-from nfqa.debates import DebateSet
+from nfqa.data.debates import DebateSet
+from nfqa.data.fetch import fetch_file, read_registry
+from nfqa.data.graded_sets import Repeats, load_dataset
+from nfqa.data.paths import find_place, find_root, write_atomically
+from nfqa.data.questions import QuestionSet
+from nfqa.judge.prompt_sets import read_prompt_set
 from nfqa.lab.artefacts import Artefact, Leaf, Paper, find_artefact, find_title, list_leaves, read_papers
-from nfqa.lab.datasets import Repeats, load_dataset
-from nfqa.lab.fetch import fetch_file, read_registry
 from nfqa.lab.packages import read_versions
-from nfqa.lab.paths import find_place, find_root, write_atomically
-from nfqa.lab.prompt_sets import read_prompt_set
 from nfqa.lab.results import Result, Row, read_result, write_result
-from nfqa.questions import QuestionSet
+from nfqa.models.roles import DEFAULTS, identify_role
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from nfqa.backends.embed import Embedder
-    from nfqa.backends.prompts import PromptSet
+    from nfqa.judge.prompts import PromptSet
+    from nfqa.models.embed import Embedder
 
 AnySet = TypeVar("AnySet", QuestionSet, DebateSet)
 
@@ -75,7 +75,7 @@ class Lab:
     @cached_property
     def embedder(self) -> Embedder:
         """The embedder role, with its cache under build/."""
-        from nfqa.backends.embed import Embedder
+        from nfqa.models.embed import Embedder
 
         return Embedder(self.roles["embedder"], find_cache(self.root), progress=self.shows_progress)
 

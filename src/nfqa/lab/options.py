@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nfqa.backends.roles import ROLES, identify_role
 from nfqa.lab.staleness import RunOptions, read_parameters
 from nfqa.lab.targets import list_chosen
+from nfqa.models.roles import ROLES, identify_role
 
 _ASKING = ("prompts", "decoding", "reading", "wrapping")
 
@@ -50,7 +50,7 @@ def read_options(root: Path, artefacts: Sequence[str]) -> RunOptions:
 
 def _check_asking(options: RunOptions) -> None:
     """Refuse before a notebook starts what it would refuse half a minute later."""
-    from nfqa.backends.limits import Limits
+    from nfqa.judge.limits import Limits
     from nfqa.lab.judging import Asking, read_concurrency
 
     Asking(**options.asking)

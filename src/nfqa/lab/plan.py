@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfqa.backends.asking import Tally
-from nfqa.backends.journal import Journal
-from nfqa.backends.limits import Limits
+from nfqa.judge.asking import Tally
+from nfqa.judge.journal import Journal
+from nfqa.judge.limits import Limits
 from nfqa.lab.debate_lab import open_lab
 from nfqa.lab.experiments.debate_plans import PLANS
 from nfqa.lab.experiments.health import CANDIDATES, ask_health

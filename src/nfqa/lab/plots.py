@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from nfqa.lab.paths import write_atomically
+from nfqa.data.paths import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

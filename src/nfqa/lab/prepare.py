@@ -12,12 +12,12 @@ from pathlib import Path
 def prepare(request: str) -> int:
     """Fill the cache of vectors for the data sets, and the file of answers, that a JSON request names."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    from nfqa.backends.embed import Embedder
-    from nfqa.backends.roles import DEFAULTS
-    from nfqa.lab.datasets import load_dataset
-    from nfqa.lab.generations import bring_file
+    from nfqa.data.generations import bring_file
+    from nfqa.data.graded_sets import load_dataset
+    from nfqa.data.paths import find_root
     from nfqa.lab.notebook import find_cache
-    from nfqa.lab.paths import find_root
+    from nfqa.models.embed import Embedder
+    from nfqa.models.roles import DEFAULTS
 
     task = json.loads(request)
     root = find_root()

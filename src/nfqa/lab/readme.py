@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from nfqa.data.paths import find_root, write_atomically
 from nfqa.lab.artefacts import list_leaves, read_papers
-from nfqa.lab.paths import find_root, write_atomically
 from nfqa.lab.results import Row, read_result
 
 START, END = "<!-- results: generated from results/linkage/table_02.json -->", "<!-- end of results -->"

@@ -17,8 +17,8 @@ from typing import Any, Literal
 import jinja2
 from markupsafe import Markup
 
+from nfqa.data.paths import Place
 from nfqa.lab.artefacts import Artefact, Leaf, Paper, find_title, list_leaves, list_needs, read_papers
-from nfqa.lab.paths import Place
 from nfqa.lab.results import Result, Row, compare_with_leaf, read_result
 from nfqa.lab.source_pages import Kernel, KernelFinder, render_notebook, render_source
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
+from nfqa.data.paths import write_atomically
 from nfqa.lab.artefacts import Artefact, KnownDifference, Leaf
-from nfqa.lab.paths import write_atomically
 
 
 class Row(BaseModel):

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from nfqa.lab.datasets import SHAPES
-from nfqa.lab.fetch import UnreachableError, fetch_file, hash_file, read_registry
-from nfqa.lab.paths import Place, write_atomically
+from nfqa.data.fetch import UnreachableError, fetch_file, hash_file, read_registry
+from nfqa.data.graded_sets import SHAPES
+from nfqa.data.paths import Place, write_atomically
 from nfqa.lab.staleness import RunOptions, choose_parameters, explain_staleness, hash_code, make_fingerprint
 from nfqa.lab.targets import Target, find_record, list_targets, narrow_options, read_record
 

@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nfqa.backends.roles import DEFAULTS
+from nfqa.data.fetch import UnreachableError
+from nfqa.data.generations import bring_file
+from nfqa.data.own_answers import OwnAnswers
+from nfqa.data.paths import write_atomically
 from nfqa.lab.artefacts import Paper, find_artefact, find_title, read_papers
-from nfqa.lab.fetch import UnreachableError
-from nfqa.lab.generations import bring_file
-from nfqa.lab.own_answers import OwnAnswers
-from nfqa.lab.paths import write_atomically
 from nfqa.lab.results import Result, read_result
 from nfqa.lab.runner import reach_data
 from nfqa.lab.staleness import RunOptions, choose_parameters, hash_code, make_fingerprint
 from nfqa.lab.targets import list_targets
+from nfqa.models.roles import DEFAULTS
 
 _OUTPUTS = ("scores.csv", "scores.json")
 _WAIT = 0.5  # seconds between looks at how far it is

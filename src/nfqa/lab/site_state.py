@@ -6,8 +6,8 @@ import hashlib
 import json
 from pathlib import Path
 
-from nfqa.lab.fetch import hash_file
-from nfqa.lab.paths import Place, find_place, write_atomically
+from nfqa.data.fetch import hash_file
+from nfqa.data.paths import Place, find_place, write_atomically
 from nfqa.lab.staleness import RunOptions
 
 

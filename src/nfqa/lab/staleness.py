@@ -11,17 +11,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nfqa.backends.asking import PASSING
-from nfqa.backends.roles import DEFAULTS, EVALUATORS, identify_role
+from nfqa.data.fetch import has_file, hash_file, read_registry
+from nfqa.data.paths import Place, find_place
+from nfqa.judge.asking import PASSING
 from nfqa.lab.artefacts import Artefact, Paper
-from nfqa.lab.fetch import has_file, hash_file, read_registry
 from nfqa.lab.packages import read_versions
-from nfqa.lab.paths import Place, find_place
+from nfqa.models.roles import DEFAULTS, EVALUATORS, identify_role
 
 _ALWAYS = ("nfqa.lab.notebook",)
 _FILES_OF_MODULES = {  # tables of ours that a module reads, whatever the data
     "nfqa.metrics.dispute_sentences": "data/dispute_sentences.csv",
-    "nfqa.lab.dispute_labels": "data/labels/dispute_awareness.csv",
+    "nfqa.data.dispute_labels": "data/labels/dispute_awareness.csv",
 }
 
 

@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from nfqa.data.fetch import UpstreamFile, has_file, read_registry
+from nfqa.data.paths import Place
 from nfqa.lab.artefacts import Artefact, Paper, read_papers
-from nfqa.lab.fetch import UpstreamFile, has_file, read_registry
-from nfqa.lab.paths import Place
 from nfqa.lab.staleness import RunOptions, explain_staleness, make_fingerprint
 
 

@@ -11,11 +11,11 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.asking import Asker, Verdict
-from nfqa.backends.chat import Reply, Request
-from nfqa.backends.prompts import Template
+from nfqa.judge.asking import Asker, Verdict
+from nfqa.judge.prompts import Template
 from nfqa.kernels.parse import Reading, expect_value, read_number
 from nfqa.metrics.judging import LEAST_MASS, LanguageJudge, trim_text
+from nfqa.models.chat import Reply, Request
 
 Baseline = Literal["direct_score", "g_eval", "count_povs", "delphi_comprehensiveness", "delphi_acknowledgement"]
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from nfqa.debates import DebateQuestion, PartialAnswer
+from nfqa.data.debates import DebateQuestion, PartialAnswer
 
 Order = Literal["kept", "shuffled"]
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.embed import Embedder
+from nfqa.models.embed import Embedder
 
 THRESHOLD = 0.5  # mean cosine distance up to which two groups of sentences are one
 _SHORT = re.compile(r"[a-z]|dr|e\.g|etc|i\.e|inc|jr|mrs?|ms|prof|sr|st|u\.k|u\.s|vs")

@@ -10,13 +10,13 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.asking import Verdict
-from nfqa.backends.chat import Reply, Request
-from nfqa.backends.embed import Embedder
+from nfqa.judge.asking import Verdict
 from nfqa.kernels.parse import Reading, expect_value, read_digit
 from nfqa.metrics.dispute_detector import Detector, Features
 from nfqa.metrics.dispute_sentences import read_sentences
 from nfqa.metrics.judging import LEAST_MASS, LanguageJudge, trim_text
+from nfqa.models.chat import Reply, Request
+from nfqa.models.embed import Embedder
 
 Form = Literal["dispute_awareness", "dispute_awareness_zero_shot"]  # names of templates
 LABELS = ("0", "1")

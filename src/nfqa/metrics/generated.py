@@ -14,10 +14,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from nfqa.backends.embed import Embedder
+from nfqa.data.questions import Answer, Question
 from nfqa.metrics.degrade import Level, degrade
 from nfqa.metrics.references import Draw, draw_references
-from nfqa.questions import Answer, Question
+from nfqa.models.embed import Embedder
 
 Truth = Literal["one", "none"]
 GRADES = (3, 2, 1, 0)

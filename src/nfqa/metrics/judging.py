@@ -12,12 +12,12 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.asking import Asker, Verdict
-from nfqa.backends.chat import Reply, Request
-from nfqa.backends.prompts import PromptSet, Shot
+from nfqa.data.questions import Answer, Question
+from nfqa.judge.asking import Asker, Verdict
+from nfqa.judge.prompts import PromptSet, Shot
 from nfqa.kernels.parse import Pick, Reading, expect_value, read_choice, read_number
 from nfqa.metrics.references import Draw, draw_references
-from nfqa.questions import Answer, Question
+from nfqa.models.chat import Reply, Request
 
 Method = Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
 Order = Literal["drawn", "candidate_first", "reference_first"]

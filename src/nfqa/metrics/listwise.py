@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.embed import Embedder
+from nfqa.data.questions import Question
 from nfqa.metrics.references import Draw, draw_references
-from nfqa.questions import Question
+from nfqa.models.embed import Embedder
 
 FEATURES = (
     "cos_question",  # cosine of candidate and question

@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.embed import Embedder, TextVectors
 from nfqa.kernels.rouge import RougeF, score_rouge_sets
 from nfqa.metrics.references import Draw
+from nfqa.models.embed import Embedder, TextVectors
 
 RougeVariant = Literal["rouge1", "rouge2", "rougel"]
 Pairs = Sequence[tuple[str, str]]  # (candidate, reference)

@@ -11,8 +11,6 @@ from typing import Protocol, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.evaluator import TargetLoss
-from nfqa.backends.restated import Restated
 from nfqa.kernels.perplexity import (
     PAPER,
     RELEASED,
@@ -23,6 +21,8 @@ from nfqa.kernels.perplexity import (
     compute_perplexities,
     settings,
 )
+from nfqa.models.evaluator import TargetLoss
+from nfqa.models.restated import Restated
 
 __all__ = ["PAPER", "RELEASED", "Diversity", "Settings", "Switches", "Variant", "measure_diversity", "settings"]
 

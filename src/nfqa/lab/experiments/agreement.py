@@ -8,7 +8,7 @@ from typing import get_args
 
 from numpy.typing import NDArray
 
-from nfqa.backends.embed import Embedder
+from nfqa.data.questions import Question, QuestionSet
 from nfqa.kernels.correlation import Method
 from nfqa.lab.results import Row
 from nfqa.metrics.evaluation import Agreement, Undefined, measure_agreement
@@ -24,7 +24,7 @@ from nfqa.metrics.listwise import (
 )
 from nfqa.metrics.overlap import METRICS, score_draws
 from nfqa.metrics.references import COMPOSITIONS, Draw, RemoveRule, ShortRule, draw_references
-from nfqa.questions import Question, QuestionSet
+from nfqa.models.embed import Embedder
 
 METHODS = get_args(Method)
 OWN_LISTS = {"antique": "r33221100", "trec_dl_nf": "r3210", "webglm": "r3210"}  # the paper's list for each data set

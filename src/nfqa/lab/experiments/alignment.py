@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.debates import DebateSet
+from nfqa.data.debates import DebateSet
 from nfqa.kernels.correlation import Method, correlate_groups
 from nfqa.kernels.resample import Interval, bootstrap_mean, find_interval
 from nfqa.lab.experiments.alignment_people import RULE_SIGNATURES, RULES, TOGETHER_SIGNATURES, People, Rule

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.debates import DebateSet
+from nfqa.data.debates import DebateSet
 from nfqa.kernels.agreement import measure_fleiss_kappa
 from nfqa.kernels.resample import bootstrap_mean, find_interval
 from nfqa.lab.experiments.alignment import correlate_rows, make_row

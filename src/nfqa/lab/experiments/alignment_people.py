@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.debates import DebateSet
+from nfqa.data.debates import DebateSet
 from nfqa.kernels.rating import Preferences, derive_preferences, rate_bradley_terry, rate_elo
 from nfqa.kernels.resample import draw_counts
 

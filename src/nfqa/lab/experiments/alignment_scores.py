@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.embed import Embedder
-from nfqa.debates import DebateQuestion, DebateSet
+from nfqa.data.debates import DebateQuestion, DebateSet
 from nfqa.kernels.perplexity import Variant, settings
 from nfqa.lab.experiments.diversity import count_dropped, find_wrapping, score_answers, sign, tabulate
 from nfqa.metrics.answer_judging import BASELINES, mark_answers
 from nfqa.metrics.coverage import THRESHOLD, count_clusters, count_words, measure_coverage
 from nfqa.metrics.perspective_diversity import Diversity
+from nfqa.models.embed import Embedder
 
 if TYPE_CHECKING:
-    from nfqa.backends.evaluator import Evaluator
     from nfqa.lab.debate_lab import DebateLab
+    from nfqa.models.evaluator import Evaluator
 
 PD = "nfqa.metrics.perspective_diversity:measure_diversity"
 _COVERAGE = "nfqa.metrics.coverage"

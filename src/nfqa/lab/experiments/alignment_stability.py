@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.debates import DebateSet
+from nfqa.data.debates import DebateSet
 from nfqa.kernels.perplexity import PAPER
 from nfqa.kernels.resample import bootstrap_mean, draw_counts, find_interval
 from nfqa.lab.experiments.alignment import average_columns, correlate_rows, make_row

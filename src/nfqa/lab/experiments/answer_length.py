@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.debates import DebateSet
+from nfqa.data.debates import DebateSet
 from nfqa.lab.experiments.awareness import Detection
 from nfqa.lab.experiments.debate_systems import bootstrap_means, correlate_systems
 from nfqa.lab.experiments.diversity import (
@@ -26,7 +26,7 @@ from nfqa.lab.experiments.diversity import (
 from nfqa.lab.results import Row
 
 if TYPE_CHECKING:
-    from nfqa.backends.evaluator import Evaluator
+    from nfqa.models.evaluator import Evaluator
 
 LENGTHS: tuple[int | None, ...] = (12, 25, 50, 75, None)  # words; None for the whole answer
 CUT = "answers_cut"

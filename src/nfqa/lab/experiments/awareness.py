@@ -15,7 +15,7 @@ from nfqa.metrics.dispute_awareness import judge_awareness, sign_awareness
 from nfqa.metrics.dispute_awareness import open_detector as open_embedded
 
 if TYPE_CHECKING:
-    from nfqa.debates import DebateSet
+    from nfqa.data.debates import DebateSet
     from nfqa.lab.debate_lab import DebateLab
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.embed import Embedder
+from nfqa.data.questions import Question, QuestionSet
 from nfqa.kernels.choice import TieRule, credit_choice
 from nfqa.lab.experiments.agreement import make_row
 from nfqa.lab.results import Row
@@ -15,7 +15,7 @@ from nfqa.metrics.evaluation import summarise
 from nfqa.metrics.listwise import Scorer, judge_draw
 from nfqa.metrics.overlap import METRICS, score_draws
 from nfqa.metrics.references import Draw, use_given_references
-from nfqa.questions import Question, QuestionSet
+from nfqa.models.embed import Embedder
 
 _METRICS = {"acc_best": False, "acc_best_worst": True}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from nfqa.lab.dispute_labels import read_labelled
+from nfqa.data.dispute_labels import read_labelled
 from nfqa.lab.experiments.alignment_scores import score_by_judge
 from nfqa.lab.experiments.awareness import open_judge
 from nfqa.lab.experiments.dispute import list_judged

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nfqa.debates import DebateQuestion, DebateSet
+from nfqa.data.debates import DebateQuestion, DebateSet
 from nfqa.lab.experiments.diversity import make_mean_row, make_plain_row
 from nfqa.lab.plots import pick_colour, start_figure
 from nfqa.lab.results import Row

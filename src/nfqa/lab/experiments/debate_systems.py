@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.debates import DebateSet
+from nfqa.data.debates import DebateSet
 from nfqa.kernels.correlation import correlate_groups
 from nfqa.lab.experiments.diversity import Column, make_plain_row
 from nfqa.lab.results import Row

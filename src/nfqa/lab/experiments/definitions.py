@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.embed import Embedder
+from nfqa.data.questions import QuestionSet
 from nfqa.kernels.correlation import Method
 from nfqa.kernels.resample import bootstrap_difference
 from nfqa.lab.experiments.agreement import Draws, draw_seeds, judge_seeds, score_overlap, use_zero_shot
 from nfqa.lab.results import Row
 from nfqa.metrics.evaluation import Agreement, Undefined, measure_agreement
-from nfqa.questions import QuestionSet
+from nfqa.models.embed import Embedder
 
 UNDERFLOW = 1e-50  # smoothed or real sentence BLEU never comes near this; unsmoothed BLEU with an empty order does
 RELEASED_DEFAULT_RANK = 2  # the rank that the released LINKAGE script gives to a candidate without a verdict

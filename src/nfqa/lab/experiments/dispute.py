@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.embed import Embedder
-from nfqa.debates import DebateSet
+from nfqa.data.debates import DebateSet
+from nfqa.data.dispute_labels import LabelledAnswers
 from nfqa.kernels.classification import MEASURES, Measure, measure_classification
 from nfqa.kernels.resample import Interval
-from nfqa.lab.dispute_labels import LabelledAnswers
 from nfqa.lab.results import Row
 from nfqa.metrics.answer_judging import mark_answers
 from nfqa.metrics.coverage import split_answer
@@ -23,6 +22,7 @@ from nfqa.metrics.dispute_awareness import Form, judge_awareness, open_detector
 from nfqa.metrics.dispute_detector import Detector, Features
 from nfqa.metrics.dispute_rules import Rule, apply_rule, list_cues
 from nfqa.metrics.judging import LanguageJudge
+from nfqa.models.embed import Embedder
 
 if TYPE_CHECKING:
     from nfqa.lab.debate_lab import DebateLab

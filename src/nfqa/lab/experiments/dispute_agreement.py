@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nfqa.debates import DebateSet
+from nfqa.data.debates import DebateSet
 from nfqa.kernels.classification import Measure, measure_classification
 from nfqa.lab.experiments.debate_figures import WIDTH
 from nfqa.lab.experiments.dispute import KERNEL, Way

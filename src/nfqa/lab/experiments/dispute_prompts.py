@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from nfqa.debates import DebateSet
+from nfqa.data.debates import DebateSet
 from nfqa.kernels.parse import read_digit
 from nfqa.lab.experiments.dispute_agreement import list_texts
 from nfqa.lab.experiments.prompt_figures import Pair, count_facts, draw_pair
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas.io.formats.style import Styler
 
-    from nfqa.backends.prompts import PromptSet
+    from nfqa.judge.prompts import PromptSet
     from nfqa.lab.debate_lab import DebateLab
 
 STYLES = ("[[{digit}]]", "{digit}", "{digit}.", "Answer: {digit}", "The verdict is [[{digit}]].")

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.debates import DebateQuestion, DebateSet
+from nfqa.data.debates import DebateQuestion, DebateSet
 from nfqa.kernels.perplexity import Settings, Switches, settings
 from nfqa.kernels.resample import bootstrap_mean, find_share
 from nfqa.lab.results import Row
 from nfqa.metrics.perspective_diversity import Diversity, measure_diversity
 
 if TYPE_CHECKING:
-    from nfqa.backends.evaluator import Evaluator
+    from nfqa.models.evaluator import Evaluator
 
 PD_KERNELS = ("nfqa.metrics.perspective_diversity:measure_diversity", "nfqa.kernels.resample:bootstrap_mean")
 VARIANTS: tuple[Literal["paper", "released"], ...] = ("paper", "released")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.debates import DebateSet
+from nfqa.data.debates import DebateSet
 from nfqa.kernels.perplexity import settings
 from nfqa.lab.experiments.diversity import find_wrapping, make_mean_row, score_answers, sign
 from nfqa.lab.experiments.sensitivity import Probes, score_probes
@@ -19,7 +19,7 @@ from nfqa.lab.results import Row
 from nfqa.metrics.perspective_diversity import Diversity
 
 if TYPE_CHECKING:
-    from nfqa.backends.evaluator import Evaluator
+    from nfqa.models.evaluator import Evaluator
 
 WORKED = (3, -2.0)  # n and the change of P.D. in the paper's example
 FACTOR = math.log(2)  # an approximation counts as near within a factor of 2 either way

@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from nfqa.data.questions import QuestionSet
 from nfqa.kernels.correlation import correlate_groups
 from nfqa.kernels.resample import bootstrap_difference
 from nfqa.lab.experiments.agreement import make_row
@@ -16,7 +17,6 @@ from nfqa.lab.results import Row
 from nfqa.metrics.evaluation import Agreement, summarise
 from nfqa.metrics.judging import Judgement
 from nfqa.metrics.references import Draw
-from nfqa.questions import QuestionSet
 
 _RELEASED_DEFAULT = -2.0  # the score that the released code gives an answer whose rank it can't read
 _CORRELATION = "nfqa.kernels.correlation:_spearman"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nfqa.backends.embed import Embedder
+from nfqa.data.questions import QuestionSet
 from nfqa.kernels.resample import bootstrap_difference
 from nfqa.lab.experiments.agreement import (
     Draws,
@@ -29,7 +29,7 @@ from nfqa.metrics.evaluation import measure_agreement
 from nfqa.metrics.generated import Truth, make_no_truth_list, make_one_truth_list
 from nfqa.metrics.listwise import Scorer, collect_training_rows, find_fold, fit_scorer
 from nfqa.metrics.references import Draw
-from nfqa.questions import QuestionSet
+from nfqa.models.embed import Embedder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import NDArray
 
-from nfqa.backends.embed import Embedder
+from nfqa.data.questions import Answer, QuestionSet
 from nfqa.lab.experiments.agreement import draw_seeds, judge_seeds
 from nfqa.lab.experiments.examine import Examiner
 from nfqa.lab.experiments.language import KERNEL
@@ -17,7 +17,7 @@ from nfqa.lab.results import Row
 from nfqa.metrics.judging import Judgement, LanguageJudge, judge_draws
 from nfqa.metrics.listwise import Scorer
 from nfqa.metrics.references import Draw
-from nfqa.questions import Answer, QuestionSet
+from nfqa.models.embed import Embedder
 
 if TYPE_CHECKING:
     from nfqa.lab.judged import JudgedLab

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.prompts import Shot
+from nfqa.data.questions import QuestionSet
+from nfqa.judge.prompts import Shot
 from nfqa.kernels.choice import TieRule
 from nfqa.lab.artefacts import Judged
 from nfqa.lab.experiments.agreement import (
@@ -29,7 +30,6 @@ from nfqa.lab.results import Row
 from nfqa.metrics.generated import Render, Truth, write_no_truth_lists, write_one_truth_lists
 from nfqa.metrics.judging import Judgement, LanguageJudge, judge_draws, make_shots
 from nfqa.metrics.references import COMPOSITIONS, Draw, ShortRule, use_given_references
-from nfqa.questions import QuestionSet
 
 if TYPE_CHECKING:
     from nfqa.lab.judged import JudgedLab

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.embed import Embedder
+from nfqa.data.questions import QuestionSet
 from nfqa.lab.experiments.agreement import make_row
 from nfqa.lab.experiments.generated import draw_lists
 from nfqa.lab.results import Row
@@ -16,7 +16,7 @@ from nfqa.metrics.evaluation import summarise
 from nfqa.metrics.generated import Truth
 from nfqa.metrics.listwise import judge_draw, make_zero_shot
 from nfqa.metrics.references import COMPOSITIONS, draw_references
-from nfqa.questions import QuestionSet
+from nfqa.models.embed import Embedder
 
 _KERNELS = ("nfqa.metrics.degrade:degrade", "nfqa.metrics.listwise:judge_draw", "nfqa.kernels.resample:bootstrap_mean")
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.embed import Embedder
+from nfqa.data.fetch import UnreachableError
+from nfqa.data.generations import bring_file
+from nfqa.data.own_answers import EXAMPLE, OwnAnswers
+from nfqa.data.questions import Answer, Question
 from nfqa.kernels.correlation import Method as Coefficient
 from nfqa.lab.experiments.agreement import make_row
-from nfqa.lab.fetch import UnreachableError
-from nfqa.lab.generations import bring_file
-from nfqa.lab.own_answers import EXAMPLE, OwnAnswers
 from nfqa.lab.results import Row
 from nfqa.metrics import judging, overlap
 from nfqa.metrics.evaluation import Agreement, measure_agreement, summarise
 from nfqa.metrics.listwise import Scorer, fit_scorer, judge_draw, make_training_rows, make_zero_shot
 from nfqa.metrics.references import Draw
-from nfqa.questions import Answer, Question
+from nfqa.models.embed import Embedder
 
 if TYPE_CHECKING:
     from nfqa.lab.judged import JudgedLab

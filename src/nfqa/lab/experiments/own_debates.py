@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from nfqa.data.own_answers import OwnAnswers
 from nfqa.lab.experiments.own_answers import Scores
-from nfqa.lab.own_answers import OwnAnswers
 from nfqa.metrics.dispute_awareness import judge_awareness, open_detector
 from nfqa.metrics.perspective_diversity import Diversity, Switches, Variant, measure_diversity, settings
 
 if TYPE_CHECKING:
-    from nfqa.backends.embed import Embedder
     from nfqa.lab.debate_lab import DebateLab
     from nfqa.lab.judged import JudgedLab
+    from nfqa.models.embed import Embedder
 
 NEEDS_POINTS = "needs partial answers"
 _WORST = 4  # decades of perplexity: a mean of 10,000 is the scale's 0, one of 1 its 10

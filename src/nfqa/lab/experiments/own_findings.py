@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nfqa.data.own_answers import OwnAnswers
 from nfqa.lab.experiments.own_answers import LANGUAGE, Scores, name_systems
 from nfqa.lab.experiments.own_shown import say_value
-from nfqa.lab.own_answers import OwnAnswers
 from nfqa.lab.results import Row
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.debates import DebateSet
+from nfqa.data.debates import DebateSet
 from nfqa.kernels.correlation import correlate_groups
 from nfqa.kernels.perplexity import RELEASED, Denominator, settings
 from nfqa.kernels.resample import bootstrap_mean
@@ -28,8 +28,8 @@ from nfqa.lab.experiments.diversity import (
 from nfqa.lab.results import Row
 
 if TYPE_CHECKING:
-    from nfqa.backends.evaluator import Evaluator
     from nfqa.lab.notebook import Lab
+    from nfqa.models.evaluator import Evaluator
 
 # From the paper's definition, one switch set as the released script has it; then all of them.
 STEPS: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from nfqa.debates import DebateQuestion, DebateSet, SystemAnswer
+from nfqa.data.debates import DebateQuestion, DebateSet, SystemAnswer
 from nfqa.lab.experiments.awareness import Detection
 from nfqa.lab.experiments.diversity import (
     Column,
@@ -21,9 +21,9 @@ from nfqa.lab.results import Row
 from nfqa.metrics.compose import choose_points
 
 if TYPE_CHECKING:
-    from nfqa.backends.evaluator import Evaluator
     from nfqa.lab.debate_lab import DebateLab
     from nfqa.lab.notebook import Lab
+    from nfqa.models.evaluator import Evaluator
 
 PROMPTS = ("basic", "comprehensive", "detailed")
 STAND_INS = ("one_view", "all_views", "all_explained")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nfqa.backends.prompts import Template
+from nfqa.judge.prompts import Template
 from nfqa.lab.plots import REFERENCE, pick_colour, start_figure
 from nfqa.lab.results import Row
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nfqa.lab.fetch import fetch_file, read_registry
+from nfqa.data.fetch import fetch_file, read_registry
+from nfqa.data.questions import QuestionSet
 from nfqa.lab.results import Row
-from nfqa.questions import QuestionSet
 
 
 def audit_file(root: Path, dataset: QuestionSet) -> list[Row]:
@@ -39,7 +39,7 @@ def audit_file(root: Path, dataset: QuestionSet) -> list[Row]:
             value=float(value),
             n=among,
             signature=f"audit_file|{treatment}|v1",
-            kernels=("nfqa.lab.experiments.rawness:audit_file", "nfqa.lab.datasets:parse_file"),
+            kernels=("nfqa.lab.experiments.rawness:audit_file", "nfqa.data.graded_sets:parse_file"),
             origin=dataset.origin,
         )
         for metric, (value, among, treatment) in counts.items()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.embed import Embedder
+from nfqa.data.questions import QuestionSet
 from nfqa.kernels.resample import bootstrap_difference
 from nfqa.lab.experiments.agreement import (
     Draws,
@@ -26,7 +26,7 @@ from nfqa.metrics.evaluation import measure_agreement
 from nfqa.metrics.listwise import Scorer
 from nfqa.metrics.overlap import METRICS
 from nfqa.metrics.references import COMPOSITIONS, ShortRule
-from nfqa.questions import QuestionSet
+from nfqa.models.embed import Embedder
 
 _JUDGE = "nfqa.metrics.listwise:judge_draw"
 

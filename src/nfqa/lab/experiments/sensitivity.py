@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.debates import DebateQuestion, DebateSet
+from nfqa.data.debates import DebateQuestion, DebateSet
 from nfqa.kernels.perplexity import settings
 from nfqa.lab.experiments.debate_systems import name_role
 from nfqa.lab.experiments.diversity import (
@@ -26,8 +26,8 @@ from nfqa.metrics.compose import choose_points, compose_answers, draw_unrelated,
 from nfqa.metrics.perspective_diversity import Diversity
 
 if TYPE_CHECKING:
-    from nfqa.backends.evaluator import Evaluator
     from nfqa.lab.debate_lab import DebateLab
+    from nfqa.models.evaluator import Evaluator
 
 POINTS = 4  # perspectives of a claim that are scored; an answer holds k = 0 to 4 of them
 DROP = 0.3  # of the words, in the paraphrased answers
@@ -187,9 +187,9 @@ def list_others(lab: DebateLab) -> dict[str, Evaluator]:
 
 def open_other_caches(lab: DebateLab) -> dict[str, Evaluator]:
     """The embedded evaluators once more: without their continuous cache, or with one where they have none."""
-    from nfqa.backends.continuous_cache import ContinuousCache
-    from nfqa.backends.evaluator import Evaluator
     from nfqa.lab.debate_lab import find_losses
+    from nfqa.models.continuous_cache import ContinuousCache
+    from nfqa.models.evaluator import Evaluator
 
     found = {}
     for label, evaluator in lab.open_evaluators().items():

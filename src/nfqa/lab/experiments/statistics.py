@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from nfqa.data.questions import QuestionSet
 from nfqa.lab.results import Row
 from nfqa.metrics.evaluation import summarise
-from nfqa.questions import QuestionSet
 
 GRADES = 4
 
@@ -25,7 +25,7 @@ def count_dataset(dataset: QuestionSet, *, resamples: int) -> list[Row]:
 
 
 def _make_row(dataset: QuestionSet, metric: str, value: float, signature: str) -> Row:
-    kernels = ("nfqa.lab.experiments.statistics:count_dataset", "nfqa.lab.datasets:parse_file")
+    kernels = ("nfqa.lab.experiments.statistics:count_dataset", "nfqa.data.graded_sets:parse_file")
     return Row(
         system="dataset",
         dataset=dataset.name,

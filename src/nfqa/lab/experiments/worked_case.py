@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nfqa.backends.embed import Embedder
+from nfqa.data.questions import Answer, QuestionSet
 from nfqa.lab.experiments.agreement import train_scorers
 from nfqa.lab.experiments.language import KERNEL, find_family
 from nfqa.lab.results import Row
@@ -21,7 +21,7 @@ from nfqa.metrics.judging import Method, judge_draws, to_ten
 from nfqa.metrics.listwise import Scorer, describe_draw, judge_draw, make_zero_shot
 from nfqa.metrics.overlap import METRICS, score_draws
 from nfqa.metrics.references import COMPOSITIONS, Draw, draw_references
-from nfqa.questions import Answer, QuestionSet
+from nfqa.models.embed import Embedder
 
 if TYPE_CHECKING:
     from pandas.io.formats.style import Styler

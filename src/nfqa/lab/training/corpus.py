@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfqa.lab.datasets import load_dataset
-from nfqa.lab.debate_sets import load_debates
+from nfqa.data.debate_sets import load_debates
+from nfqa.data.graded_sets import load_dataset
 
 GRADED = ("antique", "trec_dl_nf", "webglm")
 HELD_OUT = ("overton", "demo_answers")  # no question of these is ever seen in training

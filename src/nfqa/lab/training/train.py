@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from nfqa.lab.paths import write_atomically
+from nfqa.data.paths import write_atomically
 from nfqa.lab.training.copying_heads import put_in_copying_heads
 from nfqa.lab.training.corpus import Corpus, read_corpus
 from nfqa.lab.training.tasks import INSTRUCTION, Task, group_topics, make_task

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from nfqa.backends.continuous_cache import ContinuousCache
-from nfqa.backends.evaluator import Evaluator
-from nfqa.backends.restated import Restated
-from nfqa.backends.roles import RoleSpec
 from nfqa.kernels.perplexity import PAPER
 from nfqa.lab.training.corpus import Topic
 from nfqa.lab.training.tasks import group_topics, make_task
+from nfqa.models.continuous_cache import ContinuousCache
+from nfqa.models.evaluator import Evaluator
+from nfqa.models.restated import Restated
+from nfqa.models.roles import RoleSpec
 
 _THETAS = (5.0, 10.0, 20.0, 40.0)
 _WEIGHTS = (0.05, 0.1, 0.2, 0.3)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.backends.roles import RoleSpec, parse_role
+from nfqa.models.roles import RoleSpec, parse_role
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nfqa.lab.strict_yaml import read_yaml
+from nfqa.data.strict_yaml import read_yaml
 
 _UPSTREAM = "https://raw.githubusercontent.com"
 _ARCHIVES = "https://codeload.github.com"
@@ -30,7 +30,7 @@ class UnreachableError(Exception):
 class UpstreamFile:
     """One pinned file of a public repository, and how it is read.
 
-    With `gather` it is a folder of many files: `sha256` is that of the one file which `nfqa.lab.gather` makes of them.
+    With `gather` it is a folder of many files: `sha256` is that of the one file which `nfqa.data.gather` makes of them.
     """
 
     name: str
@@ -203,7 +203,7 @@ def _find_local(file: UpstreamFile) -> Path:
 
 def _gather(file: UpstreamFile, source: Path | None, target: Path, download: Callable[[str], None]) -> None:
     """Write what is made of a folder: of the mirror's, or of that in the repository's archive, which isn't kept."""
-    from nfqa.lab.gather import gather_archive, gather_folder
+    from nfqa.data.gather import gather_archive, gather_folder
 
     if source:
         target.write_bytes(gather_folder(source))

@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from nfqa.lab.fetch import fetch_file, hash_file, read_registry
-from nfqa.lab.paths import find_root
-from nfqa.questions import Answer, Question, QuestionSet
+from nfqa.data.fetch import fetch_file, hash_file, read_registry
+from nfqa.data.paths import find_root
+from nfqa.data.questions import Answer, Question, QuestionSet
 
 Repeats = Literal["keep", "first", "drop_conflicting"]
 SHAPES = ("graded", "generated")

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nfqa.backends.chat import Failure
-from nfqa.backends.server_errors import RequestError, find_message, judge_status
+from nfqa.judge.server_errors import RequestError, find_message, judge_status
+from nfqa.models.chat import Failure
 
 _MOST_TOKENS = 10**9  # of one request
 Top = Sequence[tuple[str, float]]  # likely next tokens, each with its log-probability

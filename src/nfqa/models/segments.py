@@ -12,8 +12,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nfqa.backends.one_prompt import compute_logprobs_plain
-from nfqa.backends.row_layout import make_mask, run_body
+from nfqa.models.one_prompt import compute_logprobs_plain
+from nfqa.models.row_layout import make_mask, run_body
 
 if TYPE_CHECKING:
     from torch import Tensor

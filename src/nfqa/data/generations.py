@@ -7,12 +7,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nfqa.debates import DebateQuestion, DebateSet, SystemAnswer
-from nfqa.lab.debate_lines import check_fields, read_identifier, read_lines
-from nfqa.lab.debate_sets import parse_debates
-from nfqa.lab.json_lines import check_unicode, read_bytes, refuse
-from nfqa.lab.own_answers import UNLABELLED, Excluded, OwnAnswers, read_own_answers
-from nfqa.questions import Answer, Question, QuestionSet
+from nfqa.data.debate_lines import check_fields, read_identifier, read_lines
+from nfqa.data.debate_sets import parse_debates
+from nfqa.data.debates import DebateQuestion, DebateSet, SystemAnswer
+from nfqa.data.json_lines import check_unicode, read_bytes, refuse
+from nfqa.data.own_answers import UNLABELLED, Excluded, OwnAnswers, read_own_answers
+from nfqa.data.questions import Answer, Question, QuestionSet
 
 UNKNOWN, MISSING, EMPTY = "answer to an unknown question", "no answer", "empty answer"
 

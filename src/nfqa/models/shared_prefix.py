@@ -9,8 +9,8 @@ import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nfqa.backends.one_prompt import Sampling, compute_logprobs_plain, draw_tokens
-from nfqa.backends.row_layout import Rows, lay_packed, lay_rows, repeat_cache, run_body
+from nfqa.models.one_prompt import Sampling, compute_logprobs_plain, draw_tokens
+from nfqa.models.row_layout import Rows, lay_packed, lay_rows, repeat_cache, run_body
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nfqa.backends.pretrained import Pretrained, break_marks
-from nfqa.backends.shared_prefix import count_common, find_context
 from nfqa.kernels.perplexity import Settings
+from nfqa.models.pretrained import Pretrained, break_marks
+from nfqa.models.shared_prefix import count_common, find_context
 
 _PLACEHOLDER = "ANSWER-GOES-HERE"
 _Offsets = list[tuple[int, int]]

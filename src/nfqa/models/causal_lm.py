@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from nfqa.backends.chat import Decoding, Failure, Reply, Request
-from nfqa.backends.label_tree import LabelTree, grow_tree
-from nfqa.backends.one_prompt import Sampling, complete_plain, compute_logprobs_plain
-from nfqa.backends.pretrained import Pretrained, break_marks
-from nfqa.backends.roles import RoleSpec
-from nfqa.backends.shared_prefix import (
+from nfqa.models.chat import Decoding, Failure, Reply, Request
+from nfqa.models.label_tree import LabelTree, grow_tree
+from nfqa.models.one_prompt import Sampling, complete_plain, compute_logprobs_plain
+from nfqa.models.pretrained import Pretrained, break_marks
+from nfqa.models.roles import RoleSpec
+from nfqa.models.shared_prefix import (
     can_pack,
     can_share,
     complete_rows,

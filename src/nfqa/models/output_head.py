@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nfqa.backends.row_layout import run_body
+from nfqa.models.row_layout import run_body
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,12 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from nfqa.backends.continuous_cache import ContinuousCache, mix_logprobs
-from nfqa.backends.pretrained import Pretrained
-from nfqa.backends.restated import Restated, Row, RowMaker
-from nfqa.backends.roles import RoleSpec, find_evaluator
-from nfqa.backends.target_losses import LossFinder
 from nfqa.kernels.perplexity import Settings
+from nfqa.models.continuous_cache import ContinuousCache, mix_logprobs
+from nfqa.models.pretrained import Pretrained
+from nfqa.models.restated import Restated, Row, RowMaker
+from nfqa.models.roles import RoleSpec, find_evaluator
+from nfqa.models.target_losses import LossFinder
 
 _KEEP_EVERY = 256  # losses
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 32_768}

@@ -8,12 +8,12 @@ from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
-from nfqa.backends.continuous_cache import ContinuousCache, mix_logprobs
-from nfqa.backends.output_head import find_logprobs, open_head
-from nfqa.backends.restated import Row
-from nfqa.backends.row_layout import run_body
-from nfqa.backends.segments import Segment, can_segment, run_segments
-from nfqa.backends.shared_prefix import (
+from nfqa.models.continuous_cache import ContinuousCache, mix_logprobs
+from nfqa.models.output_head import find_logprobs, open_head
+from nfqa.models.restated import Row
+from nfqa.models.row_layout import run_body
+from nfqa.models.segments import Segment, can_segment, run_segments
+from nfqa.models.shared_prefix import (
     can_pack,
     can_share,
     count_common,

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nfqa.backends.chat import Failure
+from nfqa.models.chat import Failure
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nfqa.backends.prompts import PromptSet, read_prompts
-from nfqa.lab.fetch import fetch_file, read_registry
+from nfqa.data.fetch import fetch_file, read_registry
+from nfqa.judge.prompts import PromptSet, read_prompts
 
 
 def read_prompt_set(root: Path, name: str) -> PromptSet:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.debates import DebateSet
+from nfqa.data.debates import DebateSet
 
 LABELS = "data/labels/dispute_awareness.csv"
 SAMPLE_LABELS = "data/sample/dispute_labels.csv"

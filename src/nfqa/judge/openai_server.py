@@ -11,12 +11,12 @@ from multiprocessing.pool import ThreadPool
 from queue import SimpleQueue
 from typing import Any
 
-from nfqa.backends.chat import Decoding, Failure, Reply, Request
-from nfqa.backends.limits import Limits, Meter
-from nfqa.backends.roles import RoleSpec
-from nfqa.backends.server_client import Run, ServerClient
-from nfqa.backends.server_errors import RequestError
-from nfqa.backends.server_replies import Top, mend_text, read_text, read_top, spread_labels
+from nfqa.judge.limits import Limits, Meter
+from nfqa.judge.server_client import Run, ServerClient
+from nfqa.judge.server_errors import RequestError
+from nfqa.judge.server_replies import Top, mend_text, read_text, read_top, spread_labels
+from nfqa.models.chat import Decoding, Failure, Reply, Request
+from nfqa.models.roles import RoleSpec
 
 __all__ = ["Limits", "OpenAIServer"]
 

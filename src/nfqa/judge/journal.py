@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from nfqa.backends.chat import Reply
+from nfqa.models.chat import Reply
 
 _FORMAT = 1
 _COLUMNS = ("key", "prompt", "model", "template", "decoding", "seed", "labels", "spec", "text", "logprobs", "finish",

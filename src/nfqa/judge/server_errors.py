@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from nfqa.backends.chat import Failure
+from nfqa.models.chat import Failure
 
 _LONGEST_MESSAGE = 300  # characters of a server's own words in a failure
 _TOO_LONG = re.compile(

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from nfqa.debates import DebateQuestion, DebateSet, PartialAnswer, Rating, SystemAnswer
-from nfqa.lab.debate_lines import check_fields, clean_text, read_identifier, read_lines, read_points, read_text
-from nfqa.lab.fetch import UpstreamFile, fetch_file, has_file, hash_file, read_registry
-from nfqa.lab.paths import find_root
+from nfqa.data.debate_lines import check_fields, clean_text, read_identifier, read_lines, read_points, read_text
+from nfqa.data.debates import DebateQuestion, DebateSet, PartialAnswer, Rating, SystemAnswer
+from nfqa.data.fetch import UpstreamFile, fetch_file, has_file, hash_file, read_registry
+from nfqa.data.paths import find_root
 
 Split = Literal["all", "train", "held_out"]
 HELD_OUT = 4  # a claim is held out from training where its key is a multiple of this
@@ -156,7 +156,7 @@ def _read_perspective(where: str, item: Any) -> PartialAnswer:
 
 
 def _read_ratings(path: Path, counts: Counter[str]) -> Iterator[DebateQuestion]:
-    """A file made by `nfqa.lab.gather`: lines of questions, then lines of annotators."""
+    """A file made by `nfqa.data.gather`: lines of questions, then lines of annotators."""
     questions: dict[str, tuple[str, dict[str, str]]] = {}
     views: dict[str, list[PartialAnswer]] = {}
     ratings: dict[str, list[Rating]] = {}

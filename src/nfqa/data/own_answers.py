@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nfqa.debates import PartialAnswer
-from nfqa.lab.debate_lines import read_points
-from nfqa.lab.json_lines import (
+from nfqa.data.debate_lines import read_points
+from nfqa.data.debates import PartialAnswer
+from nfqa.data.json_lines import (
     check_fields,
     check_unicode,
     parse_line,
@@ -21,7 +21,7 @@ from nfqa.lab.json_lines import (
     refuse,
     split_lines,
 )
-from nfqa.questions import Answer, Question, QuestionSet
+from nfqa.data.questions import Answer, Question, QuestionSet
 
 EXAMPLE = "own_answers.jsonl"  # in data/sample
 TOP_GRADE = 3  # grades and labels run from 0, the worst

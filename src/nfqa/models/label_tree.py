@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nfqa.backends.shared_prefix import count_common
+from nfqa.models.shared_prefix import count_common
 
 if TYPE_CHECKING:
     from torch import Tensor

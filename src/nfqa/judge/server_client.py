@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from nfqa.backends.chat import Failure
-from nfqa.backends.limits import Meter
-from nfqa.backends.roles import RoleSpec
-from nfqa.backends.server_errors import RequestError, judge_status, make_cleaner, read_retry_after
-from nfqa.backends.server_replies import read_choice, read_usage
+from nfqa.judge.limits import Meter
+from nfqa.judge.server_errors import RequestError, judge_status, make_cleaner, read_retry_after
+from nfqa.judge.server_replies import read_choice, read_usage
+from nfqa.models.chat import Failure
+from nfqa.models.roles import RoleSpec
 
 if TYPE_CHECKING:
     from openai import OpenAI

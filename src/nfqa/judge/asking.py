@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from nfqa.backends.chat import ChatModel, Decoding, Failure, Reply, Request
-from nfqa.backends.journal import Entry, Journal, Record, hash_text
-from nfqa.backends.roles import RoleSpec
+from nfqa.judge.journal import Entry, Journal, Record, hash_text
 from nfqa.kernels.parse import Reading
+from nfqa.models.chat import ChatModel, Decoding, Failure, Reply, Request
+from nfqa.models.roles import RoleSpec
 
 RETRIES = 2  # further tries at an unreadable verdict, each under a new seed
 _STRIDE = 1_000_003  # apart from any seed that a user counts up from 0

@@ -1,0 +1,1 @@
+"""Where texts come from: the registry of upstream files, fetching, readers; records of both papers."""

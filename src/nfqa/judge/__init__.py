@@ -1,0 +1,1 @@
+"""Asking a language model: prompts, the journal of verdicts, servers."""

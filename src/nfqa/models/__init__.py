@@ -1,0 +1,1 @@
+"""Models of text: roles, the embedder, causal language models in process."""
