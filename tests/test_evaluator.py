@@ -89,6 +89,25 @@ def altered(gpt2: Path, tmp_path: Path) -> Callable[..., Path]:
     return alter
 
 
+# Golden values of the bundled evaluator, made by the plain loop of version 0.3
+
+
+@pytest.mark.parametrize(("cache", "field"), [(None, "alone"), ("own", "cached")])
+def test_the_bundled_evaluator_keeps_its_tokens_and_log_probabilities(cache, field):
+    golden = json.loads((Path(__file__).parent / "golden" / "evaluator_small.json").read_text(encoding="utf-8"))
+    items = [Restated(item["context"], tuple(item["targets"])) for item in golden["items"]]
+    model = Evaluator(parse_role("evaluator", "embedded:small"), device="cpu", cache=cache)
+    for name, switches in golden["settings"].items():
+        chosen, rows = settings(**switches), golden["rows"][name]
+        made = [row for item in items for row in RowMaker(model._loaded, chosen).make_rows(item)]
+        assert [list(row.tokens) for row in made] == [row["tokens"] for row in rows]
+        assert [(row.first, list(row.answer)) for row in made] == [(row["first"], row["answer"]) for row in rows]
+        for score in (model.score, model.score_plain):
+            found = list(chain(*score(items, chosen)))
+            assert [loss.tokens for loss in found] == [len(row[field]) for row in rows]
+            assert [loss.nats for loss in found] == pytest.approx([-sum(row[field]) for row in rows], rel=1e-5)
+
+
 # One answer run once equals the plain loop
 
 
