@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from nfqa.kernels import classification
 from nfqa.kernels.classification import measure_classification
 
 NAN = float("nan")
@@ -29,26 +30,27 @@ def test_measures_by_hand(measure, expected):
     assert measure_classification(LABELS, SCORES, measure=measure, resamples=10).value == pytest.approx(expected)
 
 
-def test_intervals_come_from_the_same_formulas_as_the_values():
-    """Each resample's figure equals scikit-learn's on the repeated items: shown by giving every item its own weight."""
-    from nfqa.kernels import classification
+CHECKS = {
+    "accuracy": lambda y, p: metrics.accuracy_score(y, p >= 0.5),
+    "f1": lambda y, p: metrics.f1_score(y, p >= 0.5),
+    "mcc": lambda y, p: metrics.matthews_corrcoef(y, p >= 0.5),
+    "kappa": lambda y, p: metrics.cohen_kappa_score(y, p >= 0.5),
+    "auroc": metrics.roc_auc_score,
+}
 
+
+@pytest.mark.parametrize("measure", CHECKS)
+def test_values_and_resamples_equal_scikit_learn(measure):
+    """A resample's figure equals scikit-learn's on the repeated items, and the value its on all of them."""
     generator = np.random.default_rng(1)
     truth = generator.integers(0, 2, 40).astype(float)
     given = np.round(generator.random(40), 1)
     weights = generator.integers(0, 4, size=(5, 40)).astype(float)
-    checks = {
-        "accuracy": lambda y, p: metrics.accuracy_score(y, p >= 0.5),
-        "f1": lambda y, p: metrics.f1_score(y, p >= 0.5),
-        "mcc": lambda y, p: metrics.matthews_corrcoef(y, p >= 0.5),
-        "kappa": lambda y, p: metrics.cohen_kappa_score(y, p >= 0.5),
-        "auroc": metrics.roc_auc_score,
-    }
-    for measure, check in checks.items():
-        compute = classification._RESAMPLED.get(measure, classification._count_measure(measure))
-        found = compute(truth, given, 0.5, weights)
-        repeated = [(np.repeat(truth, w.astype(int)), np.repeat(given, w.astype(int))) for w in weights]
-        np.testing.assert_allclose(found, [check(y, p) for y, p in repeated], rtol=1e-12)
+    repeated = [(np.repeat(truth, w.astype(int)), np.repeat(given, w.astype(int))) for w in weights]
+    found = classification._measure(truth, given, measure, 0.5, weights)
+    np.testing.assert_allclose(found, [CHECKS[measure](y, p) for y, p in repeated], rtol=1e-12)
+    value = measure_classification(truth, given, measure=measure, resamples=10).value
+    assert value == pytest.approx(CHECKS[measure](truth, given), abs=1e-12)
 
 
 def test_an_interval_holds_the_value_and_is_the_same_each_time():
@@ -85,7 +87,7 @@ def test_missing_verdicts_are_left_out_and_counted():
         ("auroc", [1, 1], [0.2, 0.4]),
     ],
 )
-def test_what_is_undefined_is_nan_and_not_nought(measure, labels, scores):
+def test_undefined_is_nan(measure, labels, scores):
     assert np.isnan(measure_classification(labels, scores, measure=measure, resamples=10).value)
 
 

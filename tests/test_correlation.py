@@ -67,29 +67,24 @@ def assert_equals_scipy(x: list[float], y: list[float], sizes: list[int], method
     assert ((found.reasons == 0) == ~np.isnan(found.values)).all()
 
 
-def test_tau_b_with_ties_on_both_sides_equals_hand_arithmetic():
-    # pairs, sign(dx) sign(dy):  12: + +   13: + 0   14: + +   23: 0 -   24: + +   34: + +
-    # P = 3 (12, 14, 24) + 1 (34) = 4, Q = 0, N = 6, tied in scores Tx = 1 (23), tied in labels Ty = 1 (13)
-    # tau-b = 4 / sqrt(5 * 5) = 0.8
-    assert correlate_one([1, 2, 2, 3], [0, 1, 0, 2], "kendall") == pytest.approx(0.8, abs=1e-15)
-
-
-def test_tau_b_counts_a_discordant_pair_against():
-    # scores 1 2 3, labels 0 2 1: P = 2 (12, 13), Q = 1 (23), no ties: (2 - 1) / 3
-    assert correlate_one([1, 2, 3], [0, 2, 1], "kendall") == pytest.approx(1 / 3, abs=1e-15)
-
-
-def test_spearman_uses_mid_ranks():
-    # scores 10 20 20 40 -> ranks 1, 2.5, 2.5, 4; labels 1 2 3 4; both means 2.5
-    # deviations (-1.5, 0, 0, 1.5) and (-1.5, -0.5, 0.5, 1.5): cross 4.5, squares 4.5 and 5
-    # rho = 4.5 / sqrt(22.5) = 0.948683...
-    assert correlate_one([10, 20, 20, 40], [1, 2, 3, 4], "spearman") == pytest.approx(4.5 / math.sqrt(22.5), abs=1e-15)
-
-
-def test_pearson_equals_hand_arithmetic():
-    # scores 0 1 5 (mean 2): -2 -1 3, squares 14; labels 1 0 2 (mean 1): 0 -1 1, squares 2; cross 1 + 3 = 4
-    # r = 4 / sqrt(28) = 0.755929...
-    assert correlate_one([0, 1, 5], [1, 0, 2], "pearson") == pytest.approx(4 / math.sqrt(28), abs=1e-15)
+@pytest.mark.parametrize(
+    ("x", "y", "method", "expected"),
+    [
+        # pairs, sign(dx) sign(dy):  12: + +   13: + 0   14: + +   23: 0 -   24: + +   34: + +
+        # P = 4, Q = 0, N = 6, tied in scores Tx = 1 (23), tied in labels Ty = 1 (13): 4 / sqrt(5 * 5)
+        ([1, 2, 2, 3], [0, 1, 0, 2], "kendall", 0.8),
+        # P = 2 (12, 13), Q = 1 (23), no ties: (2 - 1) / 3
+        ([1, 2, 3], [0, 2, 1], "kendall", 1 / 3),
+        # 0 and -0 are tied: as [1, 1, 2] with [1, 2, 3]: P = 2, Tx = 1: 2 / sqrt(2 * 3)
+        ([0.0, -0.0, 1.0], [1, 2, 3], "kendall", 2 / math.sqrt(6)),
+        # mid-ranks 1, 2.5, 2.5, 4; deviations (-1.5, 0, 0, 1.5), (-1.5, -0.5, 0.5, 1.5): 4.5 / sqrt(4.5 * 5)
+        ([10, 20, 20, 40], [1, 2, 3, 4], "spearman", 4.5 / math.sqrt(22.5)),
+        # deviations (-2, -1, 3), squares 14, and (0, -1, 1), squares 2; cross 1 + 3: 4 / sqrt(28)
+        ([0, 1, 5], [1, 0, 2], "pearson", 4 / math.sqrt(28)),
+    ],
+)
+def test_hand_arithmetic(x, y, method, expected):
+    assert correlate_one(x, y, method) == pytest.approx(expected, abs=1e-15)
 
 
 def test_groups_do_not_touch_each_other():
@@ -102,7 +97,7 @@ def test_groups_do_not_touch_each_other():
 def test_undefined_groups_say_why():
     scores = [1, 5, 5, 1, 2, 7, 7, 1, 2]
     labels = [1, 1, 2, 3, 3, 4, 4, 1, 2]
-    #         one | scores    | labels | both: the metric is to blame | fine | nobody
+    #         one | scores    | labels | both: named after the scores | fine | nobody
     found = correlate_groups(scores, labels, [1, 2, 2, 2, 2, 0], method="kendall")
     wanted = ["fewer_than_two", "constant_scores", "constant_labels", "constant_scores", "defined", "fewer_than_two"]
     assert [REASONS[code] for code in found.reasons] == wanted
@@ -115,13 +110,6 @@ def test_no_groups_give_no_values():
         found = correlate_groups([], [], [], method=method)
         assert found.values.shape == found.reasons.shape == (0,)
         assert found.count_reasons() == {}
-
-
-def test_zero_and_minus_zero_are_tied():
-    found = correlate_groups([0.0, -0.0], [1, 2], [2], method="kendall")
-    assert REASONS[found.reasons[0]] == "constant_scores"
-    # 0 and -0 share ranks 1.5: as [1, 1, 2] with [1, 2, 3]: P = 2, Tx = 1: 2 / sqrt(2 * 3)
-    assert correlate_one([0.0, -0.0, 1.0], [1, 2, 3], "kendall") == pytest.approx(2 / math.sqrt(6), abs=1e-15)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -166,14 +154,11 @@ def test_unsmoothed_bleu_sizes_do_not_vanish(method):
     assert correlate_one([1e-231, 3e-231, 5e-231], [0, 1, 2], method) == pytest.approx(1, abs=1e-12)
 
 
-def test_pearson_of_two_nearly_equal_scores_is_one():
-    # two different points always lie on a line: r = 1; found 0.7071, because the mean of the scaled scores rounds to 1
-    assert correlate_one([1 - 2**-53, 1.0], [0, 1], "pearson") == pytest.approx(1, abs=1e-12)
-
-
-def test_pearson_of_close_scores_equals_exact_fractions():
-    x = [0.1 + i * 2**-55 for i in (3, 0, 1, 7, 2)]
-    y = [2.0, 0.0, 1.0, 3.0, 1.0]
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [([1 - 2**-53, 1.0], [0.0, 1.0]), ([0.1 + i * 2**-55 for i in (3, 0, 1, 7, 2)], [2.0, 0.0, 1.0, 3.0, 1.0])],
+)
+def test_pearson_of_scores_that_differ_in_the_last_bits(x, y):
     assert correlate_one(x, y, "pearson") == pytest.approx(correlate_exactly(x, y), abs=1e-12)
 
 
@@ -204,15 +189,6 @@ def test_a_rising_transform_changes_no_rank_correlation(method, groups):
     np.testing.assert_allclose(falling.values, -before.values, atol=1e-15)
 
 
-@settings(max_examples=40, deadline=None)
-@given(groups=groups_of(counts), shift=st.integers(-9, 9), scale=st.sampled_from([0.5, 2.0, 1024.0]))
-def test_shift_and_scale_do_not_change_pearson(groups, shift, scale):
-    x, y, sizes = flatten(groups)
-    before = correlate_groups(x, y, sizes, method="pearson").values
-    after = correlate_groups(np.array(x) * scale + shift, y, sizes, method="pearson").values
-    np.testing.assert_allclose(after, before, atol=1e-12)
-
-
 @pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=40, deadline=None)
 @given(groups=groups_of(grades), data=st.data())
@@ -238,19 +214,19 @@ def test_values_lie_between_minus_one_and_one_and_sides_may_be_exchanged(method,
 @pytest.mark.parametrize(
     ("scores", "labels", "sizes", "method", "message"),
     [
-        ([1], [1], [1], "tau", r"method is 'tau'; expected one of kendall, spearman, pearson"),
-        ([[1, 2]], [1, 2], [2], "kendall", r"scores has shape \(1, 2\); expected one dimension"),
-        ([1, 2], [[1], [2]], [2], "kendall", r"labels has shape \(2, 1\); expected one dimension"),
-        ([1, 2], [1, 2], [3, -1], "kendall", r"sizes must be a one-dimensional array of whole counts, none negative"),
-        ([1, 2], [1, 2], [1.7, 0.3], "kendall", r"array of whole counts"),
-        ([1, 2], [1, 2], [[2]], "kendall", r"sizes must be a one-dimensional array of whole counts"),
-        ([1, 2], [1, 2, 3], [2], "kendall", r"2 scores, 3 labels, but sizes sum to 2; all three must be equal"),
-        ([1, 2], [1, 2], [3], "kendall", r"2 scores, 2 labels, but sizes sum to 3; all three must be equal"),
-        ([1, np.nan], [1, 2], [1, 0, 1], "kendall", r"scores\[1\] is nan \(group 2\); drop or replace it"),
-        ([1, 2, 3], [np.inf, 2, 3], [0, 2, 1], "pearson", r"labels\[0\] is inf \(group 1\); drop or replace it"),
+        ([1], [1], [1], "tau", "'tau'; expected one of kendall, spearman, pearson"),
+        ([[1, 2]], [1, 2], [2], "kendall", r"scores has shape \(1, 2\)"),
+        ([1, 2], [[1], [2]], [2], "kendall", r"labels has shape \(2, 1\)"),
+        ([1, 2], [1, 2], [3, -1], "kendall", "sizes must be"),
+        ([1, 2], [1, 2], [1.7, 0.3], "kendall", "sizes must be"),
+        ([1, 2], [1, 2], [[2]], "kendall", "sizes must be"),
+        ([1, 2], [1, 2, 3], [2], "kendall", "2 scores, 3 labels, but sizes sum to 2"),
+        ([1, 2], [1, 2], [3], "kendall", "2 scores, 2 labels, but sizes sum to 3"),
+        ([1, np.nan], [1, 2], [1, 0, 1], "kendall", r"scores\[1\] is nan \(group 2\)"),
+        ([1, 2, 3], [np.inf, 2, 3], [0, 2, 1], "pearson", r"labels\[0\] is inf \(group 1\)"),
         ([1, 2, 3], [1, 2, -np.inf], [2, 1], "spearman", r"labels\[2\] is -inf \(group 1\)"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_refused_with_place_and_value(scores, labels, sizes, method, message):
     with pytest.raises(ValueError, match=message):
         correlate_groups(scores, labels, sizes, method=method)

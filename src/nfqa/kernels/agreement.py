@@ -42,7 +42,7 @@ def measure_fleiss_kappa(labels: ArrayLike) -> float:
 def measure_krippendorff_alpha(ratings: ArrayLike, *, level: Level = "ordinal") -> float:
     """Krippendorff's alpha = 1 - D_o / D_e, the disagreement observed over that expected by chance.
 
-    Args: ratings: [raters, items], NaN for missing; level: how far two values differ (nominal: alike or not; ordinal:
+    Args: ratings: [raters, items], NaN for missing; level: how far two values differ (nominal: equal or not; ordinal:
         by the ratings that lie between; interval and ratio: by their size).
     Returns: alpha, 1 at most; NaN with no item that two raters rated, or all of these values equal.
     Raises: ValueError for anything but a table, infinite values or an unknown level.
@@ -53,7 +53,7 @@ def measure_krippendorff_alpha(ratings: ArrayLike, *, level: Level = "ordinal") 
 
     if level not in get_args(Level):
         raise ValueError(f"level is {level!r}; expected one of {', '.join(get_args(Level))}")
-    table = read_ratings(ratings)
+    table = _read_ratings(ratings)
     shared = table[:, (~np.isnan(table)).sum(0) >= 2]
     if len(np.unique(shared[~np.isnan(shared)])) < 2:
         return float("nan")
@@ -70,7 +70,7 @@ def correlate_left_out(ratings: ArrayLike, *, method: Method = "spearman") -> Gr
     Raises: ValueError for anything but a table, or infinite values.
     Source: the usual leave-one-out ceiling of what a metric can reach. Differs from: nothing.
     """
-    table = read_ratings(ratings)
+    table = _read_ratings(ratings)
     others, present = average_others(table), ~np.isnan(table)
     counted = present & ~np.isnan(others)
     return correlate_groups(table[counted], others[counted], counted.sum(1), method=method)
@@ -80,9 +80,9 @@ def average_others(ratings: ArrayLike) -> NDArray[np.float64]:
     """The mean rating of all raters but one, for each rater and item, [raters, items]; NaN where no other rated it.
 
     Equal means are equal to the last bit, so that ties in them are ties.
-    Raises: ValueError as `read_ratings`.
+    Raises: ValueError for anything but a table, or infinite values.
     """
-    table = read_ratings(ratings)
+    table = _read_ratings(ratings)
     present = ~np.isnan(table)
     given = np.where(present, table, 0.0)
     count = present.sum(0) - present
@@ -90,11 +90,7 @@ def average_others(ratings: ArrayLike) -> NDArray[np.float64]:
         return np.round((given.sum(0) - given) / np.where(count > 0, count, np.nan), 9)
 
 
-def read_ratings(ratings: ArrayLike) -> NDArray[np.float64]:
-    """A table of ratings, [raters, items].
-
-    Raises: ValueError for anything but a table, or infinite values.
-    """
+def _read_ratings(ratings: ArrayLike) -> NDArray[np.float64]:
     table = np.asarray(ratings, dtype=np.float64)
     if table.ndim != 2 or not table.size:
         raise ValueError(f"ratings has shape {table.shape}; expected [raters, items], not empty")

@@ -1,13 +1,15 @@
-"""Perplexities of texts from their summed losses, and every choice that stands between two definitions of one score."""
+"""Perplexities of texts from their summed losses, and every choice in which two definitions of the score differ."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import Literal, TypedDict, Unpack, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 Aggregate = Literal["sum", "mean"]
 Denominator = Literal["target", "attended"]
@@ -18,7 +20,7 @@ _MARK = "{answer}"
 
 
 class Switches(TypedDict, total=False):
-    """The fields of `Settings`, any of which may be set apart from its variant."""
+    """The fields of `Settings`, any of which may be changed from its variant."""
 
     aggregate: Aggregate
     denominator: Denominator
@@ -30,18 +32,18 @@ class Switches(TypedDict, total=False):
     too_long: TooLong
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class Settings:
     """How texts are scored as restatements of an answer.
 
     aggregate: the perplexities of an answer's partial answers are summed or averaged. denominator: a summed loss is
     divided by the target's own tokens, or by all attended tokens, the context's included, less one. instruction: what
-    is put after the answer, a blank between. generation_prompt: whether the chat template opens the model's turn
-    before the target. boundary: context and target are tokenised apart, or as one text. wrapping: "chat" puts the
+    is put after the answer, with a space between. generation_prompt: whether the chat template opens the model's turn
+    before the target. boundary: context and target are tokenised separately, or as one text. wrapping: "chat" puts the
     answer into the model's chat template as the user's message, "plain" into `plain_format`. too_long: what happens
     when context and target don't fit the model: an error, or the answer's tokens are cut at its head, in its middle
     or at its tail, by as many as it takes.
-    Raises: ValueError for a value that is none of these, or a plain_format without exactly one `{answer}`.
+    Raises: ValueError for any other value or field, or a plain_format without exactly one `{answer}`.
     """
 
     aggregate: Aggregate = "sum"
@@ -54,21 +56,7 @@ class Settings:
     too_long: TooLong = "error"
 
     def __post_init__(self) -> None:
-        choices = {
-            "aggregate": get_args(Aggregate),
-            "denominator": get_args(Denominator),
-            "generation_prompt": (True, False),
-            "boundary": get_args(Boundary),
-            "wrapping": ("chat", "plain"),
-            "too_long": get_args(TooLong),
-        }
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                expected = ", ".join(map(str, known))
-                raise ValueError(f"{name} is {getattr(self, name)!r}; expected one of {expected}")
-        if not isinstance(self.instruction, str):
-            raise ValueError(f"instruction is {self.instruction!r}; expected a text, empty for none")
-        if not isinstance(self.plain_format, str) or self.plain_format.count(_MARK) != 1:
+        if self.plain_format.count(_MARK) != 1:
             raise ValueError(f"plain_format is {self.plain_format!r}; expected a text with {_MARK} in it once")
 
     @property
@@ -79,7 +67,7 @@ class Settings:
 
     @property
     def reading(self) -> str:
-        """The part of the signature that the losses hang on; what a wrapping takes no notice of is not in it."""
+        """The part of the signature that the losses depend on, without what the chosen wrapping ignores."""
         wrapping = "chat" if self.wrapping == "chat" else f"plain:{self.plain_format!r}"
         opened = f"|gen:{'yes' if self.generation_prompt else 'no'}" if self.wrapping == "chat" else ""
         instruction = repr(self.instruction) if self.instruction else "none"
@@ -97,16 +85,12 @@ _VARIANTS = {"paper": PAPER, "released": RELEASED}
 
 
 def settings(variant: Variant = "paper", **switches: Unpack[Switches]) -> Settings:
-    """The paper's or the released script's settings, with switches set apart.
+    """The paper's or the released script's settings, with some switches changed.
 
-    Raises: ValueError for an unknown variant or switch; the message lists what is known.
+    Raises: ValueError for an unknown variant or switch, or a value that its switch can't have.
     """
     if variant not in _VARIANTS:
         raise ValueError(f"variant is {variant!r}; expected one of {', '.join(_VARIANTS)}")
-    known = [field.name for field in fields(Settings)]
-    unknown = sorted(set(switches) - set(known))
-    if unknown:
-        raise ValueError(f"unknown switch {unknown[0]!r}; known: {', '.join(known)}")
     return replace(_VARIANTS[variant], **switches)
 
 
@@ -138,7 +122,7 @@ def compute_perplexities(
             " expected 1 or more, and at least as many attended"
         )
     divisors = own if denominator == "target" else np.maximum(every - 1, 1)
-    with np.errstate(over="ignore"):  # inf says it
+    with np.errstate(over="ignore"):  # the result is then inf
         return np.exp(losses / divisors)
 
 

@@ -54,29 +54,24 @@ def derive_preferences(ratings: ArrayLike, systems: ArrayLike, groups: ArrayLike
     comparisons: 10 for five systems.
 
     Args: ratings: [N]; systems: [N], whole numbers; groups: [N], equal entries belong together.
-    Returns: the comparisons, and the group of each, [M]. In a comparison the lower-numbered system stands left.
+    Returns: the comparisons, and the group of each, [M]. In a comparison the lower-numbered system is `left`.
     Raises: ValueError for unequal lengths, ratings that are not finite, or a system rated twice in a group.
     Source: DebateQA, section B.1.1: all 10 pairs of five answers to a question. Differs from: its annotators were
-        asked for each pair, so that theirs can hold circles; preferences from ratings can't.
+        asked for each pair, so that theirs can be cyclic; preferences from ratings can't.
     """
-    values, names = np.asarray(ratings, dtype=float), np.asarray(systems, dtype=np.int64)
-    group = np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
-    if values.ndim != 1 or not values.shape == names.shape == group.shape:
-        raise ValueError(f"{values.shape} ratings, {names.shape} systems, {group.shape} groups; expected equal rows")
-    if not np.isfinite(values).all():
-        i = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise ValueError(f"rating {i} is {values[i]}; leave it out before comparing")
-    order = np.lexsort((names, group))
-    values, names, group, labels = values[order], names[order], group[order], np.asarray(groups)[order]
-    twice = (names[1:] == names[:-1]) & (group[1:] == group[:-1])
-    if twice.any():
-        i = int(np.flatnonzero(twice)[0])
-        raise ValueError(f"system {names[i]} is rated twice in group {labels[i]}; keep one rating")
-    later = np.searchsorted(group, group, side="right") - np.arange(len(group)) - 1
-    left = np.repeat(np.arange(len(group)), later)
-    right = np.arange(len(left)) - np.repeat(np.cumsum(later) - later, later) + left + 1
-    outcomes = (np.sign(values[left] - values[right]) + 1) / 2
-    return make_preferences(names[left], names[right], outcomes), labels[left]
+    import pandas as pd
+
+    columns = {"group": np.asarray(groups), "system": np.asarray(systems, dtype=np.int64)}
+    rated = pd.DataFrame(columns | {"rating": np.asarray(ratings, dtype=float)}).sort_values(["group", "system"])
+    if (bad := ~np.isfinite(rated["rating"])).any():
+        i = rated.index[bad].min()
+        raise ValueError(f"rating {i} is {rated['rating'][i]}; leave it out before comparing")
+    if (twice := rated.duplicated(["group", "system"])).any():
+        group, system = rated.loc[twice, ["group", "system"]].iloc[0]
+        raise ValueError(f"system {system} is rated twice in group {group}; keep one rating")
+    pairs = rated.merge(rated, on="group").query("system_x < system_y")
+    outcomes = (np.sign(pairs["rating_x"] - pairs["rating_y"]) + 1) / 2
+    return make_preferences(pairs["system_x"], pairs["system_y"], outcomes), pairs["group"].to_numpy()
 
 
 def rate_elo(
@@ -106,25 +101,18 @@ def rate_elo(
         return np.full(systems, initial)
     generator = np.random.default_rng(seed)
     shuffles = [generator.permutation(len(preferences)) for _ in range(orders)] or [np.arange(len(preferences))]
-    total: NDArray[np.float64] = np.zeros(systems)
-    for order in shuffles:
-        total += _rate_once(preferences.take(order), systems, k, initial)
-    return total / len(shuffles)
+    ratings = [_rate_once(preferences.take(order), systems, k, initial) for order in shuffles]
+    return np.asarray(sum(ratings) / len(ratings))
 
 
 def _rate_once(preferences: Preferences, systems: int, k: float, initial: float) -> NDArray[np.float64]:
     import pandas as pd
-    from evalica import elo
+    from evalica import Winner, elo
 
+    names = {1.0: Winner.X, 0.0: Winner.Y, 0.5: Winner.Draw}
+    winners = [names[outcome] for outcome in preferences.outcomes.tolist()]
     index = pd.RangeIndex(systems)
-    found = elo(
-        preferences.left.tolist(),
-        preferences.right.tolist(),
-        _name_winners(preferences),
-        index=index,
-        k=k,
-        initial=initial,
-    )
+    found = elo(preferences.left.tolist(), preferences.right.tolist(), winners, index=index, k=k, initial=initial)
     return np.array(found.scores.reindex(index).tolist(), dtype=np.float64)
 
 
@@ -138,11 +126,13 @@ def rate_bradley_terry(
 
     Args: systems: how many there are, S; weights: [M], how often each comparison counts; default once.
     Returns: b, [S], in nats, with mean 0. Equal records give equal strengths. With no comparison and a prior, all 0.
-    Raises: ValueError as `rate_elo`, for weights that don't fit, a negative prior, or, with prior=0, systems whose
-        strengths the comparisons leave open or infinite.
+    Raises: ValueError as `rate_elo`, for weights of another length, negative or infinite, a negative prior, or, with
+        prior=0, comparisons that leave strengths undetermined or infinite.
     Source: Bradley and Terry (1952), by evalica. Differs from: evalica's, which has no prior and gives equal
         strengths where none exist.
     """
+    from scipy.sparse.csgraph import connected_components
+
     _check(preferences, systems)
     weight = np.ones(len(preferences)) if weights is None else np.asarray(weights, dtype=float)
     if weight.shape != preferences.left.shape or (weight < 0).any() or not np.isfinite(weight).all():
@@ -153,8 +143,8 @@ def rate_bradley_terry(
     np.add.at(wins, (preferences.left, preferences.right), weight * preferences.outcomes)
     np.add.at(wins, (preferences.right, preferences.left), weight * (1 - preferences.outcomes))
     wins += prior / 2 * (1 - np.eye(systems))
-    if systems > 1 and not _is_connected(wins):
-        raise ValueError("the comparisons leave strengths open or infinite; give a prior above 0")
+    if connected_components(wins, connection="strong", return_labels=False) > 1:  # Ford (1957)
+        raise ValueError("the comparisons leave strengths undetermined or infinite; give a prior above 0")
     strengths = _fit(wins)
     return strengths - strengths.mean()
 
@@ -175,23 +165,8 @@ def _fit(wins: NDArray) -> NDArray[np.float64]:
     return np.asarray(np.round(strengths, 8))  # the iteration stops at 1e-10: what differs by less is equal
 
 
-def _is_connected(wins: NDArray) -> bool:
-    """Whether every system can be reached from every other by wins: then finite strengths exist (Ford, 1957)."""
-    reach = (wins > 0) | np.eye(len(wins), dtype=bool)
-    for _ in range(len(wins).bit_length()):
-        reach = reach @ reach
-    return bool(reach.all())
-
-
 def _check(preferences: Preferences, systems: int) -> None:
     if systems < 1:
         raise ValueError(f"systems is {systems}; expected how many there are, 1 or more")
     if len(preferences) and (top := int(max(preferences.left.max(), preferences.right.max()))) >= systems:
         raise ValueError(f"a comparison names system {top}, but there are {systems}, numbered from 0")
-
-
-def _name_winners(preferences: Preferences) -> list:
-    from evalica import Winner
-
-    names = {1.0: Winner.X, 0.0: Winner.Y, 0.5: Winner.Draw}
-    return [names[outcome] for outcome in preferences.outcomes.tolist()]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from statistics import NormalDist
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +28,7 @@ def bootstrap_mean(values: ArrayLike, *, resamples: int = 10_000, confidence: fl
 
     The statistic is the mean over columns c of sum_q w_q v_qc / sum_q w_q d_qc, with w_q how often row q was
     drawn, d_qc 1 where v_qc is present and 0 where it is NaN. One column is one draw of references; a row brings
-    all its columns along, so that the interval speaks of new questions and not of new draws.
+    all its columns along, so that the interval is about new questions and not about new draws.
 
     Args: values: [Q] or [Q, S], NaN for missing; resamples: how many; confidence: in (0, 1); seed: of the draws.
     Returns: value, the (1 - confidence)/2 and (1 + confidence)/2 quantiles, and the standard deviation (n - 1) of
@@ -41,34 +40,29 @@ def bootstrap_mean(values: ArrayLike, *, resamples: int = 10_000, confidence: fl
     """
     v = _read_table(values, resamples, confidence)
     n = int((~np.isnan(v)).sum())
-    if n == 0:
-        return Interval(np.nan, np.nan, np.nan, None, 0, v.size)
-    return _make_interval(_average_columns(v), _resample(v, resamples, seed), confidence, n, v.size - n)
+    return _average_draws(_average(v, 0), _resample(v, resamples, seed), confidence, n, v.size - n)
 
 
 def find_share(values: ArrayLike, *, confidence: float = 0.95) -> Interval:
-    """A share of questions with Wilson's score interval, which has a width where all values are alike.
-
-    Formula: (p + z^2 / 2n ± z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n), p the mean of the values present, n
-    their number, z the standard normal quantile at (1 + confidence) / 2.
+    """A share of questions with Wilson's score interval, which has a width where all values are equal.
 
     Args: values: [Q], each 0 or 1, NaN for missing; confidence: in (0, 1).
     Returns: in [0, 1], without a spread. With no value present every figure is NaN.
     Raises: ValueError for another value, another shape, or a confidence outside (0, 1).
-    Source: Wilson (1927), Journal of the American Statistical Association 22.
+    Source: Wilson (1927), Journal of the American Statistical Association 22, by scipy.
     """
     v = np.asarray(values, dtype=np.float64)
-    if v.ndim != 1 or not np.isin(v[~np.isnan(v)], (0.0, 1.0)).all():
+    present = v[~np.isnan(v)]
+    if v.ndim != 1 or not np.isin(present, (0.0, 1.0)).all():
         raise ValueError(f"values are of shape {v.shape}; expected one row of 0, 1 or NaN")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}; expected a number between 0 and 1")
-    n = int((~np.isnan(v)).sum())
-    if n == 0:
+    _check_confidence(confidence)
+    if not len(present):
         return Interval(np.nan, np.nan, np.nan, None, 0, v.size)
-    p, z = float(np.nanmean(v)), NormalDist().inv_cdf((1 + confidence) / 2)
-    middle, half = p + z**2 / (2 * n), z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
-    low, high = (middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n)
-    return Interval(p, max(0.0, low), min(1.0, high), None, n, v.size - n)
+    from scipy.stats import binomtest
+
+    found = binomtest(int(present.sum()), len(present)).proportion_ci(confidence, method="wilson")
+    low, high = float(found.low), float(found.high)
+    return Interval(float(present.mean()), low, high, None, len(present), v.size - len(present))
 
 
 def bootstrap_difference(
@@ -88,12 +82,40 @@ def bootstrap_difference(
         raise ValueError(f"values has shape {a.shape}, base {b.shape}; the two sides must share questions and seeds")
     size = a.size
     shared = ~np.isnan(a).all(0) & ~np.isnan(b).all(0)
-    if not shared.any():
-        return Interval(np.nan, np.nan, np.nan, None, 0, size)
     a, b = a[:, shared], b[:, shared]
     n = int((~np.isnan(a) | ~np.isnan(b)).sum())
     draws = _resample(a, resamples, seed) - _resample(b, resamples, seed)
-    return _make_interval(_average_columns(a) - _average_columns(b), draws, confidence, n, size - n)
+    return _average_draws(_average(a, 0) - _average(b, 0), draws, confidence, n, size - n)
+
+
+def draw_counts(rows: int, *, resamples: int, seed: int = 0) -> NDArray[np.float64]:
+    """How often each row is drawn in each resample, [resamples, rows]; every resample draws `rows` with replacement.
+
+    For statistics that are no plain average: weight each row by its count and compute the statistic anew.
+    Raises: ValueError for no rows or resamples.
+    """
+    if rows < 1 or resamples < 1:
+        raise ValueError(f"rows is {rows} and resamples is {resamples}; expected 1 or more of both")
+    return _count(np.random.default_rng(seed), resamples, rows, np.int64)
+
+
+def find_interval(value: float, draws: ArrayLike, *, n: int, n_missing: int = 0, confidence: float = 0.95) -> Interval:
+    """A value with the percentile interval of its resampled values; NaN among these are left out.
+
+    Raises: ValueError for a confidence outside (0, 1).
+    """
+    _check_confidence(confidence)
+    kept = np.asarray(draws, dtype=np.float64)
+    kept = kept[~np.isnan(kept)]
+    if np.isnan(value) or not len(kept):
+        return Interval(float(value), np.nan, np.nan, None, n, n_missing)
+    low, high = np.quantile(kept, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(value), float(low), float(high), None, n, n_missing)
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}; expected a number between 0 and 1, such as 0.95")
 
 
 def _read_table(values: ArrayLike, resamples: int, confidence: float) -> NDArray[np.float64]:
@@ -105,71 +127,41 @@ def _read_table(values: ArrayLike, resamples: int, confidence: float) -> NDArray
         raise ValueError("values holds an infinite number; only finite numbers and NaN (missing) can be averaged")
     if resamples < 1:
         raise ValueError(f"resamples is {resamples}; expected 1 or more")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}; expected a number between 0 and 1, such as 0.95")
+    _check_confidence(confidence)
     return v
 
 
-def _average_columns(v: NDArray) -> NDArray[np.float64]:
-    """The mean of each column over the values present, [S]; NaN for a column without any."""
-    present = ~np.isnan(v)
+def _average(table: NDArray, axis: int) -> NDArray[np.float64]:
+    """The mean over the values present; NaN without any. (numpy.nanmean does the same, with a warning.)"""
+    present = ~np.isnan(table)
     with np.errstate(invalid="ignore"):
-        return np.where(present, v, 0.0).sum(0) / present.sum(0)
+        return np.where(present, table, 0.0).sum(axis) / present.sum(axis)
 
 
-def _make_interval(means: NDArray, draws: NDArray, confidence: float, n: int, n_missing: int) -> Interval:
-    kept = ~np.isnan(draws)
-    with np.errstate(
-        invalid="ignore"
-    ):  # a resample can miss every row that has a value: NaN, and no quantile's concern
-        statistics = np.where(kept, draws, 0.0).sum(1) / kept.sum(1)
-    low, high = np.nanquantile(statistics, [(1 - confidence) / 2, (1 + confidence) / 2])
+def _average_draws(means: NDArray, draws: NDArray, confidence: float, n: int, n_missing: int) -> Interval:
+    """The mean over columns [S], with its interval from the columns' resampled means [resamples, S]."""
     means = means[~np.isnan(means)]
-    spread = float(np.std(means, ddof=1)) if len(means) > 1 else None
-    return Interval(float(means.mean()), float(low), float(high), spread, n, n_missing)
+    value = float(means.mean()) if len(means) else np.nan
+    found = find_interval(value, _average(draws, 1), n=n, n_missing=n_missing, confidence=confidence)
+    return replace(found, spread=float(np.std(means, ddof=1)) if len(means) > 1 else None)
 
 
 def _resample(table: NDArray, resamples: int, seed: int) -> NDArray[np.float64]:
     """Each column's average in each resample, [resamples, S]. Rows are drawn as counts: one matrix product a block."""
     d = (~np.isnan(table)).astype(np.float64)
     v = np.where(d > 0, table, 0.0)
-    rows = len(v)
     generator = np.random.default_rng(seed)
-    block = max(1, _COUNTS_AT_ONCE // rows)
+    block = max(1, _COUNTS_AT_ONCE // len(v))
     parts = []
     for start in range(0, resamples, block):
-        size = min(block, resamples - start)
-        drawn = generator.integers(rows, size=(size, rows), dtype=np.int32)
-        drawn += (np.arange(size, dtype=np.int32) * np.int32(rows))[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=size * rows).reshape(size, rows).astype(np.float64)
+        counts = _count(generator, min(block, resamples - start), len(v), np.int32)
         with np.errstate(invalid="ignore"):  # a resample can miss every present row of a column: NaN, left out
             parts.append((counts @ v) / (counts @ d))
     return np.concatenate(parts)
 
 
-def draw_counts(rows: int, *, resamples: int, seed: int = 0) -> NDArray[np.float64]:
-    """How often each row is drawn in each resample, [resamples, rows]; every resample draws `rows` with replacement.
-
-    For statistics that are no plain average: weight each row by its count and compute the statistic anew.
-    Raises: ValueError for no rows or resamples.
-    """
-    if rows < 1 or resamples < 1:
-        raise ValueError(f"rows is {rows} and resamples is {resamples}; expected 1 or more of both")
-    drawn = np.random.default_rng(seed).integers(rows, size=(resamples, rows))
-    places = (drawn + np.arange(resamples)[:, None] * rows).ravel()
-    return np.bincount(places, minlength=resamples * rows).reshape(resamples, rows).astype(np.float64)
-
-
-def find_interval(value: float, draws: ArrayLike, *, n: int, n_missing: int = 0, confidence: float = 0.95) -> Interval:
-    """A value with the percentile interval of its resampled values; NaN among these are left out.
-
-    Raises: ValueError for a confidence outside (0, 1).
-    """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}; expected a number between 0 and 1, such as 0.95")
-    kept = np.asarray(draws, dtype=np.float64)
-    kept = kept[~np.isnan(kept)]
-    if np.isnan(value) or not len(kept):
-        return Interval(float(value), np.nan, np.nan, None, n, n_missing)
-    low, high = np.quantile(kept, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(value), float(low), float(high), None, n, n_missing)
+def _count(generator: np.random.Generator, resamples: int, rows: int, dtype: Any) -> NDArray[np.float64]:
+    """How often each row is drawn, [resamples, rows]. The integers' size decides which numbers are drawn."""
+    drawn = generator.integers(rows, size=(resamples, rows), dtype=dtype)
+    drawn += rows * np.arange(resamples, dtype=dtype)[:, None]
+    return np.bincount(drawn.ravel(), minlength=resamples * rows).reshape(resamples, rows).astype(np.float64)
