@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from nfqa.data.graded_sets import load_dataset
+from nfqa.data.load import load
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.openai_server import OpenAIServer
@@ -32,7 +32,7 @@ def read_own() -> PromptSet:
 def main(url: str, journal: str, out: str) -> None:
     """Judge the bundled sample by both methods; the file is in its place only when all is done."""
     spec = parse_role("judge", f"openai:stub@{url}")
-    questions = load_dataset("trec_dl_nf", data="sample", root=PROJECT).questions
+    questions = load("trec_dl_nf", data="sample", root=PROJECT).questions
     draws = [draw_references(question, (3, 2, 1, 0), seed=0) for question in questions]
     asker = Asker(
         spec, lambda spec: OpenAIServer(spec, concurrency=CONCURRENCY, backoff=0.01), Journal(Path(journal)), Decoding()

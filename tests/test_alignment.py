@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from nfqa.data.debates import DebateQuestion, DebateSet, PartialAnswer, Rating, SystemAnswer
+from nfqa.data.records import Answer, PartialAnswer, Question, QuestionSet, Rating
 from nfqa.lab.experiments import alignment, alignment_annotators, alignment_items, alignment_people, alignment_stability
 from nfqa.lab.experiments.alignment_people import group_annotators, read_people
 from nfqa.lab.experiments.alignment_scores import Scored, open_evaluators, score_baselines, score_diversity
@@ -15,23 +17,23 @@ NAN = float("nan")
 SYSTEMS = ("a", "b", "c")
 
 
-def make_question(number: int, ratings: dict[str, list[float]], sides: dict[str, str] | None = None) -> DebateQuestion:
+def make_question(number: int, ratings: dict[str, list[float]], sides: dict[str, str] | None = None) -> Question:
     """A question whose raters each have a view; NaN is an answer that was not rated."""
     views = [
         PartialAnswer(f"{number}.{name}", f"view of {name}", stance=(sides or {}).get(name, "")) for name in ratings
     ]
-    answers = tuple(SystemAnswer(system, f"answer {system} to {number}.") for system in SYSTEMS)
+    answers = tuple(Answer(system, f"answer {system} to {number}.", system=system) for system in SYSTEMS)
     given = tuple(
         Rating(name, f"{number}.{name}", system, int(value))
         for name, row in ratings.items()
         for system, value in zip(SYSTEMS, row, strict=True)
         if not np.isnan(value)
     )
-    return DebateQuestion(str(number), f"question {number}?", tuple(views), answers, given)
+    return Question(f"question {number}?", answers, (), str(number), tuple(views), given)
 
 
-def make_set(*questions: DebateQuestion) -> DebateSet:
-    return DebateSet("made_up", questions, "measured", "0")
+def make_set(*questions: Question) -> QuestionSet:
+    return QuestionSet("made_up", questions, "measured", "0")
 
 
 def make_scores(table: list[list[float]], **options: object) -> Scored:
@@ -57,9 +59,9 @@ def test_ratings_become_a_table_without_names():
 
 def test_a_set_without_ratings_and_an_answer_rated_twice_are_refused():
     with pytest.raises(ValueError, match="made_up has no ratings by people"):
-        read_people(make_set(DebateQuestion("1", "why?", ())))
+        read_people(make_set(Question("why?", id="1")))
     question = make_question(0, {"x": [5, 3, 1]})
-    twice = DebateQuestion("0", "q", question.partial_answers, question.answers, question.ratings * 2)
+    twice = replace(question, ratings=question.ratings * 2)
     with pytest.raises(ValueError, match="made_up, question 0: an annotator rated a twice; keep one"):
         read_people(make_set(twice))
 
@@ -189,7 +191,7 @@ def test_annotators_weigh_alike_whatever_their_number_of_questions():
 
 def test_a_view_without_text_has_no_score_of_its_own():
     question = make_question(0, {"x": [5, 3, 1], "y": [1, 3, 5]})
-    without = DebateQuestion("0", "q", question.partial_answers[:1], question.answers, question.ratings)
+    without = replace(question, partial_answers=question.partial_answers[:1])
     dataset = make_set(without)
     rows = alignment_items.measure_items(dataset, read_people(dataset), [make_scores([[3, 2, 1]])], resamples=9)
     row = find(rows, "item_spearman")

@@ -9,16 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.data.debates import DebateQuestion, PartialAnswer
+from nfqa.data.records import PartialAnswer, Question
 from nfqa.metrics.compose import choose_points, compose_answers, draw_unrelated, pad_answers, repeat_point
 
 POINTS = tuple(PartialAnswer(f"1.{i}", f"View {i}.", f"Reason a{i}. Reason b{i}. Reason c{i}.") for i in range(1, 5))
-QUESTION = DebateQuestion("1", "Should bicycles have lanes?", POINTS)
+QUESTION = Question("Should bicycles have lanes?", id="1", partial_answers=POINTS)
 OTHERS = [
-    DebateQuestion("2", "Do bicycles need bells?", (PartialAnswer("2.1", "Bells warn."),)),
-    DebateQuestion("3", "Is opera dead?", (PartialAnswer("3.1", "Opera lives on."), PartialAnswer("3.2", "It bores."))),
-    DebateQuestion("4", "Are cats better?", (PartialAnswer("4.1", "Cats sleep a lot."),)),
-    DebateQuestion("5", "Nothing said?", ()),
+    Question("Do bicycles need bells?", id="2", partial_answers=(PartialAnswer("2.1", "Bells warn."),)),
+    Question(
+        "Is opera dead?",
+        id="3",
+        partial_answers=(PartialAnswer("3.1", "Opera lives on."), PartialAnswer("3.2", "It bores.")),
+    ),
+    Question("Are cats better?", id="4", partial_answers=(PartialAnswer("4.1", "Cats sleep a lot."),)),
+    Question("Nothing said?", id="5", partial_answers=()),
 ]
 
 

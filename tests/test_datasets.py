@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from nfqa.data.graded_sets import load_dataset, parse_file
+from nfqa.data.graded_sets import parse_file
+from nfqa.data.load import load
 
 PROJECT = Path(__file__).parents[1]
 
@@ -112,16 +113,14 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 def test_an_unknown_shape_data_set_data_or_treatment_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown shape 'odd'"):
         parse_file(write(tmp_path, graded()), shape="odd", lowest_label=1)
-    with pytest.raises(ValueError, match="unknown data set 'antiqe'; known: antique, trec_dl_nf, webglm"):
-        load_dataset("antiqe", root=PROJECT)
-    with pytest.raises(
-        ValueError, match="'prompt_listwise' is a prompt, no graded data set; known: antique, trec_dl_nf"
-    ):
-        load_dataset("prompt_listwise", root=PROJECT)
+    with pytest.raises(ValueError, match="unknown dataset 'antiqe'; known: antique, trec_dl_nf, webglm"):
+        load("antiqe", root=PROJECT)
+    with pytest.raises(ValueError, match="'prompt_listwise' is a prompt, no dataset; known: antique, trec_dl_nf"):
+        load("prompt_listwise", root=PROJECT)
     with pytest.raises(ValueError, match="data is 'some'"):
-        load_dataset("antique", data="some", root=PROJECT)
+        load("antique", data="some", root=PROJECT)
     with pytest.raises(ValueError, match="repeats is 'twice'"):
-        load_dataset("antique", data="sample", repeats="twice", root=PROJECT)  # type: ignore[arg-type]
+        load("antique", data="sample", repeats="twice", root=PROJECT)  # type: ignore[arg-type]
 
 
 def test_repeated_passages_are_treated_as_named(tmp_path: Path) -> None:
@@ -132,16 +131,16 @@ def test_repeated_passages_are_treated_as_named(tmp_path: Path) -> None:
     content = {"q?": [{"doc_id": i, "passage": text, "label": label} for i, text, label in answers]}
     (root / "data" / "sample" / "cqa.json").write_text(json.dumps(content))
     kept = {
-        repeats: [a.id for a in load_dataset("antique", data="sample", repeats=repeats, root=root).questions[0].answers]  # type: ignore[arg-type]
+        repeats: [a.id for a in load("antique", data="sample", repeats=repeats, root=root).questions[0].answers]  # type: ignore[arg-type]
         for repeats in ("keep", "first", "drop_conflicting")
     }
     assert kept == {"keep": ["a", "b", "c", "d", "e"], "first": ["a", "c", "e"], "drop_conflicting": ["c", "d", "e"]}
 
 
 def test_a_limit_chooses_by_the_question_and_keeps_the_files_order() -> None:
-    whole = load_dataset("antique", data="sample", root=PROJECT).questions
-    part = load_dataset("antique", data="sample", limit=5, root=PROJECT).questions
-    smaller = load_dataset("antique", data="sample", limit=3, root=PROJECT).questions
+    whole = load("antique", data="sample", root=PROJECT).questions
+    part = load("antique", data="sample", limit=5, root=PROJECT).questions
+    smaller = load("antique", data="sample", limit=3, root=PROJECT).questions
     assert len(part) == 5
     assert [q for q in whole if q in part] == list(part)
     assert set(smaller) < set(part)
@@ -149,7 +148,7 @@ def test_a_limit_chooses_by_the_question_and_keeps_the_files_order() -> None:
 
 @pytest.mark.parametrize(("name", "least"), [("antique", 12), ("trec_dl_nf", 8)])
 def test_the_bundled_sample_is_large_and_graded_enough(name: str, least: int) -> None:
-    dataset = load_dataset(name, data="sample", root=PROJECT)
+    dataset = load(name, data="sample", root=PROJECT)
     assert dataset.name == f"sample_{name}"
     assert dataset.origin == "sample"
     assert len(dataset.questions) >= least
@@ -160,6 +159,6 @@ def test_the_bundled_sample_is_large_and_graded_enough(name: str, least: int) ->
 
 
 def test_the_bundled_generated_answers_have_references_and_ties() -> None:
-    dataset = load_dataset("webglm", data="sample", root=PROJECT)
+    dataset = load("webglm", data="sample", root=PROJECT)
     assert all(len(question.references) == 4 for question in dataset.questions)
     assert any(len(set(question.labels)) < 3 for question in dataset.questions)

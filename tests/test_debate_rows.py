@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nfqa.data.debates import DebateQuestion, DebateSet, PartialAnswer, SystemAnswer
+from nfqa.data.records import Answer, PartialAnswer, Question, QuestionSet
 from nfqa.kernels.perplexity import Settings
 from nfqa.lab.experiments import (
     answer_length,
@@ -65,27 +65,27 @@ class CopyEvaluator:
         return TargetLoss(nats, len(words), context + len(words))
 
 
-def make_claim(number: int, views: Sequence[str] = VIEWS) -> DebateQuestion:
+def make_claim(number: int, views: Sequence[str] = VIEWS) -> Question:
     points = tuple(
         PartialAnswer(str(i), *(f"{part}{number}" for part in text.split(". ", 1)), "for" if i % 2 else "against")
         for i, text in enumerate(views)
     )
-    return DebateQuestion(f"c{number}", f"Should line {number} be built?", points)
+    return Question(f"Should line {number} be built?", id=f"c{number}", partial_answers=points)
 
 
-def make_answered(values: Sequence[Sequence[float | None]]) -> DebateSet:
+def make_answered(values: Sequence[Sequence[float | None]]) -> QuestionSet:
     """Questions whose one partial answer has ten words; an answer holds as many of them as said, in tenths."""
     questions = []
     for q, row in enumerate(values):
         words = [f"w{q}x{i}" for i in range(10)]
         answers = tuple(
-            SystemAnswer(f"s{s}", " ".join([*words[: round(10 * share)], f"end{s}"]))
+            Answer(f"s{s}", " ".join([*words[: round(10 * share)], f"end{s}"]), system=f"s{s}")
             for s, share in enumerate(row)
             if share is not None
         )
         points = (PartialAnswer("0", " ".join(words)),)
-        questions.append(DebateQuestion(f"q{q}", f"question {q}?", points, answers))
-    return DebateSet("made", tuple(questions), "measured", "0" * 64)
+        questions.append(Question(f"question {q}?", answers, id=f"q{q}", partial_answers=points))
+    return QuestionSet("made", tuple(questions), "measured", "0" * 64)
 
 
 def make_column(values: Sequence[Sequence[float]], *, name: str = "x", lower: bool = False) -> diversity.Column:
@@ -99,8 +99,8 @@ def find(rows: Sequence[Row], system: str, metric: str) -> Row:
     return row
 
 
-def make_dataset(count: int = 4) -> DebateSet:
-    return DebateSet("made", tuple(make_claim(n) for n in range(count)), "measured", "0" * 64)
+def make_dataset(count: int = 4) -> QuestionSet:
+    return QuestionSet("made", tuple(make_claim(n) for n in range(count)), "measured", "0" * 64)
 
 
 class FakeLab:
@@ -414,7 +414,7 @@ def probes() -> sensitivity.Probes:
         ]  # fmt: skip
         claims.append(replace(make_claim(number, views), text=f"Should the {name} be kept?"))
     claims.append(make_claim(9, VIEWS[:2]))  # too few perspectives
-    return sensitivity.build_probes(DebateSet("made", tuple(claims), "measured", "0" * 64), words=None)
+    return sensitivity.build_probes(QuestionSet("made", tuple(claims), "measured", "0" * 64), words=None)
 
 
 def test_probes_hold_what_they_say(probes: sensitivity.Probes) -> None:
@@ -487,7 +487,7 @@ def test_one_that_does_not_read_falls_nowhere_and_one_that_likes_length_is_moved
 
 
 def test_a_set_whose_claims_have_too_few_perspectives_is_refused() -> None:
-    few = DebateSet("few", (make_claim(0, VIEWS[:2]),), "measured", "0" * 64)
+    few = QuestionSet("few", (make_claim(0, VIEWS[:2]),), "measured", "0" * 64)
     with pytest.raises(ValueError, match="few: no claim has 4 perspectives; use a larger set"):
         sensitivity.build_probes(few, words=None)
     with pytest.raises(ValueError, match="few: no claim has 3 perspectives; use a larger set"):
@@ -574,7 +574,7 @@ def test_cut_answers_and_how_far_systems_stand_apart() -> None:
 
 
 def test_counts_by_hand_and_an_entry_shown() -> None:
-    dataset = DebateSet("made", (make_claim(0, VIEWS[:4]), make_claim(1, VIEWS[:2])), "measured", "0" * 64)
+    dataset = QuestionSet("made", (make_claim(0, VIEWS[:4]), make_claim(1, VIEWS[:2])), "measured", "0" * 64)
     rows = {row.metric: row.value for row in debate_statistics.count_debates(dataset, **DRAWN)}
     assert rows["n_questions"] == 2
     assert rows["n_partial_answers"] == 6
@@ -589,7 +589,7 @@ def test_counts_by_hand_and_an_entry_shown() -> None:
 
 
 def test_splits_are_joined_when_all_are_there_and_share_no_question() -> None:
-    first, second = (DebateSet(f"split{n}", (make_claim(n),), "measured", str(n)) for n in range(2))
+    first, second = (QuestionSet(f"split{n}", (make_claim(n),), "measured", str(n)) for n in range(2))
     joined = debate_statistics.count_joined("whole", [first, second], **DRAWN)
     assert {row.dataset for row in joined} == {"whole"}
     assert {row.metric: row.value for row in joined}["n_questions"] == 2

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from nfqa.data import debate_sets
-from nfqa.data.debate_sets import has_debates, is_held_out, load_debates, parse_debates
-from nfqa.data.debates import DebateQuestion, PartialAnswer
+from nfqa.data.debate_sets import parse_debates
 from nfqa.data.fetch import UnreachableError, read_registry
+from nfqa.data.load import has, is_held_out, load
+from nfqa.data.records import PartialAnswer, Question
 
 PROJECT = Path(__file__).parents[1]
 POINTS = [{"point_of_view": "Yes.", "explanation": "It helps."}, {"point_of_view": "No.", "explanation": "It harms."}]
@@ -42,9 +43,9 @@ def test_a_partial_answer_is_point_of_view_and_explanation_with_one_blank() -> N
 
 
 def test_a_question_without_text_is_known_by_its_id() -> None:
-    keys = {DebateQuestion(i, "", ()).key for i in ("1", "2")}
+    keys = {Question("", id=i).key for i in ("1", "2")}
     assert len(keys) == 2
-    assert DebateQuestion("1", "why?", ()).key == DebateQuestion("2", "why?", ()).key
+    assert Question("why?", id="1").key == Question("why?", id="2").key
 
 
 def test_the_released_shape_is_read_with_ids_as_texts(tmp_path: Path) -> None:
@@ -176,41 +177,41 @@ def test_answers_of_systems_and_points_of_view_alone_are_read(tmp_path: Path) ->
 
 
 def test_the_bundled_stand_ins_are_whole_and_split_by_claim() -> None:
-    claims = load_debates("debatewise", data="sample", root=PROJECT)
+    claims = load("debatewise", data="sample", root=PROJECT)
     assert (claims.name, claims.origin, claims.irregularities) == ("sample_debatewise", "sample", {})
     assert all(len(question.partial_answers) >= 4 for question in claims.questions)
-    parts = [load_debates("debatewise", data="sample", split=s, root=PROJECT).questions for s in ("train", "held_out")]  # type: ignore[arg-type]
+    parts = [load("debatewise", data="sample", split=s, root=PROJECT).questions for s in ("train", "held_out")]  # type: ignore[arg-type]
     assert sorted([*parts[0], *parts[1]], key=lambda q: q.id) == list(claims.questions)
     assert len(parts[1]) >= 2
     assert all(question.key % 4 == 0 for question in parts[1])
     assert not any(map(is_held_out, parts[0]))
-    ratings = load_debates("overton", data="sample", root=PROJECT)
+    ratings = load("overton", data="sample", root=PROJECT)
     assert len(ratings.systems) == 4
     assert ratings.irregularities == {"views_missing": 1, "ratings_without_a_view": 4}
-    demo = load_debates("demo_answers", data="sample", root=PROJECT)
+    demo = load("demo_answers", data="sample", root=PROJECT)
     assert len(demo.questions) == 12
     assert demo.systems == ["demo"]
 
 
 def test_a_limit_chooses_by_the_question_and_keeps_the_order() -> None:
-    whole = load_debates("debatewise", data="sample", root=PROJECT).questions
-    part = load_debates("debatewise", data="sample", limit=3, root=PROJECT).questions
+    whole = load("debatewise", data="sample", root=PROJECT).questions
+    part = load("debatewise", data="sample", limit=3, root=PROJECT).questions
     assert list(part) == [q for q in whole if q.key in sorted(o.key for o in whole)[:3]]
 
 
 def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="unknown set of debatable questions 'antique'; known: demo_answers"):
-        load_debates("antique", root=PROJECT)
+    with pytest.raises(ValueError, match="unknown dataset 'antiqe'; known: .*overton"):
+        load("antiqe", root=PROJECT)
     with pytest.raises(ValueError, match="data is 'some'"):
-        load_debates("overton", data="some", root=PROJECT)
+        load("overton", data="some", root=PROJECT)
     with pytest.raises(ValueError, match="split is 'test'; expected one of all, train, held_out"):
-        load_debates("debatewise", data="sample", split="test", root=PROJECT)  # type: ignore[arg-type]
+        load("debatewise", data="sample", split="test", root=PROJECT)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="overton has no split 'train': it is never trained on"):
-        load_debates("overton", data="sample", split="train", root=PROJECT)
+        load("overton", data="sample", split="train", root=PROJECT)
     with pytest.raises(ValueError, match="limit is 0"):
-        load_debates("overton", data="sample", limit=0, root=PROJECT)
+        load("overton", data="sample", limit=0, root=PROJECT)
     with pytest.raises(ValueError, match="debateqa_test has no bundled sample"):
-        load_debates("debateqa_test", data="sample", root=PROJECT)
+        load("debateqa_test", data="sample", root=PROJECT)
 
 
 @pytest.fixture
@@ -233,17 +234,17 @@ def pin(root: Path, name: str, content: bytes) -> None:
 
 
 def test_the_users_own_copy_of_the_data_is_read_when_it_is_there(root: Path, tmp_path: Path) -> None:
-    assert not has_debates("debateqa_test", root=root)
+    assert not has("debateqa_test", root=root)
     with pytest.raises(UnreachableError, match="debateqa_test: NFQA_MIRROR has no"):
-        load_debates("debateqa_test", root=root)
+        load("debateqa_test", root=root)
     content = (json.dumps(LINE) + "\n").encode()
     pin(root, "debateqa_test", content)
     target = tmp_path / "mirror" / read_registry(root)["debateqa_test"].relative
     target.parent.mkdir(parents=True)
     target.write_bytes(content)
-    assert has_debates("debateqa_test", root=root)
-    assert [q.id for q in load_debates("debateqa_test", root=root).questions] == ["7"]
-    assert not has_debates("debateqa_test", data="sample", root=root)
+    assert has("debateqa_test", root=root)
+    assert [q.id for q in load("debateqa_test", root=root).questions] == ["7"]
+    assert not has("debateqa_test", data="sample", root=root)
 
 
 def test_a_file_that_can_not_be_downloaded_is_looked_for_in_its_folder(
@@ -251,17 +252,17 @@ def test_a_file_that_can_not_be_downloaded_is_looked_for_in_its_folder(
 ) -> None:
     content = (json.dumps({"question": "why?", "answers": {"one": "A."}}) + "\n").encode()
     file = read_registry(root)["system_answers"]
-    assert not has_debates("system_answers", root=root)
+    assert not has("system_answers", root=root)
     with pytest.raises(UnreachableError, match=f"system_answers: needs {file.path}, which can't be downloaded"):
-        load_debates("system_answers", root=root)
+        load("system_answers", root=root)
     (tmp_path / "local" / file.path).write_bytes(content)
     with pytest.raises(ValueError, match=f"has sha256 .*, expected {file.sha256}"):
-        has_debates("system_answers", root=root)
+        has("system_answers", root=root)
     pin(root, "system_answers", content)
-    assert load_debates("system_answers", root=root).systems == ["one"]
+    assert load("system_answers", root=root).systems == ["one"]
     monkeypatch.delenv("NFQA_LOCAL")
     with pytest.raises(UnreachableError, match="NFQA_LOCAL is not set"):
-        load_debates("system_answers", root=root)
+        load("system_answers", root=root)
 
 
 def test_every_shape_in_the_registry_has_its_reader(tmp_path: Path) -> None:

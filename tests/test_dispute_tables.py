@@ -12,17 +12,17 @@ from test_dispute import Bags, make_judge
 from test_prompts import use_own
 
 from nfqa.data import dispute_labels
-from nfqa.data.debate_sets import load_debates
-from nfqa.data.debates import DebateQuestion, DebateSet, SystemAnswer
 from nfqa.data.dispute_labels import read_labelled
+from nfqa.data.load import load
+from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.lab.experiments import dispute, dispute_agreement, dispute_prompts
 from nfqa.lab.experiments.dispute import Way
 
 PROJECT = Path(__file__).parents[1]
 
 
-def use_sample() -> DebateSet:
-    return load_debates("demo_answers", data="sample", root=PROJECT)
+def use_sample() -> QuestionSet:
+    return load("demo_answers", data="sample", root=PROJECT)
 
 
 def make_way(name: str, *scores: float) -> Way:
@@ -35,10 +35,10 @@ def write_labels(tmp_path: Path, text: str) -> Path:
     return tmp_path
 
 
-def make_systems() -> DebateSet:
-    answers = (SystemAnswer("a", "It is disputed."), SystemAnswer("b", "Yes."))
-    questions = tuple(DebateQuestion(str(n), f"why {n}?", (), answers) for n in range(2))
-    return DebateSet("system_answers", questions, "measured", "0" * 64)
+def make_systems() -> QuestionSet:
+    answers = (Answer("a", "It is disputed.", system="a"), Answer("b", "Yes.", system="b"))
+    questions = tuple(Question(f"why {n}?", answers, id=str(n)) for n in range(2))
+    return QuestionSet("system_answers", questions, "measured", "0" * 64)
 
 
 def test_committed_labels_are_whole_and_without_texts():
@@ -79,7 +79,7 @@ def test_bad_labels_are_refused(tmp_path, text, message):
 
 
 def test_a_set_without_labels_is_refused():
-    other = DebateSet("overton", make_systems().questions, "measured", "0" * 64)
+    other = QuestionSet("overton", make_systems().questions, "measured", "0" * 64)
     with pytest.raises(ValueError, match="no answers of overton are labelled"):
         read_labelled(PROJECT, other)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nfqa.data.questions import Answer, Question
+from nfqa.data.records import Answer, Question
 from nfqa.kernels.correlation import correlate_groups
 from nfqa.metrics.evaluation import measure_agreement, summarise
 from nfqa.metrics.references import Draw

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from nfqa.data.questions import Answer, Question, QuestionSet
+from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.lab.experiments.examine import Examiner
 from nfqa.metrics.judging import Judgement
 from nfqa.metrics.references import Draw

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_listwise import StubEmbedder
 
-from nfqa.data.questions import Answer, Question
+from nfqa.data.records import Answer, Question
 from nfqa.metrics.degrade import degrade
 from nfqa.metrics.generated import (
     make_no_truth_list,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_listwise import StubEmbedder
 
-from nfqa.data.questions import Answer, Question, QuestionSet
+from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.lab.experiments.agreement import draw_seeds
 from nfqa.lab.experiments.generated import (
     describe_lists,

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from nfqa.data.debates import DebateQuestion, DebateSet, PartialAnswer
 from nfqa.data.generations import EMPTY, MISSING, UNKNOWN, Exclusion, read_debateqa, read_generations
+from nfqa.data.records import PartialAnswer, Question, QuestionSet
 
-QUESTIONS = tuple(DebateQuestion(i, f"question {i}?", (PartialAnswer(f"{i}.1", "Yes."),)) for i in ("1", "2", "3"))
-SET = DebateSet("made_up", QUESTIONS, "measured", "abc", {"repeated_partial_answers": 2})
+QUESTIONS = tuple(
+    Question(f"question {i}?", id=i, partial_answers=(PartialAnswer(f"{i}.1", "Yes."),)) for i in ("1", "2", "3")
+)
+SET = QuestionSet("made_up", QUESTIONS, "measured", "abc", {"repeated_partial_answers": 2})
 
 
 def write(tmp_path: Path, *lines: Any, end: str = "\n") -> Path:

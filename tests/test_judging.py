@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from test_asking import SPEC, Scripted, refuse_to_open
 
-from nfqa.data.questions import Answer, Question
+from nfqa.data.records import Answer, Question
 from nfqa.judge.asking import RETRIES, Asker, scatter_seed
 from nfqa.judge.journal import Journal, hash_text
 from nfqa.judge.prompts import FENCES, PromptSet, Shot, read_prompts

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_embed import TEXTS, WORDS, make_model
 
-from nfqa.data.questions import Answer, Question
+from nfqa.data.records import Answer, Question
 from nfqa.kernels.rouge import score_rouge_sets
 from nfqa.metrics import overlap
 from nfqa.metrics.overlap import METRICS, OverlapMetric, score_draws

@@ -16,7 +16,8 @@ from test_listwise import StubEmbedder
 from tiny_models import make_tiny_model
 
 from nfqa.data.fetch import UnreachableError
-from nfqa.data.own_answers import EXAMPLE, UNLABELLED, OwnAnswers, read_own_answers, spread_grades
+from nfqa.data.own_answers import EXAMPLE, OwnAnswers, read_own_answers, spread_grades
+from nfqa.data.records import UNLABELLED
 from nfqa.lab.experiments import own_answers as experiment
 from nfqa.lab.experiments import own_findings, own_shown
 from nfqa.lab.experiments.own_answers import Scores, measure_labels, measure_means, name_systems
@@ -274,9 +275,9 @@ def test_the_embedded_judges_rank_stands_on_the_scale(write: Callable[..., Path]
 
 
 def test_the_trained_judge_learns_from_no_question_that_it_scores(write: Callable[..., Path]) -> None:
-    from nfqa.data.graded_sets import load_dataset
+    from nfqa.data.load import load
 
-    training = load_dataset("antique", data="sample", root=PROJECT)
+    training = load("antique", data="sample", root=PROJECT)
     own = read_own_answers(write(change(question=training.questions[0].text), change(question="new?")))
     lab = FakeLab(training=training)
     trained = experiment.score_embedded(lab, own)[1]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.data.questions import Answer, Question
+from nfqa.data.records import Answer, Question
 from nfqa.metrics.references import COMPOSITIONS, Draw, draw_references, use_given_references
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_generated_rows import ANTIQUE, TREC, Embedder, make_set
 
-from nfqa.data.questions import QuestionSet
+from nfqa.data.records import QuestionSet
 from nfqa.lab.artefacts import Leaf
 from nfqa.lab.experiments.agreement import draw_seeds, measure_judge, train_scorers, use_zero_shot
 from nfqa.lab.experiments.shots import SIZES, describe_shots, draw_shots, fit_few, measure_shots

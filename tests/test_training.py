@@ -13,9 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from nfqa.data.debates import DebateQuestion, DebateSet, PartialAnswer, SystemAnswer
 from nfqa.data.paths import find_root
-from nfqa.data.questions import Answer, Question, QuestionSet
+from nfqa.data.records import Answer, PartialAnswer, Question, QuestionSet
 from nfqa.lab.training import corpus as corpora
 from nfqa.lab.training import train, tune
 from nfqa.lab.training.corpus import Corpus, Topic, read_corpus
@@ -59,8 +58,9 @@ def corpus() -> Corpus:
     return Corpus(tuple(topics), (), 3, {"debatewise": "0" * 64}, {"overton": "1" * 64})
 
 
-def _claim(text: str, *parts: str) -> DebateQuestion:
-    return DebateQuestion(text, text, tuple(PartialAnswer(str(i), part) for i, part in enumerate(parts)))
+def _claim(text: str, *parts: str) -> Question:
+    points = tuple(PartialAnswer(str(i), part) for i, part in enumerate(parts))
+    return Question(text, id=text, partial_answers=points)
 
 
 def test_what_is_held_out_is_not_trained_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -70,18 +70,16 @@ def test_what_is_held_out_is_not_trained_on(monkeypatch: pytest.MonkeyPatch, tmp
         "held_out": [_claim("held", held)],
         "train": [_claim("a", _make_text(4), _make_text(5), *borrowed), _claim("b", _make_text(6), _make_text(7))],
         "overton": [_claim("rated", rated)],
-        "demo_answers": [DebateQuestion("d", "", (), (SystemAnswer("demo", demo),))],
+        "demo_answers": [Question("", (Answer("demo", demo, system="demo"),), id="d")],
     }
 
-    def load_debates(name: str, *, split: str = "", root: Path) -> DebateSet:
-        return DebateSet(name, tuple(claims[split or name]), "measured", "1" * 64)
-
-    def load_dataset(name: str, *, repeats: str, root: Path) -> QuestionSet:
+    def load(name: str, *, split: str = "", repeats: str = "keep", root: Path) -> QuestionSet:
+        if (split or name) in claims:
+            return QuestionSet(name, tuple(claims[split or name]), "measured", "1" * 64)
         answers = tuple(Answer(str(i), text, 0) for i, text in enumerate((_make_text(8), _make_text(9), demo, "short")))
         return QuestionSet(name, (Question("q", answers),), "measured", "2" * 64)
 
-    monkeypatch.setattr(corpora, "load_debates", load_debates)
-    monkeypatch.setattr(corpora, "load_dataset", load_dataset)
+    monkeypatch.setattr(corpora, "load", load)
     read = read_corpus(tmp_path)
     texts = list(read.texts())
     assert read.left_out == 3 + 3  # the borrowed passages, and the demo answer in each of the three graded sets

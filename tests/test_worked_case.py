@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from test_listwise import StubEmbedder
 
-from nfqa.data.questions import Answer, Question, QuestionSet
+from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.lab.experiments import worked_case
 from nfqa.lab.experiments.case_figures import account_for
 from nfqa.lab.experiments.worked_case import Case, ask_case, choose_case, count_words, score_case, show_case

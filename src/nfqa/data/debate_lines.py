@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from nfqa.data.debates import PartialAnswer
 from nfqa.data.json_lines import check_fields as check_fields
 from nfqa.data.json_lines import check_unicode, parse_line, read_bytes, refuse, split_lines
 from nfqa.data.json_lines import read_text as read_text
+from nfqa.data.records import PartialAnswer
 
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateSet
+from nfqa.data.records import QuestionSet
 
 LABELS = "data/labels/dispute_awareness.csv"
 SAMPLE_LABELS = "data/sample/dispute_labels.csv"
@@ -24,7 +24,7 @@ class LabelledAnswers:
     `questions` tells which answers belong to one question, so that they are drawn and left out together.
     """
 
-    dataset: DebateSet
+    dataset: QuestionSet
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     questions: tuple[str, ...]
@@ -33,7 +33,7 @@ class LabelledAnswers:
     labels: NDArray[np.int64]
 
 
-def read_labelled(root: Path, dataset: DebateSet) -> LabelledAnswers:
+def read_labelled(root: Path, dataset: QuestionSet) -> LabelledAnswers:
     """The labelled answers of `demo_answers` (ids) or `system_answers` (QUESTION:SYSTEM), in the labels' order.
 
     Where the set was cut to fewer questions, the labels of the others are left aside. A sample run reads the labels of

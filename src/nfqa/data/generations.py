@@ -9,10 +9,9 @@ from pathlib import Path
 
 from nfqa.data.debate_lines import check_fields, read_identifier, read_lines
 from nfqa.data.debate_sets import parse_debates
-from nfqa.data.debates import DebateQuestion, DebateSet, SystemAnswer
 from nfqa.data.json_lines import check_unicode, read_bytes, refuse
-from nfqa.data.own_answers import UNLABELLED, Excluded, OwnAnswers, read_own_answers
-from nfqa.data.questions import Answer, Question, QuestionSet
+from nfqa.data.own_answers import Excluded, OwnAnswers, read_own_answers
+from nfqa.data.records import Answer, Question, QuestionSet
 
 UNKNOWN, MISSING, EMPTY = "answer to an unknown question", "no answer", "empty answer"
 
@@ -31,11 +30,11 @@ class Generations:
     answers_to_unknown_questions, questions_without_answer, empty_answers.
     """
 
-    debates: DebateSet
+    debates: QuestionSet
     excluded: tuple[Exclusion, ...] = ()
 
 
-def read_generations(path: Path, debates: DebateSet, *, system: str = "") -> Generations:
+def read_generations(path: Path, debates: QuestionSet, *, system: str = "") -> Generations:
     """Read a file of answers and put each to its question, by id; 7 and "7" are one id.
 
     An answer to an id that the set lacks, a question without an answer, and an empty answer are excluded, each named
@@ -62,14 +61,14 @@ def read_generations(path: Path, debates: DebateSet, *, system: str = "") -> Gen
     if not answers:
         raise ValueError(f"{path}: holds no answer; expected one {{id, generation}} object a line")
     name = system or path.stem
-    questions: list[DebateQuestion] = []
+    questions: list[Question] = []
     excluded: list[Exclusion] = []
     for question in debates.questions:
         found = answers.pop(question.id, None)
         if found is None or not found.strip():
             excluded.append(Exclusion(question.id, MISSING if found is None else EMPTY))
         else:
-            questions.append(replace(question, answers=(SystemAnswer(name, found),)))
+            questions.append(replace(question, answers=(Answer(name, found, system=name),)))
     excluded += [Exclusion(identifier, UNKNOWN) for identifier in answers]
     reasons = Counter(exclusion.reason for exclusion in excluded)
     if not questions:
@@ -84,14 +83,14 @@ def read_generations(path: Path, debates: DebateSet, *, system: str = "") -> Gen
     )
 
 
-def read_debateqa(path: Path, *, name: str = "own_debates") -> DebateSet:
+def read_debateqa(path: Path, *, name: str = "own_debates") -> QuestionSet:
     """Questions in the shape of the released `test.jsonl`: `{"id", "question", "partial_answers"}` a line.
 
     Raises: ValueError naming file, line and field.
     """
     questions, counts = parse_debates(path, shape="debateqa")
     digest = hashlib.sha256(read_bytes(path)).hexdigest()
-    return DebateSet(name, tuple(questions), "measured", digest, dict(+counts))
+    return QuestionSet(name, tuple(questions), "measured", digest, dict(+counts))
 
 
 def bring_file(
@@ -111,11 +110,10 @@ def bring_file(
         raise ValueError(f"{questions}: two questions have the text {twin!r:.80}; keep one of them")
     dataset = QuestionSet(
         name,
-        tuple(Question(q.text, (Answer("a1", q.answers[0].text, UNLABELLED),)) for q in debates),
+        tuple(replace(q, answers=(Answer("a1", q.answers[0].text),)) for q in debates),
         origin,
         found.debates.sha256,
         found.debates.irregularities,
     )
     excluded = tuple(Excluded(each.question, "", each.reason) for each in found.excluded)
-    ids, points = tuple(q.id for q in debates), tuple(q.partial_answers for q in debates)
-    return OwnAnswers(dataset, ids, (("",),) * len(debates), points, excluded)
+    return OwnAnswers(dataset, excluded)

@@ -1,64 +1,16 @@
-"""Loaders: from the files as upstream wrote them to `QuestionSet`, every irregularity refused or counted."""
+"""Readers of graded datasets: from the files as upstream wrote them, every irregularity refused."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
-from nfqa.data.fetch import fetch_file, hash_file, read_registry
-from nfqa.data.paths import find_root
-from nfqa.data.questions import Answer, Question, QuestionSet
+from nfqa.data.records import Answer, Question
 
-Repeats = Literal["keep", "first", "drop_conflicting"]
 SHAPES = ("graded", "generated")
 LABELS = 4  # both graded sets have four grades; the common scale is 0 (worst) to 3
-
-
-def load_dataset(
-    name: str, *, data: str = "full", repeats: Repeats = "keep", limit: int | None = None, root: Path | None = None
-) -> QuestionSet:
-    """Load a registered data set.
-
-    Args: name: as in data/registry.yml; data: "full" for the upstream file, "sample" for the bundled stand-in, whose
-        set is called sample_NAME; repeats: a passage repeated inside a question is kept ("keep", as the paper),
-        kept once ("first"), or, if its labels disagree, dropped with all its copies ("drop_conflicting");
-        limit: at most this many questions, chosen by hash so that neither order nor content decides.
-    Raises: ValueError naming file, question, item and field for anything the shape doesn't allow.
-    """
-    root = root or find_root()
-    registry = read_registry(root)
-    known = [key for key, file in registry.items() if file.shape in SHAPES]
-    if name not in known:
-        what = f"unknown data set {name!r}"
-        if name in registry:
-            shape = registry[name].shape
-            what = f"{name!r} is {'a prompt' if shape == 'prompt' else 'of debatable questions'}, no graded data set"
-        raise ValueError(f"{what}; known: {', '.join(known)}")
-    if data not in ("full", "sample"):
-        raise ValueError(f"data is {data!r}; expected 'full' or 'sample'")
-    if repeats not in get_args(Repeats):
-        raise ValueError(f"repeats is {repeats!r}; expected one of {', '.join(get_args(Repeats))}")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise ValueError(f"limit is {limit!r}; expected None or a whole number of questions, 1 or more")
-    file = registry[name]
-    sample = data == "sample"
-    path = root / "data" / "sample" / file.sample if sample else fetch_file(file, root / "build" / "data")
-    questions = parse_file(path, shape=file.shape, lowest_label=file.lowest_label)
-    if limit is not None and limit < len(questions):
-        chosen = set(sorted(range(len(questions)), key=lambda i: questions[i].key)[:limit])
-        questions = [question for i, question in enumerate(questions) if i in chosen]
-    before = sum(len(q.answers) for q in questions)
-    questions = [_treat_repeats(question, repeats) for question in questions]
-    dropped = before - sum(len(q.answers) for q in questions)
-    return QuestionSet(
-        name=f"sample_{name}" if sample else name,
-        questions=tuple(questions),
-        origin="sample" if sample else "measured",
-        sha256=hash_file(path),
-        irregularities={"dropped_repeats": dropped},
-    )
 
 
 def parse_file(path: Path, *, shape: str, lowest_label: int) -> list[Question]:
@@ -125,7 +77,9 @@ def _read_answers(where: str, items: list[Any], text_key: str, id_keys: set[str]
             raise ValueError(f"{spot}: label is {label!r}; expected a whole number")
         if not lowest <= label < lowest + LABELS:
             raise ValueError(f"{spot}: label is {label}; expected {lowest} to {lowest + LABELS - 1}")
-        answers.append(Answer(str(item[found.pop()]), _read_text(spot, text_key, item[text_key]), label - lowest))
+        identifier = str(item[key := found.pop()])
+        system = identifier if key == "model" else ""
+        answers.append(Answer(identifier, _read_text(spot, text_key, item[text_key]), label - lowest, system))
     return tuple(answers)
 
 
@@ -133,19 +87,3 @@ def _read_text(where: str, field: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{where}: {field} is {value!r}; expected text that is not empty")
     return value
-
-
-def _treat_repeats(question: Question, repeats: Repeats) -> Question:
-    if repeats == "keep":
-        return question
-    labels: dict[str, set[int]] = {}
-    for answer in question.answers:
-        labels.setdefault(answer.text, set()).add(answer.label)
-    kept, seen = [], set()
-    for answer in question.answers:
-        conflicting = len(labels[answer.text]) > 1
-        if (repeats == "drop_conflicting" and conflicting) or (repeats == "first" and answer.text in seen):
-            continue
-        seen.add(answer.text)
-        kept.append(answer)
-    return Question(question.text, tuple(kept), question.references)

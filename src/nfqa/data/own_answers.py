@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.data.debate_lines import read_points
-from nfqa.data.debates import PartialAnswer
 from nfqa.data.json_lines import (
     check_fields,
     check_unicode,
@@ -21,11 +20,10 @@ from nfqa.data.json_lines import (
     refuse,
     split_lines,
 )
-from nfqa.data.questions import Answer, Question, QuestionSet
+from nfqa.data.records import UNLABELLED, Answer, PartialAnswer, Question, QuestionSet
 
 EXAMPLE = "own_answers.jsonl"  # in data/sample
 TOP_GRADE = 3  # grades and labels run from 0, the worst
-UNLABELLED = -1  # an answer's label where people gave none; never a grade
 _QUESTION_FIELDS = ("id", "question", "references", "partial_answers", "answers")
 _REFERENCE_FIELDS = ("text", "grade")
 _ANSWER_FIELDS = ("id", "system", "text", "label")
@@ -42,16 +40,13 @@ class Excluded:
 
 @dataclass(frozen=True)
 class OwnAnswers:
-    """What a file holds. `ids`, `systems` and `points` run along `dataset.questions`; a system is "" where none is
-    named, and a question without partial answers, its points of view, is not taken to be debatable.
+    """What a file holds, and what of it is not scored. A question without partial answers, its points of view, is not
+    taken to be debatable.
 
     `dataset.irregularities` counts by name what was put right or is worth knowing.
     """
 
     dataset: QuestionSet
-    ids: tuple[str, ...]  # [Q]
-    systems: tuple[tuple[str, ...], ...]  # [Q][n]
-    points: tuple[tuple[PartialAnswer, ...], ...]  # [Q][m], m from 0
     excluded: tuple[Excluded, ...] = ()
 
     @property
@@ -59,9 +54,23 @@ class OwnAnswers:
         return self.dataset.questions
 
     @property
+    def ids(self) -> tuple[str, ...]:  # [Q]
+        return tuple(question.id for question in self.questions)
+
+    @property
+    def systems(self) -> tuple[tuple[str, ...], ...]:
+        """Along the questions' answers, "" where none is named: [Q][n]."""
+        return tuple(tuple(answer.system for answer in question.answers) for question in self.questions)
+
+    @property
+    def points(self) -> tuple[tuple[PartialAnswer, ...], ...]:
+        """Along the questions, [Q][m], m from 0."""
+        return tuple(question.partial_answers for question in self.questions)
+
+    @property
     def system_names(self) -> list[str]:
         """The systems that are named, in order of first appearance."""
-        return list(dict.fromkeys(name for row in self.systems for name in row if name))
+        return self.dataset.systems
 
     @property
     def n_answers(self) -> int:
@@ -97,7 +106,7 @@ def read_own_answers(path: Path, *, name: str = "own_answers", origin: str = "me
     if not reader.questions:
         raise ValueError(f"{path}: every answer is empty, so there is nothing to score")
     dataset = QuestionSet(name, tuple(reader.questions), origin, digest, dict(+counts))
-    return OwnAnswers(dataset, tuple(reader.ids), tuple(reader.systems), tuple(reader.points), tuple(reader.excluded))
+    return OwnAnswers(dataset, tuple(reader.excluded))
 
 
 def spread_grades(count: int) -> list[int]:
@@ -114,10 +123,7 @@ class _Reader:
     def __init__(self, path: Path, counts: Counter[str]) -> None:
         self.path, self.counts = path, counts
         self.lines = 0
-        self.ids: list[str] = []
         self.questions: list[Question] = []
-        self.systems: list[tuple[str, ...]] = []
-        self.points: list[tuple[PartialAnswer, ...]] = []
         self.excluded: list[Excluded] = []
         self._seen: dict[tuple[str, str], int] = {}
 
@@ -142,16 +148,13 @@ class _Reader:
         identifier = given or f"line{number}"
         views = item.get("partial_answers")
         points = () if views is None else read_points(where, identifier, views, self.counts)
-        answers, systems = self._read_answers(where, identifier, item.get("answers"), references)
+        answers = self._read_answers(where, identifier, item.get("answers"), references)
         if not answers:
             self.counts["questions_without_answers"] += 1
             self.excluded.append(Excluded(identifier, "", "every answer is empty"))
             return
         self.counts["questions_without_references"] += not references and not points
-        self.ids.append(identifier)
-        self.questions.append(Question(text, tuple(answers), tuple(references)))
-        self.systems.append(tuple(systems))
-        self.points.append(points)
+        self.questions.append(Question(text, tuple(answers), tuple(references), identifier, points))
 
     def _read_references(self, where: str, items: Any) -> list[Answer]:
         if items is None:
@@ -181,13 +184,10 @@ class _Reader:
         self.counts["questions_with_references_sorted"] += ordered != references
         return ordered
 
-    def _read_answers(
-        self, where: str, question: str, items: Any, references: Sequence[Answer]
-    ) -> tuple[list[Answer], list[str]]:
+    def _read_answers(self, where: str, question: str, items: Any, references: Sequence[Answer]) -> list[Answer]:
         if not isinstance(items, list) or not items:
             refuse(where, "answers", items, "a list of at least one answer")
         answers: list[Answer] = []
-        systems: list[str] = []
         places: dict[str, int] = {}
         known = {reference.text for reference in references}
         for place, item in enumerate(items):
@@ -213,9 +213,8 @@ class _Reader:
                 self.excluded.append(Excluded(question, identifier, "empty answer"))
                 continue
             self.counts["copies_of_a_reference"] += text in known
-            answers.append(Answer(identifier, text, label))
-            systems.append(system)
-        return answers, systems
+            answers.append(Answer(identifier, text, label, system))
+        return answers
 
 
 def _read_grade(where: str, field: str, value: Any) -> int:

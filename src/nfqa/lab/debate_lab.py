@@ -7,9 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfqa.data.debate_sets import Split, has_debates, load_debates
-from nfqa.data.debates import DebateSet
+from nfqa.data.load import Split
+from nfqa.data.load import has as has_debates
+from nfqa.data.load import load as load_debates
 from nfqa.data.paths import find_root
+from nfqa.data.records import QuestionSet
 from nfqa.lab.judged import JudgedLab
 from nfqa.lab.judging import Asking
 from nfqa.lab.notebook import check_choices
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
 class DebateLab(JudgedLab):
     """A lab with sets of debatable questions and evaluators. With `dry` the judge is asked nothing."""
 
-    def load_debates(self, name: str, *, limit: int | None = None, split: Split = "all") -> DebateSet:
+    def load_debates(self, name: str, *, limit: int | None = None, split: Split = "all") -> QuestionSet:
         """A set of debatable questions, by its registered name; the bundled stand-in when the run is on the sample.
 
-        Raises: as `nfqa.data.debate_sets.load_debates`, and ValueError where papers/*.yml doesn't list it.
+        Raises: as `nfqa.data.load.load`, and ValueError where papers/*.yml doesn't list it.
         """
         if name not in (*self.artefact.datasets, *self.artefact.needs_files):
             raise ValueError(

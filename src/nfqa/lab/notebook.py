@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nfqa.data.debates import DebateSet
 from nfqa.data.fetch import fetch_file, read_registry
-from nfqa.data.graded_sets import Repeats, load_dataset
+from nfqa.data.load import Repeats
+from nfqa.data.load import load as load_dataset
 from nfqa.data.paths import find_place, find_root, write_atomically
-from nfqa.data.questions import QuestionSet
+from nfqa.data.records import QuestionSet
 from nfqa.judge.prompt_sets import read_prompt_set
 from nfqa.lab.artefacts import Artefact, Leaf, Paper, find_artefact, find_title, list_leaves, read_papers
 from nfqa.lab.packages import read_versions
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nfqa.judge.prompts import PromptSet
     from nfqa.models.embed import Embedder
 
-AnySet = TypeVar("AnySet", QuestionSet, DebateSet)
+AnySet = TypeVar("AnySet", QuestionSet, QuestionSet)
 
 
 class Lab:
@@ -51,7 +51,7 @@ class Lab:
         self.artefact: Artefact = find_artefact({self.paper_name: self.paper}, identifier)
         self.out = Path(out) if out else find_place(root, profile="drafts").work / self.paper_name
         self.roles = {role: roles.get(role) or DEFAULTS.get(role, "") for role in DEFAULTS}
-        self._datasets: dict[str, QuestionSet | DebateSet] = {}
+        self._datasets: dict[str, QuestionSet | QuestionSet] = {}
 
     def __repr__(self) -> str:
         what = "the bundled SAMPLE, not the paper's data" if self.data == "sample" else "full public data"

@@ -13,7 +13,7 @@ def prepare(request: str) -> int:
     """Fill the cache of vectors for the data sets, and the file of answers, that a JSON request names."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from nfqa.data.generations import bring_file
-    from nfqa.data.graded_sets import load_dataset
+    from nfqa.data.load import load
     from nfqa.data.paths import find_root
     from nfqa.lab.notebook import find_cache
     from nfqa.models.embed import Embedder
@@ -25,7 +25,7 @@ def prepare(request: str) -> int:
     texts = [
         text
         for name in task["datasets"]
-        for text in load_dataset(name, data=task["data"], limit=task["limit"], root=root).texts()
+        for text in load(name, data=task["data"], limit=task["limit"], root=root).texts()
     ]
     if task.get("answers"):
         questions = task.get("questions")

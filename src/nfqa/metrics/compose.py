@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from nfqa.data.debates import DebateQuestion, PartialAnswer
+from nfqa.data.records import PartialAnswer, Question
 
 Order = Literal["kept", "shuffled"]
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -26,9 +26,7 @@ _COMMON_WORDS = (
 _COMMON = frozenset(_COMMON_WORDS.split())
 
 
-def choose_points(
-    question: DebateQuestion, n: int, *, seed: int, words: int | None = None
-) -> tuple[PartialAnswer, ...]:
+def choose_points(question: Question, n: int, *, seed: int, words: int | None = None) -> tuple[PartialAnswer, ...]:
     """Draw n of a question's perspectives, in an order that is drawn too.
 
     Args: words: each explanation is cut so that a perspective has at most so many words, None for whole ones.
@@ -100,7 +98,7 @@ def pad_answers(answers: Sequence[str], unrelated: str) -> tuple[str, ...]:
     return tuple(f"{answer} {unrelated}" for answer in answers)
 
 
-def draw_unrelated(question: DebateQuestion, others: Sequence[DebateQuestion], *, words: int, seed: int) -> str:
+def draw_unrelated(question: Question, others: Sequence[Question], *, words: int, seed: int) -> str:
     """A text of `words` words made of perspectives on other claims.
 
     A claim that has a longer word in common with the question's text or points of view may be about the same matter,
@@ -124,7 +122,7 @@ def draw_unrelated(question: DebateQuestion, others: Sequence[DebateQuestion], *
     return " ".join(found)
 
 
-def _find_topic(question: DebateQuestion) -> set[str]:
+def _find_topic(question: Question) -> set[str]:
     text = " ".join([question.text, *(point.point_of_view for point in question.partial_answers)])
     return set(_WORD.findall(text.lower())) - _COMMON
 

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from nfqa.data.questions import Answer, Question
+from nfqa.data.records import Answer, Question
 from nfqa.metrics.degrade import Level, degrade
 from nfqa.metrics.references import Draw, draw_references
 from nfqa.models.embed import Embedder

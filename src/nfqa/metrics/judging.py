@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.questions import Answer, Question
+from nfqa.data.records import Answer, Question
 from nfqa.judge.asking import Asker, Verdict
 from nfqa.judge.prompts import PromptSet, Shot
 from nfqa.kernels.parse import Pick, Reading, expect_value, read_choice, read_number

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.questions import Question
+from nfqa.data.records import Question
 from nfqa.metrics.references import Draw, draw_references
 from nfqa.models.embed import Embedder
 

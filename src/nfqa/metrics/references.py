@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from nfqa.data.questions import Answer, Question
+from nfqa.data.records import Answer, Question
 
 ShortRule = Literal["partial", "drop"]
 RemoveRule = Literal["list", "best", "nothing"]

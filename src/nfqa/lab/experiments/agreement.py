@@ -8,7 +8,7 @@ from typing import get_args
 
 from numpy.typing import NDArray
 
-from nfqa.data.questions import Question, QuestionSet
+from nfqa.data.records import Question, QuestionSet
 from nfqa.kernels.correlation import Method
 from nfqa.lab.results import Row
 from nfqa.metrics.evaluation import Agreement, Undefined, measure_agreement

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.correlation import Method, correlate_groups
 from nfqa.kernels.resample import Interval, bootstrap_mean, find_interval
 from nfqa.lab.experiments.alignment_people import RULE_SIGNATURES, RULES, TOGETHER_SIGNATURES, People, Rule
@@ -20,7 +20,7 @@ _CEILING = "people_left_out"
 
 
 def compare_with_annotators(
-    dataset: DebateSet, people: People, metrics: Sequence[Scored], *, resamples: int, seed: int = 0
+    dataset: QuestionSet, people: People, metrics: Sequence[Scored], *, resamples: int, seed: int = 0
 ) -> list[Row]:
     """The paper's protocol: one ranking an annotator, the metric's compared with each, the correlations averaged.
 
@@ -41,7 +41,7 @@ def compare_with_annotators(
 
 
 def _correlate(
-    dataset: DebateSet,
+    dataset: QuestionSet,
     metric: Scored,
     scores: NDArray[np.float64],
     own: NDArray[np.float64],
@@ -61,7 +61,7 @@ def _correlate(
 
 
 def compare_with_all(
-    dataset: DebateSet, people: People, metrics: Sequence[Scored], *, resamples: int, seed: int = 0
+    dataset: QuestionSet, people: People, metrics: Sequence[Scored], *, resamples: int, seed: int = 0
 ) -> list[Row]:
     """One ranking by all annotators' comparisons together against the metric's over all questions, by system.
 
@@ -84,7 +84,7 @@ def compare_with_all(
     return rows
 
 
-def count_missing(dataset: DebateSet, metrics: Sequence[Scored]) -> list[Row]:
+def count_missing(dataset: QuestionSet, metrics: Sequence[Scored]) -> list[Row]:
     """The share of answers without a score, and why, for each metric that left something out."""
     rows = []
     for metric in metrics:
@@ -119,7 +119,7 @@ def _average_asked(people: People, answers: NDArray[np.float64]) -> NDArray[np.f
 
 
 def make_row(
-    dataset: DebateSet,
+    dataset: QuestionSet,
     metric: Scored,
     name: str,
     interval: Interval,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.agreement import measure_fleiss_kappa
 from nfqa.kernels.resample import bootstrap_mean, find_interval
 from nfqa.lab.experiments.alignment import correlate_rows, make_row
@@ -56,7 +56,7 @@ def correlate_all(rankings: NDArray[np.float64]) -> NDArray[np.float64]:
     return table
 
 
-def measure_annotators(dataset: DebateSet, people: People, *, resamples: int, seed: int = 0) -> list[Row]:
+def measure_annotators(dataset: QuestionSet, people: People, *, resamples: int, seed: int = 0) -> list[Row]:
     """Pairwise Spearman between rankings: of annotators with the same questions, with other ones, and of groups.
 
     Each annotator's ranking is Elo on the pairs of his or her questions, as the paper has it, a group's on those of
@@ -87,7 +87,7 @@ def measure_annotators(dataset: DebateSet, people: People, *, resamples: int, se
 
 
 def _summarise_pairs(
-    dataset: DebateSet, system: str, table: NDArray[np.float64], resamples: int, seed: int
+    dataset: QuestionSet, system: str, table: NDArray[np.float64], resamples: int, seed: int
 ) -> list[Row]:
     values = table[np.triu_indices(len(table), 1)]
     values = values[~np.isnan(values)]
@@ -108,7 +108,7 @@ def _summarise_pairs(
     ]
 
 
-def _make_plain(dataset: DebateSet, system: str, metric: str, value: float, n: int) -> Row:
+def _make_plain(dataset: QuestionSet, system: str, metric: str, value: float, n: int) -> Row:
     rules = TOGETHER_SIGNATURES if "group" in system else RULE_SIGNATURES
     return Row(
         system=system, dataset=dataset.name, metric=metric, value=value, n=n,
@@ -116,7 +116,7 @@ def _make_plain(dataset: DebateSet, system: str, metric: str, value: float, n: i
     )  # fmt: skip
 
 
-def _measure_kappas(dataset: DebateSet, people: People) -> list[Row]:
+def _measure_kappas(dataset: QuestionSet, people: People) -> list[Row]:
     preferences, _, questions = people.comparisons
     a, q, s = np.nonzero(~np.isnan(people.ratings))
     size = len(people.systems)
@@ -140,7 +140,7 @@ def _measure_kappas(dataset: DebateSet, people: People) -> list[Row]:
     return rows
 
 
-def draw_annotators(dataset: DebateSet, people: People, rows: Sequence[Row]) -> Figure:
+def draw_annotators(dataset: QuestionSet, people: People, rows: Sequence[Row]) -> Figure:
     """Left: Spearman between the groups' rankings, a heat map. Right: how the annotators' correlations are spread."""
     pooled, own = correlate_all(rank_groups(people)), correlate_all(people.rate_each("elo"))
     same = np.zeros(own.shape, dtype=bool)
@@ -189,7 +189,7 @@ def draw_heat_map(  # type: ignore[no-untyped-def]
     axes.grid(visible=False)
 
 
-def describe_annotators(dataset: DebateSet, rows: Sequence[Row]) -> list[str]:
+def describe_annotators(dataset: QuestionSet, rows: Sequence[Row]) -> list[str]:
     """How far annotators agree here, beside what the paper says of its three."""
     found = {(row.system, row.metric): row for row in rows if row.value is not None}
     sentences = []

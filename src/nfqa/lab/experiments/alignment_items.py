@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.agreement import average_others, measure_krippendorff_alpha
 from nfqa.kernels.correlation import REASONS, Method, correlate_groups
 from nfqa.kernels.resample import Interval, bootstrap_difference, bootstrap_mean, draw_counts, find_interval
@@ -24,7 +24,7 @@ _ALPHA = "nfqa.kernels.agreement:measure_krippendorff_alpha"
 
 
 def measure_items(
-    dataset: DebateSet, people: People, metrics: Sequence[Scored], *, resamples: int, seed: int = 0
+    dataset: QuestionSet, people: People, metrics: Sequence[Scored], *, resamples: int, seed: int = 0
 ) -> list[Row]:
     """Within each annotator and question: the ratings of the systems' answers against the metric's scores.
 
@@ -56,7 +56,7 @@ def measure_items(
 
 
 def _compare_items(
-    dataset: DebateSet,
+    dataset: QuestionSet,
     metrics: Sequence[Scored],
     by_annotator: dict[str, NDArray[np.float64]],
     resamples: int,
@@ -88,7 +88,7 @@ def average_other_annotators(people: People, *, same_side: bool = False) -> NDAr
 
 
 def _make_item_rows(
-    dataset: DebateSet, people: People, metric: Scored, scores: NDArray[np.float64], resamples: int, seed: int
+    dataset: QuestionSet, people: People, metric: Scored, scores: NDArray[np.float64], resamples: int, seed: int
 ) -> tuple[list[Row], NDArray[np.float64]]:
     """The rows, and each annotator's mean Spearman, [A]."""
     rows, spearman = [], np.full(len(people.ratings), np.nan)
@@ -121,7 +121,7 @@ def _make_item_rows(
 
 
 def measure_questions(
-    dataset: DebateSet, people: People, metrics: Sequence[Scored], *, resamples: int, seed: int = 0
+    dataset: QuestionSet, people: People, metrics: Sequence[Scored], *, resamples: int, seed: int = 0
 ) -> list[Row]:
     """Within each question: the metric of the systems' answers against their mean ratings, averaged over questions.
 
@@ -153,7 +153,7 @@ def _average_draws(answers: NDArray[np.float64], drawn: NDArray[np.float64], met
 
 
 def measure_systems(
-    dataset: DebateSet, people: People, metrics: Sequence[Scored], *, resamples: int, seed: int = 0
+    dataset: QuestionSet, people: People, metrics: Sequence[Scored], *, resamples: int, seed: int = 0
 ) -> list[Row]:
     """The systems' mean scores against their mean ratings: `n` is the number of systems.
 
@@ -190,7 +190,7 @@ def _weigh(table: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[n
     return weigh_ratings(table[:, None, :], counts)[:, 0]
 
 
-def measure_ceiling(dataset: DebateSet, people: People, *, resamples: int, seed: int = 0) -> list[Row]:
+def measure_ceiling(dataset: QuestionSet, people: People, *, resamples: int, seed: int = 0) -> list[Row]:
     """Agreement among people: halves of the annotators against each other, and Krippendorff's alpha.
 
     `people_split_half` correlates the mean ratings of two random halves, within questions and by system, averaged over
@@ -221,7 +221,7 @@ def measure_ceiling(dataset: DebateSet, people: People, *, resamples: int, seed:
     return [*rows, measure_alpha(dataset, people, resamples=resamples, seed=seed)]
 
 
-def measure_alpha(dataset: DebateSet, people: People, *, resamples: int, seed: int = 0) -> Row:
+def measure_alpha(dataset: QuestionSet, people: People, *, resamples: int, seed: int = 0) -> Row:
     """Krippendorff's alpha of the ratings of all answers, ordinal, with its interval over questions."""
     ratings = people.ratings
     value = measure_krippendorff_alpha(ratings.reshape(len(ratings), -1))

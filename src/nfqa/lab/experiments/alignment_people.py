@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.rating import Preferences, derive_preferences, rate_bradley_terry, rate_elo
 from nfqa.kernels.resample import draw_counts
 
@@ -98,7 +98,7 @@ class People:
         return np.array(draws)
 
 
-def read_people(dataset: DebateSet) -> People:
+def read_people(dataset: QuestionSet) -> People:
     """The ratings of a data set as one table.
 
     Raises: ValueError for a set without ratings, or one answer rated twice by an annotator.

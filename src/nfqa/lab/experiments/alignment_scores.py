@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateQuestion, DebateSet
+from nfqa.data.records import Question, QuestionSet
 from nfqa.kernels.perplexity import Variant, settings
 from nfqa.lab.experiments.diversity import count_dropped, find_wrapping, score_answers, sign, tabulate
 from nfqa.metrics.answer_judging import BASELINES, mark_answers
@@ -49,7 +49,7 @@ class Scored:
 
 def score_diversity(
     evaluators: Mapping[str, Evaluator],
-    dataset: DebateSet,
+    dataset: QuestionSet,
     *,
     variants: Sequence[Variant] = ("paper", "released"),
     geometric: bool = False,
@@ -87,7 +87,7 @@ def score_diversity(
 
 
 def _tabulate_views(
-    questions: Sequence[DebateQuestion], table: Sequence[Sequence[Diversity | None]]
+    questions: Sequence[Question], table: Sequence[Sequence[Diversity | None]]
 ) -> tuple[NDArray[np.float64], ...]:
     """Minus the perplexity of each view given each answer, [S, V] a question."""
     return tuple(
@@ -103,7 +103,7 @@ def _average(values: NDArray[np.float64]) -> float:
     return float(kept.mean()) if len(kept) else float("nan")
 
 
-def score_baselines(dataset: DebateSet, embedder: Embedder) -> list[Scored]:
+def score_baselines(dataset: QuestionSet, embedder: Embedder) -> list[Scored]:
     """Length in words, embedding coverage of the views, and the number of groups of sentences, of every answer."""
     embedder.prepare([part.text for question in dataset.questions for part in question.partial_answers])
     views = tuple(_cover_views(question, dataset.systems, embedder) for question in dataset.questions)
@@ -120,7 +120,7 @@ def score_baselines(dataset: DebateSet, embedder: Embedder) -> list[Scored]:
 
 
 def _score_texts(
-    dataset: DebateSet, system: str, signature: str, score: Callable[[str], float], function: str
+    dataset: QuestionSet, system: str, signature: str, score: Callable[[str], float], function: str
 ) -> Scored:
     table = [
         [score(q.answer_of[s]) if q.answer_of.get(s, "").strip() else np.nan for s in dataset.systems]
@@ -129,13 +129,13 @@ def _score_texts(
     return Scored(system, np.array(table, dtype=np.float64), signature, f"{_COVERAGE}:{function}")
 
 
-def _cover_views(question: DebateQuestion, systems: Sequence[str], embedder: Embedder) -> NDArray[np.float64]:
+def _cover_views(question: Question, systems: Sequence[str], embedder: Embedder) -> NDArray[np.float64]:
     texts = [part.text for part in question.partial_answers]
     rows = [measure_coverage(question.answer_of.get(system, ""), texts, embedder) for system in systems]
     return np.array(rows).reshape(len(systems), len(texts))
 
 
-def score_by_judge(lab: DebateLab, dataset: DebateSet) -> list[Scored]:
+def score_by_judge(lab: DebateLab, dataset: QuestionSet) -> list[Scored]:
     """A language model's marks of every answer, a metric each baseline of Table 2; none where the judge is embedded.
 
     The prompts are our own, whatever set the lab asks with: no other has them.

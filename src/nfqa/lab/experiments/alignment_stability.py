@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.perplexity import PAPER
 from nfqa.kernels.resample import bootstrap_mean, draw_counts, find_interval
 from nfqa.lab.experiments.alignment import average_columns, correlate_rows, make_row
@@ -36,7 +36,7 @@ OVER_PAIRS = ("over_pairs", "over_pairs_as_shipped", "over_pairs_no_cache")
 _KENDALL = "nfqa.kernels.correlation:_kendall"
 
 
-def score_instructions(lab: DebateLab, dataset: DebateSet, *, wrapping: str = "chat") -> list[Scored]:
+def score_instructions(lab: DebateLab, dataset: QuestionSet, *, wrapping: str = "chat") -> list[Scored]:
     """P.D. as the paper has it under five instructions with the evaluator role: the paper's and four of ours."""
     prompts = lab.read_prompts("own")
     texts = {"restate_paper": PAPER.instruction} | {name: prompts.get(name).text for name in INSTRUCTIONS}
@@ -49,14 +49,14 @@ def score_instructions(lab: DebateLab, dataset: DebateSet, *, wrapping: str = "c
     return found
 
 
-def score_evaluators(lab: DebateLab, dataset: DebateSet, *, wrapping: str = "chat") -> list[Scored]:
+def score_evaluators(lab: DebateLab, dataset: QuestionSet, *, wrapping: str = "chat") -> list[Scored]:
     """P.D. as the paper has it under every evaluator, with its continuous cache and without."""
     evaluators = open_evaluators(lab, without_cache="all")
     evaluators = dict(sorted(evaluators.items(), key=lambda item: item[0].endswith("_no_cache")))
     return score_diversity(evaluators, dataset, variants=("paper",), wrapping=wrapping)  # type: ignore[arg-type]
 
 
-def compare_rankings(dataset: DebateSet, metrics: Sequence[Scored], *, resamples: int, seed: int = 0) -> list[Row]:
+def compare_rankings(dataset: QuestionSet, metrics: Sequence[Scored], *, resamples: int, seed: int = 0) -> list[Row]:
     """Kendall's tau between every two metrics' rankings of the systems, and of the answers to each question.
 
     `systems_kendall_OTHER`: of the systems by their means over questions, interval over questions, which both metrics
@@ -97,7 +97,7 @@ def _take_pairs(rows: Sequence[Row], kind: str, group: str) -> list[Row]:
     return [row for a, b, row in plain if a == b == wanted]
 
 
-def _make_summary(dataset: DebateSet, group: str, metric: str, value: float, n: int) -> Row:
+def _make_summary(dataset: QuestionSet, group: str, metric: str, value: float, n: int) -> Row:
     return Row(
         system=group, dataset=dataset.name, metric=metric, value=value, n=n,
         signature=f"{group}|{metric}|v1", kernels=(_KENDALL,), origin=dataset.origin,
@@ -133,7 +133,7 @@ def draw_stability(lab: DebateLab, rows: Sequence[Row], metrics: Sequence[Scored
     return figure
 
 
-def describe_stability(lab: DebateLab, dataset: DebateSet, rows: Sequence[Row], what: str) -> list[str]:
+def describe_stability(lab: DebateLab, dataset: QuestionSet, rows: Sequence[Row], what: str) -> list[str]:
     """How far the rankings agree, and the pair that agrees least; `what` names what changes, such as "evaluators"."""
     sentences = []
     words = {"systems": f"the {len(dataset.systems)} systems", "answers": "the answers to a question"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateSet
+from nfqa.data.records import QuestionSet
 from nfqa.lab.experiments.awareness import Detection
 from nfqa.lab.experiments.debate_systems import bootstrap_means, correlate_systems
 from nfqa.lab.experiments.diversity import (
@@ -38,7 +38,7 @@ def name_length(most: int | None) -> str:
     return "whole" if most is None else f"{most}_words"
 
 
-def cut_answers(dataset: DebateSet, most: int | None) -> DebateSet:
+def cut_answers(dataset: QuestionSet, most: int | None) -> QuestionSet:
     """The data set with every answer cut after its first words."""
     questions = tuple(
         replace(q, answers=tuple(replace(a, text=cut_words(a.text, most) or "") for a in q.answers))
@@ -48,7 +48,7 @@ def cut_answers(dataset: DebateSet, most: int | None) -> DebateSet:
 
 
 def measure_lengths(
-    dataset: DebateSet,
+    dataset: QuestionSet,
     evaluators: Mapping[str, Evaluator],
     detection: Detection,
     *,
@@ -74,7 +74,7 @@ def measure_lengths(
 
 
 def make_length_rows(
-    dataset: DebateSet, table: Mapping[int | None, Sequence[Column]], *, resamples: int, seed: int = 0
+    dataset: QuestionSet, table: Mapping[int | None, Sequence[Column]], *, resamples: int, seed: int = 0
 ) -> list[Row]:
     """Means over questions and systems at each length, and how far the systems stand apart there.
 
@@ -103,7 +103,7 @@ def make_length_rows(
     return rows
 
 
-def correlate_length(dataset: DebateSet, columns: Sequence[Column], *, resamples: int, seed: int = 0) -> list[Row]:
+def correlate_length(dataset: QuestionSet, columns: Sequence[Column], *, resamples: int, seed: int = 0) -> list[Row]:
     """Over systems at their own lengths: Spearman and Kendall between mean words and each measure, better end up."""
     words, *others = columns
     rows = []

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nfqa.data.questions import Question, QuestionSet
+from nfqa.data.records import Question, QuestionSet
 from nfqa.lab.results import Row
 from nfqa.metrics.references import COMPOSITIONS, ShortRule
 

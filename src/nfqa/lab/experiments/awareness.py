@@ -15,7 +15,7 @@ from nfqa.metrics.dispute_awareness import judge_awareness, sign_awareness
 from nfqa.metrics.dispute_awareness import open_detector as open_embedded
 
 if TYPE_CHECKING:
-    from nfqa.data.debates import DebateSet
+    from nfqa.data.records import QuestionSet
     from nfqa.lab.debate_lab import DebateLab
 
 
@@ -28,12 +28,12 @@ class Detection:
     signature: str
     kernel: str
 
-    def measure(self, dataset: DebateSet) -> Column:
+    def measure(self, dataset: QuestionSet) -> Column:
         """The column of a data set's systems."""
         return measure_awareness(dataset, self.detect, self.name, self.signature, self.kernel)
 
 
-def measure_all(lab: DebateLab, dataset: DebateSet) -> list[Column]:
+def measure_all(lab: DebateLab, dataset: QuestionSet) -> list[Column]:
     """The detector's column, and the judge's where a language model fills the role."""
     judged = open_judge(lab)
     return [open_detector(lab).measure(dataset), *([judged.measure(dataset)] if judged else [])]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.questions import Question, QuestionSet
+from nfqa.data.records import Question, QuestionSet
 from nfqa.kernels.choice import TieRule, credit_choice
 from nfqa.lab.experiments.agreement import make_row
 from nfqa.lab.results import Row

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nfqa.data.debates import DebateQuestion, DebateSet
+from nfqa.data.records import Question, QuestionSet
 from nfqa.lab.experiments.diversity import make_mean_row, make_plain_row
 from nfqa.lab.plots import pick_colour, start_figure
 from nfqa.lab.results import Row
@@ -25,7 +25,7 @@ _KERNELS = ("nfqa.lab.experiments.debate_statistics:count_debates", "nfqa.kernel
 _SHOWN = 24  # words of an explanation in the example
 
 
-def count_debates(dataset: DebateSet, *, resamples: int, seed: int = 0, name: str = "") -> list[Row]:
+def count_debates(dataset: QuestionSet, *, resamples: int, seed: int = 0, name: str = "") -> list[Row]:
     """Questions and partial answers, how many partial answers a question has, and their lengths in words.
 
     A question's length is the mean over its partial answers. Explanations are counted where there are any. Intervals
@@ -59,29 +59,29 @@ def count_debates(dataset: DebateSet, *, resamples: int, seed: int = 0, name: st
     return rows
 
 
-def load_sets(lab: DebateLab, names: Sequence[str], *, limit: int | None = None) -> list[DebateSet]:
+def load_sets(lab: DebateLab, names: Sequence[str], *, limit: int | None = None) -> list[QuestionSet]:
     """The sets that are always at hand."""
     return [lab.load_debates(name, limit=limit) for name in names]
 
 
-def load_splits(lab: DebateLab, names: Sequence[str], *, limit: int | None = None) -> list[DebateSet]:
+def load_splits(lab: DebateLab, names: Sequence[str], *, limit: int | None = None) -> list[QuestionSet]:
     """DebateQA's own files, those of them that are at hand."""
     return [lab.load_debates(name, limit=limit) for name in names if lab.has(name)]
 
 
-def count_sets(sets: Sequence[DebateSet], *, resamples: int, seed: int = 0) -> list[Row]:
+def count_sets(sets: Sequence[QuestionSet], *, resamples: int, seed: int = 0) -> list[Row]:
     """Rows of every set."""
     return [row for dataset in sets for row in count_debates(dataset, resamples=resamples, seed=seed)]
 
 
 def count_joined(
-    name: str, splits: Sequence[DebateSet], *, of: int = SPLITS, resamples: int, seed: int = 0
+    name: str, splits: Sequence[QuestionSet], *, of: int = SPLITS, resamples: int, seed: int = 0
 ) -> list[Row]:
     """Rows of all splits as one set; none unless all `of` them are at hand."""
     return count_debates(join_splits(name, splits), resamples=resamples, seed=seed) if len(splits) == of else []
 
 
-def join_splits(name: str, splits: Sequence[DebateSet]) -> DebateSet:
+def join_splits(name: str, splits: Sequence[QuestionSet]) -> QuestionSet:
     """Several splits as one set, for counts over all of them.
 
     Raises: ValueError for a question that stands in two splits, or splits of different origin.
@@ -94,14 +94,14 @@ def join_splits(name: str, splits: Sequence[DebateSet]) -> DebateSet:
         raise ValueError(f"{names}: the question {twin!r} stands twice; fetch the files again")
     if len({split.origin for split in splits}) != 1:
         raise ValueError(f"{names} are of different origin; load all of them from the same kind of data")
-    return DebateSet(name, questions, splits[0].origin, "+".join(split.sha256 for split in splits))
+    return QuestionSet(name, questions, splits[0].origin, "+".join(split.sha256 for split in splits))
 
 
-def choose_example(dataset: DebateSet, *, partial_answers: int = 4) -> DebateQuestion:
+def choose_example(dataset: QuestionSet, *, partial_answers: int = 4) -> Question:
     """The question that is shown: that with a number of partial answers nearest to this, for and against as evenly as
     can be, then the first by key."""
 
-    def rate(question: DebateQuestion) -> tuple[int, int, int]:
+    def rate(question: Question) -> tuple[int, int, int]:
         sides = [part.stance for part in question.partial_answers]
         uneven = abs(sides.count("for") - sides.count("against"))
         return abs(len(sides) - partial_answers), uneven, question.key
@@ -109,7 +109,7 @@ def choose_example(dataset: DebateSet, *, partial_answers: int = 4) -> DebateQue
     return min(dataset.questions, key=rate)
 
 
-def show_example(question: DebateQuestion) -> pd.DataFrame:
+def show_example(question: Question) -> pd.DataFrame:
     """An entry's anatomy: one line a partial answer, explanations shortened as the paper's table does."""
     import pandas as pd
 
@@ -126,7 +126,7 @@ def show_example(question: DebateQuestion) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["part", "point of view", "explanation", "words"])
 
 
-def draw_counts(sets: Sequence[DebateSet], rows: Sequence[Row]) -> Figure:
+def draw_counts(sets: Sequence[QuestionSet], rows: Sequence[Row]) -> Figure:
     """One panel a data set: how many questions have so many partial answers, the mean as a line."""
     figure, grid = start_figure(len(sets), 1, width=4.6, height=0.4 + 1.9 * len(sets), squeeze=False)
     means = {row.dataset: row.value for row in rows if row.metric == "mean_partial_answers"}

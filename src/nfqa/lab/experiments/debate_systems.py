@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.correlation import correlate_groups
 from nfqa.lab.experiments.diversity import Column, make_plain_row
 from nfqa.lab.results import Row
@@ -29,7 +29,7 @@ def name_role(lab: DebateLab) -> str:
 
 
 def measure_awareness(
-    dataset: DebateSet,
+    dataset: QuestionSet,
     detect: Callable[[Sequence[str]], NDArray[np.float64]],
     name: str,
     signature: str,
@@ -58,7 +58,7 @@ def measure_awareness(
 
 
 def rank_normalised(
-    dataset: DebateSet, columns: Sequence[Column], name: str, *, resamples: int, seed: int = 0
+    dataset: QuestionSet, columns: Sequence[Column], name: str, *, resamples: int, seed: int = 0
 ) -> list[Row]:
     """The systems' mean rank over several columns, brought to the range from 0 (first in all) to 1 (last in all).
 
@@ -82,7 +82,7 @@ def rank_normalised(
 
 
 def rank_weighted(
-    dataset: DebateSet, diversity: Column, awareness: Column, *, resamples: int, seed: int = 0
+    dataset: QuestionSet, diversity: Column, awareness: Column, *, resamples: int, seed: int = 0
 ) -> list[Row]:
     """Each system's place by k Z(-P.D.) + (1 - k) Z(D.A.), for each k of WEIGHTS; intervals over questions.
 
@@ -109,7 +109,9 @@ def rank_weighted(
     return rows
 
 
-def correlate_systems(dataset: DebateSet, first: Column, second: Column, *, resamples: int, seed: int = 0) -> list[Row]:
+def correlate_systems(
+    dataset: QuestionSet, first: Column, second: Column, *, resamples: int, seed: int = 0
+) -> list[Row]:
     """Spearman and Kendall between the systems' means in two columns, the better end of both up; intervals over
     questions. A resample in which one side is equal for all systems is left out."""
     rows = []

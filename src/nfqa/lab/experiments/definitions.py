@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.questions import QuestionSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.correlation import Method
 from nfqa.kernels.resample import bootstrap_difference
 from nfqa.lab.experiments.agreement import Draws, draw_seeds, judge_seeds, score_overlap, use_zero_shot

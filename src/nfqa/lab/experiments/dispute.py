@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateSet
 from nfqa.data.dispute_labels import LabelledAnswers
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.classification import MEASURES, Measure, measure_classification
 from nfqa.kernels.resample import Interval
 from nfqa.lab.results import Row
@@ -160,7 +160,7 @@ def describe_labels(labelled: LabelledAnswers, *, resamples: int, seed: int = 0)
     return rows
 
 
-def describe_sentences(embedder: Embedder, dataset: DebateSet) -> list[Row]:
+def describe_sentences(embedder: Embedder, dataset: QuestionSet) -> list[Row]:
     """How well the detector knows its own sentences, topics left out: AUROC of P(aware), and accuracy by kind.
 
     These sentences are ours and stand under the data set `dispute_sentences`.
@@ -220,7 +220,9 @@ def _make_row(labelled: LabelledAnswers, way: Way, measure: Measure, resamples: 
     return _interval_row(labelled.dataset, way, measure, interval, resamples)
 
 
-def _interval_row(dataset: DebateSet, way: Way, metric: str, interval: Interval, resamples: int, name: str = "") -> Row:
+def _interval_row(
+    dataset: QuestionSet, way: Way, metric: str, interval: Interval, resamples: int, name: str = ""
+) -> Row:
     return Row(
         system=way.name, dataset=name or dataset.name, metric=metric, value=interval.value, ci_low=interval.low,
         ci_high=interval.high, n=interval.n, n_dropped=interval.n_missing, dropped_because=_count(way, interval),
@@ -233,7 +235,7 @@ def _count(way: Way, interval: Interval) -> dict[str, int]:
     return dict(Counter(way.missing)) if interval.n_missing else {}
 
 
-def _state_row(dataset: DebateSet, way: Way, metric: str, value: float, n: int, name: str = "") -> Row:
+def _state_row(dataset: QuestionSet, way: Way, metric: str, value: float, n: int, name: str = "") -> Row:
     return Row(
         system=way.name, dataset=name or dataset.name, metric=metric, value=value, n=n,
         signature=f"{way.name}|{way.signature}|v1", kernels=(way.kernel,), origin=dataset.origin,

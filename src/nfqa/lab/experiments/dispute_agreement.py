@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nfqa.data.debates import DebateSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.classification import Measure, measure_classification
 from nfqa.lab.experiments.debate_figures import WIDTH
 from nfqa.lab.experiments.dispute import KERNEL, Way
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 _PAIR: tuple[Measure, ...] = ("agreement", "kappa")
 
 
-def thin_answers(dataset: DebateSet, *, most: int) -> DebateSet:
+def thin_answers(dataset: QuestionSet, *, most: int) -> QuestionSet:
     """The set with at most so many questions, chosen by a hash of their ids."""
     order = sorted(dataset.questions, key=lambda q: hashlib.sha256(f"dispute|{q.id}".encode()).digest())
     chosen = {question.id for question in order[:most]}
     return replace(dataset, questions=tuple(q for q in dataset.questions if q.id in chosen))
 
 
-def list_texts(dataset: DebateSet) -> list[str]:
+def list_texts(dataset: QuestionSet) -> list[str]:
     """Every answer of the set, in its order."""
     return [answer.text for question in dataset.questions for answer in question.answers]
 
 
-def compare_ways(dataset: DebateSet, ways: Sequence[Way], *, resamples: int, seed: int = 0) -> list[Row]:
+def compare_ways(dataset: QuestionSet, ways: Sequence[Way], *, resamples: int, seed: int = 0) -> list[Row]:
     """Share of equal decisions and Cohen's kappa of every two ways, over the answers that both decide."""
     rows = []
     for one, other in combinations(ways, 2):

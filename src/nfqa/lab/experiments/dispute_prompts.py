@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from nfqa.data.debates import DebateSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.parse import read_digit
 from nfqa.lab.experiments.dispute_agreement import list_texts
 from nfqa.lab.experiments.prompt_figures import Pair, count_facts, draw_pair
@@ -68,7 +68,7 @@ def show_forms(prompts: PromptSet) -> Styler:
     return frame.style.format(escape="html").set_table_styles([{"selector": "td", "props": look}]).hide(axis="index")
 
 
-def count_forms(prompts: PromptSet, dataset: DebateSet) -> list[Row]:
+def count_forms(prompts: PromptSet, dataset: QuestionSet) -> list[Row]:
     """What can be counted in each form: size, demonstrations and how many of them are 1, digits."""
     rows = []
     for form, name in _NAMES.items():
@@ -90,7 +90,7 @@ def count_forms(prompts: PromptSet, dataset: DebateSet) -> list[Row]:
     return rows
 
 
-def reply_by_rule(prompts: PromptSet, form: Form, dataset: DebateSet) -> list[Replied]:
+def reply_by_rule(prompts: PromptSet, form: Form, dataset: QuestionSet) -> list[Replied]:
     """Every answer's prompt with a reply in one of five ways to write a digit, chosen by hash.
 
     The digit is the keyword rule's over the answer: a stand-in for a model that always replies readably, so that only
@@ -104,7 +104,7 @@ def reply_by_rule(prompts: PromptSet, form: Form, dataset: DebateSet) -> list[Re
     return replies
 
 
-def compare_readings(prompts: PromptSet, dataset: DebateSet) -> list[Row]:
+def compare_readings(prompts: PromptSet, dataset: QuestionSet) -> list[Row]:
     """How often each way of reading gets the digit that was said, and the D.A. that it reports; [forms x readings].
 
     completion: ours. together_first_digit: the first digit of prompt and completion. together_first_demonstration: the

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateQuestion, DebateSet
+from nfqa.data.records import Question, QuestionSet
 from nfqa.kernels.perplexity import Settings, Switches, settings
 from nfqa.kernels.resample import bootstrap_mean, find_share
 from nfqa.lab.results import Row
@@ -46,7 +46,7 @@ class Column:
 
 def score_answers(
     evaluator: Evaluator,
-    questions: Sequence[DebateQuestion],
+    questions: Sequence[Question],
     answers: Sequence[Sequence[str | None]],
     *,
     variant: Literal["paper", "released"] = "paper",
@@ -69,7 +69,7 @@ def score_answers(
 def measure_systems(
     evaluator: Evaluator,
     label: str,
-    dataset: DebateSet,
+    dataset: QuestionSet,
     *,
     variant: Literal["paper", "released"] = "paper",
     name: str = "",
@@ -89,7 +89,7 @@ def measure_systems(
 
 
 def measure_all(
-    evaluators: Mapping[str, Evaluator], dataset: DebateSet, *, variants: Sequence[Literal["paper", "released"]],
+    evaluators: Mapping[str, Evaluator], dataset: QuestionSet, *, variants: Sequence[Literal["paper", "released"]],
     wrapping: Literal["chat", "plain"] = "chat",
 ) -> list[Column]:  # fmt: skip
     """A column for every evaluator and variant."""
@@ -105,7 +105,7 @@ def find_wrapping(evaluator: Evaluator, wrapping: Literal["chat", "plain"]) -> L
     return "chat" if evaluator.identity.startswith("embedded:") else wrapping
 
 
-def measure_words(dataset: DebateSet) -> Column:
+def measure_words(dataset: QuestionSet) -> Column:
     """The number of words of every system's answer."""
     systems = tuple(dataset.systems)
     values = [
@@ -115,12 +115,12 @@ def measure_words(dataset: DebateSet) -> Column:
     return Column("mean_words", systems, np.array(values), "words:split", kernels, lower_is_better=False, dropped={})
 
 
-def make_rows(dataset: DebateSet, columns: Sequence[Column], *, resamples: int, seed: int = 0) -> list[Row]:
+def make_rows(dataset: QuestionSet, columns: Sequence[Column], *, resamples: int, seed: int = 0) -> list[Row]:
     """A row for each system of each column."""
     return [row for column in columns for row in make_column_rows(dataset, column, resamples=resamples, seed=seed)]
 
 
-def make_column_rows(dataset: DebateSet, column: Column, *, resamples: int, seed: int = 0) -> list[Row]:
+def make_column_rows(dataset: QuestionSet, column: Column, *, resamples: int, seed: int = 0) -> list[Row]:
     """A row a system: its mean over questions, with the interval over questions."""
     return [
         make_mean_row(
@@ -132,7 +132,7 @@ def make_column_rows(dataset: DebateSet, column: Column, *, resamples: int, seed
 
 
 def make_mean_row(
-    dataset: DebateSet,
+    dataset: QuestionSet,
     system: str,
     metric: str,
     values: NDArray[np.float64],
@@ -155,7 +155,7 @@ def make_mean_row(
 
 
 def make_share_row(
-    dataset: DebateSet,
+    dataset: QuestionSet,
     system: str,
     metric: str,
     values: NDArray[np.float64],
@@ -185,7 +185,7 @@ def make_share_row(
 
 
 def make_plain_row(
-    dataset: DebateSet, system: str, metric: str, value: float, signature: str, kernels: tuple[str, ...], *,
+    dataset: QuestionSet, system: str, metric: str, value: float, signature: str, kernels: tuple[str, ...], *,
     n: int | None = None, low: float | None = None, high: float | None = None, name: str = "",
 ) -> Row:  # fmt: skip
     """A row whose value was made elsewhere."""

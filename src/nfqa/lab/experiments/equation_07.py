@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.perplexity import settings
 from nfqa.lab.experiments.diversity import find_wrapping, make_mean_row, score_answers, sign
 from nfqa.lab.experiments.sensitivity import Probes, score_probes
@@ -53,7 +53,7 @@ class Pair:
 class Compared:
     """Pairs of answers to the questions of a set, and how they were scored."""
 
-    dataset: DebateSet
+    dataset: QuestionSet
     pairs: tuple[Pair, ...]
     signature: str
 
@@ -70,7 +70,7 @@ def approximate_ratio(change: float, n: int) -> float:
     return math.exp(-change / n)
 
 
-def check_example(dataset: DebateSet) -> Row:
+def check_example(dataset: QuestionSet) -> Row:
     """The paper's worked example: n = 3 and a P.D. lower by 2."""
     n, change = WORKED
     return Row(
@@ -79,7 +79,7 @@ def check_example(dataset: DebateSet) -> Row:
     )  # fmt: skip
 
 
-def solve_example(dataset: DebateSet) -> list[Row]:
+def solve_example(dataset: QuestionSet) -> list[Row]:
     """What the change of the worked example is exactly, for a token: PPL / (PPL - d), d = 2 / 3 of each perplexity.
 
     Rows token_ratio_from_ppl_P for the perplexity P before the change; and largest_token_ratio, the most that it can
@@ -133,7 +133,7 @@ def collect_pairs(table: Sequence[Sequence[Diversity | None]]) -> list[Pair]:
 
 
 def collect_answers(
-    evaluator: Evaluator, dataset: DebateSet, *, wrapping: Literal["chat", "plain"] = "chat"
+    evaluator: Evaluator, dataset: QuestionSet, *, wrapping: Literal["chat", "plain"] = "chat"
 ) -> Compared:
     """Pairs of the systems' answers to each question."""
     way = find_wrapping(evaluator, wrapping)

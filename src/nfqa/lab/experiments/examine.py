@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.questions import QuestionSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.correlation import correlate_groups
 from nfqa.kernels.resample import bootstrap_difference
 from nfqa.lab.experiments.agreement import make_row

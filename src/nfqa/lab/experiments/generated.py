@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nfqa.data.questions import QuestionSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.resample import bootstrap_difference
 from nfqa.lab.experiments.agreement import (
     Draws,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import NDArray
 
-from nfqa.data.questions import Answer, QuestionSet
+from nfqa.data.records import Answer, QuestionSet
 from nfqa.lab.experiments.agreement import draw_seeds, judge_seeds
 from nfqa.lab.experiments.examine import Examiner
 from nfqa.lab.experiments.language import KERNEL

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.questions import QuestionSet
+from nfqa.data.records import QuestionSet
 from nfqa.judge.prompts import Shot
 from nfqa.kernels.choice import TieRule
 from nfqa.lab.artefacts import Judged

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.questions import QuestionSet
+from nfqa.data.records import QuestionSet
 from nfqa.lab.experiments.agreement import make_row
 from nfqa.lab.experiments.generated import draw_lists
 from nfqa.lab.results import Row

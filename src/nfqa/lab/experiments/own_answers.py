@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nfqa.data.fetch import UnreachableError
 from nfqa.data.generations import bring_file
 from nfqa.data.own_answers import EXAMPLE, OwnAnswers
-from nfqa.data.questions import Answer, Question
+from nfqa.data.records import Answer, Question
 from nfqa.kernels.correlation import Method as Coefficient
 from nfqa.lab.experiments.agreement import make_row
 from nfqa.lab.results import Row

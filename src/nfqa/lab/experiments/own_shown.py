@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nfqa.data.own_answers import UNLABELLED, OwnAnswers
+from nfqa.data.own_answers import OwnAnswers
 from nfqa.data.paths import write_atomically
+from nfqa.data.records import UNLABELLED
 from nfqa.lab.experiments.own_answers import Scores, name_systems
 from nfqa.lab.plots import OURS, SAMPLE, start_figure
 from nfqa.lab.results import Row

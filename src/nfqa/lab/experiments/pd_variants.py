@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.correlation import correlate_groups
 from nfqa.kernels.perplexity import RELEASED, Denominator, settings
 from nfqa.kernels.resample import bootstrap_mean
@@ -47,7 +47,7 @@ _KERNELS = (*PD_KERNELS[:1], "nfqa.kernels.correlation:_kendall", f"{_HERE}:comp
 
 
 def measure_variants(
-    evaluators: Mapping[str, Evaluator], dataset: DebateSet, *, wrapping: Literal["chat", "plain"] = "chat"
+    evaluators: Mapping[str, Evaluator], dataset: QuestionSet, *, wrapping: Literal["chat", "plain"] = "chat"
 ) -> dict[str, list[Column]]:
     """A column for each step and evaluator: {evaluator: [paper, one switch each, released]}."""
     table = {}
@@ -63,7 +63,7 @@ def measure_variants(
 
 
 def compare_variants(
-    dataset: DebateSet, table: Mapping[str, Sequence[Column]], *, resamples: int, seed: int = 0
+    dataset: QuestionSet, table: Mapping[str, Sequence[Column]], *, resamples: int, seed: int = 0
 ) -> list[Row]:
     """Rows on every variant of every evaluator, the paper's definition being the base."""
     lengths = measure_words(dataset)
@@ -75,7 +75,7 @@ def compare_variants(
 
 
 def compare_variant(
-    dataset: DebateSet, column: Column, base: Column, lengths: Column, *, resamples: int, seed: int = 0
+    dataset: QuestionSet, column: Column, base: Column, lengths: Column, *, resamples: int, seed: int = 0
 ) -> list[Row]:
     """One variant: its mean score; how it orders systems and answers beside the base; how it follows length.
 
@@ -122,7 +122,7 @@ def compare_variant(
 def measure_growing_context(
     label: str,
     evaluator: Evaluator,
-    claims: DebateSet,
+    claims: QuestionSet,
     *,
     words: Sequence[int] = CONTEXT_WORDS,
     targets: int = 40,
@@ -190,7 +190,7 @@ def count_flips(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDAr
 
 
 def compare_evaluators(
-    dataset: DebateSet, table: Mapping[str, Sequence[Column]], *, resamples: int, seed: int = 0
+    dataset: QuestionSet, table: Mapping[str, Sequence[Column]], *, resamples: int, seed: int = 0
 ) -> list[Row]:
     """For each step, Kendall between every two evaluators' orders of the systems."""
     rows = []

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from nfqa.data.debates import DebateQuestion, DebateSet, SystemAnswer
+from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.lab.experiments.awareness import Detection
 from nfqa.lab.experiments.diversity import (
     Column,
@@ -35,13 +35,13 @@ _WRITTEN, _COMPOSED = "prompt_", "composed_"
 class Answered:
     """Claims with an answer for each level of each family of systems. `signature` says how the answers came about."""
 
-    dataset: DebateSet
+    dataset: QuestionSet
     families: tuple[tuple[str, ...], ...]  # each the systems of one writer, in order of rising detail
     signature: str
     missing: int
 
 
-def choose_claims(dataset: DebateSet, *, count: int | None, words: int | None, seed: int = 0) -> DebateSet:
+def choose_claims(dataset: QuestionSet, *, count: int | None, words: int | None, seed: int = 0) -> QuestionSet:
     """Claims with LEAST perspectives or more, at most `count` by key, each with at most MOST perspectives by seed.
 
     Raises: ValueError when no claim has enough.
@@ -60,7 +60,7 @@ def choose_claims(dataset: DebateSet, *, count: int | None, words: int | None, s
     return replace(dataset, questions=questions)
 
 
-def write_answers(lab: DebateLab, claims: DebateSet, *, seed: int = 0) -> Answered | None:
+def write_answers(lab: DebateLab, claims: QuestionSet, *, seed: int = 0) -> Answered | None:
     """Answers of each generator under the three prompts of prompts/own; None without a generator.
 
     A generator that gives nothing for a claim has no answer there, and it is counted.
@@ -68,7 +68,7 @@ def write_answers(lab: DebateLab, claims: DebateSet, *, seed: int = 0) -> Answer
     if not lab.generators:
         return None
     prompts = lab.read_prompts("own")
-    answers: list[list[SystemAnswer]] = [[] for _ in claims.questions]
+    answers: list[list[Answer]] = [[] for _ in claims.questions]
     families, missing = [], 0
     for number, generator in enumerate(lab.generators, start=1):
         end = "" if len(lab.generators) == 1 else f"_generator_{number}"
@@ -77,7 +77,7 @@ def write_answers(lab: DebateLab, claims: DebateSet, *, seed: int = 0) -> Answer
             asked = [prompts.render(f"answer_{level}", question=question.text) for question in claims.questions]
             for row, text in zip(answers, generator.write(asked, seed=seed), strict=True):
                 missing += text is None
-                row += [] if text is None else [SystemAnswer(system, text)]
+                row += [] if text is None else [Answer(system, text, system=system)]
     names = "+".join(generator.identity for generator in lab.generators)
     signed = "+".join(prompts.signature(f"answer_{level}") for level in PROMPTS)
     decoding = lab.generators[0].decoding.signature
@@ -89,12 +89,15 @@ def write_answers(lab: DebateLab, claims: DebateSet, *, seed: int = 0) -> Answer
     )
 
 
-def compose_stand_ins(claims: DebateSet) -> Answered:
+def compose_stand_ins(claims: QuestionSet) -> Answered:
     """Answers of three levels of detail made of the claim's own perspectives: one point of view, all points of view,
     all with their explanations. Of the effect of prompts they say nothing; of whether the measures follow detail, they
     do."""
     answers = [
-        [SystemAnswer(f"{_COMPOSED}{level}", text) for level, text in zip(STAND_INS, _compose(question), strict=True)]
+        [
+            Answer(name := f"{_COMPOSED}{level}", text, system=name)
+            for level, text in zip(STAND_INS, _compose(question), strict=True)
+        ]
         for question in claims.questions
     ]
     systems = tuple(f"{_COMPOSED}{level}" for level in STAND_INS)
@@ -152,7 +155,7 @@ def describe_levels(lab: Lab, rows: Sequence[Row]) -> list[str]:
     return sentences
 
 
-def _compose(question: DebateQuestion) -> tuple[str, str, str]:
+def _compose(question: Question) -> tuple[str, str, str]:
     points = question.partial_answers
     return (
         points[0].point_of_view,
@@ -161,7 +164,7 @@ def _compose(question: DebateQuestion) -> tuple[str, str, str]:
     )
 
 
-def _answer(claims: DebateSet, answers: Sequence[Sequence[SystemAnswer]]) -> DebateSet:
+def _answer(claims: QuestionSet, answers: Sequence[Sequence[Answer]]) -> QuestionSet:
     questions = tuple(
         replace(question, answers=tuple(row)) for question, row in zip(claims.questions, answers, strict=True)
     )

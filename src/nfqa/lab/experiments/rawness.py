@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.data.fetch import fetch_file, read_registry
-from nfqa.data.questions import QuestionSet
+from nfqa.data.records import QuestionSet
 from nfqa.lab.results import Row
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.questions import QuestionSet
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.resample import bootstrap_difference
 from nfqa.lab.experiments.agreement import (
     Draws,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.debates import DebateQuestion, DebateSet
+from nfqa.data.records import Question, QuestionSet
 from nfqa.kernels.perplexity import settings
 from nfqa.lab.experiments.debate_systems import name_role
 from nfqa.lab.experiments.diversity import (
@@ -53,8 +53,8 @@ class Probes:
     reordered: [2], all perspectives in other orders. repeated: [1], the first perspective POINTS times.
     """
 
-    dataset: DebateSet
-    claims: tuple[DebateQuestion, ...]
+    dataset: QuestionSet
+    claims: tuple[Question, ...]
     forms: dict[str, tuple[tuple[str, ...], ...]]  # form -> [Q][answers]
     signature: str
     too_few: int
@@ -70,7 +70,7 @@ class Scored:
     signature: str
 
 
-def build_probes(dataset: DebateSet, *, words: int | None, seed: int = 0, limit: int | None = None) -> Probes:
+def build_probes(dataset: QuestionSet, *, words: int | None, seed: int = 0, limit: int | None = None) -> Probes:
     """Compose answers for every claim with POINTS perspectives or more.
 
     Args: words: each perspective is cut after so many, None for whole ones; limit: at most so many claims, by key.
@@ -80,7 +80,7 @@ def build_probes(dataset: DebateSet, *, words: int | None, seed: int = 0, limit:
     chosen = sorted(enough, key=lambda question: question.key)[:limit]
     if not chosen:
         raise ValueError(f"{dataset.name}: no claim has {POINTS} perspectives; use a larger set")
-    claims: list[DebateQuestion] = []
+    claims: list[Question] = []
     forms: dict[str, list[tuple[str, ...]]] = {}
     for question in chosen:
         points = choose_points(question, POINTS, seed=seed, words=words)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.questions import Question, QuestionSet
+from nfqa.data.records import Question, QuestionSet
 from nfqa.kernels.resample import bootstrap_difference
 from nfqa.lab.experiments.agreement import METHODS, draw_seeds, make_row, make_rows, name_list
 from nfqa.lab.plots import PUBLISHED, add_legend, pick_colour, start_figure

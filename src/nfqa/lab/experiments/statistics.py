@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nfqa.data.questions import QuestionSet
+from nfqa.data.records import QuestionSet
 from nfqa.lab.results import Row
 from nfqa.metrics.evaluation import summarise
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nfqa.data.questions import Answer, QuestionSet
+from nfqa.data.records import Answer, QuestionSet
 from nfqa.lab.experiments.agreement import train_scorers
 from nfqa.lab.experiments.language import KERNEL, find_family
 from nfqa.lab.results import Row

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfqa.data.debate_sets import load_debates
-from nfqa.data.graded_sets import load_dataset
+from nfqa.data.load import load
 
 GRADED = ("antique", "trec_dl_nf", "webglm")
 HELD_OUT = ("overton", "demo_answers")  # no question of these is ever seen in training
@@ -48,15 +47,15 @@ def read_corpus(root: Path) -> Corpus:
     A passage that shares OVERLAP words in a row with a held-out claim's perspectives, with an Overton answer or view,
     or with a demo answer, is left out. An eighth of the claims is kept for choosing settings.
     """
-    held_out = load_debates("debatewise", split="held_out", root=root)
-    others = [load_debates(name, root=root) for name in HELD_OUT]
+    held_out = load("debatewise", split="held_out", root=root)
+    others = [load(name, root=root) for name in HELD_OUT]
     seen: set[int] = set()
     for held in (held_out, *others):
         for question in held.questions:
             seen |= _hash_runs([question.text])
             seen |= _hash_runs(part.text for part in question.partial_answers)
             seen |= _hash_runs(answer.text for answer in question.answers)
-    claims = load_debates("debatewise", split="train", root=root)
+    claims = load("debatewise", split="train", root=root)
     inputs = {claims.name: claims.sha256}
     topics: list[Topic] = []
     tuning: list[Topic] = []
@@ -66,7 +65,7 @@ def read_corpus(root: Path) -> Corpus:
         left_out += len(claim.partial_answers) - len(kept)
         (tuning if claim.key % 8 == 1 else topics).append(Topic(claims.name, kept))
     for name in GRADED:
-        dataset = load_dataset(name, repeats="first", root=root)
+        dataset = load(name, repeats="first", root=root)
         inputs[dataset.name] = dataset.sha256
         for graded in dataset.questions:
             texts = list(dict.fromkeys(answer.text for answer in graded.answers))

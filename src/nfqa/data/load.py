@@ -1,0 +1,119 @@
+"""Loading a registered dataset, of either paper, by its name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from nfqa.data.debate_sets import SHAPES as DEBATE_SHAPES
+from nfqa.data.debate_sets import parse_debates
+from nfqa.data.fetch import UpstreamFile, fetch_file, has_file, hash_file, read_registry
+from nfqa.data.graded_sets import SHAPES as GRADED_SHAPES
+from nfqa.data.graded_sets import parse_file
+from nfqa.data.paths import find_root
+from nfqa.data.records import Question, QuestionSet
+
+Repeats = Literal["keep", "first", "drop_conflicting"]
+Split = Literal["all", "train", "held_out"]
+HELD_OUT = 4  # a claim is held out from training where its key is a multiple of this
+
+
+def load(
+    name: str,
+    *,
+    data: str = "full",
+    limit: int | None = None,
+    split: Split = "all",
+    repeats: Repeats = "keep",
+    root: Path | None = None,
+) -> QuestionSet:
+    """Load a registered dataset.
+
+    Args: name: as in data/registry.yml; data: "full" for the upstream file, "sample" for the bundled stand-in, whose
+        dataset is called sample_NAME; limit: at most this many questions, chosen by hash so that neither order nor
+        content decides; split: of debatewise, the claims held out from the training of the embedded evaluators
+        (key % 4 == 0), those it may see, or all (no other dataset is trained on: there, "held_out" is all); repeats: of
+        graded datasets, a passage repeated inside a question is kept ("keep", as the paper), kept once ("first"), or,
+        if its labels disagree, dropped with all its copies ("drop_conflicting").
+    Raises: ValueError naming file, line or item, and field for anything the shape doesn't allow, or for a wrong
+        argument; UnreachableError when the file is not at hand and can't be fetched.
+    """
+    root = root or find_root()
+    file = _find_dataset(root, name)
+    graded = file.shape in GRADED_SHAPES
+    for argument, value, choices in (
+        ("data", data, ("full", "sample")),
+        ("split", split, get_args(Split)),
+        ("repeats", repeats, get_args(Repeats)),
+    ):
+        if value not in choices:
+            raise ValueError(f"{argument} is {value!r}; expected one of {', '.join(choices)}")
+    if split == "train" and file.shape != "debatewise":
+        raise ValueError(f"{name} has no split 'train': it is never trained on")
+    if repeats != "keep" and not graded:
+        raise ValueError(f"repeats is {repeats!r}, but {name} is no graded dataset; leave it at 'keep'")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise ValueError(f"limit is {limit!r}; expected None or a whole number of questions, 1 or more")
+    sample = data == "sample"
+    if sample and not file.sample:
+        raise ValueError(f"{name} has no bundled sample; ask `has` first, or use data='full'")
+    path = root / "data" / "sample" / file.sample if sample else fetch_file(file, root / "build" / "data")
+    questions, counts = _parse(path, file)
+    if split != "all" and file.shape == "debatewise":
+        questions = [question for question in questions if is_held_out(question) == (split == "held_out")]
+    if limit is not None:
+        chosen = set(sorted(range(len(questions)), key=lambda i: questions[i].key)[:limit])
+        questions = [question for i, question in enumerate(questions) if i in chosen]
+    if repeats != "keep":
+        treated = [_treat_repeats(question, repeats) for question in questions]
+        counts["dropped_repeats"] = sum(len(q.answers) for q in questions) - sum(len(q.answers) for q in treated)
+        questions = treated
+    shown = f"sample_{name}" if sample else name
+    return QuestionSet(shown, tuple(questions), "sample" if sample else "measured", hash_file(path), dict(+counts))
+
+
+def has(name: str, *, data: str = "full", root: Path | None = None) -> bool:
+    """Whether a dataset can be loaded without the network; one without a bundled stand-in is no part of a sample run.
+
+    Raises: ValueError for an unknown dataset, or a file with the wrong hash.
+    """
+    root = root or find_root()
+    file = _find_dataset(root, name)
+    return bool(file.sample) if data == "sample" else has_file(file, root / "build" / "data")
+
+
+def is_held_out(question: Question) -> bool:
+    """Whether a claim of debatewise is held out from the training of the embedded evaluators."""
+    return question.key % HELD_OUT == 0
+
+
+def _find_dataset(root: Path, name: str) -> UpstreamFile:
+    registry = read_registry(root)
+    known = [key for key, file in registry.items() if file.shape in (*GRADED_SHAPES, *DEBATE_SHAPES)]
+    if name not in known:
+        what = f"{name!r} is a {registry[name].shape}, no dataset" if name in registry else f"unknown dataset {name!r}"
+        raise ValueError(f"{what}; known: {', '.join(known)}")
+    return registry[name]
+
+
+def _parse(path: Path, file: UpstreamFile) -> tuple[Sequence[Question], Counter[str]]:
+    if file.shape in GRADED_SHAPES:
+        return parse_file(path, shape=file.shape, lowest_label=file.lowest_label), Counter()
+    return parse_debates(path, shape=file.shape)
+
+
+def _treat_repeats(question: Question, repeats: Repeats) -> Question:
+    labels: dict[str, set[int]] = {}
+    for answer in question.answers:
+        labels.setdefault(answer.text, set()).add(answer.label)
+    kept, seen = [], set()
+    for answer in question.answers:
+        conflicting = len(labels[answer.text]) > 1
+        if (repeats == "drop_conflicting" and conflicting) or (repeats == "first" and answer.text in seen):
+            continue
+        seen.add(answer.text)
+        kept.append(answer)
+    return replace(question, answers=tuple(kept))

@@ -1,0 +1,160 @@
+"""The records that both papers share: a question with its answers, references, points of view and ratings; a dataset.
+
+A dataset is also a set of tidy frames, `answers`, `references`, `views` and `ratings`: what a notebook starts from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+UNLABELLED = -1  # the label of an answer that nobody graded; never a grade: NaN in frames
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer, or one reference. `label` is the human grade on the common scale, 0 (worst) to 3, or UNLABELLED.
+
+    `id` tells the answers of one question apart. `system` says what wrote the answer, "" where that isn't known.
+    """
+
+    id: str
+    text: str
+    label: int = UNLABELLED
+    system: str = ""
+
+
+@dataclass(frozen=True)
+class PartialAnswer:
+    """One perspective on a question. `stance` is "for", "against" or "" where none is known."""
+
+    id: str
+    point_of_view: str
+    explanation: str = ""
+    stance: str = ""
+
+    @property
+    def text(self) -> str:
+        """PA = concat(POV, Explan), with one blank between the two."""
+        return f"{self.point_of_view} {self.explanation}".strip()
+
+
+@dataclass(frozen=True)
+class Rating:
+    """How far a system's answer represents the rater's own view, 1 to 5 (best). `view` is a `PartialAnswer.id`."""
+
+    annotator: str
+    view: str
+    system: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question or claim. A graded one has answers with labels; a debatable one has perspectives on it.
+
+    `references` are ready-made graded references, best first. `id` is "" where the text identifies the question, and
+    `text` is "" where a file of answers gives ids alone.
+    """
+
+    text: str
+    answers: tuple[Answer, ...] = ()
+    references: tuple[Answer, ...] = ()
+    id: str = ""
+    partial_answers: tuple[PartialAnswer, ...] = ()
+    ratings: tuple[Rating, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What identifies the question in its dataset, and in every frame: its id, or its text where it has none."""
+        return self.id or self.text
+
+    @cached_property
+    def key(self) -> int:
+        """A 64-bit hash of the text, or of the id where there is no text; seeds, folds and splits depend on it."""
+        return int.from_bytes(hashlib.sha256((self.text or self.id).encode()).digest()[:8], "big")
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        return tuple(answer.label for answer in self.answers)
+
+    @cached_property
+    def answer_of(self) -> dict[str, str]:
+        """The answers' texts by system."""
+        return {answer.system: answer.text for answer in self.answers}
+
+
+@dataclass(frozen=True)
+class QuestionSet:
+    """A named dataset. `origin` is 'measured' for public data and 'sample' for the bundled one.
+
+    `irregularities` counts, by name, what was left out or put right when the dataset was read. The frames name a
+    question by `Question.name`; an item that a question lacks has no row.
+    """
+
+    name: str
+    questions: tuple[Question, ...]
+    origin: str
+    sha256: str
+    irregularities: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def systems(self) -> list[str]:
+        """The systems that answer any question, in order of first appearance."""
+        return list(dict.fromkeys(answer.system for q in self.questions for answer in q.answers if answer.system))
+
+    @property
+    def n_partial_answers(self) -> int:
+        return sum(len(question.partial_answers) for question in self.questions)
+
+    def texts(self) -> list[str]:
+        """Every distinct text of questions, answers and references, in order of first appearance."""
+        groups = ((q.text, *(answer.text for answer in (*q.answers, *q.references))) for q in self.questions)
+        return list(dict.fromkeys(text for group in groups for text in group if text))
+
+    @property
+    def answers(self) -> pd.DataFrame:
+        """dataset, question, answer (its id), system ("" for none), text, grade (float, NaN where unlabelled)."""
+        rows = ((q.name, a.id, a.system, a.text, a.label) for q in self.questions for a in q.answers)
+        return _blank_unlabelled(self._make_frame(rows, "answer", "system", "text", "grade"))
+
+    @property
+    def references(self) -> pd.DataFrame:
+        """dataset, question, reference (its id), place (from 1, best first), text, grade (float)."""
+        rows = ((q.name, r.id, i, r.text, r.label) for q in self.questions for i, r in enumerate(q.references, start=1))
+        return _blank_unlabelled(self._make_frame(rows, "reference", "place", "text", "grade"))
+
+    @property
+    def views(self) -> pd.DataFrame:
+        """dataset, question, view (its id), point_of_view, explanation, stance ("" for none), text (the first two)."""
+        rows = (
+            (q.name, view.id, view.point_of_view, view.explanation, view.stance, view.text)
+            for q in self.questions
+            for view in q.partial_answers
+        )
+        return self._make_frame(rows, "view", "point_of_view", "explanation", "stance", "text")
+
+    @property
+    def ratings(self) -> pd.DataFrame:
+        """dataset, question, rater (a running number, from 0), view (the rater's own), system, rating (1 to 5)."""
+        rows = ((q.name, r.annotator, r.view, r.system, r.value) for q in self.questions for r in q.ratings)
+        frame = self._make_frame(rows, "rater", "view", "system", "rating")
+        return frame.assign(rater=frame["rater"].astype("category").cat.codes.astype(int))
+
+    def _make_frame(self, rows: Iterable[tuple[Any, ...]], *columns: str) -> pd.DataFrame:
+        import pandas as pd  # where it is used: the runner and the command line read records too, and start fast
+
+        frame = pd.DataFrame(list(rows), columns=["question", *columns])
+        frame.insert(0, "dataset", self.name)
+        return frame
+
+
+def _blank_unlabelled(frame: pd.DataFrame) -> pd.DataFrame:
+    grades = frame["grade"].astype(float)
+    return frame.assign(grade=grades.where(grades != UNLABELLED))
