@@ -12,7 +12,7 @@ from nfqa.judge.journal import Journal
 from nfqa.judge.openai_server import OpenAIServer
 from nfqa.judge.prompts import PromptSet, read_prompts
 from nfqa.metrics.judging import LanguageJudge, judge_draws
-from nfqa.metrics.references import draw_references
+from nfqa.metrics.references import draw_list
 from nfqa.models.chat import Decoding
 from nfqa.models.roles import parse_role
 
@@ -33,7 +33,7 @@ def main(url: str, journal: str, out: str) -> None:
     """Judge the bundled sample by both methods; the file is in its place only when all is done."""
     spec = parse_role("judge", f"openai:stub@{url}")
     questions = load("trec_dl_nf", data="sample", root=PROJECT).questions
-    draws = [draw_references(question, (3, 2, 1, 0), seed=0) for question in questions]
+    draws = [draw_list(question, (3, 2, 1, 0), seed=0) for question in questions]
     asker = Asker(
         spec, lambda spec: OpenAIServer(spec, concurrency=CONCURRENCY, backoff=0.01), Journal(Path(journal)), Decoding()
     )

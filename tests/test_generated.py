@@ -21,7 +21,7 @@ from nfqa.metrics.generated import (
     write_one_truth_lists,
 )
 from nfqa.metrics.listwise import collect_training_rows, make_training_rows
-from nfqa.metrics.references import Draw, draw_references
+from nfqa.metrics.references import Draw, draw_list
 
 POOL = ("Trains leave Lisbon at nine.", "A guitar needs six strings and some patience.")
 # In the plane the question points along (1, 0): the first number is the cosine to it.
@@ -46,7 +46,7 @@ def test_one_truth_is_the_first_of_the_highest_grade_that_a_graded_list_of_that_
     seen = set()
     for seed in range(20):
         draw = make_one_truth_list(MIXED, seed=seed)
-        assert draw.best.text == draw_references(MIXED, (3, 2, 1, 0), seed=seed).best.text
+        assert draw.best.text == draw_list(MIXED, (3, 2, 1, 0), seed=seed).best.text
         seen.add(draw.best.text)
     assert seen == {"so so", "far"}
 
@@ -118,7 +118,7 @@ def test_without_a_truth_neither_labels_nor_the_order_of_the_file_matter(labels:
 
 def test_training_rows_are_those_that_the_judge_is_trained_on() -> None:
     question = make_question({f"text {i}": i % 4 for i in range(12)})
-    draws = [draw_references(question, (3, 2, 1, 0), seed=seed) for seed in range(1_000, 1_005)]
+    draws = [draw_list(question, (3, 2, 1, 0), seed=seed) for seed in range(1_000, 1_005)]
     ours, theirs = (
         collect_training_rows(draws, StubEmbedder()),
         make_training_rows(question, (3, 2, 1, 0), StubEmbedder()),

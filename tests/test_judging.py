@@ -18,7 +18,7 @@ from nfqa.judge.asking import RETRIES, Asker, scatter_seed
 from nfqa.judge.journal import Journal, hash_text
 from nfqa.judge.prompts import FENCES, PromptSet, Shot, read_prompts
 from nfqa.metrics.judging import CHARACTERS_A_WORD, LanguageJudge, judge_draws, make_shots, to_ten
-from nfqa.metrics.references import Draw, draw_references
+from nfqa.metrics.references import Draw, draw_list
 from nfqa.models.chat import Decoding, Failure, Reply
 
 METHODS = ("pointwise", "pointwise_ref", "pairwise", "listwise")
@@ -270,9 +270,9 @@ def test_a_draw_that_was_dropped_or_has_no_candidates_asks_for_nothing(method):
     judge = LanguageJudge(Asker(SPEC, refuse_to_open, Journal(), Decoding()), PROMPTS)
     question = Question("why?", (Answer("a", "text", 3), Answer("b", "other", 0)))
     draws = [
-        draw_references(question, (3, 2), seed=0, short="drop"),  # dropped: short_list
-        draw_references(question, (1,), seed=0),  # dropped: no_reference
-        draw_references(question, (3, 0), seed=0),  # both are references
+        draw_list(question, (3, 2), seed=0, short="drop"),  # dropped: short_list
+        draw_list(question, (1,), seed=0),  # dropped: no_reference
+        draw_list(question, (3, 0), seed=0),  # both are references
     ]
     found = judge_draws(draws, method, judge)
     assert [(len(one.scores), one.verdicts, one.positions) for one in found] == [(0, (), ())] * 3

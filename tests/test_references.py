@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nfqa.data.records import Answer, Question
-from nfqa.metrics.references import COMPOSITIONS, Draw, draw_references, use_given_references
+from nfqa.metrics.references import COMPOSITIONS, Draw, draw_list, use_given_references
 
 
 def make_question(labels: list[int], text: str = "why?") -> Question:
@@ -27,14 +27,14 @@ seeds = st.integers(0, 1000)
 
 
 def test_a_question_with_one_answer_of_each_grade_gives_them_best_first():
-    draw = draw_references(make_question([1, 3, 0, 2]), (3, 2, 1, 0), seed=0)
+    draw = draw_list(make_question([1, 3, 0, 2]), (3, 2, 1, 0), seed=0)
     assert name(draw.references) == ["a1", "a3", "a0", "a2"]
     assert draw.best.id == "a1"
     assert (draw.candidates, draw.labels, draw.dropped) == ((), [], None)
 
 
 def test_candidates_keep_the_order_of_the_file():
-    draw = draw_references(make_question([0, 3, 0, 2, 0]), (3, 2), seed=4)
+    draw = draw_list(make_question([0, 3, 0, 2, 0]), (3, 2), seed=4)
     assert name(draw.references) == ["a1", "a3"]
     assert name(draw.candidates) == ["a0", "a2", "a4"]
     assert draw.labels == [0, 0, 0]
@@ -42,43 +42,43 @@ def test_candidates_keep_the_order_of_the_file():
 
 def test_a_short_question_takes_what_there_is_or_is_left_out():
     question = make_question([3, 1, 1])
-    partial = draw_references(question, (3, 3, 2, 0), seed=0)
+    partial = draw_list(question, (3, 3, 2, 0), seed=0)
     assert (name(partial.references), name(partial.candidates), partial.dropped) == (["a0"], ["a1", "a2"], None)
-    dropped = draw_references(question, (3, 3, 2, 0), seed=0, short="drop")
+    dropped = draw_list(question, (3, 3, 2, 0), seed=0, short="drop")
     assert (name(dropped.references), dropped.candidates, dropped.dropped) == (["a0"], (), "short_list")
-    full = draw_references(question, (3, 1), seed=0, short="drop")
+    full = draw_list(question, (3, 1), seed=0, short="drop")
     assert (len(full.references), len(full.candidates), full.dropped) == (2, 1, None)
 
 
 def test_a_question_without_any_wanted_grade_has_no_reference():
-    draw = draw_references(make_question([0, 0]), (3, 2), seed=0)
+    draw = draw_list(make_question([0, 0]), (3, 2), seed=0)
     assert (draw.references, draw.candidates, draw.dropped) == ((), (), "no_reference")
-    assert draw_references(make_question([]), (3,), seed=0).dropped == "no_reference"
-    assert draw_references(make_question([0, 0]), (3,), seed=0, short="drop").dropped == "short_list"
+    assert draw_list(make_question([]), (3,), seed=0).dropped == "no_reference"
+    assert draw_list(make_question([0, 0]), (3,), seed=0, short="drop").dropped == "short_list"
 
 
 def test_the_best_reference_is_the_highest_grade_present():
-    assert draw_references(make_question([1, 2, 0]), (3, 2, 1, 0), seed=0).best.label == 2
+    assert draw_list(make_question([1, 2, 0]), (3, 2, 1, 0), seed=0).best.label == 2
 
 
 def test_remove_says_which_references_leave_the_candidates():
     question = make_question([3, 2, 1, 0, 3])
     for seed in range(5):
-        both = draw_references(question, (3, 2), seed=seed)
+        both = draw_list(question, (3, 2), seed=seed)
         assert set(name(both.references)) | set(name(both.candidates)) == {"a0", "a1", "a2", "a3", "a4"}
         assert len(both.candidates) == 3
-        best = draw_references(question, (3, 2), seed=seed, remove="best")
+        best = draw_list(question, (3, 2), seed=seed, remove="best")
         assert best.references == both.references
         assert set(name(best.candidates)) == {"a0", "a1", "a2", "a3", "a4"} - {best.best.id}
-        nothing = draw_references(question, (3, 2), seed=seed, remove="nothing")
+        nothing = draw_list(question, (3, 2), seed=seed, remove="nothing")
         assert nothing.candidates == question.answers
 
 
 def test_a_copy_of_a_reference_leaves_with_it_whatever_its_grade():
     question = Question("why?", (Answer("a", "same", 3), Answer("b", "same", 0), Answer("c", "other", 1)))
-    assert name(draw_references(question, (3,), seed=0).candidates) == ["c"]
-    assert name(draw_references(question, (3,), seed=0, remove="best").candidates) == ["c"]
-    assert name(draw_references(question, (3,), seed=0, remove="nothing").candidates) == ["a", "b", "c"]
+    assert name(draw_list(question, (3,), seed=0).candidates) == ["c"]
+    assert name(draw_list(question, (3,), seed=0, remove="best").candidates) == ["c"]
+    assert name(draw_list(question, (3,), seed=0, remove="nothing").candidates) == ["a", "b", "c"]
 
 
 def test_given_references_are_used_as_they_are():
@@ -90,7 +90,7 @@ def test_given_references_are_used_as_they_are():
 @given(labels=some_labels, grades=some_grades, seed=seeds)
 def test_every_answer_is_a_reference_or_a_candidate_and_no_grade_is_overdrawn(labels, grades, seed):
     question = make_question(labels)
-    draw = draw_references(question, grades, seed=seed)
+    draw = draw_list(question, grades, seed=seed)
     drawn, wanted, present = Counter(a.label for a in draw.references), Counter(grades), Counter(labels)
     assert drawn == Counter({g: min(wanted[g], present[g]) for g in wanted})
     assert [a.label for a in draw.references] == sorted((a.label for a in draw.references), reverse=True)
@@ -101,7 +101,7 @@ def test_every_answer_is_a_reference_or_a_candidate_and_no_grade_is_overdrawn(la
 @given(labels=some_labels, seed=seeds)
 def test_compositions_of_equal_seed_are_nested(labels, seed):
     question = make_question(labels)
-    small, large = (draw_references(question, COMPOSITIONS[c], seed=seed) for c in ("r3210", "r33221100"))
+    small, large = (draw_list(question, COMPOSITIONS[c], seed=seed) for c in ("r3210", "r33221100"))
     assert set(name(small.references)) <= set(name(large.references))
 
 
@@ -109,25 +109,25 @@ def test_compositions_of_equal_seed_are_nested(labels, seed):
 def test_also_remove_leaves_equal_candidates_for_every_composition(labels, seed):
     question = make_question(labels)
     lists = list(COMPOSITIONS.values())
-    left = [draw_references(question, own, seed=seed, also_remove=lists) for own in lists]
+    left = [draw_list(question, own, seed=seed, also_remove=lists) for own in lists]
     kept = [draw.candidates for draw in left if draw.dropped is None]
     assert all(candidates == kept[0] for candidates in kept)
     for own, draw in zip(lists, left, strict=True):
-        assert draw.references == draw_references(question, own, seed=seed).references
+        assert draw.references == draw_list(question, own, seed=seed).references
 
 
 @given(labels=some_labels, grades=some_grades, seed=seeds)
 def test_a_draw_hangs_on_seed_and_question_alone(labels, grades, seed):
     question = make_question(labels)
-    first = draw_references(question, grades, seed=seed)
-    draw_references(make_question([3] * 9, "another?"), grades, seed=seed)
-    assert first == draw_references(question, grades, seed=seed)
+    first = draw_list(question, grades, seed=seed)
+    draw_list(make_question([3] * 9, "another?"), grades, seed=seed)
+    assert first == draw_list(question, grades, seed=seed)
 
 
 def test_seeds_and_questions_draw_apart():
     labels = [3] * 40
     drawn = {
-        name(draw_references(make_question(labels, text), (3,), seed=seed).references)[0]
+        name(draw_list(make_question(labels, text), (3,), seed=seed).references)[0]
         for text, seed in product(("why?", "how?"), range(20))
     }
     assert len(drawn) > 20  # 40 draws of 40 answers: about 25 distinct
@@ -137,7 +137,7 @@ def test_every_answer_of_a_grade_is_drawn_equally_often():
     # 3 of 5 answers at 1,500 seeds: each is expected 900 times, standard error 19
     counts = Counter[str]()
     for seed in range(1500):
-        counts.update(name(draw_references(make_question([2, 2, 0, 2, 2, 2]), (2, 2, 2), seed=seed).references))
+        counts.update(name(draw_list(make_question([2, 2, 0, 2, 2, 2]), (2, 2, 2), seed=seed).references))
     assert sorted(counts) == ["a0", "a1", "a3", "a4", "a5"]
     assert all(abs(count - 900) < 80 for count in counts.values())
 
@@ -152,4 +152,4 @@ def test_every_answer_of_a_grade_is_drawn_equally_often():
 )
 def test_bad_input_is_refused(composition, options, message):
     with pytest.raises(ValueError, match=message):
-        draw_references(make_question([3, 2]), composition, seed=0, **options)
+        draw_list(make_question([3, 2]), composition, seed=0, **options)

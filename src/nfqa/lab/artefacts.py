@@ -26,12 +26,14 @@ class Judged(BaseModel):
 
 
 class System(BaseModel):
-    """A row label: how it is shown, the roles it needs that have no embedded default, and what it asks a model."""
+    """A published row: how it is shown, the roles it needs that have no embedded default, what it asks a model, and the
+    columns by which its values are found in results, where these are not {metric: its key}."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     title: str
     needs: tuple[str, ...] = ()
     judged: Judged | None = None
+    columns: dict[str, str | int | float] = Field(default_factory=dict)
 
 
 class KnownDifference(BaseModel):
@@ -44,8 +46,23 @@ class KnownDifference(BaseModel):
     reason: str
 
 
+Side = Literal["system", "dataset", "metric"]
+
+
+class Layout(BaseModel):
+    """Which parts of a leaf's key are rows of the printed table, and which are columns."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    rows: tuple[Side, ...] = ("system",)
+    columns: tuple[Side, ...] = ("dataset", "metric")
+
+
 class Artefact(BaseModel):
-    """One table, figure or study. `leaves` is system -> dataset -> metric -> the number as printed."""
+    """One table, figure or study. `leaves` is system -> dataset -> metric -> the number as printed.
+
+    `columns` are conditions that all its published values share; `statistics` says by which columns a leaf's metric is
+    found in results where that is not {statistic: its name}; `layout` is how the paper prints it, rows and columns.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     label: str
@@ -63,6 +80,9 @@ class Artefact(BaseModel):
     missing_roles: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()  # artefacts of the same paper whose results or leaves the notebook reads
     parameters: dict[str, Any] = Field(default_factory=dict)
+    columns: dict[str, str | int | float] = Field(default_factory=dict)
+    statistics: dict[str, dict[str, str | int | float]] = Field(default_factory=dict)
+    layout: Layout = Layout()
     decimals: int = 4
     scale: Literal[1, 100] = 1
     tolerance: float = 0.01
@@ -79,6 +99,7 @@ class Paper(BaseModel):
     source: str
     systems: dict[str, System]
     judges: dict[str, str] = Field(default_factory=dict)  # family -> how the names of its models begin
+    names: dict[str, str] = Field(default_factory=dict)  # how a dataset, metric, condition or statistic is shown
     same_settings: tuple[tuple[str, ...], ...] = ()  # groups of ARTEFACT/SYSTEM/DATASET that name one setting
     artefacts: dict[str, Artefact]
 
@@ -94,6 +115,7 @@ class Leaf:
     text: str
     value: float
     decimals: int  # of `value`, so that rounding ours to them compares like with like
+    columns: dict[str, str | int | float]  # by which our value is found in results
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -179,4 +201,15 @@ def list_leaves(paper: Paper, name: str) -> Iterator[Leaf]:
             for metric, text in metrics.items():
                 decimals = len(text.partition(".")[2]) + shift
                 value = round(float(text) / artefact.scale, decimals)
-                yield Leaf(f"{paper.paper}/{name}", system, dataset, metric, text, value, decimals)
+                columns = find_columns(paper, name, system, dataset, metric)
+                yield Leaf(f"{paper.paper}/{name}", system, dataset, metric, text, value, decimals, columns)
+
+
+def find_columns(paper: Paper, name: str, system: str, dataset: str, metric: str) -> dict[str, str | int | float]:
+    """The columns of results in which a published number's like is found; all other conditions are blank."""
+    artefact, entry = paper.artefacts[name], paper.systems[system]
+    made: dict[str, str | int | float] = {"metric": system}
+    if entry.judged is not None:
+        made = {"metric": entry.judged.method, "judge": entry.judged.model, "shots": entry.judged.shots}
+        made |= {"list": entry.judged.list} if entry.judged.list else {}
+    return {"dataset": dataset, "statistic": metric} | made | artefact.columns | entry.columns | artefact.statistics.get(metric, {})

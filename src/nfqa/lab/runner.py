@@ -155,14 +155,16 @@ def _start(root: Path, place: Place, options: RunOptions, target: Target, parts:
     scratch = place.work / "scratch" / target.paper.paper / target.name
     scratch.mkdir(parents=True, exist_ok=True)
     notebook = root / "notebooks" / str(target.artefact.notebook)
+    parameters = choose_parameters(target.paper, target.name, notebook, options, scratch)
     task = {
         "notebook": str(notebook),
         "output": str(scratch / "executed.ipynb"),
-        "parameters": choose_parameters(target.paper, target.name, notebook, options, scratch),
+        "parameters": parameters,
         "cwd": str(root),
         "environment": {
             "NFQA_ROOT": str(root),
             "NFQA_CODE": hash_code(parts),
+            "NFQA_PARAMETERS": json.dumps({k: v for k, v in parameters.items() if k not in ("artefact", "out")}),
             "NFQA_RESULTS": str(place.results),
             "HF_HUB_DISABLE_PROGRESS_BARS": "1",
             "TOKENIZERS_PARALLELISM": "false",
@@ -192,7 +194,9 @@ def _finish(place: Place, job: _Job) -> bool:
         return False
     task = json.loads((job.scratch / "job.json").read_text(encoding="utf-8"))
     outputs = {}
-    for suffix, folder in ((".json", place.results), (".png", place.figures), (".pdf", place.figures)):
+    for suffix, folder in (
+        (".csv", place.results), (".json", place.results), (".png", place.figures), (".pdf", place.figures)
+    ):
         made, kept = job.scratch / f"{target.name}{suffix}", folder / target.paper.paper / f"{target.name}{suffix}"
         if not made.is_file():
             kept.unlink(missing_ok=True)  # what the notebook no longer makes must not look as if it did

@@ -16,7 +16,7 @@ import numpy as np
 
 from nfqa.data.records import Answer, Question
 from nfqa.metrics.degrade import Level, degrade
-from nfqa.metrics.references import Draw, draw_references
+from nfqa.metrics.references import Draw, draw_list
 from nfqa.models.embed import Embedder
 
 Truth = Literal["one", "none"]
@@ -36,7 +36,7 @@ _HEADING = re.compile(
 def make_one_truth_list(question: Question, *, seed: int, pool: Sequence[str] = ()) -> Draw:
     """One answer of the highest grade present, drawn by seed, and its degradations at levels 1, 2, 3.
 
-    They stand in for grades 3, 2, 1, 0, whatever the truth's own grade. It is the answer that `draw_references` of
+    They stand in for grades 3, 2, 1, 0, whatever the truth's own grade. It is the answer that `draw_list` of
     equal seed takes first of that grade. It leaves the candidates, with exact copies of any reference.
 
     Args: pool: texts that answer other questions, for misleading statements and foreign nouns.
@@ -138,7 +138,7 @@ def split_answers(text: str, count: int) -> list[str] | None:
 
 def _draw_truth(question: Question, seed: int) -> tuple[Draw, Answer | None]:
     highest = max(question.labels, default=0)
-    draw = draw_references(question, (highest,), seed=seed)
+    draw = draw_list(question, (highest,), seed=seed)
     return draw, draw.best if draw.dropped is None else None
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.data.records import Answer, Question
 from nfqa.judge.asking import Asker, Verdict
 from nfqa.judge.prompts import PromptSet, Shot
 from nfqa.kernels.parse import Pick, Reading, expect_value, read_choice, read_number
-from nfqa.metrics.references import Draw, draw_references
+from nfqa.metrics.references import Draw, draw_list, list_candidates
 from nfqa.models.chat import Reply, Request
 
 Method = Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
@@ -65,12 +66,14 @@ class LanguageJudge:
 class Judgement:
     """What a judge says of a draw's candidates: `scores`, higher is better, NaN where no verdict could be had.
 
-    `verdicts` holds one entry a request, in order; `positions`, for pairwise, whether the candidate stood first.
+    `verdicts` holds one entry a request, in order, `owners` the candidate that each is of; `positions`, for pairwise,
+    whether the candidate was shown first.
     """
 
     scores: NDArray[np.float64]  # [n]
     verdicts: tuple[Verdict, ...]
     positions: tuple[bool, ...] = ()
+    owners: tuple[int, ...] = ()
 
     @property
     def missing(self) -> dict[str, int]:
@@ -129,6 +132,83 @@ def judge_draws(
     return judgements
 
 
+def judge_by_language_model(
+    draws: pd.DataFrame,
+    judge: LanguageJudge | None,
+    method: Method,
+    *,
+    named: str = "judge",
+    shots: Mapping[str, Sequence[Shot]] | None = None,
+) -> pd.DataFrame:
+    """A language model's scores of every candidate of every draw, as `judge_draws` gives them.
+
+    Args: draws: as `nfqa.metrics.references.draw_references` gives them, perhaps with columns of conditions; judge:
+        None where no language model fills the role, for an empty frame; named: what the column `judge` calls it; shots:
+        solved examples for each dataset, listwise alone.
+    Returns: a row a candidate: the columns of `draws` but for `draw`, answer, grade, metric (the method), judge, shots,
+        score, missing (why there is no score), verdicts (wanted), unreadable (of these, the reasons of those that could
+        not be had), mass (of the next token's distribution on verdicts, from logits) and signature.
+    """
+    if judge is None or draws.empty:
+        return pd.DataFrame()
+    candidates = list_candidates(draws)
+    frames = []
+    for dataset, part in draws.groupby("dataset", sort=False):
+        examples = tuple((shots or {}).get(str(dataset), ()))
+        rows = candidates[candidates.dataset == dataset].copy()
+        found = judge_draws(list(part.draw), method, judge, shots=examples)
+        judged = pd.DataFrame([row for judgement in found for row in _list_judged(judgement)], columns=_JUDGED)
+        kept = rows.missing == ""
+        rows[list(_JUDGED)] = [np.nan, "", 0, "", np.nan]
+        rows.loc[kept, list(_JUDGED)] = judged.to_numpy()
+        rows["missing"] = np.where(kept, rows.why, rows.missing)
+        signature = f"judge:{judge.asker.identity}|method:{method}|{judge.sign(method)}"
+        frames.append(rows.drop(columns="why").assign(metric=method, judge=named, shots=len(examples), signature=signature))
+    scored = pd.concat(frames, ignore_index=True)
+    return scored.astype({"score": float, "verdicts": int, "mass": float})
+
+
+_JUDGED = ("score", "why", "verdicts", "unreadable", "mass")
+
+
+def _list_judged(judgement: Judgement) -> list[tuple[float, str, int, str, float]]:
+    rows = []
+    for place, score in enumerate(judgement.scores):
+        own = [v for v, owner in zip(judgement.verdicts, judgement.owners, strict=True) if owner == place]
+        reasons = [verdict.reason for verdict in own if verdict.value is None]
+        masses = [verdict.mass for verdict in own if verdict.mass is not None]
+        mass = float(np.mean(masses)) if masses else float("nan")
+        rows.append((float(score), reasons[0] if np.isnan(score) else "", len(own), "; ".join(reasons), mass))
+    return rows
+
+
+def count_verdicts(scores: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Values of how many verdicts could not be had, and from logits the mean mass on verdicts.
+
+    Args: scores: as `judge_by_language_model` gives them; by: the conditions, all columns that are of no single answer,
+        question or seed where empty.
+    Returns: a row for each set of conditions and statistic: `missing_verdicts`, a share, with n, dropped and
+        dropped_because; `verdict_mass`.
+    """
+    from nfqa.metrics.statistics import OF_AN_ANSWER
+
+    if scores.empty:
+        return pd.DataFrame()
+    keys = list(by) or [name for name in scores.columns if name not in (*OF_AN_ANSWER, "question", "seed")]
+    rows: list[dict[str, object]] = []
+    for key, group in scores.groupby(keys, sort=False, dropna=False):
+        reasons = Counter(reason for text in group.unreadable for reason in text.split("; ") if reason)
+        wanted, lost = int(group.verdicts.sum()), sum(reasons.values())
+        own = dict(zip(keys, key, strict=True))
+        rows.append(own | {
+            "statistic": "missing_verdicts", "value": lost / wanted if wanted else np.nan, "n": wanted - lost,
+            "dropped": lost, "dropped_because": "; ".join(f"{reason} {n}" for reason, n in sorted(reasons.items())),
+        })  # fmt: skip
+        if group.mass.notna().any():
+            rows.append(own | {"statistic": "verdict_mass", "value": group.mass.mean(), "n": int(group.mass.count())})
+    return pd.DataFrame(rows)
+
+
 def make_shots(
     questions: Sequence[Question], composition: Sequence[int], *, count: int, seed: int = 0
 ) -> tuple[Shot, ...]:
@@ -140,7 +220,7 @@ def make_shots(
     higher grade: it stands before references of its own.
     Raises: ValueError when there are fewer candidates than `count`.
     """
-    draws = [draw_references(question, composition, seed=_SHOT_SEED + seed) for question in questions]
+    draws = [draw_list(question, composition, seed=_SHOT_SEED + seed) for question in questions]
     short = {draw.question.key: len(draw.references) < len(composition) for draw in draws}
     draws.sort(key=lambda draw: (short[draw.question.key], _hash(f"shot|{seed}|{draw.question.key}")))
     left = {draw.question.key: list(draw.candidates) for draw in draws if draw.references}
@@ -237,9 +317,10 @@ def _score(
     asked = {call.candidate for call in plan}
     why = "too_long" if too_long == "refuse" else "no_weight"  # else each of the references' grades has weight 0
     reasons = [why if answer.text.strip() else "no_text" for answer in candidates]
-    unasked = [Verdict(None, reason) for number, reason in enumerate(reasons) if number not in asked]
+    unasked = {number: Verdict(None, reason) for number, reason in enumerate(reasons) if number not in asked}
     positions = tuple(call.first for call in plan) if method == "pairwise" else ()
-    return Judgement(scores, (*verdicts, *unasked), positions)
+    owners = (*(call.candidate for call in plan), *unasked)
+    return Judgement(scores, (*verdicts, *unasked.values()), positions, owners)
 
 
 def trim_text(text: str, judge: LanguageJudge) -> str | None:

@@ -8,14 +8,15 @@ score higher, each reference being scored against the rest of its list as if it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.data.records import Question
-from nfqa.metrics.references import Draw, draw_references
+from nfqa.data.records import Question, QuestionSet
+from nfqa.metrics.references import Draw, draw_list, find_own_list, list_candidates
 from nfqa.models.embed import Embedder
 
 FEATURES = (
@@ -85,6 +86,58 @@ def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> Verdicts:
     return Verdicts(scores, 1 + beaten_by.sum(1))
 
 
+def judge_by_vectors(
+    draws: pd.DataFrame, scorers: Scorer | Mapping[tuple[str, str], Scorer], embedder: Embedder
+) -> pd.DataFrame:
+    """The embedded judge's scores and ranks of every candidate of every draw.
+
+    Args: draws: as `nfqa.metrics.references.draw_references` gives them, perhaps with columns of conditions; scorers:
+        one scorer for all, or that of each (dataset, question), as `train_scorers` gives them.
+    Returns: two rows a candidate, `output` "score" and "rank" (its score is minus the rank): the columns of `draws` but
+        for `draw`, answer, grade, metric ("embedded_judge"), training, output, score, missing, signature.
+    """
+    one = {key: scorers for key in zip(draws.dataset, draws.question, strict=True)} if isinstance(scorers, Scorer) else scorers
+    verdicts = [
+        judge_draw(draw, one[dataset, question], embedder)
+        for dataset, question, draw in zip(draws.dataset, draws.question, draws.draw, strict=True)
+    ]
+    counts = {
+        dataset: sorted({scorer.trained_on for (name, _), scorer in one.items() if name == dataset})
+        for dataset in draws.dataset.unique()
+    }
+    name = next(iter(one.values())).name.replace("_", "-")
+    candidates = list_candidates(draws)
+    trained_on = candidates.dataset.map({d: "-".join(map(str, dict.fromkeys((c[0], c[-1])))) for d, c in counts.items()})
+    judged = candidates.assign(
+        metric="embedded_judge", training=name, signature=f"embedded_judge|weights:{name}|trained_on:" + trained_on
+    )
+    frames = []
+    for output in ("score", "rank"):
+        scores = np.full(len(candidates), np.nan)
+        found = [v.scores if output == "score" else -v.ranks.astype(np.float64) for v in verdicts]
+        scores[candidates.missing.to_numpy() == ""] = np.concatenate([np.zeros(0), *found])
+        frames.append(judged.assign(output=output, score=scores))
+    return pd.concat(frames, ignore_index=True)
+
+
+def train_scorers(
+    training: QuestionSet, dataset: QuestionSet, embedder: Embedder, composition: Sequence[int] = ()
+) -> dict[tuple[str, str], Scorer]:
+    """A trained scorer for each (dataset, question), fitted on `training` without that question's fold.
+
+    Where the two sets are one, folds by question keep every question out of its own scorer; otherwise one scorer,
+    fitted on all of `training`, serves every question. It is fitted on lists of the composition that it will see,
+    by default the paper's own for `dataset`.
+    """
+    grades = composition or find_own_list(dataset.name)
+    if training.name == dataset.name:
+        scorers = fit_folds(training.questions, grades, embedder)
+    else:
+        scorer = fit_scorer(make_training_rows(question, grades, embedder) for question in training.questions)
+        scorers = [scorer] * len(dataset.questions)
+    return {(dataset.name, q.text): scorer for q, scorer in zip(dataset.questions, scorers, strict=True)}
+
+
 def describe_draw(draw: Draw, embedder: Embedder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Feature rows of the references, [R, F], each left out of its own list, and of the candidates, [n, F]."""
     texts = [draw.question.text, *(a.text for a in draw.references), *(a.text for a in draw.candidates)]
@@ -147,7 +200,7 @@ class TrainingRows:
 
 def make_training_rows(question: Question, composition: Sequence[int], embedder: Embedder) -> TrainingRows:
     """Rows of one question under five reference draws, whose seeds no evaluation uses; none if grades don't vary."""
-    draws = [draw_references(question, composition, seed=seed) for seed in _TRAINING_SEEDS]
+    draws = [draw_list(question, composition, seed=seed) for seed in _TRAINING_SEEDS]
     return collect_training_rows(draws, embedder)
 
 
@@ -186,7 +239,7 @@ def fit_scorer(rows: Iterable[TrainingRows]) -> Scorer:
 
 
 def fit_folds(questions: Sequence[Question], composition: Sequence[int], embedder: Embedder) -> list[Scorer]:
-    """For each question the scorer that was fitted on the other folds only; folds hang on the question's text."""
+    """For each question the scorer that was fitted on the other folds only; folds depend on the question's text."""
     rows = [make_training_rows(question, composition, embedder) for question in questions]
     folds = [find_fold(question) for question in questions]
     scorers = {

@@ -9,10 +9,11 @@ from functools import cache, partial
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.kernels.rouge import RougeF, score_rouge_sets
-from nfqa.metrics.references import Draw
+from nfqa.metrics.references import Draw, list_candidates
 from nfqa.models.embed import Embedder, TextVectors
 
 RougeVariant = Literal["rouge1", "rouge2", "rougel"]
@@ -58,6 +59,27 @@ def score_draws(
         block = pairs[start : start + _PAIRS_AT_ONCE]
         known.update(zip(block, metric.score(block, embedder).tolist(), strict=True))
     return [np.array([known[candidate.text, draw.best.text] for candidate in draw.candidates]) for draw in draws]
+
+
+def score_overlap(draws: pd.DataFrame, metrics: Sequence[str], embedder: Embedder | None = None) -> pd.DataFrame:
+    """Scores of every candidate against its draw's best reference: one row a candidate and metric.
+
+    Args: draws: as `nfqa.metrics.references.draw_references` gives them, perhaps with columns of conditions; metrics:
+        names in METRICS.
+    Returns: the columns of `draws` but for `draw`, answer, grade, metric, score, missing, signature.
+    Raises: ValueError for an unknown metric, or one that needs an embedder where none is given.
+    """
+    unknown = [name for name in metrics if name not in METRICS]
+    if unknown:
+        raise ValueError(f"unknown metric {unknown[0]!r}; known: {', '.join(METRICS)}")
+    candidates, frames = list_candidates(draws), []
+    for name in metrics:
+        scores = np.full(len(candidates), np.nan)
+        judged = candidates.missing.to_numpy() == ""
+        scores[judged] = np.concatenate([np.zeros(0), *score_draws(METRICS[name], draws.draw, embedder)])
+        signature = f"{name}|{METRICS[name].signature}|ref:sampled_best"
+        frames.append(candidates.assign(metric=name, score=scores, signature=signature))
+    return pd.concat(frames, ignore_index=True)
 
 
 def score_rouge(pairs: Pairs, *, variant: RougeVariant) -> NDArray[np.float64]:

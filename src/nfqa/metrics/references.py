@@ -1,14 +1,20 @@
-"""Reference lists of varied quality, drawn with a seed, never left among the candidates."""
+"""Reference lists of varied quality, drawn with a seed, never left among the candidates.
+
+One question at a time (`draw_list`), and as frames: `draw_references` has a row for each dataset, seed and question, the
+draw in the column `draw`; `list_candidates` and `list_references` unfold it to a row for each text.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from nfqa.data.records import Answer, Question
+import pandas as pd
+
+from nfqa.data.records import Answer, Question, QuestionSet
 
 ShortRule = Literal["partial", "drop"]
 RemoveRule = Literal["list", "best", "nothing"]
@@ -19,6 +25,9 @@ COMPOSITIONS: dict[str, tuple[int, ...]] = {
     "r33221100": (3, 3, 2, 2, 1, 1, 0, 0),
     "r32221110": (3, 2, 2, 2, 1, 1, 1, 0),
 }
+
+
+OWN_LISTS = {"antique": "r33221100", "trec_dl_nf": "r3210", "webglm": "r3210"}  # the paper's list for each dataset
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class Draw:
         return [answer.label for answer in self.candidates]
 
 
-def draw_references(
+def draw_list(
     question: Question,
     composition: Sequence[int],
     *,
@@ -84,6 +93,68 @@ def draw_references(
     gone = (*gone, *(answer for other in also_remove for answer in _take(shuffled, other)))
     texts = {answer.text for answer in gone}
     return Draw(question, references, tuple(a for a in question.answers if a.text not in texts))
+
+
+def find_own_list(dataset: str) -> tuple[int, ...]:
+    """The paper's reference list for a dataset, or for its bundled stand-in, as grades."""
+    return COMPOSITIONS[OWN_LISTS[dataset.removeprefix("sample_")]]
+
+
+def draw_references(
+    sets: Iterable[QuestionSet],
+    *,
+    seeds: Iterable[int],
+    composition: str = "",
+    short: ShortRule = "partial",
+    remove: RemoveRule = "list",
+    also_remove: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Reference draws of every question under every seed, as `draw_list` makes them.
+
+    Args: composition: a name in COMPOSITIONS; "" is the paper's own list for each dataset; the others as `draw_list`,
+        with compositions by name.
+    Returns: a row a draw: dataset, seed, question, draw.
+    Raises: ValueError for an unknown composition or no seed.
+    """
+    for wanted in (composition, *also_remove):
+        if wanted and wanted not in COMPOSITIONS:
+            raise ValueError(f"unknown composition {wanted!r}; known: {', '.join(COMPOSITIONS)}")
+    seeds = list(seeds)
+    if not seeds:
+        raise ValueError("there is no seed to draw with; n_seeds must be 1 or more")
+    others = [COMPOSITIONS[other] for other in also_remove]
+    rows = [
+        (dataset.name, seed, question.text,
+         draw_list(question, COMPOSITIONS[composition] if composition else find_own_list(dataset.name), seed=seed,
+                   short=short, remove=remove, also_remove=others))
+        for dataset in sets for seed in seeds for question in dataset.questions
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["dataset", "seed", "question", "draw"])
+
+
+def list_candidates(draws: pd.DataFrame, *, texts: bool = False) -> pd.DataFrame:
+    """A row a candidate of every draw: the draw's own columns, answer, grade, missing, and the text if `texts`.
+
+    A draw without candidates keeps one row, whose answer is blank and whose `missing` says why it was dropped.
+    """
+    own = [name for name in draws.columns if name != "draw"]
+    places, rows = [], []
+    for place, draw in enumerate(draws.draw):
+        found = [(answer.id, answer.text, float(answer.label), "") for answer in draw.candidates]
+        rows += found or [("", "", float("nan"), draw.dropped or "fewer_than_two")]
+        places += [place] * max(1, len(found))
+    unfolded = pd.DataFrame(rows, columns=["answer", "text", "grade", "missing"])
+    unfolded = pd.concat([draws[own].iloc[places].reset_index(drop=True), unfolded], axis=1)
+    return unfolded if texts else unfolded.drop(columns="text")
+
+
+def list_references(draws: pd.DataFrame) -> pd.DataFrame:
+    """A row a reference of every draw, best first: the draw's own columns, place (from 1), text and grade."""
+    unfolded = draws.assign(reference=[list(enumerate(draw.references, start=1)) for draw in draws.draw])
+    unfolded = unfolded.explode("reference").dropna(subset="reference").reset_index(drop=True)
+    places, answers = [place for place, _ in unfolded.reference], [answer for _, answer in unfolded.reference]
+    shown = unfolded.drop(columns=["draw", "reference"])
+    return shown.assign(place=places, text=[a.text for a in answers], grade=[a.label for a in answers])
 
 
 def use_given_references(question: Question) -> Draw:

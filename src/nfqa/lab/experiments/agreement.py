@@ -23,7 +23,7 @@ from nfqa.metrics.listwise import (
     make_zero_shot,
 )
 from nfqa.metrics.overlap import METRICS, score_draws
-from nfqa.metrics.references import COMPOSITIONS, Draw, RemoveRule, ShortRule, draw_references
+from nfqa.metrics.references import COMPOSITIONS, Draw, RemoveRule, ShortRule, draw_list
 from nfqa.models.embed import Embedder
 
 METHODS = get_args(Method)
@@ -56,7 +56,7 @@ def draw_seeds(
     if n_seeds < 1:
         raise ValueError(f"n_seeds is {n_seeds}; expected 1 or more")
     draw = partial(
-        draw_references, composition=COMPOSITIONS[name], short=short, remove=remove,
+        draw_list, composition=COMPOSITIONS[name], short=short, remove=remove,
         also_remove=[COMPOSITIONS[other] for other in also_remove],
     )  # fmt: skip
     return [[draw(question, seed=seed) for question in dataset.questions] for seed in range(n_seeds)]

@@ -15,7 +15,7 @@ from nfqa.metrics.degrade import LEVELS
 from nfqa.metrics.evaluation import summarise
 from nfqa.metrics.generated import Truth
 from nfqa.metrics.listwise import judge_draw, make_zero_shot
-from nfqa.metrics.references import COMPOSITIONS, draw_references
+from nfqa.metrics.references import COMPOSITIONS, draw_list
 from nfqa.models.embed import Embedder
 
 _KERNELS = ("nfqa.metrics.degrade:degrade", "nfqa.metrics.listwise:judge_draw", "nfqa.kernels.resample:bootstrap_mean")
@@ -43,7 +43,7 @@ def measure_levels(dataset: QuestionSet, embedder: Embedder, *, n_seeds: int, re
     for seed, row in enumerate(lists):
         for i, draw in enumerate(row):
             rest = replace(draw.question, answers=draw.candidates)
-            graded = draw_references(rest, COMPOSITIONS["r3210"], seed=seed)
+            graded = draw_list(rest, COMPOSITIONS["r3210"], seed=seed)
             if draw.dropped is None and graded.dropped is None:
                 judged = replace(graded, candidates=draw.references)
                 scores[i, seed] = judge_draw(judged, make_zero_shot(), embedder).scores

@@ -20,7 +20,7 @@ from nfqa.lab.results import Row
 from nfqa.metrics.judging import Method, judge_draws, to_ten
 from nfqa.metrics.listwise import Scorer, describe_draw, judge_draw, make_zero_shot
 from nfqa.metrics.overlap import METRICS, score_draws
-from nfqa.metrics.references import COMPOSITIONS, Draw, draw_references
+from nfqa.metrics.references import COMPOSITIONS, Draw, draw_list
 from nfqa.models.embed import Embedder
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def choose_case(dataset: QuestionSet, embedder: Embedder) -> Case:
     list's best reference. Ties go to the lower hash of the question, then to the answers' ids.
     Raises: ValueError when no question has two candidates of different grade beside a whole list.
     """
-    wholes = [draw_references(q, COMPOSITIONS[_LIST], seed=0, short="drop") for q in dataset.questions]
+    wholes = [draw_list(q, COMPOSITIONS[_LIST], seed=0, short="drop") for q in dataset.questions]
     found: list[tuple[tuple, int, Answer, Answer]] = []
     for number, (draw, scores) in enumerate(zip(wholes, score_draws(METRICS["rouge1"], wholes), strict=True)):
         if draw.dropped or len(set(draw.labels)) < 2:

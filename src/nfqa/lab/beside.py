@@ -1,0 +1,157 @@
+"""Ours beside the paper: verdicts on published numbers, and tables in the shape in which the paper prints them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from nfqa.data.paths import write_atomically
+from nfqa.lab.artefacts import KnownDifference, Leaf, Paper, list_leaves, list_needs
+from nfqa.lab.values import match_rows, name_keys
+
+if TYPE_CHECKING:
+    from pandas.io.formats.style import Styler
+
+    from nfqa.lab.open import Lab
+
+VERDICTS = ("equal", "near", "differs, known", "differs", "missing", "not run")
+SHADES = {"equal": "#cfe8d5", "near": "#e6f2e8", "differs, known": "#fbeecb", "differs": "#f6cfc9"}
+
+
+def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd.DataFrame:
+    """Every published number of an artefact beside ours, in the paper's order.
+
+    Returns: system, dataset, metric, printed (as text), published, value, low, high, n, origin, verdict, why. Verdicts:
+        equal, at the printed digits; near, within the artefact's tolerance or with the published value in our 95 %
+        interval; differs, known where papers/*.yml lists the reason; not run, where a role or file is needed; missing,
+        where none is and the value is not there.
+    """
+    rows = []
+    for leaf in list_leaves(paper, name):
+        found = None if table is None else table[match_rows(table, leaf.columns)]
+        row = {} if found is None or found.empty else found.iloc[0][["value", "low", "high", "n", "origin"]].to_dict()
+        verdict, why = _judge(paper, name, leaf, row)
+        key = {"system": leaf.system, "dataset": leaf.dataset, "metric": leaf.metric}
+        rows.append(key | {"printed": leaf.text, "published": leaf.value} | row | {"verdict": verdict, "why": why})
+    columns = ["system", "dataset", "metric", "printed", "published", "value", "low", "high", "n", "origin"]
+    return pd.DataFrame(rows, columns=[*columns, "verdict", "why"])
+
+
+def _judge(paper: Paper, name: str, leaf: Leaf, row: dict) -> tuple[str, str]:
+    artefact, value = paper.artefacts[name], row.get("value", np.nan)
+    if np.isnan(value):
+        needs = list_needs(paper, name, leaf.system)
+        return ("not run", f"needs: {', '.join(needs)}") if needs else ("missing", "run `make reproduce`")
+    gap = value - leaf.value
+    if round(value, leaf.decimals) == leaf.value:
+        return "equal", "the same at the printed digits"
+    if abs(gap) <= artefact.tolerance:
+        return "near", f"{gap:+.4f}, within {artefact.tolerance}"
+    if row["low"] <= leaf.value <= row["high"]:
+        return "near", f"{gap:+.4f}, published value inside our 95 % interval"
+    reason = next((known.reason for known in artefact.known_differences if _is_about(known, leaf)), "")
+    return ("differs, known", reason) if reason else ("differs", f"{gap:+.4f}, no reason listed")
+
+
+def _is_about(known: KnownDifference, leaf: Leaf) -> bool:
+    wanted = zip((known.system, known.dataset, known.metric), leaf.key, strict=True)
+    return all(want in (None, have) for want, have in wanted)
+
+
+def lay_beside_paper(lab: Lab, table: pd.DataFrame) -> Styler:
+    """The published table's own rows and columns, a cell showing ours with its interval above the published value.
+
+    Cells are shaded by verdict; rows that are ours alone are below a rule. The same table is written as LaTeX and
+    Markdown into build/tables/.
+    Raises: ValueError for an artefact without published numbers.
+    """
+    paper, layout = lab.paper, lab.artefact.layout
+    published = compare_published(paper, lab.name, table)
+    if published.empty:
+        raise ValueError(f"{lab.identifier} has no published numbers to lay a table beside")
+    known = published[["dataset", "metric"]].drop_duplicates()
+    ours = _list_ours_alone(lab, table, known)
+    both = pd.concat([published.assign(ours=False), ours.assign(ours=True, printed="", verdict="")], ignore_index=True)
+    both["cell"] = [_write_cell(row, lab.artefact.decimals, lab.artefact.scale) for row in both.to_dict("records")]
+    shown = {side: both[side].map(lab.title) for side in (*layout.rows, *layout.columns)}
+    both = both.assign(**shown)
+    cells, shades = (
+        both.pivot_table(index=["ours", *layout.rows], columns=list(layout.columns), values=values, aggfunc="first", sort=False)
+        for values in ("cell", "verdict")
+    )
+    cells, shades = cells.sort_index(level="ours", sort_remaining=False), shades.reindex_like(cells)
+    alone = cells.index.get_level_values("ours").to_numpy(dtype=bool)
+    cells.index, shades.index = (frame.index.droplevel("ours") for frame in (cells, shades))
+    cells = cells.fillna("").rename_axis(index=[None] * cells.index.nlevels, columns=[None] * cells.columns.nlevels)
+    _write_tables(lab, cells)
+    colours = shades.map(lambda verdict: f"background-color: {SHADES[verdict]}" if verdict in SHADES else "")
+    style = cells.style.apply(lambda _: colours.set_axis(cells.index).set_axis(cells.columns, axis=1), axis=None)
+    style = style.set_properties(**{"white-space": "pre-line", "text-align": "left"})
+    if alone.any() and not alone.all():
+        first = int(np.flatnonzero(alone)[0])
+        rule = [{"selector": f"tbody tr:nth-child({first + 1}) > *", "props": "border-top: 2px solid #5b6470;"}]
+        style = style.set_table_styles(rule)
+    return style
+
+
+def _list_ours_alone(lab: Lab, table: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+    """Rows of ours that no published number is beside, in the published columns; named by metric and conditions."""
+    taken = pd.Series(False, table.index)
+    for leaf in list_leaves(lab.paper, lab.name):
+        taken |= match_rows(table, leaf.columns)
+    rows = table[~taken]
+    named = [name for name in name_keys(table) if name not in ("dataset", "statistic")]
+    metrics = {name: columns.get("statistic", name) for name, columns in lab.artefact.statistics.items()}
+    plain = {str(statistic): metric for metric, statistic in metrics.items()}
+    found = rows.assign(
+        metric=[plain.get(text, text) for text in rows.statistic],
+        system=[_name_row(lab, row, named) for row in rows[named].to_dict("records")],
+    )
+    return found.merge(known, on=["dataset", "metric"])[["system", "dataset", "metric", "value", "low", "high", "n", "origin"]]
+
+
+def label_rows(lab: Lab, table: pd.DataFrame) -> pd.DataFrame:
+    """The table for a figure: each row with `label`, its metric and conditions in words, and `published` beside ours.
+
+    Published numbers without a value of ours come first, as rows of their own with `value` missing, in the paper's
+    order; `dataset` and `statistic` are kept as they are, `panel` is the dataset's title.
+    """
+    published = compare_published(lab.paper, lab.name, table)
+    table = table.assign(published=np.nan, label="")
+    named = [name for name in name_keys(table) if name not in ("dataset", "statistic", "published", "label")]
+    table["label"] = [_name_row(lab, row, named) for row in table[named].to_dict("records")]
+    lonely = []
+    for leaf, row in zip(list_leaves(lab.paper, lab.name), published.to_dict("records"), strict=True):
+        rows = match_rows(table.drop(columns=["published", "label"]), leaf.columns)
+        table.loc[rows, ["published", "label"]] = leaf.value, lab.title(leaf.system)
+        if not rows.any():
+            lonely.append(leaf.columns | {"published": leaf.value, "label": lab.title(leaf.system), "why": row["why"]})
+    both = pd.concat([pd.DataFrame(lonely), table], ignore_index=True) if lonely else table
+    return both.assign(panel=both.dataset.map(lab.title) if "dataset" in both else "")
+
+
+def _name_row(lab: Lab, row: dict, named: list[str]) -> str:
+    parts = [lab.title(row[name]) for name in named if not pd.isna(row[name]) and row[name] != ""]
+    return ", ".join(parts)
+
+
+def _write_cell(row: dict, decimals: int, scale: int) -> str:
+    value = row["value"]
+    if pd.isna(value):
+        return f"not run\n{row['printed']}"
+    places = decimals
+    low, high = row["low"] * scale, row["high"] * scale
+    interval = "" if pd.isna(low) else f" [{low:.{places}f}, {high:.{places}f}]"
+    own = f"{value * scale:.{places}f}{interval}"
+    return f"{own}\n{row['printed']}" if row["printed"] else own
+
+
+def _write_tables(lab: Lab, cells: pd.DataFrame) -> None:
+    folder = lab.root / "build" / "tables" / lab.paper_name
+    flat = cells.map(lambda cell: cell.replace("\n", " / "))
+    for ending, text in ((".md", flat.to_markdown()), (".tex", flat.style.to_latex(hrules=True))):
+        with write_atomically(folder / f"{lab.name}{ending}") as scratch:
+            scratch.write_text(text + "\n", encoding="utf-8")
+

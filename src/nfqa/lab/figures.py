@@ -1,0 +1,64 @@
+"""How figures look: one style for matplotlib, seaborn and seaborn.objects, colours with a meaning, PNG and PDF."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nfqa.data.paths import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from seaborn.objects import Plot
+
+OURS, PUBLISHED, SAMPLE = "#1f6f8b", "#2b2f36", "#c2752d"  # our values, the paper's, those of the bundled sample
+MUTED, RULE = "#9aa5b1", "#5b6470"  # what is beside the point, reference lines
+PALETTE = ("#1f6f8b", "#c2752d", "#6b8e23", "#8b3a62", "#5b6470", "#b8860b", "#3f5ea8", "#4d4d4d")
+_STYLE: dict[str, Any] = {
+    "axes.edgecolor": RULE,
+    "axes.facecolor": "white",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.labelsize": 9,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "figure.dpi": 110,
+    "figure.constrained_layout.use": True,
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "grid.color": "#e4e7eb",
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+}
+
+
+def use_style() -> None:
+    """Set the project's style for every figure drawn from here on, however it is drawn."""
+    import matplotlib as mpl
+    import seaborn as sns
+    import seaborn.objects as so
+
+    # seaborn 0.13 passes pandas 3 a keyword that it no longer needs; nothing in a notebook depends on it
+    warnings.filterwarnings("ignore", message=".*copy keyword.*", category=Warning)
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    sns.set_palette(list(PALETTE))
+    mpl.rcParams.update(_STYLE)
+    so.Plot.config.theme.update(_STYLE | {"axes.prop_cycle": mpl.rcParams["axes.prop_cycle"]})
+
+
+def save_figure(figure: Figure | Plot, stem: Path) -> None:
+    """Write STEM.png (200 dpi) and STEM.pdf, without dates, so that equal figures give equal bytes."""
+    for ending, options in (
+        (".png", {"dpi": 200, "metadata": {"Software": None}}),
+        (".pdf", {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}}),
+    ):
+        with write_atomically(stem.with_suffix(ending)) as scratch:
+            save = figure.savefig if hasattr(figure, "savefig") else figure.save
+            save(scratch, format=ending[1:], bbox_inches="tight", **options)

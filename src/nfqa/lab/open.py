@@ -1,0 +1,342 @@
+"""The one object that a notebook opens: its data, its roles, its published numbers, and where its results go."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from nfqa.data.fetch import fetch_file, read_registry
+from nfqa.data.paths import find_place, find_root, write_atomically
+from nfqa.judge.asking import Asker, Tally, merge_tallies
+from nfqa.judge.limits import Limits
+from nfqa.judge.prompt_sets import read_prompt_set
+from nfqa.lab.artefacts import Artefact, Paper, find_artefact, list_leaves, read_papers
+from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
+from nfqa.lab.packages import read_versions
+from nfqa.lab.figures import save_figure, use_style
+from nfqa.models.chat import Reading
+from nfqa.models.roles import DEFAULTS, EVALUATORS, identify_role, parse_role
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from pandas.io.formats.style import Styler
+    from seaborn.objects import Plot
+
+    from nfqa.judge.prompts import PromptSet
+    from nfqa.metrics.judging import LanguageJudge
+    from nfqa.models.embed import Embedder
+    from nfqa.models.evaluator import Evaluator
+
+_OTHER_JUDGE = "judge"  # the family of a judge that is no published model, or is not asked as published
+
+
+class Lab:
+    """What `open_lab` gives. Results go to `out`; the runner moves them into place when the notebook has succeeded."""
+
+    def __init__(
+        self, identifier: str, *, data: str, out: str, root: Path, roles: Mapping[str, str], asking: Asking, dry: bool
+    ) -> None:
+        self.paper_name, slash, self.name = identifier.partition("/")
+        papers = read_papers(root)
+        if not slash or self.paper_name not in papers:
+            raise ValueError(f"artefact {identifier!r}; expected PAPER/NAME, such as linkage/table_02")
+        self.root, self.identifier, self.data, self.dry, self.asking = root, identifier, data, dry, asking
+        self.paper: Paper = papers[self.paper_name]
+        self.artefact: Artefact = find_artefact({self.paper_name: self.paper}, identifier)
+        self.out = Path(out) if out else find_place(root, profile="drafts").work / self.paper_name
+        self.roles = {role: roles.get(role) or DEFAULTS[role] for role in DEFAULTS}
+        self._inputs: dict[str, str] = {}
+        self._askers: list[Asker] = []
+
+    def __repr__(self) -> str:
+        what = "the bundled SAMPLE, not the paper's data" if self.data == "sample" else "full public data"
+        if self.artefact.bundled:
+            what = "your own file, or the bundled SAMPLE"
+        always = ("embedder", "evaluator")
+        shown = [role for role in self.artefact.roles if role in always or self.roles[role] != DEFAULTS[role]]
+        roles = "".join(f" {role.capitalize()}: {self.roles[role]}." for role in shown)
+        return f"{self.artefact.label}: {self.artefact.title}. Data: {what}.{roles}"
+
+    # Data -------------------------------------------------------------------------------------------------------------
+
+    def load(self, name: str, **how: Any) -> Any:
+        """A dataset by its registered name; the bundled stand-in when the run is on the sample.
+
+        Args: how: `limit`, `split` or `repeats`, as `nfqa.data.load.load` has them.
+        Raises: ValueError where papers/*.yml does not list it; else as `nfqa.data.load.load`.
+        """
+        from nfqa.data.load import load
+
+        if name not in (*self.artefact.datasets, *self.artefact.needs_files):
+            raise ValueError(
+                f"{self.identifier} loads {name} but papers/{self.paper_name}.yml does not list it under datasets"
+            )
+        return self.use(load(name, data=self.data, root=self.root, **how))
+
+    def use(self, dataset: Any) -> Any:
+        """Count a dataset that was read elsewhere among the inputs."""
+        self._inputs[dataset.name] = f"sha256:{dataset.sha256}"
+        return dataset
+
+    def has(self, name: str) -> bool:
+        """Whether an optional dataset is at hand; where it is not, the rows that it would give are not run."""
+        from nfqa.data.load import has
+
+        return has(name, data=self.data, root=self.root)
+
+    def fetch(self, name: str) -> Path:
+        """A registered upstream file that is no dataset, as papers/*.yml lists it under files."""
+        if name not in self.artefact.files:
+            raise ValueError(
+                f"{self.identifier} fetches {name} but papers/{self.paper_name}.yml does not list it under files"
+            )
+        return fetch_file(read_registry(self.root)[name], self.root / "build" / "data")
+
+    def read_prompts(self, name: str = "") -> PromptSet:
+        """A set of prompts, by default the one the judge is asked with; `upstream` fetches the released files."""
+        return read_prompt_set(self.root, name or self.asking.prompts)
+
+    # Roles ------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The embedder role, with its cache under build/."""
+        from nfqa.models.embed import Embedder
+
+        return Embedder(self.roles["embedder"], find_cache(self.root, "embeddings"))
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """The evaluator role, with its store of losses under build/."""
+        return self._open_evaluator(self.roles["evaluator"])
+
+    def open_evaluators(self) -> dict[str, Evaluator]:
+        """All embedded evaluators by name, and the role's, called "role", if it is none of them."""
+        found = {name: f"embedded:{name}" for name in EVALUATORS}
+        if self.roles["evaluator"] not in found.values():
+            found["role"] = self.roles["evaluator"]
+        opened = {name: self._open_evaluator(spec) for name, spec in found.items() if spec != self.roles["evaluator"]}
+        return {name: opened.get(name, self.evaluator) for name in found}
+
+    def open_without_cache(self, evaluator: Evaluator) -> Evaluator:
+        """The same model without its continuous cache."""
+        from nfqa.models.evaluator import Evaluator
+
+        return Evaluator(evaluator.spec, cache=None, store=find_cache(self.root, "losses"))
+
+    def _open_evaluator(self, spec: str) -> Evaluator:
+        from nfqa.models.evaluator import Evaluator
+
+        return Evaluator(parse_role("evaluator", spec), store=find_cache(self.root, "losses"))
+
+    @cached_property
+    def judge(self) -> LanguageJudge | None:
+        """The judge role as a language model; None where the embedded judge fills it."""
+        return self._open_judge(self.asking)
+
+    def open_other_reading(self, reading: Reading) -> LanguageJudge | None:
+        """The judge role's language model once more, its verdicts read in another way."""
+        return self._open_judge(replace(self.asking, reading=reading))
+
+    def _open_judge(self, asking: Asking) -> LanguageJudge | None:
+        judge = open_judge(self.root, self.roles["judge"], asking, dry=self.dry, progress=show_progress(self.out))
+        if judge is not None:
+            self._askers.append(judge.asker)
+        return judge
+
+    @cached_property
+    def judge_name(self) -> str:
+        """The published model that the judge is, if it is asked as published; else "judge", whose rows are its own."""
+        if self.judge is None or not self.asking.as_published:
+            return _OTHER_JUDGE
+        name = self.judge.asker.spec.name.rpartition("/")[2].lower()
+        return next((family for family, start in self.paper.judges.items() if name.startswith(start)), _OTHER_JUDGE)
+
+    @cached_property
+    def generators(self) -> list[Asker]:
+        """The generator role's language models; none where rules fill it."""
+        opened = open_generators(
+            self.root, self.roles["generator"], self.asking, dry=self.dry, progress=show_progress(self.out)
+        )
+        self._askers += opened
+        return opened
+
+    @property
+    def tally(self) -> Tally:
+        """What asking language models has come to so far."""
+        return merge_tallies(asker.tally for asker in self._askers)
+
+    def say_usage(self) -> str:
+        """What this run asked, for the notebook's page alone: another run finds more in the journal."""
+        if not self._askers:
+            return "No language model was asked: the judge role is filled by the embedded judge."
+        tally = self.tally
+        return (
+            f"{tally.wanted:,} verdicts wanted; {tally.kept:,} completions from the journal, {tally.asked:,} asked now"
+            f" (an unreadable one up to twice more): {tally.prompt_tokens:,} tokens in, {tally.completion_tokens:,} out."
+        )
+
+    # Published numbers and results ------------------------------------------------------------------------------------
+
+    def leaves(self, name: str = "") -> pd.DataFrame:
+        """The published numbers of this artefact, or of another one of the paper that it reads.
+
+        Returns: the columns by which ours is found in results, and system, published (natural units), printed (as
+            text) and decimals.
+        """
+        import pandas as pd
+
+        self._check_reads(name)
+        rows = [
+            leaf.columns
+            | {"system": leaf.system, "published": leaf.value, "printed": leaf.text, "decimals": leaf.decimals}
+            for leaf in list_leaves(self.paper, name or self.name)
+        ]
+        return pd.DataFrame(rows)
+
+    def read(self, name: str = "") -> pd.DataFrame:
+        """The values of this artefact, or of another one, made before this one because papers/*.yml lists it under
+        reads."""
+        from nfqa.lab.values import read_values
+
+        self._check_reads(name)
+        name = name or self.name
+        given = os.environ.get("NFQA_RESULTS")
+        place = Path(given) if given else find_place(self.root, data=self.data).results
+        beside = self.out / f"{name}.csv"
+        return read_values(beside if beside.is_file() else place / self.paper_name / f"{name}.csv")
+
+    def title(self, name: object) -> str:
+        """How a dataset, system, metric, condition or statistic is shown."""
+        return show_name(self.paper, name)
+
+    def tidy(self, values: pd.DataFrame, *, exact: Collection[str] | bool = ()) -> pd.DataFrame:
+        """Values as they are written, rounded once: what tables, figures and findings show.
+
+        Args: exact: metrics that no model's floating point is behind, or True for all; an artefact without a model's
+            role is exact throughout.
+        Raises: as `nfqa.lab.values.tidy_values`.
+        """
+        from io import StringIO
+
+        from nfqa.lab.values import read_values, tidy_values
+
+        roles = {"embedder", "evaluator"} & set(self.artefact.roles) or self._askers
+        table = tidy_values(values, origin=self._find_origin(), exact=exact if roles else True)
+        return read_values(StringIO(table.to_csv(index=False)))  # exactly what a reader of the file will see
+
+    def _find_origin(self) -> Literal["measured", "sample"]:
+        return "sample" if self.data == "sample" or self.artefact.bundled else "measured"
+
+    def beside_paper(self, table: pd.DataFrame) -> Styler:
+        """The table in the paper's own shape: ours with its interval above the published value, rows of ours below."""
+        from nfqa.lab.beside import lay_beside_paper
+
+        return lay_beside_paper(self, table)
+
+    def label(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The table for a figure, as `nfqa.lab.beside.label_rows` gives it: labels in words, published beside ours."""
+        from nfqa.lab.beside import label_rows
+
+        return label_rows(self, table)
+
+    def write(self, table: pd.DataFrame, *, findings: Sequence[str] = (), figure: Figure | Plot | None = None) -> None:
+        """Write values, their provenance and the figure as PNG and PDF, for the runner to move into place.
+
+        Raises: ValueError for a table that did not come from `tidy`.
+        """
+        from nfqa.lab.values import MEASURED, write_values
+
+        if list(table.columns)[-len(MEASURED) :] != list(MEASURED):
+            raise ValueError("the table is not as lab.tidy gives it; write what tidy returned")
+        write_values(self.out / self.name, table, self._describe() | {"findings": list(findings)})
+        if figure is not None:
+            save_figure(figure, self.out / self.name)
+        if self._askers and self.tally.wanted:  # beside the result: equal results, however they came about
+            tally = self.tally
+            cost = Limits.from_environment().price(tally.prompt_tokens, tally.completion_tokens)
+            usage = vars(tally) | {"missing": dict(tally.missing), "cost": cost}
+            with write_atomically(self.out / f"{self.name}.usage.json") as scratch:
+                scratch.write_text(json.dumps(usage), encoding="utf-8")
+
+    def _describe(self) -> dict[str, Any]:
+        """What all values of the artefact depend on, in one place."""
+        return {
+            "artefact": self.identifier,
+            "inputs": self._inputs,
+            "parameters": json.loads(os.environ.get("NFQA_PARAMETERS", "{}")),
+            "reads": sorted(self.artefact.reads),
+            "roles": {role: identify_role(role, self.roles[role]) for role in self.artefact.roles},
+            "functions": list_functions(self.root / "notebooks" / str(self.artefact.notebook)),
+            "code": os.environ.get("NFQA_CODE", "not run by the runner"),
+            "packages": read_versions(),
+        }
+
+    def _check_reads(self, name: str) -> None:
+        if name and name not in self.artefact.reads:
+            raise ValueError(
+                f"{self.identifier} reads {name} but papers/{self.paper_name}.yml does not list it under reads"
+            )
+
+
+def open_lab(
+    identifier: str,
+    *,
+    data: str = "full",
+    out: str = "",
+    embedder: str = "",
+    evaluator: str = "",
+    judge: str = "",
+    generator: str = "",
+    **asking: Any,
+) -> Lab:
+    """Open an artefact's lab inside a notebook.
+
+    Args: identifier: PAPER/NAME; data: "full" or "sample"; out: folder for the results, "" for build/drafts, so that a
+        notebook run by hand never replaces a committed result; embedder, evaluator, judge, generator: role specs, "" for
+        the default; asking: how a language model is asked, the fields of `nfqa.lab.judging.Asking`.
+    Raises: ValueError for an unknown artefact, data, role or way of asking.
+    """
+    if data not in ("full", "sample"):
+        raise ValueError(f"data is {data!r}; expected 'full' or 'sample'")
+    roles = {"embedder": embedder, "evaluator": evaluator, "judge": judge, "generator": generator}
+    for role, spec in roles.items():
+        if spec:
+            identify_role(role, spec)
+    dry = bool(os.environ.get("NFQA_DRY"))
+    use_style()
+    return Lab(identifier, data=data, out=out, root=find_root(), roles=roles, asking=Asking(**asking), dry=dry)
+
+
+def find_cache(root: Path, what: Literal["embeddings", "losses"]) -> Path:
+    """The file that keeps vectors or losses; shared by all runs, as it is keyed by model, settings and text."""
+    return root / "build" / "cache" / f"{what}.sqlite"
+
+
+def show_name(paper: Paper, name: object) -> str:
+    """How a dataset, system, metric, condition or statistic is shown; by its own words where nothing is registered."""
+    text = str(int(name) if isinstance(name, float) and name.is_integer() else name)
+    base = text.removeprefix("sample_")
+    entry = paper.systems.get(text)
+    shown = entry.title if entry else paper.names.get(text) or paper.names.get(base) or base.replace("_", " ")
+    return f"{shown} (sample)" if base != text else shown
+
+
+def list_functions(notebook: Path) -> list[str]:
+    """The functions of nfqa that a notebook imports, MODULE:NAME: what its values were made by."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    nodes = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.ImportFrom)]
+    return sorted(
+        f"{node.module}:{alias.name}"
+        for node in nodes
+        for alias in node.names
+        if str(node.module).split(".")[:1] == ["nfqa"] and str(node.module) != __name__ and not alias.name.isupper()
+    )

@@ -1,0 +1,133 @@
+"""Values on disk: results/PAPER/NAME.csv, tidy and rounded once, and NAME.json, what they were made from.
+
+A row is one value: `dataset`, `metric`, conditions, `statistic`; then `value`, `low` and `high` (95 % interval),
+`spread` (standard deviation over seeds), `n`, `dropped`, `dropped_because`, `origin` and `signature`. No time, host or
+path is in either file: two equal runs give equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nfqa.data.paths import write_atomically
+
+NUMBERS = ("value", "low", "high", "spread")
+COUNTS = ("n", "dropped")
+MEASURED = (*NUMBERS, *COUNTS, "dropped_because", "origin", "signature")
+EXACT_DIGITS, MODEL_DIGITS = 12, 6  # significant digits that survive another processor
+
+
+def name_keys(values: pd.DataFrame) -> list[str]:
+    """The columns that identify a row: dataset, metric, the conditions in order, statistic."""
+    first = [name for name in ("dataset", "metric") if name in values]
+    conditions = [name for name in values.columns if name not in (*first, "statistic", *MEASURED)]
+    return [*first, *conditions, "statistic"]
+
+
+def tidy_values(values: pd.DataFrame, *, origin: str, exact: Collection[str] | bool = ()) -> pd.DataFrame:
+    """Values as they are written: every column there, rounded, in order of their keys.
+
+    Args: values: at least `statistic` and `value`; origin: for rows that name none; exact: metrics that no model's
+        floating point is behind, or True for all: they keep 12 significant digits, others 6. Whole numbers stay whole.
+    Raises: ValueError for a missing column, an infinite value, or two rows with one key.
+    """
+    lacking = [name for name in ("statistic", "value") if name not in values]
+    if lacking:
+        raise ValueError(f"the values have no column {', '.join(lacking)}; they have {', '.join(values.columns)}")
+    table = values.copy()
+    for name in MEASURED:
+        if name not in table:
+            table[name] = np.nan if name in (*NUMBERS, *COUNTS) else ""
+    table["origin"] = table.origin.replace("", np.nan).fillna(origin)
+    keys = name_keys(table)
+    for name in keys:
+        if not pd.api.types.is_numeric_dtype(table[name]):
+            table[name] = table[name].astype(object).where(table[name].notna(), "").astype(str)
+    exactly = np.full(len(table), exact) if isinstance(exact, bool) else table.get("metric", "").isin(list(exact))
+    for name in NUMBERS:
+        column = table[name].astype(np.float64)
+        if np.isinf(column).any():
+            raise ValueError(f"{name} is infinite in row {table.loc[np.isinf(column), keys].iloc[0].to_dict()}")
+        table[name] = np.where(exactly, _round(column, EXACT_DIGITS), _round(column, MODEL_DIGITS))
+    for name in COUNTS:
+        table[name] = table[name].astype("Int64")
+    for name in ("dropped_because", "signature"):
+        table[name] = table[name].fillna("")
+    twins = table.duplicated(keys)
+    if twins.any():
+        raise ValueError(f"two rows have the key {table.loc[twins, keys].iloc[0].to_dict()}; a condition is missing")
+    return table[[*keys, *MEASURED]].sort_values(keys, ignore_index=True, na_position="first")
+
+
+def _round(column: pd.Series, digits: int) -> np.ndarray:
+    numbers = column.to_numpy(dtype=np.float64)
+    whole = np.isnan(numbers) | (numbers == np.round(numbers))
+    rounded = [number if keep else float(f"{number:.{digits}g}") for number, keep in zip(numbers, whole, strict=True)]
+    return np.array(rounded, dtype=np.float64) + 0.0  # no minus zero
+
+
+def write_values(stem: Path, table: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
+    """Write STEM.csv and STEM.json, each moved into place whole."""
+    with write_atomically(stem.with_suffix(".csv")) as scratch:
+        scratch.write_text(table.to_csv(index=False, lineterminator="\n"), encoding="utf-8")
+    with write_atomically(stem.with_suffix(".json")) as scratch:
+        content = json.dumps(provenance, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        scratch.write_text(content + "\n", encoding="utf-8")
+
+
+def read_values(path: Path | StringIO) -> pd.DataFrame:
+    """Values from a CSV file: conditions as text, or as numbers where all are; blank where one does not apply.
+
+    Raises: ValueError naming the file when it is no values file.
+    """
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        for name in NUMBERS:
+            table[name] = pd.to_numeric(table[name])
+        for name in COUNTS:
+            table[name] = pd.to_numeric(table[name]).astype("Int64")
+        keys = name_keys(table)
+        if "statistic" not in table or table.empty:
+            raise ValueError("it has no rows, or no column statistic")
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path}: not a values file ({error}); run the artefact again") from None
+    for name in keys:
+        numbers = pd.to_numeric(table[name].replace("", None), errors="coerce")
+        if numbers.notna().any() and (numbers.notna() | (table[name] == "")).all():
+            table[name] = numbers
+    return table
+
+
+def match_rows(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.Series:
+    """Which rows have exactly these conditions: those named are equal, all others are blank."""
+    found = pd.Series(True, table.index)
+    for name in name_keys(table):
+        column = table[name]
+        want = wanted.get(name, "")
+        if want == "" or want is None:
+            found &= column.isna() | (column.astype(object) == "")
+        elif isinstance(want, (int, float)) and pd.api.types.is_numeric_dtype(column):
+            found &= column == want
+        else:
+            found &= column.astype(str) == str(want)
+    return found & all(name in table or want in ("", None) for name, want in wanted.items())
+
+
+def pick(table: pd.DataFrame, **conditions: object) -> pd.Series:
+    """The one row with exactly these conditions, all others blank; its `said` is "value [low, high]".
+
+    Raises: ValueError naming the conditions where no row has them.
+    """
+    found = table[match_rows(table, conditions)]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} rows have {conditions}; expected one. The columns are {name_keys(table)}")
+    row = found.iloc[0]
+    interval = "" if pd.isna(row.low) else f" [{row.low:.3f}, {row.high:.3f}]"
+    return pd.concat([row, pd.Series({"said": "undefined" if pd.isna(row.value) else f"{row.value:.3f}{interval}"})])

@@ -1,0 +1,161 @@
+"""From scores to values, frame to frame: correlation inside each question, averages and differences with intervals.
+
+Scores have a row for each answer: `dataset`, `question`, `answer`, `grade`, `seed`, `metric`, conditions, `score`, and
+`missing`, the reason where there is no score. Measurements have a row for each question: `statistic`, `measured` and
+`missing`. Values have a row for each average: `statistic`, `value`, `low`, `high`, `spread`, `n`, `dropped` and
+`dropped_because`. Every other column is a condition and passes through unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from nfqa.kernels.correlation import REASONS, Method, correlate_groups
+from nfqa.kernels.resample import Interval, bootstrap_difference, bootstrap_mean, find_share
+
+Undefined = Literal["drop", "zero"]
+METHODS: tuple[Method, ...] = get_args(Method)
+OF_AN_ANSWER = ("answer", "system", "text", "grade", "score", "missing", "verdicts", "unreadable", "mass")
+_MEASURED = ("measured", "missing")
+
+
+def correlate(
+    scores: pd.DataFrame,
+    *,
+    methods: Sequence[Method] = METHODS,
+    by: Sequence[str] | None = None,
+    undefined: Undefined = "drop",
+) -> pd.DataFrame:
+    """Correlate scores with people's grades inside each group: one measurement a group and coefficient.
+
+    Args: scores: columns `score`, `grade`, `missing` (a reason, or blank) and those of `by`; by: the columns whose
+        distinct values make a group, all but those of a single answer where None; undefined: a coefficient that does
+        not exist (constant scores or grades, fewer than two answers) is missing ("drop") or counts as 0 ("zero"). An
+        answer without a score is left out; a group of which no answer was judged at all stays missing.
+    Returns: the columns of `by`, `statistic`, `measured` in [-1, 1], and `missing`, "" where it is defined.
+    Raises: ValueError for a column that is not there, or an unknown rule.
+    Source: `nfqa.kernels.correlation.correlate_groups`.
+    """
+    if undefined not in get_args(Undefined):
+        raise ValueError(f"undefined is {undefined!r}; expected one of {', '.join(get_args(Undefined))}")
+    keys = list(by) if by is not None else [name for name in scores.columns if name not in OF_AN_ANSWER]
+    _require(scores, [*keys, "score", "grade"])
+    group = scores.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
+    order = np.argsort(group, kind="stable")  # groups one after another, in the order of their first row
+    scored = scores.score.notna().to_numpy()[order]
+    sizes = np.bincount(group[order][scored], minlength=group.max(initial=-1) + 1)
+    heads = scores.iloc[order].drop_duplicates(keys)
+    x, y = (scores[name].to_numpy(dtype=np.float64)[order][scored] for name in ("score", "grade"))
+    why = heads.missing.fillna("").to_numpy(dtype=object) if "missing" in scores else np.full(len(heads), "", object)
+    why = np.where(sizes == 0, why, "")
+    frames = []
+    for method in methods:
+        found = correlate_groups(x, y, sizes, method=method)
+        reasons = np.array(["", *REASONS[1:]], dtype=object)[found.reasons]
+        measured = np.where((reasons != "") & (undefined == "zero") & (why == ""), 0.0, found.values)
+        reasons = np.where(np.isnan(measured), np.where(why != "", why, reasons), "")
+        frames.append(heads[keys].assign(statistic=method, measured=measured, missing=reasons))
+    return pd.concat(frames, ignore_index=True)
+
+
+def average(
+    measurements: pd.DataFrame,
+    *,
+    over: str = "question",
+    columns: str = "seed",
+    resamples: int = 10_000,
+    share: bool = False,
+) -> pd.DataFrame:
+    """Average over questions and seeds, with a 95 % interval over questions: one value for each set of conditions.
+
+    Args: measurements: `over`, `measured`, `missing` (optional, the reason of a NaN), perhaps `columns`, and conditions;
+        over: what is resampled as a whole; columns: what an average is taken over first, and spread is over; share:
+        each measurement is 0 or 1, for Wilson's interval in place of the bootstrap (without seeds).
+    Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard deviation over
+        `columns`, NaN for one), `n` and `dropped` (measurements present and missing) and `dropped_because`.
+    Source: `nfqa.kernels.resample`: bootstrap_mean, find_share.
+    """
+    rows = []
+    for key, group in _split(measurements, [over, columns, *_MEASURED]):
+        table = _tabulate(group, over, columns, group[over].drop_duplicates())
+        interval = find_share(table[:, 0]) if share else bootstrap_mean(table, resamples=resamples)
+        rows.append(key | _describe(interval, group))
+    return pd.DataFrame(rows)
+
+
+def subtract(
+    measurements: pd.DataFrame,
+    base: pd.Series,
+    *,
+    across: Sequence[str],
+    named: str,
+    over: str = "question",
+    columns: str = "seed",
+    resamples: int = 10_000,
+) -> pd.DataFrame:
+    """The average of each group minus that of its base, by a paired bootstrap over the questions that they share.
+
+    Args: measurements, over, columns: as `average`; base: which rows belong to a base; across: the conditions in which
+        a group may differ from its base, all others are equal; named: what the base is, for the column
+        `difference_from`.
+    Returns: as `average`, for every group that is no base and has one.
+    Raises: ValueError where a group has several bases.
+    Source: `nfqa.kernels.resample.bootstrap_difference`.
+    """
+    own = [over, columns, *_MEASURED]
+    within = [name for name in measurements.columns if name not in (*own, *across)]
+    bases = {_hashable(key, within): group for key, group in _split(measurements[base], own)}
+    if len(bases) < len(measurements[base].drop_duplicates([*within, *across])):
+        raise ValueError(f"a group has several bases; name the conditions that tell them apart in across={across}")
+    rows = []
+    for key, group in _split(measurements[~base], own):
+        other = bases.get(_hashable(key, within))
+        if other is None:
+            continue
+        index = group[over].drop_duplicates()
+        tables = (_tabulate(part, over, columns, index) for part in (group, other))
+        interval = bootstrap_difference(*tables, resamples=resamples)
+        rows.append(key | {"difference_from": named} | _describe(interval, group))
+    return pd.DataFrame(rows)
+
+
+def _require(frame: pd.DataFrame, names: Sequence[str]) -> None:
+    lacking = [name for name in names if name not in frame]
+    if lacking:
+        raise ValueError(f"no column {', '.join(lacking)}; the frame has {', '.join(frame.columns)}")
+
+
+def _split(measurements: pd.DataFrame, own: Sequence[str]) -> Iterator[tuple[dict[str, object], pd.DataFrame]]:
+    """Each group with its conditions by name, in order of first appearance."""
+    _require(measurements, [own[0], "measured"])
+    keys = [name for name in measurements.columns if name not in own]
+    for key, group in measurements.groupby(keys, sort=False, dropna=False):
+        yield dict(zip(keys, key, strict=True)), group
+
+
+def _hashable(key: dict[str, object], names: Sequence[str]) -> tuple[object, ...]:
+    return tuple("" if pd.isna(key[name]) else key[name] for name in names)  # NaN is not equal to itself
+
+
+def _tabulate(group: pd.DataFrame, over: str, columns: str, index: pd.Series) -> NDArray[np.float64]:
+    """[rows of `index`, distinct `columns`], NaN where nothing was measured."""
+    seeds = group[columns] if columns in group else pd.Series(0, group.index)
+    if pd.DataFrame({"row": group[over], "column": seeds}).duplicated().any():
+        raise ValueError(f"several measurements of one {over} and {columns}; name what tells them apart in a column")
+    pivoted = group.assign(**{columns: seeds}).pivot(index=over, columns=columns, values="measured")
+    return pivoted.reindex(index).to_numpy(dtype=np.float64)
+
+
+def _describe(interval: Interval, group: pd.DataFrame) -> dict[str, object]:
+    reasons = group.missing[group.missing.fillna("") != ""] if "missing" in group else pd.Series(dtype=object)
+    because = "; ".join(f"{reason} {count}" for reason, count in reasons.value_counts().sort_index().items())
+    return {
+        "value": interval.value, "low": interval.low, "high": interval.high,
+        "spread": np.nan if interval.spread is None else interval.spread,
+        "n": interval.n, "dropped": interval.n_missing, "dropped_because": because,
+    }  # fmt: skip
