@@ -212,4 +212,10 @@ def find_columns(paper: Paper, name: str, system: str, dataset: str, metric: str
     if entry.judged is not None:
         made = {"metric": entry.judged.method, "judge": entry.judged.model, "shots": entry.judged.shots}
         made |= {"list": entry.judged.list} if entry.judged.list else {}
-    return {"dataset": dataset, "statistic": metric} | made | artefact.columns | entry.columns | artefact.statistics.get(metric, {})
+    return (
+        {"dataset": dataset, "statistic": metric}
+        | made
+        | artefact.columns
+        | entry.columns
+        | artefact.statistics.get(metric, {})
+    )

@@ -78,7 +78,9 @@ def lay_beside_paper(lab: Lab, table: pd.DataFrame) -> Styler:
     shown = {side: both[side].map(lab.title) for side in (*layout.rows, *layout.columns)}
     both = both.assign(**shown)
     cells, shades = (
-        both.pivot_table(index=["ours", *layout.rows], columns=list(layout.columns), values=values, aggfunc="first", sort=False)
+        both.pivot_table(
+            index=["ours", *layout.rows], columns=list(layout.columns), values=values, aggfunc="first", sort=False
+        )
         for values in ("cell", "verdict")
     )
     cells, shades = cells.sort_index(level="ours", sort_remaining=False), shades.reindex_like(cells)
@@ -109,7 +111,9 @@ def _list_ours_alone(lab: Lab, table: pd.DataFrame, known: pd.DataFrame) -> pd.D
         metric=[plain.get(text, text) for text in rows.statistic],
         system=[_name_row(lab, row, named) for row in rows[named].to_dict("records")],
     )
-    return found.merge(known, on=["dataset", "metric"])[["system", "dataset", "metric", "value", "low", "high", "n", "origin"]]
+    return found.merge(known, on=["dataset", "metric"])[
+        ["system", "dataset", "metric", "value", "low", "high", "n", "origin"]
+    ]
 
 
 def label_rows(lab: Lab, table: pd.DataFrame) -> pd.DataFrame:
@@ -154,4 +158,3 @@ def _write_tables(lab: Lab, cells: pd.DataFrame) -> None:
     for ending, text in ((".md", flat.to_markdown()), (".tex", flat.style.to_latex(hrules=True))):
         with write_atomically(folder / f"{lab.name}{ending}") as scratch:
             scratch.write_text(text + "\n", encoding="utf-8")
-

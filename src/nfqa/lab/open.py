@@ -17,9 +17,9 @@ from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.judge.limits import Limits
 from nfqa.judge.prompt_sets import read_prompt_set
 from nfqa.lab.artefacts import Artefact, Paper, find_artefact, list_leaves, read_papers
+from nfqa.lab.figures import save_figure, use_style
 from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
 from nfqa.lab.packages import read_versions
-from nfqa.lab.figures import save_figure, use_style
 from nfqa.models.chat import Reading
 from nfqa.models.roles import DEFAULTS, EVALUATORS, identify_role, parse_role
 
@@ -177,10 +177,10 @@ class Lab:
         """What this run asked, for the notebook's page alone: another run finds more in the journal."""
         if not self._askers:
             return "No language model was asked: the judge role is filled by the embedded judge."
-        tally = self.tally
+        t = self.tally
         return (
-            f"{tally.wanted:,} verdicts wanted; {tally.kept:,} completions from the journal, {tally.asked:,} asked now"
-            f" (an unreadable one up to twice more): {tally.prompt_tokens:,} tokens in, {tally.completion_tokens:,} out."
+            f"{t.wanted:,} verdicts wanted; {t.kept:,} completions from the journal, {t.asked:,} asked now (an"
+            f" unreadable one up to twice more): {t.prompt_tokens:,} tokens in, {t.completion_tokens:,} out."
         )
 
     # Published numbers and results ------------------------------------------------------------------------------------
@@ -299,9 +299,9 @@ def open_lab(
 ) -> Lab:
     """Open an artefact's lab inside a notebook.
 
-    Args: identifier: PAPER/NAME; data: "full" or "sample"; out: folder for the results, "" for build/drafts, so that a
-        notebook run by hand never replaces a committed result; embedder, evaluator, judge, generator: role specs, "" for
-        the default; asking: how a language model is asked, the fields of `nfqa.lab.judging.Asking`.
+    Args: identifier: PAPER/NAME; data: "full" or "sample"; out: folder for the results, "" for build/drafts, so that
+        a notebook run by hand never replaces a committed result; embedder, evaluator, judge, generator: role specs, ""
+        for the default; asking: how a language model is asked, the fields of `nfqa.lab.judging.Asking`.
     Raises: ValueError for an unknown artefact, data, role or way of asking.
     """
     if data not in ("full", "sample"):

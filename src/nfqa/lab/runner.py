@@ -195,7 +195,10 @@ def _finish(place: Place, job: _Job) -> bool:
     task = json.loads((job.scratch / "job.json").read_text(encoding="utf-8"))
     outputs = {}
     for suffix, folder in (
-        (".csv", place.results), (".json", place.results), (".png", place.figures), (".pdf", place.figures)
+        (".csv", place.results),
+        (".json", place.results),
+        (".png", place.figures),
+        (".pdf", place.figures),
     ):
         made, kept = job.scratch / f"{target.name}{suffix}", folder / target.paper.paper / f"{target.name}{suffix}"
         if not made.is_file():

@@ -163,7 +163,9 @@ def judge_by_language_model(
         rows.loc[kept, list(_JUDGED)] = judged.to_numpy()
         rows["missing"] = np.where(kept, rows.why, rows.missing)
         signature = f"judge:{judge.asker.identity}|method:{method}|{judge.sign(method)}"
-        frames.append(rows.drop(columns="why").assign(metric=method, judge=named, shots=len(examples), signature=signature))
+        frames.append(
+            rows.drop(columns="why").assign(metric=method, judge=named, shots=len(examples), signature=signature)
+        )
     scored = pd.concat(frames, ignore_index=True)
     return scored.astype({"score": float, "verdicts": int, "mass": float})
 

@@ -96,7 +96,11 @@ def judge_by_vectors(
     Returns: two rows a candidate, `output` "score" and "rank" (its score is minus the rank): the columns of `draws` but
         for `draw`, answer, grade, metric ("embedded_judge"), training, output, score, missing, signature.
     """
-    one = {key: scorers for key in zip(draws.dataset, draws.question, strict=True)} if isinstance(scorers, Scorer) else scorers
+    one = (
+        dict.fromkeys(zip(draws.dataset, draws.question, strict=True), scorers)
+        if isinstance(scorers, Scorer)
+        else scorers
+    )
     verdicts = [
         judge_draw(draw, one[dataset, question], embedder)
         for dataset, question, draw in zip(draws.dataset, draws.question, draws.draw, strict=True)
@@ -107,7 +111,9 @@ def judge_by_vectors(
     }
     name = next(iter(one.values())).name.replace("_", "-")
     candidates = list_candidates(draws)
-    trained_on = candidates.dataset.map({d: "-".join(map(str, dict.fromkeys((c[0], c[-1])))) for d, c in counts.items()})
+    trained_on = candidates.dataset.map(
+        {d: "-".join(map(str, dict.fromkeys((c[0], c[-1])))) for d, c in counts.items()}
+    )
     judged = candidates.assign(
         metric="embedded_judge", training=name, signature=f"embedded_judge|weights:{name}|trained_on:" + trained_on
     )

@@ -1,7 +1,7 @@
 """Reference lists of varied quality, drawn with a seed, never left among the candidates.
 
-One question at a time (`draw_list`), and as frames: `draw_references` has a row for each dataset, seed and question, the
-draw in the column `draw`; `list_candidates` and `list_references` unfold it to a row for each text.
+One question at a time (`draw_list`), and as frames: `draw_references` has a row for each dataset, seed and question,
+the draw in the column `draw`; `list_candidates` and `list_references` unfold it to a row for each text.
 """
 
 from __future__ import annotations

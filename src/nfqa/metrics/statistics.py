@@ -73,7 +73,7 @@ def average(
 ) -> pd.DataFrame:
     """Average over questions and seeds, with a 95 % interval over questions: one value for each set of conditions.
 
-    Args: measurements: `over`, `measured`, `missing` (optional, the reason of a NaN), perhaps `columns`, and conditions;
+    Args: measurements: `over`, `measured`, `missing` (optional, the reason of a NaN), `columns` (optional), conditions;
         over: what is resampled as a whole; columns: what an average is taken over first, and spread is over; share:
         each measurement is 0 or 1, for Wilson's interval in place of the bootstrap (without seeds).
     Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard deviation over
