@@ -86,7 +86,7 @@ import-verdicts: $(READY) ## take in someone's verdicts: make import-verdicts FI
 	@$(RUN) verdicts import "$(FILE)"
 
 train-evaluator: $(READY) ## the embedded evaluators anew, into models/ (or one: NAME=tiny); about an hour on one core
-	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(RUN) train-evaluator $(NAME)
+	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(VENV)/bin/python -m tools.train_evaluator $(NAME)
 
 fetch: $(READY) ## the data alone, verified
 	@$(RUN) fetch

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from train_evaluator.copying_heads import put_in_copying_heads
 from transformers import GPT2Config, GPT2LMHeadModel
-
-from nfqa.lab.training.copying_heads import put_in_copying_heads
 
 
 def _make_model(*, layers: int = 2, width: int = 192, heads: int = 3) -> Any:

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupt)  # end as tidily as after Ctrl-C
     try:
         root = find_root()
-        options = RunOptions() if given.command in (_verdicts, _train) else read_options(root, given.artefacts)
+        options = RunOptions() if given.command is _verdicts else read_options(root, given.artefacts)
         return int(given.command(root, options, given))
     except KeyboardInterrupt:
         print(
@@ -54,7 +54,6 @@ def _make_parser() -> argparse.ArgumentParser:
         ("fetch", _fetch, "fetch and verify the data"),
         ("score", _score, "score the answers of FILE, JSON lines, by every available method"),
         ("verdicts", _verdicts, "export FILE or import FILE: the journal as JSON lines"),
-        ("train-evaluator", _train, "train the embedded evaluators into models/, those named or all"),
     ):
         sub = commands.add_parser(name, help=text)
         sub.set_defaults(command=command)
@@ -66,10 +65,6 @@ def _make_parser() -> argparse.ArgumentParser:
         if name == "verdicts":
             sub.add_argument("action", choices=("export", "import"))
             sub.add_argument("file", type=Path)
-            sub.set_defaults(artefacts=[])
-            continue
-        if name == "train-evaluator":
-            sub.add_argument("names", nargs="*")
             sub.set_defaults(artefacts=[])
             continue
         sub.add_argument("artefacts", nargs="*" if name != "run" else "+", metavar="PAPER/NAME")
@@ -231,12 +226,3 @@ def _fetch(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     problems = reach_data(root, list_targets(root, options, given.artefacts))
     print(*(problems or ["all data at hand and verified"]), sep="\n")
     return 1 if problems else 0
-
-
-def _train(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
-    from nfqa.lab.training.train import RECIPES, train_evaluator
-
-    for name in given.names or RECIPES:
-        folder = train_evaluator(root, name)
-        print(f"{folder.relative_to(root)}: {sum(file.stat().st_size for file in folder.iterdir()) / 1e6:.1f} MB")
-    return 0

@@ -11,19 +11,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+from torch import Tensor
 from tqdm import tqdm
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from nfqa.data.paths import write_atomically
-from nfqa.lab.training.copying_heads import put_in_copying_heads
-from nfqa.lab.training.corpus import Corpus, read_corpus
-from nfqa.lab.training.tasks import INSTRUCTION, Task, group_topics, make_task
-from nfqa.lab.training.tokens import END, OPEN, SPEAK, make_tokenizer
-from nfqa.lab.training.tune import tune_evaluator
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from .copying_heads import put_in_copying_heads
+from .corpus import Corpus, read_corpus
+from .tasks import END, INSTRUCTION, OPEN, SPEAK, Task, group_topics, make_task, make_tokenizer
+from .tune import tune_evaluator
 
 CONTEXT = 4_096  # positions of the model; none is trained, so texts may be longer than those of training
 _TEXT_WEIGHT = 0.25  # of the loss on the text that is given, beside 1 on what is restated
@@ -50,20 +50,16 @@ RECIPES = {
 }
 
 
-def train_evaluator(root: Path, name: str, *, steps: int | None = None) -> Path:
+def train_evaluator(root: Path, name: str) -> Path:
     """Train one of RECIPES into models/evaluator_NAME; goes on from the last checkpoint under build/ if there is one.
 
     The loss is the mean negative log-likelihood of the target's tokens, and a quarter of that of the text's. The same
     machine, threads and recipe give the same weights, interrupted or not.
     Raises: ValueError for an unknown name.
     """
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
-
     if name not in RECIPES:
         raise ValueError(f"evaluator {name!r}; known: {', '.join(RECIPES)}")
     recipe = RECIPES[name]
-    steps = steps or recipe.steps
     corpus = read_corpus(root)
     tokenizer = make_tokenizer(corpus, recipe.vocabulary)
     torch.manual_seed(recipe.seed)
@@ -79,19 +75,19 @@ def train_evaluator(root: Path, name: str, *, steps: int | None = None) -> Path:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device).train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.rate, betas=(0.9, 0.98), weight_decay=0.01)
-    made_of = json.dumps([asdict(recipe), steps, corpus.inputs, corpus.kept_out], sort_keys=True)
+    made_of = json.dumps([asdict(recipe), corpus.inputs, corpus.kept_out], sort_keys=True)
     digest = hashlib.sha256(made_of.encode()).hexdigest()[:12]
-    checkpoint = root / "build" / "training" / f"{name}-{digest}.safetensors"
+    checkpoint = root / "build" / "training" / f"{name}-{digest}.pt"
     done = _resume(checkpoint, model, optimiser)
     saved, shown = time.monotonic(), float("nan")
-    with tqdm(total=steps, initial=done, desc=f"evaluator {name}", unit="step") as bar:
-        for step, batch in _make_batches(corpus, tokenizer, recipe, done, steps):
+    with tqdm(total=recipe.steps, initial=done, desc=f"evaluator {name}", unit="step") as bar:
+        for step, batch in _make_batches(corpus, tokenizer, recipe, done):
             for group in optimiser.param_groups:
-                group["lr"] = recipe.rate * _schedule(step / steps)
+                group["lr"] = recipe.rate * _schedule(step / recipe.steps)
             ids, weights = (part.to(device) for part in batch)
             loss = _compute_loss(model, ids, weights)
             optimiser.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
             shown = loss.item() if math.isnan(shown) else 0.98 * shown + 0.02 * loss.item()
@@ -100,7 +96,7 @@ def train_evaluator(root: Path, name: str, *, steps: int | None = None) -> Path:
             if time.monotonic() - saved > _SAVE_SECONDS:
                 _save(checkpoint, model, optimiser, step + 1)
                 saved = time.monotonic()
-    folder = _finish(root, name, recipe, steps, corpus, model, tokenizer)
+    folder = _finish(root, name, recipe, corpus, model, tokenizer)
     if corpus.tuning:
         tune_evaluator(folder, corpus.tuning)
     checkpoint.unlink(missing_ok=True)
@@ -113,8 +109,6 @@ def _schedule(done: float) -> float:
 
 
 def _compute_loss(model: Any, ids: Tensor, weights: Tensor) -> Tensor:
-    import torch
-
     with torch.autocast(ids.device.type, torch.bfloat16):
         logits = model(input_ids=ids).logits[:, :-1]
     each = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), ids[:, 1:].flatten(), reduction="none")
@@ -123,19 +117,19 @@ def _compute_loss(model: Any, ids: Tensor, weights: Tensor) -> Tensor:
 
 
 def _make_batches(
-    corpus: Corpus, tokenizer: Any, recipe: Recipe, start: int, steps: int
+    corpus: Corpus, tokenizer: Any, recipe: Recipe, start: int
 ) -> Iterator[tuple[int, tuple[Tensor, Tensor]]]:
-    """Step and batch from `start` on. A batch hangs on the seed and its step alone, so a resumed run goes on alike."""
+    """Step and batch from `start` on. A batch depends on the seed and its step alone, so a resumed run is the same."""
     topics = group_topics(corpus.train)
-    for pool in range(start // _POOL, -(-steps // _POOL)):
-        rng = random.Random(f"{recipe.seed}/{pool}")  # noqa: S311
+    for pool in range(start // _POOL, -(-recipe.steps // _POOL)):
+        rng = random.Random(f"{recipe.seed}/{pool}")
         rows = sorted(
             (_encode(make_task(topics, rng), tokenizer) for _ in range(_ROWS * _POOL)), key=lambda r: len(r[0])
         )
         order = rng.sample(range(_POOL), _POOL)
         for place, which in enumerate(order):
             step = pool * _POOL + place
-            if start <= step < steps:
+            if start <= step < recipe.steps:
                 yield step, _pad(rows[which * _ROWS : (which + 1) * _ROWS])
 
 
@@ -147,8 +141,6 @@ def _encode(task: Task, tokenizer: Any) -> tuple[list[int], list[float]]:
 
 
 def _pad(rows: list[tuple[list[int], list[float]]]) -> tuple[Tensor, Tensor]:
-    import torch
-
     width = max(len(ids) for ids, _ in rows)
     ids = torch.tensor([[*ids, *[0] * (width - len(ids))] for ids, _ in rows])
     weights = torch.tensor([[*given, *[0.0] * (width - len(given))] for _, given in rows])
@@ -156,45 +148,27 @@ def _pad(rows: list[tuple[list[int], list[float]]]) -> tuple[Tensor, Tensor]:
 
 
 def _save(path: Path, model: Any, optimiser: Any, step: int) -> None:
-    import torch
-    from safetensors.torch import save_file
-
-    tensors = {f"model/{key}": value.contiguous() for key, value in model.named_parameters()}
-    for number, state in optimiser.state_dict()["state"].items():
-        tensors |= {f"optimiser/{number}/{key}": value.contiguous() for key, value in state.items()}
     with write_atomically(path) as scratch:
-        save_file(tensors | {"step": torch.tensor(step)}, scratch)
+        torch.save({"model": model.state_dict(), "optimiser": optimiser.state_dict(), "step": step}, scratch)
 
 
 def _resume(path: Path, model: Any, optimiser: Any) -> int:
     if not path.is_file():
         return 0
-    from safetensors.torch import load_file
-
-    tensors = load_file(path)
-    parameters = dict(model.named_parameters())
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, value in tensors.items():
-        kind, _, rest = name.partition("/")
-        if kind == "model":
-            parameters[rest].data.copy_(value)
-        elif kind == "optimiser":
-            number, _, key = rest.partition("/")
-            state.setdefault(int(number), {})[key] = value
-    optimiser.load_state_dict(optimiser.state_dict() | {"state": state})
-    return int(tensors["step"])
+    saved = torch.load(path, weights_only=True)
+    model.load_state_dict(saved["model"])
+    optimiser.load_state_dict(saved["optimiser"])
+    return int(saved["step"])
 
 
-def _finish(root: Path, name: str, recipe: Recipe, steps: int, corpus: Corpus, model: Any, tokenizer: Any) -> Path:
-    import torch
-
+def _finish(root: Path, name: str, recipe: Recipe, corpus: Corpus, model: Any, tokenizer: Any) -> Path:
     folder = root / "models" / f"evaluator_{name}"
     scratch = root / "build" / "training" / name
     shutil.rmtree(scratch, ignore_errors=True)
     model.to("cpu", torch.float16).save_pretrained(scratch)
     tokenizer.save_pretrained(scratch)
     about = {
-        "recipe": asdict(recipe) | {"steps": steps},
+        "recipe": asdict(recipe),
         "threads": torch.get_num_threads(),
         "trained_on": corpus.inputs,
         "kept_out": corpus.kept_out,

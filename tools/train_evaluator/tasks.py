@@ -1,4 +1,7 @@
-"""What an evaluator is trained to do: restate one passage, given a text that contains, paraphrases or lacks it."""
+"""What an evaluator is trained to do: restate one passage, given a text that contains, paraphrases or lacks it.
+
+And in which tokens: byte-level BPE over the training passages, with marks for a turn's parts.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,19 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from nfqa.lab.training.corpus import Topic
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
 
+from .corpus import Corpus, Topic
+
+OPEN, END, SPEAK = "<|answer|>", "<|end|>", "<|restate|>"
+_STOP = "<|endoftext|>"
+_TEMPLATE = (
+    "{%- for message in messages -%}" + OPEN + "{{ message['content'] }}" + END + "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}" + SPEAK + "{%- endif -%}"
+)
 INSTRUCTION = "Please restate."
 _SHARES = {"debatewise": 0.6, "antique": 0.15, "trec_dl_nf": 0.15, "webglm": 0.1}
 _WORDS = (12, 110)  # of a passage, cut at its beginning
@@ -27,8 +40,8 @@ class Task:
 
 
 def make_task(topics: dict[str, list[Topic]], rng: random.Random) -> Task:
-    """Draw a task: in 4 of 10 the target stands in the text as it is, in 4 with words dropped, its sentences shuffled
-    or both, in 2 not at all; in 3 of 10 something unrelated stands beside it."""
+    """Draw a task: in 4 of 10 the text contains the target as it is, in 4 with words dropped, its sentences
+    shuffled or both, in 2 not at all; in 3 of 10 it also contains something unrelated."""
     source = rng.choices(list(topics), [_SHARES[name] for name in topics])[0]
     topic = rng.choice(topics[source])
     passages = rng.sample(topic.passages, min(len(topic.passages), rng.randint(2, _MOST + 1)))
@@ -67,3 +80,23 @@ def _cut(passage: str, rng: random.Random) -> str:
     most = rng.randint(*_WORDS)
     start = 0 if len(words) <= most or rng.random() < 0.6 else rng.randrange(len(words) - most)
     return " ".join(words[start : start + most])
+
+
+def make_tokenizer(corpus: Corpus, vocabulary: int) -> Any:
+    """Train the tokenizer; the same passages give the same tokens."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[_STOP, OPEN, END, SPEAK],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    made.train_from_iterator(corpus.texts(), trainer)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=made, eos_token=_STOP, bos_token=_STOP, pad_token=_STOP,
+        additional_special_tokens=[OPEN, END, SPEAK], model_max_length=4_096, clean_up_tokenization_spaces=False,
+    )  # fmt: skip
+    tokenizer.chat_template = _TEMPLATE
+    return tokenizer

@@ -2,7 +2,7 @@
 
 A small model trained for an hour on a CPU forms no copying heads by itself, and without them it hardly reads the
 answer that it is given. So they are put in: the first layer's first head writes to every place a code of the token
-before it; heads of a later layer look for places whose code is that of the current token, and say the token there.
+before it; heads of a later layer look for places whose code is that of the current token, and predict the token there.
 Training then goes on from this, with nothing held fixed but the positions.
 
 Source: Elhage et al. 2021 and Olsson et al. 2022 describe such heads in trained models; the construction is ours.
@@ -11,10 +11,10 @@ Source: Elhage et al. 2021 and Olsson et al. 2022 describe such heads in trained
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
 
 HEAD = 64  # dimensions of a head, of the positions' code and of the code of the token before
 _TOKEN_SCALE = 0.09  # of the token vectors, which are the output matrix too: larger is surer of what it copies
@@ -32,8 +32,6 @@ def put_in_copying_heads(model: Any, seed: int) -> None:
     or more, else the last, and all its heads but one copy.
     Raises: ValueError where a head has not 64 dimensions, or there are fewer than two layers or three heads.
     """
-    import torch
-
     config = model.config
     if config.n_embd != HEAD * config.n_head or config.n_layer < 2 or config.n_head < 3:
         raise ValueError(
@@ -66,18 +64,12 @@ def put_in_copying_heads(model: Any, seed: int) -> None:
 
 
 def _draw_orthonormal(rows: int, columns: int, generator: Any) -> Tensor:
-    import torch
-
     drawn = torch.randn(rows, columns, generator=generator)
-    if rows < columns:
-        return drawn / rows**0.5
-    return torch.linalg.qr(drawn).Q
+    return drawn / rows**0.5 if rows < columns else torch.linalg.qr(drawn).Q
 
 
 def _turn_by_one(frequencies: Tensor) -> Tensor:
     """The matrix that takes a place's code to the code of the next place: a rotation of each pair."""
-    import torch
-
     cosines, sines = frequencies.cos().diag(), frequencies.sin().diag()
     return torch.cat([torch.cat([cosines, sines], 1), torch.cat([-sines, cosines], 1)], 0)
 
