@@ -145,7 +145,7 @@ def _write_cell(row: dict, decimals: int, scale: int) -> str:
     value = row["value"]
     if pd.isna(value):
         return f"not run\n{row['printed']}"
-    places = decimals
+    places = len(row["printed"].partition(".")[2]) if row["printed"] else decimals
     low, high = row["low"] * scale, row["high"] * scale
     interval = "" if pd.isna(low) else f" [{low:.{places}f}, {high:.{places}f}]"
     own = f"{value * scale:.{places}f}{interval}"
