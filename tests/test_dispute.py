@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 import pytest
 from test_asking import SPEC, Scripted
 from test_prompts import use_own
@@ -15,7 +16,7 @@ from tiny_models import make_tiny_model, teach_verdicts
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.kernels.parse import read_digit
-from nfqa.metrics.dispute_awareness import judge_awareness, open_detector
+from nfqa.metrics.dispute_awareness import judge_awareness, open_detector, score_awareness
 from nfqa.metrics.dispute_detector import Detector, pool_units
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.metrics.dispute_sentences import Labelled, compose_answers, read_sentences
@@ -284,3 +285,16 @@ def test_composed_answers_keep_to_one_fold_and_to_their_label():
 def test_pooling_by_hand():
     units = np.array([[0.5, 0.81, 0.0], [0.2, 0.1, 0.25]])
     np.testing.assert_allclose(pool_units(units), [0.0, math.sqrt(0.81 * 0.25)])  # logit 0.5 = 0; sqrt(for x against)
+
+
+def test_a_frame_of_answers_is_scored_by_each_method(detector):
+    texts = [AWARE, None, PLAIN, "perhaps"]
+    answers = pd.DataFrame({"dataset": "d", "question": list("1234"), "system": "s", "text": texts})
+    replies = {AWARE.split()[0]: "[[1]]", "Zoos": "[[0]]", "perhaps": "perhaps"}
+    judge = make_judge(lambda prompt: replies[prompt.rpartition("<candidate>")[2].split()[0]])
+    by_rule, by_judge, by_detector = (score_awareness(answers, by) for by in ("phrases", judge, detector))
+    np.testing.assert_array_equal(by_rule["score"], [1, np.nan, 0, 0])
+    np.testing.assert_array_equal(by_judge["score"], [1, np.nan, 0, np.nan])
+    assert by_judge["missing"].tolist() == ["", "no_answer", "", "unreadable"]
+    np.testing.assert_array_equal(by_detector["score"].dropna(), detector.decide([AWARE, PLAIN, "perhaps"]))
+    assert [set(found.method) for found in (by_rule, by_judge, by_detector)] == [{"phrases"}, {"judge"}, {"detector"}]

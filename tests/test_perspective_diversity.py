@@ -8,12 +8,21 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from tiny_models import SENTENCES, Architecture, make_tiny_model
 
 from nfqa.kernels.perplexity import Settings
-from nfqa.metrics.perspective_diversity import PAPER, RELEASED, Diversity, measure_diversity, settings
+from nfqa.metrics.perspective_diversity import (
+    PAPER,
+    RELEASED,
+    Diversity,
+    measure_diversity,
+    score_diversity,
+    score_views,
+    settings,
+)
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.evaluator import Evaluator, TargetLoss
 from nfqa.models.restated import Restated
@@ -22,6 +31,8 @@ from nfqa.models.roles import parse_role
 
 class StubScorer:
     """Losses by target, made up."""
+
+    identity = "stub"
 
     def __init__(self, losses: dict[str, TargetLoss]) -> None:
         self.losses = losses
@@ -188,3 +199,48 @@ def test_an_unusable_partial_answer_is_left_out_end_to_end(evaluator):
         weights[mark] = kept
     assert broken.dropped == {"not_finite": 2}
     assert math.isnan(broken.value)
+
+
+VIEWS = pd.DataFrame(
+    [("d", "q1", "v1", "two"), ("d", "q2", "v1", "nan"), ("d", "q1", "v2", "eight"), ("d", "q2", "v2", "two")],
+    columns=["dataset", "question", "view", "text"],
+)
+ANSWERS = pd.DataFrame(
+    [
+        ("d", "q2", "a", "A"),
+        ("d", "q1", "a", "A"),
+        ("d", "q1", "b", " "),
+        ("d", "q1", "c", None),
+        ("d", "q3", "a", "A"),
+    ],
+    columns=["dataset", "question", "system", "text"],
+    index=[7, 7, 8, 9, 3],
+)
+
+
+def test_a_frame_of_answers_is_scored_row_by_row_with_reasons(stub):
+    scores = score_diversity(ANSWERS, VIEWS, stub, named="small", variant="paper")
+    assert scores.columns.tolist() == [
+        "dataset", "question", "system", "metric", "evaluator", "cache", "variant", "score", "missing", "signature",
+    ]  # fmt: skip
+    assert scores["score"].tolist() == pytest.approx([math.nan, 10.0, math.nan, math.nan, math.nan], nan_ok=True)
+    assert scores["missing"].tolist() == ["not_finite", "", "empty_answer", "no_answer", "no_partial_answers"]
+    assert set(scores["signature"]) == {f"pd:{PAPER.signature}|evaluator:stub"}
+    assert len(stub.asked) == 1
+
+
+def test_what_an_answers_score_is_made_of_sums_to_it(stub):
+    rows = score_views(ANSWERS[ANSWERS.question == "q1"], VIEWS, stub)
+    assert rows[["system", "view"]].agg("".join, axis=1).tolist() == ["av1", "av2", "bv1", "bv2"]
+    assert rows.loc[rows.system == "a", "perplexity"].sum() == pytest.approx(10.0)
+    assert rows[["tokens", "attended", "cut"]].head(2).to_numpy().tolist() == [[2, 12, 0], [3, 13, 4]]
+    assert rows.loc[rows.system == "b", ["nats", "perplexity"]].isna().to_numpy().all()
+
+
+@pytest.mark.parametrize(
+    ("answers", "views", "fact"),
+    [(ANSWERS.drop(columns="text"), VIEWS, "text"), (ANSWERS, VIEWS.assign(dataset="other"), "q2")],
+)
+def test_frames_that_cannot_be_scored_are_refused(stub, answers, views, fact):
+    with pytest.raises(ValueError, match=fact):
+        score_diversity(answers, views, stub)

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.judge.asking import Verdict
 from nfqa.kernels.parse import Reading, expect_value, read_digit
-from nfqa.metrics.dispute_detector import Detector, Features
+from nfqa.metrics.dispute_detector import THRESHOLD, Detector, Features
+from nfqa.metrics.dispute_rules import Rule, apply_rule
 from nfqa.metrics.dispute_sentences import read_sentences
 from nfqa.metrics.judging import LEAST_MASS, LanguageJudge, trim_text
 from nfqa.models.chat import Reply, Request
@@ -44,6 +46,39 @@ class Awareness:
         """D.A. of a system: the share of its answers that are aware, of those with a verdict; NaN without any."""
         known = self.decisions[~np.isnan(self.decisions)]
         return float(known.mean()) if len(known) else float("nan")
+
+
+def score_awareness(
+    answers: pd.DataFrame, by: Detector | LanguageJudge | Rule, *, form: Form = "dispute_awareness"
+) -> pd.DataFrame:
+    """D.A. of each answer, 1 where it makes its reader aware of the dispute and 0 where not: one row an answer.
+
+    Args: answers: text (NaN where a system gave no answer) and any columns that name the answer; by: the embedded
+        detector, a language model with prompts for D.A. (as prompts/own), or a keyword rule; form: of the prompt.
+    Returns: the columns of `answers` but text and grade; metric ("da"), method ("detector", "judge" or the rule),
+        score, probability (of 1; NaN for a rule), missing ("no_answer" or the verdict's reason) and signature.
+    Raises: as `judge_awareness` and `nfqa.metrics.dispute_rules.apply_rule`.
+    """
+    given = answers["text"].notna().to_numpy()
+    texts = answers["text"][given].tolist()
+    scores, probabilities = np.full(len(answers), np.nan), np.full(len(answers), np.nan)
+    missing = np.where(given, "", "no_answer").astype(object)
+    if isinstance(by, Detector):
+        method, signature = "detector", by.signature
+        probabilities[given] = by.probabilities(texts)
+        scores[given] = probabilities[given] >= THRESHOLD
+    elif isinstance(by, LanguageJudge):
+        found = judge_awareness(texts, by, form=form)
+        method, signature = "judge", found.signature
+        scores[given], probabilities[given] = found.decisions, found.probabilities
+        missing[given] = [verdict.reason if verdict.value is None else "" for verdict in found.verdicts]
+    else:
+        method, signature = by, f"rule:{by}"
+        scores[given] = apply_rule(texts, by)
+    names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
+    return names.assign(
+        metric="da", method=method, score=scores, probability=probabilities, missing=missing, signature=signature
+    )
 
 
 def judge_awareness(answers: Sequence[str], judge: LanguageJudge, *, form: Form = "dispute_awareness") -> Awareness:

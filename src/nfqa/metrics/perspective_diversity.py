@@ -6,9 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Unpack
+from typing import TYPE_CHECKING, Literal, Protocol, Unpack
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.kernels.perplexity import (
@@ -24,7 +25,14 @@ from nfqa.kernels.perplexity import (
 from nfqa.models.evaluator import TargetLoss
 from nfqa.models.restated import Restated
 
-__all__ = ["PAPER", "RELEASED", "Diversity", "Settings", "Switches", "Variant", "measure_diversity", "settings"]
+if TYPE_CHECKING:
+    from nfqa.models.evaluator import Evaluator
+
+__all__ = [
+    "PAPER", "RELEASED", "Diversity", "Settings", "Switches", "Variant", "choose_wrapping", "measure_diversity",
+    "score_diversity", "score_views", "settings",
+]  # fmt: skip
+_NOT_SCORED = ("empty_answer", "no_partial_answers", "not_finite", "no_tokens")  # of `Diversity.dropped`
 
 
 class Scorer(Protocol):
@@ -56,6 +64,100 @@ class Diversity:
     def cut(self) -> int:
         """Answer tokens taken out to make context and target fit, at most."""
         return max((loss.cut for loss in self.losses if loss), default=0)
+
+
+def score_diversity(
+    answers: pd.DataFrame,
+    views: pd.DataFrame,
+    evaluator: Evaluator,
+    *,
+    named: str = "role",
+    cache: str = "",
+    variant: Variant = "paper",
+    **switches: Unpack[Switches],
+) -> pd.DataFrame:
+    """P.D. of each answer under the points of view on its question: one row an answer, lower is better.
+
+    Args: answers: dataset, question, text (NaN where a system gave no answer), and any columns that name the answer
+        (`system`, `answer`, conditions); views: dataset, question, text, in any order of the questions
+        (`QuestionSet.views`); named, cache: what the columns `evaluator` and `cache` say; variant, switches: as
+        `measure_diversity`.
+    Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, cache, variant, score, missing (the
+        reason where there is no score: "no_answer" or one of `Diversity.dropped`) and signature. In their order.
+    Raises: ValueError for a missing column, no view on any question that is answered, and as `measure_diversity`.
+    """
+    found = _measure_frame(answers, views, evaluator, variant, switches)
+    names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
+    return names.assign(
+        metric="pd", evaluator=named, cache=cache, variant=variant,
+        score=np.array([math.nan if one is None else one.value for one in found], dtype=np.float64),
+        missing=[_say_missing(one) for one in found],
+        signature=f"pd:{settings(variant, **switches).signature}|evaluator:{evaluator.identity}",
+    )  # fmt: skip
+
+
+def score_views(
+    answers: pd.DataFrame,
+    views: pd.DataFrame,
+    evaluator: Evaluator,
+    *,
+    variant: Variant = "paper",
+    **switches: Unpack[Switches],
+) -> pd.DataFrame:
+    """What P.D. is made of: one row an answer and view, with the loss of the view given the answer.
+
+    Args: as `score_diversity`; views: with their column `view`.
+    Returns: the columns of `answers` but text and grade; view, perplexity, nats (summed), tokens (of the view),
+        attended (all but padding), cut (answer's tokens taken out); NaN where nothing was run. A row whose text is
+        missing gives none.
+    Raises: as `score_diversity`.
+    """
+    found = _measure_frame(answers, views, evaluator, variant, switches)
+    ids = views.groupby(["dataset", "question"], sort=False)["view"].agg(list).to_dict()
+    names = answers.drop(columns=["text", "grade"], errors="ignore").to_dict("records")
+    rows = [
+        row | {"view": view, "perplexity": perplexity} | {
+            name: getattr(loss, name) if loss else math.nan for name in ("nats", "tokens", "attended", "cut")
+        }
+        for row, one in zip(names, found, strict=True) if one is not None
+        for view, loss, perplexity in zip(
+            ids.get((row["dataset"], row["question"]), []), one.losses, one.perplexities, strict=True
+        )
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def choose_wrapping(evaluator: Evaluator, wrapping: Literal["chat", "plain"]) -> Literal["chat", "plain"]:
+    """What was asked for, but an embedded evaluator is always wrapped by the template that it was trained with."""
+    return "chat" if evaluator.spec.kind == "embedded" else wrapping
+
+
+def _measure_frame(
+    answers: pd.DataFrame, views: pd.DataFrame, evaluator: Scorer, variant: Variant, switches: Switches
+) -> list[Diversity | None]:
+    """P.D. of each row of `answers`, None where its text is missing; all given to the evaluator at once."""
+    for name, frame in (("answers", answers), ("views", views)):
+        lacking = [column for column in ("dataset", "question", "text") if column not in frame]
+        if lacking:
+            raise ValueError(f"{name} have no column {', '.join(lacking)}; they have {', '.join(frame.columns)}")
+    texts = views.groupby(["dataset", "question"], sort=False)["text"].agg(list).to_dict()
+    keys = list(zip(answers["dataset"], answers["question"], strict=True))
+    if keys and not any(key in texts for key in keys):
+        raise ValueError(f"no view on any of the questions that are answered, such as {keys[0]}; check both frames")
+    given = answers["text"].notna().to_numpy()
+    found = iter(
+        measure_diversity(
+            answers["text"][given].tolist(), [texts.get(key, []) for key, is_given in zip(keys, given, strict=True)
+                                              if is_given], evaluator, variant=variant, **switches,
+        )
+    )  # fmt: skip
+    return [next(found) if is_given else None for is_given in given]
+
+
+def _say_missing(one: Diversity | None) -> str:
+    if one is None:
+        return "no_answer"
+    return "" if not math.isnan(one.value) else next(reason for reason in _NOT_SCORED if reason in one.dropped)
 
 
 def measure_diversity(
