@@ -119,20 +119,24 @@ def _list_ours_alone(lab: Lab, table: pd.DataFrame, known: pd.DataFrame) -> pd.D
 def label_rows(lab: Lab, table: pd.DataFrame) -> pd.DataFrame:
     """The table for a figure: each row with `label`, its metric and conditions in words, and `published` beside ours.
 
-    Published numbers without a value of ours come first, as rows of their own with `value` missing, in the paper's
-    order; `dataset` and `statistic` are kept as they are, `panel` is the dataset's title.
+    Published rows come first, in the paper's order, also those without a value of ours (`value` missing, `why`); then
+    ours alone. `dataset` and `statistic` are kept as they are, `panel` is the dataset's title.
     """
     published = compare_published(lab.paper, lab.name, table)
-    table = table.assign(published=np.nan, label="")
-    named = [name for name in name_keys(table) if name not in ("dataset", "statistic", "published", "label")]
+    named = [name for name in name_keys(table) if name not in ("dataset", "statistic")]
+    leaves = list(list_leaves(lab.paper, lab.name))
+    places = {leaf.system: place for place, leaf in reversed(list(enumerate(leaves)))}
+    matched = [match_rows(table, leaf.columns) for leaf in leaves]
+    table = table.assign(published=np.nan, place=len(leaves))
     table["label"] = [_name_row(lab, row, named) for row in table[named].to_dict("records")]
     lonely = []
-    for leaf, row in zip(list_leaves(lab.paper, lab.name), published.to_dict("records"), strict=True):
-        rows = match_rows(table.drop(columns=["published", "label"]), leaf.columns)
-        table.loc[rows, ["published", "label"]] = leaf.value, lab.title(leaf.system)
+    for leaf, rows, why in zip(leaves, matched, published.why, strict=True):
+        shown = {"published": leaf.value, "label": lab.title(leaf.system), "place": places[leaf.system]}
+        table.loc[rows, list(shown)] = list(shown.values())
         if not rows.any():
-            lonely.append(leaf.columns | {"published": leaf.value, "label": lab.title(leaf.system), "why": row["why"]})
-    both = pd.concat([pd.DataFrame(lonely), table], ignore_index=True) if lonely else table
+            lonely.append(leaf.columns | shown | {"why": why})
+    both = pd.concat([table, pd.DataFrame(lonely)], ignore_index=True) if lonely else table
+    both = both.sort_values("place", kind="stable", ignore_index=True).drop(columns="place")
     return both.assign(panel=both.dataset.map(lab.title) if "dataset" in both else "")
 
 

@@ -1,115 +1,151 @@
-"""Published values against ours, and ours against the committed results."""
+"""Two comparisons: published values against ours, and what was just made against what is committed."""
 
 from __future__ import annotations
 
-import json
-import math
 import subprocess
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from nfqa.data.paths import Place
-from nfqa.lab.artefacts import Leaf, Paper, list_leaves, list_needs, read_papers
-from nfqa.lab.results import Row, compare_with_leaf, read_result
-from nfqa.lab.staleness import RunOptions
-from nfqa.lab.targets import list_targets
+from nfqa.data.strict_yaml import read_yaml
+from nfqa.lab.artefacts import read_papers
+from nfqa.lab.beside import VERDICTS, compare_published
+from nfqa.lab.values import COUNTS, MODEL_DIGITS, NUMBERS, name_keys, read_values
+
+EXCUSES = "results/intended_changes.yml"
+SAME, LAST_DIGIT, MOVED, GONE, NEW = "same", "last digit", "moved", "gone", "new"
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One published number beside ours."""
-
-    leaf: Leaf
-    row: Row | None
-    verdict: str
-    why: str
-
-
-def compare_published(paper: Paper, name: str, place: Place) -> Iterator[Comparison]:
-    """Every leaf of an artefact with its verdict.
-
-    Raises: ValueError for a results file that can't be read.
-    """
-    path = place.results / paper.paper / f"{name}.json"
-    rows = {row.key: row for row in read_result(path).rows} if path.is_file() else {}
-    artefact = paper.artefacts[name]
-    for leaf in list_leaves(paper, name):
-        row = rows.get(leaf.key)
-        verdict, why = compare_with_leaf(row, leaf, artefact)
-        if verdict == "not run":
-            needs = list_needs(paper, name, leaf.system)
-            verdict, why = ("not run", f"needs: {', '.join(needs)}") if needs else ("missing", "run `make reproduce`")
-        yield Comparison(leaf, row, verdict, why)
-
-
-def check_published(root: Path, place: Place) -> tuple[list[str], bool]:
-    """A line a published number that was run, a count of verdicts, and whether all agree.
-
-    A value that differs without a listed reason, or that needs no role and is not there, does not.
-    """
-    lines, counts = [], Counter[str]()
+def check_published(root: Path, place: Place) -> pd.DataFrame:
+    """Every published number beside ours, of both papers: artefact and the columns of `compare_published`."""
+    frames = []
     for paper in read_papers(root).values():
-        for name in paper.artefacts:
-            for found in compare_published(paper, name, place):
-                counts[found.verdict] += 1
-                if found.verdict == "not run":
-                    continue
-                ours = "none" if found.row is None or found.row.value is None else f"{found.row.value:.4f}"
-                where = (
-                    f"{found.leaf.artefact:18} {found.leaf.system:10} {found.leaf.dataset:11} {found.leaf.metric:16}"
-                )
-                lines.append(f"{where} published {found.leaf.text:>7}  ours {ours:>8}  {found.verdict}: {found.why}")
-    order = ("equal", "near", "differs, known", "differs", "missing", "not run")
-    lines.append("; ".join(f"{verdict}: {counts[verdict]}" for verdict in order))
-    return lines, counts["differs"] + counts["missing"] == 0
+        for name, artefact in paper.artefacts.items():
+            if artefact.leaves:
+                path = place.results / paper.paper / f"{name}.csv"
+                table = read_values(path) if path.is_file() else None
+                frames.append(compare_published(paper, name, table).assign(artefact=f"{paper.paper}/{name}"))
+    return pd.concat(frames, ignore_index=True)
 
 
-@dataclass(frozen=True)
-class Repeat:
-    """How results compare with the committed ones: equal to the last digit, equal to nine digits, or moved."""
-
-    identical: int
-    close: int
-    moved: tuple[str, ...]
-
-    @property
-    def compared(self) -> int:
-        return self.identical + self.close + len(self.moved)
+def count_verdicts(published: pd.DataFrame) -> str:
+    """How many published numbers have each verdict, in words."""
+    counts = published.verdict.value_counts()
+    return "; ".join(f"{verdict}: {counts.get(verdict, 0)}" for verdict in VERDICTS)
 
 
-def compare_committed(root: Path, options: RunOptions) -> Repeat:
-    """Compare results with those of the last commit. Without git, or without a committed file, nothing is compared.
+def compare_committed(root: Path, place: Place) -> pd.DataFrame:
+    """Every number of the results at hand beside the committed one.
 
-    Another processor's arithmetic may change a last digit; that counts as close, and anything more as moved.
+    A number is "same"; "last digit" where it differs by no more than one unit of the last digit that is kept (of 6
+    significant ones behind a model, of 12 otherwise) or by 1e-6 relative behind a model, which another processor may
+    bring about; else "moved". Counts are compared exactly. A row is "gone" or "new" where only one side has it.
+
+    Returns: artefact, row (its key in words), column, committed, now, change (relative), state, and excused, the reason
+        listed in results/intended_changes.yml, "" for none. Without git, or a commit that has results, no rows.
     """
-    place = options.find_place(root)
-    identical, close, moved = 0, 0, []
-    for target in list_targets(root, options):
-        path = place.results / target.paper.paper / f"{target.name}.json"
+    frames = []
+    for artefact, path in _list_artefacts(root, place).items():
         committed = _read_committed(root, path)
-        if committed is None or not path.is_file():
+        if committed is None and not _has_commit(root):
             continue
-        before = {(r["system"], r["dataset"], r["metric"]): r["value"] for r in committed["rows"]}
-        for row in read_result(path).rows:
-            if row.key not in before:
-                continue
-            old = before[row.key]
-            if old == row.value:
-                identical += 1
-            elif None not in (old, row.value) and math.isclose(old, row.value or 0.0, rel_tol=1e-9, abs_tol=1e-12):
-                close += 1
-            else:
-                moved.append(f"{target.identifier} {' '.join(row.key)}: committed {old}, now {row.value}")
-    return Repeat(identical, close, tuple(moved))
+        now = read_values(path) if path.is_file() else None
+        frames.append(_compare(committed, now).assign(artefact=artefact))
+    columns = ["artefact", "row", "column", "committed", "now", "change", "state"]
+    found = pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+    excuses = read_excuses(root)
+    return found.assign(excused=[_excuse(row.artefact, row.row, excuses) for row in found.itertuples()])
 
 
-def _read_committed(root: Path, path: Path) -> dict[str, Any] | None:
-    name = path.relative_to(root).as_posix()
+def fails(found: pd.DataFrame) -> pd.DataFrame:
+    """What may not pass: values that moved, rows that are gone or new, without an excuse."""
+    return found[found.state.isin([MOVED, GONE, NEW]) & (found.excused == "")]
+
+
+def read_excuses(root: Path) -> list[dict[str, str]]:
+    """The committed list of intended changes: artefact, row (words that the row's key holds; "" for all) and reason.
+
+    Raises: ValueError for an entry without one of these.
+    """
+    path = root / EXCUSES
+    entries = (read_yaml(path) or []) if path.is_file() else []
+    for entry in entries:
+        if set(entry) != {"artefact", "row", "reason"} or not entry["reason"]:
+            raise ValueError(f"{path}: {entry} needs artefact, row and a reason")
+    return entries
+
+
+def _excuse(artefact: str, row: str, excuses: list[dict[str, str]]) -> str:
+    return next((e["reason"] for e in excuses if e["artefact"] == artefact and e["row"] in row), "")
+
+
+def _list_artefacts(root: Path, place: Place) -> dict[str, Path]:
+    papers = read_papers(root)
+    return {
+        f"{paper}/{name}": place.results / paper / f"{name}.csv"
+        for paper, entry in papers.items()
+        for name, artefact in entry.artefacts.items()
+        if artefact.notebook
+    }
+
+
+def _compare(committed: pd.DataFrame | None, now: pd.DataFrame | None) -> pd.DataFrame:
+    sides = [_unfold(side) for side in (committed, now)]
+    both = sides[0].merge(sides[1], on=["row", "column"], how="outer", suffixes=("_then", "_now"), indicator=True)
+    then, new = (both[name].to_numpy(dtype=np.float64) for name in ("number_then", "number_now"))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        change = np.abs(new - then) / np.maximum(np.abs(then), np.abs(new))
+    same = (then == new) | (np.isnan(then) & np.isnan(new))
+    allowed = [_allow(a, b, column) for a, b, column in zip(then, new, both.column, strict=True)]
+    state = np.select(
+        [both._merge == "left_only", both._merge == "right_only", same, np.abs(new - then) <= allowed],
+        [GONE, NEW, SAME, LAST_DIGIT], default=MOVED,
+    )  # fmt: skip
+    return pd.DataFrame(
+        {"row": both.row, "column": both.column, "committed": then, "now": new, "change": change, "state": state}
+    )
+
+
+def _unfold(table: pd.DataFrame | None) -> pd.DataFrame:
+    """A row a number: row (the key in words), column, number. A count, and a missing value, are numbers too."""
+    if table is None:
+        return pd.DataFrame({"row": [], "column": [], "number": []}).astype(
+            {"row": str, "column": str, "number": float}
+        )
+    keys = name_keys(table)
+    words = [
+        " ".join(f"{name}={value}" for name, value in row.items() if not pd.isna(value) and value != "")
+        for row in table[keys].to_dict("records")
+    ]
+    numbers = table[[*NUMBERS, *COUNTS]].astype(np.float64).assign(row=words)
+    return numbers.melt("row", var_name="column", value_name="number")
+
+
+def _allow(then: float, now: float, column: str) -> float:
+    """By how much a number may differ: a unit of the last digit kept, which its printed digits tell."""
+    if column in COUNTS or np.isnan(then) or np.isnan(now) or then == 0:
+        return 0.0
+    printed = max(len(f"{abs(number):.15g}".replace(".", "").lstrip("0").split("e")[0]) for number in (then, now))
+    exponent = np.floor(np.log10(max(abs(then), abs(now))))
+    digits = MODEL_DIGITS if printed <= MODEL_DIGITS else 12
+    return 1.001 * max(10.0 ** (exponent - digits + 1), 1e-6 * abs(then) if digits == MODEL_DIGITS else 0.0)
+
+
+def _has_commit(root: Path) -> bool:
+    return _run_git(root, "rev-parse", "HEAD") is not None
+
+
+def _read_committed(root: Path, path: Path) -> pd.DataFrame | None:
+    shown = _run_git(root, "show", f"HEAD:{path.relative_to(root).as_posix()}")
+    return None if shown is None else read_values(StringIO(shown))
+
+
+def _run_git(root: Path, *arguments: str) -> str | None:
     try:
-        shown = subprocess.run(["git", "show", f"HEAD:{name}"], cwd=root, capture_output=True, check=False)
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return None
-    return json.loads(shown.stdout) if shown.returncode == 0 else None
+    return done.stdout if done.returncode == 0 else None

@@ -9,11 +9,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nfqa.data.paths import find_place, find_root
 from nfqa.lab.options import read_jobs, read_options
 from nfqa.lab.staleness import RunOptions
 from nfqa.lab.targets import Target, list_targets
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OWN_ANSWERS = "linkage/use_your_own_answers"
 
@@ -49,7 +53,8 @@ def _make_parser() -> argparse.ArgumentParser:
         ("reproduce", _reproduce, "bring every artefact and the report up to date"),
         ("run", _reproduce, "bring the named artefacts up to date"),
         ("status", _status, "say of each artefact whether it is fresh"),
-        ("check", _check, "compare published values with ours"),
+        ("check", _check, "compare results with the published and the committed ones"),
+        ("figures", _figures, "draw every figure again from results, without computing anything"),
         ("report", _report, "build the report site from the results at hand"),
         ("fetch", _fetch, "fetch and verify the data"),
         ("score", _score, "score the answers of FILE, JSON lines, by every available method"),
@@ -101,7 +106,9 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
         return 1 if failed or {target.identifier for target in skipped} & set(given.artefacts) else 0
     _report(root, options, given)
     if stale:
-        _say_identical(root, options)
+        from nfqa.lab.check import compare_committed
+
+        _say_moved(compare_committed(root, options.find_place(root)))
     return 1 if failed else 0
 
 
@@ -110,19 +117,6 @@ def _say_where(root: Path, options: RunOptions) -> None:
     print(f"results in {place.results.relative_to(root)}/, figures in {place.figures.relative_to(root)}/")
     if options.roles:
         print("its page: `make report` with the same variables")
-
-
-def _say_identical(root: Path, options: RunOptions) -> None:
-    from nfqa.lab.check import compare_committed
-
-    found = compare_committed(root, options)
-    if found.compared:
-        print(f"{found.identical} of {found.compared} values are identical to the committed results", end="")
-        print(f", {found.close} equal to nine digits, {len(found.moved)} moved" if found.close or found.moved else "")
-        for line in found.moved[:10]:
-            print(f"  moved: {line}")
-        if len(found.moved) > 10:
-            print(f"  and {len(found.moved) - 10} more")
 
 
 def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
@@ -199,17 +193,54 @@ def _describe(target: Target) -> str:
 
 
 def _check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
-    from nfqa.lab.check import check_published
+    from nfqa.lab.check import check_published, compare_committed, count_verdicts
 
     place = find_place(root, data="full", profile=options.profile, variant=options.variant)
-    lines, good = check_published(root, place)
-    print(*lines, sep="\n")
-    if not good:
+    published = check_published(root, place)
+    for row in published[published.verdict != "not run"].itertuples():
+        where = f"{row.artefact:18} {row.system:10} {row.dataset:11} {row.metric:16}"
+        print(f"{where} published {row.printed:>7}  ours {row.value:>8.4f}  {row.verdict}: {row.why}")
+    print(count_verdicts(published))
+    wrong = published.verdict.isin(["differs", "missing"])
+    if wrong.any():
         print(
-            "a value is missing, or differs without a reason listed under known_differences in papers/*.yml",
-            file=sys.stderr,
+            "a value is missing, or differs without a reason under known_differences in papers/*.yml", file=sys.stderr
         )
-    return 0 if good else 1
+    return 1 if _say_moved(compare_committed(root, place)) or wrong.any() else 0
+
+
+def _say_moved(found: pd.DataFrame) -> bool:
+    """Say how results compare with the committed ones; True where one moved, is gone or is new without a reason."""
+    from nfqa.lab.check import SAME, fails
+
+    if found.empty:
+        return False
+    counts = ", ".join(f"{state} {count:,}" for state, count in found.state.value_counts().items())
+    print(f"{len(found):,} numbers against the committed results: {counts}")
+    changed = found[(found.state != SAME) & found.change.notna()].sort_values("change", ascending=False)
+    for row in changed.head(10).itertuples():
+        numbers = f"committed {row.committed:g}, now {row.now:g}, relative {row.change:.1e}"
+        print(f"  {row.state}: {row.artefact} {row.row}, {row.column}: {numbers}")
+    failing = fails(found)
+    for row in failing[failing.change.isna()].head(10).itertuples():
+        print(f"  {row.state}: {row.artefact} {row.row}, {row.column}")
+    if len(failing):
+        print("values moved; if that is meant, list them in results/intended_changes.yml", file=sys.stderr)
+    return bool(len(failing))
+
+
+def _figures(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from nfqa.lab.replay import redraw_figure
+    from nfqa.lab.targets import list_chosen
+
+    chosen = list_chosen(root, given.artefacts)
+    drawn = sum(
+        redraw_figure(paper, name, options.find_place(root), options) for paper, name in tqdm(chosen, "figures")
+    )
+    print(f"{drawn} figures drawn from results")
+    return 0
 
 
 def _report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from nfqa.lab.artefacts import Artefact, Paper
 from nfqa.lab.packages import read_versions
 from nfqa.models.roles import DEFAULTS, EVALUATORS, identify_role
 
-_ALWAYS = ("nfqa.lab.notebook",)
+_ALWAYS = ("nfqa.lab.open",)
 _FILES_OF_MODULES = {  # tables of ours that a module reads, whatever the data
     "nfqa.metrics.dispute_sentences": "data/dispute_sentences.csv",
     "nfqa.data.dispute_labels": "data/labels/dispute_awareness.csv",
@@ -254,16 +254,16 @@ def _hash_json(value: Any) -> str:
 
 
 def _hash_cells(notebook: Path) -> str:
-    cells = _read_cells(notebook)
+    cells = read_cells(notebook)
     return _hash_json([[cell["cell_type"], _join_source(cell)] for cell in cells])
 
 
 def _join_code(notebook: Path) -> str:
-    return "\n".join(_join_source(cell) for cell in _read_cells(notebook) if cell["cell_type"] == "code")
+    return "\n".join(_join_source(cell) for cell in read_cells(notebook) if cell["cell_type"] == "code")
 
 
 def _find_parameters_cell(notebook: Path) -> str:
-    for cell in _read_cells(notebook):
+    for cell in read_cells(notebook):
         if "parameters" in cell.get("metadata", {}).get("tags", []):
             return _join_source(cell)
     raise ValueError(f"{notebook}: no cell is tagged `parameters`")
@@ -282,7 +282,11 @@ def _parse_notebook(path: Path, _digest: str) -> list[dict[str, Any]]:
         raise ValueError(f"{path}: not a notebook ({type(error).__name__}: {error})") from None
 
 
-def _read_cells(path: Path) -> list[dict[str, Any]]:
+def read_cells(path: Path) -> list[dict[str, Any]]:
+    """A notebook's cells.
+
+    Raises: ValueError for a file that is no notebook.
+    """
     if not path.is_file():
         raise ValueError(f"{path}: no such notebook; correct the entry in papers/*.yml")
     return _parse_notebook(path, hash_file(path))

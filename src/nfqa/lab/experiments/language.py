@@ -25,7 +25,6 @@ from nfqa.lab.experiments.agreement import (
 )
 from nfqa.lab.experiments.choice import make_choice_rows
 from nfqa.lab.experiments.generated import SUFFIX, draw_lists
-from nfqa.lab.experiments.references import make_run_rows
 from nfqa.lab.results import Row
 from nfqa.metrics.generated import Render, Truth, write_no_truth_lists, write_one_truth_lists
 from nfqa.metrics.judging import Judgement, LanguageJudge, judge_draws, make_shots
@@ -140,18 +139,6 @@ def measure_language_model(
     for outcome in ask_settings(lab, dataset, seeds=seeds, short=short):
         system, signature = outcome.setting.system, outcome.signature
         rows += make_rows(dataset, outcome.draws, outcome.scores, system, signature, KERNEL, resamples=resamples)
-        rows += make_verdict_rows(dataset, outcome)
-    return rows
-
-
-def measure_language_runs(
-    lab: JudgedLab, dataset: QuestionSet, *, resamples: int, seeds: int, short: ShortRule = "partial"
-) -> list[Row]:
-    """Spearman of every setting under each draw of references, its mean and its deviation over draws."""
-    rows = []
-    for outcome in ask_settings(lab, dataset, seeds=seeds, short=short):
-        name = outcome.setting.system
-        rows += make_run_rows(dataset, outcome.draws, outcome.scores, name, outcome.signature, KERNEL, resamples)
         rows += make_verdict_rows(dataset, outcome)
     return rows
 

@@ -1,0 +1,69 @@
+"""Running some of a notebook's cells in this process: its figure from results alone, or what it would ask a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from nfqa.data.paths import Place
+from nfqa.judge.asking import Tally
+from nfqa.lab.artefacts import Paper
+from nfqa.lab.figures import save_figure
+from nfqa.lab.staleness import RunOptions, choose_parameters, read_cells
+from nfqa.lab.values import read_values
+
+
+def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) -> bool:
+    """Draw an artefact's figure again from its results, by the notebook's cells tagged `figure`; nothing is computed.
+
+    Returns: whether there was a figure to draw.
+    Raises: ValueError where the artefact has no results.
+    """
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    notebook = place.root / "notebooks" / str(paper.artefacts[name].notebook)
+    path = place.results / paper.paper / f"{name}.csv"
+    if not path.is_file():
+        raise ValueError(f"{paper.paper}/{name} has no results to draw; run `make {paper.paper}/{name}` first")
+    mpl.use("Agg")
+    parameters = choose_parameters(paper, name, notebook, options, Path())
+    found = _run_cells(notebook, parameters, ["parameters", "setup"])
+    found["table"] = read_values(path)
+    figure = _run_cells(notebook, {}, ["figure"], found).get("figure")
+    if figure is not None:
+        save_figure(figure, place.figures / paper.paper / name)
+    plt.close("all")
+    return figure is not None
+
+
+def count_asked(paper: Paper, name: str, place: Place, options: RunOptions) -> Tally:
+    """What an artefact would ask language models, by its cells tagged `ask`, run dry: counted, nothing asked."""
+    notebook = place.root / "notebooks" / str(paper.artefacts[name].notebook)
+    parameters = choose_parameters(paper, name, notebook, options, place.work / "scratch" / "dry")
+    before = os.environ.get("NFQA_DRY")
+    os.environ["NFQA_DRY"] = "1"
+    try:
+        with redirect_stdout(StringIO()):
+            return _run_cells(notebook, parameters, ["parameters", "setup", "ask"])["lab"].tally
+    finally:
+        os.environ.pop("NFQA_DRY") if before is None else os.environ.update(NFQA_DRY=before)
+
+
+def _run_cells(
+    notebook: Path, parameters: Mapping[str, Any], tags: Sequence[str], names: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The names that a notebook's code cells with one of the tags leave behind; `parameters` follow their own cell."""
+    names = {} if names is None else names
+    for cell in read_cells(notebook):
+        tagged = set(cell.get("metadata", {}).get("tags", []))
+        if cell["cell_type"] != "code" or not tagged & set(tags):
+            continue
+        exec(compile("".join(cell["source"]), str(notebook), "exec"), names)  # noqa: S102 (the project's own notebook)
+        if "parameters" in tagged:
+            names |= parameters
+    return names
