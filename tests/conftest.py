@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import shutil
 import signal
@@ -12,9 +11,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import nbformat
+import pandas as pd
 import pytest
 
 PROJECT = Path(__file__).parents[1]
@@ -31,24 +30,23 @@ artefacts:
   first: {label: "Table 1", title: "First", notebook: made_up/first.ipynb, datasets: [antique],
           leaves: {ours: {antique: {number: "1.00"}}}}
   second: {label: "Table 2", title: "Second", notebook: made_up/second.ipynb, reads: [first]}
-  third: {label: "Table 3", title: "Third", missing_roles: [judge]}
+  third: {label: "Table 3", title: "Third", notebook: made_up/third.ipynb, reads: [second]}
+  fourth: {label: "Table 4", title: "Fourth", missing_roles: [judge]}
 """
 
 FIRST = [
     "artefact = 'made_up/first'\ndata = 'full'\nout = ''\nvalue = 1.0",
-    "from nfqa.lab.notebook import open_lab\nfrom nfqa.lab.results import Row\n"
-    "lab = open_lab(artefact, data=data, out=out)",
+    "import pandas as pd\nfrom nfqa.lab.open import open_lab\nlab = open_lab(artefact, data=data, out=out)",
     "questions = lab.load('antique')",
-    "row = Row(system='ours', dataset=questions.name, metric='number', value=value, signature='s',"
-    " kernels=('nfqa.kernels.choice:credit_choice',), origin=questions.origin)\nlab.write([row], findings=['found'])",
+    "row = {'dataset': questions.name, 'metric': 'ours', 'statistic': 'number', 'value': value}\n"
+    "table = lab.tidy(pd.DataFrame([row]))\nlab.write(table, findings=['found'])",
 ]
 SECOND = [
     "artefact = 'made_up/second'\ndata = 'full'\nout = ''",
-    "from nfqa.lab.notebook import open_lab\nfrom nfqa.kernels import choice\n"
-    "lab = open_lab(artefact, data=data, out=out)",
-    "rows = lab.read_other('first').rows\n"
-    "lab.write([row.model_copy(update={'metric': 'twice', 'value': row.value * 2}) for row in rows])",
+    "from nfqa.lab.open import open_lab\nfrom nfqa.kernels import parse\nlab = open_lab(artefact, data=data, out=out)",
+    "table = lab.read('first')\ntable = table.assign(statistic='twice', value=table.value * 2)\nlab.write(table)",
 ]
+THIRD = [source.replace("second", "third").replace("first", "second").replace("twice", "again") for source in SECOND]
 
 
 def write_notebook(path: Path, cells: list[str]) -> None:
@@ -94,8 +92,9 @@ class Checkout:
             text=True, start_new_session=True,
         )  # fmt: skip
 
-    def read(self, name: str) -> Any:
-        return json.loads((self.root / name).read_text())
+    def read(self, name: str) -> float:
+        """The first value of a results file, by its path."""
+        return float(pd.read_csv(self.root / name).value[0])
 
     def edit_notebook(self, name: str, cells: list[str]) -> None:
         write_notebook(self.root / "notebooks" / name, cells)
@@ -125,13 +124,14 @@ def load_bench(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
-    """Two notebooks on the bundled sample: the second reads the first's result."""
+    """Three notebooks on the bundled sample, each of which reads the result of the one before."""
     root = tmp_path / "checkout"
     copy_project(root, "src", "data")
     (root / "papers").mkdir()
     (root / "papers" / "made_up.yml").write_text(STUDY)
     write_notebook(root / "notebooks" / "made_up" / "first.ipynb", FIRST)
     write_notebook(root / "notebooks" / "made_up" / "second.ipynb", SECOND)
+    write_notebook(root / "notebooks" / "made_up" / "third.ipynb", THIRD)
     made = Checkout(root)
     made.environment["DATA"] = "sample"
     return made

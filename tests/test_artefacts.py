@@ -8,8 +8,8 @@ import pytest
 from conftest import STUDY, write_notebook
 
 from nfqa.lab.artefacts import Artefact, Leaf, list_leaves, read_papers
+from nfqa.lab.notebooks import list_modules, read_parameters
 from nfqa.lab.results import Result, Row, compare_with_leaf, read_result, write_result
-from nfqa.lab.staleness import list_modules, read_parameters
 
 PROJECT = Path(__file__).parents[1]
 

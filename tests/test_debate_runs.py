@@ -192,7 +192,8 @@ def test_a_lab_opens_the_embedded_evaluators_and_the_roles(
 def test_a_table_of_ours_that_a_module_names_is_part_of_the_fingerprint(debates: Checkout) -> None:
     from nfqa.data.paths import find_place
     from nfqa.lab.artefacts import read_papers
-    from nfqa.lab.staleness import RunOptions, make_fingerprint
+    from nfqa.lab.options import RunOptions
+from nfqa.lab.staleness import make_fingerprint
 
     def find_tables(name: str) -> dict[str, str]:
         paper = read_papers(debates.root)["made_up"]

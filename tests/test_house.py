@@ -15,7 +15,7 @@ import yaml
 
 from nfqa.data.fetch import read_registry
 from nfqa.lab.artefacts import list_leaves, read_papers
-from nfqa.lab.staleness import read_parameters
+from nfqa.lab.notebooks import read_parameters
 
 PROJECT = Path(__file__).parents[1]
 SOURCE = PROJECT / "src" / "nfqa"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -219,3 +220,56 @@ def find_columns(paper: Paper, name: str, system: str, dataset: str, metric: str
         | entry.columns
         | artefact.statistics.get(metric, {})
     )
+
+
+def list_chosen(root: Path, only: Sequence[str] = ()) -> list[tuple[Paper, str]]:
+    """Every artefact with a notebook, or those named and what they read, in the papers' order.
+
+    Raises: ValueError for an unknown artefact, or one without a notebook.
+    """
+    papers = read_papers(root)
+    wanted = _resolve(papers, only)
+    named = ((paper, name) for paper in papers.values() for name in _order(paper))
+    return [(paper, name) for paper, name in named if not wanted or f"{paper.paper}/{name}" in wanted]
+
+
+def _resolve(papers: dict[str, Paper], only: Sequence[str]) -> set[str]:
+    wanted: set[str] = set()
+    todo = list(only)
+    while todo:
+        identifier = todo.pop()
+        paper, _, name = identifier.partition("/")
+        if paper not in papers or name not in papers[paper].artefacts:
+            known = [f"{p}/{a}" for p, entry in papers.items() for a in entry.artefacts]
+            near = get_close_matches(identifier, known, cutoff=0.5)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ";"
+            raise ValueError(f"unknown artefact {identifier!r}{hint} `make status` lists all {len(known)}")
+        artefact = papers[paper].artefacts[name]
+        if artefact.notebook is None:
+            roles = ", ".join(artefact.missing_roles)
+            why = f"none is written yet; it would need {roles}" if roles else "it holds nothing to compute"
+            if identifier in only:
+                raise ValueError(f"{identifier} has no notebook: {why}")
+            continue
+        if identifier not in wanted:
+            wanted.add(identifier)
+            todo += [f"{paper}/{other}" for other in artefact.reads]
+    return wanted
+
+
+def _order(paper: Paper) -> Iterator[str]:
+    """Artefacts with a notebook, each after those it reads."""
+    done: set[str] = set()
+
+    def visit(name: str) -> Iterator[str]:
+        artefact = paper.artefacts[name]
+        if name in done:
+            return
+        done.add(name)
+        for other in artefact.reads:
+            yield from visit(other)
+        if artefact.notebook:
+            yield name
+
+    for name in paper.artefacts:
+        yield from visit(name)

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nfqa.data.paths import find_place, find_root
-from nfqa.lab.options import read_jobs, read_options
-from nfqa.lab.staleness import RunOptions
+from nfqa.lab.options import RunOptions, read_jobs, read_options
 from nfqa.lab.targets import Target, list_targets
 
 if TYPE_CHECKING:
@@ -232,8 +231,8 @@ def _say_moved(found: pd.DataFrame) -> bool:
 def _figures(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     from tqdm import tqdm
 
+    from nfqa.lab.artefacts import list_chosen
     from nfqa.lab.replay import redraw_figure
-    from nfqa.lab.targets import list_chosen
 
     chosen = list_chosen(root, given.artefacts)
     drawn = sum(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -19,6 +18,7 @@ from nfqa.judge.prompt_sets import read_prompt_set
 from nfqa.lab.artefacts import Artefact, Paper, find_artefact, list_leaves, read_papers
 from nfqa.lab.figures import save_figure, use_style
 from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
+from nfqa.lab.notebooks import list_functions
 from nfqa.lab.packages import read_versions
 from nfqa.models.chat import Reading
 from nfqa.models.roles import DEFAULTS, EVALUATORS, identify_role, parse_role
@@ -327,16 +327,3 @@ def show_name(paper: Paper, name: object) -> str:
     entry = paper.systems.get(text)
     shown = entry.title if entry else paper.names.get(text) or paper.names.get(base) or base.replace("_", " ")
     return f"{shown} (sample)" if base != text else shown
-
-
-def list_functions(notebook: Path) -> list[str]:
-    """The functions of nfqa that a notebook imports, MODULE:NAME: what its values were made by."""
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    nodes = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.ImportFrom)]
-    return sorted(
-        f"{node.module}:{alias.name}"
-        for node in nodes
-        for alias in node.names
-        if str(node.module).split(".")[:1] == ["nfqa"] and str(node.module) != __name__ and not alias.name.isupper()
-    )

@@ -3,17 +3,68 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import json
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nfqa.lab.staleness import RunOptions, read_parameters
-from nfqa.lab.targets import list_chosen
-from nfqa.models.roles import ROLES, identify_role
+from nfqa.data.paths import Place, find_place
+from nfqa.lab.artefacts import list_chosen
+from nfqa.lab.notebooks import read_parameters
+from nfqa.models.roles import DEFAULTS, ROLES, identify_role
 
 _ASKING = ("prompts", "decoding", "reading", "wrapping")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a user can set for a run; everything set here names a variant.
+
+    `asking` says how language models are asked (prompts, decoding, reading, wrapping), and goes with `roles` to every
+    notebook that takes it; `parameters` are for the notebooks named.
+    """
+
+    data: str = "full"
+    profile: str = "full"
+    seeds: int | None = None
+    roles: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    asking: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def variant(self) -> str:
+        """A folder name for a run with overrides, "" without any."""
+        named = {role: identify_role(role, spec) for role, spec in self.roles.items()}  # wherever a model is served
+        changed = {"seeds": self.seeds, "roles": named, "parameters": self.parameters}
+        if self.asking:
+            changed["asking"] = self.asking
+        if not any(changed.values()):
+            return ""
+        words = [f"seeds{self.seeds}"] if self.seeds else []
+        words += sorted(self.roles) + sorted(self.asking) + sorted(self.parameters)
+        digest = hashlib.sha256(json.dumps([changed, self.profile], sort_keys=True).encode()).hexdigest()[:8]
+        return "-".join([*words, digest])
+
+    def find_role(self, role: str) -> str:
+        """The spec that fills a role."""
+        return self.roles.get(role) or DEFAULTS.get(role, "")
+
+    def asks(self, roles: tuple[str, ...]) -> bool:
+        """Whether one of the roles is filled by a language model that takes prompts."""
+        return any(not self.find_role(role).startswith("embedded:") for role in roles if role in ("judge", "generator"))
+
+    def fills_machine(self, roles: tuple[str, ...]) -> bool:
+        """Whether one of the roles is filled by a model that should not share the machine with another notebook's."""
+        own = "evaluator" in roles and not self.find_role("evaluator").startswith("embedded:")
+        return own or self.asks(roles)
+
+    def find_place(self, root: Path) -> Place:
+        """The folders of a run with these options."""
+        return find_place(root, data=self.data, profile=self.profile, variant=self.variant)
 
 
 def read_options(root: Path, artefacts: Sequence[str]) -> RunOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from functools import cache
 
 _NAMES = (
     "matplotlib",
@@ -20,6 +21,7 @@ _NAMES = (
 )
 
 
+@cache
 def read_versions() -> dict[str, str]:
     """Installed version by package, without the build tag (2.13.0, not 2.13.0+cpu)."""
     return {name: importlib.metadata.version(name).partition("+")[0] for name in _NAMES}

@@ -18,7 +18,9 @@ from nfqa.lab.experiments.own_debates import score_judged_awareness
 from nfqa.lab.experiments.worked_case import ask_case, choose_case
 from nfqa.lab.judged import JudgedLab
 from nfqa.lab.judging import find_journal
-from nfqa.lab.staleness import RunOptions, choose_parameters, read_parameters
+from nfqa.lab.notebooks import read_parameters
+from nfqa.lab.options import RunOptions
+from nfqa.lab.staleness import choose_parameters
 from nfqa.lab.targets import Target
 
 _COMPLETION_TOKENS = 12  # about what a bare verdict takes; a judge that explains itself writes up to 512

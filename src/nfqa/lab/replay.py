@@ -13,7 +13,9 @@ from nfqa.data.paths import Place
 from nfqa.judge.asking import Tally
 from nfqa.lab.artefacts import Paper
 from nfqa.lab.figures import save_figure
-from nfqa.lab.staleness import RunOptions, choose_parameters, read_cells
+from nfqa.lab.notebooks import read_cells
+from nfqa.lab.options import RunOptions
+from nfqa.lab.staleness import choose_parameters
 from nfqa.lab.values import read_values
 
 
@@ -63,7 +65,7 @@ def _run_cells(
         tagged = set(cell.get("metadata", {}).get("tags", []))
         if cell["cell_type"] != "code" or not tagged & set(tags):
             continue
-        exec(compile("".join(cell["source"]), str(notebook), "exec"), names)  # noqa: S102 (the project's own notebook)
+        exec(compile(cell["source"], str(notebook), "exec"), names)  # noqa: S102 (the project's own notebook)
         if "parameters" in tagged:
             names |= parameters
     return names

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,11 @@ from tqdm import tqdm
 from nfqa.data.fetch import UnreachableError, fetch_file, hash_file, read_registry
 from nfqa.data.graded_sets import SHAPES
 from nfqa.data.paths import Place, write_atomically
-from nfqa.lab.staleness import RunOptions, choose_parameters, explain_staleness, hash_code, make_fingerprint
+from nfqa.lab.options import RunOptions
+from nfqa.lab.staleness import choose_parameters, explain_staleness, hash_code, make_fingerprint
 from nfqa.lab.targets import Target, find_record, list_targets, narrow_options, read_record
+
+_LINE_EVERY = 30.0  # seconds between lines in a log
 
 
 @dataclass
@@ -61,9 +64,7 @@ def run_targets(
     place = options.find_place(root)
     with _lock(root), _scratch(place):
         targets = list_targets(root, options, only)
-        stale = {target.identifier for target in targets if target.stale}
-        # What is fresh now but reads what is about to change is looked at again when its turn comes.
-        pending = [t for t in targets if (t.stale or stale & t.reads) and not t.lacks]
+        pending = [target for target in targets if target.stale and not target.lacks]
         if not pending:
             return [], []
         _prepare_vectors(root, options, pending)
@@ -73,59 +74,83 @@ def run_targets(
 def _run_all(
     root: Path, place: Place, options: RunOptions, only: Sequence[str], pending: list[Target], jobs: int
 ) -> tuple[list[str], list[str]]:
-    watched = sys.stderr.isatty()
-    bar = tqdm(total=len(pending), desc="artefacts", unit="artefact", dynamic_ncols=True, disable=not watched)
     running: list[_Job] = []
     done: list[str] = []
-    failed: list[str] = []
-    judged_failed: list[Target] = []
-    shown = 0.0
+    failed: dict[str, Target] = {}
+    teller = _Teller(pending, jobs)
     try:
         while pending or running:
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
-                good = _finish(place, job)
-                (done if good else failed).append(job.target.identifier)
-                if not good:
-                    judged_failed.append(job.target)
-                bar.update()
-                _tell(watched, f"{job.target.identifier}: {time.monotonic() - job.started:.0f} s; left: {len(pending)}")
-            waiting_for = {target.identifier for target in pending} | {job.target.identifier for job in running}
-            for target in sorted(pending, key=lambda t: -t.artefact.minutes):
-                if _asks(options, target) and any(_asks(options, t) for t in judged_failed):
-                    tqdm.write(f"{target.identifier}: not run, because the model failed before; see above", sys.stderr)
-                    failed.append(target.identifier)
-                    pending.remove(target)
-                    continue
-                lost = ", ".join(sorted(other.partition("/")[2] for other in target.reads & set(failed)))
-                if lost:
-                    tqdm.write(f"{target.identifier}: not run, because it reads {lost}, which failed", sys.stderr)
-                    failed.append(target.identifier)
-                elif (
-                    len(running) < jobs
-                    and not waiting_for & target.reads
-                    and not (_fills(options, target) and any(_fills(options, job.target) for job in running))
-                ):
+                if _finish(place, job):
+                    done.append(job.target.identifier)
+                else:
+                    failed[job.target.identifier] = job.target
+            for target in sorted(pending, key=lambda t: -t.seconds):
+                refused = _refuse(options, target, failed)
+                if refused:
+                    tqdm.write(f"{target.identifier}: not run, because {refused}", sys.stderr)
+                    failed[target.identifier] = target
+                elif len(running) < jobs and _may_start(options, target, pending, running):
                     own = narrow_options(options, only, target.identifier)
                     parts = make_fingerprint(target.paper, target.name, place, own)
                     if explain_staleness(read_record(place, target.identifier), parts, place):
                         running.append(_start(root, place, own, target, parts))
-                    else:
-                        bar.update()
                 else:
                     continue
                 pending.remove(target)
-            names = ", ".join(_describe_job(job) for job in running)
-            bar.set_postfix_str(f"running: {names or '-'}; left: {len(pending)}", refresh=False)
-            if time.monotonic() - shown > 0.5:
-                bar.refresh()
-                shown = time.monotonic()
+            teller.tell(pending, running)
             time.sleep(0.1)
     finally:
         for job in running:  # only after an interruption: nothing half-written may stay, and nothing may run on
             _kill(job)
-        bar.close()
-    return done, failed
+        teller.close()
+    return done, list(failed)
+
+
+def _refuse(options: RunOptions, target: Target, failed: Mapping[str, Target]) -> str:
+    """Why an artefact is not even started, "" where it may be."""
+    if _asks(options, target) and any(_asks(options, other) for other in failed.values()):
+        return "the model failed before; see above"
+    lost = sorted(other.partition("/")[2] for other in target.reads & set(failed))
+    return f"it reads {', '.join(lost)}, which failed" if lost else ""
+
+
+def _may_start(options: RunOptions, target: Target, pending: Sequence[Target], running: Sequence[_Job]) -> bool:
+    """Whether all that it reads is up to date, and the machine is free where it needs it alone."""
+    at_work = [job.target for job in running]
+    waits = {other.identifier for other in (*pending, *at_work)} & target.reads
+    return not waits and not (_fills(options, target) and any(_fills(options, other) for other in at_work))
+
+
+class _Teller:
+    """One bar that tells the seconds left; where no one watches, a line every 30 seconds."""
+
+    def __init__(self, pending: Sequence[Target], jobs: int) -> None:
+        self._jobs, self._count, self._told = jobs, len(pending), time.monotonic()
+        self._watched = sys.stderr.isatty()
+        shape = "{desc}: {n_fmt}/{total_fmt}|{bar}| {postfix}"
+        self._bar = tqdm(total=len(pending), desc="artefacts", bar_format=shape, disable=not self._watched)
+
+    def tell(self, pending: Sequence[Target], running: Sequence[_Job]) -> None:
+        """Show what is done, what is at work and about how long the rest takes."""
+        if time.monotonic() - self._told < (0.5 if self._watched else _LINE_EVERY):
+            return
+        self._told = time.monotonic()
+        left = [max(1.0, job.target.seconds - (self._told - job.started)) for job in running]
+        waiting = [target.seconds for target in pending]
+        seconds = max([sum(left + waiting) / self._jobs, *left, *waiting[:1]], default=0.0)
+        ready = self._count - len(pending) - len(running)
+        said = f"about {seconds:,.0f} s left; running: {', '.join(map(_describe_job, running)) or '-'}"
+        if self._watched:
+            self._bar.n = ready
+            self._bar.set_postfix_str(said)
+        else:
+            print(f"{ready} of {self._count} artefacts, {said}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        self._bar.close()
 
 
 def _asks(options: RunOptions, target: Target) -> bool:
@@ -143,12 +168,6 @@ def _describe_job(job: _Job) -> str:
     told = job.scratch / "progress.txt"
     progress = f", {told.read_text(encoding='utf-8')}" if told.is_file() else ""
     return f"{job.target.name} {time.monotonic() - job.started:.0f} s{progress}"
-
-
-def _tell(watched: bool, line: str) -> None:
-    """Where no one watches a bar, in a log, a line an artefact says the same."""
-    if not watched:
-        print(line, file=sys.stderr, flush=True)
 
 
 def _start(root: Path, place: Place, options: RunOptions, target: Target, parts: dict[str, str]) -> _Job:
@@ -187,7 +206,7 @@ def _finish(place: Place, job: _Job) -> bool:
     target, executed = job.target, place.notebooks / job.target.paper.paper / f"{job.target.name}.ipynb"
     lines = (job.scratch / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()
     log = "\n".join(line for line in lines if not line.startswith("[IPKernelApp]")).strip()
-    result = job.scratch / f"{target.name}.json"
+    result = job.scratch / f"{target.name}.csv"
     if job.process.returncode != 0 or not result.is_file():
         reason = log if job.process.returncode else "it ended without writing a result; its last cell must be lab.write"
         tqdm.write(f"\n{target.identifier} FAILED; its last good result stays.\n{reason}\n", sys.stderr)

@@ -19,9 +19,10 @@ from nfqa.data.generations import bring_file
 from nfqa.data.own_answers import OwnAnswers
 from nfqa.data.paths import write_atomically
 from nfqa.lab.artefacts import Paper, find_artefact, find_title, read_papers
+from nfqa.lab.options import RunOptions
 from nfqa.lab.results import Result, read_result
 from nfqa.lab.runner import reach_data
-from nfqa.lab.staleness import RunOptions, choose_parameters, hash_code, make_fingerprint
+from nfqa.lab.staleness import choose_parameters, hash_code, make_fingerprint
 from nfqa.lab.targets import list_targets
 from nfqa.models.roles import DEFAULTS
 

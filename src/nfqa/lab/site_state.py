@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nfqa.data.fetch import hash_file
 from nfqa.data.paths import Place, find_place, write_atomically
-from nfqa.lab.staleness import RunOptions
+from nfqa.lab.options import RunOptions
 
 
 def bring_site_up_to_date(root: Path, options: RunOptions) -> Path:

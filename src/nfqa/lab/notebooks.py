@@ -1,0 +1,117 @@
+"""Notebooks as files: their cells, the literals of their parameters cell, and the modules of nfqa that they reach."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from nfqa.data.fetch import hash_file
+
+_ALWAYS = ("nfqa.lab.open",)
+
+
+def read_cells(notebook: Path) -> Sequence[dict[str, Any]]:
+    """A notebook's cells, each with its `source` as one text.
+
+    Raises: ValueError for a file that is not there or is no notebook.
+    """
+    if not notebook.is_file():
+        raise ValueError(f"{notebook}: no such notebook; correct the entry in papers/*.yml")
+    return _parse_notebook(notebook, *_stamp(notebook))
+
+
+def read_parameters(notebook: Path) -> dict[str, Any]:
+    """The names and default values in a notebook's parameters cell.
+
+    Raises: ValueError where there is no such cell, or it holds anything but assignments of literals.
+    """
+    tagged = [cell for cell in read_cells(notebook) if "parameters" in cell.get("metadata", {}).get("tags", [])]
+    if not tagged:
+        raise ValueError(f"{notebook}: no cell is tagged `parameters`")
+    found = {}
+    for statement in _parse_code(tagged[0]["source"], notebook).body:
+        if not (isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)):
+            raise ValueError(f"{notebook}: the parameters cell may hold `name = literal` lines only")
+        try:
+            found[statement.targets[0].id] = ast.literal_eval(statement.value)
+        except ValueError:
+            raise ValueError(f"{notebook}: parameter {statement.targets[0].id} is not a literal") from None
+    return found
+
+
+def hash_cells(notebook: Path) -> str:
+    """A hash of all cells, prose too, whatever their outputs."""
+    cells = [[cell["cell_type"], cell["source"]] for cell in read_cells(notebook)]
+    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
+
+
+def hash_modules(notebook: Path, root: Path) -> dict[str, str]:
+    """The hash of every module of nfqa that a notebook imports, and of all that these import, by name."""
+    source = root / "src"
+    todo = [*_ALWAYS, *(name for name, _ in list_imports(notebook)), *(f"{m}.{n}" for m, n in list_imports(notebook))]
+    found: dict[str, str] = {}
+    while todo:
+        module = todo.pop()
+        path = _find_module(module, source)
+        if module not in found and path is not None:
+            found[module], imports = _scan_module(path, *_stamp(path))
+            todo += [*imports, module.rpartition(".")[0]]  # importing a module runs its package's __init__ first
+    return dict(sorted(found.items()))
+
+
+def list_imports(notebook: Path) -> list[tuple[str, str]]:
+    """What a notebook imports from nfqa, as (module, name)."""
+    code = "\n".join(cell["source"] for cell in read_cells(notebook) if cell["cell_type"] == "code")
+    nodes = [node for node in ast.walk(_parse_code(code, notebook)) if isinstance(node, ast.ImportFrom)]
+    return [(n.module, a.name) for n in nodes for a in n.names if n.module and n.module.split(".")[0] == "nfqa"]
+
+
+def list_functions(notebook: Path) -> list[str]:
+    """The functions and classes of nfqa that a notebook imports, MODULE:NAME: what its values were made by."""
+    tools = ("nfqa.lab.open", "nfqa.lab.figures")
+    return sorted(f"{m}:{name}" for m, name in list_imports(notebook) if m not in tools and not name.isupper())
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """What tells a file from the same one edited, so that it is read and parsed once a process."""
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+@cache
+def _parse_notebook(path: Path, *_: int) -> Sequence[dict[str, Any]]:
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        return [cell | {"source": "".join(cell["source"])} for cell in cells]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: not a notebook ({type(error).__name__}: {error})") from None
+
+
+@cache
+def _scan_module(path: Path, *_: int) -> tuple[str, tuple[str, ...]]:
+    """A module's hash, and the names that its import statements, anywhere in it, may mean as modules of nfqa."""
+    found = set()
+    for node in ast.walk(_parse_code(path.read_text(encoding="utf-8"), path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return hash_file(path), tuple(sorted(name for name in found if name.split(".")[0] == "nfqa"))
+
+
+def _find_module(module: str, source: Path) -> Path | None:
+    path = source.joinpath(*module.split("."))
+    candidates = (path / "__init__.py", path.with_suffix(".py"))
+    return next((candidate for candidate in candidates if module and candidate.is_file()), None)
+
+
+def _parse_code(code: str, path: Path) -> ast.Module:
+    try:
+        return ast.parse(code)
+    except SyntaxError as error:
+        raise ValueError(f"{path}: not Python ({error.msg}: {str(error.text).strip()!r})") from None
