@@ -16,8 +16,15 @@ from tiny_models import make_tiny_model, teach_verdicts
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.kernels.parse import read_digit
-from nfqa.metrics.dispute_awareness import judge_awareness, open_detector, score_awareness
-from nfqa.metrics.dispute_detector import Detector, pool_units
+from nfqa.metrics.dispute_awareness import judge_awareness, score_awareness
+from nfqa.metrics.dispute_detector import (
+    CALIBRATED_THRESHOLD,
+    Detector,
+    calibrate_threshold,
+    choose_threshold,
+    open_detector,
+    pool_units,
+)
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.metrics.dispute_sentences import Labelled, compose_answers, read_sentences
 from nfqa.metrics.judging import LanguageJudge
@@ -25,6 +32,7 @@ from nfqa.models.causal_lm import CausalLM
 from nfqa.models.chat import Decoding, Reply
 from nfqa.models.roles import parse_role
 
+NAN = float("nan")
 AWARE = "Whether zoos should exist is hotly debated. Some defend their breeding programmes, others call them prisons."
 PLAIN = "Zoos should close. Animals need space, and a cage is none. Every visitor can see that."
 
@@ -175,7 +183,7 @@ def test_the_training_sentences_are_whole_and_varied():
         ("topic,kind,label,text\n", "expected the columns"),
         ("topic,kind,label,text\nx,guess,0,a\n", "row 1: kind is 'guess'; known: dispute_stated"),
         ("topic,kind,label,text\nx,fact,1,a\n", "row 1: label is '1', but the kind fact has the other one"),
-        ("topic,kind,label,text\nx,fact,0,a\nx,fact,0,a\n", "row 2: text is empty or stands twice"),
+        ("topic,kind,label,text\nx,fact,0,a\nx,fact,0,a\n", "row 2: text is empty or duplicated"),
         ("topic,kind,label,text\nx,fact,0, \n", "row 1: text is empty"),
         ('topic,kind,label,text\nx,fact,0,"a\n', "not a CSV file"),
         (b"topic,kind,label,text\nx,fact,0,\xff\n", "not a CSV file in UTF-8"),
@@ -219,6 +227,78 @@ def test_the_detector_is_the_same_each_time_and_looks_at_one_answer_at_a_time(de
     one, other = (Detector(None, few, features="text") for _ in range(2))
     np.testing.assert_array_equal(one.probabilities([PLAIN, AWARE]), other.probabilities([PLAIN, AWARE]))
     assert f"@{whole.sha256[:12]}" in one.signature
+
+
+def test_the_threshold_decides_and_is_in_the_signature(detector):
+    strict = Detector(None, detector.sentences, features="text", threshold=CALIBRATED_THRESHOLD)
+    assert "threshold:0.5|" in detector.signature
+    assert f"threshold:{CALIBRATED_THRESHOLD}|" in strict.signature
+    texts = [AWARE, PLAIN, "Some people like it, while others are less fond of it."]
+    np.testing.assert_array_equal(strict.decide(texts), detector.probabilities(texts) >= CALIBRATED_THRESHOLD)
+    for wrong in (0.0, 1.5, NAN):
+        with pytest.raises(ValueError, match="threshold is"):
+            Detector(None, detector.sentences, features="text", threshold=wrong)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "labels", "threshold"),
+    [
+        ([0.1, 0.6, 0.8, 0.9], [0, 0, 1, 1], 0.7),  # both right between 0.6 and 0.8
+        ([0.9, 0.2, 0.6, 0.8], [1, 0, 0, 1], 0.7),  # order is no matter
+        ([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1], 0.7),  # 3 of 4 right from 0.3 or from 0.7: of two, the later
+        ([0.2, 0.4], [1, 1], 0.0),
+        ([0.2, 0.4], [0, 0], np.nextafter(0.4, 1)),
+        ([0.5, 0.5], [0, 1], np.nextafter(0.5, 1)),  # nothing tells them apart
+    ],
+)
+def test_the_threshold_of_the_highest_accuracy(probabilities, labels, threshold):
+    assert choose_threshold(probabilities, labels) == pytest.approx(threshold, abs=1e-12)
+
+
+def test_a_threshold_never_sees_the_question_that_it_decides():
+    generator = np.random.default_rng(0)
+    groups = [f"q{i // 2}" for i in range(60)]
+    p, y = generator.random(60), generator.integers(0, 2, 60)
+    found = calibrate_threshold(p, y, groups)
+    assert found.threshold == choose_threshold(p, y)
+    np.testing.assert_array_equal(found.decisions, p >= found.thresholds)
+    for group in set(groups):  # other labels of its own question change no threshold of an answer
+        own = np.array(groups) == group
+        other = calibrate_threshold(p, np.where(own, 1 - y, y), groups)
+        np.testing.assert_array_equal(other.thresholds[own], found.thresholds[own])
+    # 5 groups in 10 folds: each left out alone
+    few = calibrate_threshold(p[:10], y[:10], groups[:10])
+    expected = [choose_threshold(np.delete(p[:10], [i, i + 1]), np.delete(y[:10], [i, i + 1])) for i in range(0, 10, 2)]
+    np.testing.assert_array_equal(few.thresholds, np.repeat(expected, 2))
+
+
+def test_over_prediction_is_mended():
+    """Scores that rank well, but are all high: at 0.5 everything is aware."""
+    generator = np.random.default_rng(1)
+    y = generator.integers(0, 2, 200)
+    p = np.clip(0.75 + 0.12 * y + 0.04 * generator.normal(size=200), 0, 1)
+    found = calibrate_threshold(p, y, range(200))
+    assert (p >= 0.5).all()
+    assert abs(found.decisions.mean() - y.mean()) < 0.05
+    assert (found.decisions == y).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "labels", "groups", "options", "message"),
+    [
+        ([0.5], [1, 0], ["a"], {}, r"\(1,\) probabilities for \(2,\) labels"),
+        ([], [], [], {}, "not empty"),
+        ([0.5, 1.2], [1, 0], ["a", "b"], {}, "from 0 to 1"),
+        ([0.5, NAN], [1, 0], ["a", "b"], {}, "without a verdict"),
+        ([0.5, 0.2], [1, 2], ["a", "b"], {}, "labels 0 or 1"),
+        ([0.5, 0.2], [1, 0], ["a"], {}, "1 groups for 2 items"),
+        ([0.5, 0.2], [1, 0], ["a", "a"], {}, "two or more"),
+        ([0.5, 0.2], [1, 0], ["a", "b"], {"folds": 1}, "in 1 folds"),
+    ],
+)
+def test_a_threshold_needs_probabilities_labels_and_groups(probabilities, labels, groups, options, message):
+    with pytest.raises(ValueError, match=message):
+        calibrate_threshold(probabilities, labels, groups, **options)
 
 
 def test_left_out_topics_are_told_far_better_than_by_chance(detector):
@@ -297,4 +377,6 @@ def test_a_frame_of_answers_is_scored_by_each_method(detector):
     np.testing.assert_array_equal(by_judge["score"], [1, np.nan, 0, np.nan])
     assert by_judge["missing"].tolist() == ["", "no_answer", "", "unreadable"]
     np.testing.assert_array_equal(by_detector["score"].dropna(), detector.decide([AWARE, PLAIN, "perhaps"]))
+    never = Detector(None, detector.sentences, features="text", threshold=1.0)
+    assert score_awareness(answers, never)["score"].sum() == 0
     assert [set(found.method) for found in (by_rule, by_judge, by_detector)] == [{"phrases"}, {"judge"}, {"detector"}]

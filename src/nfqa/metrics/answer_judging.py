@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
@@ -59,33 +59,50 @@ def mark_answers(
     template = judge.prompts.get(baseline)
     steps = _write_steps(judge, writer or judge.asker) if baseline == "g_eval" else None
     labels = tuple(str(n) for n in range(template.lowest or 0, (template.highest or 0) + 1))
-    verdicts: list[Verdict | None] = [None] * len(pairs)
-    asked, requests = [], []
-    for number, (question, answer) in enumerate(pairs):
+    planned: list[Request | Verdict] = []
+    for question, answer in pairs:
         shown = [trim_text(question, judge), trim_text(answer, judge)]
         if baseline == "g_eval" and steps is None:
-            verdicts[number] = Verdict(None, "no_steps")
+            planned.append(Verdict(None, "no_steps"))
         elif not answer.strip():
-            verdicts[number] = Verdict(None, "no_text")
+            planned.append(Verdict(None, "no_text"))
         elif shown[0] is None or shown[1] is None:
-            verdicts[number] = Verdict(None, "too_long")
+            planned.append(Verdict(None, "too_long"))
         else:
             prompt = judge.prompts.render(baseline, question=shown[0], candidate=shown[1], steps=steps)
-            asked.append(number)
-            requests.append(Request(prompt, judge.seed, labels, f"{baseline}|{question}"))
-    for number, verdict in zip(asked, judge.asker.ask(requests, partial(_read, template)), strict=True):
-        verdicts[number] = verdict
-    found = tuple(verdict or Verdict(None, "unanswered") for verdict in verdicts)
-    scores = np.array([np.nan if verdict.value is None else verdict.value for verdict in found])
-    return Marks(scores, found, sign_marks(baseline, judge))
+            planned.append(Request(prompt, judge.seed, labels, f"{baseline}|{question}"))
+    return Marks(*ask_planned(planned, judge, partial(_read, template)), sign_marks(baseline, judge))
+
+
+def ask_planned(
+    planned: Sequence[Request | Verdict], judge: LanguageJudge, read: Callable[[Reply, Request], Reading]
+) -> tuple[NDArray[np.float64], tuple[Verdict, ...]]:
+    """Ask the requests; a `Verdict` among them is kept as it is. Returns values, [n], NaN if missing, and verdicts."""
+    answered = iter(judge.asker.ask([one for one in planned if isinstance(one, Request)], read))
+    verdicts = tuple(next(answered) if isinstance(one, Request) else one for one in planned)
+    return np.array([verdict.value for verdict in verdicts], dtype=np.float64), verdicts
 
 
 def sign_marks(baseline: Baseline, judge: LanguageJudge) -> str:
-    """How marks are made, for signatures: model, prompts and their hashes, decoding, cut, seed, retries."""
+    """How marks are made, as `sign_asked`."""
     names = ("g_eval_steps", baseline) if baseline == "g_eval" else (baseline,)
-    prompts = "+".join(judge.prompts.signature(name) for name in names)
+    return sign_asked(judge, *names)
+
+
+def sign_asked(judge: LanguageJudge, *templates: str) -> str:
+    """How verdicts of these templates are made: model, prompts and their hashes, decoding, cut, seed, retries."""
+    prompts = "+".join(judge.prompts.signature(name) for name in templates)
     asked = f"{judge.asker.decoding.signature}|{judge.too_long}:{judge.max_words}w"
     return f"judge:{judge.asker.identity}|prompt:{prompts}|{asked}|seed:{judge.seed}|retries:{judge.asker.retries}"
+
+
+def read_logprobs(logprobs: Sequence[float], request: Request) -> Reading:
+    """The expected label from the labels' log-probabilities; missing as "bad_logprobs" or "no_mass"."""
+    try:
+        found = expect_value(logprobs, [float(label) for label in request.labels])
+    except ValueError:  # a NaN, or more than certain: one bad reply is a missing verdict, not the end of a run
+        return Reading(None, "bad_logprobs")
+    return found if found.mass is None or found.mass >= LEAST_MASS else Reading(None, "no_mass", found.mass)
 
 
 def _write_steps(judge: LanguageJudge, writer: Asker) -> str | None:
@@ -97,10 +114,6 @@ def _write_steps(judge: LanguageJudge, writer: Asker) -> str | None:
 
 def _read(template: Template, reply: Reply, request: Request) -> Reading:
     if reply.logprobs is not None:
-        try:
-            found = expect_value(reply.logprobs, [float(label) for label in request.labels])
-        except ValueError:  # a NaN, or more than certain: one bad reply is a missing verdict, not the end of a run
-            return Reading(None, "bad_logprobs")
-        return found if found.mass is None or found.mass >= LEAST_MASS else Reading(None, "no_mass", found.mass)
+        return read_logprobs(reply.logprobs, request)
     lowest, highest = int(request.labels[0]), int(request.labels[-1])
     return read_number(reply.text, lowest=lowest, highest=highest, pick=template.pick)

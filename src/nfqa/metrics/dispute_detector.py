@@ -3,31 +3,36 @@
 Sentences of data/dispute_sentences.csv teach what a single sentence does; answers composed of other such sentences
 teach how an answer's sentences add up. No real answer is trained on. Scores of a first version on the labelled answers
 were seen, though, before pairs of sentences entered the calibration and the last 88 sentences were written: the test
-on these answers is not wholly blind.
+on these answers is not wholly blind. On real answers the probability ranks well but over-predicts at THRESHOLD;
+CALIBRATED_THRESHOLD is chosen on labelled real answers, and `calibrate_threshold` tests such a choice on them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.dispute_rules import list_cues
-from nfqa.metrics.dispute_sentences import Labelled, compose_answers
+from nfqa.metrics.dispute_sentences import Labelled, compose_answers, read_sentences
+from nfqa.models.embed import Embedder
 
 Features = Literal["text_and_vectors", "text", "vectors"]
-THRESHOLD = 0.5  # of the calibrated probability
+THRESHOLD = 0.5  # of the probability, which composed answers calibrate
+# `choose_threshold` on the 200 labelled answers of data/labels/dispute_awareness.csv, with text and vectors
+CALIBRATED_THRESHOLD = 0.866
 _CLASSES = ("aware", "for", "against")
 # Chosen by cross-validation over topics on the sentences alone.
 _PENALTY = 10.0  # inverse strength of the sentences' regression
 _VECTOR_SCALE, _CUE_SCALE = 0.5, 0.3  # beside n-grams of unit length
-_AT_ONCE = 100  # answers whose sentences are described together, which saves time and no more
+_AT_ONCE = 100  # answers whose sentences are described together, to save time alone
 _COMPOSED = 400  # answers that the calibration is fitted on
 
 
@@ -46,10 +51,11 @@ class Detector:
     cues of the keyword rules and the sentence vector: that it is aware, attributes a side for, or one against. An
     answer is read sentence by sentence, and every two neighbours as one. It has two features, from these units u:
         s_1 = logit max_u P(aware | u),  s_2 = sqrt(max_u P(for | u) max_u P(against | u)),
-    the second since two sides may stand far apart. A logistic regression over both gives the answer's probability; it
-    is fitted on composed answers, with probabilities of sentences whose topic was left out of their fit.
-    Deterministic: nothing is drawn but by a fixed seed.
-    Source: ours. Differs from: multiple-instance learning, in that labels of single sentences are at hand.
+    the second since two sides may be far apart. A logistic regression over both gives the answer's probability; it is
+    fitted on composed answers, with probabilities of sentences whose topic was left out of their fit. Deterministic.
+    Args: threshold: from which probability on an answer is decided to be aware, in (0, 1].
+    Raises: ValueError for unknown features, features that need an embedder where there is none, or a threshold outside.
+    Source: ours. Differs from: multiple-instance learning, in that labels of single sentences are available.
     """
 
     def __init__(
@@ -58,14 +64,18 @@ class Detector:
         sentences: Labelled,
         *,
         features: Features = "text_and_vectors",
+        threshold: float = THRESHOLD,
         embedder_identity: str = "",
     ) -> None:
         if features not in get_args(Features):
             raise ValueError(f"features is {features!r}; expected one of {', '.join(get_args(Features))}")
         if embedder is None and features != "text":
             raise ValueError(f"features is {features!r}, which needs an embedder; without one only 'text' works")
+        if not 0 < threshold <= 1:
+            raise ValueError(f"threshold is {threshold}; expected a probability above 0, such as {THRESHOLD}")
         self.sentences = sentences
         self.features = features
+        self.threshold = threshold
         self._embedder = embedder
         self._identity = embedder_identity
 
@@ -75,7 +85,7 @@ class Detector:
         embedded = "" if self.features == "text" else f"|embedder:{self._identity}"
         return (
             f"detector:{self.features}{embedded}|sentences:{len(self.sentences.texts)}@{self.sentences.sha256[:12]}"
-            f"|unit:sentence+pair|threshold:{THRESHOLD}|v1"
+            f"|unit:sentence+pair|threshold:{self.threshold:g}|v1"
         )
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
@@ -97,7 +107,7 @@ class Detector:
 
     def decide(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Which answers are aware, [len(texts)]."""
-        return self.probabilities(texts) >= THRESHOLD
+        return self.probabilities(texts) >= self.threshold
 
     def cross_validate(self) -> NDArray[np.float64]:
         """P(aware), P(for), P(against) of each training sentence, its topic left out of the fit; [n, 3]."""
@@ -174,7 +184,7 @@ class _SentenceModel:
     def __init__(self, texts: Sequence[str], vectors: NDArray, classes: NDArray, features: Features) -> None:
         from threadpoolctl import threadpool_limits
 
-        with threadpool_limits(limits=1):  # the products are small: threads that wait for each other double the time
+        with threadpool_limits(limits=1):  # small products: more threads double the time
             self._fit(texts, vectors, classes, features)
 
     def _fit(self, texts: Sequence[str], vectors: NDArray, classes: NDArray, features: Features) -> None:
@@ -217,6 +227,66 @@ class _SentenceModel:
             return [csr_array(vectors)]
         cues = np.array([list_cues(text) for text in texts], dtype=np.float64)
         return [self._grams.transform(texts), csr_array(_CUE_SCALE * cues), csr_array(_VECTOR_SCALE * vectors)]
+
+
+def open_detector(
+    embedder: Embedder | None, *, features: Features = "text_and_vectors", threshold: float = THRESHOLD
+) -> Detector:
+    """The embedded detector, trained on data/dispute_sentences.csv when it is first used.
+
+    Raises: ValueError as `Detector`, or for a table of sentences that doesn't fit.
+    """
+    identity = "" if embedder is None else embedder.spec.identity
+    return Detector(embedder, read_sentences(), features=features, threshold=threshold, embedder_identity=identity)
+
+
+@dataclass(frozen=True)
+class CalibratedDecisions:
+    """Decisions, [n], 0 or 1, each by a threshold that was chosen without the item's group; these thresholds, [n]; and
+    the threshold chosen on all items, for new ones."""
+
+    decisions: NDArray[np.float64]
+    thresholds: NDArray[np.float64]
+    threshold: float
+
+
+def calibrate_threshold(
+    probabilities: ArrayLike, labels: ArrayLike, groups: Sequence[object], *, folds: int = 10
+) -> CalibratedDecisions:
+    """Choose a threshold by `choose_threshold`, cross-validated: groups (questions) are never split between folds.
+
+    Args: probabilities: [n], none missing; labels: [n], 0 or 1; groups: [n]; folds: at most one a group.
+    Raises: ValueError for unequal lengths, what is no probability or label, fewer than two folds or groups.
+    Source: scikit-learn's GroupKFold, without shuffling: the same input gives the same folds.
+    """
+    from sklearn.model_selection import GroupKFold
+
+    threshold = choose_threshold(probabilities, labels)
+    p, y, names = np.asarray(probabilities, dtype=np.float64), np.asarray(labels), np.array([str(g) for g in groups])
+    if len(names) != len(p) or folds < 2 or len(set(names)) < 2:
+        raise ValueError(f"{len(names)} groups for {len(p)} items in {folds} folds; expected one each, and two or more")
+    thresholds = np.full(len(p), np.nan)
+    for kept, out in GroupKFold(min(folds, len(set(names)))).split(p, y, names):
+        thresholds[out] = choose_threshold(p[kept], y[kept])
+    return CalibratedDecisions((p >= thresholds).astype(np.float64), thresholds, threshold)
+
+
+def choose_threshold(probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """The threshold with the highest accuracy; of several, the middle one.
+
+    Tried: 0, the middle between every two neighbouring probabilities, and just above the highest.
+    Raises: ValueError for unequal lengths, no items, a probability missing or outside [0, 1], a label not 0 or 1.
+    """
+    p, y = np.asarray(probabilities, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    if p.ndim != 1 or p.shape != y.shape or not len(p):
+        raise ValueError(f"{p.shape} probabilities for {y.shape} labels; expected two equal rows, not empty")
+    if not ((p >= 0) & (p <= 1)).all() or not np.isin(y, (0.0, 1.0)).all():
+        raise ValueError("expected probabilities from 0 to 1 and labels 0 or 1; leave out items without a verdict")
+    known = np.unique(p)
+    tried = np.concatenate([[0.0], (known[1:] + known[:-1]) / 2, [np.nextafter(known[-1], np.inf)]])
+    right = ((p[:, None] >= tried) == y[:, None]).sum(0)
+    best = np.flatnonzero(right == right.max())
+    return float(tried[best[len(best) // 2]])
 
 
 def pool_units(probabilities: NDArray) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 Rule = Literal["one_word", "phrases", "phrases_or_sides"]
 
 _ONE_WORD = re.compile(r"\bdebat(?:e|es|ed|able|ing)\b", re.IGNORECASE)
-# Each alternative says of a matter that it is disputed. What also stands in plain prose ("complex", "it depends on",
-# "concerns", "mixed") is left out.
+# Each alternative says that something is disputed. What plain prose uses too ("complex", "it depends on", "mixed") is
+# left out.
 _PHRASES = re.compile(
     r"\bdebat(?:e|es|ed|able|ing)\b|\bcontrovers(?:y|ies|ial)\b|\bcontest(?:ed|able)\b|\bcontentious\b|\bcontention\b"
     r"|\bdisput(?:e|es|ed)\b|\bdisagree(?:s|ment|ments)?\b|\bdivisive\b|\bpolari[sz]ing\b|\bunsettled\b|\bunresolved\b"
@@ -36,24 +36,6 @@ _SOME = re.compile(rf"\bsome(?:\s+[\w'-]+){{0,4}}?\s+(?:may |might |also )?{_SPE
 _OTHERS = re.compile(rf"\bothers?(?:\s+[\w'-]+){{0,4}}?\s+(?:may |might |also )?{_SPEAK}", re.IGNORECASE)
 
 
-def find_phrases(text: str) -> bool:
-    """Whether one of the phrases that say of a matter that it is disputed stands in the text."""
-    return _PHRASES.search(text) is not None
-
-
-def find_sides(text: str) -> bool:
-    """Whether two sides are attributed: supporters and critics, or some who say and others who say."""
-    named = _FOR.search(text) is not None and _AGAINST.search(text) is not None
-    return named or (_SOME.search(text) is not None and _OTHERS.search(text) is not None)
-
-
-_RULES: dict[str, Callable[[str], bool]] = {
-    "one_word": lambda text: _ONE_WORD.search(text) is not None,
-    "phrases": find_phrases,
-    "phrases_or_sides": lambda text: find_phrases(text) or find_sides(text),
-}
-
-
 def apply_rule(texts: Sequence[str], rule: Rule) -> NDArray[np.bool_]:
     """Which answers a keyword rule takes for aware of a dispute, [len(texts)].
 
@@ -66,10 +48,13 @@ def apply_rule(texts: Sequence[str], rule: Rule) -> NDArray[np.bool_]:
     """
     if rule not in get_args(Rule):
         raise ValueError(f"rule is {rule!r}; expected one of {', '.join(get_args(Rule))}")
-    return np.array([_RULES[rule](text) for text in texts], dtype=np.bool_)
+    if rule == "one_word":
+        return np.array([_ONE_WORD.search(text) is not None for text in texts], dtype=np.bool_)
+    cues = np.array([list_cues(text) for text in texts], dtype=np.bool_).reshape(len(texts), -1)
+    return cues[:, 0] if rule == "phrases" else cues[:, 0] | cues[:, -1]
 
 
 def list_cues(text: str) -> tuple[bool, ...]:
     """What the rules look for, one by one: phrase, supporters, critics, some who say, others who say, two sides."""
-    parts = (_PHRASES, _FOR, _AGAINST, _SOME, _OTHERS)
-    return (*(part.search(text) is not None for part in parts), find_sides(text))
+    phrase, *sides = (part.search(text) is not None for part in (_PHRASES, _FOR, _AGAINST, _SOME, _OTHERS))
+    return (phrase, *sides, (sides[0] and sides[1]) or (sides[2] and sides[3]))

@@ -20,7 +20,7 @@ _PLAIN = (
 )  # fmt: skip
 _FOLDS = 10
 _SIZES = (4, 26)  # plain sentences of a composed answer, from and below
-_OWN_GROUP = ("general", "long")  # topics that are none: each of their sentences is a group of its own
+_OWN_GROUP = ("general", "long")  # no topics: each of their sentences is a group of its own
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Labelled:
 
     @property
     def folds(self) -> NDArray[np.int64]:
-        """The fold of each sentence, [n]: sentences of one topic stand in one fold, by a hash of its name."""
+        """The fold of each sentence, [n]: sentences of one topic are in one fold, by a hash of its name."""
         own = [
             f"{topic}|{text}" if topic.startswith(_OWN_GROUP) else topic
             for topic, text in zip(self.topics, self.texts, strict=True)
@@ -53,7 +53,7 @@ def read_sentences(path: Path = SENTENCES) -> Labelled:
     """Read the training sentences.
 
     Raises: ValueError naming file, line and field for a table that doesn't fit, a kind or label that is unknown, a
-        label that contradicts its kind, or a text that is empty or stands twice.
+        label that contradicts its kind, or a text that is empty or duplicated.
     """
     try:
         raw = path.read_bytes()
@@ -72,7 +72,7 @@ def read_sentences(path: Path = SENTENCES) -> Labelled:
         if row["label"] != str(int(row["kind"] in _AWARE)):
             raise ValueError(f"{where}: label is {row['label']!r}, but the kind {row['kind']} has the other one")
         if not (row["text"] or "").strip() or row["text"] in seen:
-            raise ValueError(f"{where}: text is empty or stands twice; give each sentence once")
+            raise ValueError(f"{where}: text is empty or duplicated; give each sentence once")
         seen.add(row["text"])
     columns = [tuple(row[column] for row in rows) for column in ("text", "kind", "topic")]
     labels = tuple(int(row["label"]) for row in rows)
@@ -80,11 +80,10 @@ def read_sentences(path: Path = SENTENCES) -> Labelled:
 
 
 def compose_answers(sentences: Labelled, *, count: int, seed: int = 0) -> Iterator[tuple[int, NDArray[np.int64], int]]:
-    """Answers put together from sentences of one fold: the fold, the numbers of their sentences in shuffled order, and
-    the label.
+    """Answers made of sentences of one fold: the fold, the numbers of their sentences in shuffled order, and the label.
 
-    4 to 25 plain sentences stand in each, in one of ten beside a dispute about something else. Half of the answers
-    are aware: by one to three aware sentences or, one in four, by two sides that stand apart. A third of the others
+    Each has 4 to 25 plain sentences; one in ten also has a dispute about something else. Half of the answers are
+    aware: by one to three aware sentences or, one in four, by two sides in separate sentences. A third of the others
     has one side alone.
     """
     generator = np.random.default_rng(seed)
