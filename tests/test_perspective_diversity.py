@@ -205,7 +205,7 @@ VIEWS = pd.DataFrame(
     [("d", "q1", "v1", "two"), ("d", "q2", "v1", "nan"), ("d", "q1", "v2", "eight"), ("d", "q2", "v2", "two")],
     columns=["dataset", "question", "view", "text"],
 )
-ANSWERS = pd.DataFrame(
+ANSWER_ROWS = pd.DataFrame(
     [
         ("d", "q2", "a", "A"),
         ("d", "q1", "a", "A"),
@@ -219,7 +219,7 @@ ANSWERS = pd.DataFrame(
 
 
 def test_a_frame_of_answers_is_scored_row_by_row_with_reasons(stub):
-    scores = score_diversity(ANSWERS, VIEWS, stub, named="small", variant="paper")
+    scores = score_diversity(ANSWER_ROWS, VIEWS, stub, named="small", variant="paper")
     assert scores.columns.tolist() == [
         "dataset", "question", "system", "metric", "evaluator", "cache", "variant", "score", "missing", "signature",
     ]  # fmt: skip
@@ -230,7 +230,7 @@ def test_a_frame_of_answers_is_scored_row_by_row_with_reasons(stub):
 
 
 def test_what_an_answers_score_is_made_of_sums_to_it(stub):
-    rows = score_views(ANSWERS[ANSWERS.question == "q1"], VIEWS, stub)
+    rows = score_views(ANSWER_ROWS[ANSWER_ROWS.question == "q1"], VIEWS, stub)
     assert rows[["system", "view"]].agg("".join, axis=1).tolist() == ["av1", "av2", "bv1", "bv2"]
     assert rows.loc[rows.system == "a", "perplexity"].sum() == pytest.approx(10.0)
     assert rows[["tokens", "attended", "cut"]].head(2).to_numpy().tolist() == [[2, 12, 0], [3, 13, 4]]
@@ -239,7 +239,7 @@ def test_what_an_answers_score_is_made_of_sums_to_it(stub):
 
 @pytest.mark.parametrize(
     ("answers", "views", "fact"),
-    [(ANSWERS.drop(columns="text"), VIEWS, "text"), (ANSWERS, VIEWS.assign(dataset="other"), "q2")],
+    [(ANSWER_ROWS.drop(columns="text"), VIEWS, "text"), (ANSWER_ROWS, VIEWS.assign(dataset="other"), "q2")],
 )
 def test_frames_that_cannot_be_scored_are_refused(stub, answers, views, fact):
     with pytest.raises(ValueError, match=fact):
