@@ -147,7 +147,7 @@ def test_a_notebook_depends_on_the_modules_that_it_reaches_and_no_others() -> No
     )
     assert "nfqa.metrics.overlap" in table
     assert "nfqa.kernels.rouge" in table  # reached through overlap
-    assert "nfqa.lab.experiments.audit" not in table
+    assert "nfqa.lab.experiments.health" not in table
     assert "nfqa.metrics" in table  # its __init__ runs before any module in it
     assert "nfqa.metrics.overlap" not in audit
     assert not [module for module in audit if module.startswith("nfqa.models.causal")]

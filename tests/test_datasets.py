@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nfqa.data.graded_sets import parse_file
-from nfqa.data.load import load
+from nfqa.data.load import find_path, load
 
 PROJECT = Path(__file__).parents[1]
 
@@ -156,6 +156,12 @@ def test_the_bundled_sample_is_large_and_graded_enough(name: str, least: int) ->
         assert len(question.answers) >= 8
         assert set(question.labels) == {0, 1, 2, 3}
         assert len({answer.text for answer in question.answers}) == len(question.answers)
+
+
+def test_the_file_behind_a_dataset_is_found_and_a_missing_stand_in_refused() -> None:
+    assert find_path("antique", data="sample") == PROJECT / "data" / "sample" / "cqa.json"
+    with pytest.raises(ValueError, match="system_answers has no bundled sample"):
+        find_path("system_answers", data="sample")
 
 
 def test_the_bundled_generated_answers_have_references_and_ties() -> None:

@@ -57,10 +57,7 @@ def load(
         raise ValueError(f"repeats is {repeats!r}, but {name} is no graded dataset; leave it at 'keep'")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise ValueError(f"limit is {limit!r}; expected None or a whole number of questions, 1 or more")
-    sample = data == "sample"
-    if sample and not file.sample:
-        raise ValueError(f"{name} has no bundled sample; ask `has` first, or use data='full'")
-    path = root / "data" / "sample" / file.sample if sample else fetch_file(file, root / "build" / "data")
+    path = find_path(name, data=data, root=root)
     questions, counts = _parse(path, file)
     if split != "all" and file.shape == "debatewise":
         questions = [question for question in questions if is_held_out(question) == (split == "held_out")]
@@ -71,8 +68,22 @@ def load(
         treated = [_treat_repeats(question, repeats) for question in questions]
         counts["dropped_repeats"] = sum(len(q.answers) for q in questions) - sum(len(q.answers) for q in treated)
         questions = treated
-    shown = f"sample_{name}" if sample else name
-    return QuestionSet(shown, tuple(questions), "sample" if sample else "measured", hash_file(path), dict(+counts))
+    shown, origin = (f"sample_{name}", "sample") if data == "sample" else (name, "measured")
+    return QuestionSet(shown, tuple(questions), origin, hash_file(path), dict(+counts))
+
+
+def find_path(name: str, *, data: str = "full", root: Path | None = None) -> Path:
+    """The file that `load` reads: the upstream file, fetched where it is not at hand, or the bundled stand-in.
+
+    Raises: ValueError for an unknown dataset, or one without a stand-in; UnreachableError as `load`.
+    """
+    root = root or find_root()
+    file = _find_dataset(root, name)
+    if data != "sample":
+        return fetch_file(file, root / "build" / "data")
+    if not file.sample:
+        raise ValueError(f"{name} has no bundled sample; ask `has` first, or use data='full'")
+    return root / "data" / "sample" / file.sample
 
 
 def has(name: str, *, data: str = "full", root: Path | None = None) -> bool:

@@ -146,27 +146,6 @@ def draw_runs(lab: Lab, rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def draw_shares(rows: Sequence[Row], *, system: str, label: str) -> Figure:
-    """One panel a data set, one bar a count: its share of what it was counted among, the numbers beside it."""
-    shown = [row for row in rows if row.system == system and row.n]
-    datasets = list(dict.fromkeys(row.dataset for row in shown))
-    metrics = list(dict.fromkeys(row.metric for row in shown))
-    size = {"width": 3.2 + 2.6 * len(datasets), "height": 1 + 0.26 * len(metrics)}
-    figure, grid = start_figure(1, len(datasets), squeeze=False, **size)
-    for axes, dataset in zip(grid[0], datasets, strict=True):
-        found = {row.metric: row for row in shown if row.dataset == dataset}
-        for position, metric in enumerate(reversed(metrics)):
-            row = found.get(metric)
-            if row is not None and row.n and row.value is not None:
-                axes.barh([position], [row.value / row.n], color=pick_colour(rows))
-                axes.text(row.value / row.n + 0.02, position, f"{row.value:.0f} of {row.n}", va="center", fontsize=7)
-        labels = [metric.replace("_", " ") for metric in reversed(metrics)]
-        axes.set_yticks(range(len(metrics)), labels=labels if axes is grid[0, 0] else [""] * len(metrics))
-        axes.set(title=dataset, xlabel=label, xlim=(0, 1.25), ylim=(-0.6, len(metrics) - 0.4))
-        axes.grid(axis="y", visible=False)
-    return figure
-
-
 def add_legend(figure: Figure, rows: Sequence[Row], *, runs: str = "") -> None:
     """Say, below the panels, which mark is ours and which is the paper's."""
     from matplotlib.lines import Line2D

@@ -100,15 +100,6 @@ def show_rows(lab: Lab, rows: Sequence[Row]) -> pd.DataFrame:
     return _make_frame(lines, names)
 
 
-def show_audit(rows: Sequence[Row]) -> pd.DataFrame:
-    """Counts with what they were counted among and the treatment."""
-    lines = [
-        (row.dataset, row.metric.replace("_", " "), f"{row.value:.0f}", row.n, row.signature.split("|")[1])
-        for row in rows
-    ]
-    return _make_frame(lines, ["data set", "what", "found", "among", "treatment"])
-
-
 def describe_leaves(lab: Lab, rows: Sequence[Row]) -> list[str]:
     """How many of the published numbers that were run come out again, and which do not."""
     found = {row.key: row for row in rows}
