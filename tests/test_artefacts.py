@@ -7,18 +7,10 @@ from pathlib import Path
 import pytest
 from conftest import STUDY, write_notebook
 
-from nfqa.lab.artefacts import Artefact, Leaf, list_leaves, read_papers
-from nfqa.lab.notebooks import list_modules, read_parameters
-from nfqa.lab.results import Result, Row, compare_with_leaf, read_result, write_result
+from nfqa.lab.artefacts import list_leaves, read_papers
+from nfqa.lab.notebooks import hash_modules, read_parameters
 
 PROJECT = Path(__file__).parents[1]
-
-
-def make_row(value: float | None, low: float | None = None, high: float | None = None, system: str = "s") -> Row:
-    return Row(
-        system=system, dataset="d", metric="m", value=value, ci_low=low, ci_high=high, signature="x", kernels=(),
-        origin="measured",
-    )  # fmt: skip
 
 
 def write_papers(root: Path, text: str) -> Path:
@@ -69,54 +61,6 @@ def test_percent_leaves_come_in_natural_units_with_their_digits(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("row", "verdict"),
-    [
-        (None, "not run"),
-        (make_row(None), "not run"),
-        (make_row(0.20883), "equal"),  # rounds to the printed 0.2088
-        (make_row(0.20886), "near"),  # rounds to 0.2089, but lies within the tolerance of 0.01
-        (make_row(0.25, 0.20, 0.30), "near"),  # off by more, but the published value is in our interval
-        (make_row(0.25, 0.24, 0.26), "differs"),
-        (make_row(0.25), "differs"),
-    ],
-)
-def test_a_verdict_follows_from_digits_tolerance_and_interval(row: Row | None, verdict: str) -> None:
-    artefact = Artefact(label="T", title="t")
-    leaf = Leaf("p/t", "s", "d", "m", "0.2088", 0.2088, 4)
-    assert compare_with_leaf(row, leaf, artefact)[0] == verdict
-
-
-def test_a_known_difference_must_match_every_field_that_it_names() -> None:
-    leaf = Leaf("p/t", "s", "d", "m", "0.2088", 0.2088, 4)
-    for entry, verdict in (
-        ({"system": "s"}, "differs, known"),
-        ({"metric": "m", "dataset": "d"}, "differs, known"),
-        ({"system": "s", "dataset": "other"}, "differs"),
-    ):
-        artefact = Artefact.model_validate(
-            {"label": "T", "title": "t", "known_differences": [{**entry, "reason": "r"}]}
-        )
-        assert compare_with_leaf(make_row(0.5), leaf, artefact)[0] == verdict
-
-
-def test_results_are_written_alike_and_read_back(tmp_path: Path) -> None:
-    result = Result(
-        artefact="p/t", rows=(make_row(1 / 3), make_row(float("nan"), system="u")), provenance={"b": 1, "a": 2}
-    )
-    for name in ("one.json", "two.json"):
-        write_result(tmp_path / name, result)
-    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
-    again = read_result(tmp_path / "one.json")
-    assert again.rows[0].value == 1 / 3  # full precision
-    assert again.rows[1].value is None  # undefined is null, never NaN, which is no JSON
-
-
-def test_two_rows_of_one_name_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"p/t: two rows for \('s', 'd', 'm'\)"):
-        write_result(tmp_path / "r.json", Result(artefact="p/t", rows=(make_row(1.0), make_row(2.0)), provenance={}))
-
-
-@pytest.mark.parametrize(
     ("cell", "words"),
     [
         ("n = 3\nm = n + 1", "parameter m is not a literal"),
@@ -143,12 +87,13 @@ def test_a_notebook_without_parameters_or_that_is_none_is_refused(tmp_path: Path
 def test_a_notebook_depends_on_the_modules_that_it_reaches_and_no_others() -> None:
     folder = PROJECT / "notebooks" / "linkage"
     audit, table = (
-        list_modules(folder / name, PROJECT) for name in ("data_audit.ipynb", "table_02_agreement_with_people.ipynb")
+        hash_modules(folder / name, PROJECT) for name in ("data_audit.ipynb", "table_02_agreement_with_people.ipynb")
     )
     assert "nfqa.metrics.overlap" in table
     assert "nfqa.kernels.rouge" in table  # reached through overlap
     assert "nfqa.lab.experiments.health" not in table
     assert "nfqa.metrics" in table  # its __init__ runs before any module in it
     assert "nfqa.metrics.overlap" not in audit
+    assert "nfqa.models.embed" in hash_modules(folder / "data_audit.ipynb", PROJECT, roles=["embedder"])
     assert not [module for module in audit if module.startswith("nfqa.models.causal")]
     assert not {"nfqa.lab.report", "nfqa.lab.runner"} & set(table)

@@ -40,6 +40,7 @@ from conftest import Checkout
             "has no parameter 'valeu'; known: artefact, data, out, value",
         ),
         (["run", "made_up/first"], {"PARAMS": "value"}, "PARAMS has 'value'; expected NAME=VALUE"),
+        (["run", "made_up/first"], {"PARAMS": "value=high"}, "value is 'high'; expected a number"),
         (["reproduce"], {"PARAMS": "value=2"}, "PARAMS needs one artefact"),
         (["run", "made_up/first"], {"PARAMS": "out=/elsewhere"}, "PARAMS has out, which the runner sets"),
         (["run", "made_up/first"], {"PARAMS": "value={1}"}, "expected a number, a word, True, False or None"),
@@ -73,7 +74,7 @@ def test_outside_a_checkout_it_says_so(checkout: Checkout) -> None:
 
 def test_status_names_the_role_that_an_artefact_lacks(checkout: Checkout) -> None:
     said = checkout.run("status").stdout
-    assert "made_up/third" in said
+    assert "made_up/fourth" in said
     assert "not run: no notebook yet; needs judge" in said
     assert "never run here" in said
 
@@ -83,34 +84,32 @@ def test_without_network_or_mirror_the_sample_runs_and_says_how_to_get_the_data(
     assert done.returncode == 0, done.stderr
     assert "NFQA_MIRROR has no" in done.stdout
     assert "Running on the small bundled SAMPLE instead" in done.stdout
-    assert (checkout.root / "results" / "sample" / "made_up" / "first.json").is_file()
+    assert (checkout.root / "results" / "sample" / "made_up" / "first.csv").is_file()
     assert not (checkout.root / "results" / "made_up").exists()
 
 
 def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout: Checkout) -> None:
-    folder = checkout.root / "results" / "made_up"
-    folder.mkdir(parents=True)
-    row = '"system": "ours", "dataset": "antique", "metric": "number", "value": %s, "signature": "s", "kernels": []'
-    result = '{"artefact": "made_up/first", "provenance": {}, "rows": [{' + row + ', "origin": "measured"}]}'
-    (folder / "first.json").write_text(result % "1.004")
-    done = checkout.run("check")
-    assert (done.returncode, "equal: 1; near: 0" in done.stdout) == (0, True), done.stdout
-    (folder / "first.json").write_text(result % "1.009")
-    assert "near: 1;" in checkout.run("check").stdout
-    (folder / "first.json").write_text(result % "1.5")
-    done = checkout.run("check")
-    assert done.returncode == 1
-    assert "differs: +0.5000, no reason listed" in done.stdout
+    path = checkout.root / "results" / "made_up" / "first.csv"
+    path.parent.mkdir(parents=True)
+    header = "dataset,metric,statistic,value,low,high,spread,n,dropped,dropped_because,origin,signature\n"
+
+    def check(value: str) -> tuple[int, str]:
+        path.write_text(f"{header}antique,ours,number,{value},,,,,,,measured,s\n")
+        done = checkout.run("check")
+        return done.returncode, done.stdout
+
+    assert check("1.004")[0] == 0
+    assert "near: 1;" in check("1.009")[1]
+    assert "differs: +0.5000, no reason listed" in check("1.5")[1]
+    assert check("1.5")[0] == 1
     papers = checkout.root / "papers" / "made_up.yml"
     known = "datasets: [antique], known_differences: [{metric: number, reason: another draw}],"
     papers.write_text(papers.read_text().replace("datasets: [antique],", known))
-    done = checkout.run("check")
-    assert done.returncode == 0
-    assert "differs, known: another draw" in done.stdout
-    (folder / "first.json").write_text(result % "null")
-    done = checkout.run("check")
-    assert (done.returncode, "missing: run `make reproduce`" in done.stdout) == (1, True)
-    (folder / "first.json").unlink()
+    code, said = check("1.5")
+    assert (code, "differs, known: another draw" in said) == (0, True)
+    code, said = check("")
+    assert (code, "missing: run `make reproduce`" in said) == (1, True)
+    path.unlink()
     assert checkout.run("check").returncode == 1
-    (folder / "first.json").write_text("half a fi")
-    assert "not a results file" in checkout.run("check").stderr
+    path.write_text("half a fi")
+    assert "not a values file" in checkout.run("check").stderr

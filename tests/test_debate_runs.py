@@ -193,7 +193,7 @@ def test_a_table_of_ours_that_a_module_names_is_part_of_the_fingerprint(debates:
     from nfqa.data.paths import find_place
     from nfqa.lab.artefacts import read_papers
     from nfqa.lab.options import RunOptions
-from nfqa.lab.staleness import make_fingerprint
+    from nfqa.lab.staleness import make_fingerprint
 
     def find_tables(name: str) -> dict[str, str]:
         paper = read_papers(debates.root)["made_up"]

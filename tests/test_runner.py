@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -13,7 +12,7 @@ import pytest
 from conftest import FIRST, SECOND, Checkout
 
 pytestmark = pytest.mark.slow
-RESULT = "results/sample/made_up/first.json"
+RESULT = "results/sample/made_up/first.csv"
 
 
 def list_litter(root: Path) -> list[str]:
@@ -31,50 +30,50 @@ def list_stale(checkout: Checkout) -> dict[str, str]:
 def test_a_run_ends_fresh_and_an_edit_stales_just_what_depends_on_it(checkout: Checkout) -> None:
     done = checkout.run("reproduce")
     assert done.returncode == 0, done.stderr
-    assert "2 artefacts run, 0 were fresh, 0 failed" in done.stdout
-    assert checkout.read(RESULT)["rows"][0]["origin"] == "sample"
-    assert checkout.read("results/sample/made_up/second.json")["rows"][0]["value"] == 2.0
+    assert "3 artefacts run, 0 were fresh, 0 failed" in done.stdout
+    assert "sample" in (checkout.root / RESULT).read_text()
+    assert checkout.read("results/sample/made_up/third.csv") == 4.0
     assert (checkout.root / "build" / "site" / "index.html").is_file()
     first_bytes = (checkout.root / RESULT).read_bytes()
 
     started = time.monotonic()
     again = checkout.run("reproduce")
     assert time.monotonic() - started < 5
-    assert "0 artefacts run, 2 were fresh" in again.stdout
+    assert "0 artefacts run, 3 were fresh" in again.stdout
 
     # a notebook, a module that only the second imports, the data of the first, one parameter's default
     root = checkout.root
     checkout.edit_notebook("made_up/second.ipynb", [*SECOND, "1 + 1"])
-    assert set(list_stale(checkout)) == {"made_up/second"}
+    assert set(list_stale(checkout)) == {"made_up/second", "made_up/third"}  # all the way down the chain
     checkout.edit_notebook("made_up/second.ipynb", SECOND)
     assert list_stale(checkout) == {}
-    module = root / "src" / "nfqa" / "kernels" / "choice.py"
+    module = root / "src" / "nfqa" / "kernels" / "parse.py"
     before = module.read_text()
     module.write_text(before + "# changed\n")
-    assert set(list_stale(checkout)) == {"made_up/second"}
-    assert "module nfqa.kernels.choice changed" in list_stale(checkout)["made_up/second"]
+    assert set(list_stale(checkout)) == {"made_up/second", "made_up/third"}
+    assert "module nfqa.kernels.parse changed" in list_stale(checkout)["made_up/second"]
     module.write_text(before)
     sample = root / "data" / "sample" / "cqa.json"
     text = sample.read_text()
     sample.write_text(text + "\n")
-    assert set(list_stale(checkout)) == {"made_up/first"}
+    assert set(list_stale(checkout)) == {"made_up/first", "made_up/second", "made_up/third"}
     sample.write_text(text)
     papers = root / "papers" / "made_up.yml"
     text = papers.read_text()
     papers.write_text(text.replace("made_up/first.ipynb,", "made_up/first.ipynb, parameters: {value: 3.0},"))
-    assert set(list_stale(checkout)) == {"made_up/first"}
     assert "parameter value is new" in list_stale(checkout)["made_up/first"]
+    assert "reads second, which is stale" in list_stale(checkout)["made_up/third"]
 
-    # the parameter changes the first's result, so the second, which reads it, must follow
+    # the parameter changes the first's result, so the others, which read it or what is made of it, must follow
     done = checkout.run("reproduce")
     assert "STALE" not in checkout.run("status").stdout
-    assert checkout.read("results/sample/made_up/second.json")["rows"][0]["value"] == 6.0
+    assert checkout.read("results/sample/made_up/third.csv") == 12.0
     papers.write_text(text)
     checkout.run("reproduce")
     assert (root / RESULT).read_bytes() == first_bytes
 
     (root / RESULT).write_text("{}")
-    assert "results/sample/made_up/first.json was altered" in list_stale(checkout)["made_up/first"]
+    assert "results/sample/made_up/first.csv was altered" in list_stale(checkout)["made_up/first"]
     assert list_litter(root) == []
 
 
@@ -87,7 +86,7 @@ def test_a_failing_notebook_shows_its_cell_and_keeps_the_last_good_result(checko
     assert "made_up/first FAILED; its last good result stays" in failed.stderr
     assert "raise RuntimeError('the middle')" in failed.stderr
     assert "made_up/second: not run, because it reads first, which failed" in failed.stderr
-    assert "0 artefacts run, 0 were fresh, 2 failed" in failed.stdout
+    assert "0 artefacts run, 0 were fresh, 3 failed" in failed.stdout
     assert (checkout.root / RESULT).read_bytes() == good
     assert "made_up/first" in list_stale(checkout)
     assert list_litter(checkout.root) == []
@@ -111,7 +110,7 @@ def test_a_kernel_that_dies_is_named_and_not_tried_again(checkout: Checkout) -> 
 
 
 def test_a_figure_that_is_no_longer_made_does_not_stay(checkout: Checkout) -> None:
-    drawn = "from nfqa.lab.plots import start_figure\nfigure, axes = start_figure()"
+    drawn = "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()"
     with_figure = FIRST[3].replace("findings=['found']", "figure=figure")
     checkout.edit_notebook("made_up/first.ipynb", [*FIRST[:3], drawn, with_figure])
     assert checkout.run("run", "made_up/first").returncode == 0
@@ -148,7 +147,7 @@ def test_a_full_disk_leaves_the_last_good_result(checkout: Checkout) -> None:
 def test_an_interruption_leaves_nothing_half_written(checkout: Checkout, kind: signal.Signals) -> None:
     checkout.edit_notebook("made_up/first.ipynb", [*FIRST, "import time\ntime.sleep(60)"])
     process = checkout.start("run", "made_up/first")
-    scratch = checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "first.json"
+    scratch = checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "first.csv"
     wait_for(scratch)
     process.send_signal(kind)
     _, errors = process.communicate(timeout=30)
@@ -188,7 +187,7 @@ def test_a_kill_at_any_moment_is_healed_by_the_next_run(checkout: Checkout) -> N
         process.communicate()
         path = checkout.root / RESULT
         if path.exists():
-            json.loads(path.read_text())  # whole or absent, never half
+            assert checkout.read(RESULT) == 1.0  # whole or absent, never half
     done = checkout.run("reproduce")
     assert done.returncode == 0, done.stderr
     assert "STALE" not in checkout.run("status").stdout
@@ -210,8 +209,8 @@ def test_overrides_go_to_a_folder_of_their_own(checkout: Checkout) -> None:
     done = checkout.run("run", "made_up/first", PARAMS="value=5.0")
     assert done.returncode == 0, done.stderr
     assert not (checkout.root / RESULT).exists()
-    (made,) = (checkout.root / "build" / "variants").glob("*/sample/results/made_up/first.json")
-    assert json.loads(made.read_text())["rows"][0]["value"] == 5.0
+    (made,) = (checkout.root / "build" / "variants").glob("*/sample/results/made_up/first.csv")
+    assert checkout.read(str(made)) == 5.0
 
 
 def test_results_are_compared_with_the_committed_ones(checkout: Checkout) -> None:
@@ -225,9 +224,14 @@ def test_results_are_compared_with_the_committed_ones(checkout: Checkout) -> Non
     git("init", "-q")
     git("add", "-A")
     git("commit", "-qm", "first")
-    checkout.edit_notebook("made_up/first.ipynb", [*FIRST, "'unchanged'"])
-    assert "2 of 2 values are identical to the committed results" not in checkout.run("reproduce").stdout
+    assert checkout.run("check", DATA="sample").returncode == 0
     checkout.edit_notebook("made_up/first.ipynb", [FIRST[0].replace("1.0", "1.5"), *FIRST[1:]])
     said = checkout.run("reproduce").stdout
-    assert "0 of 1 values are identical" in said
-    assert "moved: made_up/first ours sample_antique number: committed 1.0, now 1.5" in said
+    assert (
+        "moved: made_up/first dataset=sample_antique metric=ours statistic=number, value: committed 1, now 1.5" in said
+    )
+    checked = checkout.run("check", DATA="sample")
+    assert (checked.returncode, "moved" in checked.stdout) == (1, True)
+    excuse = "- {artefact: made_up/first, row: statistic=number, reason: another definition}"
+    (checkout.root / "results" / "intended_changes.yml").write_text(excuse)
+    assert checkout.run("check", DATA="sample").returncode == 0

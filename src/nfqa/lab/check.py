@@ -13,10 +13,12 @@ from nfqa.data.paths import Place
 from nfqa.data.strict_yaml import read_yaml
 from nfqa.lab.artefacts import read_papers
 from nfqa.lab.beside import VERDICTS, compare_published
-from nfqa.lab.values import COUNTS, MODEL_DIGITS, NUMBERS, name_keys, read_values
+from nfqa.lab.values import COUNTS, EXACT_DIGITS, MODEL_DIGITS, NUMBERS, name_keys, read_values
 
 EXCUSES = "results/intended_changes.yml"
-SAME, LAST_DIGIT, MOVED, GONE, NEW = "same", "last digit", "moved", "gone", "new"
+SAME, LAST_DIGIT, PROCESSOR, MOVED, GONE, NEW = "same", "last digit", "processor", "moved", "gone", "new"
+_CLOSE = 1e-6  # relative: what a sum in another order changes
+_FLIPPED = 1e-4  # of 1, or of a larger value: what a near tie that another processor decides otherwise changes
 
 
 def check_published(root: Path, place: Place) -> pd.DataFrame:
@@ -41,8 +43,10 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
     """Every number of the results at hand beside the committed one.
 
     A number is "same"; "last digit" where it differs by no more than one unit of the last digit that is kept (of 6
-    significant ones behind a model, of 12 otherwise) or by 1e-6 relative behind a model, which another processor may
-    bring about; else "moved". Counts are compared exactly. A row is "gone" or "new" where only one side has it.
+    significant ones behind a model, of 12 otherwise) or by 1e-6 relative behind a model; "processor" where a value
+    behind a model differs by no more than 1e-4 (of 1, or of a larger value): vectors that differ in their last bits
+    decide a near tie otherwise, which moves an average of ranks by some 1e-5; else "moved". Counts are compared
+    exactly. A row is "gone" or "new" where only one side has it.
 
     Returns: artefact, row (its key in words), column, committed, now, change (relative), state, and excused, the reason
         listed in results/intended_changes.yml, "" for none. Without git, or a commit that has results, no rows.
@@ -60,9 +64,11 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
     return found.assign(excused=[_excuse(row.artefact, row.row, excuses) for row in found.itertuples()])
 
 
-def fails(found: pd.DataFrame) -> pd.DataFrame:
-    """What may not pass: values that moved, rows that are gone or new, without an excuse."""
-    return found[found.state.isin([MOVED, GONE, NEW]) & (found.excused == "")]
+def fails(found: pd.DataFrame, *, strict: bool = False) -> pd.DataFrame:
+    """What may not pass: values that moved, rows that are gone or new, without an excuse; `strict`, on the machine that
+    made the committed results, what another processor may move as well."""
+    states = [MOVED, GONE, NEW, *([PROCESSOR] if strict else [])]
+    return found[found.state.isin(states) & (found.excused == "")]
 
 
 def read_excuses(root: Path) -> list[dict[str, str]]:
@@ -99,10 +105,13 @@ def _compare(committed: pd.DataFrame | None, now: pd.DataFrame | None) -> pd.Dat
     with np.errstate(invalid="ignore", divide="ignore"):
         change = np.abs(new - then) / np.maximum(np.abs(then), np.abs(new))
     same = (then == new) | (np.isnan(then) & np.isnan(new))
-    allowed = [_allow(a, b, column) for a, b, column in zip(then, new, both.column, strict=True)]
+    digit, processor = (
+        np.array([_allow(*numbers) for numbers in zip(then, new, both.column, strict=True)]).reshape(-1, 2).T
+    )
+    gap = np.abs(new - then)
     state = np.select(
-        [both._merge == "left_only", both._merge == "right_only", same, np.abs(new - then) <= allowed],
-        [GONE, NEW, SAME, LAST_DIGIT], default=MOVED,
+        [both._merge == "left_only", both._merge == "right_only", same, gap <= digit, gap <= processor],
+        [GONE, NEW, SAME, LAST_DIGIT, PROCESSOR], default=MOVED,
     )  # fmt: skip
     return pd.DataFrame(
         {"row": both.row, "column": both.column, "committed": then, "now": new, "change": change, "state": state}
@@ -124,14 +133,15 @@ def _unfold(table: pd.DataFrame | None) -> pd.DataFrame:
     return numbers.melt("row", var_name="column", value_name="number")
 
 
-def _allow(then: float, now: float, column: str) -> float:
-    """By how much a number may differ: a unit of the last digit kept, which its printed digits tell."""
-    if column in COUNTS or np.isnan(then) or np.isnan(now) or then == 0:
-        return 0.0
-    printed = max(len(f"{abs(number):.15g}".replace(".", "").lstrip("0").split("e")[0]) for number in (then, now))
-    exponent = np.floor(np.log10(max(abs(then), abs(now))))
-    digits = MODEL_DIGITS if printed <= MODEL_DIGITS else 12
-    return 1.001 * max(10.0 ** (exponent - digits + 1), 1e-6 * abs(then) if digits == MODEL_DIGITS else 0.0)
+def _allow(then: float, now: float, column: str) -> tuple[float, float]:
+    """What a number may differ by, in its last digit and by another processor; printed digits tell an exact one."""
+    if column in COUNTS or np.isnan(then) or np.isnan(now):
+        return 0.0, 0.0
+    largest = max(abs(then), abs(now))
+    printed = max(len(f"{abs(number):.15g}".split("e")[0].replace(".", "").lstrip("0")) for number in (then, now))
+    exact = printed > MODEL_DIGITS
+    unit = 10.0 ** (np.floor(np.log10(largest)) - (EXACT_DIGITS if exact else MODEL_DIGITS) + 1)
+    return (1.001 * unit, 0.0) if exact else (1.001 * max(unit, _CLOSE * largest), _FLIPPED * max(1.0, largest))
 
 
 def _has_commit(root: Path) -> bool:

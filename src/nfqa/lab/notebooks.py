@@ -13,6 +13,12 @@ from typing import Any
 from nfqa.data.fetch import hash_file
 
 _ALWAYS = ("nfqa.lab.open",)
+_OF_ROLES = {  # what nfqa.lab imports only where a role is used
+    "embedder": ("nfqa.models.embed",),
+    "evaluator": ("nfqa.models.evaluator",),
+    "judge": ("nfqa.models.causal_lm", "nfqa.judge.openai_server"),
+    "generator": ("nfqa.models.causal_lm", "nfqa.judge.openai_server"),
+}
 
 
 def read_cells(notebook: Path) -> Sequence[dict[str, Any]]:
@@ -50,10 +56,18 @@ def hash_cells(notebook: Path) -> str:
     return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
 
 
-def hash_modules(notebook: Path, root: Path) -> dict[str, str]:
-    """The hash of every module of nfqa that a notebook imports, and of all that these import, by name."""
+def hash_modules(notebook: Path, root: Path, *, roles: Sequence[str] = ()) -> dict[str, str]:
+    """The hash of every module of nfqa that a notebook imports, and of all that these import, by name.
+
+    `roles` are those that its lab opens: what nfqa.lab imports inside a function counts for these alone.
+    """
     source = root / "src"
-    todo = [*_ALWAYS, *(name for name, _ in list_imports(notebook)), *(f"{m}.{n}" for m, n in list_imports(notebook))]
+    todo = [
+        *_ALWAYS,
+        *(name for role in roles for name in _OF_ROLES[role]),
+        *(name for name, _ in list_imports(notebook)),
+        *(f"{m}.{n}" for m, n in list_imports(notebook)),
+    ]
     found: dict[str, str] = {}
     while todo:
         module = todo.pop()
@@ -94,9 +108,11 @@ def _parse_notebook(path: Path, *_: int) -> Sequence[dict[str, Any]]:
 
 @cache
 def _scan_module(path: Path, *_: int) -> tuple[str, tuple[str, ...]]:
-    """A module's hash, and the names that its import statements, anywhere in it, may mean as modules of nfqa."""
+    """A module's hash, and the names that its import statements may mean as modules of nfqa: anywhere in it, but for
+    those of nfqa.lab, which imports what a role needs where it is opened."""
     found = set()
-    for node in ast.walk(_parse_code(path.read_text(encoding="utf-8"), path)):
+    tree = _parse_code(path.read_text(encoding="utf-8"), path)
+    for node in tree.body if path.parent.name == "lab" else ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -65,7 +65,10 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parameters = choose_parameters(paper, name, notebook, options, Path())
     parts = {"notebook": hash_cells(notebook), "entry": _hash_json(_describe_entry(paper, name))}
     parts |= {f"parameter {key}": _hash_json(value) for key, value in parameters.items() if key != "out"}
-    parts |= {f"module {module}": digest for module, digest in hash_modules(notebook, place.root).items()}
+    parts |= {
+        f"module {module}": digest
+        for module, digest in hash_modules(notebook, place.root, roles=artefact.roles).items()
+    }
     parts |= {
         f"table {file}": hash_file(place.root / file)
         for module, file in _FILES_OF_MODULES.items()

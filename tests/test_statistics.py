@@ -1,0 +1,106 @@
+"""From scores to values: correlation in groups, averages, shares and paired differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from nfqa.kernels.resample import bootstrap_difference, bootstrap_mean
+from nfqa.metrics.statistics import METHODS, average, correlate, subtract
+
+
+def make_scores(questions: int = 6, seeds: int = 2, answers: int = 7) -> pd.DataFrame:
+    generator = np.random.default_rng(1)
+    rows = [
+        (f"q{9 - q}", seed, f"a{a}", float(generator.integers(4)), generator.normal())
+        for q in range(questions) for seed in range(seeds) for a in range(answers)
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=["question", "seed", "answer", "grade", "score"])
+    return frame.assign(dataset="d", metric="m", missing="")
+
+
+def test_correlations_are_scipys_in_each_group_whatever_the_order_of_rows() -> None:
+    scores = make_scores()
+    shuffled = scores.sample(frac=1, random_state=0)
+    oracles = {"kendall": stats.kendalltau, "spearman": stats.spearmanr, "pearson": stats.pearsonr}
+    for method in METHODS:
+        groups = scores.groupby(["question", "seed"])
+        expected = pd.Series({key: oracles[method](group.score, group.grade)[0] for key, group in groups})
+        for frame in (scores, shuffled):
+            found = correlate(frame, methods=[method]).set_index(["question", "seed"]).measured
+            np.testing.assert_allclose(found.sort_index(), expected, rtol=1e-12, atol=1e-15)
+
+
+def test_what_has_no_coefficient_is_missing_with_its_reason_or_zero() -> None:
+    scores = make_scores(questions=4, seeds=1, answers=3)
+    scores.loc[scores.question == "q9", "score"] = 1.0
+    scores.loc[scores.question == "q8", "grade"] = 2.0
+    scores.loc[scores.index[scores.question == "q7"][:2], "score"] = np.nan  # an answer without a score is left out
+    scores.loc[scores.question == "q6", ["score", "missing"]] = np.nan, "short_list"
+    found = correlate(scores, methods=["spearman"]).set_index("question")
+    reasons = {"q9": "constant_scores", "q8": "constant_labels", "q7": "fewer_than_two", "q6": "short_list"}
+    assert found.missing.to_dict() == reasons
+    assert found.measured.isna().all()
+    zero = correlate(scores, methods=["spearman"], undefined="zero").set_index("question")
+    assert zero.measured.to_dict() == {"q9": 0, "q8": 0, "q7": 0, "q6": pytest.approx(np.nan, nan_ok=True)}
+    values = average(found.reset_index(), resamples=10)
+    assert values.dropped_because[0] == "constant_labels 1; constant_scores 1; fewer_than_two 1; short_list 1"
+    assert (values.n[0], values.dropped[0], np.isnan(values.value[0])) == (0, 4, True)
+    with pytest.raises(ValueError, match="undefined is 'nought'"):
+        correlate(scores, undefined="nought")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no column grade"):
+        correlate(scores.drop(columns="grade"))
+
+
+def make_measurements() -> pd.DataFrame:
+    rows = pd.DataFrame(
+        [("q9", 0, 0.1), ("q9", 1, 0.3), ("q8", 0, 0.5), ("q8", 1, np.nan), ("q7", 0, 0.2), ("q7", 1, 0.4)]
+    )
+    old = rows.set_axis(["question", "seed", "measured"], axis=1).assign(dataset="d", form="old", statistic="mean")
+    frame = pd.concat([old, old.assign(form="new", measured=old.measured + 0.25)], ignore_index=True)
+    return frame.assign(missing=np.where(frame.measured.isna(), "unread", ""))
+
+
+def pivot(measurements: pd.DataFrame, form: str) -> np.ndarray:
+    table = measurements[measurements.form == form].pivot(index="question", columns="seed", values="measured")
+    return table.loc[["q9", "q8", "q7"]].to_numpy()
+
+
+def test_an_average_is_the_kernels_with_questions_in_the_order_of_their_rows() -> None:
+    measurements = make_measurements()
+    values = average(measurements, resamples=200)
+    assert list(values.form) == ["old", "new"]
+    expected = bootstrap_mean(pivot(measurements, "old"), resamples=200)
+    row = values.iloc[0]
+    assert (row.value, row.low, row.high, row.spread) == (expected.value, expected.low, expected.high, expected.spread)
+    assert (row.n, row.dropped, row.dropped_because) == (5, 1, "unread 1")
+    twice = pd.concat([measurements, measurements])
+    with pytest.raises(ValueError, match="several measurements of one question and seed"):
+        average(twice)
+
+
+def test_a_share_has_an_interval_with_a_width_where_all_are_alike() -> None:
+    ones = pd.DataFrame({"question": ["a", "b", "c"], "statistic": "share", "measured": 1.0})
+    row = average(ones, share=True).iloc[0]
+    n, z = 3, stats.norm.ppf(0.975)
+    assert (row.value, row.high) == (1.0, 1.0)
+    assert row.low == pytest.approx(1 / (1 + z**2 / n), abs=1e-12)  # Wilson's lower bound at p = 1
+    assert np.isnan(row.spread)
+
+
+def test_a_difference_is_paired_with_the_base_of_the_same_conditions() -> None:
+    measurements = make_measurements()
+    values = subtract(measurements, measurements.form == "old", across=["form"], named="the old form", resamples=200)
+    assert list(values.form) == ["new"]
+    assert list(values.difference_from) == ["the old form"]
+    expected = bootstrap_difference(pivot(measurements, "new"), pivot(measurements, "old"), resamples=200)
+    assert values.value[0] == pytest.approx(0.25)
+    assert (values.low[0], values.high[0]) == (expected.low, expected.high)
+    elsewhere = measurements[measurements.form == "new"].assign(dataset="e")  # a group without a base has no difference
+    both = pd.concat([elsewhere, measurements], ignore_index=True)
+    assert list(subtract(both, both.form == "old", across=["form"], named="b", resamples=20).dataset) == ["d"]
+    several = measurements.assign(form=measurements.form + measurements.question)
+    with pytest.raises(ValueError, match="several bases"):
+        subtract(several, measurements.form == "old", across=["form"], named="b")

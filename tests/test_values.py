@@ -1,0 +1,143 @@
+"""Values on disk, verdicts on published numbers, and what moved from the committed results."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nfqa.lab import check
+from nfqa.lab.artefacts import Artefact, Paper
+from nfqa.lab.beside import compare_published
+from nfqa.lab.values import match_rows, name_keys, pick, read_values, tidy_values, write_values
+
+
+def make_values(**columns: object) -> pd.DataFrame:
+    frame = pd.DataFrame({
+        "statistic": ["kendall", "kendall", "kendall"], "dataset": "d", "metric": ["m", "m", "e"],
+        "form": [np.nan, "rank", "rank"], "k": [2.0, np.nan, np.nan], "value": [1 / 3, 2 / 3, 1e-9 / 3],
+        "n": [3, 4, 5], "dropped": 0,
+    })  # fmt: skip
+    return frame.assign(**columns)
+
+
+def test_values_are_rounded_once_sorted_and_read_back_as_they_are(tmp_path: Path) -> None:
+    table = tidy_values(make_values(), origin="measured", exact=["e"])
+    assert name_keys(table) == ["dataset", "metric", "form", "k", "statistic"]
+    assert list(table.metric) == ["e", "m", "m"]
+    assert list(table.value) == [3.33333333333e-10, 0.333333, 0.666667]
+    assert tidy_values(make_values(value=[2_000_001.0, 3.0, -0.0]), origin="x").value.tolist() == [
+        0.0,
+        2_000_001.0,
+        3.0,
+    ]
+    for stem in ("one", "two"):
+        write_values(tmp_path / stem, table, {"b": 1, "a": 2})
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+    again = read_values(tmp_path / "one.csv")
+    assert again.value.tolist() == table.value.tolist()
+    assert again.form.tolist() == ["rank", "", "rank"]
+    assert again.k.isna().tolist() == [True, False, True]  # a condition of numbers is read as numbers
+    assert again.low.isna().all()
+    assert read_values(StringIO(again.to_csv(index=False))).equals(again)
+
+
+def test_values_that_cannot_stand_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"two rows have the key .*'form': 'rank'"):
+        tidy_values(make_values(metric="m"), origin="x")
+    with pytest.raises(ValueError, match="value is infinite in row"):
+        tidy_values(make_values(value=np.inf), origin="x")
+    with pytest.raises(ValueError, match="no column statistic"):
+        tidy_values(make_values().drop(columns="statistic"), origin="x")
+    for content in ("half a fi", "value,low\n1,2\n", ""):
+        (tmp_path / "bad.csv").write_text(content)
+        with pytest.raises(ValueError, match=r"bad\.csv: not a values file"):
+            read_values(tmp_path / "bad.csv")
+
+
+def test_a_row_is_found_by_all_its_conditions() -> None:
+    table = tidy_values(make_values(), origin="measured")
+    assert match_rows(table, {"dataset": "d", "metric": "m", "statistic": "kendall"}).sum() == 0  # k and form differ
+    assert pick(table, dataset="d", metric="m", statistic="kendall", k=2).said == "0.333"
+    assert match_rows(table, {"dataset": "d", "metric": "m", "statistic": "kendall", "k": 2, "other": "x"}).sum() == 0
+    with pytest.raises(ValueError, match="0 rows have"):
+        pick(table, metric="nothing")
+    undefined = tidy_values(make_values(value=np.nan), origin="measured")
+    assert pick(undefined, dataset="d", metric="e", statistic="kendall", form="rank").said == "undefined"
+
+
+def make_paper(**fields: object) -> Paper:
+    artefact = {"label": "T", "title": "t", "notebook": "n", "leaves": {"s": {"d": {"kendall": "0.2088"}}}, **fields}
+    systems = {"s": {"title": "S", "columns": {"metric": "m"}}}
+    content = {"paper": "p", "title": "t", "source": "s", "systems": systems, "artefacts": {"t": artefact}}
+    return Paper.model_validate(content)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "verdict"),
+    [
+        (0.20883, np.nan, np.nan, "equal"),  # rounds to the printed 0.2088
+        (0.20886, np.nan, np.nan, "near"),  # rounds to 0.2089, but lies within the tolerance of 0.01
+        (0.25, 0.20, 0.30, "near"),  # off by more, but the published value is in our interval
+        (0.25, 0.24, 0.26, "differs"),
+        (0.25, np.nan, np.nan, "differs"),
+        (np.nan, np.nan, np.nan, "missing"),
+    ],
+)
+def test_a_verdict_follows_from_digits_tolerance_and_interval(value, low, high, verdict) -> None:  # type: ignore[no-untyped-def]
+    frame = pd.DataFrame(
+        [{"dataset": "d", "metric": "m", "statistic": "kendall", "value": value, "low": low, "high": high}]
+    )
+    table = tidy_values(frame, origin="measured", exact=True)
+    assert compare_published(make_paper(), "t", table).verdict.tolist() == [verdict]
+    elsewhere = tidy_values(frame.assign(condition="c"), origin="measured")
+    assert compare_published(make_paper(), "t", elsewhere).verdict.tolist() == ["missing"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "verdict"),
+    [
+        ({"system": "s"}, "differs, known"),
+        ({"metric": "kendall", "dataset": "d"}, "differs, known"),
+        ({"system": "s", "dataset": "other"}, "differs"),
+    ],
+)
+def test_a_known_difference_must_match_every_field_that_it_names(entry: dict[str, str], verdict: str) -> None:
+    frame = pd.DataFrame([{"dataset": "d", "metric": "m", "statistic": "kendall", "value": 0.5}])
+    paper = make_paper(known_differences=[{**entry, "reason": "r"}])
+    assert compare_published(paper, "t", tidy_values(frame, origin="m")).verdict.tolist() == [verdict]
+    assert Artefact.model_validate(paper.artefacts["t"].model_dump()) == paper.artefacts["t"]
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "column", "state"),
+    [
+        (0.123456, 0.123456, "value", check.SAME),
+        (0.123456, 0.123457, "value", check.LAST_DIGIT),
+        (0.123456, 0.12347, "value", check.PROCESSOR),
+        (5432.11, 5432.61, "value", check.PROCESSOR),
+        (0.123456, 0.1236, "value", check.MOVED),
+        (0.123456789012, 0.123456789013, "value", check.LAST_DIGIT),  # 12 digits: exact arithmetic
+        (0.123456789012, 0.123456789112, "value", check.MOVED),
+        (12.0, 13.0, "n", check.MOVED),
+        (0.0, 0.5, "value", check.MOVED),
+        (np.nan, 0.5, "value", check.MOVED),
+        (np.nan, np.nan, "value", check.SAME),
+    ],
+)
+def test_what_moved_is_told_from_another_processors_digits(then: float, now: float, column: str, state: str) -> None:
+    row = {"dataset": "d", "metric": "m", "statistic": "s", "value": 1.0, "n": 1}
+    sides = [pd.DataFrame([{**row, column: number}]) for number in (then, now)]
+    tables = [tidy_values(side, origin="measured", exact=True) for side in sides]
+    found = check._compare(*tables)
+    assert found[found.column == column].state.tolist() == [state]
+
+
+def test_rows_that_are_gone_or_new_are_told() -> None:
+    table = tidy_values(make_values(), origin="measured")
+    found = check._compare(table, table.iloc[1:])
+    assert len(set(found[found.state == check.GONE].row)) == 1
+    assert set(check._compare(None, table).state) == {check.NEW}
