@@ -1,4 +1,4 @@
-"""Simple baselines that P.D. must beat: an answer's length, what its sentences come near, the groups that they form."""
+"""Simple baselines that P.D. must beat: an answer's length, its cosine to each perspective, its clusters of sentences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ITEM = re.compile(r"^\s*(?:[-*\u2022]|\(?\d{1,2}[.)])\s+")
 def split_answer(text: str) -> list[str]:
     """The sentences of a text: cut at line ends, and after . ! ? before a capital or a digit.
 
-    A full stop of a common abbreviation or of a single letter ends nothing; marks of a list are taken off.
+    The full stop of a common abbreviation or a single letter ends no sentence; list markers are removed.
     Source: our own rules, enough for edited English. Differs from: a trained splitter, which knows more abbreviations.
     """
     sentences: list[str] = []
@@ -37,12 +37,12 @@ def split_answer(text: str) -> list[str]:
 
 
 def count_words(text: str) -> int:
-    """The number of words, split at blanks."""
+    """The number of words, split at whitespace."""
     return len(text.split())
 
 
 def measure_coverage(answer: str, perspectives: Sequence[str], embedder: Embedder) -> NDArray[np.float64]:
-    """How near an answer's nearest sentence comes to each perspective: max over sentences s of cos(s, perspective).
+    """The cosine of each perspective with the answer's nearest sentence: max over sentences s of cos(s, perspective).
 
     Returns: cosines in [-1, 1], [n]; NaN for all where the answer has no sentence. Their mean is the answer's coverage.
     Raises: ValueError for an empty perspective.
@@ -57,7 +57,7 @@ def measure_coverage(answer: str, perspectives: Sequence[str], embedder: Embedde
 
 
 def count_clusters(answer: str, embedder: Embedder, *, threshold: float = THRESHOLD) -> float:
-    """How many groups an answer's sentences form: two groups are joined while their mean cosine distance is small.
+    """The number of clusters of an answer's sentences: two are merged while their mean cosine distance is small.
 
     Args: threshold: of 1 - cosine, averaged over the pairs of two groups, below which they are one; in (0, 2).
     Returns: the number of groups, from 1 to the number of sentences; NaN for an answer without a sentence.

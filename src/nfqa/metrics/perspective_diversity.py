@@ -172,7 +172,7 @@ def measure_diversity(
 
     Formula: the sum (or mean) over i of exp(nats_i / d_i), nats_i the summed negative log-likelihood of the tokens of
     partial answer i given the answer in its wrapping, d_i those tokens ("target") or all attended less one
-    ("attended"). `variant` sets all switches, each of which may be set apart: aggregate, denominator, instruction,
+    ("attended"). `variant` sets all switches, each of which may be changed: aggregate, denominator, instruction,
     generation_prompt, boundary, wrapping, plain_format, too_long; see `Settings`.
     A partial answer without tokens is counted in `dropped` and adds nothing: a sum is then over fewer.
 
@@ -181,16 +181,16 @@ def measure_diversity(
     Raises: ValueError for unequal lengths, an unknown variant or switch, chat wrapping without a chat template, a
         context and target too long for the model under too_long="error".
     Source: Equation 1 of the DebateQA paper; variant "released" is what its released script computes.
-    Differs from: the released script in what no switch says. It lets the tokenizer choose the side of the padding and
+    Differs from: the released script, in what no switch covers. It lets the tokenizer choose the side of the padding and
         masks the context from the left: with padding on the left it scores padding and parts of the answer, and a
-        value hangs on the batch, so that variant "released" is its value with padding on the right. It loads weights
+        value depends on the batch, so that variant "released" is its value with padding on the right. It loads weights
         in the precision they are kept in, and lets the tokenizer put its special tokens before a template that has
         them already (here it may not). It joins a point of view and its explanation by a full
-        stop and a blank (here the caller joins them), counts the context's tokens alone to find where the target
+        stop and a space (here the caller joins them), counts the context's tokens alone to find where the target
         begins (here a token that overlaps the target's text is the target's), and cuts what the tokenizer doesn't
-        take off the target's end without a word. With GPT-2 it used a template that transformers has since dropped;
-        wrapping="plain", plain_format="{answer}<|endoftext|>" is the same. The paper names neither what an empty
-        answer is worth nor what happens to texts that are too long.
+        take off the target's end silently. With GPT-2 it used a template that transformers has since dropped;
+        wrapping="plain", plain_format="{answer}<|endoftext|>" is the same. The paper names neither how an empty
+        answer is scored nor what happens to texts that are too long.
     """
     chosen = settings(variant, **switches)
     if len(answers) != len(partial_answers):
