@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from nfqa.data.records import Answer, PartialAnswer, Question, QuestionSet, Rating
-from nfqa.lab.experiments import alignment, alignment_annotators, alignment_items, alignment_people, alignment_stability
-from nfqa.lab.experiments.alignment_people import group_annotators, read_people
+from nfqa.lab.experiments import alignment, alignment_items, alignment_people, alignment_stability
+from nfqa.lab.experiments.alignment_people import read_people
 from nfqa.lab.experiments.alignment_scores import Scored, open_evaluators, score_baselines, score_diversity
 from nfqa.models.evaluator import TargetLoss
 
@@ -244,44 +244,6 @@ def test_halves_that_agree_agree_wholly_and_alpha_is_one():
         row = find(rows, metric, "people_split_half")
         assert (row.value, row.spread) == (pytest.approx(1), pytest.approx(0, abs=1e-12))
     assert find(rows, "alpha_ordinal", "annotators").value == pytest.approx(1)
-
-
-GROUPED = make_set(
-    make_question(0, {"w": [5, 3, 1], "x": [5, 3, 1]}), make_question(1, {"x": [5, 3, 1]}),
-    make_question(2, {"y": [1, 3, 5], "z": [1, 3, 5]}),
-)  # fmt: skip
-
-
-def test_annotators_are_grouped_by_the_questions_that_they_share():
-    assert [members.tolist() for members in group_annotators(read_people(GROUPED))] == [[0, 1], [2, 3]]
-    chained = make_set(*(make_question(i, {f"r{i}": [1, 2, 3], f"r{i + 1}": [1, 2, 3]}) for i in range(3)))
-    assert [members.tolist() for members in group_annotators(read_people(chained))] == [[0, 1, 2, 3]]
-
-
-def test_pairs_of_annotators_by_hand():
-    rows = alignment_annotators.measure_annotators(GROUPED, read_people(GROUPED), resamples=20)
-    assert find(rows, "spearman", "annotators_same_questions").value == pytest.approx(1)  # w x, y z
-    assert find(rows, "share_above_0_8", "annotators_same_questions").value == 1
-    assert find(rows, "spearman", "annotators_other_questions").value == pytest.approx(-1)
-    assert find(rows, "spearman_group_02", "group_01").value == pytest.approx(-1)
-    assert find(rows, "share_above_0_8", "annotator_groups").n == 1
-    # kappa of ratings: 9 answers, of which the 6 of questions 0 and 2 have two ratings, always alike
-    kappa = find(rows, "fleiss_kappa_ratings", "annotators")
-    assert (kappa.value, kappa.n, kappa.n_dropped) == (pytest.approx(1), 6, 3)
-    assert find(rows, "fleiss_kappa_preferences", "annotators").value == pytest.approx(1)
-    found = alignment_annotators.describe_annotators(GROUPED, rows)
-    assert "mean Spearman 1.00 [1.00, 1.00]; 100% of 2 pairs are above 0.8" in found[0]
-
-
-def test_figures_are_drawn_from_one_group_as_from_several():
-    import matplotlib.pyplot as plt
-
-    for dataset in (GROUPED, OPPOSED, make_set(make_question(0, {"x": [5, 3, 1], "y": [1, 3, 5]}))):
-        people = read_people(dataset)
-        rows = alignment_annotators.measure_annotators(dataset, people, resamples=5)
-        figure = alignment_annotators.draw_annotators(dataset, people, rows)
-        assert len(figure.axes) >= 2
-        plt.close(figure)
 
 
 def test_rankings_of_two_metrics_by_hand():

@@ -9,7 +9,7 @@ Scores have a row for each answer: `dataset`, `question`, `answer`, `grade`, `se
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -68,23 +68,27 @@ def average(
     *,
     over: str = "question",
     columns: str = "seed",
+    within: str = "",
     resamples: int = 10_000,
     share: bool = False,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Average over questions and seeds, with a 95 % interval over questions: one value for each set of conditions.
 
     Args: measurements: `over`, `measured`, `missing` (optional, the reason of a NaN), `columns` (optional), conditions;
-        over: what is resampled as a whole; columns: what an average is taken over first, and spread is over; share:
-        each measurement is 0 or 1, for Wilson's interval in place of the bootstrap (without seeds).
+        over: what is resampled as a whole; columns: what an average is taken over first, and spread is over; within:
+        what is averaged inside each of `over` before that, so that each weighs alike however many it has; share: each
+        measurement is 0 or 1, for Wilson's interval in place of the bootstrap (without seeds); seed: of the resamples.
     Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard deviation over
         `columns`, NaN for one), `n` and `dropped` (measurements present and missing) and `dropped_because`.
     Source: `nfqa.kernels.resample`: bootstrap_mean, find_share.
     """
     rows = []
-    for key, group in _split(measurements, [over, columns, *_MEASURED]):
-        table = _tabulate(group, over, columns, group[over].drop_duplicates())
-        interval = find_share(table[:, 0]) if share else bootstrap_mean(table, resamples=resamples)
-        rows.append(key | _describe(interval, group))
+    for key, group in _split(measurements, [over, columns, within, *_MEASURED]):
+        table = _tabulate(group, over, columns, within, group[over].drop_duplicates())
+        interval = find_share(table[:, 0]) if share else bootstrap_mean(table, resamples=resamples, seed=seed)
+        row = key | _describe(interval, group)
+        rows.append(row | {"n": group.measured.count(), "dropped": group.measured.isna().sum()} if within else row)
     return pd.DataFrame(rows)
 
 
@@ -96,30 +100,32 @@ def subtract(
     named: str,
     over: str = "question",
     columns: str = "seed",
+    within: str = "",
     resamples: int = 10_000,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """The average of each group minus that of its base, by a paired bootstrap over the questions that they share.
 
-    Args: measurements, over, columns: as `average`; base: which rows belong to a base; across: the conditions in which
-        a group may differ from its base, all others are equal; named: what the base is, for the column
-        `difference_from`.
-    Returns: as `average`, for every group that is no base and has one.
+    Args: measurements, over, columns, within, seed: as `average`; base: which rows belong to a base; across: the
+        conditions in which a group may differ from its base, all others are equal; named: what the base is, for the
+        column `difference_from`.
+    Returns: as `average`, for every group that is no base and has one; n counts what either side has of `over`.
     Raises: ValueError where a group has several bases.
     Source: `nfqa.kernels.resample.bootstrap_difference`.
     """
-    own = [over, columns, *_MEASURED]
-    within = [name for name in measurements.columns if name not in (*own, *across)]
-    bases = {_hashable(key, within): group for key, group in _split(measurements[base], own)}
-    if len(bases) < len(measurements[base].drop_duplicates([*within, *across])):
+    own = [over, columns, within, *_MEASURED]
+    shared = [name for name in measurements.columns if name not in (*own, *across)]
+    bases = {_hashable(key, shared): group for key, group in _split(measurements[base], own)}
+    if len(bases) < len(measurements[base].drop_duplicates([*shared, *across])):
         raise ValueError(f"a group has several bases; name the conditions that tell them apart in across={across}")
     rows = []
     for key, group in _split(measurements[~base], own):
-        other = bases.get(_hashable(key, within))
+        other = bases.get(_hashable(key, shared))
         if other is None:
             continue
         index = group[over].drop_duplicates()
-        tables = (_tabulate(part, over, columns, index) for part in (group, other))
-        interval = bootstrap_difference(*tables, resamples=resamples)
+        tables = (_tabulate(part, over, columns, within, index) for part in (group, other))
+        interval = bootstrap_difference(*tables, resamples=resamples, seed=seed)
         rows.append(key | {"difference_from": named} | _describe(interval, group))
     return pd.DataFrame(rows)
 
@@ -138,16 +144,20 @@ def _split(measurements: pd.DataFrame, own: Sequence[str]) -> Iterator[tuple[dic
         yield dict(zip(keys, key, strict=True)), group
 
 
-def _hashable(key: dict[str, object], names: Sequence[str]) -> tuple[object, ...]:
+def _hashable(key: dict[str, Any], names: Sequence[str]) -> tuple[object, ...]:
     return tuple("" if pd.isna(key[name]) else key[name] for name in names)  # NaN is not equal to itself
 
 
-def _tabulate(group: pd.DataFrame, over: str, columns: str, index: pd.Series) -> NDArray[np.float64]:
+def _tabulate(group: pd.DataFrame, over: str, columns: str, within: str, index: pd.Series) -> NDArray[np.float64]:
     """[rows of `index`, distinct `columns`], NaN where nothing was measured."""
     seeds = group[columns] if columns in group else pd.Series(0, group.index)
+    group = group.assign(**{columns: seeds})
+    if within:
+        group = group.groupby([over, columns], sort=False)["measured"].mean().reset_index()
+        seeds = group[columns]
     if pd.DataFrame({"row": group[over], "column": seeds}).duplicated().any():
         raise ValueError(f"several measurements of one {over} and {columns}; name what tells them apart in a column")
-    pivoted = group.assign(**{columns: seeds}).pivot(index=over, columns=columns, values="measured")
+    pivoted = group.pivot(index=over, columns=columns, values="measured")
     return pivoted.reindex(index).to_numpy(dtype=np.float64)
 
 

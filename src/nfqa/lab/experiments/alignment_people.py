@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -141,19 +140,3 @@ def weigh_ratings(ratings: NDArray[np.float64], weights: NDArray[np.float64]) ->
     with np.errstate(invalid="ignore"):
         means = np.round(total / np.where(count > 0, count, np.nan), 9)
     return means.reshape(len(weights), *ratings.shape[1:])
-
-
-def group_annotators(people: People) -> list[NDArray[np.int64]]:
-    """Annotators in groups that share questions, directly or through others; the largest number of questions last.
-
-    Returns: the annotators of each group, in the order of the group's first question.
-    """
-    asked = people.asked
-    label = np.arange(asked.shape[1])  # of each question
-    for questions in asked:
-        joined = label[questions]
-        if len(joined):
-            label[np.isin(label, joined)] = joined.min()
-    groups: Sequence[int] = [int(name) for name in dict.fromkeys(label.tolist())]
-    found = [np.flatnonzero(asked[:, label == name].any(1)) for name in groups]
-    return [members for members in found if len(members)]

@@ -13,7 +13,6 @@ from nfqa.data.records import QuestionSet
 from nfqa.kernels.perplexity import PAPER
 from nfqa.kernels.resample import bootstrap_mean, draw_counts, find_interval
 from nfqa.lab.experiments.alignment import average_columns, correlate_rows, make_row
-from nfqa.lab.experiments.alignment_annotators import draw_heat_map
 from nfqa.lab.experiments.alignment_people import weigh_ratings
 from nfqa.lab.experiments.alignment_scores import Scored, open_evaluators, score_diversity
 from nfqa.lab.experiments.debate_figures import WIDTH
@@ -152,3 +151,20 @@ def describe_stability(lab: DebateLab, dataset: QuestionSet, rows: Sequence[Row]
                 f" [{lowest.ci_low:.2f}, {lowest.ci_high:.2f}]."
             )
     return sentences
+
+
+def draw_heat_map(  # type: ignore[no-untyped-def]
+    axes, table: NDArray[np.float64], names: Sequence[str], title: str, *, low: float = -1.0
+) -> None:
+    """A table of correlations from `low` to 1 with its numbers; the diagonal, and what is undefined, stays empty."""
+    axes.imshow(table, vmin=low, vmax=1, cmap="RdBu" if low < 0 else "Blues")
+    size = 8 if len(table) <= 6 else 6.5
+    for i, row in enumerate(table):
+        for j, value in enumerate(row):
+            if not np.isnan(value):
+                colour = "white" if abs(value) > 0.6 else "black"
+                axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=size, color=colour)
+    axes.set_xticks(range(len(names)), labels=names, rotation=40, ha="right")
+    axes.set_yticks(range(len(names)), labels=names)
+    axes.set(title=title)
+    axes.grid(visible=False)

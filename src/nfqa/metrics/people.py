@@ -1,0 +1,153 @@
+"""What people say of systems' answers, frame to frame: comparisons, rankings of the systems, agreement among raters.
+
+Everything starts from `QuestionSet.ratings`: a row for each rating, with the columns dataset, question, rater (a
+number), view (the rater's own), system and rating.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from nfqa.kernels.agreement import average_others, measure_krippendorff_alpha
+from nfqa.kernels.rating import Preferences, derive_preferences, rate_bradley_terry, rate_elo
+from nfqa.kernels.resample import draw_counts, find_interval
+
+Rule = Literal["elo", "bradley_terry"]
+# Shuffles of the comparisons over which Elo is averaged: one rater's are few, those of all differ by little.
+ORDERS, ORDERS_TOGETHER = 20, 200
+
+
+def compare_answers(ratings: pd.DataFrame) -> pd.DataFrame:
+    """Every two answers that one rater rated on one question: the higher rating is preferred, equal ratings tie.
+
+    Returns: dataset, question, rater, left, right (systems), outcome (1 left is preferred, 0 right, 0.5 a tie), rater
+        by rater, each in the order of the questions.
+    Raises: ValueError for a dataset without ratings, or an answer that a rater rated twice.
+    Source: `nfqa.kernels.rating.derive_preferences`.
+    """
+    if ratings.empty:
+        raise ValueError("the dataset has no ratings by people; use overton, or a dataset of the same shape")
+    keys = ["dataset", "question", "rater"]
+    twice = ratings.duplicated([*keys, "system"])
+    if twice.any():
+        row = ratings[twice].iloc[0]
+        raise ValueError(f"{row.dataset}, question {row.question}: a rater rated {row.system} twice; keep one rating")
+    ordered = ratings.sort_values("rater", kind="stable")
+    numbers, names = pd.factorize(ordered.system, sort=True)
+    group = ordered.groupby(keys, sort=False).ngroup()
+    preferences, found = derive_preferences(ordered.rating, numbers, group)
+    heads = ordered.drop_duplicates(keys)[keys].iloc[found].reset_index(drop=True)
+    return heads.assign(left=names[preferences.left], right=names[preferences.right], outcome=preferences.outcomes)
+
+
+def rank_systems(
+    comparisons: pd.DataFrame, rule: Rule, *, by: Sequence[str] = (), orders: int = ORDERS
+) -> pd.DataFrame:
+    """The strength of every system by Elo or Bradley-Terry, from all comparisons or from those of each group.
+
+    Args: comparisons: as `compare_answers` gives them; by: the columns that make a group; orders: shuffles of the
+        comparisons over which Elo is averaged.
+    Returns: the columns of `by`, system, grade: in Elo points, or in nats. A system that is not compared in a group has
+        no row; Bradley-Terry's prior counts all systems of the frame.
+    Raises: ValueError for an unknown rule.
+    Source: DebateQA, section 5.1; `nfqa.kernels.rating`: rate_elo, rate_bradley_terry.
+    """
+    if rule not in get_args(Rule):
+        raise ValueError(f"rule is {rule!r}; expected one of {', '.join(get_args(Rule))}")
+    preferences, systems = _number(comparisons)
+    groups = comparisons.groupby(list(by), sort=False).ngroup() if by else pd.Series(0, comparisons.index)
+    heads = comparisons[list(by)].loc[~groups.duplicated()]
+    frames = []
+    for number, head in enumerate(heads.to_dict("records")):
+        own = preferences.take((groups == number).to_numpy())
+        if rule == "elo":
+            grades = rate_elo(own, systems=len(systems), orders=orders)
+        else:
+            grades = rate_bradley_terry(own, systems=len(systems))
+        compared = np.union1d(own.left, own.right)
+        frames.append(pd.DataFrame(head | {"system": systems[compared], "grade": grades[compared]}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def resample_rankings(comparisons: pd.DataFrame, rule: Rule, *, resamples: int, seed: int = 0) -> pd.DataFrame:
+    """The ranking by all comparisons under resampled raters, who bring all their comparisons along.
+
+    Elo is run once, in one shuffled order, in each resample: its interval includes the luck of the order.
+    Returns: resample, system, grade. Raises: as `rank_systems`.
+    """
+    if rule not in get_args(Rule):
+        raise ValueError(f"rule is {rule!r}; expected one of {', '.join(get_args(Rule))}")
+    preferences, systems = _number(comparisons)
+    raters, names = pd.factorize(comparisons.rater, sort=True)
+    draws = []
+    for number, counts in enumerate(draw_counts(len(names), resamples=resamples, seed=seed)):
+        weights = counts[raters]
+        if rule == "elo":
+            drawn = preferences.take(np.repeat(np.arange(len(preferences)), weights.astype(np.int64)))
+            draws.append(rate_elo(drawn, systems=len(systems), orders=1, seed=number))
+        else:
+            draws.append(rate_bradley_terry(preferences, systems=len(systems), weights=weights))
+    table = pd.DataFrame(draws, columns=systems).rename_axis("resample").reset_index()
+    return table.melt("resample", var_name="system", value_name="grade")
+
+
+def average_other_raters(ratings: pd.DataFrame, *, within: Sequence[str] = ("question", "system")) -> pd.Series:
+    """For every rating, the mean rating of the same answer by all other raters, rounded so that equal means are equal.
+
+    Args: within: what ratings share to be of the same answer: "stance" in it leaves the raters of the same side.
+    Returns: in the order of `ratings`; NaN where nobody else rated the answer.
+    Source: `nfqa.kernels.agreement.average_others`.
+    """
+    table = ratings.pivot(index="rater", columns=list(within), values="rating")
+    others = pd.DataFrame(average_others(table), table.index, table.columns).unstack()
+    wanted = pd.MultiIndex.from_frame(ratings[[*within, "rater"]])
+    return pd.Series(others.reindex(wanted).to_numpy(), ratings.index, name="others")
+
+
+def group_raters(ratings: pd.DataFrame) -> pd.Series:
+    """Raters who share questions, directly or through others: the number of each one's group.
+
+    Returns: indexed by rater; groups are numbered from 1 in the order of their first questions.
+    Source: connected components of the graph of raters and questions, by scipy.
+    """
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    questions, asked = pd.factorize(ratings.question)
+    raters, names = pd.factorize(ratings.rater, sort=True)
+    size = len(asked) + len(names)
+    graph = coo_matrix((np.ones(len(ratings)), (questions, len(asked) + raters)), shape=(size, size))
+    labels = pd.factorize(connected_components(graph, directed=False)[1])[0]  # the questions come first
+    return pd.Series(labels[len(asked) :] + 1, index=pd.Index(names, name="rater"), name="group")
+
+
+def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd.DataFrame:
+    """Krippendorff's alpha of the ratings of all answers, ordinal, with its 95 % interval over questions.
+
+    Returns: one row: statistic `alpha_ordinal`, value, low, high, n (ratings), dropped.
+    Source: `nfqa.kernels.agreement.measure_krippendorff_alpha`.
+    """
+    raters = np.unique(ratings.rater)
+    tables = [
+        part.pivot(index="rater", columns="system", values="rating").reindex(raters).to_numpy(dtype=np.float64)
+        for _, part in ratings.groupby("question", sort=False)
+    ]  # a question: [raters, systems]
+    draws = [
+        measure_krippendorff_alpha(np.hstack([tables[q] for q in np.repeat(np.arange(len(tables)), counts)]))
+        for counts in draw_counts(len(tables), resamples=resamples, seed=seed).astype(np.int64)
+    ]
+    interval = find_interval(measure_krippendorff_alpha(np.hstack(tables)), draws, n=len(ratings))
+    row = {"value": interval.value, "low": interval.low, "high": interval.high, "n": interval.n, "dropped": 0}
+    return pd.DataFrame([{"statistic": "alpha_ordinal"} | row])
+
+
+def _number(comparisons: pd.DataFrame) -> tuple[Preferences, NDArray]:
+    """The comparisons with systems as numbers, and the systems in that order."""
+    systems, numbers = np.unique(comparisons[["left", "right"]].to_numpy(dtype=str), return_inverse=True)
+    left, right = numbers.reshape(-1, 2).T
+    return Preferences(left, right, comparisons.outcome.to_numpy(dtype=float)), systems

@@ -1,0 +1,134 @@
+"""People's ratings by hand: comparisons, rankings of the systems, groups of raters, agreement, averages by rater."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nfqa.metrics.people import (
+    average_other_raters,
+    compare_answers,
+    group_raters,
+    measure_alpha,
+    rank_systems,
+    resample_rankings,
+)
+from nfqa.metrics.statistics import average, subtract
+
+NAN = float("nan")
+RULES = ("elo", "bradley_terry")
+
+
+def make_ratings(*questions: dict[str, list[float]]) -> pd.DataFrame:
+    """Ratings of the systems a, b, c by named raters, question by question; NaN is an answer that was not rated."""
+    rows = [
+        {"dataset": "made_up", "question": str(q), "rater": rater, "system": system, "rating": rating}
+        for q, given in enumerate(questions) for rater, row in given.items()
+        for system, rating in zip("abc", row, strict=True) if not np.isnan(rating)
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=["dataset", "question", "rater", "system", "rating"])
+    return frame.assign(rater=frame.rater.astype("category").cat.codes.astype(int))
+
+
+def rank(ratings: pd.DataFrame, rule: str, *by: str) -> pd.DataFrame:
+    found = rank_systems(compare_answers(ratings), rule, by=by)
+    return found.pivot(index=by or None, columns="system", values="grade")
+
+
+# Rater 0 rates 5 3 1 and rater 1 rates 1 3 5 on question 0; rater 2, alone on question 1, rates all alike.
+OPPOSED = make_ratings({"x": [5, 3, 1], "y": [1, 3, 5]}, {"z": [2, 2, 2]})
+
+
+def test_every_two_answers_of_a_rater_are_compared():
+    found = compare_answers(make_ratings({"x": [5, 3, 3], "y": [NAN, 3, 5]}))
+    assert found[["rater", "left", "right", "outcome"]].to_numpy().tolist() == [
+        [0, "a", "b", 1], [0, "a", "c", 1], [0, "b", "c", 0.5], [1, "b", "c", 0],
+    ]  # fmt: skip
+    assert set(found.dataset) == {"made_up"}
+
+
+def test_a_dataset_without_ratings_and_an_answer_rated_twice_are_refused():
+    with pytest.raises(ValueError, match="no ratings by people"):
+        compare_answers(make_ratings())
+    with pytest.raises(ValueError, match=r"made_up, question 0: .* b twice"):
+        compare_answers(pd.concat([OPPOSED, OPPOSED[OPPOSED.system == "b"]]))
+    for call in (rank_systems, lambda frame, rule: resample_rankings(frame, rule, resamples=2)):
+        with pytest.raises(ValueError, match="rule is 'wins'; expected one of elo, bradley_terry"):
+            call(compare_answers(OPPOSED), "wins")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rater_has_a_ranking(rule):
+    found = rank(OPPOSED, rule, "rater")
+    assert found.loc[0].rank().tolist() == [3, 2, 1]
+    assert found.loc[1].rank().tolist() == [1, 2, 3]
+    assert np.ptp(found.loc[2]) == pytest.approx(0)
+    partly = rank_systems(compare_answers(make_ratings({"x": [5, 3, NAN], "y": [5, 3, 1]})), rule, by=["rater"])
+    assert partly.system.tolist() == ["a", "b", "a", "b", "c"]
+
+
+def test_bradley_terry_of_a_rater_by_hand():
+    # a is preferred to b; with 0.1 ties between all pairs of a, b, c a has 1.05 + 0.05 wins, and with strengths p, 1/p
+    # and 1 it is expected to have 1.1 p / (p + 1/p) + 0.1 p / (p + 1): p = 3.612 solves it
+    found = rank(make_ratings({"x": [5, 3, NAN]}, {"y": [NAN, 3, 3]}), "bradley_terry", "rater").loc[0]
+    p = np.exp((found.a - found.b) / 2)
+    assert p == pytest.approx(3.612, abs=1e-3)
+    assert 1.1 * p / (p + 1 / p) + 0.1 * p / (p + 1) == pytest.approx(1.1, abs=1e-6)
+
+
+def test_resampled_rankings_follow_the_raters_drawn():
+    comparisons = compare_answers(OPPOSED)
+    drawn = resample_rankings(comparisons, "bradley_terry", resamples=50, seed=1)
+    table = drawn.pivot(index="resample", columns="system", values="grade")
+    assert table.shape == (50, 3)
+    assert set(np.sign((table.a - table.c).round(6))) == {-1, 0, 1}  # x more often puts a first, y more often c
+    elo = resample_rankings(comparisons, "elo", resamples=50, seed=1).pivot(
+        index="resample", columns="system", values="grade"
+    )
+    decided = (table.a - table.c).round(6) != 0
+    assert (np.sign(elo.a - elo.c) == np.sign(table.a - table.c))[decided].all()
+
+
+def test_the_other_raters_are_all_but_one_or_those_of_the_same_side():
+    ratings = make_ratings({"v": [5, 3, 1], "w": [5, 3, 1], "x": [1, 3, 5], "y": [1, 2, 3]})
+    ratings["stance"] = ratings.rater.map({0: "for", 1: "for", 2: "against", 3: ""})
+    others = ratings.assign(others=average_other_raters(ratings)).pivot(
+        index="rater", columns="system", values="others"
+    )
+    np.testing.assert_allclose(others.loc[0], [7 / 3, 8 / 3, 3])  # v by w, x, y
+    same = ratings.assign(others=average_other_raters(ratings, within=["question", "stance", "system"]))
+    assert same[same.rater < 2].others.tolist() == [5, 3, 1, 5, 3, 1]
+    assert same[same.rater >= 2].others.isna().all()
+
+
+def test_raters_are_grouped_by_the_questions_that_they_share():
+    apart = make_ratings({"w": [5, 3, 1], "x": [5, 3, 1]}, {"x": [5, 3, 1]}, {"y": [1, 3, 5], "z": [1, 3, 5]})
+    assert group_raters(apart).to_dict() == {0: 1, 1: 1, 2: 2, 3: 2}
+    chained = make_ratings(*({f"r{i}": [1, 2, 3], f"r{i + 1}": [1, 2, 3]} for i in range(3)))
+    assert set(group_raters(chained)) == {1}
+    later = make_ratings({"z": [1, 2, 3]}, {"a": [1, 2, 3]})  # z, the second by name, has the first question
+    assert group_raters(later).to_dict() == {0: 2, 1: 1}
+
+
+def test_alpha_of_raters_who_agree_and_of_one_rater():
+    agreed = {name: [5, 3, 1] for name in "uvw"}
+    (row,) = measure_alpha(make_ratings(agreed, agreed), resamples=20).to_dict("records")
+    assert (row["statistic"], row["value"], row["n"]) == ("alpha_ordinal", pytest.approx(1), 18)
+    assert (row["low"], row["high"]) == (pytest.approx(1), pytest.approx(1))
+    assert np.isnan(measure_alpha(make_ratings({"x": [5, 3, 1]}), resamples=5).value[0])
+
+
+def test_raters_weigh_alike_whatever_their_number_of_questions():
+    made = {"rater": [0, 0, 0, 1, 1], "question": ["0", "1", "2", "0", "1"], "statistic": "r"}
+    measured = pd.DataFrame(made | {"measured": [1, 1, -1, -1, NAN], "missing": ["", "", "", "", "constant_labels"]})
+    (row,) = average(measured, over="rater", within="question", resamples=50).to_dict("records")
+    assert row["value"] == pytest.approx((1 / 3 - 1) / 2)
+    assert (row["n"], row["dropped"], row["dropped_because"]) == (4, 1, "constant_labels 1")
+    by_question = average(measured, over="question", within="rater", resamples=50)
+    assert by_question.value[0] == pytest.approx((0 + 1 - 1) / 3)
+    both = pd.concat([measured.assign(metric="m"), measured.assign(metric="base", measured=[0, 0, 0, 1, 1])])
+    (gap,) = subtract(
+        both, both.metric == "base", across=["metric"], named="base", over="rater", within="question", resamples=50
+    ).to_dict("records")
+    assert (gap["value"], gap["n"]) == (pytest.approx((1 / 3 - 1) / 2 - 0.5), 2)
