@@ -20,6 +20,8 @@ def execute(job: Path) -> int:
     signal.signal(signal.SIGTERM, _interrupt)  # lets papermill end its kernel
     task = json.loads(job.read_text(encoding="utf-8"))
     os.environ |= task["environment"]
+    quiet = "ignore:IProgress not found"  # tqdm.auto, which transformers imports, misses widgets that nothing here uses
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), quiet]))
     warnings.filterwarnings("ignore", module="papermill|nbclient|jupyter_client|zmq")  # not the notebook's own
     for attempt in (1, 2):
         try:
