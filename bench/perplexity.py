@@ -19,7 +19,6 @@ nothing, and no target is held against them.
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import random
 import sys
@@ -32,9 +31,9 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench")]
 
 from kernels import describe_machine, time_calls  # noqa: E402
 
-from nfqa.models.evaluator import BATCH_TOKENS, fuse_activations  # noqa: E402
+from nfqa.models.engine import Engine  # noqa: E402
+from nfqa.models.evaluator import BATCH_TOKENS  # noqa: E402
 from nfqa.models.restated import Row  # noqa: E402
-from nfqa.models.target_losses import LossFinder  # noqa: E402
 
 TARGETS = {"ratio": 5.0, "share_of_matmul_rate": 0.5, "largest_difference": 1e-4}
 LENGTHS, EQUAL = (85, 121, 159, 236), (150, 150, 150, 150)
@@ -98,11 +97,12 @@ def score_as_released(model: Any, questions: Questions) -> list[list[float]]:
     return found
 
 
-def score_shared(finder: LossFinder, questions: Questions) -> list[list[float]]:
+def score_shared(engine: Engine, questions: Questions) -> list[list[float]]:
     """The same losses, each answer run once."""
     found = [[0.0] * len(rows) for rows in questions]
-    for number, place, nats in finder.find(questions):
-        found[number][place] = nats
+    for batch in engine.find_logprobs([[row.asked for row in rows] for rows in questions]):
+        for number, place, logprobs in batch:
+            found[number][place] = -float(logprobs.sum())
     return found
 
 
@@ -152,9 +152,7 @@ def wait(device: str) -> None:
 
 def compare(model: Any, device: str, questions: Questions, repeats: int, size: int) -> dict[str, Any]:
     """Seconds of both ways and of a matrix product, which take turns, and what follows from them."""
-    fused = copy.deepcopy(model, {id(weights): weights for weights in model.parameters()})
-    fuse_activations(fused)  # as the evaluator does; the released way runs the model as it was made
-    finder = LossFinder(fused, None, BATCH_TOKENS[device])
+    engine = Engine(model, batch_tokens=BATCH_TOKENS[device])
     found: dict[str, list[list[float]]] = {}
 
     def run(name: str, call: Callable[[], list[list[float]]]) -> None:
@@ -165,7 +163,7 @@ def compare(model: Any, device: str, questions: Questions, repeats: int, size: i
     released, shared, product = time_calls(
         repeats,
         lambda: run("released", lambda: score_as_released(model, questions)),
-        lambda: run("shared", lambda: score_shared(finder, questions)),
+        lambda: run("shared", lambda: score_shared(engine, questions)),
         multiply,
     )
     apart = [

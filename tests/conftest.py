@@ -8,13 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import nbformat
 import pandas as pd
 import pytest
+from tiny_models import make_tiny_model
 
 PROJECT = Path(__file__).parents[1]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell: children would not hear Ctrl-C
@@ -135,3 +136,24 @@ def checkout(tmp_path: Path) -> Checkout:
     made = Checkout(root)
     made.environment["DATA"] = "sample"
     return made
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Random causal models of a few thousand parameters, by architecture."""
+    root = tmp_path_factory.mktemp("models")
+    return {name: make_tiny_model(root / name, architecture=name) for name in ("llama", "gpt2", "qwen2", "mistral")}  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def alter(folders: dict[str, Path], tmp_path: Path) -> Callable[..., Path]:
+    """Copies a tiny model, with some fields of one of its JSON files changed (`...`: left out)."""
+
+    def copy(architecture: str, name: str = "tokenizer_config.json", **fields: Any) -> Path:
+        folder = tmp_path / "altered"
+        shutil.copytree(folders[architecture], folder, dirs_exist_ok=True)
+        content = json.loads((folder / name).read_text()) | fields
+        (folder / name).write_text(json.dumps({key: value for key, value in content.items() if value is not ...}))
+        return folder
+
+    return copy

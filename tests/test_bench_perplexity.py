@@ -110,7 +110,7 @@ def test_both_ways_sum_the_same_losses(bench):
     model = bench.make_model(50, "cpu", quick=True)
     questions = bench.make_questions(2, 7, (3, 9, 1), 50)
     released = bench.score_as_released(model, questions)
-    shared = bench.score_shared(bench.LossFinder(model, None, 4096), questions)
+    shared = bench.score_shared(bench.Engine(model, batch_tokens=4096), questions)
     row = questions[1][1]
     ids = torch.tensor([row.tokens])
     with torch.no_grad():

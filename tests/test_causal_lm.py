@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -13,25 +12,18 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import SENTENCES, make_tiny_model, make_tiny_tokenizer
+from tiny_models import SENTENCES, make_tiny_model
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
-    BloomConfig,
-    LlamaConfig,
-    LogitsProcessorList,
-    MambaConfig,
-    TopPLogitsWarper,
 )
 
-from nfqa.models import causal_lm, shared_prefix
-from nfqa.models.causal_lm import CausalLM
+from nfqa.models import engine
+from nfqa.models.causal_lm import CausalLM, plan_labels
 from nfqa.models.chat import Decoding, Failure, Reply, Request
-from nfqa.models.label_tree import grow_tree
-from nfqa.models.one_prompt import Sampling, draw_tokens
+from nfqa.models.engine import Row
 from nfqa.models.pretrained import Pretrained, break_marks
 from nfqa.models.roles import RoleSpec
-from nfqa.models.shared_prefix import can_pack, can_share, count_common, find_context, find_window
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -71,28 +63,8 @@ def strip_times(replies: list[Reply]) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="session")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("models")
-    return {name: make_tiny_model(root / name, architecture=name) for name in ARCHITECTURES}  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="session")
 def llama(folders: dict[str, Path]) -> Path:
     return folders["llama"]
-
-
-@pytest.fixture
-def altered(llama: Path, tmp_path: Path) -> Callable[..., Path]:
-    """A copy of the tiny Llama with some fields of one of its JSON files changed."""
-
-    def alter(name: str, **fields: Any) -> Path:
-        folder = tmp_path / "altered"
-        shutil.copytree(llama, folder, dirs_exist_ok=True)
-        content = json.loads((folder / name).read_text()) | fields
-        (folder / name).write_text(json.dumps(content))
-        return folder
-
-    return alter
 
 
 # The shared way equals the plain one
@@ -104,11 +76,9 @@ def test_logprobs_of_the_shared_and_the_plain_way_are_equal(folders, architectur
     requests, decoding = make_requests(), Decoding(reading="logits", wrapping=wrapping)
     plain = collect(open_folder(folders[architecture]), requests, decoding, plain=True)
     assert len({reply.logprobs for reply in plain}) == len(requests), "the candidate must move the numbers"
-    for packs in (True, False):
-        for batch_tokens in (100_000, 700, 1):
-            model = open_folder(folders[architecture], batch_tokens=batch_tokens)
-            model.__dict__["_packs"] = packs
-            assert_close(collect(model, requests, decoding), plain)
+    for batch_tokens in (100_000, 700, 1):
+        model = open_folder(folders[architecture], batch_tokens=batch_tokens)
+        assert_close(collect(model, requests, decoding), plain)
 
 
 def test_order_and_company_of_the_requests_move_nothing(llama):
@@ -121,32 +91,6 @@ def test_order_and_company_of_the_requests_move_nothing(llama):
     elsewhere = [Request(r.prompt, r.seed, r.labels, group=f"g{i % 3}") for i, r in enumerate(requests)]
     assert_close(collect(model, elsewhere, LOGITS), straight)
     assert_close(collect(model, make_requests(8, group=""), LOGITS), straight)
-
-
-def test_what_a_group_shares_is_run_once(llama, monkeypatch):
-    begun, ends = [], []
-    run_prefix, run_packed = causal_lm.run_prefix, causal_lm.run_packed
-    monkeypatch.setattr(causal_lm, "run_prefix", lambda m, t: begun.append(len(t)) or run_prefix(m, t))
-    monkeypatch.setattr(
-        causal_lm, "run_packed", lambda m, p, s, k: ends.append([len(x) for x in s]) or run_packed(m, p, s, k)
-    )
-    replies = collect(open_folder(llama), make_requests(6), LOGITS)
-    assert len(begun) == 1
-    assert begun[0] > 64, "the sentences that the prompts begin with"
-    # Labels "1" and "10" need the distribution after `[[1` too, so each row is one token longer than its prompt.
-    assert sorted(begun[0] + length - 1 for length in ends[0]) == sorted(reply.prompt_tokens for reply in replies)
-
-
-def test_batches_keep_under_the_bound(llama, monkeypatch):
-    seen = []
-    start_rows = shared_prefix.start_rows
-    monkeypatch.setattr(shared_prefix, "start_rows", lambda m, p, s, k=1: seen.append((p, s)) or start_rows(m, p, s, k))
-    model = open_folder(llama, batch_tokens=700)
-    collect(model, make_requests(6), GREEDY)
-    assert len(seen) > 1
-    for prefix, suffixes in seen:
-        width = prefix.get_seq_length() + max(map(len, suffixes)) + GREEDY.max_tokens
-        assert width * len(suffixes) <= 700 or len(suffixes) == 1
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -183,73 +127,6 @@ def test_seeds_make_different_completions_of_one_prompt_and_equal_seeds_equal_on
     assert texts[0] == texts[3]
 
 
-# Models for which rows are not safe
-
-
-def save_with_tokenizer(folder: Path, config: Any) -> Path:
-    torch.manual_seed(0)
-    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-    make_tiny_tokenizer().save_pretrained(folder)
-    return folder
-
-
-SMALL = {"vocab_size": 400, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 3, "initializer_range": 0.3}
-SHAPE = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-ROPE = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-UNSHARED = {
-    "no positions": BloomConfig(hidden_size=16, n_layer=2, n_head=2, **SMALL),
-    "a state, no keys": MambaConfig(hidden_size=16, num_hidden_layers=2, state_size=4, **SMALL),
-    "changing rotations": LlamaConfig(max_position_embeddings=2048, rope_parameters=ROPE, **SHAPE, **SMALL),
-}
-
-
-@pytest.mark.parametrize("why", UNSHARED)
-def test_a_model_that_cannot_share_is_run_one_prompt_at_a_time(tmp_path, monkeypatch, why):
-    model = open_folder(save_with_tokenizer(tmp_path, UNSHARED[why]))
-    assert not can_share(model._loaded.model)
-    for name in ("run_prefix", "run_packed", "run_rows", "complete_rows"):
-        monkeypatch.setattr(causal_lm, name, None)
-    requests = make_requests(2)
-    tokens = model._loaded.tokenise([model._loaded.wrap(requests[0].prompt) + "[["], "chat")
-    with torch.no_grad():
-        logprobs = model._loaded.model(torch.tensor(tokens)).logits[0, -1].log_softmax(-1)
-    three = model._loaded.tokenizer.convert_tokens_to_ids("3")
-    assert collect(model, requests, LOGITS)[0].logprobs[2] == pytest.approx(float(logprobs[three]), abs=1e-4)
-    assert all(reply.completion_tokens >= 1 for reply in collect(model, requests, GREEDY))
-
-
-def test_the_usual_architectures_share(folders):
-    for folder in folders.values():
-        assert can_share(open_folder(folder)._loaded.model)
-
-
-def test_windows_and_contexts_are_found(folders):
-    configs = {name: open_folder(folder)._loaded.config for name, folder in folders.items()}
-    assert {name: find_window(config) for name, config in configs.items()} == {
-        "llama": None, "gpt2": None, "qwen2": None, "mistral": 64,
-    }  # fmt: skip
-    assert {find_context(config) for config in configs.values()} == {2048}
-    assert find_context(UNSHARED["a state, no keys"]) is None
-
-
-def test_a_model_that_takes_no_notice_of_the_mask_is_not_packed(llama, monkeypatch):
-    model = AutoModelForCausalLM.from_pretrained(llama)
-    assert can_pack(model)
-    forward = model.forward
-
-    def ignore_mask(*, attention_mask: Any = None, **options: Any) -> Any:
-        return forward(**options)
-
-    monkeypatch.setattr(model, "forward", ignore_mask)
-    assert not can_pack(model)
-
-
-def test_attention_that_knows_no_such_mask_is_not_packed(llama, monkeypatch):
-    model = AutoModelForCausalLM.from_pretrained(llama)
-    monkeypatch.setattr(model.config, "_attn_implementation_internal", "flash_attention_2")
-    assert not can_pack(model)
-
-
 # Reading labels
 
 
@@ -281,22 +158,27 @@ def test_a_label_s_probability_is_that_of_its_tokens_up_to_where_it_stands_alone
     assert 0 < sum(map(math.exp, reply.logprobs)) <= 1
 
 
-def test_a_tree_is_summed_along_its_paths():
+def test_labels_are_summed_along_their_paths():
     # After the forced [7, 8]: label a is 1 2, label b is 1 3, label c is 4; a and b part at their second token.
-    tree = grow_tree(["a", "b", "c"], [[7, 8, 1, 2, 9], [7, 8, 1, 3, 9], [7, 8, 4, 9]], [7, 8])
-    assert (tree.forced, tree.tails, tree.contexts) == ((7, 8), ((1, 2), (1, 3), (4,)), ((1,),))
-    assert (tree.rows, tree.depth) == ([(7, 8, 1)], 2)
-    probabilities = torch.full((2, 10), 0.01)
-    probabilities[0, 1], probabilities[0, 4] = 0.5, 0.25  # after 7 8
-    probabilities[1, 2], probabilities[1, 3] = 0.8, 0.1  # after 7 8 1
-    # a: 0.5 x 0.8 = 0.4, b: 0.5 x 0.1 = 0.05, c: 0.25
-    assert [math.exp(x) for x in tree.sum_logprobs([probabilities.log()])] == pytest.approx([0.4, 0.05, 0.25])
+    plan = plan_labels(["a", "b", "c"], [[7, 8, 1, 2, 9], [7, 8, 1, 3, 9], [7, 8, 4, 9]], [7, 8])
+    assert plan.forced == 2
+    assert plan.rows == (Row((7, 8, 1), places=(1, 2, 1, 2, 1), targets=(1, 2, 1, 3, 4)),)
+    assert plan.parts == ((0, slice(0, 2)), (0, slice(2, 4)), (0, slice(4, 5)))
+    # Without a label of one token, and with beginnings that differ, there are as many rows as beginnings.
+    plan = plan_labels(["a", "b", "c"], [[7, 1, 2], [7, 1, 3], [7, 4, 5, 6], [7, 4, 5, 7]][:3], [7])
+    assert [row.tokens for row in plan.rows] == [(7, 1)]
 
 
 def test_labels_that_all_begin_alike_do_not_have_that_beginning_forced():
     # "10" and "11" share the token 1 after the forced [7]; without the stub it would be taken as given.
-    tree = grow_tree(["10", "11"], [[7, 1, 0, 9], [7, 1, 1, 9]], [7])
-    assert (tree.forced, tree.tails, tree.rows) == ((7,), ((1, 0), (1, 1)), [(7, 1)])
+    plan = plan_labels(["10", "11"], [[7, 1, 0, 9], [7, 1, 1, 9]], [7])
+    assert (plan.forced, plan.rows) == (1, (Row((7, 1), (0, 1, 0, 1), (1, 0, 1, 1)),))
+
+
+def test_labels_of_two_beginnings_need_two_rows():
+    plan = plan_labels(["10", "11", "20", "21"], [[7, 1, 0], [7, 1, 1], [7, 2, 0], [7, 2, 1]], [7])
+    assert [row.tokens for row in plan.rows] == [(7, 1), (7, 2)]
+    assert [row for row, _ in plan.parts] == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize("labels", [(), ("1",), ("1", "2", "1")])
@@ -338,50 +220,17 @@ class _Disagreeing:
         }
 
 
-@pytest.mark.parametrize(
-    ("sequences", "common"), [([[1, 2, 3], [1, 2, 4]], 2), ([[1], [1, 2]], 1), ([[1], [2], [1]], 0)]
-)
-def test_the_common_beginning_is_counted(sequences, common):
-    assert count_common(sequences) == common
-
-
 # Drawing
 
 
-def test_only_the_smallest_set_that_reaches_top_p_is_drawn_from():
-    # 0.5 + 0.3 reaches 0.7; within these two the first has 0.5 / 0.8 = 0.625
-    logits = torch.tensor([0.15, 0.5, 0.05, 0.3]).log().repeat(4000, 1)
-    generators = [torch.Generator().manual_seed(seed) for seed in range(4000)]
-    drawn = draw_tokens(logits, generators, Sampling(1.0, 0.7, 1, frozenset())).tolist()
-    assert set(drawn) == {1, 3}
-    assert drawn.count(1) / 4000 == pytest.approx(0.625, abs=0.03)  # four standard errors
-
-
-@pytest.mark.parametrize("top_p", [0.05, 0.5, 0.95, 1.0])
-def test_the_set_drawn_from_is_the_library_s(top_p):
-    logits = torch.randn(1, 30, generator=torch.Generator().manual_seed(1)) * 2
-    kept = LogitsProcessorList([TopPLogitsWarper(top_p)])(None, logits / 0.8)[0].isfinite()
-    generators = [torch.Generator().manual_seed(seed) for seed in range(3000)]
-    drawn = draw_tokens(logits.repeat(3000, 1), generators, Sampling(0.8, top_p, 1, frozenset()))
-    seen = torch.zeros(30, dtype=torch.bool)
-    seen[drawn] = True
-    assert not (seen & ~kept).any()
-    likely = (logits[0] / 0.8).softmax(-1) > 0.005  # such a one is missed by 3,000 draws once in three million
-    assert (seen[likely] == kept[likely]).all()
-
-
-def test_temperature_zero_is_the_likeliest_token():
-    assert draw_tokens(torch.tensor([[1.0, 3.0, 2.0]]), [], Sampling(0, 0.1, 1, frozenset())).tolist() == [1]
-
-
-def test_a_completion_ends_at_any_stop_token_of_the_model(llama, altered):
+def test_a_completion_ends_at_any_stop_token_of_the_model(llama, alter):
     requests = make_requests(4)
     model = open_folder(llama)
     before = collect(model, requests, GREEDY)
     assert {reply.finish for reply in before} == {"length"}
     ids = torch.tensor(model._loaded.tokenise([model._loaded.wrap(requests[0].prompt)], "chat"))
     third = int(AutoModelForCausalLM.from_pretrained(llama).generate(ids, do_sample=False, max_new_tokens=3)[0, -1])
-    model = open_folder(altered("generation_config.json", eos_token_id=[1, third]))
+    model = open_folder(alter("llama", "generation_config.json", eos_token_id=[1, third]))
     found = collect(model, requests, GREEDY)
     assert found[0].finish == "stop"
     assert found[0].completion_tokens <= 3
@@ -389,8 +238,8 @@ def test_a_completion_ends_at_any_stop_token_of_the_model(llama, altered):
     assert strip_times(found) == strip_times(collect(model, requests, GREEDY, plain=True))
 
 
-def test_of_a_model_s_own_settings_only_the_stops_count(llama, altered):
-    folder = altered("generation_config.json", repetition_penalty=3.0, top_k=1, temperature=0.1, do_sample=True)
+def test_of_a_model_s_own_settings_only_the_stops_count(llama, alter):
+    folder = alter("llama", "generation_config.json", repetition_penalty=3.0, top_k=1, temperature=0.1, do_sample=True)
     for decoding in (GREEDY, SAMPLED):
         expected = strip_times(collect(open_folder(llama), make_requests(3), decoding))
         assert strip_times(collect(open_folder(folder), make_requests(3), decoding)) == expected
@@ -427,9 +276,9 @@ def test_prompts_with_broken_marks_are_counted(llama):
     assert model.broken_marks == 2
 
 
-def test_a_template_s_marks_are_broken_even_where_they_are_plain_text(altered):
+def test_a_template_s_marks_are_broken_even_where_they_are_plain_text(alter):
     template = "{% for m in messages %}[INST] {{ m['content'] }} [/INST]{% endfor %}"
-    folder = altered("tokenizer_config.json")
+    folder = alter("llama", "tokenizer_config.json")
     (folder / "chat_template.jinja").write_text(template)
     marks = open_folder(folder)._loaded.find_marks("chat")
     assert {"[INST]", "[/INST]"} <= marks
@@ -455,8 +304,8 @@ def test_marks_are_broken_by_a_space_after_their_first_character(text, marks, br
 
 
 @pytest.mark.parametrize(("form", "day"), [("%d %b %Y", "26 Jul 2024"), ("%Y-%m-%d", "2024-07-26")])
-def test_a_template_that_tells_the_day_tells_the_same_one_always(altered, form, day):
-    folder = altered("tokenizer_config.json")
+def test_a_template_that_tells_the_day_tells_the_same_one_always(alter, form, day):
+    folder = alter("llama", "tokenizer_config.json")
     (folder / "chat_template.jinja").write_text(f"{{{{ strftime_now('{form}') }}}}: {{{{ messages[0]['content'] }}}}")
     assert open_folder(folder)._loaded.wrap("Rank:") == f"{day}: Rank:"
 
@@ -479,11 +328,11 @@ def test_an_over_long_prompt_fails_alone_and_is_never_cut(tmp_path):
     assert (failed.reason, failed.detail) == ("too_long", expected)
 
 
-def test_an_empty_prompt_is_answered_where_it_has_a_token_and_fails_where_not(llama, altered):
+def test_an_empty_prompt_is_answered_where_it_has_a_token_and_fails_where_not(llama, alter):
     for wrapping in ("chat", "plain"):  # the chat template, or the <s> that this tokenizer writes
         (reply,) = collect(open_folder(llama), [Request("")], Decoding(max_tokens=3, wrapping=wrapping))
         assert reply.prompt_tokens >= 1
-    folder = altered("tokenizer.json", post_processor=None)
+    folder = alter("llama", "tokenizer.json", post_processor=None)
     (failed,) = collect(open_folder(folder), [Request("")], Decoding(max_tokens=3, wrapping="plain"))
     assert failed == Failure("empty_prompt", "the prompt has no tokens, and the tokenizer puts none before it")
 
@@ -492,46 +341,22 @@ def test_an_empty_prompt_is_answered_where_it_has_a_token_and_fails_where_not(ll
 
 
 @pytest.mark.parametrize("decoding", [LOGITS, GREEDY], ids=["logits", "text"])
-def test_a_batch_that_does_not_fit_in_memory_is_halved(llama, monkeypatch, decoding):
-    requests = make_requests(7)
-    expected = collect(open_folder(llama), requests, decoding)
-    sizes = []
+def test_a_prompt_that_does_not_fit_in_memory_alone_fails_alone(llama, monkeypatch, decoding):
+    requests = [*make_requests(3), Request(SHARED + "salt " * 900, labels=TEN, group="q")]
+    expected = collect(open_folder(llama), requests[:3], decoding)
+    read, write = engine.run_segments, engine.complete
 
-    def limit(real: Callable[..., Any]) -> Callable[..., Any]:
-        def run(model: Any, prefix: Any, suffixes: Any, *more: Any) -> Any:
-            sizes.append(len(suffixes))
-            if len(suffixes) > 2:
-                raise torch.OutOfMemoryError("tried to allocate too much")
-            return real(model, prefix, suffixes, *more)
-
-        return run
-
-    for name in ("run_packed", "complete_rows"):
-        monkeypatch.setattr(causal_lm, name, limit(getattr(causal_lm, name)))
-    model = open_folder(llama)
-    found = collect(model, requests, decoding)
-    assert [reply.text for reply in found] == [reply.text for reply in expected]
-    assert sizes[0] == 7
-    assert sizes[1] <= 4
-    assert max(sizes[-3:]) <= 2, "what did not fit once is not tried again"
-    assert model.batch_tokens < 16_384
-
-
-def test_a_prompt_that_does_not_fit_in_memory_alone_fails_alone(llama, monkeypatch):
-    real = causal_lm.run_rows
-    longest = max(len(request.prompt) for request in make_requests(3))
-
-    def run(model: Any, prefix: Any, suffixes: Any, depth: int) -> Any:
-        if max(map(len, suffixes)) > 40:
+    def limit(size: int, call: Callable[[], Any]) -> Any:
+        if size > 500:
             raise torch.OutOfMemoryError("tried to allocate too much\nand more")
-        return real(model, prefix, suffixes, depth)
+        return call()
 
-    monkeypatch.setattr(causal_lm, "run_rows", run)
-    model = open_folder(llama)
-    model.__dict__["_packs"] = False
-    requests = [*make_requests(3), Request(SHARED + "salt " * longest, labels=TEN, group="q")]
-    *replies, failed = collect(open_folder(llama), requests[:3], LOGITS) + collect(model, requests, LOGITS)[3:]
-    assert all(isinstance(reply, Reply) for reply in replies)
+    monkeypatch.setattr(engine, "run_segments", lambda m, s: limit(sum(p.length for p in s), lambda: read(m, s)))
+    monkeypatch.setattr(
+        engine, "complete", lambda m, p, rows, *more: limit(len(rows[-1]), lambda: write(m, p, rows, *more))
+    )
+    *replies, failed = collect(open_folder(llama), requests, decoding)
+    assert [reply.text for reply in replies] == [reply.text for reply in expected]
     assert failed.reason == "out_of_memory"
     assert re.fullmatch(r"[\d,]+ tokens of prompt: tried to allocate too much", failed.detail)
 
@@ -539,13 +364,13 @@ def test_a_prompt_that_does_not_fit_in_memory_alone_fails_alone(llama, monkeypat
 # Names and loading
 
 
-def test_identity_names_files_and_precision_and_template_the_chat_template(llama, folders, altered):
+def test_identity_names_files_and_precision_and_template_the_chat_template(llama, folders, alter):
     model = open_folder(llama)
     assert re.fullmatch(r"path:llama@[0-9a-f]{16}\|float32", model.identity)
     assert open_folder(llama, dtype="bfloat16").identity == model.identity.replace("float32", "bfloat16")
     assert open_folder(folders["gpt2"]).identity != model.identity
     assert re.fullmatch(r"chat:[0-9a-f]{12}", model.template)
-    folder = altered("tokenizer_config.json")
+    folder = alter("llama", "tokenizer_config.json")
     (folder / "chat_template.jinja").write_text("{{ messages[0]['content'] }}")
     assert open_folder(folder).template not in (model.template, "none")
 
@@ -629,9 +454,9 @@ def test_a_folder_without_a_model_is_refused_with_the_library_s_reason(tmp_path)
         collect(open_folder(tmp_path), [Request("Rank:", labels=TEN)], LOGITS)
 
 
-def test_a_model_with_code_of_its_own_is_refused(altered):
-    folder = altered(
-        "config.json", model_type="own", auto_map={"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.M"}
+def test_a_model_with_code_of_its_own_is_refused(alter):
+    folder = alter(
+        "llama", "config.json", model_type="own", auto_map={"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.M"}
     )
     (folder / "own.py").write_text("raise SystemExit('the code was run')\n")
     with pytest.raises(ValueError, match=r"can't be loaded: .*custom code"):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import shutil
 import sqlite3
-from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,22 +15,15 @@ import torch
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from tiny_models import SENTENCES, make_tiny_model, make_tiny_tokenizer
+from tiny_models import SENTENCES, make_tiny_model
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
-    BloomConfig,
-    CohereConfig,
-    FalconConfig,
-    Gemma2Config,
-    GPTNeoConfig,
-    LlamaConfig,
-    MambaConfig,
 )
 
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
+from nfqa.models import engine, roles
 from nfqa.models import evaluator as evaluator_module
-from nfqa.models import output_head, roles, segments, target_losses
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.evaluator import Evaluator, TargetLoss
 from nfqa.models.restated import Restated, Row, RowMaker
@@ -65,28 +56,8 @@ def assert_close(found: list[list[TargetLoss]], expected: list[list[TargetLoss]]
 
 
 @pytest.fixture(scope="session")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("evaluators")
-    return {name: make_tiny_model(root / name, architecture=name) for name in ARCHITECTURES}  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="session")
 def gpt2(folders: dict[str, Path]) -> Path:
     return folders["gpt2"]
-
-
-@pytest.fixture
-def altered(gpt2: Path, tmp_path: Path) -> Callable[..., Path]:
-    """A copy of the tiny GPT-2 with some fields of its tokenizer's configuration changed."""
-
-    def alter(name: str = "tokenizer_config.json", **fields: Any) -> Path:
-        folder = tmp_path / "altered"
-        shutil.copytree(gpt2, folder, dirs_exist_ok=True)
-        content = json.loads((folder / name).read_text()) | fields
-        (folder / name).write_text(json.dumps({key: value for key, value in content.items() if value is not ...}))
-        return folder
-
-    return alter
 
 
 # Golden values of the bundled evaluator, made by the plain loop of version 0.3
@@ -108,32 +79,28 @@ def test_the_bundled_evaluator_keeps_its_tokens_and_log_probabilities(cache, fie
             assert [loss.nats for loss in found] == pytest.approx([-sum(row[field]) for row in rows], rel=1e-5)
 
 
-# One answer run once equals the plain loop
+# Both ways of scoring
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("cache", CACHES, ids=["none", "context", "context_and_target"])
+@pytest.mark.parametrize("cache", [None, ContinuousCache()], ids=["none", "context"])
+@pytest.mark.parametrize("architecture", ["llama", "gpt2", "qwen2", "mistral"])
 def test_the_shared_and_the_plain_way_are_equal(folders, architecture, cache):
-    model = open_folder(folders[architecture], cache=cache)
-    finder = model._finder
-    ways = ((True, True, 4096), (True, True, 1), (True, True, 200), (False, True, 150), (False, False, 400))
-    for chosen in (PAPER, RELEASED, PLAIN, settings("released", wrapping="plain", plain_format="{answer} ")):
-        plain = model.score_plain(ITEMS, chosen)
-        for finder._segments, finder._packs, finder.batch_tokens in ways:
-            assert_close(model.score(ITEMS, chosen), plain)
+    for batch_tokens in (200, "auto"):
+        model = open_folder(folders[architecture], cache=cache, batch_tokens=batch_tokens)
+        for chosen in (PAPER, RELEASED, PLAIN, settings("released", wrapping="plain", plain_format="{answer} ")):
+            assert_close(model.score(ITEMS, chosen), model.score_plain(ITEMS, chosen))
 
 
 @pytest.mark.parametrize("architecture", ["gpt2", "qwen2"])
-def test_the_plain_way_is_what_transformers_gives(folders, architecture):
+def test_both_ways_are_what_transformers_gives(folders, architecture):
     tokenizer = AutoTokenizer.from_pretrained(folders[architecture])
     model = AutoModelForCausalLM.from_pretrained(folders[architecture])
     turns = [{"role": "user", "content": f"{SENTENCES[0]} Please restate."}]
     before = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True)["input_ids"]
     own = tokenizer(SENTENCES[1], add_special_tokens=False)["input_ids"]
-    ids = torch.tensor([[*before, *own]])
     labels = torch.tensor([[-100] * len(before) + own])
     with torch.no_grad():
-        mean = float(model(input_ids=ids, labels=labels).loss)
+        mean = float(model(input_ids=torch.tensor([[*before, *own]]), labels=labels).loss)
     for score in (Evaluator.score, Evaluator.score_plain):
         ((found,),) = score(open_folder(folders[architecture]), [Restated(SENTENCES[0], (SENTENCES[1],))], PAPER)
         assert found.nats == pytest.approx(mean * len(own), rel=1e-4)
@@ -147,155 +114,32 @@ TEXTS = WORDS.map("".join)
 @hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     items=st.lists(st.tuples(TEXTS, st.lists(TEXTS, max_size=4)), min_size=1, max_size=5),
-    architecture=st.sampled_from(ARCHITECTURES),
     boundary=st.sampled_from(["apart", "joint"]),
     wrapping=st.sampled_from(["chat", "plain"]),
-    batch_tokens=st.sampled_from([1, 60, 4096]),
     padding=st.sampled_from(["left", "right"]),
     order=st.randoms(use_true_random=False),
 )
-def test_batch_padding_side_and_order_move_nothing(
-    opened, items, architecture, boundary, wrapping, batch_tokens, padding, order
-):
+def test_texts_padding_side_and_order_move_nothing(opened, items, boundary, wrapping, padding, order):
     chosen = settings(boundary=boundary, wrapping=wrapping, instruction="")
     given_items = [Restated(context, tuple(targets)) for context, targets in items]
-    model = opened[architecture]
-    model._loaded.tokenizer.padding_side = padding
-    model._finder.batch_tokens = batch_tokens
+    opened._loaded.tokenizer.padding_side = padding
     places = order.sample(range(len(items)), len(items))
-    found = model.score([given_items[i] for i in places], chosen)
-    plain = model.score_plain(given_items, chosen)
-    assert_close(found, [plain[i] for i in places])
+    plain = opened.score_plain(given_items, chosen)
+    assert_close(opened.score([given_items[i] for i in places], chosen), [plain[i] for i in places])
 
 
 @pytest.fixture(scope="module")
-def opened(folders: dict[str, Path]) -> dict[str, Evaluator]:
-    return {name: open_folder(folder, cache=ContinuousCache()) for name, folder in folders.items()}
+def opened(folders: dict[str, Path]) -> Evaluator:
+    return open_folder(folders["gpt2"], cache=ContinuousCache())
 
 
-def test_a_context_is_run_once_and_no_padding_is(gpt2, monkeypatch):
-    widths = []
-    run = target_losses.run_segments
-    monkeypatch.setattr(
-        target_losses, "run_segments", lambda m, s: widths.append([part.length for part in s]) or run(m, s)
-    )
-    model = open_folder(gpt2)
-    context, targets = 40, (3, 9, 5)
-    rows = [
-        Row((*range(5, 5 + context), *range(100 * n, 100 * n + size)), context, (0, context))
-        for n, size in enumerate(targets, 1)
-    ]
-    list(model._finder.find([rows, rows[:2]]))
-    assert widths == [[context + sum(targets), context + sum(targets[:2])]]
+def test_one_item_too_large_for_the_memory_is_an_error(gpt2, monkeypatch):
+    def run_out(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("no more\nmemory")
 
-
-def test_the_output_matrix_is_used_at_target_tokens_alone_and_in_blocks(gpt2, monkeypatch):
-    made = []
-    multiply = output_head.Head.multiply
-
-    def watch(head: Any, states: Any, begin: int, end: int) -> Any:
-        logits = multiply(head, states, begin, end)
-        made.append(tuple(logits.shape))
-        return logits
-
-    monkeypatch.setattr(output_head.Head, "multiply", watch)
-    monkeypatch.setitem(output_head._BLOCK, "cpu", (16, 150))
-    model = open_folder(gpt2)
-    found = model.score(ITEMS, PAPER)
-    total, size = sum(loss.tokens for row in found for loss in row), len(model._loaded.tokenizer)
-    assert max(a * b for a, b in made) <= 16 * 150
-    assert sum(a * b for a, b in made) == total * size
-    assert_close(found, model.score_plain(ITEMS, PAPER))
-
-
-def test_a_shared_beginning_of_the_targets_is_run_once_too(gpt2, monkeypatch):
-    widths = []
-    run = target_losses.run_segments
-    monkeypatch.setattr(target_losses, "run_segments", lambda m, s: widths.append(s[0].length) or run(m, s))
-    rows = [Row((5, 6, 7, 8, last), 2, (0, 2)) for last in (9, 10)]
-    found = {place: nats for _, place, nats in open_folder(gpt2)._finder.find([rows])}
-    assert widths == [4 + 1 + 1]
-    assert set(found) == {0, 1}
-
-
-def test_of_a_window_shorter_than_the_row_the_keys_are_kept_instead(folders, monkeypatch):
-    ways = []
-    for name in ("run_segments", "find_row_states"):
-        run = getattr(target_losses, name)
-        monkeypatch.setattr(target_losses, name, lambda *a, n=name, run=run: ways.append(n) or run(*a))
-    model = open_folder(folders["mistral"])
-    model.score([ITEMS[2]], PAPER)
-    assert ways == ["run_segments"]
-    model.score([ITEMS[0]], PAPER)
-    assert ways == ["run_segments", "find_row_states"]
-
-
-def test_a_group_too_long_for_a_batch_is_run_in_parts(gpt2, monkeypatch):
-    parts = []
-    run = target_losses.find_packed_states
-    monkeypatch.setattr(target_losses, "find_packed_states", lambda m, p, s: parts.append(len(s)) or run(m, p, s))
-    item = Restated(LONG, tuple(f"{sentence} {n}" for n in range(4) for sentence in SENTENCES))
-    model = open_folder(gpt2, batch_tokens=120)
-    found = model.score([item], PAPER)
-    assert len(parts) > 3
-    assert sum(parts) == len(item.targets)
-    assert_close(found, model.score_plain([item], PAPER))
-
-
-def test_too_little_memory_halves_the_batch_and_one_item_too_large_is_an_error(gpt2, monkeypatch):
-    run, most = target_losses.run_segments, 120
-
-    def run_out(model: Any, segments: Any) -> Any:
-        if sum(part.length for part in segments) > most:
-            raise torch.OutOfMemoryError("no more\nmemory")
-        return run(model, segments)
-
-    monkeypatch.setattr(target_losses, "run_segments", run_out)
-    model = open_folder(gpt2)
-    short = [Restated(sentence, (sentence,)) for sentence in SENTENCES]
-    assert_close(model.score(short, PLAIN), model.score_plain(short, PLAIN))
-    assert model._finder.batch_tokens < 4096
-    most = 10
-    with pytest.raises(ValueError, match=r"a context of \d+ tokens and its targets don't fit: no more$"):
-        open_folder(gpt2).score(short[:1], PLAIN)
-
-
-# Models that can't share, or that do more than the output matrix
-
-SMALL = {"vocab_size": 400, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 3, "initializer_range": 0.3}
-SHAPE = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-ROPE = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-OTHERS = {
-    "no positions": BloomConfig(hidden_size=16, n_layer=2, n_head=2, **SMALL),
-    "a state, no keys": MambaConfig(hidden_size=16, num_hidden_layers=2, state_size=4, **SMALL),
-    "a window of its own": GPTNeoConfig(
-        hidden_size=16, num_layers=2, num_heads=2, attention_types=[[["global", "local"], 1]], window_size=8,
-        max_position_embeddings=2048, **SMALL,
-    ),
-    "ALiBi with positions": FalconConfig(
-        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, alibi=True, **SMALL
-    ),
-    "changing rotations": LlamaConfig(max_position_embeddings=2048, rope_parameters=ROPE, **SHAPE, **SMALL),
-    "capped scores and logits": Gemma2Config(
-        num_key_value_heads=2, head_dim=4, sliding_window=64, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
-        query_pre_attn_scalar=4, **SHAPE, **SMALL,
-    ),
-    "scaled logits": CohereConfig(num_key_value_heads=2, logit_scale=0.3, **SHAPE, **SMALL),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", OTHERS)
-@pytest.mark.parametrize("cache", CACHES[:2], ids=["none", "context"])
-def test_other_models_are_scored_as_by_the_plain_loop(tmp_path, what, cache):
-    torch.manual_seed(0)
-    AutoModelForCausalLM.from_config(OTHERS[what]).save_pretrained(tmp_path)
-    make_tiny_tokenizer().save_pretrained(tmp_path)
-    model = open_folder(tmp_path, cache=cache)
-    assert_close(model.score(ITEMS, PAPER), model.score_plain(ITEMS, PAPER))
-    finder = model._finder
-    assert finder._shares == (what in ("capped scores and logits", "scaled logits"))
-    assert finder._head.divisible == (what not in ("capped scores and logits", "scaled logits"))
-    assert finder._segments == (what == "scaled logits")
+    monkeypatch.setattr(engine, "run_segments", run_out)
+    with pytest.raises(ValueError, match=r"a context and a target of \d+ tokens don't fit: no more$"):
+        open_folder(gpt2).score(ITEMS[:1], PLAIN)
 
 
 # The continuous cache
@@ -416,9 +260,9 @@ def test_control_marks_in_a_text_end_no_turn(gpt2):
     assert decode(gpt2, row.tokens[row.first :]) == "c< /s>"
 
 
-def test_a_template_that_strips_is_followed_and_one_that_rewrites_is_refused(altered):
+def test_a_template_that_strips_is_followed_and_one_that_rewrites_is_refused(alter):
     strips = "<s>{% for m in messages %}<|user|>{{ m['content'] | trim }}</s>{% endfor %}"
-    folder = altered(chat_template=strips)
+    folder = alter("gpt2", chat_template=strips)
     (folder / "chat_template.jinja").write_text(strips)
     (row,) = make_rows(folder, Restated("  Rivers.\n", ("x",)), instruction="")
     assert decode(folder, row.tokens[slice(*row.answer)]) == "Rivers."
@@ -427,17 +271,17 @@ def test_a_template_that_strips_is_followed_and_one_that_rewrites_is_refused(alt
         make_rows(folder, Restated("Rivers.", ("x",)))
 
 
-def test_the_first_token_after_nothing_needs_a_begin_mark(altered, gpt2):
+def test_the_first_token_after_nothing_needs_a_begin_mark(alter, gpt2):
     bare = {"wrapping": "plain", "instruction": "", "plain_format": "{answer}"}
     item, chosen = Restated("", ("salt 12", "7")), settings(**bare)
     for row in make_rows(gpt2, item, **bare):
         assert decode(gpt2, row.tokens[: row.first]) == "<s>", "the tokenizer puts it there"
     tokenizer = json.loads((gpt2 / "tokenizer.json").read_text()) | {"post_processor": None}
-    folder = altered()
+    folder = alter("gpt2")
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     for row in make_rows(folder, item, **bare):
         assert decode(folder, row.tokens[: row.first]) == "<s>", "we do"
-    folder = altered(bos_token=None)
+    folder = alter("gpt2", bos_token=None)
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     many, one = make_rows(folder, item, **bare)
     assert (many.first, one.first, len(one.tokens)) == (0, 0, 1)
@@ -447,12 +291,12 @@ def test_the_first_token_after_nothing_needs_a_begin_mark(altered, gpt2):
     assert_close([[first, second]], open_folder(folder).score_plain([item], chosen))
 
 
-def test_a_mark_that_the_tokenizer_puts_at_the_end_is_left_out(altered, gpt2):
+def test_a_mark_that_the_tokenizer_puts_at_the_end_is_left_out(alter, gpt2):
     content = json.loads((gpt2 / "tokenizer.json").read_text())
     marks = {token["content"]: token["id"] for token in content["added_tokens"]}
     content["post_processor"]["single"].append({"SpecialToken": {"id": "</s>", "type_id": 0}})
     content["post_processor"]["special_tokens"]["</s>"] = {"id": "</s>", "ids": [marks["</s>"]], "tokens": ["</s>"]}
-    folder = altered()
+    folder = alter("gpt2")
     (folder / "tokenizer.json").write_text(json.dumps(content))
     assert AutoTokenizer.from_pretrained(folder)("a")["input_ids"][-1] == marks["</s>"]
     for context in ("a", ""):
@@ -463,8 +307,8 @@ def test_a_mark_that_the_tokenizer_puts_at_the_end_is_left_out(altered, gpt2):
 
 
 @pytest.mark.parametrize("absent", [("eos_token",), ("pad_token",), ("eos_token", "pad_token")])
-def test_a_tokenizer_without_an_end_or_padding_is_no_hindrance(altered, gpt2, absent):
-    folder = altered(**dict.fromkeys(absent))
+def test_a_tokenizer_without_an_end_or_padding_is_no_hindrance(alter, gpt2, absent):
+    folder = alter("gpt2", **dict.fromkeys(absent))
     assert all(getattr(AutoTokenizer.from_pretrained(folder), name) is None for name in absent)
     chosen = settings("released", wrapping="plain")
     assert open_folder(folder).score(ITEMS, chosen) == open_folder(gpt2).score(ITEMS, chosen)
@@ -561,10 +405,8 @@ def test_a_loss_is_made_once_and_kept(gpt2, tmp_path, monkeypatch):
 
 def test_equal_texts_are_run_once(gpt2, monkeypatch):
     seen = []
-    run = target_losses.run_segments
-    monkeypatch.setattr(
-        target_losses, "run_segments", lambda m, s: seen.append(sum(len(p.suffixes) for p in s)) or run(m, s)
-    )
+    run = engine.run_segments
+    monkeypatch.setattr(engine, "run_segments", lambda m, s: seen.append(sum(len(p.suffixes) for p in s)) or run(m, s))
     item = Restated("sea", ("salt", "salt", "rivers"))
     found = open_folder(gpt2).score([item, item, Restated("sea", ("rivers",))], PAPER)
     assert sum(seen) == 2
@@ -574,7 +416,7 @@ def test_equal_texts_are_run_once(gpt2, monkeypatch):
 
 
 def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
-    store, run, done = tmp_path / "losses.sqlite", target_losses.run_segments, []
+    store, run, done = tmp_path / "losses.sqlite", engine.run_segments, []
 
     def stop(model: Any, segments: Any) -> Any:
         if done:
@@ -583,7 +425,7 @@ def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
         return run(model, segments)
 
     monkeypatch.setattr(evaluator_module, "_KEEP_EVERY", 1)
-    monkeypatch.setattr(target_losses, "run_segments", stop)
+    monkeypatch.setattr(engine, "run_segments", stop)
     with pytest.raises(KeyboardInterrupt):
         open_folder(gpt2, store=store, batch_tokens=1000).score(
             [Restated(f"{LONG} {i}", (LONG,)) for i in range(9)], PAPER
@@ -609,7 +451,7 @@ def test_a_loss_that_is_no_number_is_given_and_not_kept(gpt2, tmp_path):
     store = tmp_path / "losses.sqlite"
     model = open_folder(gpt2, store=store)
     with torch.no_grad():
-        model._model.lm_head.weight[7] = math.nan
+        model._engine.model.lm_head.weight[7] = math.nan
     ((found,),) = model.score([Restated("sea", ("salt",))], PAPER)
     assert math.isnan(found.nats)
     with sqlite3.connect(store) as db:
@@ -670,20 +512,11 @@ def test_losses_are_made_in_float32_unless_another_is_named(gpt2):
         assert a.nats == pytest.approx(b.nats, rel=0.1)
 
 
-def test_the_spelled_out_activation_is_replaced_by_an_equal_one(gpt2):
-    model = AutoModelForCausalLM.from_pretrained(gpt2)
-    before = model(torch.tensor([[5, 6, 7]])).logits
-    kinds = {type(module).__name__ for module in model.modules()}
-    evaluator_module.fuse_activations(model)
-    assert "NewGELUActivation" in kinds - {type(module).__name__ for module in model.modules()}
-    assert torch.allclose(model(torch.tensor([[5, 6, 7]])).logits, before, rtol=1e-4, atol=1e-4)
-
-
 def test_a_closed_evaluator_opens_again(gpt2):
     model = open_folder(gpt2)
     before = model.score(ITEMS[:1], PAPER)
     model.close()
-    assert "_finder" not in model.__dict__
+    assert "_engine" not in model.__dict__
     assert model.score(ITEMS[:1], PAPER) == before
 
 
@@ -694,44 +527,3 @@ def test_wrong_arguments_are_refused(gpt2):
         Evaluator(parse_role("judge", f"path:{gpt2}"))
     with pytest.raises(ValueError, match="dtype is 'float17'"):
         open_folder(gpt2, dtype="float17").score(ITEMS, PAPER)
-
-
-@pytest.mark.parametrize("architecture", ["gpt2", "llama"])
-@pytest.mark.parametrize("most", [30, 1024])
-def test_suffixes_that_share_a_call_of_attention_give_the_same_numbers(folders, architecture, most, monkeypatch):
-    made = []
-    lay_out = segments._lay_out
-    monkeypatch.setitem(segments._TOGETHER, "cpu", most)
-    monkeypatch.setattr(segments, "_lay_out", lambda *a: made.append(lay_out(*a)) or made[-1])
-    model = open_folder(folders[architecture])
-    assert_close(model.score(ITEMS, PAPER), model.score_plain(ITEMS, PAPER))
-    assert len(made[-1].pieces) < sum(len(item.targets) for item in ITEMS) - 1
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_cuda_device_gives_the_same_numbers(folders, architecture):
-    spec = parse_role("evaluator", f"path:{folders[architecture]}")
-    there = Evaluator(spec, device="cuda", cache=ContinuousCache())
-    here = open_folder(folders[architecture], cache=ContinuousCache())
-    for chosen in (PAPER, RELEASED):
-        assert_close(there.score(ITEMS, chosen), here.score_plain(ITEMS, chosen))
-
-
-def test_rows_of_random_shapes_are_equal_in_every_way(gpt2):
-    rng = random.Random(0)
-    groups = []
-    for _ in range(6):
-        context = [rng.randrange(400) for _ in range(rng.randrange(0, 30))]
-        sizes = [rng.randrange(1, 20) for _ in range(rng.randrange(1, 6))]
-        groups.append(
-            [Row((*context, *(rng.randrange(400) for _ in range(n))), len(context), (0, len(context))) for n in sizes]
-        )
-    found = []
-    finder = open_folder(gpt2, cache=CACHES[2])._finder
-    for finder._segments, finder._packs in ((True, True), (False, True), (False, False)):
-        found.append({(number, place): nats for number, place, nats in finder.find(groups)})
-    scored = {(i, j) for i, group in enumerate(groups) for j, row in enumerate(group) if row.scored}
-    assert set(found[0]) == scored
-    for other in found[1:]:
-        assert other == pytest.approx(found[0], rel=1e-4)

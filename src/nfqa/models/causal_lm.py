@@ -3,58 +3,48 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from nfqa.models.chat import Decoding, Failure, Reply, Request
-from nfqa.models.label_tree import LabelTree, grow_tree
-from nfqa.models.one_prompt import Sampling, complete_plain, compute_logprobs_plain
+from nfqa.models.completing import Sampling, complete
+from nfqa.models.engine import Engine, Found, Row, count_common
 from nfqa.models.pretrained import Pretrained, break_marks
 from nfqa.models.roles import RoleSpec
-from nfqa.models.shared_prefix import (
-    can_pack,
-    can_share,
-    complete_rows,
-    count_common,
-    find_context,
-    find_window,
-    run_packed,
-    run_prefix,
-    run_rows,
-)
 
-_Way = Literal["plain", "rows", "packed"]
-_PACKED_TOKENS = 512  # a row: attention costs the square of it, and a matrix product gains nothing from more
+Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """The rows whose next-token distributions tell the probability of each label.
+
+    forced: how many tokens the prompt and what follows it in every label's text have, normally `[[`. parts: for each
+    label, in which row its log-probabilities are, and where.
+    """
+
+    forced: int
+    rows: tuple[Row, ...]
+    parts: tuple[tuple[int, slice], ...]
 
 
 @dataclass(frozen=True)
 class _Job:
-    """One request, tokenised. `rows` are what the model runs: several only where labels share their first tokens."""
+    """One request, tokenised. labels: None where the model is to write."""
 
     number: int
-    seed: int
-    rows: tuple[tuple[int, ...], ...]
-    tree: LabelTree | None
-    labels: tuple[str, ...]
-
-    @property
-    def length(self) -> int:
-        return max(map(len, self.rows))
-
-    @property
-    def reading_from(self) -> int:
-        """The first place whose next token matters; what is before it can be shared."""
-        return len(self.tree.forced if self.tree else self.rows[0]) - 1
+    request: Request
+    tokens: Tokens
+    labels: LabelRows | None
 
 
 class CausalLM:
     """Completions and next-token readings of a model given as `hf:NAME[@REVISION]` or `path:FOLDER`.
 
     device, dtype and trust_remote_code are `Pretrained`'s; only float32 keeps the shared and the plain way within 1e-4
-    of each other. batch_tokens bounds the tokens, padding and shared beginning included, whose keys and values a batch
-    holds; it is halved when the device runs out of memory.
+    of each other. batch_tokens is the `Engine`'s.
 
     Of the model's own generation settings only the stop tokens count: no penalty or top-k applies that `Decoding`
     does not name. `broken_marks` counts the prompts in which `break_marks` found a control mark.
@@ -72,8 +62,8 @@ class CausalLM:
     ) -> None:
         if batch_tokens < 1:
             raise ValueError(f"batch_tokens is {batch_tokens}; expected 1 or more")
-        self.batch_tokens = batch_tokens
         self.broken_marks = 0
+        self._batch_tokens = batch_tokens
         self._progress = progress
         self._loaded = Pretrained(
             spec, device=device, dtype=dtype, trust_remote_code=trust_remote_code, progress=progress
@@ -107,14 +97,11 @@ class CausalLM:
     def close(self) -> None:
         """Let go of the model's memory; the next request loads it again."""
         self._loaded.drop_model()
+        self.__dict__.pop("_engine", None)
 
     @cached_property
-    def _shares(self) -> bool:
-        return can_share(self._loaded.model)
-
-    @cached_property
-    def _packs(self) -> bool:
-        return can_pack(self._loaded.model)
+    def _engine(self) -> Engine:
+        return Engine(self._loaded.model, batch_tokens=self._batch_tokens)
 
     def _answer(
         self, requests: Sequence[Request], decoding: Decoding, share: bool
@@ -125,7 +112,6 @@ class CausalLM:
         groups: dict[str, list[int]] = {}
         for number, request in enumerate(requests):
             groups.setdefault(request.group, []).append(number)
-        share = share and self._shares
         with tqdm(total=len(requests), unit="prompt", disable=not self._progress) as bar:
             for group, numbers in groups.items():
                 jobs: list[_Job] = []
@@ -136,7 +122,8 @@ class CausalLM:
                     else:
                         bar.update()
                         yield number, job
-                for number, result in self._run(jobs, decoding, share, bool(group)):
+                run = self._read if decoding.reading == "logits" else self._write
+                for number, result in run(jobs, decoding, share, bool(group)):
                     bar.update()
                     yield number, result
 
@@ -146,117 +133,114 @@ class CausalLM:
         self.broken_marks += text != request.prompt
         if decoding.wrapping == "chat":
             text = self._loaded.wrap(text)
-        tree = None
+        labels = None
         if decoding.reading == "logits":
             ends = ["[[", *(f"[[{label}]]" for label in request.labels)]
             stub, *sequences = self._loaded.tokenise_ends(text, ends, decoding.wrapping)
-            tree = grow_tree(request.labels, sequences, stub)
-            rows = tuple(tree.rows)
+            labels = plan_labels(request.labels, sequences, stub)
+            tokens = max((row.tokens for row in labels.rows), key=len)
         else:
-            rows = (tuple(self._loaded.tokenise([text], decoding.wrapping)[0]),)
-        job = _Job(number, request.seed, rows, tree, request.labels)
-        if not all(rows):
+            tokens = tuple(self._loaded.tokenise([text], decoding.wrapping)[0])
+        if not tokens or (labels and not labels.forced):
             return Failure("empty_prompt", "the prompt has no tokens, and the tokenizer puts none before it")
-        room = 0 if tree else decoding.max_tokens
-        context = find_context(self._loaded.config)
-        if context is not None and job.length + room > context:
-            detail = f"{job.length:,} tokens of prompt and {room:,} to write, but the model's context is {context:,}"
+        room = 0 if labels else decoding.max_tokens
+        context = self._loaded.context
+        if context is not None and len(tokens) + room > context:
+            detail = f"{len(tokens):,} tokens of prompt and {room:,} to write, but the model's context is {context:,}"
             return Failure("too_long", detail)
-        return job
+        return _Job(number, request, tokens, labels)
 
-    def _run(
+    def _read(self, jobs: list[_Job], _: Decoding, share: bool, grouped: bool) -> Iterator[tuple[int, Reply | Failure]]:
+        """The labels' probabilities; nothing is written."""
+        engine = self._engine
+        groups: list[list[Row]] = [[]] if grouped else []
+        sources: list[list[_Job]] = [[]] if grouped else []
+        for job in jobs:
+            if not grouped:
+                groups.append([])
+                sources.append([])
+            groups[-1] += job.labels.rows if job.labels else ()
+            sources[-1] += [job] * (len(groups[-1]) - len(sources[-1]))
+        plain = ([(n, i, engine.find_plain(row))] for n, rows in enumerate(groups) for i, row in enumerate(rows))
+        found: dict[int, dict[int, Any]] = {job.number: {} for job in jobs}
+        for group, place, logprobs, seconds in _time_each(engine.find_logprobs(groups) if share else plain):
+            job = sources[group][place]
+            found[job.number][place - sources[group].index(job)] = logprobs
+            if job.labels and len(found[job.number]) == len(job.labels.rows):
+                yield job.number, _read_reply(job, job.labels, found.pop(job.number), seconds)
+
+    def _write(
         self, jobs: list[_Job], decoding: Decoding, share: bool, grouped: bool
     ) -> Iterator[tuple[int, Reply | Failure]]:
-        """Answers of one group, in batches of prompts of about the same length."""
-        import torch
+        """Completions."""
+        model, tokenizer, stops = self._loaded.model, self._loaded.tokenizer, self._loaded.stops
+        sampling = Sampling(decoding.temperature, decoding.top_p, decoding.max_tokens, stops)
+        plain = (
+            [(0, place, complete(model, None, [job.tokens], [job.request.seed], sampling)[0])]
+            for place, job in enumerate(jobs)
+        )
+        shared = self._engine.complete(
+            [job.tokens for job in jobs], [job.request.seed for job in jobs], sampling, share=grouped
+        )
+        for _, place, tokens, seconds in _time_each(shared if share else plain):
+            job = jobs[place]
+            if isinstance(tokens, str):
+                yield job.number, _tell_too_large(job, tokens)
+                continue
+            text = tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            finish = "stop" if tokens[-1] in stops else "length"
+            yield job.number, Reply(text, len(job.tokens), len(tokens), finish, seconds)
 
-        jobs = sorted(jobs, key=lambda job: job.length)
-        begun = 0
-        if share and grouped and len(jobs) > 1:
-            rows = [row for job in jobs for row in job.rows]
-            begun = min(count_common(rows), *(job.reading_from for job in jobs))
-        way = self._choose_way(jobs, decoding) if share else "plain"
-        prefix = None
-        while jobs:
-            size, used = self._count_batch(jobs, decoding, way, begun)
-            start, message = time.perf_counter(), ""
-            try:
-                if way != "plain" and prefix is None:
-                    prefix = run_prefix(self._loaded.model, jobs[0].rows[0][:begun])
-                replies = self._answer_batch(jobs[:size], decoding, way, prefix, begun)
-            except torch.OutOfMemoryError as error:
-                message = str(error).partition("\n")[0][:200] or "no more memory"
-            if message:
-                torch.cuda.empty_cache()  # out of the handler: its traceback would hold on to the batch's tensors
-                if size > 1:
-                    self.batch_tokens = used // 2
-                    continue
-                yield jobs[0].number, Failure("out_of_memory", f"{jobs[0].length:,} tokens of prompt: {message}")
-            else:
-                seconds = (time.perf_counter() - start) / size
-                for job, reply in zip(jobs[:size], replies, strict=True):
-                    yield job.number, replace(reply, seconds=seconds)
-            jobs = jobs[size:]
 
-    def _choose_way(self, jobs: list[_Job], decoding: Decoding) -> _Way:
-        """Ends that are only read go into one row; what writes, or looks back through a window, has its own."""
-        if decoding.reading == "text" or len(jobs) < 2:
-            return "rows"
-        window = find_window(self._loaded.config)
-        return "packed" if (window is None or jobs[-1].length <= window) and self._packs else "rows"
+def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub: Sequence[int]) -> LabelRows:
+    """The rows for labels whose prompts, with `[[label]]` at the end, tokenise to `sequences`.
 
-    def _count_batch(self, jobs: list[_Job], decoding: Decoding, way: _Way, begun: int) -> tuple[int, int]:
-        """How many of the jobs, in rising length, make the next batch, and how many tokens it holds.
+    Formula: ln P(label) = the sum over its tokens t_i up to the one that tells it from all others of
+    ln P(t_i | forced, t_1 ... t_i-1). The `]]` after a label counts only where it tells the label from a longer one.
+    With digits as tokens, "1" and "10" need the distributions after `[[` and `[[1`, which one row shows.
+    stub: the tokens of the prompt with `[[` alone; where all labels begin with the same character, it keeps that
+    character from being forced. Raises: ValueError for fewer than two labels or equal ones.
+    """
+    if len(labels) < 2 or len(set(labels)) < len(labels):
+        raise ValueError(f"labels are {tuple(labels)}; a logits reading chooses among two or more different ones")
+    bounds = [*sequences, stub] if len({label[:1] for label in labels}) == 1 else sequences
+    forced = count_common(bounds)
+    whole = [tuple(sequence[forced:]) for sequence in sequences]
+    tails = [
+        tail[: 1 + max(count_common([tail, other]) for j, other in enumerate(whole) if j != i)]
+        for i, tail in enumerate(whole)
+    ]
+    inner = sorted({tail[:-1] for tail in tails})
+    contexts = [a for a in inner if not any(b != a and b[: len(a)] == a for b in inner)]
+    asked: list[list[tuple[int, int]]] = [[] for _ in contexts]  # place and target
+    parts = []
+    for tail in tails:
+        row = next(i for i, context in enumerate(contexts) if context[: len(tail) - 1] == tail[:-1])
+        parts.append((row, slice(len(asked[row]), len(asked[row]) + len(tail))))
+        asked[row] += [(forced - 1 + step, token) for step, token in enumerate(tail)]
+    begin = tuple(sequences[0][:forced])
+    rows = [Row(begin + context, *zip(*pairs, strict=True)) for context, pairs in zip(contexts, asked, strict=True)]
+    return LabelRows(forced, tuple(rows), tuple(parts))
 
-        What a row writes stands after its padding. A window of the last tokens would reach less far back over such a
-        gap, so where a window is shorter than the rows, only prompts of equal length are put together.
-        """
-        room = decoding.max_tokens if decoding.reading == "text" else 0
-        window = find_window(self._loaded.config)
-        rows = packed = used = 0
-        for count, job in enumerate(jobs):
-            rows += len(job.rows)
-            packed += sum(len(row) - begun for row in job.rows)
-            width = job.length + room
-            gap = room and window and width > window and job.length > jobs[0].length
-            holds = begun + packed if way == "packed" else rows * width
-            full = holds > self.batch_tokens or (way == "packed" and packed > _PACKED_TOKENS) or way == "plain"
-            if count and (full or gap):
-                return count, used
-            used = holds
-        return len(jobs), used
 
-    def _answer_batch(self, jobs: list[_Job], decoding: Decoding, way: _Way, prefix: Any, begun: int) -> list[Reply]:
-        """Replies to one batch, after a prefix of `begun` tokens."""
-        if decoding.reading == "logits":
-            return self._read_labels(jobs, way, prefix, begun)
-        sampling = Sampling(decoding.temperature, decoding.top_p, decoding.max_tokens, self._loaded.stops)
-        if way == "plain":
-            written = [complete_plain(self._loaded.model, job.rows[0], job.seed, sampling) for job in jobs]
-        else:
-            suffixes = [job.rows[0][begun:] for job in jobs]
-            written = complete_rows(self._loaded.model, prefix, suffixes, [job.seed for job in jobs], sampling)
-        replies = []
-        for job, tokens in zip(jobs, written, strict=True):
-            text = self._loaded.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-            finish = "stop" if tokens[-1] in self._loaded.stops else "length"
-            replies.append(Reply(text, job.length, len(tokens), finish))
-        return replies
+def _time_each(batches: Iterable[list[Found]]) -> Iterator[tuple[int, int, Any, float]]:
+    """What is found one by one, with its share of the seconds that its batch took."""
+    start = time.perf_counter()
+    for batch in batches:
+        seconds = (time.perf_counter() - start) / len(batch)
+        for group, place, found in batch:
+            yield group, place, found, seconds
+        start = time.perf_counter()
 
-    def _read_labels(self, jobs: list[_Job], way: _Way, prefix: Any, begun: int) -> list[Reply]:
-        trees = [job.tree for job in jobs if job.tree is not None]
-        model = self._loaded.model
-        if way == "plain":
-            tables = [compute_logprobs_plain(model, row, tree.depth) for tree in trees for row in tree.rows]
-        else:
-            suffixes = [row[begun:] for job in jobs for row in job.rows]
-            depth = max(tree.depth for tree in trees)
-            run = run_packed if way == "packed" else run_rows
-            tables = list(run(model, prefix, suffixes, depth).log_softmax(-1))
-        replies = []
-        for job, tree in zip(jobs, trees, strict=True):
-            logprobs = tree.sum_logprobs(tables[: len(job.rows)])
-            tables = tables[len(job.rows) :]
-            likeliest = job.labels[max(range(len(logprobs)), key=logprobs.__getitem__)]
-            replies.append(Reply(f"[[{likeliest}]]", len(tree.forced), 0, "logits", logprobs=logprobs))
-        return replies
+
+def _read_reply(job: _Job, labels: LabelRows, found: dict[int, Any], seconds: float) -> Reply | Failure:
+    for logprobs in found.values():
+        if isinstance(logprobs, str):
+            return _tell_too_large(job, logprobs)
+    logprobs = tuple(float(found[row][places].sum()) for row, places in labels.parts)
+    likeliest = job.request.labels[max(range(len(logprobs)), key=logprobs.__getitem__)]
+    return Reply(f"[[{likeliest}]]", labels.forced, 0, "logits", seconds, logprobs)
+
+
+def _tell_too_large(job: _Job, message: str) -> Failure:
+    return Failure("out_of_memory", f"{len(job.tokens):,} tokens of prompt: {message}")

@@ -11,18 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from nfqa.kernels.perplexity import Settings
-from nfqa.models.continuous_cache import ContinuousCache, mix_logprobs
+from nfqa.models.continuous_cache import ContinuousCache
+from nfqa.models.engine import Engine
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import Restated, Row, RowMaker
 from nfqa.models.roles import RoleSpec, find_evaluator
-from nfqa.models.target_losses import LossFinder
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _KEEP_EVERY = 256  # losses
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 32_768}
-# of the code that makes a loss: a change that moves one takes another
+# Names the arithmetic in the keys of kept losses: the modules that made them in version 0.3, by hash. When a change
+# moves the golden numbers of the tests, put any other text here: kept losses are then made again.
 _VERSION = (
     "ba590392bb3d7492c894ee7573c375161579eb6717abdc3123fd743608d5f5a6|"
     "2f682e9241e68428113161a9032734b997f9166f751ec66caab124472cfc4ca8|"
@@ -133,77 +137,43 @@ class Evaluator:
 
     def score_plain(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         """The same by a loop over single rows with nothing shared, batched or kept: what `score` is held against."""
-        import torch
-
-        maker, model = RowMaker(self._loaded, settings), self._model
-        losses: list[list[TargetLoss]] = []
-        for number, item in enumerate(items):
-            losses.append([])
-            for row in maker.make_rows(item, f"item {number}"):
-                if row.scored:
-                    with torch.inference_mode():
-                        found = model(torch.tensor([row.tokens], device=model.device), output_hidden_states=True)
-                        targets = torch.tensor(row.tokens[row.predicted :], device=model.device)
-                        table = found.logits[0, row.predicted - 1 : -1].float().log_softmax(-1)
-                        logprobs = table.gather(1, targets[:, None])[:, 0]
-                        if self.cache is not None:
-                            states, (begin, end) = found.hidden_states[-1][0], row.answer
-                            followers = torch.tensor(row.tokens[begin + 1 : end], dtype=torch.long, device=model.device)
-                            logprobs = mix_logprobs(
-                                self.cache, logprobs, states[row.predicted - 1 : -1], targets,
-                                states[begin : begin + len(followers)], followers,
-                            )  # fmt: skip
-                        nats = -float(logprobs.cpu().double().sum())
-                losses[-1].append(_describe(row, nats if row.scored else 0.0))
-        return losses
+        maker = RowMaker(self._loaded, settings)
+        rows = [maker.make_rows(item, f"item {number}") for number, item in enumerate(items)]
+        return [[_describe(row, self._engine.find_plain(row.asked)) for row in group] for group in rows]
 
     def close(self) -> None:
         """Let go of the model's memory; the next call loads it again."""
         self._loaded.drop_model()
-        self.__dict__.pop("_model", None)
-        self.__dict__.pop("_finder", None)
+        self.__dict__.pop("_engine", None)
 
     @cached_property
-    def _model(self) -> Any:
-        model = self._loaded.model
-        fuse_activations(model)
-        return model
-
-    @cached_property
-    def _finder(self) -> LossFinder:
+    def _engine(self) -> Engine:
         size = self._batch_tokens
         if size == "auto":
             size = BATCH_TOKENS["cuda" if self._loaded.place.startswith("cuda") else "cpu"]
-        return LossFinder(self._model, self.cache, size)
+        return Engine(self._loaded.model, batch_tokens=size, cache=self.cache)
 
     def _run(self, groups: list[list[Row]], places: list[list[bytes]], known: dict[bytes, TargetLoss]) -> None:
         """Losses of all rows, into `known` and the store; killed half-way, the store keeps every finished batch."""
         from tqdm import tqdm
 
-        total = sum(map(len, groups))
-        with tqdm(total=total, desc="scoring texts", unit="text", disable=not self._progress) as bar:
-            for group, keys in zip(groups, places, strict=True):
-                for row, key in zip(group, keys, strict=True):
-                    if not row.scored:
-                        known[key] = _describe(row, 0.0)
-                        bar.update()
+        with tqdm(total=sum(map(len, groups)), desc="scoring texts", unit="text", disable=not self._progress) as bar:
             fresh: dict[bytes, TargetLoss] = {}
-            for number, place, nats in self._finder.find(groups) if any(r.scored for g in groups for r in g) else ():
-                key = places[number][place]
-                fresh[key] = known[key] = _describe(groups[number][place], nats)
-                bar.update()
+            for batch in self._engine.find_logprobs([[row.asked for row in group] for group in groups]):
+                for number, place, logprobs in batch:
+                    row, key = groups[number][place], places[number][place]
+                    if isinstance(logprobs, str):
+                        raise ValueError(f"a context and a target of {len(row.tokens):,} tokens don't fit: {logprobs}")
+                    fresh[key] = known[key] = _describe(row, logprobs)
+                    bar.update()
                 if len(fresh) >= _KEEP_EVERY:
                     self._store.write(fresh)
                     fresh = {}
             self._store.write(fresh)
 
-    @cached_property
-    def _maker(self) -> str:
-        """What makes a loss besides the model: this code and the packages that run it."""
-        return "|".join([_VERSION, *(importlib.metadata.version(name) for name in ("transformers", "torch"))])
-
     def _hash(self, context: str, target: str, settings: Settings) -> bytes:
-        parts = json.dumps([self._maker, self.identity, self._loaded.template, settings.reading, context, target])
+        made_by = "|".join([_VERSION, *(importlib.metadata.version(name) for name in ("transformers", "torch"))])
+        parts = json.dumps([made_by, self.identity, self._loaded.template, settings.reading, context, target])
         return hashlib.sha256(parts.encode()).digest()
 
 
@@ -248,8 +218,8 @@ class _Store:
                 self._db.executemany("INSERT OR IGNORE INTO losses VALUES (?, ?, ?, ?, ?, ?)", kept)
 
 
-def _describe(row: Row, nats: float) -> TargetLoss:
-    rounded = float(f"{nats:.6g}")
+def _describe(row: Row, logprobs: Tensor) -> TargetLoss:
+    rounded = float(f"{0.0 - float(logprobs.sum()):.6g}")
     return TargetLoss(rounded, row.scored, len(row.tokens), row.cut, len(row.tokens) - row.first - row.scored)
 
 
@@ -262,14 +232,3 @@ def _read_cache(folder: Path) -> ContinuousCache | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         expected = 'expected {"cache": {"theta": ..., "weight": ...}} or {"cache": null}'
         raise ValueError(f"{path}: field cache can't be read ({error!r}); {expected}") from None
-
-
-def fuse_activations(model: Any) -> None:
-    """Put torch's own kernel in the place of transformers' spelled-out GELU: the same formula, faster."""
-    from torch import nn
-    from transformers.activations import NewGELUActivation
-
-    for module in model.modules():
-        for name, child in list(module.named_children()):
-            if isinstance(child, NewGELUActivation):
-                setattr(module, name, nn.GELU(approximate="tanh"))

@@ -13,6 +13,7 @@ from nfqa.models.roles import RoleSpec
 
 _PLACEHOLDER = "PROMPT-GOES-HERE"
 _BRACKETED = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")  # <|user|>, [/INST]
+_CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
 _TAIL = 200  # characters before the end of a prompt; what is written after it changes no token further back
 # For templates that tell the date: a verdict must not hang on the day.
 _FIXED_DAY = "{% macro strftime_now(form) %}{{ {'%Y-%m-%d': '2024-07-26'}.get(form, '26 Jul 2024') }}{% endmacro %}"
@@ -110,6 +111,13 @@ class Pretrained:
         from transformers import AutoConfig
 
         return self._load(AutoConfig)
+
+    @property
+    def context(self) -> int | None:
+        """The model's longest input, in tokens, or None where its config names none (as of state-space models)."""
+        text = self.config.get_text_config(decoder=True)
+        found = (getattr(text, name, None) for name in _CONTEXT_FIELDS)
+        return next((int(value) for value in found if value), None)
 
     @cached_property
     def tokenizer(self) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nfqa.kernels.perplexity import Settings
+from nfqa.models import engine
+from nfqa.models.engine import count_common
 from nfqa.models.pretrained import Pretrained, break_marks
-from nfqa.models.shared_prefix import count_common, find_context
 
 _PLACEHOLDER = "ANSWER-GOES-HERE"
 _Offsets = list[tuple[int, int]]
@@ -43,6 +44,12 @@ class Row:
         """How many of the target's tokens have a probability."""
         return max(len(self.tokens) - self.predicted, 0)
 
+    @property
+    def asked(self) -> engine.Row:
+        """What the engine is asked."""
+        places = tuple(range(self.predicted - 1, self.predicted - 1 + self.scored))
+        return engine.Row(self.tokens, places, self.tokens[self.predicted :], self.answer)
+
 
 class RowMaker:
     """Makes rows for one model under one setting.
@@ -54,7 +61,7 @@ class RowMaker:
     def __init__(self, loaded: Pretrained, settings: Settings) -> None:
         self._loaded, self._settings = loaded, settings
         self._marks = loaded.find_marks(settings.wrapping)
-        self._room = find_context(loaded.config)
+        self._room = loaded.context
 
     def make_rows(self, item: Restated, name: str = "item") -> list[Row]:
         """A row for each target.

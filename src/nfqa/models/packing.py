@@ -1,0 +1,302 @@
+"""Many prefixes, each with its suffixes, as one sequence: no padding, and attention only where something is seen.
+
+All layers but attention work token by token, so they take the whole sequence at once. Attention is done piece by
+piece: a prefix within itself, each suffix within itself and its prefix. That is what a block mask over the whole
+sequence would give, without the products that such a mask throws away.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_NAME = "nfqa_packed"
+# Suffix tokens in one call of attention: a processor does best without any product that a mask throws away, a graphics
+# card with fewer calls.
+_TOGETHER = {"cpu": 0, "cuda": 1_024}
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What several sequences share, and what each has of its own, one token or more."""
+
+    prefix: tuple[int, ...]
+    suffixes: tuple[tuple[int, ...], ...]
+
+    @property
+    def length(self) -> int:
+        """All its tokens."""
+        return len(self.prefix) + sum(map(len, self.suffixes))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Neighbours that attention takes in one call: the prefix before them, their own tokens, and each one's length."""
+
+    prefix: slice
+    own: slice
+    sizes: tuple[int, ...]
+
+
+@dataclass
+class _Layout:
+    """The pieces of a sequence. windows: the sliding windows that its layers' attention was called with."""
+
+    pieces: list[_Piece]
+    windows: set[int | None] = field(default_factory=set)
+    masks: dict[tuple[int, tuple[int, ...], int | None], Tensor | None] = field(default_factory=dict)
+
+
+_current: ContextVar[_Layout] = ContextVar("layout")
+
+
+def run_segments(model: Any, segments: Sequence[Segment]) -> list[Tensor]:
+    """What the head would be given after each token: of each segment, [its length, D], prefix first.
+
+    Positions begin at 0 in each segment, and each suffix counts on from its prefix.
+    """
+    return _run_layout(model, segments, _lay_out(segments, _TOGETHER["cuda" if model.device.type == "cuda" else "cpu"]))
+
+
+def run_body(model: Any, **inputs: Any) -> Tensor:
+    """What the head would be given at every place, [B, T, D], without its product for any but the first.
+
+    Raises: ValueError where the model makes its logits without calling its output embeddings.
+    """
+    given: list[Tensor] = []
+
+    def take(states: Tensor) -> Tensor:
+        given.append(states)
+        return states[:, :1]
+
+    with _change_head_input(model, take):
+        model(**inputs, use_cache="past_key_values" in inputs)
+    if not given:
+        raise ValueError(f"{type(model).__name__} does not call its output embeddings; expected a model that does")
+    return given[0]
+
+
+def open_head(model: Any) -> Callable[[Tensor], Tensor]:
+    """What turns states, [K, D], into logits, float32 [K, V].
+
+    A model may do more to the output matrix's product (a cap, a scale), as a trial shows. Then the model runs on one
+    token, and the states take that token's place before the head.
+    """
+    import torch
+
+    output = model.get_output_embeddings()
+
+    def replace_input(states: Tensor) -> Tensor:
+        with _change_head_input(model, lambda _: states[None]):
+            return model(input_ids=torch.ones(1, 1, dtype=torch.long, device=model.device)).logits[0].float()
+
+    with torch.inference_mode():
+        ids = torch.arange(1, 9, device=model.device)[None] % output.weight.shape[0]
+        plain = model(input_ids=ids).logits[0].float()
+        if torch.allclose(output(run_body(model, input_ids=ids)[0]).float(), plain, rtol=1e-4, atol=1e-4):
+            return lambda states: output(states).float()
+    return replace_input
+
+
+def can_share(model: Any) -> bool:
+    """Whether keys and values may be computed once for several sequences without moving any number.
+
+    False for what keeps a state rather than keys and values (state-space and recurrent layers), what takes no positions
+    or doesn't heed them (ALiBi, as in BLOOM and some Falcons), what attends in chunks or to a window that its cache
+    doesn't know of (GPT-Neo), and rotations that change with the length of the input.
+    """
+    from transformers import DynamicCache
+    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+    config = model.config.get_text_config(decoder=True)
+    taken = inspect.signature(model.forward).parameters
+    ropes = getattr(config, "rope_parameters", None) or {}
+    kinds = {rope.get("rope_type") for rope in (ropes, *ropes.values()) if isinstance(rope, dict)}
+    return (
+        {"position_ids", "attention_mask", "past_key_values"} <= set(taken)
+        and not model._is_stateful
+        and not model.config.is_encoder_decoder
+        and model.get_output_embeddings() is not None
+        and not getattr(config, "attention_chunk_size", None)
+        and not getattr(config, "alibi", False)
+        and "local" not in (getattr(config, "attention_layers", None) or ())
+        and not kinds & {"dynamic", "longrope"}
+        and {type(layer) for layer in DynamicCache(config=model.config).layers}
+        <= {DynamicLayer, DynamicSlidingWindowLayer}
+    )
+
+
+def can_pack(model: Any, head: Callable[[Tensor], Tensor]) -> bool:
+    """Whether `run_segments` gives the plain way's numbers, tried on a few tokens with the model's head.
+
+    Not so for a model that brings its own attention, adds to it what is not passed on, or has a sliding window that
+    it doesn't pass on: the trial is too short to show that.
+    """
+    import torch
+
+    if model.config._attn_implementation not in ("sdpa", "eager"):
+        return False
+    tried = [Segment((1, 2, 3, 4, 5), ((6, 7), (8, 9, 10))), Segment((), ((6, 11, 2),))]
+    rows = [(0, slice(0, 7), (1, 2, 3, 4, 5, 6, 7)), (0, slice(7, 10), (1, 2, 3, 4, 5, 8, 9, 10)),
+            (1, slice(0, 3), (6, 11, 2))]  # fmt: skip
+    layout = _lay_out(tried, together=16)
+    try:
+        with torch.inference_mode():
+            found = [head(states).log_softmax(-1) for states in _run_layout(model, tried, layout)]
+            plain = [model(input_ids=torch.tensor([row], device=model.device)).logits[0] for _, _, row in rows]
+    except (TypeError, ValueError, KeyError, RuntimeError, IndexError):
+        return False
+    apart = [
+        float((found[number][places] - logits.float().log_softmax(-1)[-(places.stop - places.start) :]).abs().max())
+        for (number, places, _), logits in zip(rows, plain, strict=True)
+    ]
+    return max(apart) < (1e-3 if model.dtype.itemsize > 2 else 0.25) and layout.windows == set(_list_windows(model))
+
+
+def find_window(model: Any) -> int | None:
+    """The shortest sliding window of a model's layers, in tokens, or None where every layer looks all the way back."""
+    return min((window for window in _list_windows(model) if window), default=None)
+
+
+def _list_windows(model: Any) -> list[int | None]:
+    from transformers import DynamicCache
+
+    return [getattr(layer, "sliding_window", None) for layer in DynamicCache(config=model.config).layers]
+
+
+@contextmanager
+def _change_head_input(model: Any, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Within it, the model's head is given something else; no gradient is kept."""
+    import torch
+
+    hook = model.get_output_embeddings().register_forward_pre_hook(lambda _, given: (change(given[0]), *given[1:]))
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        hook.remove()
+
+
+def _run_layout(model: Any, segments: Sequence[Segment], layout: _Layout) -> list[Tensor]:
+    import torch
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(_NAME, _attend)
+    flat = [token for part in segments for piece in (part.prefix, *part.suffixes) for token in piece]
+    positions = [
+        torch.arange(begin, begin + size)
+        for part in segments
+        for begin, size in [(0, len(part.prefix)), *((len(part.prefix), len(own)) for own in part.suffixes)]
+    ]
+    before, token = model.config._attn_implementation, _current.set(layout)
+    model.config._attn_implementation = _NAME
+    try:
+        states = run_body(
+            model,
+            input_ids=torch.tensor([flat], device=model.device),
+            attention_mask=torch.zeros(1, 1, 1, 1, dtype=model.dtype, device=model.device),  # a mask, so none is made
+            position_ids=torch.cat(positions)[None].to(model.device),
+        )[0]
+    finally:
+        model.config._attn_implementation = before
+        _current.reset(token)
+    return list(torch.split(states, [part.length for part in segments]))
+
+
+def _lay_out(segments: Sequence[Segment], together: int) -> _Layout:
+    """The pieces of all segments: each prefix, and suffixes next to each other as long as they have few tokens."""
+    pieces, place = [], 0
+    for segment in segments:
+        prefix = slice(place, place + len(segment.prefix))
+        pieces.append(_Piece(slice(place, place), prefix, (len(segment.prefix),)))
+        place = prefix.stop
+        sizes: tuple[int, ...] = ()
+        for size in (len(suffix) for suffix in segment.suffixes):
+            if sizes and sum(sizes) + size > together:
+                pieces.append(_Piece(prefix, slice(place, place + sum(sizes)), sizes))
+                place, sizes = place + sum(sizes), ()
+            sizes = (*sizes, size)
+        pieces.append(_Piece(prefix, slice(place, place + sum(sizes)), sizes))
+        place += sum(sizes)
+    return _Layout([piece for piece in pieces if sum(piece.sizes)])
+
+
+def _attend(
+    _module: Any, query: Tensor, key: Tensor, value: Tensor, _mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
+    """Attention as transformers calls it: query [1, H, T, d], keys and values [1, heads of theirs, T, d]."""
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention
+
+    if options.get("position_bias") is not None:
+        raise ValueError("attention with a bias by position can't be done in pieces")
+    layout, scale, window = _current.get(), options.get("scaling"), options.get("sliding_window")
+    cap, sinks = options.get("softcap"), options.get("s_aux")
+    layout.windows.add(window)
+    if key.shape[1] != query.shape[1]:
+        key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in (key, value))
+    found = torch.empty(*query.shape[:-1], value.shape[-1], dtype=query.dtype, device=query.device)
+    for piece in layout.pieces:
+        own, begun = piece.own, piece.prefix.stop - piece.prefix.start
+        near = window if window and begun + max(piece.sizes) > window else None
+        if (begun, piece.sizes, near) not in layout.masks:
+            layout.masks[begun, piece.sizes, near] = _make_mask(begun, piece.sizes, near, query)
+        mask = layout.masks[begun, piece.sizes, near]
+        asked, keys, values = query[:, :, own], key[:, :, own], value[:, :, own]
+        if begun:
+            keys, values = (
+                torch.cat([x[:, :, piece.prefix], part], dim=2) for x, part in ((key, keys), (value, values))
+            )
+        if cap is None and sinks is None:
+            causal = mask is None
+            attended = scaled_dot_product_attention(asked, keys, values, attn_mask=mask, is_causal=causal, scale=scale)
+        else:
+            mask = mask if mask is not None else _make_mask(begun, piece.sizes, near, query, always=True)
+            attended = _attend_plainly(asked, keys, values, mask, scale, cap, sinks)
+        found[:, :, own] = attended
+    return found.transpose(1, 2).contiguous(), None
+
+
+def _attend_plainly(
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scale: float | None, cap: float | None, sinks: Any
+) -> Tensor:
+    """Attention with capped scores (Gemma 2), or with a sink in each head that takes a share of it (GPT-OSS)."""
+    import torch
+
+    scores = query @ keys.transpose(2, 3) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    scores = (scores if cap is None else cap * torch.tanh(scores / cap)) + mask
+    if sinks is not None:
+        scores = torch.cat([scores, sinks.view(1, -1, 1, 1).expand(*scores.shape[:3], 1)], dim=-1)
+    shares = scores.softmax(-1, dtype=torch.float32).to(values.dtype)
+    return shares[..., : keys.shape[2]] @ values
+
+
+def _make_mask(
+    begun: int, sizes: tuple[int, ...], window: int | None, like: Tensor, *, always: bool = False
+) -> Tensor | None:
+    """What is added to attention's scores, [T, begun + T], for suffixes of these sizes, T together, behind a prefix.
+
+    0 where a token sees another, in the prefix or before it in its own suffix, and within the window; else the dtype's
+    least number. None where torch's own causal mask does the same.
+    """
+    import torch
+
+    if not always and not begun and len(sizes) == 1 and window is None:
+        return None
+    lengths = torch.tensor(sizes, device=like.device)
+    first = torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)  # [T], where a token's own suffix begins
+    places = torch.arange(len(first), device=like.device)
+    seen = (places[:, None] >= places) & (places >= first[:, None])
+    seen = torch.cat([seen.new_ones(len(places), begun), seen], dim=1)
+    if window is not None:
+        positions = begun + places - first
+        before = torch.cat([torch.arange(begun, device=like.device), positions])
+        seen &= positions[:, None] - before < window
+    return torch.zeros(seen.shape, dtype=like.dtype, device=like.device).masked_fill(~seen, torch.finfo(like.dtype).min)
