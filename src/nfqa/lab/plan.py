@@ -15,11 +15,11 @@ from nfqa.lab.experiments.health import CANDIDATES, ask_health
 from nfqa.lab.experiments.language import ask_settings, draw_short_truth
 from nfqa.lab.experiments.own_answers import bring_answers, score_language
 from nfqa.lab.experiments.own_debates import score_judged_awareness
-from nfqa.lab.experiments.worked_case import ask_case, choose_case
 from nfqa.lab.judged import JudgedLab
 from nfqa.lab.judging import find_journal
-from nfqa.lab.notebooks import read_parameters
+from nfqa.lab.notebooks import read_cells, read_parameters
 from nfqa.lab.options import RunOptions
+from nfqa.lab.replay import count_asked
 from nfqa.lab.staleness import choose_parameters
 from nfqa.lab.targets import Target
 
@@ -69,6 +69,8 @@ def describe_journal(root: Path) -> list[str]:
 
 def _plan(root: Path, target: Target, options: RunOptions) -> Tally:
     notebook = root / "notebooks" / str(target.artefact.notebook)
+    if any("ask" in cell["metadata"].get("tags", []) for cell in read_cells(notebook)):
+        return count_asked(target.paper, target.name, options.find_place(root), options)
     given = choose_parameters(target.paper, target.name, notebook, options, options.find_place(root).work / "plan")
     lab = open_lab(
         target.identifier, data=options.data, out=given["out"], dry=True, asking=options.asking, **options.roles
@@ -86,9 +88,6 @@ def _plan(root: Path, target: Target, options: RunOptions) -> Tally:
     if target.name == "judge_health":
         questions = lab.load(given.get("dataset") or "trec_dl_nf", limit=limit)
         ask_health(lab, questions, candidates=given.get("candidates") or CANDIDATES)
-        return lab.tally
-    if target.name in ("figure_01", "figure_03"):
-        ask_case(lab, choose_case(lab.load("trec_dl_nf"), lab.embedder))
         return lab.tally
     for name in _list_datasets(lab):
         if lab.generators and lab.judge is None:
