@@ -1,4 +1,4 @@
-"""Simple baselines that P.D. must beat: an answer's length, its cosine to each perspective, its clusters of sentences."""
+"""Baselines that P.D. must beat: an answer's length, its cosine to each perspective, its clusters of sentences."""
 
 from __future__ import annotations
 

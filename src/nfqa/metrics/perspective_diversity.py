@@ -181,7 +181,7 @@ def measure_diversity(
     Raises: ValueError for unequal lengths, an unknown variant or switch, chat wrapping without a chat template, a
         context and target too long for the model under too_long="error".
     Source: Equation 1 of the DebateQA paper; variant "released" is what its released script computes.
-    Differs from: the released script, in what no switch covers. It lets the tokenizer choose the side of the padding and
+    Differs from: the released script, beyond the switches. It lets the tokenizer choose the side of the padding and
         masks the context from the left: with padding on the left it scores padding and parts of the answer, and a
         value depends on the batch, so that variant "released" is its value with padding on the right. It loads weights
         in the precision they are kept in, and lets the tokenizer put its special tokens before a template that has
