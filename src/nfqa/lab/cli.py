@@ -244,7 +244,7 @@ def _figures(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 
 
 def _report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
-    from nfqa.lab.site_state import bring_site_up_to_date
+    from nfqa.lab.report import bring_site_up_to_date
 
     index = bring_site_up_to_date(root, options)
     print(f"report: {index.relative_to(root)}")

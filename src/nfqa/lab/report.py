@@ -7,20 +7,27 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import shutil
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import jinja2
+import pandas as pd
 from markupsafe import Markup
 
-from nfqa.data.paths import Place
-from nfqa.lab.artefacts import Artefact, Leaf, Paper, find_title, list_leaves, list_needs, read_papers
-from nfqa.lab.results import Result, Row, compare_with_leaf, read_result
-from nfqa.lab.source_pages import Kernel, KernelFinder, render_notebook, render_source
+from nfqa.data.fetch import hash_file
+from nfqa.data.paths import Place, find_place, write_atomically
+from nfqa.lab.artefacts import Artefact, Paper, list_needs, read_papers
+from nfqa.lab.beside import compare_published
+from nfqa.lab.open import show_name
+from nfqa.lab.options import RunOptions
+from nfqa.lab.source_pages import Definition, find_definition, render_notebook, render_source
+from nfqa.lab.values import name_keys, read_values
 
 VERDICTS = ("equal", "near", "differs", "differs, known", "not run")
 _PARTIAL = "A quick run, or one with other parameters: these are not the numbers of the full report."
@@ -29,224 +36,180 @@ Kind = Literal["measured", "sample"]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One line of an artefact's table: a published number, ours, or both."""
-
-    system: str
-    title: str
-    dataset: str
-    metric: str
-    origin: str
-    verdict: str  # one of VERDICTS, "ours only", or "" where there is nothing to compare
-    why: str
-    leaf: Leaf | None
-    row: Row | None
-    needs: tuple[str, ...] = ()
-    kernels: tuple[Kernel, ...] = ()
-
-    @property
-    def anchor(self) -> str:
-        return "-".join((self.system, self.dataset, self.metric))
-
-    @property
-    def value(self) -> float | None:
-        """Ours; none for a row that repeats a published number."""
-        return self.row.value if self.row and self.origin in ("measured", "sample") else None
-
-    @property
-    def ours(self) -> str:
-        """Our value as shown: four decimals, or none for a count."""
-        value = self.value
-        if value is None:
-            return ""
-        interval = self.row is not None and self.row.ci_low is not None
-        counted = value.is_integer() and (self.leaf.decimals == 0 if self.leaf else not interval)
-        return f"{value:.0f}" if counted else f"{value:.4f}"
-
-    @property
-    def gap(self) -> float | None:
-        """Ours minus published."""
-        return None if self.leaf is None or self.value is None else self.value - self.leaf.value
-
-
-@dataclass(frozen=True)
 class Sheet:
-    """An artefact with all that its page shows."""
+    """An artefact with all that its page shows. `values` and `provenance` are None where it has no results."""
 
     paper: Paper
     name: str
-    artefact: Artefact
+    place: Place
     kind: Kind
-    state: str
-    needs: tuple[str, ...]
-    entries: tuple[Entry, ...]
-    result: Result | None
-    figure: bool
-    pdf: bool
-    notebook: Path | None
+    values: pd.DataFrame | None
+    provenance: dict[str, Any] | None
+    functions: tuple[Definition, ...]
 
     @property
-    def folder(self) -> str:
-        return "sample/" if self.kind == "sample" else ""
+    def artefact(self) -> Artefact:
+        return self.paper.artefacts[self.name]
 
     def path(self, what: str, ending: str) -> str:
         """The sheet's file of a kind, from the site's top folder."""
-        return f"{self.folder}{what}/{self.paper.paper}/{self.name}.{ending}"
+        return f"{'sample/' if self.kind == 'sample' else ''}{what}/{self.paper.paper}/{self.name}.{ending}"
+
+    @cached_property
+    def files(self) -> dict[str, Path]:
+        """What there is of it on this machine, by ending."""
+        beside = f"{self.paper.paper}/{self.name}"
+        folders = {"csv": self.place.results, "json": self.place.results, "png": self.place.figures}
+        folders |= {"pdf": self.place.figures, "ipynb": self.place.notebooks}
+        found = {ending: folder / f"{beside}.{ending}" for ending, folder in folders.items()}
+        return {ending: path for ending, path in found.items() if path.is_file()}
+
+    @cached_property
+    def published(self) -> pd.DataFrame:
+        """Published numbers beside ours; none beside a sample's, which is other data than the paper's."""
+        if self.kind == "sample":
+            return pd.DataFrame(columns=["verdict"])
+        found = compare_published(self.paper, self.name, self.values)
+        needs = [", ".join(list_needs(self.paper, self.name, system)) for system in found.system]
+        shown = {side: found[side].map(self.title) for side in ("system", "dataset", "metric")}
+        return found.assign(**shown, needs=needs, gap=found.value - found.published).replace({"missing": "not run"})
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """Our values, each with its key in words."""
+        if self.values is None:
+            return []
+        keys = name_keys(self.values)
+        named = self.values[keys].map(lambda part: "" if pd.isna(part) or part == "" else self.title(part))
+        words = [{name: word for name, word in row.items() if word} for row in named.to_dict("records")]
+        rows = self.values.astype(object).where(self.values.notna(), None).to_dict("records")
+        return [row | {"words": own} for row, own in zip(rows, words, strict=True)]
+
+    def title(self, name: object) -> str:
+        """How a dataset, metric, condition or statistic is shown."""
+        return show_name(self.paper, name)
 
     @property
     def counts(self) -> Counter[str]:
-        return Counter(entry.verdict for entry in self.entries)
+        return Counter(self.published.verdict)
 
     @property
-    def n_leaves(self) -> int:
-        return sum(entry.leaf is not None for entry in self.entries)
+    def needs(self) -> tuple[str, ...]:
+        """The roles and files that what is not run waits for."""
+        waiting = self.published[self.published.verdict == "not run"]
+        words = [need for text in waiting.get("needs", []) for need in text.split(", ") if need]
+        return tuple(dict.fromkeys([*self.artefact.missing_roles, *words]))
 
     @property
-    def n_ours(self) -> int:
-        return sum(entry.value is not None for entry in self.entries)
+    def state(self) -> str:
+        """The artefact's state in words."""
+        if self.values is None:
+            waits = self.counts["not run"] or self.artefact.notebook or self.artefact.missing_roles
+            return "not run" if waits else "no numbers"
+        if set(self.values.origin) == {"paper"}:
+            return "computed from published numbers"
+        if not self.counts["not run"]:
+            return "measured"
+        return "measured in part" if self.counts["not run"] < len(self.published) else "ours only"
+
+
+def bring_site_up_to_date(root: Path, options: RunOptions) -> Path:
+    """The report's index.html, built again if results, notebooks, papers or code differ from what it was built from."""
+    place = find_place(root, profile=options.profile, variant=options.variant)
+    sample = find_place(root, data="sample", profile=options.profile, variant=options.variant)
+    places = [place, *([sample] if options.data == "sample" else [])]
+    index, record = place.site / "index.html", place.work / "site.txt"
+    digest = hashlib.sha256()
+    shown = [folder for each in places for folder in (each.results, each.figures, each.notebooks)]
+    for folder in [root / "papers", root / "src" / "nfqa", *shown]:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(f"{file.relative_to(root)} {hash_file(file)}\n".encode())
+    if not (index.is_file() and record.is_file() and record.read_text(encoding="utf-8") == digest.hexdigest()):
+        build_site(place, sample=sample if options.data == "sample" else None)
+        with write_atomically(record) as scratch:
+            scratch.write_text(digest.hexdigest(), encoding="utf-8")
+    return index
 
 
 def build_site(place: Place, *, sample: Place | None = None) -> Path:
     """Write the site of a place's results, and of a sample run's in a section of their own; returns index.html.
 
     Raises: ValueError for a results file that belongs to no artefact or holds a value of the wrong origin, and for a
-        kernel that isn't in src.
+        function that is not in src.
     """
     papers = read_papers(place.root)
-    kernels = KernelFinder(place.root)
-    gathered = _gather(papers, place, "measured", kernels)
+    gathered = _gather(papers, place, "measured")
     sheets = [sheet for sheet in gathered if sheet.kind == "measured"]
-    examples = [sheet for sheet in gathered if sheet.kind == "sample" and sheet.result]
+    examples = [sheet for sheet in gathered if sheet.kind == "sample" and sheet.values is not None]
     shown = {(sheet.paper.paper, sheet.name) for sheet in examples}
-    ran = _gather(papers, sample, "sample", kernels) if sample else []
-    samples = [sheet for sheet in ran if sheet.result and (sheet.paper.paper, sheet.name) not in shown]
+    ran = _gather(papers, sample, "sample") if sample else []
+    examples += [s for s in ran if s.values is not None and (s.paper.paper, s.name) not in shown]
     place.work.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=place.work, prefix=".site.new."))
     try:
         scratch.chmod(0o755)
-        _write_pages(scratch, papers, [(sheets, place), (examples, place), (samples, sample or place)])
+        _write_pages(scratch, place, papers, sheets, examples)
         _swap(scratch, place.site)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return place.site / "index.html"
 
 
-def _gather(papers: dict[str, Paper], place: Place, kind: Kind, kernels: KernelFinder) -> list[Sheet]:
-    sheets = []
+def _gather(papers: dict[str, Paper], place: Place, kind: Kind) -> list[Sheet]:
     for name, paper in papers.items():
-        for path in sorted((place.results / name).glob("*.json")):
+        for path in sorted((place.results / name).glob("*.csv")):
             if path.stem not in paper.artefacts:
                 raise ValueError(f"{path}: papers/{name}.yml has no {path.stem}; delete the file or add the entry")
-        sheets += [_make_sheet(paper, artefact, place, kind, kernels) for artefact in paper.artefacts]
-    return sheets
+    return [_make_sheet(paper, name, place, kind) for paper in papers.values() for name in paper.artefacts]
 
 
-def _make_sheet(paper: Paper, name: str, place: Place, kind: Kind, kernels: KernelFinder) -> Sheet:
-    artefact, beside = paper.artefacts[name], Path(paper.paper) / name
-    path = place.results / beside.with_suffix(".json")
-    result = read_result(path) if path.is_file() else None
-    kind = "sample" if artefact.bundled else kind
-    if result:
-        _check(result, f"{paper.paper}/{name}", path, kind)
-    entries = tuple(_join(paper, name, result, kind, path, kernels))
-    state, needs = _find_state(artefact, result, entries)
-    notebook = place.notebooks / beside.with_suffix(".ipynb")
-    figure = place.figures / beside
-    return Sheet(
-        paper, name, artefact, kind, state, needs, entries, result,
-        figure=figure.with_suffix(".png").is_file(), pdf=figure.with_suffix(".pdf").is_file(),
-        notebook=notebook if notebook.is_file() else None,
-    )  # fmt: skip
+def _make_sheet(paper: Paper, name: str, place: Place, kind: Kind) -> Sheet:
+    path = place.results / paper.paper / f"{name}.csv"
+    kind = "sample" if paper.artefacts[name].bundled else kind
+    if not path.is_file():
+        return Sheet(paper, name, place, kind, None, None, ())
+    values, provenance = read_values(path), _read_provenance(path.with_suffix(".json"), f"{paper.paper}/{name}")
+    # A sample value must never stand among measured ones, nor the other way round.
+    strange = values[~values.origin.isin([kind, "paper"])]
+    if len(strange):
+        what = f"{path}: a row has origin {strange.origin.iloc[0]!r}; expected {kind!r} here"
+        raise ValueError(f"{what}; move the file or run the artefact again")
+    functions = tuple(find_definition(place.root, name, wanted_by=str(path)) for name in provenance["functions"])
+    return Sheet(paper, name, place, kind, values, provenance, functions)
 
 
-def _check(result: Result, identifier: str, path: Path, kind: Kind) -> None:
-    if result.artefact != identifier:
-        raise ValueError(f"{path}: artefact is {result.artefact!r}; expected {identifier!r}; run the artefact again")
-    for row in result.rows:
-        # A sample value must never stand among measured ones, nor the other way round.
-        if row.origin not in (kind, "paper", "not run"):
-            what = f"row {' '.join(row.key)} has origin {row.origin!r}"
-            raise ValueError(f"{path}: {what}; expected {kind!r} here; move the file or run the artefact again")
+def _read_provenance(path: Path, identifier: str) -> dict[str, Any]:
+    try:
+        provenance = dict(json.loads(path.read_text(encoding="utf-8")))
+        if provenance["artefact"] != identifier or not isinstance(provenance["functions"], list):
+            raise ValueError(f"it is of {provenance['artefact']}")
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: not the provenance of {identifier} ({error}); run the artefact again") from None
+    return provenance
 
 
-def _join(paper: Paper, name: str, result: Result | None, kind: Kind, path: Path, finder: KernelFinder) -> list[Entry]:
-    artefact = paper.artefacts[name]
-    rows = {row.key: row for row in result.rows} if result else {}
-    # The sample is other data than the paper's, so its values stand alone.
-    leaves = {leaf.key: leaf for leaf in list_leaves(paper, name)} if kind == "measured" else {}
-    entries = []
-    for key in [*leaves, *(key for key in rows if key not in leaves)]:
-        leaf, row = leaves.get(key), rows.get(key)
-        ran = row is not None and row.origin == kind
-        verdict, why = "", ""
-        if leaf:
-            verdict, why = compare_with_leaf(row if ran else None, leaf, artefact)
-            if ran and verdict == "not run":
-                why = "ours is undefined"
-        elif ran and kind == "measured":
-            verdict, why = "ours only", "the paper prints no number for it"
-        wanted_by = f"{path}: row {' '.join(key)}"
-        title, origin = find_title(paper, key[0]), row.origin if row else "not run"
-        found = tuple(finder.find(kernel, wanted_by=wanted_by) for kernel in row.kernels) if row else ()
-        waits = () if ran else list_needs(paper, name, key[0])
-        entries.append(Entry(key[0], title, key[1], key[2], origin, verdict, why, leaf, row, waits, found))
-    return entries
-
-
-def _find_state(artefact: Artefact, result: Result | None, entries: tuple[Entry, ...]) -> tuple[str, tuple[str, ...]]:
-    """The artefact's state in words, and the roles that what is not run waits for."""
-    missing = [entry for entry in entries if entry.verdict == "not run"]
-    needs = tuple(dict.fromkeys([*artefact.missing_roles, *(role for entry in missing for role in entry.needs)]))
-    if result:
-        measured = any(entry.row and entry.row.origin != "paper" for entry in entries)
-        if not measured:
-            return "computed from published numbers", ()
-        compared = len(missing) < sum(entry.leaf is not None for entry in entries)
-        return ("measured in part" if compared else "ours only", needs) if missing else ("measured", ())
-    if not (missing or artefact.notebook or artefact.missing_roles):
-        return "no numbers", ()
-    return "not run", needs
-
-
-def _write_pages(site: Path, papers: dict[str, Paper], groups: list[tuple[list[Sheet], Place]]) -> None:
-    """Groups of sheets with the place that holds their files; the first is what was measured, the others samples."""
-    (sheets, place), *others = groups
-    samples = [sheet for group, _ in others for sheet in group]
+def _write_pages(site: Path, place: Place, papers: dict[str, Paper], sheets: list[Sheet], samples: list[Sheet]) -> None:
     pages = _Pages(site, "" if place.results == place.root / "results" else _PARTIAL)
     totals: Counter[str] = sum((sheet.counts for sheet in sheets), Counter())
-    facts = {
-        "papers": papers, "sheets": sheets, "samples": samples, "totals": totals,
-        "n_leaves": sum(sheet.n_leaves for sheet in sheets),
-        "n_measured": sum(sheet.n_ours for sheet in sheets),
-    }  # fmt: skip
-    pages.write("index.html", "index.html", **facts)
-    for group, source in groups:
+    pages.write("index.html", "index.html", papers=papers, sheets=sheets, samples=samples, totals=totals)
+    for group in (sheets, samples):
         for number, sheet in enumerate(group):
-            _copy_files(site, source, sheet)
-            before = group[number - 1] if number else None
-            after = group[number + 1] if number + 1 < len(group) else None
-            pages.write("artefact.html", sheet.path("pages", "html"), sheet=sheet, before=before, after=after)
-            if sheet.notebook:
-                body = render_notebook(sheet.notebook, place.root)
+            for ending, what in (("png", "figures"), ("pdf", "figures"), ("csv", "results"), ("json", "results")):
+                if ending in sheet.files:
+                    target = site / sheet.path(what, ending)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(sheet.files[ending], target)
+            around = {"before": group[number - 1] if number else None, "after": (group[number + 1 :] or [None])[0]}
+            pages.write("artefact.html", sheet.path("pages", "html"), sheet=sheet, **around)
+            if "ipynb" in sheet.files:
+                body = render_notebook(sheet.files["ipynb"], place.root)
                 pages.write("notebook.html", sheet.path("notebooks", "html"), sheet=sheet, body=body)
-    everything = [kernel for sheet in [*sheets, *samples] for entry in sheet.entries for kernel in entry.kernels]
-    for file in sorted({kernel.file for kernel in everything}):
-        named = sorted({(kernel.line, kernel.name) for kernel in everything if kernel.file == file})
+    everything = {function for sheet in [*sheets, *samples] for function in sheet.functions}
+    for file in sorted({function.file for function in everything}):
+        named = sorted((function.line, function.name) for function in everything if function.file == file)
         lines = render_source(place.root / "src" / file)
         pages.write("source.html", f"source/{file}.html", file=file, lines=lines, named=named)
-
-
-def _copy_files(site: Path, source: Place, sheet: Sheet) -> None:
-    beside = f"{sheet.paper.paper}/{sheet.name}"
-    for folder, what, ending, there in (
-        (source.figures, "figures", "png", sheet.figure),
-        (source.figures, "figures", "pdf", sheet.pdf),
-        (source.results, "results", "json", sheet.result is not None),
-    ):
-        if there:
-            target = site / sheet.path(what, ending)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(folder / f"{beside}.{ending}", target)
 
 
 def _swap(new: Path, place: Path) -> None:
@@ -279,7 +242,6 @@ class _Pages:
         self._environment.globals.update(
             verdicts=VERDICTS,
             notice=notice,
-            marks=(*VERDICTS, "ours only"),
             style=Markup((_HERE / "site.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
             script=Markup(script),  # noqa: S704 - our own file
             # Only our own script runs, and nothing is fetched, whatever a notebook's output holds.

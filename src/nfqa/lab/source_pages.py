@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from functools import cache
 from html import unescape
 from pathlib import Path
 
@@ -29,8 +30,8 @@ _SHOWN = ["text/html", "image/svg+xml", "image/png", "image/jpeg", "text/markdow
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """Where a function is: its file from the `src` folder on, and the line of its `def`."""
+class Definition:
+    """Where a function or class is: its file from the `src` folder on, and the line of its `def`."""
 
     name: str  # MODULE:NAME
     file: str  # nfqa/kernels/correlation.py
@@ -47,52 +48,28 @@ class Kernel:
         return f"source/{self.file}.html"
 
 
-class KernelFinder:
-    """Finds functions by reading files, never by importing them; each file is read once."""
+def find_definition(root: Path, name: str, *, wanted_by: str) -> Definition:
+    """The file and line of MODULE:NAME, found by reading files, never by importing them.
 
-    def __init__(self, root: Path) -> None:
-        self._source = root / "src"
-        self._definitions: dict[str, tuple[str, dict[str, int]]] = {}
-
-    def find(self, name: str, *, wanted_by: str) -> Kernel:
-        """The file and line of MODULE:NAME, where NAME may be CLASS.METHOD.
-
-        Raises: ValueError naming the row and the kernel when there is no such module or function.
-        """
-        module, _, function = name.partition(":")
-        if not module or not function:
-            raise ValueError(f"{wanted_by}: kernel {name!r}; expected MODULE:FUNCTION")
-        if module not in self._definitions:
-            self._definitions[module] = self._read(module, name, wanted_by)
-        file, lines = self._definitions[module]
-        if function not in lines:
-            raise ValueError(
-                f"{wanted_by}: kernel {name!r}: src/{file} defines no {function}; correct the row's kernels"
-            )
-        return Kernel(name, file, lines[function])
-
-    def _read(self, module: str, name: str, wanted_by: str) -> tuple[str, dict[str, int]]:
-        parts = module.split(".")
-        if not all(part.isidentifier() for part in parts):
-            raise ValueError(f"{wanted_by}: kernel {name!r}: {module!r} is not a module name")
-        stem = self._source.joinpath(*parts)
-        for path in (stem.with_suffix(".py"), stem / "__init__.py"):
-            if path.is_file():
-                tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-                return path.relative_to(self._source).as_posix(), _list_definitions(tree)
-        raise ValueError(f"{wanted_by}: kernel {name!r}: no module {module} under src; correct the row's kernels")
+    Raises: ValueError naming what wants it where there is no such module or name.
+    """
+    module, _, wanted = name.partition(":")
+    stem = root.joinpath("src", *module.split("."))
+    for path in (stem.with_suffix(".py"), stem / "__init__.py"):
+        if path.is_file():
+            lines = _list_definitions(path, path.stat().st_mtime_ns)
+            if wanted in lines:
+                return Definition(name, path.relative_to(root / "src").as_posix(), lines[wanted])
+    raise ValueError(f"{wanted_by}: names {name}, which is not in src; run the artefact again")
 
 
-def _list_definitions(tree: ast.AST, prefix: str = "") -> dict[str, int]:
-    found: dict[str, int] = {}
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            found[prefix + node.name] = node.lineno
-        elif isinstance(node, ast.ClassDef):
-            found[prefix + node.name] = node.lineno
-            found |= _list_definitions(node, f"{prefix}{node.name}.")
-        elif isinstance(node, ast.If | ast.Try):
-            found |= _list_definitions(node, prefix)
+@cache
+def _list_definitions(path: Path, _: int) -> dict[str, int]:
+    """The line of every name that a module defines at its top."""
+    found = {}
+    for node in ast.parse(path.read_text(encoding="utf-8"), filename=str(path)).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+        found |= {name: node.lineno for t in targets if (name := getattr(t, "id", None) or getattr(t, "name", None))}
     return found
 
 

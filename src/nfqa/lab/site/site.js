@@ -1,27 +1,22 @@
 "use strict";
-// Pages read well without this file: it adds sorting, filters and rows that fold.
+// Pages read well without this file: it adds sorting and filters.
 document.documentElement.classList.add("js");
 
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("table[data-sortable]").forEach(makeSortable);
   document.querySelectorAll("form[data-filter]").forEach(makeFilter);
-  document.querySelectorAll("tbody.entry").forEach(makeFoldable);
-  document.querySelectorAll("[data-open-all]").forEach(makeOpenAll);
   const legend = document.querySelector("details.legend");
   if (legend && window.matchMedia("(max-width: 47.99rem)").matches) legend.open = false;
-  openTarget();
 });
-window.addEventListener("hashchange", openTarget);
 
 function makeSortable(table) {
-  const grouped = table.tBodies.length > 1 || table.querySelector("tbody.entry") !== null;
-  const items = grouped ? [...table.tBodies] : [...table.tBodies[0].rows];
-  const parent = grouped ? table : table.tBodies[0];
+  const parent = table.tBodies[0];
+  const items = [...parent.rows];
   const headers = [...table.tHead.rows[0].cells];
   const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 
   const read = (item, column) => {
-    const cell = (grouped ? item.rows[0] : item).cells[column];
+    const cell = item.cells[column];
     return cell.dataset.value ?? cell.textContent.trim();
   };
 
@@ -33,7 +28,7 @@ function makeSortable(table) {
       keyed.sort((a, b) => {
         // What has no value stays at the end in both directions.
         if (a.value === "" || b.value === "") return (a.value === "") - (b.value === "") || a.place - b.place;
-        const order = numeric ? Number(a.value) - Number(b.value) : collator.compare(a.value, b.value);
+        const order = numeric ? Number(a.value.replace("−", "-")) - Number(b.value.replace("−", "-")) : collator.compare(a.value, b.value);
         return sign * order || a.place - b.place;
       });
     }
@@ -89,35 +84,4 @@ function makeFilter(form) {
   form.addEventListener("input", apply);
   form.addEventListener("submit", (event) => event.preventDefault());
   apply();
-}
-
-function setOpen(entry, open) {
-  entry.querySelector("button.toggle").setAttribute("aria-expanded", String(open));
-  entry.querySelector("tr.more").hidden = !open;
-}
-
-function makeFoldable(entry) {
-  const button = entry.querySelector("button.toggle");
-  button.hidden = false;
-  setOpen(entry, false);
-  button.addEventListener("click", () => setOpen(entry, button.getAttribute("aria-expanded") !== "true"));
-  // The whole line is a target for the mouse; the button is the one for the keyboard.
-  entry.rows[0].addEventListener("click", (event) => {
-    if (event.target.closest("a, button") || String(window.getSelection())) return;
-    setOpen(entry, button.getAttribute("aria-expanded") !== "true");
-  });
-}
-
-function makeOpenAll(button) {
-  button.addEventListener("click", () => {
-    const open = button.getAttribute("aria-pressed") !== "true";
-    document.querySelectorAll("tbody.entry").forEach((entry) => setOpen(entry, open));
-    button.setAttribute("aria-pressed", String(open));
-    button.textContent = open ? "Close all rows" : "Open all rows";
-  });
-}
-
-function openTarget() {
-  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (target && target.matches("tbody.entry")) setOpen(target, true);
 }
