@@ -1,4 +1,4 @@
-"""Loaders meet everything that real files hold, and refuse the rest with a message that says where and what to do."""
+"""Graded datasets as upstream wrote them, and loading any dataset by name: what is read, chosen and refused."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from nfqa.data.graded_sets import parse_file
-from nfqa.data.load import find_path, load
+from nfqa.data.load import find_path, load, read_file
 
 PROJECT = Path(__file__).parents[1]
 
@@ -30,127 +29,110 @@ def generated(**changes: Any) -> dict[str, Any]:
     return {"why?": body | changes}
 
 
-def test_labels_of_both_ranges_come_to_one_scale(tmp_path: Path) -> None:
-    path = write(
-        tmp_path, {"q?": [{"doc_id": "a", "passage": "x", "label": 4}, {"docid": "b", "passage": "y", "label": 1}]}
-    )
-    assert parse_file(path, shape="graded", lowest_label=1)[0].labels == (3, 0)
-    path = write(
-        tmp_path, {"q?": [{"docid": "a", "passage": "x", "label": 3}, {"doc_id": "b", "passage": "y", "label": 0}]}
-    )
-    assert parse_file(path, shape="graded", lowest_label=0)[0].labels == (3, 0)
-
-
-def test_both_id_keys_are_read(tmp_path: Path) -> None:
-    path = write(
-        tmp_path, {"q?": [{"doc_id": "a", "passage": "x", "label": 1}, {"docid": "b", "passage": "y", "label": 1}]}
-    )
-    assert [answer.id for answer in parse_file(path, shape="graded", lowest_label=0)[0].answers] == ["a", "b"]
+@pytest.mark.parametrize("lowest", [0, 1])
+def test_labels_of_both_ranges_come_to_one_scale_and_both_id_keys_are_read(tmp_path: Path, lowest: int) -> None:
+    passages = [{"doc_id": "a", "passage": "x", "label": lowest + 3}, {"docid": 7, "passage": "y", "label": lowest}]
+    (question,), _ = read_file(write(tmp_path, {"q?": passages}), "graded", lowest)
+    assert [(answer.id, answer.label) for answer in question.answers] == [("a", 3), ("7", 0)]
 
 
 def test_references_come_best_first_and_the_ungraded_one_is_left_out(tmp_path: Path) -> None:
-    path = write(tmp_path, generated(ground4="a fifth"))
-    question = parse_file(path, shape="generated", lowest_label=1)[0]
+    (question,), _ = read_file(write(tmp_path, generated(ground4="a fifth")), "generated", 1)
     assert [(r.label, r.text) for r in question.references] == [(g, f"reference {g}") for g in (3, 2, 1, 0)]
+    assert question.answer_of == {"m": "x", "n": "y"}
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("shape", "content", "facts"),
     [
-        ('{"why?": [', "not a JSON file"),
-        ("[]", "expected an object of questions"),
-        ({}, "expected an object of questions"),
-        ({"why?": []}, "expected a list of answers, found none"),
-        ({"why?": {"a": 1}}, "expected a list of answers, found dict"),
-        ({"why?": ["text"]}, "answer 0: expected an object, found str"),
-        (graded(score=1), "has keys doc_id, label, passage, score"),
-        (graded(docid="b"), "one of doc_id, docid"),
-        ({"why?": [{"doc_id": "a", "passage": "x"}]}, "has keys doc_id, passage"),
-        (graded(label="4"), "label is '4'; expected a whole number"),
-        (graded(label=2.5), "label is 2.5; expected a whole number"),
-        (graded(label=True), "label is True; expected a whole number"),
-        (graded(label=None), "label is None; expected a whole number"),
-        (graded(label=5), "label is 5; expected 1 to 4"),
-        (graded(label=0), "label is 0; expected 1 to 4"),
-        (graded(passage="  "), "passage is '  '; expected text that is not empty"),
-        (graded(passage=None), "passage is None; expected text that is not empty"),
-        ({" ": [{"doc_id": "a", "passage": "x", "label": 1}]}, "question is ' '; expected text"),
-        ('{"why?": [{"doc_id": "a", "passage": "x", "label": 1}], "why?": []}', "the key 'why?' stands twice"),
+        ("graded", "[]", "found empty"),
+        ("graded", {}, "found empty"),
+        ("graded", {"why?": []}, "['why?'] is empty"),
+        ("graded", {"why?": {"a": 1}}, "['why?'] is an object"),
+        ("graded", {"why?": ["text"]}, "['why?'][0] is 'text'"),
+        ("graded", graded(score=1), "['why?'][0]: unknown field 'score'"),
+        ("graded", graded(docid="b"), "one of doc_id and docid"),
+        ("graded", graded(doc_id=None), "one of doc_id and docid"),
+        ("graded", {"why?": [{"doc_id": "a", "passage": "x"}]}, "['why?'][0].label is missing"),
+        ("graded", graded(label="4"), "label is '4'"),
+        ("graded", graded(label=2.0), "label is 2.0"),
+        ("graded", graded(label=True), "label is True"),
+        ("graded", graded(label=None), "label is missing"),
+        ("graded", graded(label=5), "label is 5; expected 1 to 4"),
+        ("graded", graded(label=0), "label is 0; expected 1 to 4"),
+        ("graded", graded(passage="  "), "passage is '  '"),
+        ("graded", {" ": graded()["why?"]}, "' '"),
+        ("graded", '{"why?": [{"doc_id": "a", "passage": "x", "label": 1}], "why?": []}', "'why?' is duplicated"),
+        ("generated", {"why?": []}, "['why?'] is empty"),
+        ("generated", generated(doc_list=[]), "doc_list is empty"),
+        ("generated", generated(doc_list=[{"answer": "x", "label": 1}]), "doc_list[0].model is missing"),
+        ("generated", generated(ground5="x"), "unknown field 'ground5'"),
+        ("generated", generated(ground2=""), "ground2 is ''"),
+        ("generated", generated(ground1=None), "ground1 is missing"),
     ],
 )
-def test_a_graded_file_is_refused_with_place_and_reason(tmp_path: Path, content: Any, words: str) -> None:
+def test_a_file_that_does_not_fit_is_refused_with_place_and_field(
+    tmp_path: Path, shape: str, content: Any, facts: str
+) -> None:
     path = write(tmp_path, content)
     with pytest.raises(ValueError) as error:
-        parse_file(path, shape="graded", lowest_label=1)
-    assert words in str(error.value)
+        read_file(path, shape, 1)
+    assert facts in str(error.value)
     assert str(path) in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("name", "options", "facts"),
     [
-        (generated(doc_list=[]), "filled doc_list"),
-        ({"why?": []}, "filled doc_list"),
-        (generated(ground5="x"), "unknown key 'ground5'"),
-        (generated(ground2=""), "ground2 is ''; expected text"),
-        ({"why?": {k: v for k, v in generated()["why?"].items() if k != "ground1"}}, "ground1 is missing"),
-        (generated(doc_list=[{"answer": "x", "label": 1}]), "has keys answer, label"),
+        ("antiqe", {}, "unknown dataset 'antiqe'; known: antique, trec_dl_nf"),
+        ("prompt_listwise", {}, "'prompt_listwise' is a prompt"),
+        ("antique", {"data": "some"}, "data is 'some'"),
+        ("antique", {"repeats": "twice"}, "repeats is 'twice'; expected one of keep, first"),
+        ("antique", {"split": "train"}, "antique has no split 'train'"),
+        ("overton", {"split": "train"}, "overton has no split 'train'"),
+        ("debatewise", {"split": "test"}, "split is 'test'; expected one of all, train, held_out"),
+        ("overton", {"repeats": "first"}, "overton is no graded dataset"),
+        ("overton", {"limit": 0}, "limit is 0"),
+        ("overton", {"limit": True}, "limit is True"),
+        ("debateqa_test", {}, "debateqa_test has no bundled sample"),
     ],
 )
-def test_a_generated_file_is_refused_with_place_and_reason(tmp_path: Path, content: Any, words: str) -> None:
+def test_wrong_arguments_are_refused(name: str, options: dict[str, Any], facts: str) -> None:
     with pytest.raises(ValueError) as error:
-        parse_file(write(tmp_path, content), shape="generated", lowest_label=1)
-    assert words in str(error.value)
-
-
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "file.json"
-    path.write_bytes(b'{"why?": "\xff\xfe"}')
-    with pytest.raises(ValueError, match="not a JSON file"):
-        parse_file(path, shape="graded", lowest_label=1)
-
-
-def test_an_unknown_shape_data_set_data_or_treatment_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="unknown shape 'odd'"):
-        parse_file(write(tmp_path, graded()), shape="odd", lowest_label=1)
-    with pytest.raises(ValueError, match="unknown dataset 'antiqe'; known: antique, trec_dl_nf, webglm"):
-        load("antiqe", root=PROJECT)
-    with pytest.raises(ValueError, match="'prompt_listwise' is a prompt, no dataset; known: antique, trec_dl_nf"):
-        load("prompt_listwise", root=PROJECT)
-    with pytest.raises(ValueError, match="data is 'some'"):
-        load("antique", data="some", root=PROJECT)
-    with pytest.raises(ValueError, match="repeats is 'twice'"):
-        load("antique", data="sample", repeats="twice", root=PROJECT)  # type: ignore[arg-type]
+        load(name, root=PROJECT, **({"data": "sample"} | options))
+    assert facts in str(error.value)
 
 
 def test_repeated_passages_are_treated_as_named(tmp_path: Path) -> None:
-    root = tmp_path
-    (root / "data" / "sample").mkdir(parents=True)
-    (root / "data" / "registry.yml").write_text((PROJECT / "data" / "registry.yml").read_text())
+    (tmp_path / "data" / "sample").mkdir(parents=True)
+    (tmp_path / "data" / "registry.yml").write_text((PROJECT / "data" / "registry.yml").read_text())
     answers = [("a", "same", 4), ("b", "same", 2), ("c", "twin", 3), ("d", "twin", 3), ("e", "alone", 1)]
     content = {"q?": [{"doc_id": i, "passage": text, "label": label} for i, text, label in answers]}
-    (root / "data" / "sample" / "cqa.json").write_text(json.dumps(content))
-    kept = {
-        repeats: [a.id for a in load("antique", data="sample", repeats=repeats, root=root).questions[0].answers]  # type: ignore[arg-type]
+    (tmp_path / "data" / "sample" / "cqa.json").write_text(json.dumps(content))
+    found = {
+        repeats: load("antique", data="sample", repeats=repeats, root=tmp_path)  # type: ignore[arg-type]
         for repeats in ("keep", "first", "drop_conflicting")
     }
-    assert kept == {"keep": ["a", "b", "c", "d", "e"], "first": ["a", "c", "e"], "drop_conflicting": ["c", "d", "e"]}
+    kept = {repeats: "".join(dataset.answers["answer"]) for repeats, dataset in found.items()}
+    assert kept == {"keep": "abcde", "first": "ace", "drop_conflicting": "cde"}
+    assert [dataset.irregularities for dataset in found.values()] == [
+        {},
+        {"dropped_repeats": 2},
+        {"dropped_repeats": 2},
+    ]
 
 
-def test_a_limit_chooses_by_the_question_and_keeps_the_files_order() -> None:
-    whole = load("antique", data="sample", root=PROJECT).questions
-    part = load("antique", data="sample", limit=5, root=PROJECT).questions
-    smaller = load("antique", data="sample", limit=3, root=PROJECT).questions
-    assert len(part) == 5
-    assert [q for q in whole if q in part] == list(part)
-    assert set(smaller) < set(part)
+@pytest.mark.parametrize("name", ["antique", "debatewise"])
+def test_a_limit_chooses_by_the_question_and_keeps_the_files_order(name: str) -> None:
+    whole = load(name, data="sample", root=PROJECT).questions
+    part = load(name, data="sample", limit=5, root=PROJECT).questions
+    assert list(part) == [question for question in whole if question.key in sorted(q.key for q in whole)[:5]]
 
 
 @pytest.mark.parametrize(("name", "least"), [("antique", 12), ("trec_dl_nf", 8)])
 def test_the_bundled_sample_is_large_and_graded_enough(name: str, least: int) -> None:
     dataset = load(name, data="sample", root=PROJECT)
-    assert dataset.name == f"sample_{name}"
-    assert dataset.origin == "sample"
+    assert (dataset.name, dataset.origin) == (f"sample_{name}", "sample")
     assert len(dataset.questions) >= least
     for question in dataset.questions:
         assert len(question.answers) >= 8

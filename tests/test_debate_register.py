@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nfqa.data.fetch import read_registry
+from nfqa.data.registry import read_registry
 from nfqa.lab.artefacts import Paper, list_leaves, list_needs, read_papers
 
 PROJECT = Path(__file__).parents[1]

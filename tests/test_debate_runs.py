@@ -11,7 +11,7 @@ import pytest
 from conftest import PROJECT, Checkout, copy_project, write_notebook
 from tiny_models import make_tiny_model
 
-from nfqa.data.fetch import read_registry
+from nfqa.data.registry import read_registry
 from nfqa.lab import debate_lab
 
 STUDY = """

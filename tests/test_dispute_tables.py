@@ -11,8 +11,7 @@ import pytest
 from test_dispute import Bags, make_judge
 from test_prompts import use_own
 
-from nfqa.data import dispute_labels
-from nfqa.data.dispute_labels import read_labelled
+from nfqa.data.labels import LABELS
 from nfqa.data.load import load
 from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.lab.experiments import dispute, dispute_agreement, dispute_prompts
@@ -31,7 +30,7 @@ def make_way(name: str, *scores: float) -> Way:
 
 def write_labels(tmp_path: Path, text: str) -> Path:
     (tmp_path / "data" / "labels").mkdir(parents=True)
-    (tmp_path / dispute_labels.LABELS).write_text(text)
+    (tmp_path / LABELS).write_text(text)
     return tmp_path
 
 
@@ -41,52 +40,9 @@ def make_systems() -> QuestionSet:
     return QuestionSet("system_answers", questions, "measured", "0" * 64)
 
 
-def test_committed_labels_are_whole_and_without_texts():
-    lines = (PROJECT / dispute_labels.LABELS).read_text().splitlines()
-    assert lines[0] == "set,id,pass_1,pass_2,label"
-    assert sum(line.startswith("demo,") for line in lines) == sum(line.startswith("systems,") for line in lines) == 100
-    assert max(map(len, lines)) < 80
-
-
-def test_sample_labels_cover_the_bundled_answers():
-    labelled = read_labelled(PROJECT, use_sample())
-    assert len(labelled.texts) == len(use_sample().questions)
-    assert 0 < labelled.labels.mean() < 1
-
-
-def test_labels_meet_answers_by_question_and_system(tmp_path):
-    root = write_labels(tmp_path, "set,id,pass_1,pass_2,label\nsystems,1:b,0,1,0\nsystems,0:a,1,1,1\ndemo,7,1,1,1\n")
-    found = read_labelled(root, make_systems())
-    assert found.ids == ("1:b", "0:a")
-    assert found.texts == ("Yes.", "It is disputed.")
-    assert found.questions == ("1", "0")
-    assert [row.tolist() for row in (found.pass_1, found.pass_2, found.labels)] == [[0, 1], [1, 1], [0, 1]]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("id,label\n1,1\n", "line 1: expected the columns set, id"),
-        ("set,id,pass_1,pass_2,label\nmine,1,1,1,1\n", "line 2: set is 'mine'; known: demo, systems"),
-        ("set,id,pass_1,pass_2,label\nsystems,0:a,1,2,1\n", "line 2: pass_2 is '2'; expected 0 or 1"),
-        ("set,id,pass_1,pass_2,label\nsystems,0:a,1,1,1\nsystems,0:a,1,1,1\n", "line 3: id '0:a' stands twice"),
-        ("set,id,pass_1,pass_2,label\nsystems,9:z,1,1,1\n", "none of its labels is of the 4 answers"),
-    ],
-)
-def test_bad_labels_are_refused(tmp_path, text, message):
-    with pytest.raises(ValueError, match=message):
-        read_labelled(write_labels(tmp_path, text), make_systems())
-
-
-def test_a_set_without_labels_is_refused():
-    other = QuestionSet("overton", make_systems().questions, "measured", "0" * 64)
-    with pytest.raises(ValueError, match="no answers of overton are labelled"):
-        read_labelled(PROJECT, other)
-
-
 def test_rows_against_labels_by_hand(tmp_path):
     text = "set,id,pass_1,pass_2,label\nsystems,0:a,1,1,1\nsystems,0:b,0,0,0\nsystems,1:a,1,0,1\nsystems,1:b,1,1,1\n"
-    labelled = read_labelled(write_labels(tmp_path, text), make_systems())
+    labelled = dispute.read_labelled(write_labels(tmp_path, text), make_systems())
     ways = [dispute.take_majority(labelled), make_way("mine", 0.9, 0.2, float("nan"), 0.1)]
     rows = {(row.system, row.metric): row for row in dispute.compare_with_labels(labelled, ways, resamples=50)}
     assert rows["majority", "accuracy"].value == 0.75
@@ -116,7 +72,7 @@ def test_the_judge_gives_rows_of_all_its_forms():
 
 def test_the_refitted_detector_never_sees_the_answer_it_scores(monkeypatch):
     """With labels drawn at random no fit can know them; were the answer in its own fit, accuracy would rise."""
-    labelled = read_labelled(PROJECT, use_sample())
+    labelled = dispute.read_labelled(PROJECT, use_sample())
     drawn = np.random.default_rng(3)
     monkeypatch.setattr(dispute, "list_cues", lambda _: tuple(drawn.normal(size=40)))
 
@@ -128,7 +84,7 @@ def test_the_refitted_detector_never_sees_the_answer_it_scores(monkeypatch):
 
     monkeypatch.setattr(dispute, "open_detector", lambda _: Made())
     count = 200
-    random = dispute_labels.LabelledAnswers(
+    random = dispute.LabelledAnswers(
         labelled.dataset, tuple(map(str, range(count))), ("a text.",) * count, tuple(map(str, range(count))),
         *(drawn.integers(0, 2, count) for _ in range(3)),
     )  # fmt: skip

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 import requests
 
-from nfqa.data.fetch import UnreachableError, UpstreamFile, fetch_file, read_registry
+from nfqa.data.registry import UnreachableError, UpstreamFile, fetch_file, read_registry
 
 PROJECT = Path(__file__).parents[1]
 GOOD = b'{"why?": []}'
 
 
 def register(sha256: str = hashlib.sha256(GOOD).hexdigest()) -> UpstreamFile:
-    return UpstreamFile("set", "owner", "repo", "c0ffee", "dataset/set.json", sha256, "none", "graded", 1, "cqa.json")
+    fields = {"name": "set", "owner": "owner", "repo": "repo", "commit": "c0ffee", "path": "dataset/set.json"}
+    return UpstreamFile(**fields, sha256=sha256, licence="none", shape="graded", lowest_label=1, sample="cqa.json")
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from nfqa.data.debate_sets import parse_debates
-from nfqa.data.fetch import UnreachableError, UpstreamFile, fetch_file
 from nfqa.data.gather import gather_archive, gather_folder, gather_overton
+from nfqa.data.load import read_file
+from nfqa.data.registry import UnreachableError, UpstreamFile, fetch_file
 
 RATED = "To what extent is your perspective represented in this response?"
 SHOWN = "Question: Is it good? <br> <hr> LLM generated response: <br> <br> Yes.<br><br>And no.<br><br>"
@@ -57,7 +57,7 @@ def write_archive(path: Path, folder: str, **people: bytes) -> Path:
 def test_the_gathered_file_is_read_as_a_set(tmp_path: Path) -> None:
     path = tmp_path / "set.jsonl"
     path.write_bytes(gather_overton([dump(make_rows())]))
-    (question,), _ = parse_debates(path, shape="debate_ratings")
+    (question,), _ = read_file(path, "debate_ratings")
     assert (question.id, question.text) == ("3", "Is it good?")
     assert question.answer_of == {"o4_mini": "Yes.\n\nAnd no."}
     assert [(p.id, p.text, p.stance) for p in question.partial_answers] == [("3.r001", "Mine.", "for")]
@@ -76,24 +76,26 @@ def test_neither_order_nor_names_of_folders_nor_unused_screens_matter(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "facts"),
     [
-        (dump(make_rows())[:-9], "person 1, line 4: not a JSON object, the file may be cut short"),
-        (b"\xff\xfe{}", "person 1: byte 0 is not UTF-8"),
-        (b"[]\n", "person 1, line 1: found list; expected an object"),
-        (b"\n", "person 1: no question, choice or rating in the file"),
-        (dump(make_rows(rating="9")), "person 1, line 4: the rating is ['9']; expected one of 1 to 5"),
-        (dump(make_rows(choice="Option 3")), "person 1, line 3: label_annotations.selection is 'Option 3'"),
-        (dump([*make_rows(), make_rows(rating="5")[3]]), "person 1, line 5: answered twice, and not alike"),
+        (dump(make_rows())[:-9], "line 4: not JSON"),
+        (b"\xff\xfe{}", "UTF-16"),
+        (b'{"id": "caf\xe9"}', "line 1: byte 0xe9"),
+        (b"[]\n", "line 1: found empty"),
+        (b"\n", "no question, choice or rating"),
+        (dump(make_rows(rating="9")), "line 4: label_annotations: ['To what"),
+        (dump(make_rows(choice="Option 3")), "line 3: label_annotations: selection"),
+        (dump([*make_rows(), make_rows(rating="5")[3]]), "line 5: label_annotations: answered twice, and not alike"),
         (dump([{"id": "3_question", "displayed_text": "What?", "label_annotations": {}}]), "displayed_text begins"),
-        (dump([{"id": "3_question", "displayed_text": "[Question] x"}]), "label_annotations is missing"),
+        (dump([{"id": "3_question", "displayed_text": "[Question] x"}]), "line 1: label_annotations is missing"),
         (dump([*make_rows(), make_rows()[3] | {"displayed_text": SHOWN.replace("no", "yes")}]), "all were shown one"),
     ],
 )
-def test_a_person_whose_file_does_not_fit_is_refused_by_number(content: bytes, words: str) -> None:
+def test_a_person_whose_file_does_not_fit_is_refused_by_number(content: bytes, facts: str) -> None:
     with pytest.raises(ValueError) as error:
-        gather_overton([content])
-    assert words in str(error.value)
+        gather_overton([dump(make_rows("Other.")), content])
+    assert "person 2" in str(error.value)
+    assert facts in str(error.value)
 
 
 def test_a_missing_view_is_kept_as_an_empty_one() -> None:
@@ -114,7 +116,8 @@ def test_nothing_to_gather_is_refused(tmp_path: Path) -> None:
 
 def register(content: bytes) -> UpstreamFile:
     sha256 = hashlib.sha256(content).hexdigest()
-    return UpstreamFile("set", "owner", "repo", "c0ffee", "x/pilot", sha256, "none", "debate_ratings", gather=True)
+    fields = {"name": "set", "owner": "owner", "repo": "repo", "commit": "c0ffee", "path": "x/pilot"}
+    return UpstreamFile(**fields, sha256=sha256, licence="none", shape="debate_ratings", gather=True)
 
 
 def test_a_folder_is_fetched_from_a_mirror_and_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +131,7 @@ def test_a_folder_is_fetched_from_a_mirror_and_verified(tmp_path: Path, monkeypa
     assert path == store / "owner" / "repo" / "c0ffee" / "x" / "pilot.jsonl"
     assert path.read_bytes() == content
     other = register(b"other")
-    with pytest.raises(ValueError, match=f"expected {other.sha256}; the copy was not kept"):
+    with pytest.raises(ValueError, match=f"expected {other.sha256}"):
         fetch_file(other, store, progress=False)
 
 

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 import yaml
 
-from nfqa.data.fetch import read_registry
+from nfqa.data.registry import read_registry
 from nfqa.lab.artefacts import list_leaves, read_papers
 from nfqa.lab.notebooks import read_parameters
 

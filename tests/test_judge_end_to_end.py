@@ -10,7 +10,7 @@ from conftest import Checkout, copy_project
 from test_transformers_serve import serve
 from tiny_models import make_tiny_model, teach_verdicts
 
-from nfqa.data.fetch import UnreachableError
+from nfqa.data.registry import UnreachableError
 from nfqa.judge.prompt_sets import read_prompt_set
 from nfqa.lab.experiments.language import measure_language_choice
 from nfqa.lab.judged import open_lab

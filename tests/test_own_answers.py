@@ -15,9 +15,9 @@ from test_judging import make_judge
 from test_listwise import StubEmbedder
 from tiny_models import make_tiny_model
 
-from nfqa.data.fetch import UnreachableError
-from nfqa.data.own_answers import EXAMPLE, OwnAnswers, read_own_answers, spread_grades
-from nfqa.data.records import UNLABELLED
+from nfqa.data.own_answers import EXAMPLE, read_own_answers
+from nfqa.data.records import QuestionSet
+from nfqa.data.registry import UnreachableError
 from nfqa.lab.experiments import own_answers as experiment
 from nfqa.lab.experiments import own_findings, own_shown
 from nfqa.lab.experiments.own_answers import Scores, measure_labels, measure_means, name_systems
@@ -50,145 +50,25 @@ def change(**fields: Any) -> dict[str, Any]:
     return {key: value for key, value in (LINE | fields).items() if value is not ...}
 
 
-@pytest.mark.parametrize(
-    ("lines", "words"),
-    [
-        ([], "my.jsonl: holds no question; expected one JSON object a line"),
-        (["", "  "], "my.jsonl: holds no question"),
-        (["{"], "my.jsonl, line 1: not a JSON object (Expecting property name"),
-        ([change(partial_answers=[])], "line 1: partial_answers is empty; expected a list of at least one"),
-        ([change(partial_answers=[{"explanation": "x"}])], "line 1: partial_answers[0].point_of_view is missing"),
-        ([{"id": 1, "generation": "x"}], "line 1: is an answer in the released scripts' format; name the file of its"),
-        ([LINE, "nothing"], "my.jsonl, line 2: not a JSON object (Expecting value, column 1)"),
-        (["[1, 2]"], "line 1: found a list; expected one JSON object a line"),
-        (["[" * 100_000], "line 1: not a JSON object"),
-        (['{"question": NaN}'], "line 1: not a JSON object (NaN is no JSON)"),
-        (['{"question": "q", "question": "r"}'], "line 1: the field 'question' stands twice in one object; keep one"),
-        (
-            [change(questions="q")],
-            "line 1: unknown field 'questions'; known: id, question, references, partial_answers",
-        ),
-        ([change(question=...)], "line 1: question is missing; expected a text that is not empty"),
-        ([change(question="  ")], "line 1: question is '  '; expected a text that is not empty"),
-        ([change(question=7)], "line 1: question is 7; expected a text"),
-        (['{"question": "\\ud800"}'], "question holds half of a character"),
-        ([change(id="a"), change(id="a", question="what?")], "line 2: id is that of line 1, 'a'; give each its own"),
-        ([LINE, LINE], "line 2: question is that of line 1, 'why?'; give each its own line"),
-        ([change(id=True)], "line 1: id is True; expected a text that is not empty, or a whole number"),
-        ([change(id=" ")], "line 1: id is ' '; expected a text"),
-        ([change(references="best")], "line 1: references is 'best'; expected a list of texts, best first"),
-        ([change(references=["best", ""])], "line 1: references[1] is ''; expected a text that is not empty"),
-        ([change(references=[["best"]])], "line 1: references[0] is a list; expected a text"),
-        ([change(references=[{"grade": 3}])], "line 1: references[0].text is missing; expected a text"),
-        ([change(references=[{"text": "t", "grade": 4}])], "references[0].grade is 4; expected a whole number from 0"),
-        ([change(references=[{"text": "t", "grade": 2.0}])], "references[0].grade is 2.0; expected a whole number"),
-        ([change(references=[{"text": "t", "label": 2}])], "references[0]: unknown field 'label'; known: text, grade"),
-        (
-            [change(references=[{"text": "t", "grade": 2}, "u"])],
-            "references[1] has no grade while others have one; grade all or none",
-        ),
-        ([change(answers=...)], "line 1: answers is missing; expected a list of at least one answer"),
-        ([change(answers=[])], "line 1: answers is empty; expected a list of at least one answer"),
-        ([change(answers={"a": "b"})], "line 1: answers is an object; expected a list"),
-        ([change(answers=["one", None])], "line 1: answers[1] is missing; expected a text"),
-        ([change(answers=[{"system": "s"}])], "line 1: answers[0].text is missing; expected a text"),
-        ([change(answers=[{"text": "t", "label": "3"}])], "answers[0].label is '3'; expected a whole number from 0"),
-        ([change(answers=[{"text": "t", "label": -1}])], "answers[0].label is -1; expected a whole number from 0"),
-        ([change(answers=[{"text": "t", "score": 1}])], "answers[0]: unknown field 'score'; known: id, system, text"),
-        (
-            [change(answers=[{"text": "t", "system": "s"}, {"text": "u", "system": "s"}])],
-            "answers[0] and answers[1] are both called 's'; give each an id of its own",
-        ),
-        ([change(answers=["", " "])], "my.jsonl: every answer is empty, so there is nothing to score"),
-        ([LINE, b'{"question": "caf\xe9"}'], "line 2: byte 0xe9 at offset 98 is not UTF-8; save the whole file"),
-    ],
-)
-def test_a_line_that_does_not_fit_is_refused_by_line_and_field(
-    write: Callable[..., Path], lines: list[Any], words: str
-) -> None:
-    with pytest.raises(ValueError) as caught:
-        read_own_answers(write(*lines))
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_last_line_that_was_cut_is_said_to_be(write: Callable[..., Path]) -> None:
-    with pytest.raises(ValueError, match=r"line 2: not a JSON object .*the file ends inside this line, so it may"):
-        read_own_answers(write(json.dumps(LINE) + "\n" + json.dumps(change(question="what?"))[:-9], end=b""))
-
-
-def test_a_file_that_is_none_or_of_another_encoding_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"none\.jsonl: no such file; expected a file of JSON lines"):
-        read_own_answers(tmp_path / "none.jsonl")
-    with pytest.raises(ValueError, match="is a folder; expected a file of JSON lines"):
-        read_own_answers(tmp_path)
-    (tmp_path / "wide.jsonl").write_text(json.dumps(LINE), encoding="utf-16")
-    with pytest.raises(ValueError, match="is UTF-16; save it as UTF-8"):
-        read_own_answers(tmp_path / "wide.jsonl")
-    (tmp_path / "mixed.jsonl").write_bytes(b"\xef\xbb\xbf" + json.dumps(LINE).encode() + b"\n\xff\n")
-    # 3 bytes of mark, 76 of the line, its end, and there it is
-    with pytest.raises(ValueError, match=f"line 2: byte 0xff at offset {3 + len(json.dumps(LINE)) + 1} is not UTF-8"):
-        read_own_answers(tmp_path / "mixed.jsonl")
-
-
-def test_what_is_put_right_is_counted_by_name(write: Callable[..., Path]) -> None:
-    graded = [{"text": "poor", "grade": 1}, {"text": "good", "grade": 3}, {"text": "poor", "grade": 0}]
+def test_the_files_irregularities_are_said(write: Callable[..., Path]) -> None:
     own = read_own_answers(
         write(
-            b"\xef\xbb\xbf" + json.dumps(LINE).encode(),
-            "",
-            {"question": "what?", "references": graded, "answers": ["good", "", {"text": "x", "id": 7, "label": 2}]},
-            {"question": "empty?", "answers": [" "]},
-            {"question": "bare?", "references": None, "answers": [{"text": "y", "label": None, "system": "s"}]},
+            {"question": "what?", "references": [{"text": "poor", "grade": 1}, {"text": "good", "grade": 3}],
+             "answers": ["one", "", " "]},
             end=b"\r\n",
         )
-    )
-    assert own.ids == ("line1", "line3", "line5")
-    assert own.dataset.irregularities == {
-        "byte_order_mark": 1, "carriage_returns": 5, "blank_lines": 1, "questions_graded_by_place": 1,
-        "questions_with_references_sorted": 1, "twin_references": 1, "copies_of_a_reference": 1, "empty_answers": 2,
-        "questions_without_answers": 1, "questions_without_references": 1,
-    }  # fmt: skip
-    assert [(e.question, e.answer, e.reason) for e in own.excluded] == [
-        ("line3", "a2", "empty answer"), ("line4", "a1", "empty answer"), ("line4", "", "every answer is empty"),
-    ]  # fmt: skip
-    assert [(r.text, r.label) for r in own.questions[1].references] == [("good", 3), ("poor", 1), ("poor", 0)]
-    assert [(a.id, a.label) for a in own.questions[1].answers] == [("a1", UNLABELLED), ("7", 2)]
-    assert own.questions[2].answers[0].id == "s"
-    assert own.systems == (("", ""), ("", ""), ("s",))
+    )  # fmt: skip
     said = own_findings.describe_file(own)
-    for count, words in ((2, "empty answers, excluded"), (1, "not in order of grade, sorted"), (5, "carriage return")):
-        assert words in said
+    for count, words in ((2, "empty answers, excluded"), (1, "not in order of grade, sorted"), (1, "carriage return")):
         assert f": {count}" in said.partition(words)[2][:20]
-
-
-def test_a_line_separator_inside_a_text_does_not_end_the_line(write: Callable[..., Path]) -> None:
-    own = read_own_answers(write(change(question="why\u2028so?")))
-    assert own.questions[0].text == "why\u2028so?"
-
-
-def test_a_clean_file_has_nothing_of_note(write: Callable[..., Path]) -> None:
     graded = [{"text": "good", "grade": 3}, {"text": "poor", "grade": 0}]
-    own = read_own_answers(write(change(references=graded)))
-    assert own.dataset.irregularities == {}
-    assert own_findings.describe_file(own) == "Read: 2 answers to 1 questions."
+    assert (
+        own_findings.describe_file(read_own_answers(write(change(references=graded))))
+        == "Read: 2 answers to 1 questions."
+    )
 
 
-def test_grades_are_spread_by_place_and_give_the_papers_lists() -> None:
-    assert [spread_grades(count) for count in (1, 2, 3, 4, 8)] == [
-        [3], [3, 0], [3, 2, 0], [3, 2, 1, 0], [3, 3, 2, 2, 1, 1, 0, 0]  # of three the middle has 1.5, upwards
-    ]  # fmt: skip
-
-
-def test_the_bundled_example_is_whole() -> None:
-    own = read_own_answers(EXAMPLE_FILE)
-    assert (len(own.questions), own.n_answers, own.system_names) == (6, 17, ["careful", "hasty"])
-    assert own.excluded == ()
-    assert own.dataset.irregularities == {"questions_without_references": 1, "questions_graded_by_place": 1}
-    assert [len(points) for points in own.points] == [0, 0, 0, 0, 3, 3]
-
-
-def read_two_systems(write: Callable[..., Path]) -> OwnAnswers:
+def read_two_systems(write: Callable[..., Path]) -> QuestionSet:
     """Three questions by A, B and an answer of no system; the last lacks B; the first two are labelled."""
     a, b = {"system": "A", "text": "a"}, {"system": "B", "text": "b"}
     return read_own_answers(

@@ -15,8 +15,8 @@ from test_judging import make_judge
 from test_listwise import StubEmbedder
 from tiny_models import make_tiny_model
 
-from nfqa.data.generations import bring_file
-from nfqa.data.own_answers import Excluded, OwnAnswers, read_own_answers
+from nfqa.data.own_answers import read_own_answers
+from nfqa.data.records import QuestionSet
 from nfqa.judge.prompt_sets import read_prompt_set
 from nfqa.lab.experiments.own_answers import bring_answers, measure_means
 from nfqa.lab.experiments.own_debates import describe_debates, score_awareness, score_diversity, score_judged_awareness
@@ -51,21 +51,24 @@ class StubEvaluator:
         ]
 
 
-def score(own: OwnAnswers, evaluator: StubEvaluator) -> Any:
+def score(own: QuestionSet, evaluator: StubEvaluator) -> Any:
     return score_diversity(SimpleNamespace(evaluator=evaluator), own, wrapping="chat")  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> OwnAnswers:
+def own(tmp_path: Path) -> QuestionSet:
     return read_own_answers(write(tmp_path / "my.jsonl", BARE, DEBATABLE))
 
 
-def test_partial_answers_are_read_beside_or_instead_of_references(own: OwnAnswers) -> None:
-    assert [[p.text for p in points] for points in own.points] == [[], ["Yes.", "No. It harms."]]
-    assert own.dataset.irregularities == {"questions_without_references": 1, "empty_answers": 1}
+def test_partial_answers_are_read_beside_or_instead_of_references(own: QuestionSet) -> None:
+    assert [[p.text for p in question.partial_answers] for question in own.questions] == [
+        [],
+        ["Yes.", "No. It harms."],
+    ]
+    assert own.irregularities == {"questions_without_references": 1, "empty_answers": 1}
 
 
-def test_diversity_is_scored_where_there_are_partial_answers(own: OwnAnswers) -> None:
+def test_diversity_is_scored_where_there_are_partial_answers(own: QuestionSet) -> None:
     evaluator = StubEvaluator()
     paper, released = score(own, evaluator)
     assert [item.targets for item in evaluator.asked[:2]] == [("Yes.", "No. It harms.")] * 2
@@ -84,12 +87,12 @@ def test_diversity_is_scored_where_there_are_partial_answers(own: OwnAnswers) ->
     assert rows[0].dropped_because == {"needs_partial_answers": 1}
 
 
-def test_the_scale_ends_at_ten_and_at_nought(own: OwnAnswers) -> None:
+def test_the_scale_ends_at_ten_and_at_nought(own: QuestionSet) -> None:
     assert list(score(own, StubEvaluator(0.0))[0].tens[1]) == [10, 10]
     assert list(score(own, StubEvaluator(50.0))[0].tens[1]) == [0, 0]
 
 
-def test_what_was_cut_or_left_out_is_noted_and_said(own: OwnAnswers) -> None:
+def test_what_was_cut_or_left_out_is_noted_and_said(own: QuestionSet) -> None:
     scored = score(own, StubEvaluator(cut=3))
     assert scored[0].notes[1] == "an answer cut at its end to fit the evaluator"
     said = describe_debates(own, scored)
@@ -103,7 +106,7 @@ def test_what_was_cut_or_left_out_is_noted_and_said(own: OwnAnswers) -> None:
     assert none[0].notes[1] == "no tokens: 2"
 
 
-def test_awareness_is_the_detectors_probability_of_debatable_questions(own: OwnAnswers) -> None:
+def test_awareness_is_the_detectors_probability_of_debatable_questions(own: QuestionSet) -> None:
     embedder: Any = StubEmbedder()
     embedder.spec = SimpleNamespace(identity="stub")
     found = score_awareness(own, embedder)
@@ -113,7 +116,7 @@ def test_awareness_is_the_detectors_probability_of_debatable_questions(own: OwnA
     assert "embedder:stub" in found.signature
 
 
-def test_a_language_model_decides_on_debatable_questions_alone(own: OwnAnswers) -> None:
+def test_a_language_model_decides_on_debatable_questions_alone(own: QuestionSet) -> None:
 
     judge = make_judge(
         lambda prompt: "[[1]]" if "xylo both" in prompt else "no idea", decoding=Decoding(temperature=0.0)
@@ -141,26 +144,7 @@ def questions(path: Path) -> Path:
     return write(path / "test.jsonl", *lines)
 
 
-def test_the_released_format_is_brought_beside_its_questions(tmp_path: Path) -> None:
-    answers = write(tmp_path / "mine.jsonl", {"id": 1, "generation": "A"}, {"id": 9, "generation": "B"},
-                    {"id": 2, "generation": ""})  # fmt: skip
-    own = bring_file(answers, questions(tmp_path))
-    assert (own.ids, [q.text for q in own.questions]) == (("1",), ["whether 1?"])
-    assert [p.text for p in own.points[0]] == ["No. It harms."]
-    assert set(own.excluded) == {
-        Excluded("2", "", "empty answer"), Excluded("3", "", "no answer"),
-        Excluded("9", "", "answer to an unknown question"),
-    }  # fmt: skip
-    assert own.dataset.irregularities == {
-        "answers_to_unknown_questions": 1, "questions_without_answer": 1, "empty_answers": 1,
-    }  # fmt: skip
-
-
-def test_twins_among_the_questions_and_questions_without_answers_are_refused(tmp_path: Path) -> None:
-    lines = [{"id": i, "question": "whether?", "partial_answers": ["Yes."]} for i in (1, 2)]
-    answers = write(tmp_path / "mine.jsonl", *({"id": i, "generation": "A"} for i in (1, 2)))
-    with pytest.raises(ValueError, match="two questions have the text 'whether"):
-        bring_file(answers, write(tmp_path / "test.jsonl", *lines))
+def test_questions_without_answers_are_refused(tmp_path: Path) -> None:
     lab: Any = SimpleNamespace(root=tmp_path, data="full", use=lambda dataset: dataset)
     with pytest.raises(ValueError, match="but no file of answers is named"):
         bring_answers(lab, "", "test.jsonl")

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.data.fetch import fetch_file, read_registry
-from nfqa.data.strict_yaml import read_yaml
+from nfqa.data.registry import fetch_file, read_registry, read_yaml
 from nfqa.judge.prompts import FENCES, PromptSet, Shot, clean_text, read_prompts
 
 PROJECT = Path(__file__).parents[1]

@@ -6,9 +6,14 @@ import hashlib
 import json
 import re
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from nfqa.data.json_lines import AnyText, LooseItem, check, parse_lines
 
 SYSTEMS = {  # as upstream's ids end -> the identifier used here
     "claude-3-7-sonnet-20250219": "claude_3_7_sonnet",
@@ -23,7 +28,27 @@ SYSTEMS = {  # as upstream's ids end -> the identifier used here
 _FILE = "annotated_instances.jsonl"
 _RATED = "To what extent is your perspective represented in this response?"
 _INSTANCE = re.compile(r"(\d+)_(.+)")
-_OPTIONS = ("Option 1", "Option 2", "Neutral")
+
+
+class _Screen(LooseItem):
+    displayed_text: AnyText
+    label_annotations: dict[str, Any]
+
+
+class _Box(LooseItem):
+    text_box: AnyText = ""
+
+
+class _View(LooseItem):
+    answer: _Box = _Box()
+
+
+class _Choice(LooseItem):
+    selection: Annotated[dict[Literal["Option 1", "Option 2", "Neutral"], Any], Field(min_length=1, max_length=1)]
+
+
+class _Rated(LooseItem):
+    rating: Annotated[dict[str, Literal["1", "2", "3", "4", "5"]], Field(min_length=1, max_length=1, alias=_RATED)]
 
 
 def gather_folder(folder: Path) -> bytes:
@@ -69,47 +94,29 @@ def gather_overton(files: Iterable[bytes]) -> bytes:
 
 def _read_person(who: str, content: bytes, questions: dict[int, dict[str, Any]]) -> dict[str, Any]:
     person: dict[str, Any] = {"views": {}, "choices": {}, "ratings": {}}
-    for where, item in _read_lines(who, content):
-        identifier, shown, given = item.get("id"), item.get("displayed_text"), item.get("label_annotations")
-        found = _INSTANCE.fullmatch(identifier) if isinstance(identifier, str) else None
+    for _, where, item in parse_lines(who, content, Counter()):
+        found = _INSTANCE.fullmatch(str(item.get("id")))
         if found is None or found[2] not in (*SYSTEMS, "question", "select"):
             continue  # a screen that is no part of the study's questions
-        if not isinstance(shown, str) or not isinstance(given, dict):
-            raise ValueError(f"{where}: displayed_text or label_annotations is missing")
-        number, kind = int(found[1]), found[2]
-        text, answer = _read_shown(where, shown)
-        question = questions.setdefault(number, {"text": text, "answers": {}})
+        screen = check(_Screen, item, where)
+        key, kind, given = found[1], found[2], screen.label_annotations
+        where = f"{where}: label_annotations"
+        text, answer = _read_shown(where, screen.displayed_text)
+        question = questions.setdefault(int(key), {"text": text, "answers": {}})
         _match(where, "question", question["text"], text)
-        key = str(number)
         if kind == "question":
-            person["views"][key] = _once(where, person["views"].get(key), _read_view(where, given))
+            view = " ".join(check(_View, given, where).answer.text_box.split())
+            _note(where, person["views"], key, view)
         elif kind == "select":
-            person["choices"][key] = _once(where, person["choices"].get(key), _read_choice(where, given))
+            _note(where, person["choices"], key, *check(_Choice, given, where).selection)
         else:
             system = SYSTEMS[kind]
             _match(where, f"answer of {system}", question["answers"].setdefault(system, answer), answer)
-            ratings = person["ratings"].setdefault(key, {})
-            ratings[system] = _once(where, ratings.get(system), _read_rating(where, given))
+            (rating,) = check(_Rated, given, where).rating.values()
+            _note(where, person["ratings"].setdefault(key, {}), system, int(rating))
     if not any(person.values()):
         raise ValueError(f"{who}: no question, choice or rating in the file; fetch it again")
     return person
-
-
-def _read_lines(who: str, content: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{who}: byte {error.start} is not UTF-8; fetch it again") from None
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            where = f"{who}, line {number}"
-            try:
-                item = json.loads(line)
-            except ValueError:
-                raise ValueError(f"{where}: not a JSON object, the file may be cut short; fetch it again") from None
-            if not isinstance(item, dict):
-                raise ValueError(f"{where}: found {type(item).__name__}; expected an object")
-            yield where, item
 
 
 def _read_shown(where: str, shown: str) -> tuple[str, str]:
@@ -124,38 +131,14 @@ def _read_shown(where: str, shown: str) -> tuple[str, str]:
     return found[1], re.sub(r"\n{2,}", "\n\n", text)
 
 
-def _read_view(where: str, given: dict[str, Any]) -> str:
-    answer = given.get("answer") or {}
-    text = answer.get("text_box", "") if isinstance(answer, dict) else None
-    if not isinstance(text, str):
-        raise ValueError(f"{where}: label_annotations.answer.text_box is {text!r:.40}; expected a text")
-    return " ".join(text.split())
-
-
-def _read_choice(where: str, given: dict[str, Any]) -> str:
-    chosen = given.get("selection") or {}
-    option = next(iter(chosen), None)
-    if len(chosen) != 1 or option not in _OPTIONS:
-        raise ValueError(f"{where}: label_annotations.selection is {option!r}; expected one of {', '.join(_OPTIONS)}")
-    return str(option)
-
-
-def _read_rating(where: str, given: dict[str, Any]) -> int:
-    values = list((given.get(_RATED) or {}).values())
-    if len(values) != 1 or str(values[0]) not in "12345":
-        raise ValueError(f"{where}: the rating is {values!r:.40}; expected one of 1 to 5")
-    return int(values[0])
-
-
 def _match(where: str, what: str, first: str, now: str) -> None:
     if first != now:
         raise ValueError(f"{where}: the {what} is {now!r:.60}, elsewhere {first!r:.60}; all were shown one text")
 
 
-def _once(where: str, before: Any, now: Any) -> Any:
-    if before is not None and before != now:
+def _note(where: str, notes: dict[str, Any], key: str, value: Any) -> None:
+    if notes.setdefault(key, value) != value:
         raise ValueError(f"{where}: answered twice, and not alike; expected one answer a person")
-    return now
 
 
 def _dump(value: dict[str, Any]) -> str:

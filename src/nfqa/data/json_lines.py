@@ -1,125 +1,188 @@
-"""Files of JSON lines, read strictly: every fault is refused with file, line and field."""
+"""JSON and JSON lines, read strictly: every fault is refused with file, line, field, what was found and expected."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+T = TypeVar("T")
+_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def read_bytes(path: Path) -> bytes:
-    """A file's bytes.
-
-    Raises: ValueError for a folder, a missing file, or UTF-16.
-    """
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "no such file"
-        raise ValueError(f"{path}: {what}; expected a file of JSON lines")
-    content = path.read_bytes()
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ValueError(f"{path}: is UTF-16; save it as UTF-8")
-    return content
-
-
-def split_lines(path: Path, content: bytes, counts: Counter[str]) -> list[str]:
-    """Lines end at a line feed alone: other separators may stand inside a JSON text."""
+def _refuse_half(text: str) -> str:
     try:
-        lines = content.decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        shift = path.stat().st_size - len(content)  # of a byte order mark
-        raise ValueError(
-            f"{path}, line {line}: byte 0x{content[error.start]:02x} at offset {error.start + shift} is not UTF-8;"
-            " save the whole file as UTF-8"
-        ) from None
-    counts["carriage_returns"] = sum(line.endswith("\r") for line in lines)
-    return [line.removesuffix("\r") for line in lines]
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it holds half of a character (a lone surrogate); write the file anew as UTF-8") from None
+    return text
 
 
-def parse_line(where: str, line: str, cut: bool) -> dict[str, Any]:
-    """One line's object. `cut` says that the file ends inside the line.
-
-    Raises: ValueError for anything but one whole JSON object, or a field that stands twice in one.
-    """
-    try:
-        item = json.loads(line, object_pairs_hook=lambda pairs: _refuse_twins(where, pairs), parse_constant=_refuse_nan)
-    except _FieldTwiceError as error:
-        raise ValueError(str(error)) from None
-    except (ValueError, RecursionError) as error:
-        said = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-        hint = "; the file ends inside this line, so it may have been cut short" if cut else ""
-        raise ValueError(f"{where}: not a JSON object ({said}){hint}; expected one whole object a line") from None
-    if not isinstance(item, dict):
-        raise ValueError(f"{where}: found {name_type(item)}; expected one JSON object a line")
-    return item
+def _refuse_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected a text that is not empty")
+    return text
 
 
-class _FieldTwiceError(ValueError):
-    pass
-
-
-def _refuse_twins(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    twins = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
-    if twins:
-        raise _FieldTwiceError(f"{where}: the field {twins[0]!r} stands twice in one object; keep one of them")
-    return dict(pairs)
-
-
-def _refuse_nan(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
-
-
-def check_fields(where: str, item: dict[str, Any], known: Sequence[str]) -> None:
-    """Refuse a field that is not known.
-
-    Raises: ValueError.
-    """
-    unknown = sorted(set(item) - set(known))
-    if unknown:
-        raise ValueError(f"{where}: unknown field {unknown[0]!r}; known: {', '.join(known)}")
-
-
-def read_text(where: str, field: str, value: Any) -> str:
-    """A text that is not empty.
-
-    Raises: ValueError.
-    """
-    if not isinstance(value, str) or not value.strip():
-        refuse(where, field, value, "a text that is not empty")
-    check_unicode(where, field, value)
-    return value
-
-
-def read_name(where: str, field: str, value: Any) -> str:
-    """An id or a system: a text or a whole number; "" for none."""
-    if value is None:
-        return ""
+def _read_name(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-        refuse(where, field, value, "a text that is not empty, or a whole number")
-    check_unicode(where, field, str(value))
+        raise ValueError("expected a text that is not empty, or a whole number")
     return str(value).strip()
 
 
-def check_unicode(where: str, field: str, text: str) -> None:
-    """Refuse half a character.
+AnyText = Annotated[str, AfterValidator(_refuse_half)]  # may be empty
+Text = Annotated[AnyText, AfterValidator(_refuse_blank)]
+Name = Annotated[AnyText, BeforeValidator(_read_name)]  # an id: 7 and "7" are one
 
-    Raises: ValueError.
+
+class Item(BaseModel):
+    """One object of a file, its fields as given: nothing is converted, and null counts as not given.
+
+    `bare` names the field that stands for the object where a text is found in its place.
     """
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError(f"{where}: {field} holds half of a character (a lone surrogate); write the file anew as UTF-8")
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    bare: ClassVar[str] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tidy(cls, given: Any) -> Any:
+        if cls.bare and isinstance(given, str):
+            given = {cls.bare: given}
+        if not isinstance(given, dict):
+            return given
+        unknown = [key for key in given if key not in cls.model_fields]
+        if unknown and cls.model_config["extra"] == "forbid":  # pydantic's own message doesn't say what is known
+            raise ValueError(f"unknown field {unknown[0]!r:.60}; known: {', '.join(cls.model_fields)}")
+        return {key: value for key, value in given.items() if value is not None}
 
 
-def refuse(where: str, field: str, value: Any, expected: str) -> NoReturn:
-    """Raise the error that names place, field, what was found and what was expected."""
-    found = "missing" if value is None else f"{value!r:.60}" if isinstance(value, str | int | float) else ""
-    raise ValueError(f"{where}: {field} is {found or name_type(value)}; expected {expected}")
+class LooseItem(Item):
+    """One object of an upstream file, of which only these fields are read."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
-def name_type(value: Any) -> str:
-    """What kind of JSON value it is, in words."""
-    if value in ([], {}):
-        return "empty"
-    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")
+def check(shape: type[T], value: Any, where: str, **context: Any) -> T:
+    """The value as a `shape`, an `Item` or a container of them.
+
+    Raises: ValueError naming `where`, the field, what was found and what was expected.
+    """
+    try:
+        return TypeAdapter(shape).validate_python(value, context=context)
+    except ValidationError as error:
+        raise ValueError(f"{where}: {_explain(error)}") from None
+
+
+def _explain(error: ValidationError) -> str:
+    """The first fault: `answers[0].label is '3'; input should be a valid integer`."""
+    fault = error.errors(include_url=False)[0]
+    parts = [f".{part}" if str(part).isidentifier() else f"[{part!r:.60}]" for part in fault["loc"]]
+    field = "".join(parts).lstrip(".")
+    if fault["type"] == "missing":
+        return f"{field} is missing; add it"
+    said = fault["msg"].removeprefix("Value error, ")
+    if said.startswith("unknown field"):
+        return f"{field}: {said}".removeprefix(": ")
+    found = f"{field} is" if field else "found"
+    return f"{found} {describe(fault['input'])}; {said[0].lower()}{said[1:]}"
+
+
+def describe(value: Any) -> str:
+    """What was found, in few words: a text or number itself, else the kind of JSON value that it is."""
+    if isinstance(value, str | int | float):
+        return f"{value!r:.60}"
+    return "empty" if value in ([], {}) else _KINDS.get(type(value), type(value).__name__)
+
+
+def read_json(path: Path) -> Any:
+    """A file's one JSON value.
+
+    Raises: ValueError naming the file, and the line where a byte is no UTF-8.
+    """
+    return _parse(str(path), _decode(str(path), _read_bytes(path)), "fetch it again")
+
+
+def read_lines(path: Path, counts: Counter[str]) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Each line's number, the words that say where it is, and its object; blank lines are counted and left out.
+
+    Raises: ValueError for a missing file, and as `parse_lines`.
+    """
+    return parse_lines(str(path), _read_bytes(path), counts)
+
+
+def parse_lines(name: str, content: bytes, counts: Counter[str]) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """As `read_lines`, of the bytes of a file that the errors call `name`.
+
+    Lines end at a line feed alone: other separators may stand inside a JSON text.
+    Raises: ValueError naming file and line for bytes that are no UTF-8, a line that is not one whole object, and a
+        field that an object has twice.
+    """
+    lines = _decode(name, content).split("\n")
+    counts["byte_order_mark"] += content.startswith(_BYTE_ORDER_MARK)
+    counts["carriage_returns"] += sum(line.endswith("\r") for line in lines)
+    for number, line in enumerate(lines, start=1):
+        last = number == len(lines)
+        if line.strip():
+            where = f"{name}, line {number}"
+            hint = "the file ends inside this line, so it may have been cut short; " if last else ""
+            item = _parse(where, line, f"{hint}expected one whole object a line")
+            if not isinstance(item, dict):
+                raise ValueError(f"{where}: found {describe(item)}; expected one JSON object a line")
+            yield number, where, item
+        else:
+            counts["blank_lines"] += bool(line) or not last
+
+
+def _read_bytes(path: Path) -> bytes:
+    if not path.is_file():
+        raise ValueError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; expected a file of JSON")
+    return path.read_bytes()
+
+
+def _decode(name: str, content: bytes) -> str:
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{name}: is UTF-16; save it as UTF-8")
+    try:
+        return content.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ValueError(
+            f"{name}, line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8;"
+            " save the whole file as UTF-8"
+        ) from None
+
+
+def _parse(where: str, text: str, advice: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        said = f"{error.msg}, line {error.lineno}, column {error.colno}"
+        raise ValueError(f"{where}: not JSON ({said}); {advice}") from None
+    except (ValueError, RecursionError) as error:  # a duplicated field, NaN, a number of 5,000 digits, too deep
+        raise ValueError(f"{where}: {error}; {advice}") from None
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    item = dict(pairs)
+    if len(item) != len(pairs):
+        field = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the field {field!r} is duplicated in one object: keep one of them")
+    return item
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON")

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from nfqa.data.debate_sets import SHAPES as DEBATE_SHAPES
-from nfqa.data.debate_sets import parse_debates
-from nfqa.data.fetch import UpstreamFile, fetch_file, has_file, hash_file, read_registry
-from nfqa.data.graded_sets import SHAPES as GRADED_SHAPES
-from nfqa.data.graded_sets import parse_file
+from nfqa.data import debates, graded
 from nfqa.data.paths import find_root
 from nfqa.data.records import Question, QuestionSet
+from nfqa.data.registry import UpstreamFile, fetch_file, has_file, hash_file, read_registry
 
 Repeats = Literal["keep", "first", "drop_conflicting"]
 Split = Literal["all", "train", "held_out"]
+GRADED = {"graded": graded.read_graded, "generated": graded.read_generated}  # by the shapes of data/registry.yml
+DEBATES = {
+    "debate_demo": debates.read_demo, "debateqa": debates.read_debateqa, "debatewise": debates.read_debatewise,
+    "debate_ratings": debates.read_ratings, "debate_systems": debates.read_systems, "debate_povs": debates.read_povs,
+}  # fmt: skip
 HELD_OUT = 4  # a claim is held out from training where its key is a multiple of this
 
 
@@ -43,7 +44,6 @@ def load(
     """
     root = root or find_root()
     file = _find_dataset(root, name)
-    graded = file.shape in GRADED_SHAPES
     for argument, value, choices in (
         ("data", data, ("full", "sample")),
         ("split", split, get_args(Split)),
@@ -53,12 +53,12 @@ def load(
             raise ValueError(f"{argument} is {value!r}; expected one of {', '.join(choices)}")
     if split == "train" and file.shape != "debatewise":
         raise ValueError(f"{name} has no split 'train': it is never trained on")
-    if repeats != "keep" and not graded:
+    if repeats != "keep" and file.shape not in GRADED:
         raise ValueError(f"repeats is {repeats!r}, but {name} is no graded dataset; leave it at 'keep'")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise ValueError(f"limit is {limit!r}; expected None or a whole number of questions, 1 or more")
     path = find_path(name, data=data, root=root)
-    questions, counts = _parse(path, file)
+    questions, counts = read_file(path, file.shape, file.lowest_label)
     if split != "all" and file.shape == "debatewise":
         questions = [question for question in questions if is_held_out(question) == (split == "held_out")]
     if limit is not None:
@@ -103,17 +103,30 @@ def is_held_out(question: Question) -> bool:
 
 def _find_dataset(root: Path, name: str) -> UpstreamFile:
     registry = read_registry(root)
-    known = [key for key, file in registry.items() if file.shape in (*GRADED_SHAPES, *DEBATE_SHAPES)]
+    known = [key for key, file in registry.items() if file.shape in GRADED | DEBATES]
     if name not in known:
         what = f"{name!r} is a {registry[name].shape}, no dataset" if name in registry else f"unknown dataset {name!r}"
         raise ValueError(f"{what}; known: {', '.join(known)}")
     return registry[name]
 
 
-def _parse(path: Path, file: UpstreamFile) -> tuple[Sequence[Question], Counter[str]]:
-    if file.shape in GRADED_SHAPES:
-        return parse_file(path, shape=file.shape, lowest_label=file.lowest_label), Counter()
-    return parse_debates(path, shape=file.shape)
+def read_file(path: Path, shape: str, lowest_label: int = 0) -> tuple[list[Question], Counter[str]]:
+    """A file of one of the shapes GRADED or DEBATES: its questions, and counts by name of what was left out.
+
+    Raises: ValueError naming file, line or item, and field; for a file without questions; for a duplicated id.
+    """
+    counts: Counter[str] = Counter()
+    if shape in GRADED:
+        return GRADED[shape](path, lowest_label), counts
+    if shape not in DEBATES:
+        raise ValueError(f"{path}: unknown shape {shape!r}; known: {', '.join(GRADED | DEBATES)}")
+    questions = list(DEBATES[shape](path, counts))
+    if not questions:
+        raise ValueError(f"{path}: holds no question; fetch it again")
+    identifier, count = Counter(question.id for question in questions).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"{path}: the id {identifier!r:.60} is duplicated; give each question an id of its own")
+    return questions, counts
 
 
 def _treat_repeats(question: Question, repeats: Repeats) -> Question:

@@ -1,83 +1,67 @@
-"""A user's own file of questions, references and answers, as JSON lines: every irregularity is refused or counted."""
+"""A user's own file of questions, references and answers, or of answers alone: all is checked, refused or counted."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from nfqa.data.debate_lines import read_points
-from nfqa.data.json_lines import (
-    check_fields,
-    check_unicode,
-    parse_line,
-    read_bytes,
-    read_name,
-    read_text,
-    refuse,
-    split_lines,
-)
-from nfqa.data.records import UNLABELLED, Answer, PartialAnswer, Question, QuestionSet
+from pydantic import Field
+
+from nfqa.data.debates import Points, make_points
+from nfqa.data.json_lines import AnyText, Item, Name, Text, check, read_lines
+from nfqa.data.load import read_file
+from nfqa.data.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
+from nfqa.data.registry import hash_file
 
 EXAMPLE = "own_answers.jsonl"  # in data/sample
 TOP_GRADE = 3  # grades and labels run from 0, the worst
-_QUESTION_FIELDS = ("id", "question", "references", "partial_answers", "answers")
-_REFERENCE_FIELDS = ("text", "grade")
-_ANSWER_FIELDS = ("id", "system", "text", "label")
+Grade = Annotated[int, Field(ge=0, le=TOP_GRADE)]
 
 
-@dataclass(frozen=True)
-class Excluded:
-    """Something that is not scored, and why. `answer` is "" where it is the whole question."""
-
-    question: str
-    answer: str
-    reason: str
+class _Reference(Item):
+    bare = "text"
+    text: Text
+    grade: Grade = UNLABELLED
 
 
-@dataclass(frozen=True)
-class OwnAnswers:
-    """What a file holds, and what of it is not scored. A question without partial answers, its points of view, is not
-    taken to be debatable.
+class _Answer(Item):
+    bare = "text"
+    id: Name = ""
+    system: Name = ""
+    text: AnyText
+    label: Grade = UNLABELLED
 
-    `dataset.irregularities` counts by name what was put right or is worth knowing.
+
+class _Line(Item):
+    id: Name = ""
+    question: Text
+    references: list[_Reference] = Field(default_factory=list)
+    partial_answers: Points = Field(default_factory=list)
+    answers: Annotated[list[_Answer], Field(min_length=1)]
+
+
+class _Generation(Item):
+    id: Name
+    generation: AnyText
+
+
+def bring_file(
+    path: Path, questions: Path | None = None, *, name: str = "own_answers", origin: str = "measured"
+) -> QuestionSet:
+    """A user's answers: a file with questions in it, or one in the released format beside a file of its questions.
+
+    Raises: ValueError as `read_own_answers` and `read_generations`.
     """
-
-    dataset: QuestionSet
-    excluded: tuple[Excluded, ...] = ()
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        return self.dataset.questions
-
-    @property
-    def ids(self) -> tuple[str, ...]:  # [Q]
-        return tuple(question.id for question in self.questions)
-
-    @property
-    def systems(self) -> tuple[tuple[str, ...], ...]:
-        """Along the questions' answers, "" where none is named: [Q][n]."""
-        return tuple(tuple(answer.system for answer in question.answers) for question in self.questions)
-
-    @property
-    def points(self) -> tuple[tuple[PartialAnswer, ...], ...]:
-        """Along the questions, [Q][m], m from 0."""
-        return tuple(question.partial_answers for question in self.questions)
-
-    @property
-    def system_names(self) -> list[str]:
-        """The systems that are named, in order of first appearance."""
-        return self.dataset.systems
-
-    @property
-    def n_answers(self) -> int:
-        return sum(len(question.answers) for question in self.questions)
+    if questions is None:
+        return read_own_answers(path, name=name, origin=origin)
+    return read_generations(path, questions, name=name, origin=origin)
 
 
-def read_own_answers(path: Path, *, name: str = "own_answers", origin: str = "measured") -> OwnAnswers:
+def read_own_answers(path: Path, *, name: str = "own_answers", origin: str = "measured") -> QuestionSet:
     """Read a file of one JSON object a line.
 
     `{"id": optional, "question": text, "references": optional, "partial_answers": optional, "answers": [...]}`. A
@@ -89,24 +73,40 @@ def read_own_answers(path: Path, *, name: str = "own_answers", origin: str = "me
     Raises: ValueError naming file, line and field for all else that the shape doesn't allow, and for two lines with
         one id or one question, since one would hide the other.
     """
-    content = read_bytes(path)
-    digest = hashlib.sha256(content).hexdigest()
     counts: Counter[str] = Counter()
-    reader = _Reader(path, counts)
-    if content.startswith(b"\xef\xbb\xbf"):
-        content, counts["byte_order_mark"] = content[3:], 1
-    lines = split_lines(path, content, counts)
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            reader.read_line(number, line, cut=number == len(lines) and not content.endswith(b"\n"))
-        elif number < len(lines) or line:
-            counts["blank_lines"] += 1
-    if not reader.lines:
-        raise ValueError(f"{path}: holds no question; expected one JSON object a line")
-    if not reader.questions:
-        raise ValueError(f"{path}: every answer is empty, so there is nothing to score")
-    dataset = QuestionSet(name, tuple(reader.questions), origin, digest, dict(+counts))
-    return OwnAnswers(dataset, tuple(reader.excluded))
+    questions: list[Question] = []
+    excluded: list[Excluded] = []
+    seen: dict[tuple[str, str], int] = {}
+    for number, where, item in read_lines(path, counts):
+        if set(item) == {"id", "generation"}:
+            raise ValueError(
+                f"{where}: is an answer in the released scripts' format; name the file of its questions too, as in"
+                " `make score ANSWERS=answers.jsonl QUESTIONS=test.jsonl`"
+            )
+        line = check(_Line, item, where)
+        identifier = line.id or f"line{number}"
+        for field, value in (("id", identifier), ("question", line.question)):
+            first = seen.setdefault((field, value), number)
+            if first != number:
+                raise ValueError(f"{where}: {field} is that of line {first}, {value!r:.80}; give each its own line")
+        references = _make_references(where, line.references, counts)
+        points = make_points(identifier, line.partial_answers, counts)
+        answers = _make_answers(where, line.answers)
+        empty = [answer.id for answer in answers if not answer.text.strip()]
+        excluded += [Excluded(identifier, answer, "empty answer") for answer in empty]
+        counts["empty_answers"] += len(empty)
+        answers = [answer for answer in answers if answer.id not in empty]
+        if not answers:
+            counts["questions_without_answers"] += 1
+            excluded.append(Excluded(identifier, "", "every answer is empty"))
+            continue
+        counts["copies_of_a_reference"] += sum(a.text in {r.text for r in references} for a in answers)
+        counts["questions_without_references"] += not references and not points
+        questions.append(Question(line.question, tuple(answers), tuple(references), identifier, points))
+    if not questions:
+        why = "every answer is empty, so there is nothing to score" if seen else "holds no question"
+        raise ValueError(f"{path}: {why}; expected one JSON object a line")
+    return QuestionSet(name, tuple(questions), origin, hash_file(path), dict(+counts), tuple(excluded))
 
 
 def spread_grades(count: int) -> list[int]:
@@ -119,107 +119,72 @@ def spread_grades(count: int) -> list[int]:
     return [(2 * TOP_GRADE * (count - 1 - place) + count - 1) // (2 * (count - 1)) for place in range(count)]
 
 
-class _Reader:
-    def __init__(self, path: Path, counts: Counter[str]) -> None:
-        self.path, self.counts = path, counts
-        self.lines = 0
-        self.questions: list[Question] = []
-        self.excluded: list[Excluded] = []
-        self._seen: dict[tuple[str, str], int] = {}
-
-    def read_line(self, number: int, line: str, *, cut: bool) -> None:
-        where = f"{self.path}, line {number}"
-        item = parse_line(where, line, cut)
-        if set(item) == {"id", "generation"}:
-            raise ValueError(
-                f"{where}: is an answer in the released scripts' format; name the file of its questions too, as in"
-                " `make score ANSWERS=answers.jsonl QUESTIONS=test.jsonl`"
-            )
-        check_fields(where, item, _QUESTION_FIELDS)
-        self.lines += 1
-        text = read_text(where, "question", item.get("question"))
-        given = read_name(where, "id", item.get("id"))
-        for field, value in (("id", given), ("question", text)):
-            if value:
-                first = self._seen.setdefault((field, value), number)
-                if first != number:
-                    raise ValueError(f"{where}: {field} is that of line {first}, {value!r:.80}; give each its own line")
-        references = self._read_references(where, item.get("references"))
-        identifier = given or f"line{number}"
-        views = item.get("partial_answers")
-        points = () if views is None else read_points(where, identifier, views, self.counts)
-        answers = self._read_answers(where, identifier, item.get("answers"), references)
-        if not answers:
-            self.counts["questions_without_answers"] += 1
-            self.excluded.append(Excluded(identifier, "", "every answer is empty"))
-            return
-        self.counts["questions_without_references"] += not references and not points
-        self.questions.append(Question(text, tuple(answers), tuple(references), identifier, points))
-
-    def _read_references(self, where: str, items: Any) -> list[Answer]:
-        if items is None:
-            return []
-        if not isinstance(items, list):
-            refuse(where, "references", items, "a list of texts, best first, or of objects with text and grade")
-        texts, grades = [], []
-        for place, item in enumerate(items):
-            field = f"references[{place}]"
-            if isinstance(item, dict):
-                check_fields(f"{where}: {field}", item, _REFERENCE_FIELDS)
-                texts.append(read_text(where, f"{field}.text", item.get("text")))
-                grades.append(_read_grade(where, f"{field}.grade", item.get("grade")))
-            else:
-                texts.append(read_text(where, field, item))
-                grades.append(UNLABELLED)
-        bare = grades.count(UNLABELLED)
-        if 0 < bare < len(grades):
+def _make_references(where: str, given: Sequence[_Reference], counts: Counter[str]) -> list[Answer]:
+    texts, grades = [reference.text for reference in given], [reference.grade for reference in given]
+    if UNLABELLED in grades:
+        if len(set(grades)) > 1:
             place = grades.index(UNLABELLED)
             raise ValueError(f"{where}: references[{place}] has no grade while others have one; grade all or none")
-        if bare:
-            self.counts["questions_graded_by_place"] += 1
-            grades = spread_grades(len(texts))
-        self.counts["twin_references"] += len(texts) - len(set(texts))
-        references = [Answer(f"r{i}", t, g) for i, (t, g) in enumerate(zip(texts, grades, strict=True), start=1)]
-        ordered = sorted(references, key=lambda reference: -reference.label)
-        self.counts["questions_with_references_sorted"] += ordered != references
-        return ordered
-
-    def _read_answers(self, where: str, question: str, items: Any, references: Sequence[Answer]) -> list[Answer]:
-        if not isinstance(items, list) or not items:
-            refuse(where, "answers", items, "a list of at least one answer")
-        answers: list[Answer] = []
-        places: dict[str, int] = {}
-        known = {reference.text for reference in references}
-        for place, item in enumerate(items):
-            field = f"answers[{place}]"
-            fields = item if isinstance(item, dict) else {"text": item}
-            if isinstance(item, dict):
-                check_fields(f"{where}: {field}", item, _ANSWER_FIELDS)
-            text = fields.get("text")
-            if not isinstance(text, str):
-                refuse(where, field if fields is not item else f"{field}.text", text, "a text")
-            check_unicode(where, field, text)
-            system = read_name(where, f"{field}.system", fields.get("system"))
-            identifier = read_name(where, f"{field}.id", fields.get("id")) or system or f"a{place + 1}"
-            if identifier in places:
-                other = places[identifier]
-                raise ValueError(
-                    f"{where}: answers[{other}] and {field} are both called {identifier!r}; give each an id of its own"
-                )
-            places[identifier] = place
-            label = _read_grade(where, f"{field}.label", fields.get("label"))
-            if not text.strip():
-                self.counts["empty_answers"] += 1
-                self.excluded.append(Excluded(question, identifier, "empty answer"))
-                continue
-            self.counts["copies_of_a_reference"] += text in known
-            answers.append(Answer(identifier, text, label, system))
-        return answers
+        counts["questions_graded_by_place"] += 1
+        grades = spread_grades(len(texts))
+    counts["twin_references"] += len(texts) - len(set(texts))
+    references = [Answer(f"r{i}", t, g) for i, (t, g) in enumerate(zip(texts, grades, strict=True), start=1)]
+    ordered = sorted(references, key=lambda reference: -reference.label)
+    counts["questions_with_references_sorted"] += ordered != references
+    return ordered
 
 
-def _read_grade(where: str, field: str, value: Any) -> int:
-    if value is None:
-        return UNLABELLED
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= TOP_GRADE:
-        refuse(where, field, value, f"a whole number from 0 (worst) to {TOP_GRADE}")
-    return value
+def _make_answers(where: str, given: Sequence[_Answer]) -> list[Answer]:
+    answers: dict[str, Answer] = {}
+    for place, answer in enumerate(given):
+        identifier = answer.id or answer.system or f"a{place + 1}"
+        if identifier in answers:
+            other = list(answers).index(identifier)
+            raise ValueError(
+                f"{where}: answers[{other}] and answers[{place}] are both called {identifier!r:.80}; give each an id"
+                " of its own"
+            )
+        answers[identifier] = Answer(identifier, answer.text, answer.label, answer.system)
+    return list(answers.values())
+
+
+def read_generations(path: Path, questions: Path, *, name: str, origin: str) -> QuestionSet:
+    """Read answers in the released scripts' format, `{"id", "generation"}` a line, and put each to its question by id.
+
+    `questions` is in the shape of the released `test.jsonl`, `{"id", "question", "partial_answers"}` a line. An answer
+    to an id that is not there, a question without an answer, and an empty answer are excluded, each named and counted.
+    Raises: ValueError naming file, line and field for a line of another shape, an id that is answered twice, two
+        questions with one text, or a file none of whose answers belongs to a question or says anything.
+    """
+    asked, asked_counts = read_file(questions, "debateqa")
+    text, times = Counter(question.text for question in asked).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"{questions}: two questions have the text {text!r:.80}; keep one of them")
+    counts: Counter[str] = Counter()
+    found: dict[str, str] = {}
+    for _, where, item in read_lines(path, counts):
+        line = check(_Generation, item, where)
+        if line.id in found:
+            raise ValueError(f"{where}: the id {line.id!r:.80} was answered before; keep one answer an id")
+        found[line.id] = line.generation
+    if not found:
+        raise ValueError(f"{path}: holds no answer; expected one {{id, generation}} object a line")
+    excluded = [
+        Excluded(question.id, "", "empty answer" if question.id in found else "no answer")
+        for question in asked
+        if not found.get(question.id, "").strip()
+    ]
+    left_out = {each.question for each in excluded}
+    unknown = [identifier for identifier in found if identifier not in {question.id for question in asked}]
+    excluded += [Excluded(identifier, "", "answer to an unknown question") for identifier in unknown]
+    reasons = Counter(each.reason for each in excluded)
+    if len(left_out) == len(asked):
+        said = ", ".join(f"{reason}: {count}" for reason, count in sorted(reasons.items()))
+        raise ValueError(f"{path}: no answer belongs to a question of {questions} ({said}); check the ids")
+    counts += asked_counts
+    counts["answers_to_unknown_questions"] = reasons["answer to an unknown question"]
+    counts["questions_without_answer"] = reasons["no answer"]
+    counts["empty_answers"] = reasons["empty answer"]
+    answered = tuple(replace(q, answers=(Answer("a1", found[q.id]),)) for q in asked if q.id not in left_out)
+    digest = hashlib.sha256(f"{hash_file(questions)} {hash_file(path)}".encode()).hexdigest()
+    return QuestionSet(name, answered, origin, digest, dict(+counts), tuple(excluded))

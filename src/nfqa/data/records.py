@@ -91,11 +91,20 @@ class Question:
 
 
 @dataclass(frozen=True)
+class Excluded:
+    """Something of a user's file that is not scored, and why. `answer` is "" where it is the whole question."""
+
+    question: str
+    answer: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class QuestionSet:
     """A named dataset. `origin` is 'measured' for public data and 'sample' for the bundled one.
 
-    `irregularities` counts, by name, what was left out or put right when the dataset was read. The frames name a
-    question by `Question.name`; an item that a question lacks has no row.
+    `irregularities` counts, by name, what was left out, put right or is worth knowing. The frames name a question by
+    `Question.name`; an item that a question lacks has no row.
     """
 
     name: str
@@ -103,6 +112,7 @@ class QuestionSet:
     origin: str
     sha256: str
     irregularities: dict[str, int] = field(default_factory=dict)
+    excluded: tuple[Excluded, ...] = ()
 
     @property
     def systems(self) -> list[str]:

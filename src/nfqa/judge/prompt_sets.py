@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nfqa.data.fetch import fetch_file, read_registry
+from nfqa.data.registry import fetch_file, read_registry
 from nfqa.judge.prompts import PromptSet, read_prompts
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from nfqa.data.paths import Place
-from nfqa.data.strict_yaml import read_yaml
+from nfqa.data.registry import read_yaml
 from nfqa.lab.artefacts import read_papers
 from nfqa.lab.beside import VERDICTS, compare_published
 from nfqa.lab.values import COUNTS, EXACT_DIGITS, MODEL_DIGITS, NUMBERS, name_keys, read_values

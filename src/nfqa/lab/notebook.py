@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nfqa.data.fetch import fetch_file, read_registry
 from nfqa.data.load import Repeats
 from nfqa.data.load import load as load_dataset
 from nfqa.data.paths import find_place, find_root, write_atomically
 from nfqa.data.records import QuestionSet
+from nfqa.data.registry import fetch_file, read_registry
 from nfqa.judge.prompt_sets import read_prompt_set
 from nfqa.lab.artefacts import Artefact, Leaf, Paper, find_artefact, find_title, list_leaves, read_papers
 from nfqa.lab.packages import read_versions

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nfqa.data.fetch import hash_file
+from nfqa.data.registry import hash_file
 
 _ALWAYS = ("nfqa.lab.open",)
 _OF_ROLES = {  # what nfqa.lab imports only where a role is used

@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nfqa.data.fetch import fetch_file, read_registry
 from nfqa.data.paths import find_place, find_root, write_atomically
+from nfqa.data.registry import fetch_file, read_registry
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.judge.limits import Limits
 from nfqa.judge.prompt_sets import read_prompt_set

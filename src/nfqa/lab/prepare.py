@@ -12,8 +12,8 @@ from pathlib import Path
 def prepare(request: str) -> int:
     """Fill the cache of vectors for the data sets, and the file of answers, that a JSON request names."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    from nfqa.data.generations import bring_file
     from nfqa.data.load import load
+    from nfqa.data.own_answers import bring_file
     from nfqa.data.paths import find_root
     from nfqa.lab.notebook import find_cache
     from nfqa.models.embed import Embedder
@@ -29,7 +29,7 @@ def prepare(request: str) -> int:
     ]
     if task.get("answers"):
         questions = task.get("questions")
-        texts += bring_file(Path(task["answers"]), Path(questions) if questions else None).dataset.texts()
+        texts += bring_file(Path(task["answers"]), Path(questions) if questions else None).texts()
     embedder.prepare(texts)
     return 0
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from nfqa.data.fetch import UnreachableError, fetch_file, hash_file, read_registry
-from nfqa.data.graded_sets import SHAPES
+from nfqa.data.load import GRADED
 from nfqa.data.paths import Place, write_atomically
+from nfqa.data.registry import UnreachableError, fetch_file, hash_file, read_registry
 from nfqa.lab.options import RunOptions
 from nfqa.lab.staleness import choose_parameters, explain_staleness, hash_code, make_fingerprint
 from nfqa.lab.targets import Target, find_record, list_targets, narrow_options, read_record
@@ -256,7 +256,7 @@ def _kill(job: _Job) -> None:
 
 def _prepare_vectors(root: Path, options: RunOptions, targets: Sequence[Target]) -> None:
     """Embed all texts that the targets need, on all cores and under one bar, before any notebook asks for them."""
-    graded = {name for name, file in read_registry(root).items() if file.shape in SHAPES}
+    graded = {name for name, file in read_registry(root).items() if file.shape in GRADED}
     names = sorted({d for t in targets if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded)
     if not names:
         return

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nfqa.data.fetch import UnreachableError
-from nfqa.data.generations import bring_file
-from nfqa.data.own_answers import OwnAnswers
+from nfqa.data.own_answers import bring_file
 from nfqa.data.paths import write_atomically
+from nfqa.data.records import QuestionSet
+from nfqa.data.registry import UnreachableError
 from nfqa.lab.artefacts import Paper, find_artefact, find_title, read_papers
 from nfqa.lab.options import RunOptions
 from nfqa.lab.results import Result, read_result
@@ -50,7 +50,7 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
     scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new."))
     try:
         task = _make_task(root, paper, name, chosen, scratch)
-        print(f"{path}: {own.n_answers:,} answers to {len(own.questions):,} questions", flush=True)
+        print(f"{path}: {len(own.answers):,} answers to {len(own.questions):,} questions", flush=True)
         _say_plan(root, identifier, chosen)
         _prepare(root, identifier, chosen, given, trains=any(question.references for question in own.questions))
         failed = _run(task, scratch, len(own.questions))
@@ -155,7 +155,7 @@ def _move(scratch: Path, folder: Path, name: str) -> None:
             shutil.copyfile(scratch / file, target)
 
 
-def _make_table(paper: Paper, own: OwnAnswers, result: Result) -> Sequence[str]:
+def _make_table(paper: Paper, own: QuestionSet, result: Result) -> Sequence[str]:
     """A line a method: its means on the 0-10 scale, of all answers and of each system's."""
     from nfqa.lab.experiments.own_answers import name_systems
 

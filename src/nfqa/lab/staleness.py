@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from nfqa.data.fetch import has_file, hash_file, read_registry
 from nfqa.data.paths import Place
+from nfqa.data.registry import has_file, hash_file, read_registry
 from nfqa.judge.asking import PASSING
 from nfqa.lab.artefacts import Artefact, Paper
 from nfqa.lab.notebooks import hash_cells, hash_modules, read_parameters
@@ -19,7 +19,7 @@ from nfqa.models.roles import EVALUATORS, identify_role
 
 _FILES_OF_MODULES = {  # tables of ours that a module reads, whatever the data
     "nfqa.metrics.dispute_sentences": "data/dispute_sentences.csv",
-    "nfqa.data.dispute_labels": "data/labels/dispute_awareness.csv",
+    "nfqa.data.labels": "data/labels/dispute_awareness.csv",
 }
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nfqa.data.fetch import UpstreamFile, has_file, read_registry
 from nfqa.data.paths import Place
+from nfqa.data.registry import UpstreamFile, has_file, read_registry
 from nfqa.lab.artefacts import Artefact, Paper, list_chosen
 from nfqa.lab.options import RunOptions
 from nfqa.lab.staleness import explain_staleness, make_fingerprint

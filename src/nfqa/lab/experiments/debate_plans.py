@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from nfqa.data.dispute_labels import read_labelled
 from nfqa.lab.experiments.alignment_scores import score_by_judge
 from nfqa.lab.experiments.awareness import open_judge
-from nfqa.lab.experiments.dispute import list_judged
+from nfqa.lab.experiments.dispute import list_judged, read_labelled
 from nfqa.lab.experiments.dispute_agreement import list_texts, thin_answers
 from nfqa.lab.experiments.prompt_effect import choose_claims, write_answers
 

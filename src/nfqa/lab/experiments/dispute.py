@@ -6,12 +6,13 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.dispute_labels import LabelledAnswers
+from nfqa.data.labels import read_labels
 from nfqa.data.records import QuestionSet
 from nfqa.kernels.classification import MEASURES, Measure, measure_classification
 from nfqa.kernels.resample import Interval
@@ -52,6 +53,27 @@ class Way:
     def decisions(self) -> NDArray[np.float64]:
         """0 or 1, NaN without a verdict; [n]."""
         return np.where(np.isnan(self.scores), np.nan, (self.scores >= 0.5).astype(np.float64))
+
+
+@dataclass(frozen=True)
+class LabelledAnswers:
+    """The frame of `read_labels` as columns, [n] each."""
+
+    dataset: QuestionSet
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    questions: tuple[str, ...]
+    pass_1: NDArray[np.int64]
+    pass_2: NDArray[np.int64]
+    labels: NDArray[np.int64]
+
+
+def read_labelled(root: Path, dataset: QuestionSet) -> LabelledAnswers:
+    """The columns of `read_labels`."""
+    found = read_labels(root, dataset)
+    ids, texts, questions = (tuple(found[name]) for name in ("id", "text", "question"))
+    labels = [found[name].to_numpy() for name in ("pass_1", "pass_2", "label")]
+    return LabelledAnswers(dataset, ids, texts, questions, *labels)
 
 
 def list_rules(texts: Sequence[str]) -> list[Way]:

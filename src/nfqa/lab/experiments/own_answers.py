@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.fetch import UnreachableError
-from nfqa.data.generations import bring_file
-from nfqa.data.own_answers import EXAMPLE, OwnAnswers
-from nfqa.data.records import Answer, Question
+from nfqa.data.own_answers import EXAMPLE, bring_file
+from nfqa.data.records import Answer, Question, QuestionSet
+from nfqa.data.registry import UnreachableError
 from nfqa.kernels.correlation import Method as Coefficient
 from nfqa.lab.experiments.agreement import make_row
 from nfqa.lab.results import Row
@@ -60,7 +59,7 @@ class Scores:
     left_out: str = ""
 
 
-def bring_answers(lab: Lab, path: str, questions: str = "") -> OwnAnswers:
+def bring_answers(lab: Lab, path: str, questions: str = "") -> QuestionSet:
     """The user's file, or for "" the bundled example, whose every number is a sample's; `questions` is the file of the
     questions where that of the answers is in the released scripts' format.
 
@@ -73,16 +72,16 @@ def bring_answers(lab: Lab, path: str, questions: str = "") -> OwnAnswers:
     name = "own_answers" if path else "sample_own_answers"
     beside = Path(questions) if questions else None
     own = bring_file(Path(path) if path else example, beside, name=name, origin="sample" if sample else "measured")
-    lab.use(own.dataset)
+    lab.use(own)
     return own
 
 
-def score_overlap(own: OwnAnswers, embedder: Embedder) -> list[Scores]:
+def score_overlap(own: QuestionSet, embedder: Embedder) -> list[Scores]:
     """Overlap metrics with the best reference, on the 0-10 scale ten times their value."""
     return [_score_metric(own, overlap.METRICS[name], embedder) for name in OVERLAP]
 
 
-def score_question_cosine(own: OwnAnswers, embedder: Embedder) -> Scores:
+def score_question_cosine(own: QuestionSet, embedder: Embedder) -> Scores:
     """Cosine of answer and question, which needs no reference: nearness of topic, no more. 10 times it, 0 at least."""
     scores = []
     for question in own.questions:
@@ -94,7 +93,7 @@ def score_question_cosine(own: OwnAnswers, embedder: Embedder) -> Scores:
     )
 
 
-def score_embedded(lab: Lab, own: OwnAnswers) -> list[Scores]:
+def score_embedded(lab: Lab, own: QuestionSet) -> list[Scores]:
     """The embedded judge, with fixed weights and trained.
 
     Trained weights are fitted on ANTIQUE, on lists of the grades that a question's references have, and on no
@@ -112,7 +111,7 @@ def score_embedded(lab: Lab, own: OwnAnswers) -> list[Scores]:
         return [*made, Scores(name, left_out=f"could not be trained: {error}")]
 
 
-def score_language(lab: JudgedLab, own: OwnAnswers) -> list[Scores]:
+def score_language(lab: JudgedLab, own: QuestionSet) -> list[Scores]:
     """A language model as judge: alone, with references in view, against each reference, and in their list."""
     judge = lab.judge
     if judge is None:
@@ -120,7 +119,7 @@ def score_language(lab: JudgedLab, own: OwnAnswers) -> list[Scores]:
     return [_ask(own, method, name, judge) for method, name in LANGUAGE.items()]
 
 
-def measure_means(own: OwnAnswers, scored: Sequence[Scores], *, resamples: int) -> list[Row]:
+def measure_means(own: QuestionSet, scored: Sequence[Scores], *, resamples: int) -> list[Row]:
     """The mean on the 0-10 scale, over questions, of all answers and of each system's, and each system's share of wins.
 
     `win_share_SYSTEM` is the mean over questions of the share of the other systems' answers that it is scored above, a
@@ -133,15 +132,15 @@ def measure_means(own: OwnAnswers, scored: Sequence[Scores], *, resamples: int) 
         everything = [np.ones(len(t), dtype=bool) for t in method.tens]
         rows.append(_make_mean(own, method, "mean_ten", _average(method.tens, everything), resamples))
         for name, slug in name_systems(own).items():
-            chosen = [np.array(row) == name for row in own.systems]
+            chosen = [np.array(row) == name for row in list_systems(own)]
             rows.append(_make_mean(own, method, f"mean_ten_{slug}", _average(method.tens, chosen), resamples))
-            if len(own.system_names) > 1:
-                wins = [_share_wins(s, row, name) for s, row in zip(method.scores, own.systems, strict=True)]
+            if len(own.systems) > 1:
+                wins = [_share_wins(s, row, name) for s, row in zip(method.scores, list_systems(own), strict=True)]
                 rows.append(_make_mean(own, method, f"win_share_{slug}", np.array(wins), resamples))
     return rows
 
 
-def measure_labels(own: OwnAnswers, scored: Sequence[Scores], *, resamples: int) -> list[Row]:
+def measure_labels(own: QuestionSet, scored: Sequence[Scores], *, resamples: int) -> list[Row]:
     """Kendall and Spearman of scores with the labels given, inside each question with two labelled answers or more."""
     labelled = [np.array(question.labels) >= 0 for question in own.questions]
     if not any(row.sum() > 1 for row in labelled):
@@ -160,10 +159,15 @@ def measure_labels(own: OwnAnswers, scored: Sequence[Scores], *, resamples: int)
     return rows
 
 
-def name_systems(own: OwnAnswers) -> dict[str, str]:
+def list_systems(own: QuestionSet) -> list[list[str]]:
+    """The systems along the questions' answers, "" where none is named: [Q][n]."""
+    return [[answer.system for answer in question.answers] for question in own.questions]
+
+
+def name_systems(own: QuestionSet) -> dict[str, str]:
     """An identifier for each named system, for the names of rows."""
     found: dict[str, str] = {}
-    for name in own.system_names:
+    for name in own.systems:
         slug = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "system"
         twins = sum(re.fullmatch(rf"{slug}(_\d+)?", other) is not None for other in found.values())
         found[name] = f"{slug}_{twins + 1}" if slug in found.values() else slug
@@ -173,7 +177,7 @@ def name_systems(own: OwnAnswers) -> dict[str, str]:
 _COEFFICIENTS: tuple[Coefficient, ...] = ("kendall", "spearman")
 
 
-def _score_metric(own: OwnAnswers, metric: overlap.OverlapMetric, embedder: Embedder) -> Scores:
+def _score_metric(own: QuestionSet, metric: overlap.OverlapMetric, embedder: Embedder) -> Scores:
     draws = [_draw(question) for question in own.questions if question.references]
     found = iter(overlap.score_draws(metric, draws, embedder))
     scores = tuple(next(found) if q.references else _lack(q) for q in own.questions)
@@ -181,7 +185,7 @@ def _score_metric(own: OwnAnswers, metric: overlap.OverlapMetric, embedder: Embe
     return _finish(Scores(metric.name, f"{metric.signature}|ref:best", metric.kernel, scores, tens), own)
 
 
-def _score_listwise(own: OwnAnswers, scorers: Sequence[Scorer | None], embedder: Embedder, name: str) -> Scores:
+def _score_listwise(own: QuestionSet, scorers: Sequence[Scorer | None], embedder: Embedder, name: str) -> Scores:
     scores, ranks = [], []
     for question, scorer in zip(own.questions, scorers, strict=True):
         if scorer is None or not question.references:
@@ -198,7 +202,7 @@ def _score_listwise(own: OwnAnswers, scorers: Sequence[Scorer | None], embedder:
     return _finish(Scores(name, signature, kernel, tuple(scores), tens, tuple(ranks)), own)
 
 
-def _train(lab: Lab, own: OwnAnswers) -> list[Scorer | None]:
+def _train(lab: Lab, own: QuestionSet) -> list[Scorer | None]:
     """A scorer for each question that has references, one for each make-up of grades."""
     known = {question.text for question in own.questions}
     training = [question for question in lab.load(TRAINING).questions if question.text not in known]
@@ -213,7 +217,7 @@ def _train(lab: Lab, own: OwnAnswers) -> list[Scorer | None]:
     return chosen
 
 
-def _ask(own: OwnAnswers, method: str, name: str, judge: judging.LanguageJudge) -> Scores:
+def _ask(own: QuestionSet, method: str, name: str, judge: judging.LanguageJudge) -> Scores:
     pointwise = method == "pointwise"
     draws = [_draw(question) for question in own.questions if question.references or pointwise]
     way: judging.Method = next(known for known in get_args(judging.Method) if known == method)
@@ -228,7 +232,7 @@ def _ask(own: OwnAnswers, method: str, name: str, judge: judging.LanguageJudge) 
     return _finish(Scores(name, signature, "nfqa.metrics.judging:judge_draws", scores, tens, ranks, tuple(notes)), own)
 
 
-def _finish(made: Scores, own: OwnAnswers) -> Scores:
+def _finish(made: Scores, own: QuestionSet) -> Scores:
     """A note a question for what has no score; a method that no question could have is left out."""
     needs = made.method not in ("cos_question", LANGUAGE["pointwise"])
     if needs and not any(question.references for question in own.questions):
@@ -240,7 +244,7 @@ def _finish(made: Scores, own: OwnAnswers) -> Scores:
     )
 
 
-def _pair(values: Sequence[NDArray], own: OwnAnswers) -> list[tuple[NDArray, Question]]:
+def _pair(values: Sequence[NDArray], own: QuestionSet) -> list[tuple[NDArray, Question]]:
     """Each question with its values; one without references has none, and stands in with itself."""
     return list(
         zip(values, [q if q.references else replace(q, references=(_UNSEEN,)) for q in own.questions], strict=True)
@@ -273,7 +277,7 @@ def _share_wins(scores: NDArray, systems: Sequence[str], name: str) -> float:
     return float((np.sign(difference) + 1).mean() / 2) if difference.size else float("nan")
 
 
-def _make_mean(own: OwnAnswers, method: Scores, metric: str, values: NDArray, resamples: int) -> Row:
+def _make_mean(own: QuestionSet, method: Scores, metric: str, values: NDArray, resamples: int) -> Row:
     reasons = Counter(
         note or "no such answer" for note, value in zip(method.notes, values, strict=True) if np.isnan(value)
     )
@@ -284,9 +288,9 @@ def _make_mean(own: OwnAnswers, method: Scores, metric: str, values: NDArray, re
 
 
 def _make_row(
-    own: OwnAnswers, method: Scores, metric: str, found: Agreement, resamples: int, kernels: tuple[str, ...]
+    own: QuestionSet, method: Scores, metric: str, found: Agreement, resamples: int, kernels: tuple[str, ...]
 ) -> Row:
     signature = f"{method.method}|{method.signature}|boot:{resamples}|v1"
     kernels = (*kernels, "nfqa.kernels.resample:bootstrap_mean")
-    row = make_row(own.dataset, method.method, metric, found, signature, kernels).model_copy(update={"seeds": ()})
+    row = make_row(own, method.method, metric, found, signature, kernels).model_copy(update={"seeds": ()})
     return row if found.n > 1 else row.model_copy(update={"ci_low": None, "ci_high": None})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.own_answers import OwnAnswers
+from nfqa.data.records import PartialAnswer, QuestionSet
 from nfqa.lab.experiments.own_answers import Scores
 from nfqa.metrics.dispute_awareness import judge_awareness, open_detector
 from nfqa.metrics.perspective_diversity import Diversity, Switches, Variant, measure_diversity, settings
@@ -24,24 +24,24 @@ NEEDS_POINTS = "needs partial answers"
 _WORST = 4  # decades of perplexity: a mean of 10,000 is the scale's 0, one of 1 its 10
 
 
-def score_diversity(lab: DebateLab, own: OwnAnswers, *, wrapping: Literal["chat", "plain"]) -> list[Scores]:
+def score_diversity(lab: DebateLab, own: QuestionSet, *, wrapping: Literal["chat", "plain"]) -> list[Scores]:
     """P.D. as the paper and as released; an answer that the evaluator can't hold loses its end, which the notes say.
 
     A score is -P.D., so that higher is better. On the 0-10 scale it is 10 (1 - log10(mean perplexity) / 4), kept
     within: 10 for a mean perplexity of 1, a view that the answer makes certain, 0 for 10,000 or more.
     """
     names: dict[str, Variant] = {f"pd_{variant}": variant for variant in get_args(Variant)}
-    if not any(own.points):
+    if not any(_list_points(own)):
         return [Scores(name, left_out=NEEDS_POINTS) for name in names]
     return [_score_variant(lab, own, name, variant, wrapping) for name, variant in names.items()]
 
 
-def score_awareness(own: OwnAnswers, embedder: Embedder) -> Scores:
+def score_awareness(own: QuestionSet, embedder: Embedder) -> Scores:
     """D.A. by the embedded detector: the probability that an answer says that the matter is disputed. 10 times it.
 
     Only questions with partial answers are taken to be debatable.
     """
-    if not any(own.points):
+    if not any(_list_points(own)):
         return Scores("da_detector", left_out=NEEDS_POINTS)
     detector = open_detector(embedder)
     scores = _spread(own, detector.probabilities(_list_asked(own)))
@@ -51,12 +51,12 @@ def score_awareness(own: OwnAnswers, embedder: Embedder) -> Scores:
     )  # fmt: skip
 
 
-def score_judged_awareness(lab: JudgedLab, own: OwnAnswers) -> Scores:
+def score_judged_awareness(lab: JudgedLab, own: QuestionSet) -> Scores:
     """D.A. by a language model, 0 or 1, or P("1") where its verdicts are read from logits. 10 times it.
 
     The prompt is ours, whatever set the lab asks with: no other has one.
     """
-    if not any(own.points):
+    if not any(_list_points(own)):
         return Scores("da_judge", left_out=NEEDS_POINTS)
     if lab.judge is None:
         return Scores("da_judge", left_out="needs JUDGE, a language model")
@@ -65,19 +65,19 @@ def score_judged_awareness(lab: JudgedLab, own: OwnAnswers) -> Scores:
     scores = _spread(own, found.probabilities)
     reasons = iter(verdict.reason for verdict in found.verdicts)
     notes = []
-    for question, points in zip(own.questions, own.points, strict=True):
+    for question, points in zip(own.questions, _list_points(own), strict=True):
         missing = [reason for reason in (next(reasons) for _ in question.answers) if reason] if points else []
         notes.append("no verdict: " + ", ".join(dict.fromkeys(missing)) if missing else "")
     kernel = "nfqa.metrics.dispute_awareness:judge_awareness"
     return Scores("da_judge", found.signature, kernel, scores, tuple(10 * s for s in scores), notes=_note(own, notes))
 
 
-def describe_debates(own: OwnAnswers, scored: Sequence[Scores]) -> list[str]:
+def describe_debates(own: QuestionSet, scored: Sequence[Scores]) -> list[str]:
     """How many questions are debatable, and what P.D. left out or cut."""
-    count = sum(map(bool, own.points))
+    count = sum(map(bool, _list_points(own)))
     if not count:
         return []
-    views = sum(map(len, own.points))
+    views = sum(map(len, _list_points(own)))
     sentences = [
         f"{count:,} questions are debatable, with {views:,} partial answers; the other methods know nothing of these.",
         f"P.D. on the scale from 0 to 10 is 10 (1 - log10(p) / {_WORST}), p the mean perplexity of a partial answer;"
@@ -91,10 +91,10 @@ def describe_debates(own: OwnAnswers, scored: Sequence[Scores]) -> list[str]:
 
 
 def _score_variant(
-    lab: DebateLab, own: OwnAnswers, name: str, variant: Variant, wrapping: Literal["chat", "plain"]
+    lab: DebateLab, own: QuestionSet, name: str, variant: Variant, wrapping: Literal["chat", "plain"]
 ) -> Scores:
     texts, views = [], []
-    for question, points in zip(own.questions, own.points, strict=True):
+    for question, points in zip(own.questions, _list_points(own), strict=True):
         for answer in question.answers if points else ():
             texts.append(answer.text)
             views.append([point.text for point in points])
@@ -106,7 +106,7 @@ def _score_variant(
     each_note = iter(_describe(one) for one in found)
     notes = [
         "; ".join(dict.fromkeys(note for note in (next(each_note) for _ in q.answers) if note)) if points else ""
-        for q, points in zip(own.questions, own.points, strict=True)
+        for q, points in zip(own.questions, _list_points(own), strict=True)
     ]
     return Scores(
         name,
@@ -118,9 +118,14 @@ def _score_variant(
     )
 
 
-def _list_asked(own: OwnAnswers) -> list[str]:
+def _list_asked(own: QuestionSet) -> list[str]:
     """The answers to debatable questions, in order."""
-    return [answer.text for q, points in zip(own.questions, own.points, strict=True) if points for answer in q.answers]
+    return [
+        answer.text
+        for q, points in zip(own.questions, _list_points(own), strict=True)
+        if points
+        for answer in q.answers
+    ]
 
 
 def _average(found: Diversity) -> float:
@@ -134,15 +139,19 @@ def _describe(found: Diversity) -> str:
     return ", ".join([*parts, *(["an answer cut at its end to fit the evaluator"] if found.cut else [])])
 
 
-def _spread(own: OwnAnswers, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+def _spread(own: QuestionSet, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
     """One array a question: its answers' values in order, NaN where it has no partial answers."""
     rest, parts = values, []
-    for question, points in zip(own.questions, own.points, strict=True):
+    for question, points in zip(own.questions, _list_points(own), strict=True):
         count = len(question.answers)
         parts.append(rest[:count] if points else np.full(count, np.nan))
         rest = rest[count:] if points else rest
     return tuple(parts)
 
 
-def _note(own: OwnAnswers, notes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(note if points else NEEDS_POINTS for note, points in zip(notes, own.points, strict=True))
+def _note(own: QuestionSet, notes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(note if points else NEEDS_POINTS for note, points in zip(notes, _list_points(own), strict=True))
+
+
+def _list_points(own: QuestionSet) -> list[tuple[PartialAnswer, ...]]:
+    return [question.partial_answers for question in own.questions]

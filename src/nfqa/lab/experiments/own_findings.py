@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nfqa.data.own_answers import OwnAnswers
+from nfqa.data.records import QuestionSet
 from nfqa.lab.experiments.own_answers import LANGUAGE, Scores, name_systems
 from nfqa.lab.experiments.own_shown import say_value
 from nfqa.lab.results import Row
@@ -20,21 +20,19 @@ if TYPE_CHECKING:
 _FEW = 30  # questions under which an interval is too narrow to be believed
 
 
-def describe_scores(lab: JudgedLab, own: OwnAnswers, scored: Sequence[Scores], rows: Sequence[Row]) -> list[str]:
+def describe_scores(lab: JudgedLab, own: QuestionSet, scored: Sequence[Scores], rows: Sequence[Row]) -> list[str]:
     """What was scored, what could not be, and what the numbers say, found from them."""
     sentences = [describe_file(own), *_describe_length(lab, own), *_describe_methods(lab, own, scored)]
     return [*sentences, *_describe_systems(lab, own, rows), *_describe_labels(lab, rows)]
 
 
-def describe_file(own: OwnAnswers) -> str:
+def describe_file(own: QuestionSet) -> str:
     """What the file held, and all that was put right or left out."""
-    counts = Counter(own.dataset.irregularities)
+    counts = Counter(own.irregularities)
     said = [f"{words}: {counts[name]:,}" for name, words in _WORDS.items() if counts[name]]
-    source = (
-        "The bundled EXAMPLE, which says nothing of any system" if own.dataset.name.startswith("sample_") else "Read"
-    )
-    systems = f" by {len(own.system_names)} named systems and others" if own.system_names else ""
-    return f"{source}: {own.n_answers:,} answers{systems} to {len(own.questions):,} questions." + (
+    source = "The bundled EXAMPLE, which says nothing of any system" if own.name.startswith("sample_") else "Read"
+    systems = f" by {len(own.systems)} named systems and others" if own.systems else ""
+    return f"{source}: {len(own.answers):,} answers{systems} to {len(own.questions):,} questions." + (
         f" Of note: {'; '.join(said)}." if said else ""
     )
 
@@ -53,8 +51,8 @@ _WORDS = {
 }
 
 
-def _describe_length(lab: JudgedLab, own: OwnAnswers) -> list[str]:
-    texts = own.dataset.texts()
+def _describe_length(lab: JudgedLab, own: QuestionSet) -> list[str]:
+    texts = own.texts()
     said = f"{lab.embedder.count_cut(texts):,} of {len(texts):,} texts were longer than the embedder reads, and cut"
     if lab.judge is not None:
         cut = sum(lab.judge.cut.values())
@@ -62,7 +60,7 @@ def _describe_length(lab: JudgedLab, own: OwnAnswers) -> list[str]:
     return [f"{said}."]
 
 
-def _describe_methods(lab: Lab, own: OwnAnswers, scored: Sequence[Scores]) -> list[str]:
+def _describe_methods(lab: Lab, own: QuestionSet, scored: Sequence[Scores]) -> list[str]:
     out: dict[str, list[str]] = {}
     for method in scored:
         if method.left_out:
@@ -76,12 +74,12 @@ def _describe_methods(lab: Lab, own: OwnAnswers, scored: Sequence[Scores]) -> li
                 reasons[note] += int(np.isnan(part).sum())
             why = ", ".join(f"{note} {count:,}" for note, count in sorted(reasons.items()) if count)
             sentences.append(
-                f"{lab.title(method.method)}: {missing:,} of {own.n_answers:,} scores are missing ({why})."
+                f"{lab.title(method.method)}: {missing:,} of {len(own.answers):,} scores are missing ({why})."
             )
     return sentences
 
 
-def _describe_systems(lab: Lab, own: OwnAnswers, rows: Sequence[Row]) -> list[str]:
+def _describe_systems(lab: Lab, own: QuestionSet, rows: Sequence[Row]) -> list[str]:
     sentences = []
     slugs = name_systems(own)
     for name, slug in list(slugs.items())[: 1 if len(slugs) == 2 else None]:  # of two, the other's share is the rest

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nfqa.data.own_answers import OwnAnswers
 from nfqa.data.paths import write_atomically
-from nfqa.data.records import UNLABELLED
-from nfqa.lab.experiments.own_answers import Scores, name_systems
+from nfqa.data.records import UNLABELLED, QuestionSet
+from nfqa.lab.experiments.own_answers import Scores, list_systems, name_systems
 from nfqa.lab.plots import OURS, SAMPLE, start_figure
 from nfqa.lab.results import Row
 
@@ -47,10 +46,11 @@ class ScoreLine:
     note: str
 
 
-def list_scores(own: OwnAnswers, scored: Sequence[Scores]) -> list[ScoreLine]:
+def list_scores(own: QuestionSet, scored: Sequence[Scores]) -> list[ScoreLine]:
     """A line for every answer and method that ran, and for every answer that was excluded."""
     lines = []
-    for i, (question, identifier, systems) in enumerate(zip(own.questions, own.ids, own.systems, strict=True)):
+    for i, (question, systems) in enumerate(zip(own.questions, list_systems(own), strict=True)):
+        identifier = question.id
         known = {reference.text for reference in question.references}
         for j, (answer, system) in enumerate(zip(question.answers, systems, strict=True)):
             copy = "copy of a reference" if answer.text in known else ""
@@ -66,7 +66,7 @@ def list_scores(own: OwnAnswers, scored: Sequence[Scores]) -> list[ScoreLine]:
     return lines + excluded
 
 
-def write_scores(folder: Path, own: OwnAnswers, scored: Sequence[Scores]) -> None:
+def write_scores(folder: Path, own: QuestionSet, scored: Sequence[Scores]) -> None:
     """Write scores.csv and scores.json: every answer under every method, in full precision."""
     lines = list_scores(own, scored)
     with write_atomically(folder / "scores.csv") as scratch, scratch.open("w", encoding="utf-8", newline="") as handle:
@@ -74,9 +74,9 @@ def write_scores(folder: Path, own: OwnAnswers, scored: Sequence[Scores]) -> Non
         writer.writerow([field.name for field in fields(ScoreLine)])
         writer.writerows(astuple(line) for line in lines)
     content = {
-        "answers": f"sha256:{own.dataset.sha256}",
-        "origin": own.dataset.origin,
-        "irregularities": {name: count for name, count in own.dataset.irregularities.items() if count},
+        "answers": f"sha256:{own.sha256}",
+        "origin": own.origin,
+        "irregularities": {name: count for name, count in own.irregularities.items() if count},
         "methods": {m.method: {"left_out": m.left_out} if m.left_out else {"signature": m.signature} for m in scored},
         "scores": [asdict(line) for line in lines],
     }
@@ -85,14 +85,14 @@ def write_scores(folder: Path, own: OwnAnswers, scored: Sequence[Scores]) -> Non
         scratch.write_text(text + "\n", encoding="utf-8")
 
 
-def show_scores(lab: Lab, own: OwnAnswers, scored: Sequence[Scores]) -> pd.DataFrame:
+def show_scores(lab: Lab, own: QuestionSet, scored: Sequence[Scores]) -> pd.DataFrame:
     """One line an answer, one column a method, on the 0-10 scale; the first MOST_ANSWERS answers."""
     import pandas as pd
 
     pd.set_option("display.max_columns", None)
     ran = [method for method in scored if not method.left_out]
     lines = []
-    for i, (question, identifier) in enumerate(zip(own.questions, own.ids, strict=True)):
+    for i, (question, identifier) in enumerate((question, question.id) for question in own.questions):
         for j, answer in enumerate(question.answers):
             label = "" if answer.label == UNLABELLED else str(answer.label)
             tens = ["–" if math.isnan(m.tens[i][j]) else f"{m.tens[i][j]:.1f}" for m in ran]
@@ -101,7 +101,7 @@ def show_scores(lab: Lab, own: OwnAnswers, scored: Sequence[Scores]) -> pd.DataF
     return pd.DataFrame(lines[:MOST_ANSWERS], columns=columns)
 
 
-def show_means(lab: Lab, own: OwnAnswers, rows: Sequence[Row]) -> pd.DataFrame:
+def show_means(lab: Lab, own: QuestionSet, rows: Sequence[Row]) -> pd.DataFrame:
     """One line a method and system: the mean on the 0-10 scale and the share of wins, each with its interval; and, in
     the line of all answers, the agreement with labels.
     """
@@ -119,17 +119,24 @@ def show_means(lab: Lab, own: OwnAnswers, rows: Sequence[Row]) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["method", "answers", *present])
 
 
-def draw_scores(lab: Lab, own: OwnAnswers, scored: Sequence[Scores], rows: Sequence[Row]) -> Figure:
+def draw_scores(lab: Lab, own: QuestionSet, scored: Sequence[Scores], rows: Sequence[Row]) -> Figure:
     """One band a method on the 0-10 scale, one lane a system in it: a dot an answer, the mean with its interval."""
     ran = [method for method in scored if not method.left_out]
     slugs = name_systems(own)
     systems = list(slugs)[:MOST_SYSTEMS]
-    lanes = [*systems, *([""] if any(not name for row in own.systems for name in row) else [])] if systems else [""]
+    lanes = (
+        [
+            *systems,
+            *([""] if any(not name for row in list_systems(own) for name in row) else []),
+        ]
+        if systems
+        else [""]
+    )
     height = 1.3 + len(ran) * (0.2 + 0.17 * len(lanes))
     figure, axes = start_figure(width=8.2, height=height)
-    shades = _pick_shades(own.dataset.origin, len(lanes))
+    shades = _pick_shades(own.origin, len(lanes))
     found = {(row.system, row.metric): row for row in rows}
-    alpha = min(0.7, max(0.06, 25 / max(own.n_answers / len(lanes), 1)))
+    alpha = min(0.7, max(0.06, 25 / max(len(own.answers) / len(lanes), 1)))
     for band, method in enumerate(reversed(ran)):
         for lane, name in enumerate(lanes):
             place = band + 0.8 * (0.5 - (lane + 0.5) / len(lanes))
@@ -159,9 +166,11 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _collect(own: OwnAnswers, method: Scores, name: str | None) -> list[float]:
+def _collect(own: QuestionSet, method: Scores, name: str | None) -> list[float]:
     """The scores of a system's answers ("" for those that name none), or with None of all, without the missing."""
-    pairs = [p for t, row in zip(method.tens, own.systems, strict=True) for p in zip(t.tolist(), row, strict=True)]
+    pairs = [
+        p for t, row in zip(method.tens, list_systems(own), strict=True) for p in zip(t.tolist(), row, strict=True)
+    ]
     return [ten for ten, system in pairs if name in (None, system) and not math.isnan(ten)]
 
 
@@ -184,14 +193,14 @@ def _draw_mean(axes: Axes, row: Row | None, place: float, shade: tuple[float, fl
 
 
 def _add_key(
-    figure: Figure, own: OwnAnswers, lanes: Sequence[str], shades: Sequence[tuple[float, float, float]]
+    figure: Figure, own: QuestionSet, lanes: Sequence[str], shades: Sequence[tuple[float, float, float]]
 ) -> None:
     from matplotlib.lines import Line2D
 
     slugs = name_systems(own)
-    other = "answers of no named system" if own.system_names else "all answers"
+    other = "answers of no named system" if own.systems else "all answers"
     names = [_make_label(name, slugs[name]) if name else other for name in lanes]
-    hidden = len(own.system_names) - sum(bool(name) for name in lanes) if own.system_names else 0
+    hidden = len(own.systems) - sum(bool(name) for name in lanes) if own.systems else 0
     marks = [
         Line2D(
             [],
@@ -204,8 +213,8 @@ def _add_key(
         for i, name in enumerate(names)
     ]
     origin = "measured on your answers"
-    if own.dataset.origin == "sample":
-        example = own.dataset.name.startswith("sample_")
+    if own.origin == "sample":
+        example = own.name.startswith("sample_")
         origin = "SAMPLE: the bundled example" if example else "SAMPLE: the judge learned from bundled data"
     more = f"; {hidden} further systems are in scores.csv" if hidden > 0 else ""
     title = f"{origin}. Small: one answer; large: mean, 95 % interval over questions{more}"

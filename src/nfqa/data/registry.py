@@ -1,4 +1,4 @@
-"""Upstream files: found in the local store, copied from a mirror or downloaded, checked, moved into place.
+"""Upstream files, as data/registry.yml pins them: from the local store, a mirror or upstream, and checked.
 
 A file may be `optional`: a run goes on without it, and says which rows need it. A `local` file can't be downloaded; it
 is looked for in the folder $NFQA_LOCAL, and is optional by its nature.
@@ -11,11 +11,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from nfqa.data.strict_yaml import read_yaml
+import yaml
+from pydantic import Field, model_validator
+
+from nfqa.data.json_lines import Item, Text, check
 
 _UPSTREAM = "https://raw.githubusercontent.com"
 _ARCHIVES = "https://codeload.github.com"
@@ -26,22 +28,21 @@ class UnreachableError(Exception):
     """Neither the local store, nor the mirror, nor upstream could give a file. The message says what to do."""
 
 
-@dataclass(frozen=True)
-class UpstreamFile:
+class UpstreamFile(Item):
     """One pinned file of a public repository, and how it is read.
 
     With `gather` it is a folder of many files: `sha256` is that of the one file which `nfqa.data.gather` makes of them.
     """
 
-    name: str
-    owner: str
-    repo: str
-    commit: str
-    path: str
-    sha256: str
-    licence: str
-    shape: str
-    lowest_label: int = 0  # of a data set
+    name: Text
+    owner: str = ""
+    repo: str = ""
+    commit: str = ""
+    path: Text
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    licence: Text
+    shape: Text
+    lowest_label: int = 0  # of a graded dataset
     sample: str = ""  # a prompt has none
     gather: bool = False
     optional: bool = False
@@ -64,37 +65,58 @@ class UpstreamFile:
         return f"{_UPSTREAM}/{self.relative.as_posix()}"
 
 
+class _Group(Item):
+    owner: str = ""
+    repo: str = ""
+    commit: str = ""
+    licence: Text
+    local: bool = False
+    files: dict[str, dict[str, Any]]
+
+    @model_validator(mode="after")
+    def _say_where_from(self) -> _Group:
+        if not self.local and not (self.owner and self.repo and self.commit):
+            raise ValueError("expected owner, repo and commit, or local: true")
+        return self
+
+
 def read_registry(root: Path) -> dict[str, UpstreamFile]:
     """All registered files by name.
 
-    Raises: ValueError when data/registry.yml lacks a field or names one twice.
+    Raises: ValueError when data/registry.yml lacks a field, has an unknown one, or names a file twice.
     """
     path = root / "data" / "registry.yml"
     files: dict[str, UpstreamFile] = {}
-    for group, entry in _read_groups(path):
-        shared: dict[str, Any] = {key: entry.get(key, "") for key in ("owner", "repo", "commit", "licence")}
-        shared["local"] = entry.get("local", False)
-        for name, fields in entry["files"].items():
+    for key, group in check(dict[str, _Group], read_yaml(path), str(path)).items():
+        shared = group.model_dump(exclude={"files"})
+        for name, fields in group.files.items():
             if name in files:
-                raise ValueError(f"{path}: the file name {name} is registered twice")
-            try:
-                files[name] = UpstreamFile(name=name, **shared, **fields)
-            except TypeError as error:
-                raise ValueError(f"{path}: {group}.files.{name}: {error}") from None
+                raise ValueError(f"{path}: the file name {name} is registered twice; give each file its own")
+            files[name] = check(UpstreamFile, {"name": name} | shared | fields, f"{path}: {key}.files.{name}")
     return files
 
 
-def _read_groups(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    content = read_yaml(path)
-    if not isinstance(content, dict):
-        raise ValueError(f"{path}: expected groups of files by name")
-    for group, entry in content.items():
-        given = entry if isinstance(entry, dict) else {}
-        needed = {"licence", "files"} | (set() if given.get("local") else {"owner", "repo", "commit"})
-        lacking = needed - set(given)
-        if lacking:
-            raise ValueError(f"{path}: {group} lacks {', '.join(sorted(lacking))}")
-    return list(content.items())
+class _StrictLoader(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                line = key_node.start_mark.line + 1
+                raise ValueError(f"line {line}: the key {key!r} is duplicated; the second would hide the first")
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds.
+
+    Raises: ValueError naming the file when it isn't YAML, or a key is duplicated in one mapping.
+    """
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)  # noqa: S506 (a SafeLoader)
+    except (yaml.YAMLError, ValueError, TypeError) as error:  # TypeError: a key that is a list
+        raise ValueError(f"{path}: not YAML that can be read: {error}") from None
 
 
 def hash_file(path: Path) -> str:
@@ -109,15 +131,10 @@ def has_file(file: UpstreamFile, store: Path) -> bool:
     Raises: ValueError for a copy with the wrong hash.
     """
     try:
-        if file.local:
-            _find_local(file)
-            return True
-        source = _find_in_mirror(file)
-        kept = store / file.kept
-        if not (kept.is_file() and hash_file(kept) == file.sha256):
-            if source is None:
-                return False
-            fetch_file(file, store)
+        if not file.local and _find_in_mirror(file) is None:
+            kept = store / file.kept
+            return kept.is_file() and hash_file(kept) == file.sha256
+        fetch_file(file, store)
     except UnreachableError:
         return False
     return True
@@ -142,7 +159,7 @@ def fetch_file(file: UpstreamFile, store: Path, *, progress: bool = True) -> Pat
 
     source = _find_in_mirror(file)
     download = pooch.HTTPDownloader(progressbar=progress, timeout=_TIMEOUT)
-    got = "none"
+    got = ""
 
     def bring(url: str, output_file: str, pup: Any) -> None:
         nonlocal got
@@ -165,14 +182,17 @@ def fetch_file(file: UpstreamFile, store: Path, *, progress: bool = True) -> Pat
             f" NFQA_MIRROR to a folder that holds {file.relative}"
         ) from None
     except ValueError as error:
-        origin = source or file.url
-        if got == "none":
-            raise ValueError(f"{file.name}: {origin}: {error}") from None
-        raise ValueError(
-            f"{file.name}: {origin} has sha256 {got}, expected {file.sha256}; the copy was not kept."
-            " Fetch it again, or correct the pin in data/registry.yml if the change is meant"
-        ) from None
+        _refuse_hash(file, str(source or file.url), got)
+        raise ValueError(f"{file.name}: {source or file.url}: {error}") from None  # while it was gathered
     return target
+
+
+def _refuse_hash(file: UpstreamFile, origin: str, got: str) -> None:
+    if got and got != file.sha256:
+        raise ValueError(
+            f"{file.name}: {origin} has sha256 {got}, expected {file.sha256}; it is not used. Take the right file, or"
+            " correct the pin in data/registry.yml if the change is meant"
+        ) from None
 
 
 def _find_in_mirror(file: UpstreamFile) -> Path | None:
@@ -192,12 +212,7 @@ def _find_local(file: UpstreamFile) -> Path:
     if not folder or not path.is_file():
         where = f"{folder} has none" if folder else "NFQA_LOCAL is not set"
         raise UnreachableError(f"{file.name}: needs {file.path}, which can't be downloaded; {where}")
-    got = hash_file(path)
-    if got != file.sha256:
-        raise ValueError(
-            f"{file.name}: {path} has sha256 {got}, expected {file.sha256}."
-            " Take the right file, or correct the pin in data/registry.yml if the change is meant"
-        )
+    _refuse_hash(file, str(path), hash_file(path))
     return path
 
 

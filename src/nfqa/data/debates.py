@@ -1,0 +1,189 @@
+"""Readers of debatable questions, as upstream wrote them: every irregularity is refused, or counted by name."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from nfqa.data.json_lines import AnyText, Item, LooseItem, Name, Text, check, read_json, read_lines
+from nfqa.data.records import Answer, PartialAnswer, Question, Rating
+
+OFF_TOPIC = ("55", "567", "615", "1210", "1818")  # of dev_povs: points of view of another question, at their source
+_STANCES = {"Option 1": "for", "Option 2": "against", "Neutral": ""}
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+
+
+class Point(Item):
+    """A point of view, a bare text or an object, and maybe its explanation."""
+
+    bare = "point_of_view"
+    point_of_view: Text
+    explanation: AnyText = ""
+
+
+Points = Annotated[list[Point], Field(min_length=1)]
+
+
+def make_points(question: str, points: Sequence[Point], counts: Counter[str]) -> tuple[PartialAnswer, ...]:
+    """Partial answers QUESTION.1, QUESTION.2 ...; repeated ones are counted, and kept."""
+    made = tuple(
+        PartialAnswer(f"{question}.{place}", point.point_of_view.strip(), point.explanation.strip())
+        for place, point in enumerate(points, start=1)
+    )
+    counts["repeated_partial_answers"] += len(made) - len({point.text for point in made})
+    return made
+
+
+class _Demo(Item):
+    id: Name
+    generation: Text
+
+
+def read_demo(path: Path, counts: Counter[str]) -> Iterator[Question]:
+    """`{id, generation}` a line: the answers of one system to questions whose text isn't given."""
+    for _, where, item in read_lines(path, counts):
+        line = check(_Demo, item, where)
+        yield Question("", _make_answers({"demo": line.generation}), id=line.id)
+
+
+class _Debate(Item):
+    id: Name
+    question: Text
+    partial_answers: Points
+
+
+def read_debateqa(path: Path, counts: Counter[str]) -> Iterator[Question]:
+    """`{id, question, partial_answers: [{point_of_view, explanation}]}` a line, as DebateQA is released."""
+    for _, where, item in read_lines(path, counts):
+        line = check(_Debate, item, where)
+        points = make_points(line.id, line.partial_answers, counts)
+        yield Question(line.question, id=line.id, partial_answers=points)
+
+
+class _Argument(LooseItem):
+    description: list[AnyText]
+
+
+class _Perspective(LooseItem):
+    perspective_title: AnyText
+    argument: _Argument
+
+
+class _Claim(LooseItem):
+    claim_title: Text
+    perspectives_for: list[_Perspective]
+    perspectives_against: list[_Perspective]
+
+
+def read_debatewise(path: Path, counts: Counter[str]) -> Iterator[Question]:
+    """A list of claims with perspectives for and against; one without a title or an argument is left out."""
+    for place, item in enumerate(check(list[Any], read_json(path), str(path))):
+        claim = check(_Claim, item, f"{path}: claim {place}")
+        points: list[PartialAnswer] = []
+        sides = {"for": claim.perspectives_for, "against": claim.perspectives_against}
+        for stance, perspective in ((stance, each) for stance, side in sides.items() for each in side):
+            view = _clean(perspective.perspective_title)
+            explanation = _clean(" ".join(perspective.argument.description))
+            if not view or not explanation:
+                counts["perspectives_without_text"] += 1
+                continue
+            point = PartialAnswer(f"{place}.{len(points) + 1}", view, explanation, stance)
+            counts["repeated_perspectives"] += point.text in {other.text for other in points}
+            points.append(point)
+        if points:
+            yield Question(_clean(claim.claim_title), id=str(place), partial_answers=tuple(points))
+        else:
+            counts["claims_without_perspectives"] += 1
+
+
+def _clean(text: str) -> str:
+    """The text without tags, its runs of white space one blank each."""
+    return " ".join(_TAG.sub(" ", text).split())
+
+
+class _Rated(Item):
+    question: Name
+    text: Text
+    answers: dict[Text, Text]
+
+
+class _Rater(Item):
+    annotator: Name
+    views: dict[str, AnyText]  # by question
+    choices: dict[str, Literal["Option 1", "Option 2", "Neutral"]]
+    ratings: dict[str, dict[str, Annotated[int, Field(ge=1, le=5)]]]
+
+
+def read_ratings(path: Path, counts: Counter[str]) -> Iterator[Question]:
+    """A file made by `nfqa.data.gather`: a line a question, then a line a person, known by a number."""
+    questions: dict[str, _Rated] = {}
+    views: dict[str, list[PartialAnswer]] = {}
+    ratings: dict[str, list[Rating]] = {}
+    for _, where, item in read_lines(path, counts):
+        if "question" in item:
+            rated = check(_Rated, item, where)
+            if rated.question in questions:
+                raise ValueError(f"{where}: question {rated.question!r:.60} is duplicated; give each one line")
+            questions[rated.question], views[rated.question], ratings[rated.question] = rated, [], []
+            continue
+        person = check(_Rater, item, where)
+        for identifier in sorted({*person.views, *person.ratings}, key=lambda text: (len(text), text)):
+            if identifier not in questions:
+                raise ValueError(f"{where}: question {identifier!r:.60} is not among the questions of the file")
+            given, answers = person.ratings.get(identifier, {}), questions[identifier].answers
+            unknown = sorted(set(given) - set(answers))
+            if unknown:
+                raise ValueError(
+                    f"{where}: question {identifier} has ratings of {unknown[0]!r:.60}, which has no answer"
+                )
+            text = person.views.get(identifier, "")
+            if not text.strip():
+                counts["views_missing"] += 1
+                counts["ratings_without_a_view"] += len(given)
+                continue
+            stance = _STANCES[person.choices.get(identifier, "Neutral")]
+            view = PartialAnswer(f"{identifier}.{person.annotator}", text, stance=stance)
+            views[identifier].append(view)
+            ratings[identifier] += [Rating(person.annotator, view.id, *rating) for rating in sorted(given.items())]
+            counts["ratings_missing"] += len(answers) - len(given)
+    for identifier, rated in questions.items():
+        made = _make_answers(dict(sorted(rated.answers.items())))
+        yield Question(rated.text, made, (), identifier, tuple(views[identifier]), tuple(ratings[identifier]))
+
+
+class _Systems(LooseItem):
+    question: Text
+    answers: Annotated[dict[Text, Text], Field(min_length=1)]
+
+
+def read_systems(path: Path, counts: Counter[str]) -> Iterator[Question]:
+    """`{question, answers: {system: text}}` a line."""
+    for place, (_, where, item) in enumerate(read_lines(path, counts)):
+        line = check(_Systems, item, where)
+        yield Question(line.question, _make_answers(line.answers), id=str(place))
+
+
+class _Views(LooseItem):
+    dev_index: Name
+    question: Text
+    points_of_view: Points
+
+
+def read_povs(path: Path, counts: Counter[str]) -> Iterator[Question]:
+    """`{dev_index, question, points_of_view: [text]}` a line; what is OFF_TOPIC is left out and counted."""
+    for _, where, item in read_lines(path, counts):
+        line = check(_Views, item, where)
+        points = make_points(line.dev_index, line.points_of_view, counts)
+        if line.dev_index in OFF_TOPIC:
+            counts["questions_off_topic"] += 1
+        else:
+            yield Question(line.question, id=line.dev_index, partial_answers=points)
+
+
+def _make_answers(texts: dict[str, str]) -> tuple[Answer, ...]:
+    return tuple(Answer(system, text, system=system) for system, text in texts.items())

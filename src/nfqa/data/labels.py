@@ -1,0 +1,66 @@
+"""Answers labelled by reading for Dispute Awareness: labels by id from data/labels, texts from their dataset."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from nfqa.data.json_lines import Item, Text, check
+from nfqa.data.records import QuestionSet
+
+LABELS = "data/labels/dispute_awareness.csv"
+SAMPLE_LABELS = "data/sample/dispute_labels.csv"
+_SETS = {"demo_answers": "demo", "system_answers": "systems"}
+
+
+class _Row(Item):
+    set: Literal["demo", "systems"]
+    id: Text
+    pass_1: Literal["0", "1"]
+    pass_2: Literal["0", "1"]
+    label: Literal["0", "1"]
+
+
+def read_labels(root: Path, dataset: QuestionSet) -> pd.DataFrame:
+    """The labelled answers of `demo_answers` (ids) or `system_answers` (QUESTION:SYSTEM), in the labels' order.
+
+    Returns: dataset, question, answer, system, text, id (as in the labels), and pass_1 and pass_2, the labels of two
+        readings apart, and label, the one that counts; 1 is aware. Answers of one question are drawn and left out
+        together.
+    Where the dataset was cut to fewer questions, the labels of the others are left aside. A sample run reads the labels
+    of the bundled answers.
+    Raises: ValueError for a dataset that has no labels, or naming file, line and field for a table that doesn't fit: an
+        unknown column or set, a label other than 0 or 1, a duplicated id; or where no label is of this dataset.
+    """
+    name = dataset.name.removeprefix("sample_")
+    if name not in _SETS:
+        raise ValueError(f"no answers of {name} are labelled; labelled datasets: {', '.join(_SETS)}")
+    path = root / (SAMPLE_LABELS if dataset.origin == "sample" else LABELS)
+    answers = dataset.answers.drop(columns="grade")
+    by_system = answers["question"] + ":" + answers["system"]
+    rows = [row.model_dump() for row in _read_rows(path) if row.set == _SETS[name]]
+    labels = pd.DataFrame(rows, columns=list(_Row.model_fields)).drop(columns="set")
+    labels = labels.astype({"pass_1": int, "pass_2": int, "label": int})
+    found = labels.merge(answers.assign(id=answers["question"] if name == "demo_answers" else by_system), on="id")
+    if found.empty:
+        raise ValueError(f"{path}: none of its labels is of the {len(answers)} answers of {name}; take another limit")
+    return found[[*answers.columns, *labels.columns]]
+
+
+def _read_rows(path: Path) -> list[_Row]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (FileNotFoundError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: can't be read as text ({error})") from None
+    rows: dict[tuple[str, str], _Row] = {}
+    for number, item in enumerate(csv.DictReader(lines), start=2):
+        row = check(_Row, item, f"{path}, line {number}")
+        if (row.set, row.id) in rows:
+            raise ValueError(f"{path}, line {number}: id {row.id!r} is duplicated; label each answer once")
+        rows[row.set, row.id] = row
+    if not rows:
+        raise ValueError(f"{path}: expected the columns {', '.join(_Row.model_fields)}, and rows below them")
+    return list(rows.values())

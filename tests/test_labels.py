@@ -1,0 +1,75 @@
+"""Labels for Dispute Awareness meet their answers, and a table that doesn't fit is refused by line and field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nfqa.data.labels import LABELS, read_labels
+from nfqa.data.load import load
+from nfqa.data.records import Answer, Question, QuestionSet
+
+PROJECT = Path(__file__).parents[1]
+ANSWERS = (Answer("a", "It is disputed.", system="a"), Answer("b", "Yes.", system="b"))
+SYSTEMS = QuestionSet(
+    "system_answers", tuple(Question(f"why {n}?", ANSWERS, id=str(n)) for n in range(2)), "measured", ""
+)
+
+
+def write_labels(tmp_path: Path, *lines: str, columns: str = "set,id,pass_1,pass_2,label") -> Path:
+    (tmp_path / LABELS).parent.mkdir(parents=True)
+    (tmp_path / LABELS).write_text("\n".join([columns, *lines]) + "\n")
+    return tmp_path
+
+
+def test_committed_labels_are_whole_and_without_texts() -> None:
+    lines = (PROJECT / LABELS).read_text().splitlines()
+    assert lines[0] == "set,id,pass_1,pass_2,label"
+    assert sum(line.startswith("demo,") for line in lines) == sum(line.startswith("systems,") for line in lines) == 100
+    assert max(map(len, lines)) < 80
+
+
+def test_sample_labels_cover_the_bundled_answers() -> None:
+    dataset = load("demo_answers", data="sample", root=PROJECT)
+    labels = read_labels(PROJECT, dataset)
+    assert sorted(labels["text"]) == sorted(dataset.answers["text"])
+    assert (labels["id"] == labels["question"]).all()
+    assert 0 < labels["label"].mean() < 1
+
+
+def test_labels_meet_answers_by_question_and_system_in_the_labels_order(tmp_path: Path) -> None:
+    labels = read_labels(write_labels(tmp_path, "systems,1:b,0,1,0", "systems,0:a,1,1,1", "demo,7,1,1,1"), SYSTEMS)
+    assert list(labels) == ["dataset", "question", "answer", "system", "text", "id", "pass_1", "pass_2", "label"]
+    assert labels.to_numpy().tolist() == [
+        ["system_answers", "1", "b", "b", "Yes.", "1:b", 0, 1, 0],
+        ["system_answers", "0", "a", "a", "It is disputed.", "0:a", 1, 1, 1],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "facts"),
+    [
+        (["mine,1,1,1,1"], "line 2: set is 'mine'"),
+        (["systems,0:a,1,2,1"], "line 2: pass_2 is '2'"),
+        (["systems,0:a,1,1"], "line 2: label is missing"),
+        (["systems,0:a,1,1,1,1"], "line 2: unknown field None"),
+        (["systems,0:a,1,1,1", "systems,0:a,1,1,1"], "line 3: id '0:a' is duplicated"),
+        (["systems,9:z,1,1,1"], "none of its labels is of the 4 answers"),
+        ([], "expected the columns set, id"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(tmp_path: Path, lines: list[str], facts: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        read_labels(write_labels(tmp_path, *lines), SYSTEMS)
+    assert facts in str(caught.value)
+    assert LABELS in str(caught.value)
+
+
+def test_other_columns_and_datasets_without_labels_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"line 2: .*unknown field 'labels'"):
+        read_labels(write_labels(tmp_path, "demo,1,1,1,1", columns="set,id,pass_1,pass_2,labels"), SYSTEMS)
+    with pytest.raises(ValueError, match="no answers of overton are labelled"):
+        read_labels(PROJECT, QuestionSet("overton", SYSTEMS.questions, "measured", ""))
+    with pytest.raises(ValueError, match=r"dispute_awareness\.csv"):
+        read_labels(tmp_path / "none", SYSTEMS)

@@ -1,0 +1,175 @@
+"""A user's own files, with questions in them or answers alone: what is read, put right and counted, or refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PROJECT
+
+from nfqa.data.own_answers import EXAMPLE, bring_file, read_own_answers, spread_grades
+from nfqa.data.records import UNLABELLED, Excluded
+
+LINE = {"question": "why?", "references": ["best", "worst"], "answers": ["one", "two"]}
+TWICE = [{"text": "t", "system": "s"}, {"text": "u", "system": "s"}]
+GRADED = [{"text": "t", "grade": 2}, "u"]
+
+
+def write(path: Path, *lines: Any, end: str = "\n") -> Path:
+    texts = [line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in lines]
+    path.write_bytes("".join(text + end for text in texts).encode())
+    return path
+
+
+def change(**fields: Any) -> dict[str, Any]:
+    return {key: value for key, value in (LINE | fields).items() if value is not ...}
+
+
+@pytest.mark.parametrize(
+    ("lines", "facts"),
+    [
+        ([], "holds no question"),
+        (["", "  "], "holds no question"),
+        ([{"id": 1, "generation": "x"}], "line 1: is an answer in the released scripts' format"),
+        ([LINE, change(questions="q")], "line 2: unknown field 'questions'; known: id, question, references, partial_"),
+        ([change(question=...)], "line 1: question is missing"),
+        ([change(id="a"), change(id="a", question="what?")], "line 2: id is that of line 1, 'a'"),
+        ([change(id="line2"), change(question="what?")], "line 2: id is that of line 1, 'line2'"),
+        ([LINE, LINE], "line 2: question is that of line 1, 'why?'"),
+        ([change(id=True)], "line 1: id is True"),
+        ([change(partial_answers=[])], "line 1: partial_answers is empty"),
+        ([change(partial_answers=[{"explanation": "x"}])], "line 1: partial_answers[0].point_of_view is missing"),
+        ([change(references="best")], "line 1: references is 'best'"),
+        ([change(references=["best", ""])], "line 1: references[1].text is ''"),
+        ([change(references=[["best"]])], "line 1: references[0] is a list"),
+        ([change(references=[{"grade": 3}])], "line 1: references[0].text is missing"),
+        ([change(references=[{"text": "t", "grade": 4}])], "line 1: references[0].grade is 4"),
+        ([change(references=[{"text": "t", "label": 2}])], "references[0]: unknown field 'label'; known: text, grade"),
+        ([change(references=GRADED)], "line 1: references[1] has no grade"),
+        ([change(answers=...)], "line 1: answers is missing"),
+        ([change(answers=[])], "line 1: answers is empty"),
+        ([change(answers={"a": "b"})], "line 1: answers is an object"),
+        ([change(answers=["one", None])], "line 1: answers[1] is null"),
+        ([change(answers=[{"system": "s"}])], "line 1: answers[0].text is missing"),
+        ([change(answers=[{"text": "t", "label": "3"}])], "line 1: answers[0].label is '3'"),
+        ([change(answers=[{"text": "t", "label": -1}])], "line 1: answers[0].label is -1"),
+        ([change(answers=[{"text": "t", "score": 1}])], "answers[0]: unknown field 'score'; known: id, system, text"),
+        ([change(answers=TWICE)], "line 1: answers[0] and answers[1] are both called 's'"),
+        ([change(answers=["", " "])], "every answer is empty"),
+        ([LINE, json.dumps(change(question="what?"))[:-9]], "line 2: not JSON"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_refused_by_line_and_field(tmp_path: Path, lines: list[Any], facts: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        read_own_answers(write(tmp_path / "my.jsonl", *lines))
+    assert facts in str(caught.value)
+    assert "my.jsonl" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_put_right_is_counted_by_name(tmp_path: Path) -> None:
+    graded = [{"text": "poor", "grade": 1}, {"text": "good", "grade": 3}, {"text": "poor", "grade": 0}]
+    own = read_own_answers(
+        write(
+            tmp_path / "my.jsonl",
+            "\ufeff" + json.dumps(LINE),
+            "",
+            {"question": "what?", "references": graded, "answers": ["good", "", {"text": "x", "id": 7, "label": 2}]},
+            {"question": "empty?", "answers": [" "]},
+            {"question": "bare?", "references": None, "answers": [{"text": "y", "label": None, "system": "s"}]},
+            end="\r\n",
+        )
+    )
+    assert [question.id for question in own.questions] == ["line1", "line3", "line5"]
+    assert own.irregularities == {
+        "byte_order_mark": 1, "carriage_returns": 5, "blank_lines": 1, "questions_graded_by_place": 1,
+        "questions_with_references_sorted": 1, "twin_references": 1, "copies_of_a_reference": 1, "empty_answers": 2,
+        "questions_without_answers": 1, "questions_without_references": 1,
+    }  # fmt: skip
+    assert own.excluded == (
+        Excluded("line3", "a2", "empty answer"), Excluded("line4", "a1", "empty answer"),
+        Excluded("line4", "", "every answer is empty"),
+    )  # fmt: skip
+    assert [(r.text, r.label) for r in own.questions[1].references] == [("good", 3), ("poor", 1), ("poor", 0)]
+    assert [(a.id, a.label, a.system) for q in own.questions[1:] for a in q.answers] == [
+        ("a1", UNLABELLED, ""), ("7", 2, ""), ("s", UNLABELLED, "s"),
+    ]  # fmt: skip
+
+
+def test_a_clean_file_has_nothing_of_note(tmp_path: Path) -> None:
+    graded = [{"text": "good", "grade": 3}, {"text": "poor", "grade": 0}]
+    assert read_own_answers(write(tmp_path / "my.jsonl", change(references=graded))).irregularities == {}
+
+
+def test_grades_are_spread_by_place_and_give_the_papers_lists() -> None:
+    assert [spread_grades(count) for count in (1, 2, 3, 4, 8)] == [
+        [3], [3, 0], [3, 2, 0], [3, 2, 1, 0], [3, 3, 2, 2, 1, 1, 0, 0]  # of three the middle has 1.5, upwards
+    ]  # fmt: skip
+
+
+def test_the_bundled_example_is_whole() -> None:
+    own = read_own_answers(PROJECT / "data" / "sample" / EXAMPLE)
+    assert (len(own.questions), len(own.answers), own.systems, own.excluded) == (6, 17, ["careful", "hasty"], ())
+    assert own.irregularities == {"questions_without_references": 1, "questions_graded_by_place": 1}
+    assert [len(question.partial_answers) for question in own.questions] == [0, 0, 0, 0, 3, 3]
+
+
+def make_questions(tmp_path: Path, *texts: str) -> Path:
+    point = {"point_of_view": "No.", "explanation": "It harms."}
+    lines = [{"id": i, "question": t, "partial_answers": [point, point]} for i, t in enumerate(texts, start=1)]
+    return write(tmp_path / "test.jsonl", *lines)
+
+
+def answer(identifier: Any, text: Any = "Some say yes.") -> dict[str, Any]:
+    return {"id": identifier, "generation": text}
+
+
+def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_their_order(tmp_path: Path) -> None:
+    questions = make_questions(tmp_path, "a?", "b?", "c?", "d?")
+    path = write(tmp_path / "mine.jsonl", answer("3", "C"), answer(1, "A"), answer(9), answer(" 4", " "))
+    own = bring_file(path, questions)
+    assert [(q.id, q.text, q.answers[0].text, q.answers[0].system) for q in own.questions] == [
+        ("1", "a?", "A", ""), ("3", "c?", "C", ""),
+    ]  # fmt: skip
+    assert [point.text for point in own.questions[0].partial_answers] == ["No. It harms."] * 2
+    assert own.excluded == (
+        Excluded("2", "", "no answer"), Excluded("4", "", "empty answer"),
+        Excluded("9", "", "answer to an unknown question"),
+    )  # fmt: skip
+    assert own.irregularities == {
+        "repeated_partial_answers": 4, "answers_to_unknown_questions": 1, "questions_without_answer": 1,
+        "empty_answers": 1,
+    }  # fmt: skip
+    other = bring_file(write(path, answer(1, "other")), questions)
+    assert len({own.sha256, other.sha256, bring_file(path, make_questions(tmp_path, "e?")).sha256}) == 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "facts"),
+    [
+        ([answer(1), answer("1", "again")], "line 2: the id '1' was answered before"),
+        ([answer(7), answer(8)], "(answer to an unknown question: 2, no answer: 1)"),
+        ([answer(1, "")], "(empty answer: 1)"),
+        ([""], "holds no answer"),
+        ([answer(None)], "line 1: id is missing"),
+        ([{"id": 1}], "line 1: generation is missing"),
+        ([answer(1, ["x"])], "line 1: generation is a list"),
+        ([{"id": 1, "answer": "x"}], "line 1: unknown field 'answer'; known: id, generation"),
+    ],
+)
+def test_answers_in_the_released_format_that_do_not_fit_are_refused(
+    tmp_path: Path, lines: list[Any], facts: str
+) -> None:
+    path = write(tmp_path / "mine.jsonl", *lines)
+    with pytest.raises(ValueError) as caught:
+        bring_file(path, make_questions(tmp_path, "a?"))
+    assert facts in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_two_questions_with_one_text_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", answer(1), answer(2))
+    with pytest.raises(ValueError, match=r"test\.jsonl: two questions have the text 'whether"):
+        bring_file(path, make_questions(tmp_path, "whether?", "whether?"))
