@@ -20,8 +20,8 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
-from nfqa.data.fetch import hash_file
 from nfqa.data.paths import Place, find_place, write_atomically
+from nfqa.data.registry import hash_file
 from nfqa.lab.artefacts import Artefact, Paper, list_needs, read_papers
 from nfqa.lab.beside import compare_published
 from nfqa.lab.open import show_name
