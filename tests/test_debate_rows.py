@@ -28,7 +28,6 @@ from nfqa.lab.experiments import (
     prompt_effect,
     sensitivity,
 )
-from nfqa.lab.experiments.diversity import make_share_row
 from nfqa.lab.results import Row
 from nfqa.models.evaluator import TargetLoss
 from nfqa.models.restated import Restated
@@ -432,58 +431,6 @@ def test_probes_hold_what_they_say(probes: sensitivity.Probes) -> None:
         assert text != exact[-1]
         assert sorted(text.split()) == sorted(exact[-1].split())
     assert probes.forms["repeated"][0][0] == " ".join([claim.partial_answers[0].text] * 4)
-
-
-def test_an_evaluator_that_reads_falls_at_every_step_and_is_not_moved_by_padding(probes: sensitivity.Probes) -> None:
-    rows = sensitivity.measure_all({"copy": CopyEvaluator()}, probes, variants=["paper"], **DRAWN)  # type: ignore[dict-item]
-    values = {row.metric: row.value for row in rows}
-    assert values["exact_falls"] == values["paraphrased_falls"] == values["neutral_above_one"] == 1
-    assert values["padding_lowers"] == values["padding_change"] == values["order_change"] == 0
-    assert values["repeat_change"] == 0
-    assert values["all_below_repeat"] == 1
-    means = [values[f"exact_mean_k{k}"] for k in range(5)]
-    assert means == pytest.approx([k * math.exp(0.5) + (4 - k) * math.exp(2) for k in range(5)])
-    (said,) = sensitivity.describe_sensitivity(rows, "pd_paper_copy")
-    assert "100 % [51, 100] of 4 claims on exact text, reaching the 95 % aimed at" in said
-
-
-@pytest.mark.parametrize(
-    ("values", "value", "interval", "n", "how"),
-    [
-        ([1, 1, 1, np.nan], 1, (0.4385, 1), 3, "wilson:questions"),  # z^2 = 3.8415; low: 3 / (3 + z^2)
-        ([[1, 1], [1, np.nan], [1, 1]], 1, (0.4385, 1), 5, "wilson:questions"),
-        ([[0, 0], [0, 0], [np.nan, np.nan]], 0, (0, 0.6576), 4, "wilson:questions"),  # high: z^2 / (2 + z^2)
-        ([[1, 0], [1, 0], [1, 0]], 0.5, (0.5, 0.5), 6, "boot:"),
-    ],
-)
-def test_a_share_has_a_width_where_all_values_are_alike(probes: sensitivity.Probes, values, value, interval, n, how):
-    row = make_share_row(
-        probes.dataset, "s", "m", np.array(values, dtype=np.float64), "sig", ("nfqa.kernels.resample:bootstrap_mean",),
-        resamples=50, dropped={"gone": 1},
-    )  # fmt: skip
-    assert (row.value, row.n, how in row.signature) == (value, n, True)
-    assert (row.ci_low, row.ci_high) == pytest.approx(interval, abs=1e-4)
-    assert row.n_dropped == np.isnan(np.array(values)).sum()
-    assert ("gone" in row.dropped_because) == bool(row.n_dropped)
-    assert [kernel.partition(":")[2] for kernel in row.kernels] == [
-        "find_share" if "wilson" in how else "bootstrap_mean"
-    ]
-
-
-def test_one_that_does_not_read_falls_nowhere_and_one_that_likes_length_is_moved_by_padding(
-    probes: sensitivity.Probes,
-) -> None:
-    blind = sensitivity.measure_all({"x": CopyEvaluator(reads=False)}, probes, variants=["paper"], **DRAWN)  # type: ignore[dict-item]
-    assert {row.metric: row.value for row in blind}["exact_falls"] == 0
-    (said,) = sensitivity.describe_sensitivity(blind, "pd_paper_x")
-    assert "NOT reaching the 95 % aimed at" in said
-    fond = sensitivity.measure_all(
-        {"x": CopyEvaluator(length=0.001)}, probes, variants=["paper"], forms=["exact", "padded"], **DRAWN  # type: ignore[dict-item]
-    )  # fmt: skip
-    values = {row.metric: row.value for row in fond}
-    assert values["padding_lowers"] == 1
-    assert values["padding_change"] < 0  # type: ignore[operator]
-    assert "paraphrased_falls" not in values
 
 
 def test_a_set_whose_claims_have_too_few_perspectives_is_refused() -> None:

@@ -13,7 +13,9 @@ import pytest
 import torch
 from tiny_models import SENTENCES, Architecture, make_tiny_model
 
+from nfqa.data.records import PartialAnswer
 from nfqa.kernels.perplexity import Settings
+from nfqa.metrics.compose import compose_answers
 from nfqa.metrics.perspective_diversity import (
     PAPER,
     RELEASED,
@@ -244,3 +246,36 @@ def test_what_an_answers_score_is_made_of_sums_to_it(stub):
 def test_frames_that_cannot_be_scored_are_refused(stub, answers, views, fact):
     with pytest.raises(ValueError, match=fact):
         score_diversity(answers, views, stub)
+
+
+class WordCopier:
+    """Two nats a word that the answer lacks, half a nat one that it has, less `length` for each word of the answer."""
+
+    identity = "copier"
+
+    def __init__(self, *, length: float = 0.0, reads: bool = True) -> None:
+        self.length, self.reads = length, reads
+
+    def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
+        return [[self.lose(item.context.split(), target.split()) for target in item.targets] for item in items]
+
+    def lose(self, answer: list[str], words: list[str]) -> TargetLoss:
+        nats = sum(0.5 if self.reads and word in answer else 2.0 for word in words)
+        return TargetLoss(nats - self.length * len(answer) * len(words), len(words), len(words) + len(answer))
+
+
+@pytest.mark.parametrize(
+    ("model", "falls", "padded_less"),
+    [(WordCopier(), True, 0), (WordCopier(reads=False), False, 0), (WordCopier(length=0.001), True, -1)],
+)
+def test_composed_answers_tell_what_an_evaluator_follows(model, falls, padded_less):
+    """What the study of sensitivity asks of evaluators, of three whose answers are known."""
+    points = tuple(PartialAnswer(str(i), f"Point {i}.", " ".join(f"w{i}x{j}" for j in range(9))) for i in range(4))
+    texts = compose_answers(points, start="something else", seed=0)
+    answers = pd.DataFrame({"dataset": "d", "question": "q", "k": range(6), "text": [*texts, texts[4] + " and more"]})
+    views = pd.DataFrame({"dataset": "d", "question": "q", "text": [point.text for point in points]})
+    scores = score_diversity(answers, views, model).score.to_numpy()
+    assert bool((np.diff(scores[:5]) < 0).all()) == falls
+    assert np.sign(round(scores[5] - scores[4], 9)) == padded_less
+    if model.reads and not model.length:
+        assert scores[[0, 4]] == pytest.approx([4 * math.exp(2), 4 * math.exp(0.5)])

@@ -81,13 +81,21 @@ def test_an_average_is_the_kernels_with_questions_in_the_order_of_their_rows() -
         average(twice)
 
 
-def test_a_share_has_an_interval_with_a_width_where_all_are_alike() -> None:
-    ones = pd.DataFrame({"question": ["a", "b", "c"], "statistic": "share", "measured": 1.0})
-    row = average(ones, share=True).iloc[0]
-    n, z = 3, stats.norm.ppf(0.975)
-    assert (row.value, row.high) == (1.0, 1.0)
-    assert row.low == pytest.approx(1 / (1 + z**2 / n), abs=1e-12)  # Wilson's lower bound at p = 1
-    assert np.isnan(row.spread)
+@pytest.mark.parametrize(
+    ("table", "value", "interval", "n"),
+    [
+        ([[1], [1], [1], [np.nan]], 1, (0.4385, 1), 3),  # Wilson, z^2 = 3.8415; low: 3 / (3 + z^2)
+        ([[1, 1], [1, np.nan], [1, 1]], 1, (0.4385, 1), 5),
+        ([[0, 0], [0, 0], [np.nan, np.nan]], 0, (0, 0.6576), 4),  # high: z^2 / (2 + z^2)
+        ([[1, 0], [1, 0], [1, 0]], 0.5, (0.5, 0.5), 6),  # not all equal: the bootstrap over questions
+    ],
+)
+def test_a_share_has_an_interval_with_a_width_where_all_are_equal(table, value, interval, n) -> None:
+    wide = pd.DataFrame(table).rename_axis("question").reset_index()
+    measurements = wide.melt("question", var_name="k", value_name="measured").assign(statistic="share")
+    row = average(measurements, columns="k", share=True, resamples=50).iloc[0]
+    assert (row.value, row.n, row.dropped) == (value, n, np.isnan(np.array(table, dtype=float)).sum())
+    assert (row.low, row.high) == pytest.approx(interval, abs=1e-4)
 
 
 def test_a_difference_is_paired_with_the_base_of_the_same_conditions() -> None:

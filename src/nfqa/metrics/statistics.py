@@ -9,6 +9,7 @@ Scores have a row for each answer: `dataset`, `question`, `answer`, `grade`, `se
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -78,7 +79,8 @@ def average(
     Args: measurements: `over`, `measured`, `missing` (optional, the reason of a NaN), `columns` (optional), conditions;
         over: what is resampled as a whole; columns: what an average is taken over first, and spread is over; within:
         what is averaged inside each of `over` before that, so that each weighs alike however many it has; share: each
-        measurement is 0 or 1, for Wilson's interval in place of the bootstrap (without seeds); seed: of the resamples.
+        measurement is 0 or 1: Wilson's interval in place of the bootstrap for one column, and where all are equal, of
+        which a bootstrap has no width; seed: of the resamples.
     Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard deviation over
         `columns`, NaN for one), `n` and `dropped` (measurements present and missing) and `dropped_because`.
     Source: `nfqa.kernels.resample`: bootstrap_mean, find_share.
@@ -86,7 +88,8 @@ def average(
     rows = []
     for key, group in _split(measurements, [over, columns, within, *_MEASURED]):
         table = _tabulate(group, over, columns, within, group[over].drop_duplicates())
-        interval = find_share(table[:, 0]) if share else bootstrap_mean(table, resamples=resamples, seed=seed)
+        alike = share and (table.shape[1] == 1 or len(np.unique(table[~np.isnan(table)])) < 2)
+        interval = _find_share(table) if alike else bootstrap_mean(table, resamples=resamples, seed=seed)
         row = key | _describe(interval, group)
         rows.append(row | {"n": group.measured.count(), "dropped": group.measured.isna().sum()} if within else row)
     return pd.DataFrame(rows)
@@ -128,6 +131,13 @@ def subtract(
         interval = bootstrap_difference(*tables, resamples=resamples, seed=seed)
         rows.append(key | {"difference_from": named} | _describe(interval, group))
     return pd.DataFrame(rows)
+
+
+def _find_share(table: NDArray[np.float64]) -> Interval:
+    """Wilson's interval over rows whose columns are all equal; all of them are counted."""
+    present = ~np.isnan(table)
+    each = np.where(present.any(1), np.where(present, table, -1).max(1), np.nan)
+    return replace(find_share(each), n=int(present.sum()), n_missing=int((~present).sum()))
 
 
 def _require(frame: pd.DataFrame, names: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nfqa.data.records import Question, QuestionSet
 from nfqa.kernels.perplexity import Settings, Switches, settings
-from nfqa.kernels.resample import bootstrap_mean, find_share
+from nfqa.kernels.resample import bootstrap_mean
 from nfqa.lab.results import Row
 from nfqa.metrics.perspective_diversity import Diversity, measure_diversity
 
@@ -151,36 +151,6 @@ def make_mean_row(
         system=system, dataset=name or dataset.name, metric=metric, value=interval.value, ci_low=interval.low,
         ci_high=interval.high, n=interval.n, n_dropped=interval.n_missing, dropped_because=why,
         signature=f"{signature}|boot:{resamples}:questions:seed{seed}|v1", kernels=kernels, origin=dataset.origin,
-    )  # fmt: skip
-
-
-def make_share_row(
-    dataset: QuestionSet,
-    system: str,
-    metric: str,
-    values: NDArray[np.float64],
-    signature: str,
-    kernels: tuple[str, ...],
-    *,
-    resamples: int,
-    seed: int = 0,
-    dropped: Mapping[str, int] | None = None,
-) -> Row:
-    """A row from zeros and ones. One a question, or all alike, has Wilson's interval over questions; else as a mean."""
-    missing = np.isnan(values)
-    alike = len(np.unique(values[~missing])) < 2
-    if values.ndim > 1 and not alike:
-        return make_mean_row(
-            dataset, system, metric, values, signature, kernels, resamples=resamples, seed=seed, dropped=dropped
-        )
-    each = values if values.ndim == 1 else np.where(missing.all(1), np.nan, np.nanmax(np.where(missing, -1, values), 1))
-    interval, absent = find_share(each), int(missing.sum())
-    why = {key: count for key, count in sorted((dropped or {}).items()) if count} if absent else {}
-    return Row(
-        system=system, dataset=dataset.name, metric=metric, value=interval.value, ci_low=interval.low,
-        ci_high=interval.high, n=int((~missing).sum()), n_dropped=absent, dropped_because=why,
-        signature=f"{signature}|wilson:questions|v1", origin=dataset.origin,
-        kernels=(*(kernel for kernel in kernels if ".resample:" not in kernel), "nfqa.kernels.resample:find_share"),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Figures of the studies of P.D.: its variants, its sensitivity, and what length does to it."""
+"""Figures of the studies of P.D.: its variants, and what length does to it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from nfqa.lab.experiments.debate_figures import (
     put_points,
 )
 from nfqa.lab.experiments.pd_variants import CONTEXT_WORDS, RELEASED_STEP, STEPS
-from nfqa.lab.experiments.sensitivity import POINTS, TARGETS
-from nfqa.lab.plots import REFERENCE, draw_intervals, start_figure
+from nfqa.lab.plots import start_figure
 from nfqa.lab.results import Row
 
 if TYPE_CHECKING:
@@ -69,51 +68,6 @@ def draw_variants(lab: Lab, rows: Sequence[Row], label: str) -> Figure:
     return figure
 
 
-def draw_sensitivity(rows: Sequence[Row]) -> Figure:
-    """Mean P.D. over the number of perspectives held, and the shares of claims beside what was aimed at."""
-    systems = list(dict.fromkeys(row.system for row in rows if row.metric == "exact_falls"))
-    panels = {
-        "exact_falls": "falls at every step, exact (aim: 95 %)",
-        "paraphrased_falls": "falls at every step, paraphrased (aim: 90 %)",
-        "padding_lowers": "answers that padding lowers (aim: none)",
-    }
-    heights = [3.0, *([0.7 + 0.19 * len(systems)] * len(panels))]
-    figure, grid = start_figure(
-        len(heights), 1, width=WIDTH, height=0.4 + sum(heights), squeeze=False, height_ratios=heights
-    )
-    top, *others = grid[:, 0]
-    curves: dict[str, list[Row | None]] = {}
-    colours = {}
-    drawn = [
-        name
-        for name in systems
-        if name.startswith("pd_paper") and (not name.endswith("no_cache") or name == f"{systems[0]}_no_cache")
-    ]  # of those without a cache the default alone: the others' curves lie on top of it
-    for number, system in enumerate(drawn):
-        for form in ("exact", "paraphrased"):
-            name = f"{_shorten(system).removeprefix('paper ')}, {form}"
-            curves[name] = [find_row(rows, system, f"{form}_mean_k{k}") for k in range(POINTS + 1)]
-            colours[name] = COLOURS[number]
-    put_curves(
-        top, curves, range(POINTS + 1), dashed=[name for name in curves if name.endswith("paraphrased")],
-        colours=colours,
-    )  # fmt: skip
-    top.set(yscale="log", xlabel="perspectives in the answer", xticks=range(POINTS + 1))
-    top.set_title("mean P.D. as the paper defines it", fontsize=9)
-    top.legend(fontsize=6.5, ncols=2, loc="upper center", bbox_to_anchor=(0.3, -0.22), handlelength=3.2)
-    for axes, (metric, title) in zip(others, panels.items(), strict=True):
-        own = [find_row(rows, system, metric) for system in systems]
-        kept = [row for row in own if row is not None]
-        draw_intervals(axes, kept, [f"{_shorten(row.system)} (n = {row.n})" for row in kept])
-        axes.tick_params(axis="y", labelsize=7)
-        axes.axvline(TARGETS[metric], color=REFERENCE, lw=1, ls="--")
-        axes.set_title(title, fontsize=8.5)
-        axes.set_xlim(-0.03, 1.03)
-        axes.set_xlabel("share of answers" if metric == "padding_lowers" else "share of claims", fontsize=8)
-    mark_origin(figure, rows)
-    return figure
-
-
 def draw_lengths(lab: Lab, rows: Sequence[Row], label: str, dataset: str) -> Figure:
     """P.D. and D.A. of answers cut to a length, above; systems at their own lengths, below."""
     ends = [name_length(most) for most in LENGTHS]
@@ -152,8 +106,3 @@ def _divide(row: Row | None, base: float | None) -> Row | None:
         return None
     ends = {end: None if (value := getattr(row, end)) is None else value / base for end in ("ci_low", "ci_high")}
     return row.model_copy(update={"value": row.value / base, **ends})
-
-
-def _shorten(system: str) -> str:
-    """A system's name where there is little room: pd_paper_small_no_cache is "paper small, no cache"."""
-    return system.removeprefix("pd_").replace("_no_cache", ", no cache").replace("_cache", ", cache").replace("_", " ")
