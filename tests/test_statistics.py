@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from nfqa.kernels.resample import bootstrap_difference, bootstrap_mean
-from nfqa.metrics.statistics import METHODS, average, correlate, subtract
+from nfqa.kernels.resample import bootstrap_difference, bootstrap_mean, draw_counts
+from nfqa.metrics.statistics import METHODS, average, correlate, find_intervals, resample_means, subtract
 
 
 def make_scores(questions: int = 6, seeds: int = 2, answers: int = 7) -> pd.DataFrame:
@@ -112,3 +112,30 @@ def test_a_difference_is_paired_with_the_base_of_the_same_conditions() -> None:
     several = measurements.assign(form=measurements.form + measurements.question)
     with pytest.raises(ValueError, match="several bases"):
         subtract(several, measurements.form == "old", across=["form"], named="b")
+
+
+def test_means_of_systems_are_resampled_over_questions_with_all_groups_alike() -> None:
+    rows = [
+        (form, q, system, factor * value)
+        for form, factor in (("x", 1.0), ("y", 2.0))
+        for q, values in (("b", (1, 4)), ("a", (3, np.nan)), ("c", (2, 8)))
+        for system, value in zip(("s", "t"), values, strict=True)
+    ]
+    scores = pd.DataFrame(rows, columns=["form", "question", "system", "score"])
+    means = resample_means(scores, by=["form"], resamples=200)
+    wide = means.pivot(index="resample", columns=["form", "system"], values="mean")
+    assert wide.loc[0].to_dict() == {("x", "s"): 2, ("x", "t"): 6, ("y", "s"): 4, ("y", "t"): 12}
+    np.testing.assert_allclose(wide["y"], 2 * wide["x"])
+    counts = draw_counts(3, resamples=200)[5]
+    assert wide.loc[6, ("x", "s")] == pytest.approx(counts @ [1, 3, 2] / 3)
+    assert wide["x", "t"].isna().sum() == (draw_counts(3, resamples=200)[:, [0, 2]].sum(1) == 0).sum()
+    values = find_intervals(means.rename(columns={"mean": "measured"})).set_index(["form", "system"])
+    assert values.value.to_dict() == wide.loc[0].to_dict()
+    expected = bootstrap_mean([1, 3, 2], resamples=200)
+    assert values.n.eq(3).all()
+    assert values.low["x", "s"] <= expected.value <= values.high["x", "s"]
+    assert values.low["y", "s"] == pytest.approx(np.quantile(wide["y", "s"].iloc[1:], 0.025))
+    with pytest.raises(ValueError, match="several scores of one question and system"):
+        resample_means(scores.assign(kind=1), by=["kind"], resamples=5)
+    with pytest.raises(ValueError, match="no column form"):
+        resample_means(scores.drop(columns="form"), by=["form"], resamples=5)

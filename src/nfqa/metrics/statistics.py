@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.kernels.correlation import REASONS, Method, correlate_groups
-from nfqa.kernels.resample import Interval, bootstrap_difference, bootstrap_mean, find_share
+from nfqa.kernels.resample import Interval, bootstrap_difference, bootstrap_mean, draw_counts, find_interval, find_share
 
 Undefined = Literal["drop", "zero"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -130,6 +130,54 @@ def subtract(
         tables = (_tabulate(part, over, columns, within, index) for part in (group, other))
         interval = bootstrap_difference(*tables, resamples=resamples, seed=seed)
         rows.append(key | {"difference_from": named} | _describe(interval, group))
+    return pd.DataFrame(rows)
+
+
+def resample_means(
+    scores: pd.DataFrame,
+    *,
+    by: Sequence[str],
+    over: str = "question",
+    columns: str = "system",
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Each system's mean as measured and in resamples of the questions: what places of systems are found from.
+
+    Args: scores: `over`, `columns`, `score` and those of `by`; by: one or more conditions, each group of which has its
+        own means. All groups and systems are resampled alike.
+    Returns: the columns of `by`, `resample` (0: as measured), `columns`, `mean` over the questions with a score (NaN
+        without any) and `n`, how many are drawn from.
+    Raises: ValueError for a missing column, or two scores of one question and system in a group.
+    """
+    _require(scores, [*by, over, columns, "score"])
+    index = scores[over].drop_duplicates()
+    counts = np.vstack([np.ones(len(index)), draw_counts(len(index), resamples=resamples, seed=seed)])
+    frames = []
+    for key, group in scores.groupby(list(by), sort=False, dropna=False):
+        if group.duplicated([over, columns]).any():
+            raise ValueError(f"several scores of one {over} and {columns}; name what tells them apart in by={by}")
+        table = group.pivot(index=over, columns=columns, values="score").reindex(index)
+        with np.errstate(invalid="ignore"):
+            means = (counts @ table.fillna(0).to_numpy(np.float64)) / (counts @ table.notna().to_numpy(np.float64))
+        drawn = pd.DataFrame(means, columns=table.columns).rename_axis("resample").reset_index()
+        given: dict[str, Any] = dict(zip(by, key, strict=True))
+        frames.append(drawn.melt("resample", value_name="mean").assign(**given, n=len(index)))
+    return pd.concat(frames, ignore_index=True)
+
+
+def find_intervals(draws: pd.DataFrame) -> pd.DataFrame:
+    """Values of statistics that were computed anew in each resample, with 95 % percentile intervals.
+
+    Args: draws: `resample` (0: as measured), `measured`, `n` and conditions.
+    Returns: the conditions in order of first appearance, value, low, high, n. Resamples without a value are left out.
+    Source: `nfqa.kernels.resample.find_interval`.
+    """
+    rows = []
+    for key, group in _split(draws, ["resample", "measured", "n"]):
+        measured = group["resample"] == 0
+        interval = find_interval(group.measured[measured].item(), group.measured[~measured], n=group.n.iloc[0])
+        rows.append(key | {"value": interval.value, "low": interval.low, "high": interval.high, "n": interval.n})
     return pd.DataFrame(rows)
 
 
