@@ -99,21 +99,19 @@ def _read_person(who: str, content: bytes, questions: dict[int, dict[str, Any]])
         if found is None or found[2] not in (*SYSTEMS, "question", "select"):
             continue  # a screen that is no part of the study's questions
         screen = check(_Screen, item, where)
-        key, kind, given = found[1], found[2], screen.label_annotations
+        key, kind, given = str(int(found[1])), found[2], screen.label_annotations
         where = f"{where}: label_annotations"
         text, answer = _read_shown(where, screen.displayed_text)
-        question = questions.setdefault(int(key), {"text": text, "answers": {}})
-        _match(where, "question", question["text"], text)
+        question = questions.setdefault(int(key), {"answers": {}})
+        _note(where, question, "text", text)
         if kind == "question":
-            view = " ".join(check(_View, given, where).answer.text_box.split())
-            _note(where, person["views"], key, view)
+            _note(where, person["views"], key, " ".join(check(_View, given, where).answer.text_box.split()))
         elif kind == "select":
             _note(where, person["choices"], key, *check(_Choice, given, where).selection)
         else:
-            system = SYSTEMS[kind]
-            _match(where, f"answer of {system}", question["answers"].setdefault(system, answer), answer)
+            _note(where, question["answers"], SYSTEMS[kind], answer)
             (rating,) = check(_Rated, given, where).rating.values()
-            _note(where, person["ratings"].setdefault(key, {}), system, int(rating))
+            _note(where, person["ratings"].setdefault(key, {}), SYSTEMS[kind], int(rating))
     if not any(person.values()):
         raise ValueError(f"{who}: no question, choice or rating in the file; fetch it again")
     return person
@@ -131,14 +129,9 @@ def _read_shown(where: str, shown: str) -> tuple[str, str]:
     return found[1], re.sub(r"\n{2,}", "\n\n", text)
 
 
-def _match(where: str, what: str, first: str, now: str) -> None:
-    if first != now:
-        raise ValueError(f"{where}: the {what} is {now!r:.60}, elsewhere {first!r:.60}; all were shown one text")
-
-
 def _note(where: str, notes: dict[str, Any], key: str, value: Any) -> None:
     if notes.setdefault(key, value) != value:
-        raise ValueError(f"{where}: answered twice, and not alike; expected one answer a person")
+        raise ValueError(f"{where}: {key} differs from before; expected one text for all, and one answer a person")
 
 
 def _dump(value: dict[str, Any]) -> str:

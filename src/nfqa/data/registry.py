@@ -18,6 +18,7 @@ import yaml
 from pydantic import Field, model_validator
 
 from nfqa.data.json_lines import Item, Text, check
+from nfqa.data.paths import write_atomically
 
 _UPSTREAM = "https://raw.githubusercontent.com"
 _ARCHIVES = "https://codeload.github.com"
@@ -159,40 +160,29 @@ def fetch_file(file: UpstreamFile, store: Path, *, progress: bool = True) -> Pat
 
     source = _find_in_mirror(file)
     download = pooch.HTTPDownloader(progressbar=progress, timeout=_TIMEOUT)
-    got = ""
-
-    def bring(url: str, output_file: str, pup: Any) -> None:
-        nonlocal got
-        if file.gather:
-            _gather(file, source, Path(output_file), lambda archive: download(url, archive, pup))
-        elif source:
-            shutil.copyfile(source, output_file)
-        else:
-            download(url, output_file, pup)
-        got = hash_file(Path(output_file))
-
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.unlink(missing_ok=True)
-    pooch.get_logger().setLevel("ERROR")
-    try:
-        pooch.retrieve(file.url, f"sha256:{file.sha256}", target.name, target.parent, downloader=bring)
-    except (requests.RequestException, ConnectionError) as error:
-        raise UnreachableError(
-            f"{file.name}: {file.url} could not be reached ({type(error).__name__}). Connect and run again, or set"
-            f" NFQA_MIRROR to a folder that holds {file.relative}"
-        ) from None
-    except ValueError as error:
-        _refuse_hash(file, str(source or file.url), got)
-        raise ValueError(f"{file.name}: {source or file.url}: {error}") from None  # while it was gathered
+    with write_atomically(target) as scratch:
+        try:
+            if file.gather:
+                _gather(file, source, scratch, lambda archive: download(file.url, archive, None))
+            elif source:
+                shutil.copyfile(source, scratch)
+            else:
+                download(file.url, str(scratch), None)
+        except (requests.RequestException, ConnectionError) as error:
+            raise UnreachableError(
+                f"{file.name}: {file.url} could not be reached ({type(error).__name__}). Connect and run again, or set"
+                f" NFQA_MIRROR to a folder that holds {file.relative}"
+            ) from None
+        _refuse_hash(file, str(source or file.url), hash_file(scratch))
     return target
 
 
 def _refuse_hash(file: UpstreamFile, origin: str, got: str) -> None:
-    if got and got != file.sha256:
+    if got != file.sha256:
         raise ValueError(
             f"{file.name}: {origin} has sha256 {got}, expected {file.sha256}; it is not used. Take the right file, or"
             " correct the pin in data/registry.yml if the change is meant"
-        ) from None
+        )
 
 
 def _find_in_mirror(file: UpstreamFile) -> Path | None:
@@ -220,10 +210,13 @@ def _gather(file: UpstreamFile, source: Path | None, target: Path, download: Cal
     """Write what is made of a folder: of the mirror's, or of that in the repository's archive, which isn't kept."""
     from nfqa.data.gather import gather_archive, gather_folder
 
-    if source:
-        target.write_bytes(gather_folder(source))
-        return
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        archive = Path(scratch) / "archive.tar.gz"
-        download(str(archive))
-        target.write_bytes(gather_archive(archive, file.path))
+    try:
+        if source:
+            target.write_bytes(gather_folder(source))
+            return
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            archive = Path(scratch) / "archive.tar.gz"
+            download(str(archive))
+            target.write_bytes(gather_archive(archive, file.path))
+    except ValueError as error:
+        raise ValueError(f"{file.name}: {source or file.url}: {error}") from None
