@@ -102,9 +102,10 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         for read in (read_json, lambda path: list(read_lines(path, Counter()))):
             with pytest.raises(ValueError, match=fact):
                 read(path)
-    (tmp_path / "cut.json").write_bytes(b'{"a": [1,')
-    with pytest.raises(ValueError, match=r"cut\.json: not JSON"):
-        read_json(tmp_path / "cut.json")
+    for content in (b'{"a": [1,', b"\xef\xbb\xbf{}"):
+        (tmp_path / "bad.json").write_bytes(content)
+        with pytest.raises(ValueError, match=r"bad\.json: not JSON"):
+            read_json(tmp_path / "bad.json")
 
 
 VALUES = st.recursive(

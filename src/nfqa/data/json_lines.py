@@ -111,7 +111,7 @@ def describe(value: Any) -> str:
 def read_json(path: Path) -> Any:
     """A file's one JSON value.
 
-    Raises: ValueError naming the file, and the line where a byte is no UTF-8.
+    Raises: ValueError naming the file for anything else, a byte order mark included.
     """
     return _parse(str(path), _decode(str(path), _read_bytes(path)), "fetch it again")
 
@@ -131,7 +131,7 @@ def parse_lines(name: str, content: bytes, counts: Counter[str]) -> Iterator[tup
     Raises: ValueError naming file and line for bytes that are no UTF-8, a line that is not one whole object, and a
         field that an object has twice.
     """
-    lines = _decode(name, content).split("\n")
+    lines = _decode(name, content).removeprefix("\ufeff").split("\n")
     counts["byte_order_mark"] += content.startswith(_BYTE_ORDER_MARK)
     counts["carriage_returns"] += sum(line.endswith("\r") for line in lines)
     for number, line in enumerate(lines, start=1):
@@ -157,7 +157,7 @@ def _decode(name: str, content: bytes) -> str:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ValueError(f"{name}: is UTF-16; save it as UTF-8")
     try:
-        return content.decode("utf-8").removeprefix("\ufeff")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise ValueError(

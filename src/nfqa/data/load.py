@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
+
+from pydantic import PositiveInt
 
 from nfqa.data import debates, graded
+from nfqa.data.json_lines import Item, check
 from nfqa.data.paths import find_root
 from nfqa.data.records import Question, QuestionSet
 from nfqa.data.registry import UpstreamFile, fetch_file, has_file, hash_file, read_registry
@@ -20,6 +23,13 @@ DEBATES = {
     "debate_ratings": debates.read_ratings, "debate_systems": debates.read_systems, "debate_povs": debates.read_povs,
 }  # fmt: skip
 HELD_OUT = 4  # a claim is held out from training where its key is a multiple of this
+
+
+class _Choices(Item):
+    data: Literal["full", "sample"]
+    limit: PositiveInt | None = None
+    split: Split
+    repeats: Repeats
 
 
 def load(
@@ -44,19 +54,12 @@ def load(
     """
     root = root or find_root()
     file = _find_dataset(root, name)
-    for argument, value, choices in (
-        ("data", data, ("full", "sample")),
-        ("split", split, get_args(Split)),
-        ("repeats", repeats, get_args(Repeats)),
-    ):
-        if value not in choices:
-            raise ValueError(f"{argument} is {value!r}; expected one of {', '.join(choices)}")
+    given = {"data": data, "limit": limit, "split": split, "repeats": repeats}
+    check(_Choices, given, f"dataset {name}")
     if split == "train" and file.shape != "debatewise":
         raise ValueError(f"{name} has no split 'train': it is never trained on")
     if repeats != "keep" and file.shape not in GRADED:
         raise ValueError(f"repeats is {repeats!r}, but {name} is no graded dataset; leave it at 'keep'")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise ValueError(f"limit is {limit!r}; expected None or a whole number of questions, 1 or more")
     path = find_path(name, data=data, root=root)
     questions, counts = read_file(path, file.shape, file.lowest_label)
     if split != "all" and file.shape == "debatewise":
@@ -130,14 +133,7 @@ def read_file(path: Path, shape: str, lowest_label: int = 0) -> tuple[list[Quest
 
 
 def _treat_repeats(question: Question, repeats: Repeats) -> Question:
-    labels: dict[str, set[int]] = {}
-    for answer in question.answers:
-        labels.setdefault(answer.text, set()).add(answer.label)
-    kept, seen = [], set()
-    for answer in question.answers:
-        conflicting = len(labels[answer.text]) > 1
-        if (repeats == "drop_conflicting" and conflicting) or (repeats == "first" and answer.text in seen):
-            continue
-        seen.add(answer.text)
-        kept.append(answer)
+    firsts = {answer.text: answer for answer in reversed(question.answers)}
+    labels = Counter(text for text, _ in {(answer.text, answer.label) for answer in question.answers})
+    kept = [a for a in question.answers if (firsts[a.text] is a if repeats == "first" else labels[a.text] == 1)]
     return replace(question, answers=tuple(kept))
