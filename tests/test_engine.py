@@ -31,7 +31,7 @@ from nfqa.models import completing, engine, packing
 from nfqa.models.completing import Sampling, draw_tokens
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.engine import Engine, Row, count_common
-from nfqa.models.packing import can_pack, can_share, find_window
+from nfqa.models.packing import can_share, find_window
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -175,8 +175,10 @@ def test_what_a_group_shares_is_run_once_and_a_group_is_divided_only_if_it_must(
 
     cases = {4096: [57, 52, 41], 109: [57, 52, 41], 56: [52, 45, 52, 41], 1: [43, 49, 45, 43, 49, 41]}
     for batch_tokens, widths in cases.items():
+        made = Engine(models["gpt2"], batch_tokens=batch_tokens)
+        assert made.packs
         seen.clear()
-        list(Engine(models["gpt2"], batch_tokens=batch_tokens).find_logprobs([ask(3, 9), ask(1), ask(3, 9, 5)]))
+        list(made.find_logprobs([ask(3, 9), ask(1), ask(3, 9, 5)]))
         assert seen == {4096: [widths], 109: [[57, 52], [41]]}.get(batch_tokens, [[width] for width in widths])
 
 
@@ -219,18 +221,16 @@ def test_too_little_memory_halves_the_batch_and_one_row_too_large_says_so(models
 
 def test_the_trial_finds_a_model_that_heeds_no_layout(models, folders, monkeypatch):
     model = AutoModelForCausalLM.from_pretrained(folders["llama"])
-    head = packing.open_head(model)
-    assert can_pack(model, head)
     forward = model.forward
-    monkeypatch.setattr(model, "forward", lambda *, position_ids=None, **options: forward(**options))
-    assert not can_pack(model, head)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(model, "forward", lambda *, position_ids=None, **options: forward(**options))
+        patch.setattr(engine, "can_share", lambda _: True)
+        assert not Engine(model, batch_tokens=100).packs
     monkeypatch.setattr(model.config, "_attn_implementation_internal", "flash_attention_2")
-    assert not can_pack(model, head)
-    windowed = models["mistral"]
-    assert can_pack(windowed, packing.open_head(windowed))
+    assert not Engine(model, batch_tokens=100).packs
+    assert Engine(models["mistral"], batch_tokens=100).packs
     monkeypatch.setattr(packing, "_list_windows", lambda _: [32])
-    assert not can_pack(windowed, packing.open_head(windowed)), "a window that attention isn't told"
+    assert not Engine(models["mistral"], batch_tokens=100).packs, "a window that attention isn't told"
 
 
 def test_windows_are_found_and_the_usual_architectures_share(models, others):
@@ -274,9 +274,9 @@ def test_completions_equal_those_one_by_one(models, others, what, sampling):
     if sampling is GREEDY:
         ids = model.generate(torch.tensor([prompts[0]]), do_sample=False, max_new_tokens=9, pad_token_id=3)
         assert expected[0] == ids[0, len(prompts[0]) :].tolist()
-    for batch_tokens, share in ((4096, True), (300, True), (1, True), (4096, False)):
-        found = collect(Engine(model, batch_tokens=batch_tokens).complete(prompts, seeds, sampling, share=share))
-        assert [found[0, place] for place in range(5)] == expected, (batch_tokens, share)
+    for batch_tokens in (4096, 300, 1):
+        found = collect(Engine(model, batch_tokens=batch_tokens).complete(prompts, seeds, sampling))
+        assert [found[0, place] for place in range(5)] == expected, batch_tokens
 
 
 def test_prompts_share_what_they_begin_with_and_batches_keep_under_the_bound(models, monkeypatch):

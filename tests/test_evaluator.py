@@ -23,7 +23,6 @@ from transformers import (
 
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
 from nfqa.models import engine, roles
-from nfqa.models import evaluator as evaluator_module
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.evaluator import Evaluator, TargetLoss
 from nfqa.models.restated import Restated, Row, RowMaker
@@ -137,9 +136,11 @@ def test_one_item_too_large_for_the_memory_is_an_error(gpt2, monkeypatch):
     def run_out(*_: Any) -> Any:
         raise torch.OutOfMemoryError("no more\nmemory")
 
+    model = open_folder(gpt2)
+    assert model._engine.packs
     monkeypatch.setattr(engine, "run_segments", run_out)
     with pytest.raises(ValueError, match=r"a context and a target of \d+ tokens don't fit: no more$"):
-        open_folder(gpt2).score(ITEMS[:1], PLAIN)
+        model.score(ITEMS[:1], PLAIN)
 
 
 # The continuous cache
@@ -404,11 +405,11 @@ def test_a_loss_is_made_once_and_kept(gpt2, tmp_path, monkeypatch):
 
 
 def test_equal_texts_are_run_once(gpt2, monkeypatch):
-    seen = []
-    run = engine.run_segments
+    model, seen, run = open_folder(gpt2), [], engine.run_segments
+    assert model._engine.packs
     monkeypatch.setattr(engine, "run_segments", lambda m, s: seen.append(sum(len(p.suffixes) for p in s)) or run(m, s))
     item = Restated("sea", ("salt", "salt", "rivers"))
-    found = open_folder(gpt2).score([item, item, Restated("sea", ("rivers",))], PAPER)
+    found = model.score([item, item, Restated("sea", ("rivers",))], PAPER)
     assert sum(seen) == 2
     assert found[0] == found[1]
     assert found[0][0] == found[0][1]
@@ -424,12 +425,11 @@ def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
         done.append(1)
         return run(model, segments)
 
-    monkeypatch.setattr(evaluator_module, "_KEEP_EVERY", 1)
+    model = open_folder(gpt2, store=store, batch_tokens=1000)
+    assert model._engine.packs
     monkeypatch.setattr(engine, "run_segments", stop)
     with pytest.raises(KeyboardInterrupt):
-        open_folder(gpt2, store=store, batch_tokens=1000).score(
-            [Restated(f"{LONG} {i}", (LONG,)) for i in range(9)], PAPER
-        )
+        model.score([Restated(f"{LONG} {i}", (LONG,)) for i in range(9)], PAPER)
     with sqlite3.connect(store) as db:
         assert db.execute("SELECT COUNT(*) FROM losses").fetchone()[0] >= 1
     db.close()

@@ -14,8 +14,6 @@ from nfqa.models.engine import Engine, Found, Row, count_common
 from nfqa.models.pretrained import Pretrained, break_marks
 from nfqa.models.roles import RoleSpec
 
-Tokens = tuple[int, ...]
-
 
 @dataclass(frozen=True)
 class LabelRows:
@@ -32,12 +30,16 @@ class LabelRows:
 
 @dataclass(frozen=True)
 class _Job:
-    """One request, tokenised. labels: None where the model is to write."""
+    """One request, tokenised; where the model is to write, its plan is one row and no labels."""
 
     number: int
     request: Request
-    tokens: Tokens
-    labels: LabelRows | None
+    plan: LabelRows
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Of its longest row."""
+        return max((row.tokens for row in self.plan.rows), key=len)
 
 
 class CausalLM:
@@ -113,7 +115,7 @@ class CausalLM:
         for number, request in enumerate(requests):
             groups.setdefault(request.group, []).append(number)
         with tqdm(total=len(requests), unit="prompt", disable=not self._progress) as bar:
-            for group, numbers in groups.items():
+            for numbers in groups.values():
                 jobs: list[_Job] = []
                 for number in numbers:
                     job = self._prepare(number, requests[number], decoding, marks)
@@ -123,7 +125,7 @@ class CausalLM:
                         bar.update()
                         yield number, job
                 run = self._read if decoding.reading == "logits" else self._write
-                for number, result in run(jobs, decoding, share, bool(group)):
+                for number, result in run(jobs, decoding, share):
                     bar.update()
                     yield number, result
 
@@ -133,56 +135,47 @@ class CausalLM:
         self.broken_marks += text != request.prompt
         if decoding.wrapping == "chat":
             text = self._loaded.wrap(text)
-        labels = None
         if decoding.reading == "logits":
             ends = ["[[", *(f"[[{label}]]" for label in request.labels)]
             stub, *sequences = self._loaded.tokenise_ends(text, ends, decoding.wrapping)
-            labels = plan_labels(request.labels, sequences, stub)
-            tokens = max((row.tokens for row in labels.rows), key=len)
+            plan, room = plan_labels(request.labels, sequences, stub), 0
         else:
-            tokens = tuple(self._loaded.tokenise([text], decoding.wrapping)[0])
-        if not tokens or (labels and not labels.forced):
+            (tokens,) = self._loaded.tokenise([text], decoding.wrapping)
+            plan, room = LabelRows(len(tokens), (Row(tuple(tokens), (), ()),), ()), decoding.max_tokens
+        if not plan.forced:
             return Failure("empty_prompt", "the prompt has no tokens, and the tokenizer puts none before it")
-        room = 0 if labels else decoding.max_tokens
-        context = self._loaded.context
-        if context is not None and len(tokens) + room > context:
-            detail = f"{len(tokens):,} tokens of prompt and {room:,} to write, but the model's context is {context:,}"
-            return Failure("too_long", detail)
-        return _Job(number, request, tokens, labels)
+        job, context = _Job(number, request, plan), self._loaded.context
+        if context is not None and len(job.tokens) + room > context:
+            size = f"{len(job.tokens):,} tokens of prompt and {room:,} to write"
+            return Failure("too_long", f"{size}, but the model's context is {context:,}")
+        return job
 
-    def _read(self, jobs: list[_Job], _: Decoding, share: bool, grouped: bool) -> Iterator[tuple[int, Reply | Failure]]:
+    def _read(self, jobs: list[_Job], _decoding: Decoding, share: bool) -> Iterator[tuple[int, Reply | Failure]]:
         """The labels' probabilities; nothing is written."""
         engine = self._engine
-        groups: list[list[Row]] = [[]] if grouped else []
-        sources: list[list[_Job]] = [[]] if grouped else []
-        for job in jobs:
-            if not grouped:
-                groups.append([])
-                sources.append([])
-            groups[-1] += job.labels.rows if job.labels else ()
-            sources[-1] += [job] * (len(groups[-1]) - len(sources[-1]))
-        plain = ([(n, i, engine.find_plain(row))] for n, rows in enumerate(groups) for i, row in enumerate(rows))
-        found: dict[int, dict[int, Any]] = {job.number: {} for job in jobs}
-        for group, place, logprobs, seconds in _time_each(engine.find_logprobs(groups) if share else plain):
-            job = sources[group][place]
-            found[job.number][place - sources[group].index(job)] = logprobs
-            if job.labels and len(found[job.number]) == len(job.labels.rows):
-                yield job.number, _read_reply(job, job.labels, found.pop(job.number), seconds)
+        owners = [job for job in jobs for _ in job.plan.rows]
+        rows = [row for job in jobs for row in job.plan.rows]
+        plain = ([(0, place, engine.find_plain(row))] for place, row in enumerate(rows))
+        read: dict[int, dict[int, Any]] = {job.number: {} for job in jobs}
+        for _, place, logprobs, seconds in _time_each(engine.find_logprobs([rows]) if share else plain):
+            job = owners[place]
+            read[job.number][place] = logprobs
+            if len(read[job.number]) == len(job.plan.rows):
+                found = [logprobs for _, logprobs in sorted(read.pop(job.number).items())]
+                yield job.number, _read_reply(job, found, seconds)
 
-    def _write(
-        self, jobs: list[_Job], decoding: Decoding, share: bool, grouped: bool
-    ) -> Iterator[tuple[int, Reply | Failure]]:
+    def _write(self, jobs: list[_Job], decoding: Decoding, share: bool) -> Iterator[tuple[int, Reply | Failure]]:
         """Completions."""
         model, tokenizer, stops = self._loaded.model, self._loaded.tokenizer, self._loaded.stops
         sampling = Sampling(decoding.temperature, decoding.top_p, decoding.max_tokens, stops)
+        prompts, seeds = [job.tokens for job in jobs], [job.request.seed for job in jobs]
         plain = (
-            [(0, place, complete(model, None, [job.tokens], [job.request.seed], sampling)[0])]
-            for place, job in enumerate(jobs)
+            [(0, place, complete(model, None, [prompt], [seed], sampling)[0])]
+            for place, (prompt, seed) in enumerate(zip(prompts, seeds, strict=True))
         )
-        shared = self._engine.complete(
-            [job.tokens for job in jobs], [job.request.seed for job in jobs], sampling, share=grouped
-        )
-        for _, place, tokens, seconds in _time_each(shared if share else plain):
+        for _, place, tokens, seconds in _time_each(
+            self._engine.complete(prompts, seeds, sampling) if share else plain
+        ):
             job = jobs[place]
             if isinstance(tokens, str):
                 yield job.number, _tell_too_large(job, tokens)
@@ -233,13 +226,14 @@ def _time_each(batches: Iterable[list[Found]]) -> Iterator[tuple[int, int, Any, 
         start = time.perf_counter()
 
 
-def _read_reply(job: _Job, labels: LabelRows, found: dict[int, Any], seconds: float) -> Reply | Failure:
-    for logprobs in found.values():
-        if isinstance(logprobs, str):
-            return _tell_too_large(job, logprobs)
-    logprobs = tuple(float(found[row][places].sum()) for row, places in labels.parts)
+def _read_reply(job: _Job, found: Sequence[Any], seconds: float) -> Reply | Failure:
+    """found: for each row its log-probabilities, or why there are none."""
+    for message in found:
+        if isinstance(message, str):
+            return _tell_too_large(job, message)
+    logprobs = tuple(float(found[row][places].sum()) for row, places in job.plan.parts)
     likeliest = job.request.labels[max(range(len(logprobs)), key=logprobs.__getitem__)]
-    return Reply(f"[[{likeliest}]]", labels.forced, 0, "logits", seconds, logprobs)
+    return Reply(f"[[{likeliest}]]", job.plan.forced, 0, "logits", seconds, logprobs)
 
 
 def _tell_too_large(job: _Job, message: str) -> Failure:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from nfqa.models.completing import Sampling, complete, run_prefix
 from nfqa.models.continuous_cache import ContinuousCache, mix_logprobs
-from nfqa.models.packing import Segment, can_pack, can_share, find_window, open_head, run_segments
+from nfqa.models.packing import Segment, can_share, find_window, open_head, run_segments
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _LOGITS = {"cpu": 2**22, "cuda": 2**26}  # held at once: 16 MB, or 256
+_TRIED = ((1, 2, 3, 4, 5, 6, 7), (1, 2, 3, 4, 5, 8, 9, 10), (6, 11, 2, 4), (3, 11, 2))
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,16 @@ class Row:
 
 @dataclass(frozen=True)
 class _Job:
-    """A row on its way. group, place: where its caller has it. begun: how many tokens all of its group begin with."""
+    """A row on its way. group, place: where its caller has it.
+
+    begun: how many tokens all of its group begin with. whole: how many the group has, those once.
+    """
 
     group: int
     place: int
     row: Row
     begun: int
+    whole: int
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -68,8 +73,20 @@ class Engine:
 
     @cached_property
     def packs(self) -> bool:
-        """Whether rows that are read can be packed."""
-        return self.shares and can_pack(self.model, self._head)
+        """Whether packed rows give the plain way's numbers, tried on a few tokens.
+
+        Not so for a model that brings its own attention, or adds to it what is not passed on.
+        """
+        if not self.shares or self.model.config._attn_implementation not in ("sdpa", "eager"):
+            return False
+        rows = [Row(tokens, (2, len(tokens) - 2, len(tokens) - 1), (1, 5, 9)) for tokens in _TRIED]
+        jobs = [*_line_up(0, list(enumerate(rows[:2]))), *_line_up(1, list(enumerate(rows[2:])))]
+        try:
+            found = self._run_packed(jobs)
+        except (TypeError, ValueError, KeyError, RuntimeError, IndexError):
+            return False
+        apart = [(logprobs - self.find_plain(row)).abs().max() for (*_, logprobs), row in zip(found, rows, strict=True)]
+        return float(max(apart)) < (1e-3 if self.model.dtype.itemsize > 2 else 0.25)
 
     def find_logprobs(self, groups: Sequence[Sequence[Row]]) -> Iterator[list[Found]]:
         """Group, place in it and log-probabilities (nats, float64, one a target) of every row, batch by batch.
@@ -86,20 +103,18 @@ class Engine:
         ]
         if nothing:
             yield nothing
-        jobs = [_line_up(number, rows) for number, rows in enumerate(asked)]
-        jobs.sort(key=lambda group: -_count_tokens(group))
-        run = self._run_packed if self.packs else self._run_alone
-        yield from self._run_batches([job for group in jobs for job in group], self._count_packed, run)
+        jobs = [job for number, rows in enumerate(asked) for job in _line_up(number, rows)]
+        jobs.sort(key=lambda job: (-job.whole, job.group))
+        yield from self._run_batches(jobs, self._count_packed, self._run_packed if self.packs else self._run_alone)
 
     def complete(
-        self, prompts: Sequence[tuple[int, ...]], seeds: Sequence[int], sampling: Sampling, *, share: bool = True
+        self, prompts: Sequence[tuple[int, ...]], seeds: Sequence[int], sampling: Sampling
     ) -> Iterator[list[Found]]:
         """The tokens of a completion for each prompt, batch by batch, as (0, its number, tokens).
 
-        share: run what all prompts begin with once. A prompt too long for the memory has the reason in place of tokens.
+        What all prompts begin with is run once. A prompt too long for the memory has the reason in place of tokens.
         """
-        rows = [(number, Row(prompt, (), ())) for number, prompt in enumerate(prompts)]
-        jobs = _line_up(0, rows) if share else [_Job(0, number, row, 0) for number, row in rows]
+        jobs = _line_up(0, [(number, Row(prompt, (), ())) for number, prompt in enumerate(prompts)])
         jobs.sort(key=lambda job: len(job.tokens))
         window = find_window(self.model) if self.shares else None
         prefix: list[Any] = []
@@ -126,7 +141,7 @@ class Engine:
         with torch.inference_mode():
             device = self.model.device
             more = {"output_hidden_states": True} if self.cache is not None else {}
-            found = self.model(torch.tensor([row.tokens], device=device), use_cache=False, **more)
+            found = self.model(input_ids=torch.tensor([row.tokens], device=device), use_cache=False, **more)
             places, targets = (torch.tensor(numbers, device=device) for numbers in (row.places, row.targets))
             logprobs = found.logits[0, places].float().log_softmax(-1).gather(1, targets[:, None])[:, 0]
             if self.cache is not None:
@@ -165,37 +180,30 @@ class Engine:
 
     def _count_packed(self, queue: list[_Job]) -> tuple[int, int]:
         """A group that fits into a batch isn't divided, as each part of it would run what they share."""
-        if not self.packs:
-            return 1, len(queue[0].tokens)
-        size = used = 0
-        for _, members in groupby(queue, key=lambda job: job.group):
-            group = list(members)
-            whole = _count_tokens(group)
-            if used + whole <= self.batch_tokens:
-                size, used = size + len(group), used + whole
-                continue
-            if size:
-                break
-            used = group[0].begun
-            for job in group:
-                if size and used + len(job.own) > self.batch_tokens:
-                    break
-                size, used = size + 1, used + len(job.own)
-            break
-        return size, used
+        used, group = 0, -1
+        for size, job in enumerate(queue):
+            more, least = len(job.own), len(job.own)
+            if job.group != group:
+                more, least, group = more + job.begun, job.whole, job.group
+            if size and (not self.packs or used + least > self.batch_tokens):
+                return size, used
+            used += more
+        return len(queue), used
 
     def _count_padded(self, queue: list[_Job], room: int, window: int | None) -> tuple[int, int]:
-        """Queue in rising length. A window would reach less far back over padding, so where one is shorter than the
-        rows, only those of equal length are put together.
-        """  # fmt: skip
-        size = used = 0
-        for size, job in enumerate(queue, 1):
+        """The queue is in rising length, and each row has room to write.
+
+        A window would reach less far back over padding, so where one is shorter than the rows, only those of equal
+        length are put together.
+        """
+        used = 0
+        for size, job in enumerate(queue):
             width = len(job.tokens) + room
             gap = window is not None and width > window and len(job.tokens) > len(queue[0].tokens)
-            if size > 1 and (gap or not self.shares or size * width > self.batch_tokens):
-                return size - 1, used
-            used = size * width
-        return size, used
+            if size and (gap or not self.shares or (size + 1) * width > self.batch_tokens):
+                return size, used
+            used = (size + 1) * width
+        return len(queue), used
 
     def _run_alone(self, batch: list[_Job]) -> list[Found]:
         return [(job.group, job.place, self.find_plain(job.row)) for job in batch]
@@ -269,9 +277,5 @@ def _line_up(group: int, rows: Sequence[tuple[int, Row]]) -> list[_Job]:
     """The jobs of one group, of rows with their places in it."""
     sequences = [row.tokens for _, row in rows]
     begun = min(count_common(sequences), min(map(len, sequences)) - 1) if len(rows) > 1 else 0
-    return [_Job(group, place, row, begun) for place, row in rows]
-
-
-def _count_tokens(group: Sequence[_Job]) -> int:
-    """The tokens of a group packed."""
-    return sum(len(job.own) for job in group) + (group[0].begun if group else 0)
+    whole = begun + sum(len(tokens) - begun for tokens in sequences)
+    return [_Job(group, place, row, begun, whole) for place, row in rows]

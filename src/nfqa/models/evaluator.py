@@ -23,7 +23,6 @@ from nfqa.models.roles import RoleSpec, find_evaluator
 if TYPE_CHECKING:
     from torch import Tensor
 
-_KEEP_EVERY = 256  # losses
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 32_768}
 # Names the arithmetic in the keys of kept losses: the modules that made them in version 0.3, by hash. When a change
 # moves the golden numbers of the tests, put any other text here: kept losses are then made again.
@@ -158,18 +157,15 @@ class Evaluator:
         from tqdm import tqdm
 
         with tqdm(total=sum(map(len, groups)), desc="scoring texts", unit="text", disable=not self._progress) as bar:
-            fresh: dict[bytes, TargetLoss] = {}
             for batch in self._engine.find_logprobs([[row.asked for row in group] for group in groups]):
+                fresh: dict[bytes, TargetLoss] = {}
                 for number, place, logprobs in batch:
                     row, key = groups[number][place], places[number][place]
                     if isinstance(logprobs, str):
                         raise ValueError(f"a context and a target of {len(row.tokens):,} tokens don't fit: {logprobs}")
                     fresh[key] = known[key] = _describe(row, logprobs)
                     bar.update()
-                if len(fresh) >= _KEEP_EVERY:
-                    self._store.write(fresh)
-                    fresh = {}
-            self._store.write(fresh)
+                self._store.write(fresh)
 
     def _hash(self, context: str, target: str, settings: Settings) -> bytes:
         made_by = "|".join([_VERSION, *(importlib.metadata.version(name) for name in ("transformers", "torch"))])

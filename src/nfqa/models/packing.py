@@ -47,11 +47,11 @@ class _Piece:
 
 @dataclass
 class _Layout:
-    """The pieces of a sequence. windows: the sliding windows that its layers' attention was called with."""
+    """The pieces of a sequence, and what attention leaves there: masks to use again, and the windows it was told."""
 
     pieces: list[_Piece]
+    masks: dict[tuple[int, tuple[int, ...], int | None], Tensor] = field(default_factory=dict)
     windows: set[int | None] = field(default_factory=set)
-    masks: dict[tuple[int, tuple[int, ...], int | None], Tensor | None] = field(default_factory=dict)
 
 
 _current: ContextVar[_Layout] = ContextVar("layout")
@@ -61,8 +61,34 @@ def run_segments(model: Any, segments: Sequence[Segment]) -> list[Tensor]:
     """What the head would be given after each token: of each segment, [its length, D], prefix first.
 
     Positions begin at 0 in each segment, and each suffix counts on from its prefix.
+    Raises: ValueError for a model that adds to attention, or has windows, of which attention isn't told.
     """
-    return _run_layout(model, segments, _lay_out(segments, _TOGETHER["cuda" if model.device.type == "cuda" else "cpu"]))
+    import torch
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(_NAME, _attend)
+    flat = [token for part in segments for piece in (part.prefix, *part.suffixes) for token in piece]
+    positions = [
+        torch.arange(begin, begin + size)
+        for part in segments
+        for begin, size in [(0, len(part.prefix)), *((len(part.prefix), len(own)) for own in part.suffixes)]
+    ]
+    layout = _Layout(_lay_out(segments, _TOGETHER["cuda" if model.device.type == "cuda" else "cpu"]))
+    before, token = model.config._attn_implementation, _current.set(layout)
+    model.config._attn_implementation = _NAME
+    try:
+        states = run_body(
+            model,
+            input_ids=torch.tensor([flat], device=model.device),
+            attention_mask=torch.zeros(1, 1, 1, 1, dtype=model.dtype, device=model.device),  # a mask, so none is made
+            position_ids=torch.cat(positions)[None].to(model.device),
+        )[0]
+    finally:
+        model.config._attn_implementation = before
+        _current.reset(token)
+    if layout.windows != set(_list_windows(model)):
+        raise ValueError(f"{type(model).__name__} doesn't tell attention its sliding windows")
+    return list(torch.split(states, [part.length for part in segments]))
 
 
 def run_body(model: Any, **inputs: Any) -> Tensor:
@@ -133,33 +159,6 @@ def can_share(model: Any) -> bool:
     )
 
 
-def can_pack(model: Any, head: Callable[[Tensor], Tensor]) -> bool:
-    """Whether `run_segments` gives the plain way's numbers, tried on a few tokens with the model's head.
-
-    Not so for a model that brings its own attention, adds to it what is not passed on, or has a sliding window that
-    it doesn't pass on: the trial is too short to show that.
-    """
-    import torch
-
-    if model.config._attn_implementation not in ("sdpa", "eager"):
-        return False
-    tried = [Segment((1, 2, 3, 4, 5), ((6, 7), (8, 9, 10))), Segment((), ((6, 11, 2),))]
-    rows = [(0, slice(0, 7), (1, 2, 3, 4, 5, 6, 7)), (0, slice(7, 10), (1, 2, 3, 4, 5, 8, 9, 10)),
-            (1, slice(0, 3), (6, 11, 2))]  # fmt: skip
-    layout = _lay_out(tried, together=16)
-    try:
-        with torch.inference_mode():
-            found = [head(states).log_softmax(-1) for states in _run_layout(model, tried, layout)]
-            plain = [model(input_ids=torch.tensor([row], device=model.device)).logits[0] for _, _, row in rows]
-    except (TypeError, ValueError, KeyError, RuntimeError, IndexError):
-        return False
-    apart = [
-        float((found[number][places] - logits.float().log_softmax(-1)[-(places.stop - places.start) :]).abs().max())
-        for (number, places, _), logits in zip(rows, plain, strict=True)
-    ]
-    return max(apart) < (1e-3 if model.dtype.itemsize > 2 else 0.25) and layout.windows == set(_list_windows(model))
-
-
 def find_window(model: Any) -> int | None:
     """The shortest sliding window of a model's layers, in tokens, or None where every layer looks all the way back."""
     return min((window for window in _list_windows(model) if window), default=None)
@@ -184,33 +183,7 @@ def _change_head_input(model: Any, change: Callable[[Tensor], Tensor]) -> Iterat
         hook.remove()
 
 
-def _run_layout(model: Any, segments: Sequence[Segment], layout: _Layout) -> list[Tensor]:
-    import torch
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(_NAME, _attend)
-    flat = [token for part in segments for piece in (part.prefix, *part.suffixes) for token in piece]
-    positions = [
-        torch.arange(begin, begin + size)
-        for part in segments
-        for begin, size in [(0, len(part.prefix)), *((len(part.prefix), len(own)) for own in part.suffixes)]
-    ]
-    before, token = model.config._attn_implementation, _current.set(layout)
-    model.config._attn_implementation = _NAME
-    try:
-        states = run_body(
-            model,
-            input_ids=torch.tensor([flat], device=model.device),
-            attention_mask=torch.zeros(1, 1, 1, 1, dtype=model.dtype, device=model.device),  # a mask, so none is made
-            position_ids=torch.cat(positions)[None].to(model.device),
-        )[0]
-    finally:
-        model.config._attn_implementation = before
-        _current.reset(token)
-    return list(torch.split(states, [part.length for part in segments]))
-
-
-def _lay_out(segments: Sequence[Segment], together: int) -> _Layout:
+def _lay_out(segments: Sequence[Segment], together: int) -> list[_Piece]:
     """The pieces of all segments: each prefix, and suffixes next to each other as long as they have few tokens."""
     pieces, place = [], 0
     for segment in segments:
@@ -225,7 +198,7 @@ def _lay_out(segments: Sequence[Segment], together: int) -> _Layout:
             sizes = (*sizes, size)
         pieces.append(_Piece(prefix, slice(place, place + sum(sizes)), sizes))
         place += sum(sizes)
-    return _Layout([piece for piece in pieces if sum(piece.sizes)])
+    return [piece for piece in pieces if sum(piece.sizes)]
 
 
 def _attend(
@@ -246,19 +219,19 @@ def _attend(
     for piece in layout.pieces:
         own, begun = piece.own, piece.prefix.stop - piece.prefix.start
         near = window if window and begun + max(piece.sizes) > window else None
-        if (begun, piece.sizes, near) not in layout.masks:
-            layout.masks[begun, piece.sizes, near] = _make_mask(begun, piece.sizes, near, query)
-        mask = layout.masks[begun, piece.sizes, near]
+        kind = (begun, piece.sizes, near)
+        mask = None  # torch's own causal mask does
+        if begun or len(piece.sizes) > 1 or near or cap is not None or sinks is not None:
+            mask = layout.masks[kind] = layout.masks[kind] if kind in layout.masks else _make_mask(*kind, query)
         asked, keys, values = query[:, :, own], key[:, :, own], value[:, :, own]
         if begun:
             keys, values = (
                 torch.cat([x[:, :, piece.prefix], part], dim=2) for x, part in ((key, keys), (value, values))
             )
-        if cap is None and sinks is None:
+        if mask is None or (cap is None and sinks is None):
             causal = mask is None
             attended = scaled_dot_product_attention(asked, keys, values, attn_mask=mask, is_causal=causal, scale=scale)
         else:
-            mask = mask if mask is not None else _make_mask(begun, piece.sizes, near, query, always=True)
             attended = _attend_plainly(asked, keys, values, mask, scale, cap, sinks)
         found[:, :, own] = attended
     return found.transpose(1, 2).contiguous(), None
@@ -278,18 +251,14 @@ def _attend_plainly(
     return shares[..., : keys.shape[2]] @ values
 
 
-def _make_mask(
-    begun: int, sizes: tuple[int, ...], window: int | None, like: Tensor, *, always: bool = False
-) -> Tensor | None:
+def _make_mask(begun: int, sizes: tuple[int, ...], window: int | None, like: Tensor) -> Tensor:
     """What is added to attention's scores, [T, begun + T], for suffixes of these sizes, T together, behind a prefix.
 
     0 where a token sees another, in the prefix or before it in its own suffix, and within the window; else the dtype's
-    least number. None where torch's own causal mask does the same.
+    least number.
     """
     import torch
 
-    if not always and not begun and len(sizes) == 1 and window is None:
-        return None
     lengths = torch.tensor(sizes, device=like.device)
     first = torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)  # [T], where a token's own suffix begins
     places = torch.arange(len(first), device=like.device)
