@@ -34,11 +34,14 @@ def list_files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def test_a_mirror_is_copied_and_verified(tmp_path: Path, mirror: Path) -> None:
+def test_a_file_is_copied_once_from_a_mirror_and_an_altered_copy_replaced(tmp_path: Path, mirror: Path) -> None:
     (mirror / register().relative).write_bytes(GOOD)
     path = fetch_file(register(), tmp_path / "store", progress=False)
     assert path == tmp_path / "store" / "owner" / "repo" / "c0ffee" / "dataset" / "set.json"
-    assert path.read_bytes() == GOOD
+    path.write_bytes(b"altered")
+    assert fetch_file(register(), tmp_path / "store", progress=False).read_bytes() == GOOD
+    shutil.rmtree(mirror)
+    assert fetch_file(register(), tmp_path / "store", progress=False).read_bytes() == GOOD
 
 
 @pytest.mark.parametrize("bad", [GOOD[:-3], b"<html>not found</html>", b""])
@@ -49,20 +52,6 @@ def test_a_wrong_hash_names_both_and_keeps_nothing(tmp_path: Path, mirror: Path,
     assert hashlib.sha256(bad).hexdigest() in str(error.value)
     assert register().sha256 in str(error.value)
     assert list_files(tmp_path / "store") == []
-
-
-def test_an_altered_local_copy_is_replaced(tmp_path: Path, mirror: Path) -> None:
-    (mirror / register().relative).write_bytes(GOOD)
-    path = fetch_file(register(), tmp_path / "store", progress=False)
-    path.write_bytes(b"altered")
-    assert fetch_file(register(), tmp_path / "store", progress=False).read_bytes() == GOOD
-
-
-def test_a_good_local_copy_needs_no_mirror(tmp_path: Path, mirror: Path) -> None:
-    (mirror / register().relative).write_bytes(GOOD)
-    fetch_file(register(), tmp_path / "store", progress=False)
-    shutil.rmtree(mirror)
-    assert fetch_file(register(), tmp_path / "store", progress=False).read_bytes() == GOOD
 
 
 def test_a_mirror_without_the_file_says_which(tmp_path: Path, mirror: Path) -> None:
@@ -97,26 +86,36 @@ def test_a_full_disk_keeps_nothing(tmp_path: Path, mirror: Path, monkeypatch: py
 
 def test_the_registry_pins_every_file_by_commit_and_hash() -> None:
     registry = read_registry(PROJECT)
-    prompts = {name for name, file in registry.items() if file.shape == "prompt"}
-    methods = ("listwise", "pointwise", "pointwise_ref", "pairwise", "write_lower")
-    assert prompts == {f"prompt_{method}" for method in methods}
-    local = {name for name, file in registry.items() if file.local}
-    optional = {name for name, file in registry.items() if file.optional}
-    assert local == {"system_answers", "dev_povs"}
-    assert optional == {"debateqa_test", "debateqa_dev"}
-    graded, debates = {"antique", "trec_dl_nf", "webglm"}, {"debatewise", "overton", "demo_answers"}
-    assert set(registry) - prompts - local - optional == graded | debates
-    for name, file in registry.items():
-        assert len(file.commit) == (0 if name in local else 40)
-        assert len(file.sha256) == 64
-        bundled = name in graded | debates
-        assert (PROJECT / "data" / "sample" / file.sample).is_file() if bundled else file.sample == ""
+    prompts = {f"prompt_{name}" for name in ("listwise", "pointwise", "pointwise_ref", "pairwise", "write_lower")}
+    assert {name for name, file in registry.items() if file.shape == "prompt"} == prompts
+    assert {name for name, file in registry.items() if file.local} == {"system_answers", "dev_povs"}
+    assert {name for name, file in registry.items() if file.optional} == {"debateqa_test", "debateqa_dev"}
+    bundled = {name for name, file in registry.items() if file.sample}
+    assert bundled == {"antique", "trec_dl_nf", "webglm", "debatewise", "overton", "demo_answers"}
+    assert all((PROJECT / "data" / "sample" / registry[name].sample).is_file() for name in bundled)
+    assert {len(file.commit) for file in registry.values() if not file.local} == {40}
 
 
-def test_a_registry_that_lacks_a_field_names_it(tmp_path: Path) -> None:
+FIELDS = f"path: p, shape: graded, sha256: {'a' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "facts"),
+    [
+        ("owner: o, repo: r, commit: c, licence: l", "a: {path: p, shape: graded}", "g.files.a: sha256 is missing"),
+        ("owner: o, repo: r, commit: c, licence: l", f"a: {{{FIELDS}, size: 1}}", "g.files.a: unknown field 'size'"),
+        ("owner: o, repo: r, commit: c, licence: l", f"a: {{{FIELDS}, optional: 1}}", "g.files.a: optional is 1"),
+        ("owner: o, repo: r, commit: c", "", "g.licence is missing"),
+        ("owner: o, licence: l", "", "expected owner, repo and commit"),
+        ("local: true, licence: l", "a: 1, a: 2", "line 1: the key 'a' is duplicated"),
+    ],
+)
+def test_a_registry_that_does_not_fit_is_refused_by_file_and_field(
+    tmp_path: Path, group: str, files: str, facts: str
+) -> None:
     (tmp_path / "data").mkdir()
-    fields = "{path: p, shape: graded, lowest_label: 1, sample: s}"
-    text = f"g: {{owner: o, repo: r, commit: c, licence: l, files: {{a: {fields}}}}}"
-    (tmp_path / "data" / "registry.yml").write_text(text)
-    with pytest.raises(ValueError, match=r"g\.files\.a: .*sha256"):
+    (tmp_path / "data" / "registry.yml").write_text(f"g: {{{group}, files: {{{files}}}}}")
+    with pytest.raises(ValueError) as caught:
         read_registry(tmp_path)
+    assert "registry.yml" in str(caught.value)
+    assert facts in str(caught.value)
