@@ -21,7 +21,7 @@ def run_notebook(name: str, *, out: Path, tags: Sequence[str] = (), **parameters
         if cell["cell_type"] == "code" and (not tags or set(tagged) & set(tags)):
             exec(compile(cell["source"], name, "exec"), names)
             if "parameters" in tagged:
-                names |= parameters | {"data": "sample", "out": str(out)}
+                names |= {"data": "sample", "out": str(out)} | parameters
     return names
 
 

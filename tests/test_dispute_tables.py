@@ -131,5 +131,5 @@ def test_what_is_counted_in_the_prompts():
     assert rows["prompt_own", "demonstrations"] == 3
     assert rows["prompt_own", "demonstrations_aware"] == 1
     assert rows["prompt_own_zero_shot", "demonstrations"] == 0
-    assert rows["prompt_own", "places"] == rows["prompt_own_zero_shot", "places"] == 1
+    assert rows["prompt_own", "placeholders"] == rows["prompt_own_zero_shot", "placeholders"] == 1
     assert (rows["prompt_own", "lowest"], rows["prompt_own", "highest"]) == (0, 1)

@@ -1,27 +1,22 @@
-"""Figures of prompts: counts by hand, remarks borne out by the text, and no released text in what is kept."""
+"""Figures of prompts: counts by hand, remarks that the text supports, and no released text in what is kept."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
 import pytest
+from conftest import PROJECT
+from notebook_cells import run_notebook
 
-from nfqa.judge.prompts import read_prompts
-from nfqa.lab.experiments.prompt_figures import (
-    FACTS,
-    Pair,
-    count_facts,
-    describe_pair,
-    draw_pair,
-    list_remarks,
-    measure_pair,
-    read_pair,
-    show_pair,
-)
+from nfqa.judge.prompt_facts import COUNTS, REMARKS, count_facts, find_remarks
+from nfqa.judge.prompts import PromptSet, Template, read_prompts
+from nfqa.lab.figures import draw_prompt
+from nfqa.lab.open import Lab
 
-PROJECT = Path(__file__).parents[1]
 # In our words, with what is odd in the released file.
 ODD = (
     'Mark <b>it</b>, 0-10, \\"[[8]]\\".\n*Objectivity* is what references have.\n'
@@ -30,97 +25,92 @@ ODD = (
 CALM = "Mark it.\n*Accuracy* counts.\nQ:{#question}\nA:{#candidate}"
 
 
-def make_lab(tmp_path: Path, text: str = ODD, data: str = "full") -> Any:
-    path = tmp_path / "text.txt"
-    path.write_text(text)
-
-    def read(name: str) -> Any:
-        return read_prompts(PROJECT / "prompts" / name, bring=lambda _: path)
-
-    return SimpleNamespace(data=data, read_prompts=read)
+def read_released(text: str, tmp_path: Path) -> PromptSet:
+    """The released set with one text in place of every released file."""
+    (tmp_path / "text.txt").write_text(text)
+    return read_prompts(PROJECT / "prompts" / "upstream", bring=lambda _: tmp_path / "text.txt")
 
 
-def test_what_is_counted_can_be_counted_by_hand(tmp_path: Path) -> None:
-    pair = read_pair(make_lab(tmp_path), "pointwise")
-    assert pair.released is not None
-    facts = count_facts(pair.released)
-    assert set(facts) == set(FACTS)
-    assert facts["words"] == 12  # Mark it, 0-10, "[[8]]". / *Objectivity* is what references have. / three places
-    assert facts["lines"] == 5
-    assert facts["places"] == 2  # question and candidate
-    assert facts["left_standing"] == 1  # #ground
-    assert facts["escaped_quotes"] == 2
-    assert facts["verdict_examples"] == 1
-    assert (facts["lowest"], facts["highest"]) == (0, 10)
-    assert "lowest" not in count_facts(read_pair(make_lab(tmp_path, data="sample"), "pairwise").own)
+def read_own(name: str) -> Template:
+    return read_prompts(PROJECT / "prompts" / "own", bring=lambda _: Path()).get(name)
 
 
-def test_a_remark_is_made_only_where_the_text_bears_it_out(tmp_path: Path) -> None:
-    odd, calm = (read_pair(make_lab(tmp_path, text), "pointwise").released for text in (ODD, CALM))
-    assert odd is not None
-    assert calm is not None
-    assert [remark.split()[1] for remark in list_remarks(odd)] == ["released", "marks", "names", "asks"]
-    assert list_remarks(calm) == []
+def test_counts_by_hand(tmp_path: Path) -> None:
+    facts = count_facts(read_released(ODD, tmp_path).get("pointwise"))
+    assert facts == {
+        "words": 12,  # Mark it, 0-10, "[[8]]". / *Objectivity* is what references have. / three placeholders
+        "characters": len(ODD.strip()),
+        "lines": 5,
+        "placeholders": 2,  # question and candidate
+        "unfilled": 1,  # #ground
+        "escaped_quotes": 2,
+        "verdict_examples": 1,
+        "lowest": 0,
+        "highest": 10,
+    }
+    assert list(facts) == list(COUNTS)
+    assert "lowest" not in count_facts(read_own("pairwise"))
 
 
-def test_what_is_not_released_or_not_fetched_is_said(tmp_path: Path) -> None:
-    pair = read_pair(make_lab(tmp_path), "write_best")
-    assert pair.released is None
-    assert describe_pair(pair)[0].endswith("The authors' text: not released.")
-    pair = read_pair(make_lab(tmp_path, data="sample"), "pointwise")
-    assert pair.released is None
-    assert describe_pair(pair)[0].endswith("not fetched on a sample run.")
+def test_a_remark_is_made_only_where_the_text_supports_it(tmp_path: Path) -> None:
+    assert find_remarks(read_released(ODD, tmp_path).get("pointwise")) == dict.fromkeys(REMARKS["pointwise"], True)
+    assert not any(find_remarks(read_released(CALM, tmp_path).get("pointwise")).values())
+    assert find_remarks(read_own("write_best")) == {}
 
 
-def test_a_released_prompt_out_of_reach_stops_a_full_run(tmp_path: Path) -> None:
-    def refuse(_: str) -> Path:
-        raise LookupError("out of reach")
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Run the notebook with a text in place of the released files."""
 
-    def read(name: str) -> Any:
-        return read_prompts(PROJECT / "prompts" / name, bring=refuse)
+    def execute(prompt: str, data: str = "full", bring: Any = None) -> Any:
+        (tmp_path / "text.txt").write_text(ODD)
+        bring = bring or (lambda _: tmp_path / "text.txt")
+        monkeypatch.setattr(Lab, "read_prompts", lambda _, name: read_prompts(PROJECT / "prompts" / name, bring=bring))
+        found = run_notebook("linkage/figure_04_to_11_prompts", out=tmp_path / "out", prompt=prompt, data=data)
+        plt.close("all")
+        return found
 
-    with pytest.raises(LookupError, match="out of reach"):
-        read_pair(SimpleNamespace(data="full", read_prompts=read), "listwise")  # type: ignore[arg-type]
+    return execute
 
 
 @pytest.mark.parametrize("data", ["full", "sample"])
-def test_what_is_kept_holds_nothing_of_the_released_text(data: str, tmp_path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    lab = make_lab(tmp_path, data=data)
-    pair = read_pair(lab, "pointwise")
-    rows = measure_pair(lab, pair)
-    figure = draw_pair(pair, rows)
-    kept = " ".join([text.get_text() for axes in figure.axes for text in axes.texts])
-    kept += " ".join(row.model_dump_json() for row in rows) + " ".join(describe_pair(pair))
-    plt.close(figure)
+def test_what_is_kept_holds_nothing_of_the_released_text(data: str, run: Any, tmp_path: Path) -> None:
+    found = run("pointwise", data)
+    drawn = " ".join(text.get_text() for axes in found["figure"].axes for text in axes.texts)
+    kept = drawn + " ".join(path.read_text() for path in (tmp_path / "out").glob("*.[cj]*"))
     assert "what references have" not in kept
-    assert "Give a candidate answer a mark" in kept  # ours is there
-    assert {row.system for row in rows} == {"prompt_own", *(["prompt_upstream"] if data == "full" else [])}
-    assert {row.origin for row in rows} == {"measured" if data == "full" else "sample"}
-    assert len({row.key for row in rows}) == len(rows)
+    assert "Give a candidate answer a mark" in drawn  # ours is there
+    assert set(found["table"].text) == {"ours", *(["released"] if data == "full" else [])}
+    assert set(found["table"].origin) == {"measured" if data == "full" else "sample"}
+    # the page shows both as they are written, markup escaped
+    page = found["texts"].style.format(escape="html").to_html()
+    assert ("what references have" in page) == (data == "full")
+    assert ("&lt;b&gt;it&lt;/b&gt;" in page) == (data == "full")
 
 
-def test_the_notebooks_page_shows_both_texts_as_they_stand(tmp_path: Path) -> None:
-    page = show_pair(read_pair(make_lab(tmp_path), "pointwise")).to_html()
-    assert "what references have" in page
-    assert "&lt;b&gt;it&lt;/b&gt;" in page  # shown, not obeyed
-    assert "pre-wrap" in page
-    alone = show_pair(Pair(read_pair(make_lab(tmp_path), "pointwise").own, None, "not released")).to_html()
-    assert "(not released)" in alone
+def test_a_text_that_is_not_released_or_not_fetched_is_named_so(run: Any) -> None:
+    assert run("write_best")["findings"][-1].endswith("not released.")
+    assert run("pointwise", "sample")["findings"][-1].endswith("not fetched on a sample run.")
 
 
-@pytest.mark.parametrize("name", ["pairwise", "label_guideline", "write_lower"])
-def test_our_text_stands_whole_in_the_figure(name: str, tmp_path: Path) -> None:
-    import matplotlib.pyplot as plt
+def test_a_released_prompt_out_of_reach_stops_a_full_run(run: Any) -> None:
+    def refuse(_: str) -> Path:
+        raise LookupError("out of reach")
 
-    pair = read_pair(make_lab(tmp_path, data="sample"), name)
-    figure = draw_pair(pair, measure_pair(make_lab(tmp_path, data="sample"), pair))
-    drawn = figure.axes[0].texts[0].get_text()
+    with pytest.raises(LookupError, match="out of reach"):
+        run("listwise", bring=refuse)
+
+
+@pytest.mark.parametrize("name", ["pairwise", "label_guideline", "write_lower", "dispute_awareness"])
+def test_our_text_is_whole_in_the_figure(name: str) -> None:
+    text = read_own(name).text
+    counts = pd.DataFrame({"ours": {"words": 1234.0}, "released": {"words": np.nan}})
+    figure = draw_prompt(text, counts, ["A note. " * 20], title="Ours")
     figure.canvas.draw()
-    box = figure.axes[0].texts[0].get_window_extent()
-    frame = figure.axes[0].get_window_extent()
+    left, right = figure.axes
+    box, frame = left.texts[0].get_window_extent(), left.get_window_extent()
     plt.close(figure)
-    assert drawn.split() == pair.own.text.split()
-    assert box.y0 >= frame.y0  # nothing below the frame
-    assert box.x1 <= frame.x1 + 40  # nor far into the other panel
+    assert left.texts[0].get_text().split() == text.split()
+    assert [word.get_text() for word in right.texts[:6]] == ["", "ours", "released", "words", "1,234", "–"]
+    assert box.y0 >= frame.y0 - 15  # nothing below the figure
+    assert box.x1 <= right.get_window_extent().x0  # nor into the other panel

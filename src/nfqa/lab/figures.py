@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+import re
+import textwrap
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfqa.data.paths import write_atomically
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
     from seaborn.objects import Plot
 
@@ -51,6 +55,41 @@ def use_style() -> None:
     sns.set_palette(list(PALETTE))
     mpl.rcParams.update(_STYLE)
     so.Plot.config.theme.update(_STYLE | {"axes.prop_cycle": mpl.rcParams["axes.prop_cycle"]})
+
+
+def draw_prompt(text: str, counts: pd.DataFrame, notes: Sequence[str], *, title: str) -> Figure:
+    """A prompt shown as it is written, beside a small table of what was counted in it and notes below the table.
+
+    Args: counts: what is counted (index, in words) by prompt (columns), NaN where it does not apply.
+    """
+    import matplotlib.pyplot as plt
+
+    lines = "\n".join(
+        textwrap.fill(line, 74, subsequent_indent=" " * len(re.match(r"\s*(?:-|\d\.)?\s*", line)[0]))  # type: ignore[index]
+        for line in text.splitlines()
+    )
+    beside = [("", *counts.columns), *((name, *map(_write_count, row)) for name, *row in counts.itertuples())]
+    for note in notes:
+        beside += [("",), *((line,) for line in textwrap.wrap(note, 40))]
+    points = max(9.1 * (lines.count("\n") + 1.5), 10.5 * (len(beside) + 1))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, points / 72 + 0.4), width_ratios=[1.75, 1])
+    for axes in (left, right):
+        axes.set_axis_off()
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+    mono = {"family": "DejaVu Sans Mono", "fontsize": 6.4, "linespacing": 1.35, "parse_math": False}
+    left.text(0.03, 0.99, lines, va="top", **mono)
+    left.plot([0, 0], [0, 1], color=OURS, lw=4)
+    left.set_title(title)
+    right.set_title("What was counted")
+    for number, row in enumerate(beside, start=1):
+        for place, word in zip((0.0, 0.78, 1.0), row, strict=False):
+            style = {"ha": "right" if place else "left", "fontsize": 7, "weight": "bold" if number == 1 else "normal"}
+            right.annotate(word, (place, 1), (0, -10.5 * number), textcoords="offset points", **style)
+    return figure
+
+
+def _write_count(count: float) -> str:
+    return f"{count:,.0f}" if count == count else "–"  # NaN is not equal to itself
 
 
 def save_figure(figure: Figure | Plot, stem: Path) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from nfqa.data.records import QuestionSet
+from nfqa.judge.prompt_facts import COUNTS, count_facts
 from nfqa.kernels.parse import read_digit
 from nfqa.lab.experiments.dispute_agreement import list_texts
-from nfqa.lab.experiments.prompt_figures import Pair, count_facts, draw_pair
 from nfqa.lab.results import Row
 from nfqa.metrics.dispute_awareness import Form
 from nfqa.metrics.dispute_rules import apply_rule
@@ -52,11 +52,6 @@ class Replied:
 def read_forms(lab: DebateLab) -> PromptSet:
     """Our prompts; the authors' text is not in the source at hand."""
     return lab.read_prompts("own")
-
-
-def make_pair(prompts: PromptSet) -> Pair:
-    """The form with demonstrations, for the figure."""
-    return Pair(prompts.get("dispute_awareness"), None, "not in the source at hand")
 
 
 def show_forms(prompts: PromptSet) -> Styler:
@@ -142,11 +137,16 @@ def compare_readings(prompts: PromptSet, dataset: QuestionSet) -> list[Row]:
 
 def draw_prompt(prompts: PromptSet, rows: Sequence[Row]) -> Figure:
     """The form with demonstrations as it stands, what was counted in it, and how often each reading is right."""
+    import pandas as pd
+
+    from nfqa.lab import figures
     from nfqa.lab.plots import pick_colour
 
-    figure = draw_pair(make_pair(prompts), rows)
-    figure.set_figheight(1.04 * figure.get_figheight())  # the demonstrations' short lines stand wider
     found = {row.metric: row.value for row in rows if row.system == "prompt_own"}
+    counts = pd.DataFrame({"ours": {shown: found[name] for name, shown in COUNTS.items() if name in found}})
+    figure = figures.draw_prompt(
+        prompts.get("dispute_awareness").text, counts, ["The authors' text: not in the source at hand."], title="Ours"
+    )
     inset = figure.axes[1].inset_axes((0.42, 0.2, 0.5, 0.22))
     names = list(READINGS)[::-1]
     values = [found.get(f"read_right_{name}") or 0.0 for name in names]
