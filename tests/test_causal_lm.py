@@ -93,38 +93,26 @@ def test_order_and_company_of_the_requests_move_nothing(llama):
     assert_close(collect(model, make_requests(8, group=""), LOGITS), straight)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_greedy_completions_equal_those_of_generate_one_by_one(folders, architecture):
+def test_greedy_completions_equal_those_of_generate_one_by_one(llama):
     requests = make_requests()
-    tokenizer = AutoTokenizer.from_pretrained(folders[architecture])
-    model = AutoModelForCausalLM.from_pretrained(folders[architecture])
+    tokenizer, model = AutoTokenizer.from_pretrained(llama), AutoModelForCausalLM.from_pretrained(llama)
     expected = []
     for request in requests:
         turns = [{"role": "user", "content": request.prompt}]
         given = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True, return_tensors="pt")
         ids = model.generate(**given, do_sample=False, max_new_tokens=12)[0, given["input_ids"].shape[1] :]
         expected.append((tokenizer.decode(ids, skip_special_tokens=True), given["input_ids"].shape[1], len(ids)))
-    for batch_tokens in (100_000, 700, 1):
-        found = collect(open_folder(folders[architecture], batch_tokens=batch_tokens), requests, GREEDY)
-        assert [(reply.text, reply.prompt_tokens, reply.completion_tokens) for reply in found] == expected
+    found = collect(open_folder(llama, batch_tokens=700), requests, GREEDY)
+    assert [(reply.text, reply.prompt_tokens, reply.completion_tokens) for reply in found] == expected
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_what_is_drawn_hangs_on_the_seed_and_not_on_the_batch(folders, architecture):
-    requests = make_requests()
-    model = open_folder(folders[architecture])
-    plain = strip_times(collect(model, requests, SAMPLED, plain=True))
-    assert strip_times(collect(model, requests, SAMPLED)) == plain
-    assert strip_times(collect(model, requests[::-1], SAMPLED)) == plain[::-1]
-    assert strip_times(collect(model, requests[2:3], SAMPLED)) == plain[2:3]
-    assert strip_times(collect(open_folder(folders[architecture], batch_tokens=1), requests, SAMPLED)) == plain
-
-
-def test_seeds_make_different_completions_of_one_prompt_and_equal_seeds_equal_ones(llama):
+def test_what_is_drawn_depends_on_the_seed_alone(llama):
     requests = [Request(SHARED, seed=seed, group="q") for seed in (0, 1, 2, 0)]
-    texts = [reply.text for reply in collect(open_folder(llama), requests, SAMPLED)]
-    assert len(set(texts)) == 3
-    assert texts[0] == texts[3]
+    found = strip_times(collect(open_folder(llama), requests, SAMPLED))
+    assert len(set(found)) == 3
+    assert found[0] == found[3]
+    for plain in (True, False):
+        assert strip_times(collect(open_folder(llama), requests[::-1], SAMPLED, plain=plain)) == found[::-1]
 
 
 # Reading labels
@@ -384,28 +372,15 @@ def test_a_hub_model_s_identity_has_its_commit_or_else_its_revision(llama):
         assert loaded.identity == f"hf:some/model@{expected}|float32"
 
 
-def test_half_precision_answers_too(llama):
-    requests = make_requests(4)
-    single = collect(open_folder(llama), requests, LOGITS)
-    half = collect(open_folder(llama, dtype="bfloat16"), requests, LOGITS)
-    for x, y in zip(single, half, strict=True):
-        assert x.logprobs == pytest.approx(y.logprobs, abs=0.5)
-        assert x.logprobs != y.logprobs
-
-
-def test_a_model_that_was_closed_is_loaded_again(llama):
-    model = open_folder(llama)
-    before = collect(model, make_requests(2), LOGITS)
-    model.close()
-    assert "model" not in vars(model._loaded)
-    assert_close(collect(model, make_requests(2), LOGITS), before)
-
-
-def test_nothing_is_loaded_before_it_is_needed(llama):
+def test_a_model_is_loaded_when_it_is_needed_and_again_after_it_was_closed(llama):
     model = open_folder(llama)
     assert model.identity
     assert model.template
     assert "model" not in vars(model._loaded)
+    before = collect(model, make_requests(2), LOGITS)
+    model.close()
+    assert "model" not in vars(model._loaded)
+    assert_close(collect(model, make_requests(2), LOGITS), before)
 
 
 def test_progress_is_shown_only_when_asked_for(llama, capfd):
@@ -426,38 +401,33 @@ def test_a_tokenizer_without_a_chat_template_is_refused_for_chat_and_serves_plai
     assert reply.finish == "logits"
 
 
-def test_a_missing_folder_another_kind_and_a_bad_number_are_refused(tmp_path, llama):
-    with pytest.raises(
-        ValueError, match=re.escape(f"path:{tmp_path}/none is not a folder; expected one with a model's")
-    ):
-        open_folder(tmp_path / "none")
-    with pytest.raises(ValueError, match="openai:m does not run in process; expected hf:NAME"):
-        CausalLM(RoleSpec("judge", "openai", "m"))
-    with pytest.raises(ValueError, match="batch_tokens is 0; expected 1 or more"):
-        open_folder(llama, batch_tokens=0)
-    with pytest.raises(ValueError, match="dtype is 'float7'; expected auto, float32, bfloat16 or float16"):
-        assert open_folder(llama, dtype="float7").identity
+@pytest.mark.parametrize(
+    ("spec", "options", "facts"),
+    [
+        (RoleSpec("judge", "path", "/no/such"), {}, "path:/no/such is not a folder"),
+        (RoleSpec("judge", "openai", "m"), {}, "openai:m does not run in process; expected hf:NAME"),
+        (RoleSpec("judge", "hf", "m"), {"batch_tokens": 0}, "batch_tokens is 0; expected 1 or more"),
+        (RoleSpec("judge", "path", "."), {"dtype": "float7"}, "dtype is 'float7'; expected auto, float32"),
+    ],
+)
+def test_wrong_arguments_are_refused(spec, options, facts):
+    with pytest.raises(ValueError, match=re.escape(facts)):
+        assert CausalLM(spec, device="cpu", **options)._loaded.precision
 
 
-def test_a_folder_with_pickled_weights_alone_is_refused(llama, tmp_path):
-    folder = tmp_path / "pickled"
-    shutil.copytree(llama, folder)
-    (folder / "model.safetensors").unlink()
-    torch.save(AutoModelForCausalLM.from_pretrained(llama).state_dict(), folder / "pytorch_model.bin")
-    message = f"path:{folder} has no weights as safetensors (found: pytorch_model.bin), and pickles are never loaded"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        collect(open_folder(folder), [Request("Rank:", labels=TEN)], LOGITS)
-
-
-def test_a_folder_without_a_model_is_refused_with_the_library_s_reason(tmp_path):
-    with pytest.raises(ValueError, match=re.escape(f"path:{tmp_path} can't be loaded: ")):
-        collect(open_folder(tmp_path), [Request("Rank:", labels=TEN)], LOGITS)
-
-
-def test_a_model_with_code_of_its_own_is_refused(alter):
-    folder = alter(
-        "llama", "config.json", model_type="own", auto_map={"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.M"}
-    )
-    (folder / "own.py").write_text("raise SystemExit('the code was run')\n")
-    with pytest.raises(ValueError, match=r"can't be loaded: .*custom code"):
-        collect(open_folder(folder), [Request("Rank:", labels=TEN)], LOGITS)
+def test_pickled_weights_no_model_and_code_of_its_own_are_refused(llama, alter, tmp_path):
+    pickled, own, none = tmp_path / "pickled", tmp_path / "altered", tmp_path / "none"
+    shutil.copytree(llama, pickled)
+    (pickled / "model.safetensors").unlink()
+    torch.save(AutoModelForCausalLM.from_pretrained(llama).state_dict(), pickled / "pytorch_model.bin")
+    alter("llama", "config.json", model_type="own", auto_map={"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.M"})
+    (own / "own.py").write_text("raise SystemExit('the code was run')\n")
+    none.mkdir()
+    facts = {
+        pickled: "no weights as safetensors .found: pytorch_model.bin., and pickles are never loaded",
+        own: "can't be loaded: .*custom code",
+        none: "can't be loaded: ",
+    }
+    for folder, said in facts.items():
+        with pytest.raises(ValueError, match=f"path:{folder} .*{said}"):
+            collect(open_folder(folder), [Request("Rank:", labels=TEN)], LOGITS)

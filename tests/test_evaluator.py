@@ -90,10 +90,8 @@ def test_the_shared_and_the_plain_way_are_equal(folders, architecture, cache):
             assert_close(model.score(ITEMS, chosen), model.score_plain(ITEMS, chosen))
 
 
-@pytest.mark.parametrize("architecture", ["gpt2", "qwen2"])
-def test_both_ways_are_what_transformers_gives(folders, architecture):
-    tokenizer = AutoTokenizer.from_pretrained(folders[architecture])
-    model = AutoModelForCausalLM.from_pretrained(folders[architecture])
+def test_both_ways_are_what_transformers_gives(gpt2):
+    tokenizer, model = AutoTokenizer.from_pretrained(gpt2), AutoModelForCausalLM.from_pretrained(gpt2)
     turns = [{"role": "user", "content": f"{SENTENCES[0]} Please restate."}]
     before = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True)["input_ids"]
     own = tokenizer(SENTENCES[1], add_special_tokens=False)["input_ids"]
@@ -101,7 +99,7 @@ def test_both_ways_are_what_transformers_gives(folders, architecture):
     with torch.no_grad():
         mean = float(model(input_ids=torch.tensor([[*before, *own]]), labels=labels).loss)
     for score in (Evaluator.score, Evaluator.score_plain):
-        ((found,),) = score(open_folder(folders[architecture]), [Restated(SENTENCES[0], (SENTENCES[1],))], PAPER)
+        ((found,),) = score(open_folder(gpt2), [Restated(SENTENCES[0], (SENTENCES[1],))], PAPER)
         assert found.nats == pytest.approx(mean * len(own), rel=1e-4)
         assert (found.tokens, found.attended, found.cut, found.unscored) == (len(own), len(before) + len(own), 0, 0)
 
@@ -169,13 +167,6 @@ def test_with_theta_zero_the_cache_is_the_answer_s_own_frequencies(gpt2):
     assert math.exp(-mixed.nats) == pytest.approx(0.75 * math.exp(-plain.nats) + 0.25 * share, rel=1e-4)
 
 
-def test_the_cache_lowers_what_an_answer_repeats(gpt2):
-    item = Restated(SENTENCES[3], (SENTENCES[3], SENTENCES[1]))
-    ((same, other),) = open_folder(gpt2, cache=None).score([item], PAPER)
-    ((same_mixed, other_mixed),) = open_folder(gpt2, cache=ContinuousCache()).score([item], PAPER)
-    assert same.nats - same_mixed.nats > 3 * abs(other.nats - other_mixed.nats)
-
-
 # From text to rows
 
 
@@ -187,26 +178,18 @@ def decode(folder: Path, tokens: Any) -> str:
     return AutoTokenizer.from_pretrained(folder).decode(tokens, clean_up_tokenization_spaces=False)
 
 
-def test_the_answer_stands_in_the_user_s_turn_and_the_target_in_the_model_s(gpt2):
-    (row,) = make_rows(gpt2, Restated("Rivers carry salt.", ("The sea is salty.",)))
-    assert decode(gpt2, row.tokens[: row.first]) == "<s><|user|>Rivers carry salt. Please restate.</s><|assistant|>"
-    assert decode(gpt2, row.tokens[row.first :]) == "The sea is salty."
-    assert decode(gpt2, row.tokens[slice(*row.answer)]) == "Rivers carry salt."
-
-
-def test_released_the_target_follows_the_closed_turn(gpt2):
-    (row,) = make_rows(
-        gpt2, Restated("Rivers.", ("The sea.",)), boundary="joint", instruction="", generation_prompt=False
-    )
-    assert decode(gpt2, row.tokens) == "<s><|user|>Rivers.</s>The sea."
+@pytest.mark.parametrize(
+    ("switches", "before"),
+    [
+        ({}, "<s><|user|>Rivers. Please restate.</s><|assistant|>"),
+        ({"boundary": "joint", "instruction": "", "generation_prompt": False}, "<s><|user|>Rivers.</s>"),
+        ({"wrapping": "plain", "instruction": "", "plain_format": "A: {answer}\nB: "}, "<s>A: Rivers.\nB: "),
+    ],
+)
+def test_the_answer_stands_in_its_frame_and_the_target_after_it(gpt2, switches, before):
+    (row,) = make_rows(gpt2, Restated("Rivers.", ("The sea.",)), **switches)
+    assert decode(gpt2, row.tokens[: row.first]) == before
     assert decode(gpt2, row.tokens[row.first :]) == "The sea."
-
-
-def test_plain_the_answer_stands_in_its_format(gpt2):
-    (row,) = make_rows(
-        gpt2, Restated("Rivers.", ("The sea.",)), wrapping="plain", instruction="", plain_format="A: {answer}\nB: "
-    )
-    assert decode(gpt2, row.tokens) == "<s>A: Rivers.\nB: The sea."
     assert decode(gpt2, row.tokens[slice(*row.answer)]) == "Rivers."
 
 
@@ -240,18 +223,14 @@ class _Slow:
 
 
 @pytest.mark.parametrize("wrapping", ["chat", "plain"])
-def test_a_tokenizer_without_offsets_has_the_context_tokenised_alone(gpt2, wrapping):
-    model = open_folder(gpt2)
-    items = [*ITEMS, Restated("the riv", ("ers carry", ""))]
-    for switches in ({}, {"plain_format": "{answer}", "instruction": ""}):
-        chosen = settings(boundary="joint", wrapping=wrapping, **switches)
-        fast = [RowMaker(model._loaded, chosen).make_rows(item) for item in items]
-        slow = open_folder(gpt2)
-        slow._loaded.__dict__["tokenizer"] = _Slow(model._loaded.tokenizer)
-        found = [RowMaker(slow._loaded, chosen).make_rows(item) for item in items]
-        assert [[(r.tokens, r.first) for r in rows] for rows in found] == [
-            [(r.tokens, r.first) for r in rows] for rows in fast
-        ]
+@pytest.mark.parametrize("switches", [{}, {"plain_format": "{answer}", "instruction": ""}])
+def test_a_tokenizer_without_offsets_has_the_context_tokenised_alone(gpt2, wrapping, switches):
+    fast, slow = open_folder(gpt2)._loaded, open_folder(gpt2)._loaded
+    slow.__dict__["tokenizer"] = _Slow(fast.tokenizer)
+    chosen = settings(boundary="joint", wrapping=wrapping, **switches)
+    for item in (*ITEMS, Restated("the riv", ("ers carry", ""))):
+        expected, found = (RowMaker(loaded, chosen).make_rows(item) for loaded in (fast, slow))
+        assert [(row.tokens, row.first) for row in found] == [(row.tokens, row.first) for row in expected]
 
 
 def test_control_marks_in_a_text_end_no_turn(gpt2):
@@ -275,15 +254,11 @@ def test_a_template_that_strips_is_followed_and_one_that_rewrites_is_refused(alt
 def test_the_first_token_after_nothing_needs_a_begin_mark(alter, gpt2):
     bare = {"wrapping": "plain", "instruction": "", "plain_format": "{answer}"}
     item, chosen = Restated("", ("salt 12", "7")), settings(**bare)
-    for row in make_rows(gpt2, item, **bare):
-        assert decode(gpt2, row.tokens[: row.first]) == "<s>", "the tokenizer puts it there"
-    tokenizer = json.loads((gpt2 / "tokenizer.json").read_text()) | {"post_processor": None}
-    folder = alter("gpt2")
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    for row in make_rows(folder, item, **bare):
-        assert decode(folder, row.tokens[: row.first]) == "<s>", "we do"
-    folder = alter("gpt2", bos_token=None)
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    folder = alter("gpt2", "tokenizer.json", post_processor=None)
+    for place in (gpt2, folder):  # the tokenizer puts it there, or we do
+        assert all(decode(place, row.tokens[: row.first]) == "<s>" for row in make_rows(place, item, **bare))
+    config = json.loads((folder / "tokenizer_config.json").read_text()) | {"bos_token": None}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
     many, one = make_rows(folder, item, **bare)
     assert (many.first, one.first, len(one.tokens)) == (0, 0, 1)
     ((first, second),) = open_folder(folder).score([item], chosen)
@@ -342,50 +317,37 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tiny_model(tmp_path_factory.mktemp("short"), architecture="gpt2", context=60)
 
 
-def test_a_row_too_long_for_the_model_is_an_error_that_names_it(short):
-    items = [Restated("a", ("b",)), Restated(LONG, ("b", "c"))]
-    message = (
-        r"item 1, target 0: \d+ tokens of context and target, but the context of path:.* is 60; shorten it, or set"
-    )
-    with pytest.raises(ValueError, match=message):
-        open_folder(short).score(items, PAPER)
+@pytest.mark.parametrize(
+    ("rule", "item", "facts"),
+    [
+        ("error", Restated(LONG, ("b", "c")), r"item 1, target 0: \d+ tokens .* of path:.* is 60; .* too_long"),
+        ("cut_tail", Restated("a b", ("b", LONG)), r"item 1, target 1: .* is 60, .* \d+ tokens are not enough to cut"),
+    ],
+)
+def test_a_row_too_long_for_the_model_is_an_error_that_names_it(short, rule, item, facts):
+    with pytest.raises(ValueError, match=facts):
+        open_folder(short).score([Restated("a", ("b",)), item], settings(too_long=rule))
 
 
 @pytest.mark.parametrize("rule", ["cut_head", "cut_middle", "cut_tail"])
-def test_a_named_cut_takes_the_answer_s_tokens_and_counts_them(short, rule):
-    chosen = settings(too_long=rule)
-    item = Restated(LONG, (SENTENCES[2], "b", "x y"))
-    rows = RowMaker(open_folder(short)._loaded, chosen).make_rows(item)
-    whole = RowMaker(open_folder(make_tiny_tokenizer_folder(short), cache=None)._loaded, PAPER).make_rows(item)
+def test_a_named_cut_takes_the_answer_s_tokens_and_counts_them(short, gpt2, rule):
+    chosen, item = settings(too_long=rule), Restated(LONG, (SENTENCES[2], "b", "x y"))
+    rows, whole = (RowMaker(open_folder(folder)._loaded, chosen).make_rows(item) for folder in (short, gpt2))
     for row, full in zip(rows, whole, strict=True):
         assert len(row.tokens) == 60
         assert row.cut == len(full.tokens) - 60 > 0
         assert row.tokens[row.first :] == full.tokens[full.first :], "the target is whole"
-        answer = full.tokens[slice(*full.answer)]
-        kept = row.tokens[slice(*row.answer)]
-        size = len(kept)
-        expected = {"cut_head": answer[-size:], "cut_tail": answer[:size]}
+        answer, kept = full.tokens[slice(*full.answer)], row.tokens[slice(*row.answer)]
         half = (len(answer) - row.cut) // 2
-        expected["cut_middle"] = answer[:half] + answer[half + row.cut :]
+        middle = answer[:half] + answer[half + row.cut :]
+        expected = {"cut_head": answer[row.cut :], "cut_tail": answer[: -row.cut], "cut_middle": middle}
         assert kept == expected[rule]
         assert row.tokens[: row.answer[0]] == full.tokens[: full.answer[0]], "so is the template"
         assert row.tokens[row.answer[1] : row.first] == full.tokens[full.answer[1] : full.first]
-    model = open_folder(short, cache=ContinuousCache())
-    found = model.score([item, Restated("a", ("b",))], chosen)
-    assert_close(found, model.score_plain([item, Restated("a", ("b",))], chosen))
-    assert [loss.cut for loss in found[0]] == [row.cut for row in rows]
-    assert found[1][0].cut == 0
-
-
-def make_tiny_tokenizer_folder(short: Path) -> Path:
-    """The same tokenizer beside a model of the usual context."""
-    return make_tiny_model(short.parent / "wide", architecture="gpt2")
-
-
-def test_a_target_that_leaves_the_answer_no_token_is_an_error(short):
-    message = r"item 0, target 0: .* is 60, and the answer's \d+ tokens are not enough to cut"
-    with pytest.raises(ValueError, match=message):
-        open_folder(short).score([Restated("a b", (LONG,))], settings(too_long="cut_tail"))
+    model, items = open_folder(short, cache=ContinuousCache()), [item, Restated("a", ("b",))]
+    found = model.score(items, chosen)
+    assert_close(found, model.score_plain(items, chosen))
+    assert [loss.cut for loss in chain(*found)] == [*(row.cut for row in rows), 0]
 
 
 # What is kept, and the embedded evaluators
@@ -435,15 +397,12 @@ def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
     db.close()
 
 
-def test_a_file_that_is_no_store_is_refused(gpt2, tmp_path):
+def test_a_file_that_is_no_store_is_told_from_one_that_can_not_be_written(gpt2, tmp_path):
     path = tmp_path / "losses.sqlite"
     path.write_text("something else, longer than a header of sqlite would be" * 10)
-    with pytest.raises(ValueError, match=r"not a store of losses .*; delete it, it is made again"):
+    with pytest.raises(ValueError, match=r"losses\.sqlite: not a store of losses"):
         open_folder(gpt2, store=path)
-
-
-def test_a_store_that_can_not_be_written_is_told_from_a_broken_one(gpt2, tmp_path):
-    with pytest.raises(ValueError, match="the store of losses can't be opened for writing"):
+    with pytest.raises(ValueError, match="can't be opened for writing"):
         open_folder(gpt2, store=tmp_path)
 
 
@@ -501,15 +460,11 @@ def test_an_embedded_evaluator_that_is_not_there_says_how_to_get_it(embedded):
 def test_the_identity_tells_model_precision_and_cache_apart(gpt2, folders):
     options = ({}, {"cache": ContinuousCache()}, {"cache": ContinuousCache(theta=9)}, {"dtype": "bfloat16"})
     identities = {open_folder(gpt2, **option).identity for option in options}
-    identities |= {open_folder(gpt2, cache=ContinuousCache(over="context_and_target")).identity}
-    assert len(identities | {open_folder(folders["llama"]).identity}) == 6
-
-
-def test_losses_are_made_in_float32_unless_another_is_named(gpt2):
-    assert open_folder(gpt2)._loaded.precision == "float32"
-    rough = open_folder(gpt2, dtype="bfloat16").score(ITEMS, PAPER)
-    for a, b in zip(chain(*rough), chain(*open_folder(gpt2).score(ITEMS, PAPER)), strict=True):
-        assert a.nats == pytest.approx(b.nats, rel=0.1)
+    identities |= {open_folder(gpt2, cache=CACHES[2]).identity, open_folder(folders["llama"]).identity}
+    assert len(identities) == 6
+    assert open_folder(gpt2).identity.endswith("|float32|cache:none")
+    rough, exact = (open_folder(gpt2, dtype=dtype).score(ITEMS[:1], PAPER)[0][0] for dtype in ("bfloat16", "auto"))
+    assert rough.nats == pytest.approx(exact.nats, rel=0.1)
 
 
 def test_a_closed_evaluator_opens_again(gpt2):
