@@ -167,9 +167,13 @@ class Evaluator:
                     bar.update()
                 self._store.write(fresh)
 
+    @cached_property
+    def _made_by(self) -> str:
+        """The versions of the code behind a loss; read once, as looking a package up takes milliseconds."""
+        return "|".join([_VERSION, *(importlib.metadata.version(name) for name in ("transformers", "torch"))])
+
     def _hash(self, context: str, target: str, settings: Settings) -> bytes:
-        made_by = "|".join([_VERSION, *(importlib.metadata.version(name) for name in ("transformers", "torch"))])
-        parts = json.dumps([made_by, self.identity, self._loaded.template, settings.reading, context, target])
+        parts = json.dumps([self._made_by, self.identity, self._loaded.template, settings.reading, context, target])
         return hashlib.sha256(parts.encode()).digest()
 
 
