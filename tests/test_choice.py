@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import permutations, product
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from nfqa.kernels.choice import credit_choice
+from nfqa.metrics.statistics import average, credit_choices
 
 
 def credit_by_enumeration(scores, labels, worst_too):
@@ -73,3 +75,29 @@ def test_ties_by_hand(scores, labels, options, credit):
 def test_bad_input_is_refused(scores, labels, options, message):
     with pytest.raises(ValueError, match=message):
         credit_choice(scores, labels, **options)
+
+
+def test_credit_by_question_and_condition_and_a_question_with_an_unscored_answer_is_missing():
+    answers = pd.DataFrame({
+        "question": ["why?"] * 3 + ["how?"] * 3, "answer": list("abcabc"), "grade": [2.0, 1.0, 0.0] * 2, "missing": "",
+    })  # fmt: skip
+    unread = answers.missing.where(answers.index != 4, "unreadable")
+    scores = pd.concat([
+        answers.assign(metric="right", score=[3, 2, 1] * 2), answers.assign(metric="tied", score=0.0),
+        answers.assign(metric="judge", score=[1, 2, 0, 1, np.nan, 0], missing=unread),
+    ])  # fmt: skip
+    found = credit_choices(scores)
+    pd.testing.assert_frame_equal(found.iloc[:2], pd.DataFrame({
+        "question": "why?", "metric": "right", "statistic": ["acc_best", "acc_best_worst"],
+        "measured": 1.0, "missing": "",
+    }))  # fmt: skip
+    values = average(found, resamples=20).set_index(["metric", "statistic"])
+    assert values.value.to_dict() == pytest.approx({
+        ("right", "acc_best"): 1, ("right", "acc_best_worst"): 1, ("tied", "acc_best"): 1 / 3,
+        ("tied", "acc_best_worst"): 1 / 6, ("judge", "acc_best"): 0, ("judge", "acc_best_worst"): 0,
+    })  # fmt: skip
+    judged = values.loc["judge", "acc_best"]
+    assert (judged.n, judged.dropped, judged.dropped_because) == (1, 1, "unreadable 1")
+    assert credit_choices(scores, ties="strict").query("metric == 'tied'").measured.sum() == 0
+    with pytest.raises(ValueError, match="no column grade"):
+        credit_choices(scores.drop(columns="grade"))

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 from conftest import Checkout, copy_project
+from test_judged_notebooks import run_cells
 from test_transformers_serve import serve
 from tiny_models import make_tiny_model, teach_verdicts
 
 from nfqa.data.registry import UnreachableError
 from nfqa.judge.prompt_sets import read_prompt_set
-from nfqa.lab.experiments.language import measure_language_choice
-from nfqa.lab.judged import open_lab
-from nfqa.lab.results import read_result
+from nfqa.lab.values import read_values
 
 pytestmark = pytest.mark.slow
 
@@ -43,8 +42,9 @@ def project(tmp_path: Path) -> Checkout:
 
 
 def read_table(project: Checkout, name: str) -> dict[tuple[str, str], float | None]:
-    (path,) = (project.root / "build" / "variants").glob(f"*/sample/results/linkage/{name}.json")
-    return {(row.system, row.metric): row.value for row in read_result(path).rows}
+    (path,) = (project.root / "build" / "variants").glob(f"*/sample/results/linkage/{name}.csv")
+    judged = read_values(path).query("judge == 'judge'").set_index(["metric", "statistic"])
+    return judged.value.astype(object).where(judged.value.notna(), None).to_dict()
 
 
 def test_a_model_in_process_fills_table_5_from_make_to_table(project: Checkout, model: Path) -> None:
@@ -52,14 +52,14 @@ def test_a_model_in_process_fills_table_5_from_make_to_table(project: Checkout, 
     done = project.run("run", "linkage/table_05", JUDGE=spec)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = read_table(project, "table_05")
-    for system in ("pointwise_ref_judge", "pairwise_judge", "linkage_judge"):
-        assert (system, "acc_best") in rows
-        assert rows[system, "missing_verdicts"] < 1  # it says a letter in a third of its turns, else a number
+    for method in ("pointwise_ref", "pairwise", "listwise"):
+        assert (method, "acc_best") in rows
+        assert rows[method, "missing_verdicts"] < 1  # it says a letter in a third of its turns, else a number
     status = project.run("status", "linkage/table_05", JUDGE=spec)
     assert "fresh" in status.stdout
     assert "completions" in status.stdout
 
-    # Its verdicts alone make the table again elsewhere; that no model is opened then, test_language_rows shows.
+    # Its verdicts alone make the table again elsewhere; that no model is opened then, test_judged_notebooks shows.
     assert project.run("verdicts", "export", "verdicts.jsonl").returncode == 0
     before = (project.root / "verdicts.jsonl").read_bytes()
     shutil.rmtree(project.root / "verdicts")
@@ -77,8 +77,8 @@ def test_the_same_model_behind_a_real_server_fills_table_5_too(project: Checkout
         done = project.run("run", "linkage/table_05", JUDGE=f"openai:{spec.name}@{spec.url}", DECODING="greedy")
         assert done.returncode == 0, done.stdout + done.stderr
         rows = read_table(project, "table_05")
-        assert rows["linkage_judge", "acc_best"] is not None
-        assert rows["linkage_judge", "missing_verdicts"] < 0.2
+        assert rows["listwise", "acc_best"] is not None
+        assert rows["listwise", "missing_verdicts"] < 0.2
     # The server is gone; a second run asks nothing.
     shutil.rmtree(project.root / "build" / "variants")
     done = project.run("run", "linkage/table_05", JUDGE=f"openai:{spec.name}@{spec.url}", DECODING="greedy")
@@ -90,13 +90,10 @@ def test_a_reading_from_logits_leaves_no_verdict_missing(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
-    asking = {"prompts": "own", "reading": "logits"}
-    lab = open_lab("linkage/table_05", data="sample", judge=f"path:{model}", asking=asking, out=str(tmp_path))
-    rows = measure_language_choice(lab, lab.load("webglm", limit=3), ties="expected", resamples=20)
-    assert {row.value for row in rows if row.metric == "missing_verdicts"} == {0.0}
-    masses = [row.value for row in rows if row.metric == "verdict_mass" and row.value is not None]
-    assert len(masses) == 3
-    assert all(0.05 < mass <= 1 for mass in masses)  # it has learnt where verdicts stand
+    found = run_cells("table_05", tmp_path, "ask", judge=f"path:{model}", reading="logits", limit=3)
+    assert len(found["asked"]) == 3 * 3 * 3  # methods, questions, answers
+    assert (found["asked"].unreadable == "").all()
+    assert found["asked"].mass.between(0.05, 1).all()  # it has learnt where verdicts stand
 
 
 def test_prompts_that_cannot_be_had_are_not_replaced_in_silence(

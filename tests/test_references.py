@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.data.records import Answer, Question
+from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.metrics.references import COMPOSITIONS, Draw, draw_list, use_given_references
 
 
@@ -84,7 +84,10 @@ def test_a_copy_of_a_reference_leaves_with_it_whatever_its_grade():
 def test_given_references_are_used_as_they_are():
     references = (Answer("r0", "good", 3), Answer("r1", "bad", 0))
     question = Question("why?", (Answer("a", "good", 2),), references)
-    assert use_given_references(question) == Draw(question, references, question.answers, None)
+    bare = Question("how?", (Answer("a", "so", 2),))
+    draws = use_given_references([QuestionSet("webglm", (question, bare), "sample", "0")])
+    assert list(draws.question) == ["why?", "how?"]
+    assert list(draws.draw) == [Draw(question, references, question.answers), Draw(bare, (), (), "no_reference")]
 
 
 @given(labels=some_labels, grades=some_grades, seed=seeds)

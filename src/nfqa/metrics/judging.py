@@ -160,7 +160,8 @@ def judge_by_language_model(
         judged = pd.DataFrame([row for judgement in found for row in _list_judged(judgement)], columns=_JUDGED)
         kept = rows.missing == ""
         rows[list(_JUDGED)] = [np.nan, "", 0, "", np.nan]
-        rows.loc[kept, list(_JUDGED)] = judged.to_numpy()
+        if kept.any():
+            rows.loc[kept, list(_JUDGED)] = judged.to_numpy()
         rows["missing"] = np.where(kept, rows.why, rows.missing)
         signature = f"judge:{judge.asker.identity}|method:{method}|{judge.sign(method)}"
         frames.append(

@@ -77,7 +77,7 @@ def score_overlap(draws: pd.DataFrame, metrics: Sequence[str], embedder: Embedde
         scores = np.full(len(candidates), np.nan)
         judged = candidates.missing.to_numpy() == ""
         scores[judged] = np.concatenate([np.zeros(0), *score_draws(METRICS[name], draws.draw, embedder)])
-        signature = f"{name}|{METRICS[name].signature}|ref:sampled_best"
+        signature = f"{name}|{METRICS[name].signature}|ref:best"
         frames.append(candidates.assign(metric=name, score=scores, signature=signature))
     return pd.concat(frames, ignore_index=True)
 

@@ -157,11 +157,16 @@ def list_references(draws: pd.DataFrame) -> pd.DataFrame:
     return shown.assign(place=places, text=[a.text for a in answers], grade=[a.label for a in answers])
 
 
-def use_given_references(question: Question) -> Draw:
-    """The draw of a question that comes with its own graded references (WebGLM); dropped when it has none."""
-    if not question.references:
-        return Draw(question, (), (), "no_reference")
-    return Draw(question, question.references, question.answers)
+def use_given_references(sets: Iterable[QuestionSet]) -> pd.DataFrame:
+    """Draws of questions that come with their own graded references (WebGLM): nothing is drawn, so there is no seed.
+
+    Returns: a row a question: dataset, question, draw; one without references is dropped with "no_reference".
+    """
+    rows = [
+        (dataset.name, q.text, Draw(q, q.references, q.answers) if q.references else Draw(q, (), (), "no_reference"))
+        for dataset in sets for q in dataset.questions
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["dataset", "question", "draw"])
 
 
 def _place(seed: int, question: Question, answer: Answer) -> bytes:

@@ -1,4 +1,4 @@
-"""From scores to values, frame to frame: correlation inside each question, averages and differences with intervals.
+"""From scores to values, frame to frame: correlation or choice inside each question, averages, differences, intervals.
 
 Scores have a row for each answer: `dataset`, `question`, `answer`, `grade`, `seed`, `metric`, conditions, `score`, and
 `missing`, the reason where there is no score. Measurements have a row for each question: `statistic`, `measured` and
@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from nfqa.kernels.choice import TieRule, credit_choice
 from nfqa.kernels.correlation import REASONS, Method, correlate_groups
 from nfqa.kernels.resample import Interval, bootstrap_difference, bootstrap_mean, draw_counts, find_interval, find_share
 
@@ -62,6 +63,26 @@ def correlate(
         reasons = np.where(np.isnan(measured), np.where(why != "", why, reasons), "")
         frames.append(heads[keys].assign(statistic=method, measured=measured, missing=reasons))
     return pd.concat(frames, ignore_index=True)
+
+
+def credit_choices(scores: pd.DataFrame, *, ties: TieRule = "expected") -> pd.DataFrame:
+    """Whether the highest score is on a best-graded answer of a question, and the lowest on a worst-graded one as well.
+
+    Args: scores: one row an answer, `score`, `grade`, `missing` (a reason, or blank); ties: what tied scores earn.
+    Returns: two measurements a question and set of conditions, `statistic` "acc_best" and "acc_best_worst", `measured`
+        from 0 to 1. With any answer unscored both are missing, with the first answer's reason, or "unscored".
+    Source: `nfqa.kernels.choice.credit_choice`.
+    """
+    _require(scores, ["question", "score", "grade"])
+    keys = [name for name in scores.columns if name not in OF_AN_ANSWER]
+    rows = []
+    for key, group in scores.groupby(keys, sort=False, dropna=False):
+        reasons = group.get("missing", pd.Series("", group.index))[group.score.isna()]
+        why = "" if reasons.empty else reasons.iloc[0] or "unscored"
+        for statistic, worst_too in (("acc_best", False), ("acc_best_worst", True)):
+            credit = np.nan if why else credit_choice(group.score, group.grade, worst_too=worst_too, ties=ties)
+            rows.append((*key, statistic, credit, why))
+    return pd.DataFrame(rows, columns=[*keys, "statistic", *_MEASURED])
 
 
 def average(

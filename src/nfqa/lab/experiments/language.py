@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from nfqa.data.records import QuestionSet
 from nfqa.judge.prompts import Shot
-from nfqa.kernels.choice import TieRule
 from nfqa.lab.artefacts import Judged
 from nfqa.lab.experiments.agreement import (
     Draws,
@@ -23,12 +22,11 @@ from nfqa.lab.experiments.agreement import (
     name_list,
     use_zero_shot,
 )
-from nfqa.lab.experiments.choice import make_choice_rows
 from nfqa.lab.experiments.generated import SUFFIX, draw_lists
 from nfqa.lab.results import Row
 from nfqa.metrics.generated import Render, Truth, write_no_truth_lists, write_one_truth_lists
 from nfqa.metrics.judging import Judgement, LanguageJudge, judge_draws, make_shots
-from nfqa.metrics.references import COMPOSITIONS, Draw, ShortRule, use_given_references
+from nfqa.metrics.references import COMPOSITIONS, Draw, ShortRule
 
 if TYPE_CHECKING:
     from nfqa.lab.judged import JudgedLab
@@ -143,18 +141,6 @@ def measure_language_model(
     return rows
 
 
-def measure_language_choice(lab: JudgedLab, dataset: QuestionSet, *, ties: TieRule, resamples: int) -> list[Row]:
-    """Acc(b) and Acc(b+w) of every setting; a question with an answer without a score is left out, with the reason."""
-    rows = []
-    for outcome in ask_settings(lab, dataset, seeds=1):
-        scores = [judgement.scores for judgement in outcome.judgements[0]]
-        system = outcome.setting.system
-        signature = f"{system}|{outcome.signature}"
-        rows += make_choice_rows(dataset, dataset.questions, scores, system, signature, KERNEL, ties, resamples)
-        rows += make_verdict_rows(dataset, outcome)
-    return rows
-
-
 def draw_short_truth(lab: JudgedLab, dataset: QuestionSet, truth: Truth, *, n_seeds: int) -> tuple[Draws, str]:
     """Lists for one known answer or none, and their description: written by the generators if there are any, else by
     the embedded rules."""
@@ -241,8 +227,6 @@ def _draw(lab: JudgedLab, dataset: QuestionSet, judged: Judged, seeds: int, shor
     """The draws of a setting, and how they are described in the signature."""
     if judged.truth != "graded":
         return draw_short_truth(lab, dataset, judged.truth, n_seeds=seeds)
-    if any(question.references for question in dataset.questions):
-        return [[use_given_references(question) for question in dataset.questions]], "list:given"
     others = list(COMPOSITIONS) if judged.list else []
     draws = draw_seeds(dataset, n_seeds=seeds, composition=judged.list, short=short, also_remove=others)
     removed = "all_lists" if others else "list"

@@ -1,0 +1,142 @@
+"""Notebooks that ask a language model: their cells run in this process, on the bundled sample, a rule as the judge."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import PROJECT
+from notebook_cells import RuleModel, run_notebook
+
+from nfqa.judge.journal import Journal
+from nfqa.judge.prompt_sets import read_prompt_set
+from nfqa.lab import judging
+from nfqa.lab.artefacts import list_leaves, read_papers
+from nfqa.lab.open import open_lab
+from nfqa.lab.values import match_rows
+from nfqa.metrics.judging import count_verdicts
+from nfqa.metrics.statistics import average, correlate, credit_choices
+from nfqa.models.chat import Request
+
+LINKAGE = read_papers(PROJECT)["linkage"]
+TABLES = ["table_02", "table_05", "table_06", "table_09", "table_10"]
+
+
+def answer_by_rule(request: Request) -> str:
+    """A verdict in range that depends on prompt and seed alone; a text where one is to be written."""
+    number = int.from_bytes(hashlib.sha256(f"{request.seed}{request.prompt}".encode()).digest()[:4], "big")
+    if request.labels:
+        return f"[[{request.labels[number % len(request.labels)]}]]"
+    return "Answer1: It is so, more or less.\nAnswer2: It may be so.\nAnswer3: Blue is a colour."
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Callable[[Request], str]], None]:
+    """Fill every language model's place by a rule."""
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
+
+    def put(answer: Callable[[Request], str]) -> None:
+        monkeypatch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer))
+
+    put(answer_by_rule)
+    return put
+
+
+def run_cells(name: str, out: Path, *tags: str, **given: object) -> dict[str, Any]:
+    """What the cells of an artefact's notebook leave behind: of all, or of those with a tag."""
+    artefact = LINKAGE.artefacts[name]
+    chosen = {"artefact": f"linkage/{name}", "judge": "openai:any", "prompts": "own"} | artefact.parameters | given
+    path = str(artefact.notebook).removesuffix(".ipynb")
+    return run_notebook(path, out=out, tags=("parameters", "setup", *tags) if tags else (), **chosen)
+
+
+def ask(name: str, out: Path, **given: object) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The values of the rows that a language model judged, and the notebook's names."""
+    found = run_cells(name, out, "ask", **({"limit": 4} | given))
+    asked = found["asked"]
+    measured = credit_choices(asked) if name == "table_05" else correlate(asked)
+    if "run" in str(LINKAGE.artefacts[name].statistics):
+        measured = pd.concat([measured, measured.assign(run=measured.seed + 1)])
+    return found["lab"].tidy(pd.concat([average(measured, resamples=20), count_verdicts(asked)])), found
+
+
+def list_judged(name: str) -> list[dict[str, Any]]:
+    """By which columns the rows of a judge at hand are found, on the sample, that are like published ones."""
+    leaves = [leaf for leaf in list_leaves(LINKAGE, name) if "judge" in leaf.columns]
+    columns = [leaf.columns for leaf in leaves if leaf.metric != "spearman_std"]  # no average of its own
+    return [own | {"judge": "judge", "dataset": f"sample_{own['dataset']}"} for own in columns]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_published_row_of_a_judge_has_its_like_for_the_judge_at_hand(name, model, tmp_path):
+    wanted = list_judged(name)
+    assert wanted
+    few = name != "table_06"  # equal candidates under four lists: few questions keep any
+    table, _ = ask(name, tmp_path, limit=4 if few else None)
+    for columns in wanted:
+        (row,) = table[match_rows(table, columns)].to_dict("records")
+        assert not few or not pd.isna(row["value"]), columns
+        (lost,) = table[match_rows(table, columns | {"statistic": "missing_verdicts", "run": ""})].to_dict("records")
+        assert (lost["value"], lost["dropped"]) == (0, 0)
+        assert lost["n"] > 0
+    assert set(table.origin) == {"sample"}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(name, model, tmp_path, monkeypatch):
+    monkeypatch.setenv("NFQA_DRY", "1")
+    planned = run_cells(name, tmp_path, "ask", limit=4)["lab"].tally
+    monkeypatch.delenv("NFQA_DRY")
+    first, found = ask(name, tmp_path)
+    asked = found["lab"].tally
+    assert (planned.asked, planned.wanted) == (asked.asked, asked.wanted)
+    assert asked.asked > 0
+
+    # The verdicts, brought to another place, give the same without any model.
+    lines = list(Journal(tmp_path / "journal.sqlite").export())
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "other.sqlite"))
+    assert Journal(tmp_path / "other.sqlite").take_in(lines) == len(lines)
+    monkeypatch.setattr(judging, "open_model", lambda spec, journal: pytest.fail("a model was opened"))
+    second, again = ask(name, tmp_path)
+    pd.testing.assert_frame_equal(first, second)
+    assert again["lab"].tally.asked == 0
+
+
+def test_a_model_of_the_paper_fills_its_published_rows_only_when_asked_as_published(model, tmp_path, monkeypatch):
+    own = read_prompt_set(PROJECT, "own")
+    monkeypatch.setattr(judging, "read_prompt_set", lambda root, name: own)
+    name = {"judge": "hf:mistralai/Mistral-7B-Instruct-v0.2", "data": "sample", "out": str(tmp_path)}
+    as_published = {"prompts": "upstream"}
+    assert open_lab("linkage/table_02", **name, **as_published).judge_name == "mistral"
+    assert open_lab("linkage/table_02", **name, **as_published, wrapping="plain").judge_name == "mistral"
+    for changed in ({"prompts": "own"}, {"decoding": "greedy"}, {"reading": "logits"}):
+        assert open_lab("linkage/table_02", **name, **(as_published | changed)).judge_name == "judge"
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_without_a_judge_nothing_is_asked(name, tmp_path):
+    found = run_cells(name, tmp_path, "ask", judge="")
+    assert found["asked"].empty
+    assert found["lab"].tally.wanted == 0
+
+
+def test_a_question_of_table_5_with_an_unreadable_verdict_is_left_out_with_the_reason(model, tmp_path):
+    model(lambda request: "no" if hashlib.sha256(request.prompt.encode()).digest()[0] < 30 else answer_by_rule(request))
+    table, found = ask("table_05", tmp_path, limit=None)
+    row = table.query("metric == 'listwise' and statistic == 'acc_best'").iloc[0]
+    assert row.dropped > 0
+    assert row.dropped_because == f"unreadable {row.dropped}"
+    assert row.n + row.dropped == len(found["webglm"].questions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLES)
+def test_the_whole_notebook_has_the_judge_s_rows_in_its_table(name, model, tmp_path):
+    found = run_cells(name, tmp_path, n_seeds=3, resamples=20)
+    for columns in list_judged(name):
+        assert match_rows(found["table"], columns).sum() == 1, columns
+    assert {path.name for path in tmp_path.glob(f"{name}.*")} >= {f"{name}.csv", f"{name}.png", f"{name}.usage.json"}
