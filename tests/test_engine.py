@@ -274,6 +274,8 @@ def test_completions_equal_those_one_by_one(models, others, what, sampling):
     if sampling is GREEDY:
         ids = model.generate(torch.tensor([prompts[0]]), do_sample=False, max_new_tokens=9, pad_token_id=3)
         assert expected[0] == ids[0, len(prompts[0]) :].tolist()
+    alone = collect(Engine(model, batch_tokens=4096, share=False).complete(prompts, seeds, sampling))
+    assert [alone[0, place] for place in range(5)] == expected
     for batch_tokens in (4096, 300, 1):
         found = collect(Engine(model, batch_tokens=batch_tokens).complete(prompts, seeds, sampling))
         assert [found[0, place] for place in range(5)] == expected, batch_tokens

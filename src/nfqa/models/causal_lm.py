@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from nfqa.models.chat import Decoding, Failure, Reply, Request
-from nfqa.models.completing import Sampling, complete
+from nfqa.models.completing import Sampling
 from nfqa.models.engine import Engine, Found, Row, count_common
 from nfqa.models.pretrained import Pretrained, break_marks
 from nfqa.models.roles import RoleSpec
@@ -111,6 +111,7 @@ class CausalLM:
         from tqdm import tqdm
 
         marks = self._loaded.find_marks(decoding.wrapping)
+        engine = self._engine if share else Engine(self._loaded.model, batch_tokens=1, share=False)
         groups: dict[str, list[int]] = {}
         for number, request in enumerate(requests):
             groups.setdefault(request.group, []).append(number)
@@ -125,7 +126,7 @@ class CausalLM:
                         bar.update()
                         yield number, job
                 run = self._read if decoding.reading == "logits" else self._write
-                for number, result in run(jobs, decoding, share):
+                for number, result in run(jobs, decoding, engine):
                     bar.update()
                     yield number, result
 
@@ -150,32 +151,24 @@ class CausalLM:
             return Failure("too_long", f"{size}, but the model's context is {context:,}")
         return job
 
-    def _read(self, jobs: list[_Job], _decoding: Decoding, share: bool) -> Iterator[tuple[int, Reply | Failure]]:
+    def _read(self, jobs: list[_Job], _decoding: Decoding, engine: Engine) -> Iterator[tuple[int, Reply | Failure]]:
         """The labels' probabilities; nothing is written."""
-        engine = self._engine
         owners = [job for job in jobs for _ in job.plan.rows]
         rows = [row for job in jobs for row in job.plan.rows]
-        plain = ([(0, place, engine.find_plain(row))] for place, row in enumerate(rows))
         read: dict[int, dict[int, Any]] = {job.number: {} for job in jobs}
-        for _, place, logprobs, seconds in _time_each(engine.find_logprobs([rows]) if share else plain):
+        for place, logprobs, seconds in _time_each(engine.find_logprobs([rows])):
             job = owners[place]
             read[job.number][place] = logprobs
             if len(read[job.number]) == len(job.plan.rows):
                 found = [logprobs for _, logprobs in sorted(read.pop(job.number).items())]
                 yield job.number, _read_reply(job, found, seconds)
 
-    def _write(self, jobs: list[_Job], decoding: Decoding, share: bool) -> Iterator[tuple[int, Reply | Failure]]:
+    def _write(self, jobs: list[_Job], decoding: Decoding, engine: Engine) -> Iterator[tuple[int, Reply | Failure]]:
         """Completions."""
-        model, tokenizer, stops = self._loaded.model, self._loaded.tokenizer, self._loaded.stops
+        tokenizer, stops = self._loaded.tokenizer, self._loaded.stops
         sampling = Sampling(decoding.temperature, decoding.top_p, decoding.max_tokens, stops)
         prompts, seeds = [job.tokens for job in jobs], [job.request.seed for job in jobs]
-        plain = (
-            [(0, place, complete(model, None, [prompt], [seed], sampling)[0])]
-            for place, (prompt, seed) in enumerate(zip(prompts, seeds, strict=True))
-        )
-        for _, place, tokens, seconds in _time_each(
-            self._engine.complete(prompts, seeds, sampling) if share else plain
-        ):
+        for place, tokens, seconds in _time_each(engine.complete(prompts, seeds, sampling)):
             job = jobs[place]
             if isinstance(tokens, str):
                 yield job.number, _tell_too_large(job, tokens)
@@ -216,13 +209,13 @@ def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub:
     return LabelRows(forced, tuple(rows), tuple(parts))
 
 
-def _time_each(batches: Iterable[list[Found]]) -> Iterator[tuple[int, int, Any, float]]:
-    """What is found one by one, with its share of the seconds that its batch took."""
+def _time_each(batches: Iterable[list[Found]]) -> Iterator[tuple[int, Any, float]]:
+    """Each place and what was found, with its share of the seconds that its batch took."""
     start = time.perf_counter()
     for batch in batches:
-        seconds = (time.perf_counter() - start) / len(batch)
-        for group, place, found in batch:
-            yield group, place, found, seconds
+        seconds = (time.perf_counter() - start) / max(len(batch), 1)
+        for _, place, found in batch:
+            yield place, found, seconds
         start = time.perf_counter()
 
 

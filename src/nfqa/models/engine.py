@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -64,12 +64,14 @@ class Engine:
     Rows that are read are packed into one sequence, see `packing`; rows that write make a padded batch after the keys
     and values of what they share. A model for which this would move a number is run one row at a time.
     batch_tokens bounds the tokens of a batch; it is halved when memory runs out. For rows that write, it counts the
-    keys and values held at their end.
+    keys and values held at their end. share: False runs every row by itself, which all else is held against.
     """
 
-    def __init__(self, model: Any, *, batch_tokens: int, cache: ContinuousCache | None = None) -> None:
+    def __init__(
+        self, model: Any, *, batch_tokens: int, cache: ContinuousCache | None = None, share: bool = True
+    ) -> None:
         self.model, self.cache, self.batch_tokens = model, cache, batch_tokens
-        self.shares = can_share(model)
+        self.shares = share and can_share(model)
 
     @cached_property
     def packs(self) -> bool:
@@ -95,14 +97,8 @@ class Engine:
         at once. A row too long for the memory has the reason, a text, in place of its numbers.
         """
         asked = [[(place, row) for place, row in enumerate(rows) if row.places] for rows in groups]
-        nothing = [
-            (n, i, self.find_plain(row))
-            for n, rows in enumerate(groups)
-            for i, row in enumerate(rows)
-            if not row.places
-        ]
-        if nothing:
-            yield nothing
+        for number, rows in enumerate(groups):
+            yield [(number, place, self.find_plain(row)) for place, row in enumerate(rows) if not row.places]
         jobs = [job for number, rows in enumerate(asked) for job in _line_up(number, rows)]
         jobs.sort(key=lambda job: (-job.whole, job.group))
         yield from self._run_batches(jobs, self._count_packed, self._run_packed if self.packs else self._run_alone)
@@ -117,20 +113,15 @@ class Engine:
         jobs = _line_up(0, [(number, Row(prompt, (), ())) for number, prompt in enumerate(prompts)])
         jobs.sort(key=lambda job: len(job.tokens))
         window = find_window(self.model) if self.shares else None
-        prefix: list[Any] = []
-
-        def count(queue: list[_Job]) -> tuple[int, int]:
-            return self._count_padded(queue, sampling.max_tokens, window)
+        begin = jobs[0].tokens[: jobs[0].begun] if jobs and self.shares else ()
+        start = cache(lambda: run_prefix(self.model, begin))
 
         def run(batch: list[_Job]) -> list[Found]:
-            if self.shares and not prefix:
-                prefix.append(run_prefix(self.model, batch[0].tokens[: batch[0].begun]))
             chosen = [seeds[job.place] for job in batch]
-            shared = prefix[0] if prefix else None
-            written = complete(self.model, shared, [job.tokens for job in batch], chosen, sampling)
+            written = complete(self.model, start(), [job.tokens for job in batch], chosen, sampling)
             return [(0, job.place, tokens) for job, tokens in zip(batch, written, strict=True)]
 
-        yield from self._run_batches(jobs, count, run)
+        yield from self._run_batches(jobs, lambda queue: self._count_padded(queue, sampling.max_tokens, window), run)
 
     def find_plain(self, row: Row) -> Tensor:
         """The log-probabilities of one row by one call of the model, nothing shared: what all else is held against."""
