@@ -71,8 +71,7 @@ def lay_beside_paper(lab: Lab, table: pd.DataFrame) -> Styler:
     published = compare_published(paper, lab.name, table)
     if published.empty:
         raise ValueError(f"{lab.identifier} has no published numbers to lay a table beside")
-    known = published[["dataset", "metric"]].drop_duplicates()
-    ours = _list_ours_alone(lab, table, known)
+    ours = _list_ours_alone(lab, table, published[list(layout.columns)].drop_duplicates())
     both = pd.concat([published.assign(ours=False), ours.assign(ours=True, printed="", verdict="")], ignore_index=True)
     both["cell"] = [_write_cell(row, lab.artefact.decimals, lab.artefact.scale) for row in both.to_dict("records")]
     shown = {side: both[side].map(lab.title) for side in (*layout.rows, *layout.columns)}
@@ -100,20 +99,25 @@ def lay_beside_paper(lab: Lab, table: pd.DataFrame) -> Styler:
 
 def _list_ours_alone(lab: Lab, table: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
     """Rows of ours that no published number is beside, in the published columns; named by metric and conditions."""
+    artefact, keys = lab.artefact, name_keys(table)
     taken = pd.Series(False, table.index)
     for leaf in list_leaves(lab.paper, lab.name):
         taken |= match_rows(table, leaf.columns)
     rows = table[~taken]
-    named = [name for name in name_keys(table) if name not in ("dataset", "statistic")]
-    metrics = {name: columns.get("statistic", name) for name, columns in lab.artefact.statistics.items()}
-    plain = {str(statistic): metric for metric, statistic in metrics.items()}
-    found = rows.assign(
-        metric=[plain.get(text, text) for text in rows.statistic],
-        system=[_name_row(lab, row, named) for row in rows[named].to_dict("records")],
-    )
-    return found.merge(known, on=["dataset", "metric"])[
-        ["system", "dataset", "metric", "value", "low", "high", "n", "origin"]
-    ]
+    told = {name for columns in artefact.statistics.values() for name in columns}  # what a leaf's metric says
+    metric = rows.statistic.copy()
+    for name, columns in artefact.statistics.items():
+        sides = {side: columns.get(side, "") for side in told & set(keys)}
+        metric[np.logical_and.reduce([_equals(rows[side], want) for side, want in sides.items()])] = name
+    named = [name for name in keys if name not in ("dataset", "statistic", *told, *artefact.columns)]
+    found = rows.assign(metric=metric, system=[_name_row(lab, row, named) for row in rows[named].to_dict("records")])
+    columns = ["system", "dataset", "metric", "value", "low", "high", "n", "origin"]
+    return found.merge(known, on=list(known.columns))[columns]
+
+
+def _equals(column: pd.Series, want: object) -> pd.Series:
+    """Where a column has a value, or is blank if that is ""."""
+    return column.isna() | (column.astype(object) == "") if want == "" else column == want
 
 
 def label_rows(lab: Lab, table: pd.DataFrame) -> pd.DataFrame:

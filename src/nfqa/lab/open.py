@@ -117,6 +117,12 @@ class Lab:
         """The evaluator role, with its store of losses under build/."""
         return self._open_evaluator(self.roles["evaluator"])
 
+    @property
+    def evaluator_name(self) -> str:
+        """What the evaluator role is called in results: an embedded evaluator by its own name, any other "role"."""
+        kind, _, name = self.roles["evaluator"].partition(":")
+        return name if kind == "embedded" else "role"
+
     def open_evaluators(self) -> dict[str, Evaluator]:
         """All embedded evaluators by name, and the role's, called "role", if it is none of them."""
         found = {name: f"embedded:{name}" for name in EVALUATORS}
