@@ -40,7 +40,7 @@ def compare_orders(
         systems = find_intervals(drawn.drop(columns="missing").assign(n=pairs.system.nunique()))
         within = correlate(_pair(scores, first, second, ["question", "system"]), methods=["kendall"], by=["question"])
         answers = average(within, resamples=resamples, seed=seed)
-        frames += [systems.assign(of="systems", **named), answers.assign(of="answers", **named)]
+        frames += [systems.assign(of="systems", dropped=0, **named), answers.assign(of="answers", **named)]
     return pd.concat(frames, ignore_index=True)
 
 
