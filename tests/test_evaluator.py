@@ -317,16 +317,19 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tiny_model(tmp_path_factory.mktemp("short"), architecture="gpt2", context=60)
 
 
-@pytest.mark.parametrize(
-    ("rule", "item", "facts"),
-    [
-        ("error", Restated(LONG, ("b", "c")), r"item 1, target 0: \d+ tokens .* of path:.* is 60; .* too_long"),
-        ("cut_tail", Restated("a b", ("b", LONG)), r"item 1, target 1: .* is 60, .* \d+ tokens are not enough to cut"),
-    ],
-)
-def test_a_row_too_long_for_the_model_is_an_error_that_names_it(short, rule, item, facts):
-    with pytest.raises(ValueError, match=facts):
-        open_folder(short).score([Restated("a", ("b",)), item], settings(too_long=rule))
+def test_a_row_too_long_for_the_model_is_an_error_that_names_it(short):
+    with pytest.raises(ValueError, match=r"item 1, target 0: \d+ tokens .* of path:.* is 60; .* too_long"):
+        open_folder(short).score([Restated("a", ("b",)), Restated(LONG, ("b", "c"))], settings(too_long="error"))
+
+
+def test_a_target_that_no_cut_can_make_fit_has_no_loss_and_leaves_the_others_theirs(short):
+    evaluator, chosen = open_folder(short), settings(too_long="cut_tail")
+    items = [Restated("a b", ("b", LONG)), Restated("a", (LONG,))]
+    (fits, too_long), (alone,) = evaluator.score(items, chosen)
+    assert [math.isnan(loss.nats) for loss in (fits, too_long, alone)] == [False, True, True]
+    assert (too_long.tokens, alone.tokens) == (0, 0)
+    assert [fits] == evaluator.score([Restated("a b", ("b",))], chosen)[0]
+    assert math.isnan(evaluator.score_plain(items, chosen)[1][0].nats)
 
 
 @pytest.mark.parametrize("rule", ["cut_head", "cut_middle", "cut_tail"])

@@ -26,7 +26,7 @@ from nfqa.metrics.perspective_diversity import (
     settings,
 )
 from nfqa.models.continuous_cache import ContinuousCache
-from nfqa.models.evaluator import Evaluator, TargetLoss
+from nfqa.models.evaluator import TOO_LONG, Evaluator, TargetLoss
 from nfqa.models.restated import Restated
 from nfqa.models.roles import parse_role
 
@@ -52,6 +52,7 @@ LOSSES = {
     "nan": TargetLoss(math.nan, 3, 13),
     "inf": TargetLoss(math.inf, 3, 13, cut=2),
     "overflow": TargetLoss(2000.0, 1, 11),
+    "long": TOO_LONG,
 }
 
 
@@ -96,6 +97,8 @@ def test_each_switch_can_be_set_apart(stub):
         (["two", "none"], 2.0, {"no_tokens": 1}),
         (["nan", "two", "inf", "overflow"], math.nan, {"not_finite": 3}),
         (["none", "nan"], math.nan, {"no_tokens": 1, "not_finite": 1}),
+        (["two", "long", "none"], 2.0, {"no_tokens": 1, "too_long": 1}),
+        (["long"], math.nan, {"too_long": 1}),
     ],
 )
 def test_what_has_no_perplexity_is_left_out_by_name(stub, texts, value, dropped):
@@ -193,7 +196,7 @@ def test_an_unusable_partial_answer_is_left_out_end_to_end(evaluator):
     assert found.dropped == {"no_tokens": 1}
     assert np.isfinite(found.perplexities).tolist() == [True, False, True]
     with torch.no_grad():
-        weights = evaluator._model.get_input_embeddings().weight
+        weights = evaluator._loaded.model.get_input_embeddings().weight
         (mark,) = evaluator._loaded.tokenizer("7", add_special_tokens=False)["input_ids"]
         kept = weights[mark].clone()
         weights[mark] = math.nan
@@ -237,6 +240,8 @@ def test_what_an_answers_score_is_made_of_sums_to_it(stub):
     assert rows.loc[rows.system == "a", "perplexity"].sum() == pytest.approx(10.0)
     assert rows[["tokens", "attended", "cut"]].head(2).to_numpy().tolist() == [[2, 12, 0], [3, 13, 4]]
     assert rows.loc[rows.system == "b", ["nats", "perplexity"]].isna().to_numpy().all()
+    assert set(rows.missing[rows.system == "a"]) == {""}
+    assert set(rows.missing[rows.system == "b"]) == {"empty_answer"}
 
 
 @pytest.mark.parametrize(

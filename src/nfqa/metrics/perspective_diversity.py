@@ -32,7 +32,7 @@ __all__ = [
     "PAPER", "RELEASED", "Diversity", "Settings", "Switches", "Variant", "choose_wrapping", "measure_diversity",
     "score_diversity", "score_views", "settings",
 ]  # fmt: skip
-_NOT_SCORED = ("empty_answer", "no_partial_answers", "not_finite", "no_tokens")  # of `Diversity.dropped`
+_NOT_SCORED = ("empty_answer", "no_partial_answers", "not_finite", "no_tokens", "too_long")  # of `Diversity.dropped`
 
 
 class Scorer(Protocol):
@@ -51,7 +51,8 @@ class Diversity:
     are made of, None where nothing was run. dropped: what was left out, counted by reason: "empty_answer" and
     "no_partial_answers" leave the whole answer out, and so does "not_finite", the partial answers whose loss or
     perplexity is NaN or infinite: without them an answer that can't restate them would look better. "no_tokens"
-    leaves out a partial answer without a token that has a probability, the same for every answer to its question.
+    leaves out a partial answer without a token that has a probability, and "too_long" one that doesn't fit the model
+    even without the answer: both are the same for every answer to a question.
     cut: the answer's tokens that were taken out to make it fit, of the partial answer where they were most.
     """
 
@@ -108,8 +109,8 @@ def score_views(
 
     Args: as `score_diversity`; views: with their column `view`.
     Returns: the columns of `answers` but text and grade; view, perplexity, nats (summed), tokens (of the view),
-        attended (all but padding), cut (answer's tokens taken out); NaN where nothing was run. A row whose text is
-        missing gives none.
+        attended (all but padding), cut (answer's tokens taken out); NaN where nothing was run; missing, why there is no
+        perplexity. A row whose text is missing gives none.
     Raises: as `score_diversity`.
     """
     found = _measure_frame(answers, views, evaluator, variant, switches)
@@ -118,7 +119,7 @@ def score_views(
     rows = [
         row | {"view": view, "perplexity": perplexity} | {
             name: getattr(loss, name) if loss else math.nan for name in ("nats", "tokens", "attended", "cut")
-        }
+        } | {"missing": _find_reason(loss, perplexity)}
         for row, one in zip(names, found, strict=True) if one is not None
         for view, loss, perplexity in zip(
             ids.get((row["dataset"], row["question"]), []), one.losses, one.perplexities, strict=True
@@ -174,7 +175,8 @@ def measure_diversity(
     partial answer i given the answer in its wrapping, d_i those tokens ("target") or all attended less one
     ("attended"). `variant` sets all switches, each of which may be changed: aggregate, denominator, instruction,
     generation_prompt, boundary, wrapping, plain_format, too_long; see `Settings`.
-    A partial answer without tokens is counted in `dropped` and adds nothing: a sum is then over fewer.
+    A partial answer without tokens, or too long for the model under a rule that cuts, is counted in `dropped` and adds
+    nothing: a sum is then over fewer.
 
     Args: answers: [N]; partial_answers: [N], the texts of each answer's question, point of view and explanation joined.
     Returns: [N]. Perplexities are unitless, 1 or more; a value is n or more under "sum".
@@ -214,6 +216,13 @@ def _leave_out(answer: str, partial_answers: int) -> Diversity:
     return Diversity(math.nan, np.full(partial_answers, np.nan), (None,) * partial_answers, dropped)
 
 
+def _find_reason(loss: TargetLoss | None, perplexity: float) -> str:
+    """Why a partial answer has no perplexity, "" where it has one."""
+    if loss is None or math.isfinite(perplexity):
+        return "" if loss else "empty_answer"
+    return "not_finite" if loss.tokens else "too_long" if math.isnan(loss.nats) else "no_tokens"
+
+
 def _combine(losses: Sequence[TargetLoss], chosen: Settings) -> Diversity:
     perplexities = np.full(len(losses), np.nan)
     scored = np.array([loss.tokens > 0 for loss in losses])
@@ -225,8 +234,8 @@ def _combine(losses: Sequence[TargetLoss], chosen: Settings) -> Diversity:
         denominator=chosen.denominator,
     )
     finite = np.isfinite(perplexities)
-    counts = Counter(no_tokens=int((~scored).sum()), not_finite=int((scored & ~finite).sum()))
-    dropped = {reason: count for reason, count in counts.items() if count}
+    counts = Counter(_find_reason(loss, value) for loss, value in zip(losses, perplexities, strict=True))
+    dropped = {reason: counts[reason] for reason in ("no_tokens", "not_finite", "too_long") if counts[reason]}
     value = aggregate_perplexities(perplexities[finite], aggregate=chosen.aggregate)
     if counts["not_finite"]:
         value = math.nan  # a sum over the others would be lower, which is better

@@ -46,7 +46,7 @@ class TargetLoss:
     nats: summed negative log-likelihood of the target's own tokens, natural logarithm. tokens: how many were summed.
     attended: all tokens of context and target. cut: answer tokens taken out to make them fit. unscored: target tokens
     with nothing before them, which have no probability (the first one after an empty context, for a tokenizer without
-    a begin mark), 0 or 1. With tokens 0 there is no loss, and nats is 0.
+    a begin mark), 0 or 1. With tokens 0 there is no loss: nats is 0, or NaN for a target too long for the model.
     """
 
     nats: float
@@ -54,6 +54,9 @@ class TargetLoss:
     attended: int
     cut: int = 0
     unscored: int = 0
+
+
+TOO_LONG = TargetLoss(math.nan, 0, 0)  # of a target that doesn't fit the model even without the answer
 
 
 class Evaluator:
@@ -117,7 +120,7 @@ class Evaluator:
 
         An item's context is run once for all its targets, items of about the same length in one batch. The numbers
         are those of `score_plain` to 1e-4 of each, whatever the batch and the order.
-        Raises: ValueError as `RowMaker` (no chat template, too long), or for a model that can't be loaded.
+        Raises: ValueError as `RowMaker` (no chat template, too long where nothing is to be cut), or for a model that can't be loaded.
         """
         keys = [[self._hash(item.context, target, settings) for target in item.targets] for item in items]
         known = self._store.read({key for row in keys for key in row})
@@ -127,10 +130,13 @@ class Evaluator:
             groups, places = [], []
             for i in missing:
                 wanted = {key: j for j, key in enumerate(keys[i]) if key not in known}
-                known |= dict.fromkeys(wanted, TargetLoss(math.nan, 0, 0))  # an equal item further on need not be run
+                known |= dict.fromkeys(wanted, TOO_LONG)  # an equal item further on need not be run
                 item = Restated(items[i].context, tuple(items[i].targets[j] for j in wanted.values()))
-                groups.append(maker.make_rows(item, f"item {i}"))
-                places.append(list(wanted))
+                made = zip(maker.make_rows(item, f"item {i}"), wanted, strict=True)
+                fitting = [(row, key) for row, key in made if row is not None]  # the others keep TOO_LONG
+                if fitting:
+                    groups.append([row for row, _ in fitting])
+                    places.append([key for _, key in fitting])
             self._run(groups, places, known)
         return [[known[key] for key in row] for row in keys]
 
@@ -138,7 +144,10 @@ class Evaluator:
         """The same by a loop over single rows with nothing shared, batched or kept: what `score` is held against."""
         maker = RowMaker(self._loaded, settings)
         rows = [maker.make_rows(item, f"item {number}") for number, item in enumerate(items)]
-        return [[_describe(row, self._engine.find_plain(row.asked)) for row in group] for group in rows]
+        return [
+            [TOO_LONG if row is None else _describe(row, self._engine.find_plain(row.asked)) for row in group]
+            for group in rows
+        ]
 
     def close(self) -> None:
         """Let go of the model's memory; the next call loads it again."""

@@ -63,19 +63,19 @@ class RowMaker:
         self._marks = loaded.find_marks(settings.wrapping)
         self._room = loaded.context
 
-    def make_rows(self, item: Restated, name: str = "item") -> list[Row]:
-        """A row for each target.
+    def make_rows(self, item: Restated, name: str = "item") -> list[Row | None]:
+        """A row for each target; None for one that doesn't fit the model even without the answer, where cuts are made.
 
         Joint, a token belongs to the target if it overlaps the target's characters. A tokenizer that tells no
         characters ("slow") has its context tokenised alone as well: what comes after their common beginning is the
         target. A context without any token gets the tokenizer's begin mark where it has one.
-        Raises: ValueError, naming the item and the target, for a row that doesn't fit the model, under `too_long`
-        "error" or where the cut would take all of the answer; for a chat template that changes a message's text.
+        Raises: ValueError, naming the item and the target, for a row that doesn't fit the model under `too_long`
+        "error"; for a chat template that changes a message's text.
         """
         text, begin, end = self._render(break_marks(item.context, self._marks))
         targets = [break_marks(target, self._marks) for target in item.targets]
         tokens, offsets = self._encode(text)
-        rows = []
+        rows: list[Row | None] = []
         for number, target in enumerate(targets):
             if self._settings.boundary == "apart":
                 own = self._loaded.tokenizer(target, add_special_tokens=False, verbose=False)["input_ids"]
@@ -144,19 +144,19 @@ class RowMaker:
         high = next((i for i in range(low, len(offsets)) if offsets[i][0] >= end), len(tokens))
         return low, high
 
-    def _fit(self, row: Row, name: str) -> Row:
-        """The row, or the row without as many of the answer's tokens as it takes to fit."""
+    def _fit(self, row: Row, name: str) -> Row | None:
+        """The row, or the row without as many of the answer's tokens as it takes to fit; None where no cut is enough."""
         over = 0 if self._room is None else len(row.tokens) - self._room
         if over <= 0:
             return row
         begin, end = row.answer
-        size = f"{name}: {len(row.tokens):,} tokens of context and target, but the context of {self._loaded.name} is"
         if self._settings.too_long == "error":
             raise ValueError(
-                f'{size} {self._room:,}; shorten it, or set too_long to "cut_head", "cut_middle" or "cut_tail"'
+                f"{name}: {len(row.tokens):,} tokens of context and target, but the context of {self._loaded.name} is"
+                f' {self._room:,}; shorten it, or set too_long to "cut_head", "cut_middle" or "cut_tail"'
             )
         if over >= end - begin:
-            raise ValueError(f"{size} {self._room:,}, and the answer's {end - begin:,} tokens are not enough to cut")
+            return None
         place = {"cut_head": begin, "cut_middle": begin + (end - begin - over) // 2, "cut_tail": end - over}
         start = place[self._settings.too_long]
         tokens = row.tokens[:start] + row.tokens[start + over :]
