@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nfqa.data.records import Answer, PartialAnswer, Question, QuestionSet, Rating
-from nfqa.lab.experiments import alignment, alignment_items, alignment_people, alignment_stability
+from nfqa.lab.experiments import alignment, alignment_people, alignment_stability
 from nfqa.lab.experiments.alignment_people import read_people
 from nfqa.lab.experiments.alignment_scores import Scored, open_evaluators, score_baselines, score_diversity
 from nfqa.models.evaluator import TargetLoss
@@ -151,99 +151,6 @@ def test_what_a_metric_left_out_is_counted():
     (row,) = alignment.count_missing(dataset, metrics)
     assert (row.system, row.value, row.n) == ("made", pytest.approx(2 / 3), 3)
     assert row.dropped_because == {"unreadable": 2}
-
-
-def test_items_go_by_the_annotator_s_own_view():
-    dataset = make_set(make_question(0, {"x": [5, 3, 1], "y": [1, 3, 5]}))
-    views = (np.array([[3.0, 1.0], [2.0, 2.0], [1.0, 3.0]]),)  # [S, V]: x's view likes a, y's likes c
-    metric = make_scores([[9, 9, 9]], views=views)
-    rows = alignment_items.measure_items(dataset, read_people(dataset), [metric], resamples=20)
-    assert find(rows, "item_spearman").value == pytest.approx(1)
-    whole = alignment_items.measure_items(dataset, read_people(dataset), [make_scores([[3, 2, 1]])], resamples=20)
-    assert find(whole, "item_spearman").value == pytest.approx(0)  # 1 and -1
-    assert find(whole, "item_spearman_by_question").n == 2
-
-
-def test_ties_are_kept_and_constant_ratings_are_counted():
-    dataset = make_set(make_question(0, {"x": [5, 5, 1]}), make_question(1, {"x": [2, 2, 2]}))
-    rows = alignment_items.measure_items(
-        dataset, read_people(dataset), [make_scores([[3, 2, 1], [3, 2, 1]])], resamples=9
-    )
-    row = find(rows, "item_kendall")
-    # pairs: a b tied, a c and b c concordant: tau-b = 2 / sqrt(2 * 3)
-    assert row.value == pytest.approx(2 / 6**0.5)
-    assert (row.n, row.n_dropped, row.dropped_because) == (1, 1, {"constant_labels": 1})
-    # mid-ranks 2.5 2.5 1 with 3 2 1: r = 1.5 / sqrt(1.5 * 2)
-    assert find(rows, "item_spearman").value == pytest.approx(1.5 / 3**0.5)
-
-
-def test_annotators_weigh_alike_whatever_their_number_of_questions():
-    dataset = make_set(
-        make_question(0, {"x": [5, 3, 1], "y": [1, 3, 5]}), make_question(1, {"x": [5, 3, 1]}),
-        make_question(2, {"x": [1, 3, 5]}),
-    )  # fmt: skip
-    metric = make_scores([[3, 2, 1]] * 3)
-    rows = alignment_items.measure_items(dataset, read_people(dataset), [metric], resamples=9)
-    # x: (1 + 1 - 1) / 3, y: -1; by question: 0, 1, -1
-    assert find(rows, "item_spearman").value == pytest.approx((1 / 3 - 1) / 2)
-    assert find(rows, "item_spearman_by_question").value == pytest.approx(0)
-
-
-def test_a_view_without_text_has_no_score_of_its_own():
-    question = make_question(0, {"x": [5, 3, 1], "y": [1, 3, 5]})
-    without = replace(question, partial_answers=question.partial_answers[:1])
-    dataset = make_set(without)
-    rows = alignment_items.measure_items(dataset, read_people(dataset), [make_scores([[3, 2, 1]])], resamples=9)
-    row = find(rows, "item_spearman")
-    assert (row.value, row.n, row.dropped_because) == (pytest.approx(1), 1, {"no_score": 1})
-
-
-def test_the_ceilings_take_the_others_and_those_of_the_same_side():
-    question = make_question(
-        0, {"v": [5, 3, 1], "w": [5, 3, 1], "x": [1, 3, 5], "y": [1, 2, 3]},
-        {"v": "for", "w": "for", "x": "against", "y": ""},
-    )  # fmt: skip
-    people = read_people(make_set(question))
-    table = alignment_items.average_other_annotators(people)
-    np.testing.assert_allclose(table[0, 0], [7 / 3, 8 / 3, 3])  # v by w, x, y
-    same = alignment_items.average_other_annotators(people, same_side=True)
-    np.testing.assert_array_equal(same[:2, 0], [[5, 3, 1], [5, 3, 1]])
-    assert np.isnan(same[2:]).all()
-    rows = alignment_items.measure_items(make_set(question), people, [], resamples=9)
-    assert find(rows, "item_spearman", "people_same_side").value == pytest.approx(1)
-    assert find(rows, "item_spearman", "people_left_out").value == pytest.approx((-1 - 1 - 1 - 1) / 4)
-
-
-def test_p_d_is_set_against_each_baseline_on_the_same_annotators():
-    dataset = make_set(make_question(0, {"x": [5, 3, 1], "y": [5, 3, 1]}))
-    kernel = "nfqa.metrics.perspective_diversity:measure_diversity"
-    pd = Scored("pd_paper_made", np.array([[3.0, 2.0, 1.0]]), "s", kernel)
-    rows = alignment_items.measure_items(dataset, read_people(dataset), [pd, make_scores([[1, 2, 3]])], resamples=9)
-    assert find(rows, "item_spearman_less_made", "pd_paper_made").value == pytest.approx(2)
-    assert not [row for row in rows if row.system == "made" and "_less_" in row.metric]
-
-
-def test_questions_and_systems_go_by_mean_ratings():
-    dataset = make_set(make_question(0, {"x": [5, 3, 1], "y": [5, 1, 3]}), make_question(1, {"x": [1, 3, 5]}))
-    people, metric = read_people(dataset), make_scores([[3, 2, 1], [3, 2, 1]])
-    rows = alignment_items.measure_questions(dataset, people, [metric], resamples=50)
-    # question 0: means 5 2 2 with 3 2 1, mid-ranks 3 1.5 1.5: r = 1.5 / sqrt(2 * 1.5); question 1: -1
-    assert find(rows, "question_spearman").value == pytest.approx((1.5 / 3**0.5 - 1) / 2)
-    assert find(rows, "question_spearman_by_annotator").value == find(rows, "question_spearman").value
-    rows = alignment_items.measure_systems(dataset, people, [metric], resamples=50)
-    # means over questions: (5 + 1) / 2, (2 + 3) / 2, (2 + 5) / 2 = 3, 2.5, 3.5 with 3, 2, 1: ranks 2 1 3 with 3 2 1
-    assert find(rows, "system_spearman").value == pytest.approx(-0.5)
-    assert find(rows, "system_kendall_by_annotator").value == pytest.approx(-1 / 3)
-
-
-def test_halves_that_agree_agree_wholly_and_alpha_is_one():
-    ratings = {name: [5.0, 3.0, 1.0] for name in "uvwxyz"}
-    dataset = make_set(make_question(0, ratings), make_question(1, ratings))
-    rows = alignment_items.measure_ceiling(dataset, read_people(dataset), resamples=20)
-    for metric in ("question_spearman", "system_kendall"):
-        row = find(rows, metric, "people_split_half")
-        assert (row.value, row.spread) == (pytest.approx(1), pytest.approx(0, abs=1e-12))
-    assert find(rows, "alpha_ordinal", "annotators").value == pytest.approx(1)
 
 
 def test_rankings_of_two_metrics_by_hand():

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from test_asking import SPEC, Scripted
 
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import FENCES, read_prompts
-from nfqa.metrics.answer_judging import BASELINES, mark_answers, sign_marks
+from nfqa.metrics.answer_judging import BASELINES, judge_answers, mark_answers, sign_marks
 from nfqa.metrics.judging import LanguageJudge
 from nfqa.models.chat import Decoding, Reply
 
@@ -146,3 +147,17 @@ def test_an_unknown_baseline_or_a_set_without_its_prompt_is_refused():
     upstream = read_prompts(Path(__file__).parents[1] / "prompts" / "upstream", bring=lambda name: Path(name))
     with pytest.raises(ValueError, match="prompt set upstream has no 'count_povs'"):
         mark_answers(PAIRS, "count_povs", replace(judge, prompts=upstream))
+
+
+def test_answers_of_a_frame_have_a_row_each_and_baseline():
+    judge = make_judge(mark_longer)
+    answers = pd.DataFrame({"dataset": "made_up", "question": "7", "system": ["a", "b"], "text": [PAIRS[0][1], np.nan]})
+    found = judge_answers(answers, {"7": PAIRS[0][0]}, judge, named="some", baselines=["direct_score", "count_povs"])
+    assert found.metric.tolist() == ["direct_score", "direct_score", "count_povs", "count_povs"]
+    assert found.system.tolist() == ["a", "b", "a", "b"]
+    np.testing.assert_array_equal(found.score, [1, np.nan, 1, np.nan])
+    assert found.missing.tolist() == found.unreadable.tolist() == ["", "no_text", "", "no_text"]
+    assert set(found.judge) == {"some"}
+    assert found.signature[2] == sign_marks("count_povs", judge)
+    assert "text" not in found
+    assert judge_answers(answers, {}, None).empty

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from nfqa.metrics.coverage import count_clusters, count_words, measure_coverage, split_answer
+from nfqa.metrics.coverage import (
+    count_clusters,
+    count_words,
+    measure_coverage,
+    score_baselines,
+    score_coverage,
+    split_answer,
+)
 
 VECTORS = {
     "East.": (1.0, 0.0, 0.0),
@@ -19,6 +29,11 @@ VECTORS = {
 
 class HandMade:
     """An embedder whose vectors are looked up."""
+
+    spec = SimpleNamespace(identity="made:up")
+
+    def prepare(self, texts):
+        return len(texts)
 
     def embed_sentences(self, texts):
         return np.array([VECTORS[text] for text in texts])
@@ -81,3 +96,33 @@ def test_a_repeated_sentence_adds_no_group():
 def test_a_threshold_that_is_no_distance_is_refused():
     with pytest.raises(ValueError, match="threshold is 0; expected a cosine distance between 0 and 2"):
         count_clusters("East. North.", HandMade(), threshold=0)
+
+
+ANSWERS = pd.DataFrame({
+    "dataset": "made_up", "question": ["0", "1", "0"], "system": ["a", "a", "b"],
+    "text": ["East. North.", "Up.", np.nan], "grade": np.nan,
+})  # fmt: skip
+VIEWS = pd.DataFrame({
+    "dataset": "made_up", "question": ["0", "1", "0"], "view": ["x", "y", "z"], "text": ["north-east", "west", "west"],
+})  # fmt: skip
+
+
+def test_coverage_has_a_row_an_answer_and_view_of_its_question():
+    found = score_coverage(ANSWERS, VIEWS, HandMade())
+    assert found[["question", "system", "view"]].to_numpy().tolist() == [
+        ["0", "a", "x"], ["0", "a", "z"], ["1", "a", "y"], ["0", "b", "x"], ["0", "b", "z"],
+    ]  # fmt: skip
+    np.testing.assert_allclose(found.score, [0.8, 0, 0, np.nan, np.nan], atol=1e-12)
+    assert set(found.metric) == {"coverage"}
+    assert set(found.signature) == {"cosine:nearest_sentence|embedder:made:up"}
+
+
+def test_baselines_have_a_row_an_answer_and_metric():
+    found = score_baselines(ANSWERS, VIEWS, HandMade())
+    assert list(found.columns) == ["dataset", "question", "system", "metric", "score", "missing", "signature"]
+    table = found.set_index("metric").score
+    np.testing.assert_allclose(table["length"], [2, 1, np.nan])
+    np.testing.assert_allclose(table["coverage"], [0.4, 0, np.nan], atol=1e-12)  # the mean over the question's views
+    np.testing.assert_allclose(table["sentence_clusters"], [2, 1, np.nan])
+    assert set(found.missing[found.system == "b"]) == {"no_text"}
+    assert set(found.missing[found.system == "a"]) == {""}

@@ -58,6 +58,7 @@ def test_bad_losses_are_refused(arguments, message):
 def test_sum_and_mean():
     assert aggregate_perplexities([2.0, 4.0, 9.0]) == 15.0
     assert aggregate_perplexities([2.0, 4.0, 9.0], aggregate="mean") == 5.0
+    assert aggregate_perplexities([2.0, 4.0, 8.0], aggregate="mean_log") == pytest.approx(math.log(4.0))
     assert math.isnan(aggregate_perplexities([]))
     assert math.isnan(aggregate_perplexities([], aggregate="mean"))
     for bad in ([1.0, math.nan], [math.inf], [[1.0]]):
@@ -66,7 +67,7 @@ def test_sum_and_mean():
 
 
 def test_an_unknown_choice_is_refused():
-    with pytest.raises(ValueError, match="aggregate is 'median'; expected one of sum, mean"):
+    with pytest.raises(ValueError, match="aggregate is 'median'; expected one of sum, mean, mean_log"):
         aggregate_perplexities([1.0], aggregate="median")
     with pytest.raises(ValueError, match="denominator is 'all'; expected one of target, attended"):
         compute_perplexities([1.0], [1], [2], denominator="all")
@@ -111,7 +112,7 @@ def test_signatures_leave_out_what_has_no_effect():
 @pytest.mark.parametrize(
     ("switches", "facts"),
     [
-        ({"aggregate": "median"}, ("aggregate", "'median'", "'sum' or 'mean'")),
+        ({"aggregate": "median"}, ("aggregate", "'median'", "'sum', 'mean' or 'mean_log'")),
         ({"denominator": "x"}, ("denominator", "'target' or 'attended'")),
         ({"generation_prompt": "yes"}, ("generation_prompt", "'yes'", "boolean")),
         ({"boundary": "x"}, ("boundary", "'apart' or 'joint'")),

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-Aggregate = Literal["sum", "mean"]
+Aggregate = Literal["sum", "mean", "mean_log"]
 Denominator = Literal["target", "attended"]
 Boundary = Literal["apart", "joint"]
 TooLong = Literal["error", "cut_head", "cut_middle", "cut_tail"]
@@ -36,7 +36,8 @@ class Switches(TypedDict, total=False):
 class Settings:
     """How texts are scored as restatements of an answer.
 
-    aggregate: the perplexities of an answer's partial answers are summed or averaged. denominator: a summed loss is
+    aggregate: the perplexities of an answer's partial answers are summed or averaged, or their logarithms averaged.
+    denominator: a summed loss is
     divided by the target's own tokens, or by all attended tokens, the context's included, less one. instruction: what
     is put after the answer, with a space between. generation_prompt: whether the chat template opens the model's turn
     before the target. boundary: context and target are tokenised separately, or as one text. wrapping: "chat" puts the
@@ -127,10 +128,11 @@ def compute_perplexities(
 
 
 def aggregate_perplexities(perplexities: ArrayLike, *, aggregate: Aggregate = "sum") -> float:
-    """The sum or the mean of one answer's perplexities, NaN for none.
+    """The sum or the mean of one answer's perplexities, or the mean of their natural logarithms; NaN for none.
 
     Args: perplexities: [n], all finite. Raises: ValueError for one that is not, or an unknown aggregate.
-    Source: Equation 1 of the DebateQA paper ("sum"); its released script ("mean").
+    Source: Equation 1 of the DebateQA paper ("sum"); its released script ("mean"). "mean_log" is ours: it ranks as the
+        geometric mean does, so that one view that no answer comes near does not outweigh all others.
     """
     if aggregate not in get_args(Aggregate):
         raise ValueError(f"aggregate is {aggregate!r}; expected one of {', '.join(get_args(Aggregate))}")
@@ -139,4 +141,6 @@ def aggregate_perplexities(perplexities: ArrayLike, *, aggregate: Aggregate = "s
         raise ValueError(f"perplexities are {values.tolist()}; expected a row of finite numbers; drop the others first")
     if not len(values):
         return math.nan
-    return float(values.sum() if aggregate == "sum" else values.mean())
+    if aggregate == "sum":
+        return float(values.sum())
+    return float(values.mean() if aggregate == "mean" else np.log(values).mean())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -120,14 +121,15 @@ def _equals(column: pd.Series, want: object) -> pd.Series:
     return column.isna() | (column.astype(object) == "") if want == "" else column == want
 
 
-def label_rows(lab: Lab, table: pd.DataFrame) -> pd.DataFrame:
+def label_rows(lab: Lab, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """The table for a figure: each row with `label`, its metric and conditions in words, and `published` beside ours.
 
     Published rows come first, in the paper's order, also those without a value of ours (`value` missing, `why`); then
-    ours alone. `dataset` and `statistic` are kept as they are, `panel` is the dataset's title.
+    ours alone. `dataset` and `statistic` are kept as they are, `panel` is the dataset's title. by: the columns that
+    make the label, in its order; all conditions where none are named.
     """
     published = compare_published(lab.paper, lab.name, table)
-    named = [name for name in name_keys(table) if name not in ("dataset", "statistic")]
+    named = [name for name in by or name_keys(table) if name in table and name not in ("dataset", "statistic")]
     leaves = list(list_leaves(lab.paper, lab.name))
     places = {leaf.system: place for place, leaf in reversed(list(enumerate(leaves)))}
     matched = [match_rows(table, leaf.columns) for leaf in leaves]

@@ -247,11 +247,11 @@ class Lab:
 
         return lay_beside_paper(self, table)
 
-    def label(self, table: pd.DataFrame) -> pd.DataFrame:
+    def label(self, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
         """The table for a figure, as `nfqa.lab.beside.label_rows` gives it: labels in words, published beside ours."""
         from nfqa.lab.beside import label_rows
 
-        return label_rows(self, table)
+        return label_rows(self, table, by)
 
     def write(self, table: pd.DataFrame, *, findings: Sequence[str] = (), figure: Figure | Plot | None = None) -> None:
         """Write values, their provenance and the figure as PNG and PDF, for the runner to move into place.

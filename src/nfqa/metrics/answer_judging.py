@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.judge.asking import Asker, Verdict
@@ -33,6 +34,40 @@ class Marks:
     def missing(self) -> dict[str, int]:
         """Verdicts that could not be had, by reason."""
         return dict(sorted(Counter(verdict.reason for verdict in self.verdicts if verdict.value is None).items()))
+
+
+def judge_answers(
+    answers: pd.DataFrame,
+    questions: Mapping[str, str],
+    judge: LanguageJudge | None,
+    *,
+    named: str = "judge",
+    baselines: Sequence[Baseline] = BASELINES,
+    writer: Asker | None = None,
+) -> pd.DataFrame:
+    """A language model's marks of every answer: one row an answer and baseline, as `mark_answers` has them.
+
+    Args: answers: dataset, question, text (NaN where a system gave none), and any columns that name the answer;
+        questions: their texts by the column `question`; judge: None where no language model fills the role, for an
+        empty frame; named: what the column `judge` calls it; writer: as `mark_answers`.
+    Returns: the columns of `answers` but text and grade; metric (the baseline), judge, score, missing (why there is no
+        score), verdicts (wanted), unreadable, mass and signature, as `nfqa.metrics.judging.judge_by_language_model`.
+    """
+    if judge is None or answers.empty:
+        return pd.DataFrame()
+    texts = answers["text"].fillna("")
+    pairs = [(questions[name], text) for name, text in zip(answers["question"], texts, strict=True)]
+    names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
+    frames = []
+    for baseline in baselines:
+        marks = mark_answers(pairs, baseline, judge, writer=writer)
+        missing = ["" if verdict.value is not None else verdict.reason for verdict in marks.verdicts]
+        masses = np.array([verdict.mass for verdict in marks.verdicts], dtype=np.float64)
+        frames.append(names.assign(
+            metric=baseline, judge=named, score=marks.scores, missing=missing, verdicts=1, unreadable=missing,
+            mass=masses, signature=marks.signature,
+        ))  # fmt: skip
+    return pd.concat(frames, ignore_index=True)
 
 
 def mark_answers(

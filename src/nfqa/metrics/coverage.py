@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.models.embed import Embedder
@@ -14,6 +15,59 @@ THRESHOLD = 0.5  # mean cosine distance up to which two groups of sentences are 
 _SHORT = re.compile(r"[a-z]|dr|e\.g|etc|i\.e|inc|jr|mrs?|ms|prof|sr|st|u\.k|u\.s|vs")
 _END = re.compile(r"(?<=[.!?])[\"')\]\u201d\u2019]*\s+(?=[\"'(\[\u201c\u2018]?[A-Z0-9])|\n+")
 _ITEM = re.compile(r"^\s*(?:[-*\u2022]|\(?\d{1,2}[.)])\s+")
+
+
+def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
+    """The three baselines of every answer, higher is more: one row an answer and metric.
+
+    Args: answers: dataset, question, text (NaN where a system gave none), and any columns that name the answer; views:
+        dataset, question, view, text (`QuestionSet.views`).
+    Returns: the columns of `answers` but text and grade; metric: `length` in words, `coverage`, the mean of
+        `score_coverage` over the views, `sentence_clusters`; score, missing ("no_text" where there is no score) and
+        signature.
+    """
+    texts = answers["text"].fillna("").tolist()
+    covered = score_coverage(answers.assign(row=range(len(answers))), views, embedder)
+    embedded = f"embedder:{embedder.spec.identity}"
+    made = {
+        "length": ("words:split", [count_words(text) if text.strip() else np.nan for text in texts]),
+        "coverage": (
+            f"cosine:nearest_sentence|{embedded}",
+            covered.groupby("row")["score"].mean().reindex(range(len(answers))),
+        ),
+        "sentence_clusters": (
+            f"linkage:average|cosine_distance:{THRESHOLD}|{embedded}",
+            [count_clusters(text, embedder) for text in texts],
+        ),
+    }
+    names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
+    frames = []
+    for metric, (signature, values) in made.items():
+        scores = np.asarray(values, dtype=np.float64)
+        missing = np.where(np.isnan(scores), "no_text", "")
+        frames.append(names.assign(metric=metric, score=scores, missing=missing, signature=signature))
+    return pd.concat(frames, ignore_index=True)
+
+
+def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
+    """What an answer's coverage is made of: one row an answer and view, as `measure_coverage` has it.
+
+    Args: as `score_baselines`.
+    Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, NaN for an answer
+        without a sentence) and signature.
+    """
+    embedder.prepare(views["text"].tolist())
+    given = answers.drop(columns="grade", errors="ignore").assign(place=range(len(answers)))
+    own = views[["dataset", "question", "view", "text"]].rename(columns={"text": "view_text"})
+    pairs = given.merge(own, on=["dataset", "question"])
+    cosines = [
+        measure_coverage(str(part["text"].fillna("").iloc[0]), part["view_text"].tolist(), embedder)
+        for _, part in pairs.groupby("place", sort=False)
+    ]
+    return pairs.drop(columns=["place", "text", "view_text"]).assign(
+        metric="coverage", score=np.concatenate([np.zeros(0), *cosines]),
+        signature=f"cosine:nearest_sentence|embedder:{embedder.spec.identity}",
+    )  # fmt: skip
 
 
 def split_answer(text: str) -> list[str]:

@@ -95,36 +95,6 @@ def describe_alignment(lab: DebateLab, rows: Sequence[Row], metric: str, words: 
     return sentences
 
 
-def describe_differences(lab: DebateLab, rows: Sequence[Row]) -> list[str]:
-    """Whether the default P.D. is ahead of each simple baseline on the same annotators."""
-    default = name_default(lab)
-    sentences = []
-    for row in rows:
-        if row.system == f"pd_paper_{default}" and "_less_" in row.metric and row.value is not None:
-            low, high = row.ci_low or 0.0, row.ci_high or 0.0
-            verdict = "ahead" if low > 0 else "behind" if high < 0 else "not surely apart"
-            baseline = lab.title(row.metric.partition("_less_")[2])
-            sentences.append(f"{lab.title(row.system)} less {baseline}, by answer: {_say(row)}, {verdict}.")
-    return sentences
-
-
-def describe_ceiling(rows: Sequence[Row]) -> list[str]:
-    """How much there is to follow: where people's own halves don't agree, no metric can be told from chance."""
-    found = {(row.system, row.metric): row for row in rows if row.value is not None}
-    sentences = []
-    for metric, words in (("system_spearman", "the systems"), ("question_spearman", "the answers to a question")):
-        row = found.get(("people_split_half", metric))
-        if row is not None:
-            sentence = f"Two halves of the annotators rank {words} at Spearman {row.value:.2f}"
-            sentence += f" (deviation over halves {row.spread:.2f})" if row.spread is not None else ""
-            weak = (row.value or 0.0) < 0.3
-            sentences.append(sentence + ("; so there is little for a metric to follow." if weak else "."))
-    alpha = found.get(("annotators", "alpha_ordinal"))
-    if alpha is not None:
-        sentences.append(f"Krippendorff's alpha of the ratings is {_say(alpha)}.")
-    return sentences
-
-
 def describe_missing(lab: DebateLab, rows: Sequence[Row]) -> list[str]:
     """What was not run, and what it needs."""
     have = {row.system for row in rows}

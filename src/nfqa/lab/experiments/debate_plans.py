@@ -45,7 +45,6 @@ def _plan_agreement(lab: DebateLab, given: Given) -> None:
 
 PLANS: dict[str, Callable[[DebateLab, Given], None]] = {  # an artefact's name -> what it asks
     "table_02": _plan_alignment,
-    "human_alignment": _plan_alignment,
     "table_03": _plan_labels,
     "table_03_systems": _plan_labels,
     "figure_05": _plan_agreement,

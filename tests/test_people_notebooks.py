@@ -1,0 +1,113 @@
+"""Notebooks that compare metrics with people's ratings: their cells run in this process on the bundled sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from notebook_cells import RuleModel, run_notebook
+from test_judged_notebooks import answer_by_rule
+
+from nfqa.data.load import load
+from nfqa.kernels.perplexity import Settings
+from nfqa.lab import judging
+from nfqa.lab.open import Lab
+from nfqa.lab.values import pick
+from nfqa.metrics.answer_judging import BASELINES
+from nfqa.models.evaluator import TargetLoss
+from nfqa.models.restated import Restated
+
+RATED = load("overton", data="sample")
+
+
+class RatingEvaluator:
+    """A view costs the fewer nats a token the higher its author rated the answer: it agrees with people wholly."""
+
+    spec, cache, identity = SimpleNamespace(kind="embedded", name="made"), None, "embedded:made"
+
+    def __init__(self) -> None:
+        answers = RATED.answers.set_index(["question", "system"]).text
+        views = RATED.views.set_index(["question", "view"]).text
+        self.ratings = {
+            (answers[row.question, row.system], views[row.question, row.view]): row.rating
+            for row in RATED.ratings.itertuples()
+        }
+
+    def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
+        ratings = [[self.ratings.get((item.context, target), 3) for target in item.targets] for item in items]
+        return [[TargetLoss((6.0 - rating) * 2, 2, 9) for rating in row] for row in ratings]
+
+
+class PlainEmbedder:
+    """Vectors from the letters of a text."""
+
+    spec = SimpleNamespace(identity="made:up")
+
+    def prepare(self, texts: Sequence[str]) -> int:
+        return len(texts)
+
+    def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
+        rows = np.array([[text.count(letter) + 1.0 for letter in "aeiounst"] for text in texts])
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Run a notebook, with stand-ins for the embedder, the evaluators and a language model."""
+    evaluator = RatingEvaluator()
+    monkeypatch.setattr(Lab, "embedder", PlainEmbedder())
+    monkeypatch.setattr(Lab, "evaluator", evaluator)
+    monkeypatch.setattr(Lab, "open_evaluators", lambda self: {"small": evaluator})
+    monkeypatch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer_by_rule))
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
+
+    def execute(name: str, *tags: str, **given: object) -> dict[str, Any]:
+        chosen = ("parameters", "setup", *tags) if tags else ()
+        return run_notebook(f"debateqa/{name}", out=tmp_path / "out", tags=chosen, **given)
+
+    return execute
+
+
+def test_a_metric_that_agrees_with_people_is_found_to(run) -> None:
+    found = run("human_alignment", resamples=20, judge="openai:any")
+    table, dataset = found["table"], RATED.name
+    form = {"dataset": dataset, "metric": "pd", "evaluator": "small", "variant": "paper", "statistic": "spearman"}
+    own = pick(table, level="item", over="annotators", **form)
+    assert (own.value, own.low, own.high) == (pytest.approx(1), pytest.approx(1), pytest.approx(1))
+    rated = RATED.ratings.groupby(["rater", "question"]).rating.nunique()
+    assert (own.n, own.dropped) == ((rated > 1).sum(), (rated == 1).sum())
+    assert pick(table, level="item", over="questions", **form).value == pytest.approx(1)
+    length = pick(table, **form | {"metric": "length", "evaluator": "", "variant": ""}, level="item", over="annotators")
+    gap = pick(table, level="item", over="annotators", difference_from="length", **form)
+    assert gap.value == pytest.approx(1 - length.value)
+    for baseline in BASELINES:
+        for over in ("annotators", "questions"):
+            row = pick(
+                table, dataset=dataset, metric=baseline, judge="judge", level="question", over=over, statistic="kendall"
+            )
+            assert row.n + row.dropped == len(RATED.questions)
+    assert set(table.origin) == {"sample"}
+    assert len(found["findings"]) == 3
+
+
+@pytest.mark.parametrize("name", ["human_alignment"])
+def test_a_plan_counts_what_is_then_asked(name, run, monkeypatch) -> None:
+    monkeypatch.setenv("NFQA_DRY", "1")
+    planned = run(name, "ask", judge="openai:any")["lab"].tally
+    monkeypatch.delenv("NFQA_DRY")
+    asked = run(name, "ask", judge="openai:any")["lab"].tally
+    assert planned.asked == asked.asked == len(BASELINES) * len(RATED.answers) + 1  # the steps of G-Eval
+
+
+def test_annotators_of_one_group_have_no_other_to_compare_with(run) -> None:
+    table = run("figure_02_agreement_among_annotators", resamples=20)["table"]
+    groups = table[(table.raters == "groups") & (table.statistic == "spearman")]
+    assert groups.value.isna().all()
+    same = table[(table.raters == "same_questions") & (table.statistic == "share_in_bin")]
+    assert same.value.sum() == pytest.approx(1)
+    assert pd.to_numeric(same.bin_from).between(-1, 0.9).all()
