@@ -15,7 +15,7 @@ endif
 ifneq ($(wildcard ../shared/data/derived),)
 NFQA_LOCAL ?= $(abspath ../shared/data/derived)
 endif
-export NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS EMBEDDER JUDGE GENERATOR EVALUATOR ANSWERS QUESTIONS
+export NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR ANSWERS QUESTIONS
 export PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT
 
 hash = $(shell cat $(1) | $(PYTHON) -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest()[:16])')
@@ -23,7 +23,7 @@ READY := $(VENV)/ready-$(call hash,requirements.txt pyproject.toml)
 READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt pyproject.toml)
 
 .NOTPARALLEL:
-.PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check report lab test lint bench fetch clean distclean FORCE
+.PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check figures report lab test test-fast bench fetch score clean distclean FORCE
 
 help: ## this text
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -46,6 +46,7 @@ help: ## this text
 	@echo "  QUESTIONS=    for score, where ANSWERS holds {id, generation} lines: the questions, like DebateQA's test.jsonl"
 	@echo "  NFQA_MIRROR=  a folder to read upstream files from instead of the network"
 	@echo "  NFQA_LOCAL=   a folder of files that can't be downloaded; some rows need them"
+	@echo "  STRICT=1      check fails on what another processor may move as well"
 	@echo "  TORCH_INDEX=  a package index to take torch from, at set-up (README.md)"
 
 setup: $(READY) ## the virtual environment, from pinned requirements
@@ -73,8 +74,11 @@ score: $(READY) ## your own answers by every method: make score ANSWERS=my.jsonl
 status: $(READY) ## of each artefact: fresh, or stale and why, minutes last time, roles it lacks
 	@$(RUN) status
 
-check: $(READY) ## published values against ours; fails if one differs without a listed reason
+check: $(READY) ## results against published and committed values; fails if one differs or moved without a listed reason
 	@$(RUN) check
+
+figures: $(READY) ## every figure drawn again from results/, without computing anything
+	@$(RUN) figures
 
 report: $(READY) ## build/site/index.html from the results at hand
 	@$(RUN) report
@@ -98,7 +102,11 @@ test: $(READY_DEV) ## linters, type checker and all tests, notebooks included
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/python -m pytest
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal
+
+test-fast: $(READY_DEV) ## the same without notebooks, browser and embedding: under two minutes
+	$(VENV)/bin/ruff check .
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 bench: $(READY_DEV) ## speed, as ratios against a named way of doing the same work
 	$(VENV)/bin/python bench/kernels.py
