@@ -55,6 +55,8 @@ def find_definition(root: Path, name: str, *, wanted_by: str) -> Definition:
     """
     module, _, wanted = name.partition(":")
     stem = root.joinpath("src", *module.split("."))
+    if (stem / f"{wanted}.py").is_file():  # a module, imported by its name
+        return Definition(name, (stem / f"{wanted}.py").relative_to(root / "src").as_posix(), 1)
     for path in (stem.with_suffix(".py"), stem / "__init__.py"):
         if path.is_file():
             lines = _list_definitions(path, path.stat().st_mtime_ns)
