@@ -7,11 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from nfqa.lab import judging
-from nfqa.lab.experiments.health import ask_health, examine_language_model
 from nfqa.lab.experiments.language import (
     describe_language_model,
     list_settings,
@@ -158,35 +156,3 @@ def test_without_a_judge_nothing_is_asked(tmp_path):
     assert measure(lab, "trec_dl_nf") == []
     assert describe_language_model(lab, []) == []
     assert lab.describe_usage() == {}
-
-
-def test_health_of_a_judge_that_always_picks_the_first_and_of_one_that_heeds_a_note(model, tmp_path):
-    def biased(request: Request) -> str:
-        if request.labels == ("A", "B", "C"):
-            return "[[A]]"
-        return "[[1]]" if "Note to the judge" in request.prompt else "[[2]]"
-
-    model(biased)
-    lab = open_sample("judge_health", tmp_path)
-    questions = lab.load("trec_dl_nf")
-    rows = {r.metric: r for r in examine_language_model(lab, questions, ask_health(lab, questions), resamples=50)}
-    assert rows["flip_rate"].value == 1.0  # whichever order, the first: every choice turns with the pair
-    assert rows["first_chosen"].value == 1.0
-    assert rows["gain_instruction"].value == 1.0  # from place 2 to place 1
-    assert rows["gain_doubled"].value == 0.0
-    assert rows["missing_share"].value == 0.0
-    assert "readings_apart" not in rows  # a server: its logits are asked for by reading=logits alone
-
-
-def test_health_compares_the_two_readings_of_a_model_in_process(model, tmp_path):
-    model(lambda request: "[[C]]" if request.labels == ("A", "B", "C") else "[[1]]")
-    lab = open_sample("judge_health", tmp_path, judge="hf:any")
-    questions = lab.load("trec_dl_nf")
-    rows = {r.metric: r for r in examine_language_model(lab, questions, ask_health(lab, questions), resamples=50)}
-    # the rule's log-probabilities fall by 1 a place: with R references the expected place is
-    # sum(k e^-k) / sum(e^-k) over 1..R+1, and text always says place 1
-    draws = [len(d.references) for d in ask_health(lab, questions).draws if d.candidates]
-    places = [np.arange(1, r + 2) for r in draws]
-    expected = np.mean([(k * np.exp(-k)).sum() / np.exp(-k).sum() - 1 for k in places])
-    assert rows["readings_apart"].value == pytest.approx(expected)
-    assert rows["flip_rate"].value == 0.0  # always a tie

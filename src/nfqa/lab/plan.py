@@ -11,7 +11,6 @@ from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
 from nfqa.lab.debate_lab import open_lab
 from nfqa.lab.experiments.debate_plans import PLANS
-from nfqa.lab.experiments.health import CANDIDATES, ask_health
 from nfqa.lab.experiments.language import ask_settings, draw_short_truth
 from nfqa.lab.experiments.own_answers import bring_answers, score_language
 from nfqa.lab.experiments.own_debates import score_judged_awareness
@@ -84,10 +83,6 @@ def _plan(root: Path, target: Target, options: RunOptions) -> Tally:
         own = bring_answers(lab, given.get("answers") or "", given.get("questions") or "")
         score_language(lab, own)
         score_judged_awareness(lab, own)
-        return lab.tally
-    if target.name == "judge_health":
-        questions = lab.load(given.get("dataset") or "trec_dl_nf", limit=limit)
-        ask_health(lab, questions, candidates=given.get("candidates") or CANDIDATES)
         return lab.tally
     for name in _list_datasets(lab):
         if lab.generators and lab.judge is None:

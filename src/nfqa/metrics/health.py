@@ -1,0 +1,197 @@
+"""How far a judge can be trusted: what changes when length, order, seed or a candidate's text changes, frame to frame.
+
+Scores are frames as in `nfqa.metrics.statistics`; two ways of scoring the same answers are laid side by side by
+`pair_scores`, and what is compared is always measured on the answers that have a score in both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nfqa.metrics.judging import LanguageJudge, Order, judge_draws
+from nfqa.metrics.statistics import OF_AN_ANSWER, correlate, subtract
+
+ORDERS: tuple[Order, Order] = ("candidate_first", "reference_first")  # of the two texts that a judge compares
+
+
+def take_candidates(draws: pd.DataFrame, most: int) -> pd.DataFrame:
+    """The draws with at most `most` candidates each, chosen by a hash of question and answer.
+
+    Raises: ValueError for fewer than one.
+    """
+    if most < 1:
+        raise ValueError(f"candidates is {most}; expected 1 or more")
+
+    thinned: list[Any] = []
+    for draw in draws.draw:
+        hashes = {a.id: hashlib.sha256(f"health|{draw.question.key}|{a.id}".encode()).digest() for a in draw.candidates}
+        kept = sorted(draw.candidates, key=lambda answer: hashes[answer.id])[:most]
+        thinned.append(replace(draw, candidates=tuple(kept)))
+    return draws.assign(draw=thinned)
+
+
+def alter_candidates(draws: pd.DataFrame, change: str) -> pd.DataFrame:
+    """The draws with the text of every candidate changed: `change` is a text with {text} and, if need be, {question}.
+
+    Raises: ValueError for a change without the candidate's own text.
+    """
+    if "{text}" not in change:
+        raise ValueError(f"the change {change!r} has no place for {{text}}, the candidate's own")
+    altered: list[Any] = []
+    for draw in draws.draw:
+        texts = [change.format(question=draw.question.text, text=answer.text) for answer in draw.candidates]
+        changed = (replace(answer, text=text) for answer, text in zip(draw.candidates, texts, strict=True))
+        altered.append(replace(draw, candidates=tuple(changed)))
+    return draws.assign(draw=altered)
+
+
+def pair_scores(scores: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `scores` with the column `other`, the score of the same answer under equal conditions in `other`.
+
+    Where either lacks a score both are NaN, so that two sides of a comparison are about the same answers. A condition
+    is equal when it is so in every column that both frames have, but for `signature` and what is of the score itself.
+    Raises: ValueError where `other` has two scores for one answer.
+    """
+    own = {*OF_AN_ANSWER, "words", "signature"} - {"answer"}
+    keys = [name for name in scores.columns if name in other and name not in own]
+    if other.duplicated(keys).any():
+        raise ValueError(f"two rows of the other scores have equal {', '.join(keys)}; a condition is missing")
+    paired = scores.merge(other[[*keys, "score"]].rename(columns={"score": "other"}), on=keys, how="left")
+    both = paired.score.notna() & paired.other.notna()
+    return paired.assign(score=paired.score.where(both), other=paired.other.where(both))
+
+
+def average_by_question(scores: pd.DataFrame, column: pd.Series, statistic: str) -> pd.DataFrame:
+    """The mean of a column over each question's answers that have it, as measurements."""
+    keys = [name for name in scores.columns if name not in (*OF_AN_ANSWER, "other", "words")]
+    means = scores.assign(measured=column.astype(float)).groupby(keys, sort=False, dropna=False).measured.mean()
+    return means.reset_index().assign(statistic=statistic, missing="")
+
+
+def correlate_pairs(pairs: pd.DataFrame, statistic: str) -> pd.DataFrame:
+    """Spearman between `score` and `other` inside each question, as measurements."""
+    return correlate(pairs.assign(grade=pairs.other).drop(columns="other"), methods=["spearman"]).assign(
+        statistic=statistic
+    )
+
+
+def correlate_seeds(scores: pd.DataFrame, *, over: str = "seed") -> pd.DataFrame:
+    """How far a judge agrees with itself: Spearman between the scores under two seeds on the answers that both judged.
+
+    Args: scores: with the column `over`; all other conditions, and `signature`, are equal under every seed.
+    Returns: measurements, `agreement_over_seeds` of each question, averaged over the pairs of seeds.
+    Raises: ValueError for fewer than two seeds.
+    """
+    parts = [part.drop(columns=over) for _, part in scores.groupby(over)]
+    if len(parts) < 2:
+        raise ValueError(f"{over} has {len(parts)} value; expected two or more seeds to compare")
+    found = pd.concat([correlate_pairs(pair_scores(a, b), "agreement_over_seeds") for a, b in combinations(parts, 2)])
+    keys = [name for name in found.columns if name not in ("measured", "missing")]
+    return found.groupby(keys, sort=False, dropna=False).measured.mean().reset_index().assign(missing="")
+
+
+def measure_length(scores: pd.DataFrame) -> pd.DataFrame:
+    """What a judge's agreement with people owes to length, inside each question.
+
+    With s the score, g the grade, l the length in words and r Spearman's coefficient: `length_with_score` r_sl,
+    `length_with_people` r_gl, `spearman` r_sg, and `spearman_length_constant`, the partial rank correlation
+    (r_sg - r_sl r_gl) / sqrt((1 - r_sl^2)(1 - r_gl^2)), missing where the root is 0. `spearman` with `difference_from`
+    is r_sg less the partial one, where both are defined.
+
+    Args: scores: with the column `words`. An answer without a score is left out of all three coefficients.
+    Returns: measurements.
+    """
+    judged, length = scores.score.notna(), scores.words.astype(float)
+    plain = scores.drop(columns="words")
+    by_score = correlate(plain.assign(grade=length), methods=["spearman"])
+    by_people = correlate(plain.assign(score=scores.grade.where(judged), grade=length), methods=["spearman"])
+    agreement = correlate(plain, methods=["spearman"])
+    sl, gl, sg = (frame.measured.to_numpy() for frame in (by_score, by_people, agreement))
+    rest = (1 - sl**2) * (1 - gl**2)
+    partial = np.divide(sg - sl * gl, np.sqrt(rest), out=np.full_like(sg, np.nan), where=rest > 1e-9)
+    return pd.concat(
+        [
+            by_score.assign(statistic="length_with_score"),
+            by_people.assign(statistic="length_with_people"),
+            agreement,
+            agreement.assign(statistic="spearman_length_constant", measured=partial, missing=""),
+            agreement.assign(measured=sg - partial, missing="", difference_from="spearman_length_constant"),
+        ],
+        ignore_index=True,
+    )
+
+
+def measure_effect(pairs: pd.DataFrame, *, named: str, resamples: int = 10_000) -> pd.DataFrame:
+    """What replacing `other` by `score` does to Spearman with people's grades, as values with paired intervals.
+
+    Args: pairs: as `pair_scores` gives them; named: what `other` is, for the column `difference_from`.
+    Returns: as `nfqa.metrics.statistics.subtract`.
+    """
+    changed = correlate(pairs.drop(columns="other"), methods=["spearman"]).assign(side="score")
+    base = correlate(pairs.assign(score=pairs.other).drop(columns="other"), methods=["spearman"]).assign(side="other")
+    both = pd.concat([changed, base], ignore_index=True)
+    effect = subtract(both, both.side == "other", across=["side"], named=named, resamples=resamples)
+    return effect.drop(columns="side")
+
+
+def compare_orders(draws: pd.DataFrame, judge: LanguageJudge | None, *, named: str = "judge") -> pd.DataFrame:
+    """Every candidate compared with every reference, shown in both orders.
+
+    Args: judge: None where no language model fills the role, for an empty frame; named: what the column `judge` says.
+    Returns: a row a comparison: the columns of `draws` but for `draw`, answer, grade, metric ("pairwise"), judge,
+        signature, and the choice when the candidate is shown first, `candidate_first`, and last, `reference_first`: 1
+        for the text shown first, -1 for the second, 0 for a tie, NaN where it could not be read. A question without a
+        comparison keeps a row.
+    """
+    if judge is None:
+        return pd.DataFrame()
+    frames = []
+    one, other = (judge_draws(list(draws.draw), "pairwise", judge, order=order) for order in ORDERS)
+    for (_, row), *both in zip(draws.iterrows(), one, other, strict=True):
+        asked = len(both[0].positions)  # verdicts after these are of candidates that were not asked about
+        answers = [row.draw.candidates[owner] for owner in both[0].owners[:asked]]
+        named_answers = [(answer.id, float(answer.label)) for answer in answers] or [("", np.nan)]
+        made = pd.DataFrame(named_answers, columns=["answer", "grade"])
+        for order, judgement in zip(ORDERS, both, strict=True):
+            values = [verdict.value for verdict in judgement.verdicts[:asked]] or [None]
+            made[order] = np.array(values, dtype=np.float64)
+        frames.append(made.assign(**row.drop("draw")))
+    signature = f"judge:{judge.asker.identity}|method:pairwise|{judge.sign('pairwise', order='candidate_first')}"
+    choices = pd.concat(frames, ignore_index=True)
+    return choices.assign(metric="pairwise", judge=named, signature=f"{signature}|and reversed")
+
+
+def measure_order(choices: pd.DataFrame) -> pd.DataFrame:
+    """What the order of two texts does, from `compare_orders`: measurements of each question.
+
+    Returns: `flip_rate`, the share of comparisons, readable in both orders, whose choice changes with the order; and
+        `first_chosen`, the share of choices, ties apart, that fall on the text shown first.
+    """
+    one, other = (choices[order] for order in ORDERS)
+    plain = choices.drop(columns=list(ORDERS))
+    flips = (np.sign(one) != -np.sign(other)).where(one.notna() & other.notna())
+    shown_first = pd.concat([(choice > 0).where(choice.notna() & (choice != 0)) for choice in (one, other)])
+    return pd.concat(
+        [
+            average_by_question(plain, flips, "flip_rate"),
+            average_by_question(pd.concat([plain, plain]), shown_first, "first_chosen"),
+        ],
+        ignore_index=True,
+    )
+
+
+def score_orders(choices: pd.DataFrame) -> pd.DataFrame:
+    """Pairwise scores from `compare_orders`, as `pair_scores` gives them: the mean of both orders as `score`, and that
+    of the candidate shown first as `other`. A score is the mean over references of 1 where the candidate is preferred,
+    -1 where the reference is, 0 for a tie."""
+    keys = [name for name in choices.columns if name not in ORDERS]
+    means = choices.groupby(keys, sort=False, dropna=False)[list(ORDERS)].mean().reset_index()
+    both = (means.candidate_first - means.reference_first) / 2
+    pairs = means.assign(score=both, other=means.candidate_first.where(both.notna()))
+    return pairs.drop(columns=list(ORDERS))

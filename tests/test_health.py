@@ -1,0 +1,203 @@
+"""What changes when length, order, seed or text changes: by hand, and for stand-ins whose faults are known."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from notebook_cells import RuleModel, run_notebook
+from scipy.stats import spearmanr
+from test_listwise import StubEmbedder
+
+from nfqa.data.records import Answer, Question
+from nfqa.lab import judging
+from nfqa.lab.open import Lab
+from nfqa.metrics.health import (
+    alter_candidates,
+    average_by_question,
+    correlate_pairs,
+    correlate_seeds,
+    measure_effect,
+    measure_length,
+    measure_order,
+    pair_scores,
+    score_orders,
+    take_candidates,
+)
+from nfqa.metrics.references import Draw
+from nfqa.models.chat import Request
+
+WORDS = np.array([3, 9, 4, 12, 7, 5, 20, 6])
+GRADES = np.array([0.0, 1, 1, 2, 3, 0, 2, 3])
+SCORES = np.array([1.0, 2.5, 2.0, 3.0, 4.5, 0.5, 3.5, 1.5])
+
+
+def make_scores(missing: list[int], **columns: Any) -> pd.DataFrame:
+    """One question's scores, without those of some answers."""
+    scores = SCORES.copy()
+    scores[missing] = np.nan
+    own = {"question": "why?", "answer": [f"a{i}" for i in range(8)], "grade": GRADES, "metric": "m", "score": scores}
+    return pd.DataFrame(own | {"missing": np.where(np.isnan(scores), "unreadable", "")} | columns)
+
+
+def rank_correlate(x: np.ndarray, y: np.ndarray) -> float:
+    return float(spearmanr(x, y).statistic)
+
+
+@pytest.mark.parametrize("missing", [[], [1, 3], [0, 1, 4, 6]])
+def test_the_partial_correlation_is_that_of_the_judged_answers(missing: list[int]) -> None:
+    found = measure_length(make_scores(missing, words=WORDS))
+    measured = found[found.difference_from.isna()].set_index("statistic").measured
+    has = np.setdiff1d(range(8), missing)
+    s, w, g = SCORES[has], WORDS[has], GRADES[has]
+    sg, sw, gw = rank_correlate(s, g), rank_correlate(s, w), rank_correlate(g, w)
+    partial = (sg - sw * gw) / np.sqrt((1 - sw**2) * (1 - gw**2))
+    expected = {
+        "length_with_score": sw, "length_with_people": gw, "spearman": sg, "spearman_length_constant": partial,
+    }  # fmt: skip
+    assert measured.to_dict() == pytest.approx(expected)
+    assert found.measured[found.difference_from.notna()].item() == pytest.approx(sg - partial)
+
+
+def test_where_length_decides_everything_nothing_can_be_held_constant() -> None:
+    found = measure_length(make_scores([], words=SCORES * 2)).set_index("statistic").measured
+    assert found["length_with_score"] == pytest.approx(1)
+    assert np.isnan(found["spearman_length_constant"])
+
+
+def test_scores_that_agree_have_no_effect_though_one_side_lacks_verdicts() -> None:
+    whole, lacking = make_scores([], signature="x"), make_scores([1, 6], signature="y")
+    for pairs in (pair_scores(lacking, whole), pair_scores(whole, lacking)):
+        assert len(pairs) == 8  # a question keeps its rows
+        assert (pairs.score.isna() == pairs.other.isna()).all()
+        effect = measure_effect(pairs, named="whole", resamples=20)
+        assert effect.value.item() == pytest.approx(0)
+        assert effect.difference_from.item() == "whole"
+        assert correlate_pairs(pairs, "agreement").measured.item() == pytest.approx(1)
+        assert average_by_question(pairs, pairs.score - pairs.other, "gap").measured.item() == 0
+    seeds = pd.concat([whole.assign(seed=0, signature="x"), lacking.assign(seed=1, signature="x")])
+    assert correlate_seeds(seeds).measured.item() == pytest.approx(1)
+    with pytest.raises(ValueError, match=r"seed has 1 value.*two or more"):
+        correlate_seeds(seeds[seeds.seed == 0])
+    with pytest.raises(ValueError, match="equal question, answer, metric"):
+        pair_scores(whole, pd.concat([lacking, lacking]))
+
+
+def test_a_default_in_place_of_missing_verdicts_moves_the_agreement() -> None:
+    lacking = make_scores([4, 6])
+    effect = measure_effect(
+        lacking.assign(score=lacking.score.fillna(-2), other=lacking.score), named="left out", resamples=20
+    )
+    filled, has = np.where(np.isin(range(8), [4, 6]), -2, SCORES), np.setdiff1d(range(8), [4, 6])
+    gap = rank_correlate(filled, GRADES) - rank_correlate(SCORES[has], GRADES[has])
+    assert effect.value.item() == pytest.approx(gap)
+    assert average_by_question(lacking, lacking.score.isna(), "share").measured.item() == 0.25
+
+
+def test_candidates_are_thinned_and_altered_one_by_one() -> None:
+    answers = tuple(Answer(f"a{i}", f"text {i}", i % 4) for i in range(9))
+    draws = pd.DataFrame({"question": ["why?"], "draw": [Draw(Question("why?", answers), answers[:1], answers[1:])]})
+    few = take_candidates(draws, 3).draw[0].candidates
+    assert len(few) == 3
+    assert set(few) <= set(answers[1:])
+    assert take_candidates(draws, 4).draw[0].candidates[:3] == few  # whatever the number, the same come first
+    assert take_candidates(draws, 99).draw[0].references == answers[:1]
+    altered = alter_candidates(draws, "{question} {text}").draw[0]
+    assert altered.candidates[0] == Answer("a1", "why? text 1", 1)
+    assert altered.references == answers[:1]
+    with pytest.raises(ValueError, match="candidates is 0"):
+        take_candidates(draws, 0)
+    with pytest.raises(ValueError, match="'again'"):
+        alter_candidates(draws, "again")
+
+
+def test_order_by_hand() -> None:
+    columns = ["question", "answer", "grade", "candidate_first", "reference_first"]
+    rows = [
+        ("q", "x", 3, 1, -1),  # the candidate both times
+        ("q", "x", 3, 1, 1),  # the first both times: flips
+        ("q", "x", 3, 0, -1),  # a tie, then the candidate: flips
+        ("q", "x", 3, np.nan, 1),  # unreadable once
+        ("q", "y", 0, -1, 0),
+        ("r", "", np.nan, np.nan, np.nan),  # nothing compared
+    ]
+    choices = pd.DataFrame(rows, columns=columns)
+    found = measure_order(choices).set_index(["statistic", "question"]).measured
+    assert found["flip_rate", "q"] == pytest.approx(3 / 4)
+    assert found["first_chosen", "q"] == pytest.approx(4 / 7)  # decided are 1 -1, 1 1, -1, 1 and -1
+    assert found.loc[:, "r"].isna().all()
+    pairs = score_orders(choices).set_index(["question", "answer"])
+    assert pairs.other["q", "x"] == pytest.approx(2 / 3)
+    assert pairs.score["q", "x"] == pytest.approx((2 / 3 - 0) / 2)  # candidate last: -(-1 + 1 - 1 + 1) / 4 = 0
+    assert pairs.score["q", "y"] == -0.5
+
+
+@pytest.fixture
+def health(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """The notebook's names and values by statistic, on the sample with a stand-in for the judge."""
+    monkeypatch.setattr(Lab, "embedder", StubEmbedder())
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
+
+    def run(answer: Any, judge: str = "openai:any", tags: tuple[str, ...] = (), **given: Any) -> Any:
+        monkeypatch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer))
+        found = run_notebook(
+            "linkage/judge_health", out=tmp_path / "out", tags=tags, judge=judge, prompts="own", resamples=20, **given
+        )
+        plt.close("all")
+        if tags:
+            return found, None
+        table = found["table"]
+        plain = table[(table.metric != "embedded_judge") & (table.difference_from == "")]
+        return found, plain.assign(statistic=plain.statistic + plain.attack).set_index("statistic").value
+
+    return run
+
+
+def test_a_judge_that_always_picks_the_first_and_heeds_a_note(health: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def biased(request: Request) -> str:
+        if request.labels == ("A", "B", "C"):
+            return "[[A]]"
+        return "[[1]]" if "Note to the judge" in request.prompt else "[[2]]"
+
+    monkeypatch.setenv("NFQA_DRY", "1")
+    planned, _ = health(biased, tags=("parameters", "setup", "ask"), candidates=3)
+    monkeypatch.delenv("NFQA_DRY")
+    found, value = health(biased, candidates=3)
+    assert planned["lab"].tally.asked == found["lab"].tally.asked > 0
+    assert value["flip_rate"] == 1  # whichever order, the first: every choice changes with the order
+    assert value["first_chosen"] == 1
+    assert value["places_gainedinstruction"] == 1  # from place 2 to place 1
+    assert value["places_gaineddoubled"] == 0
+    assert value["missing_share"] == 0
+    assert "readings_apart" not in value  # a server: its logits are asked for by reading=logits alone
+    assert "language model" in found["findings"][-1].lower()
+
+
+def test_the_two_readings_of_a_model_in_process(health: Any) -> None:
+    found, value = health(lambda request: "[[C]]" if "C" in request.labels else "[[1]]", judge="hf:any", candidates=3)
+    # The rule's log-probabilities fall by 1 a place: with R references the expected place is
+    # sum(k e^-k) / sum(e^-k) over 1..R+1, and text always says place 1.
+    places = [np.arange(1, len(draw.references) + 2) for draw in found["few"].draw if draw.candidates]
+    expected = np.mean([(k * np.exp(-k)).sum() / np.exp(-k).sum() - 1 for k in places])
+    assert value["readings_apart"] == pytest.approx(expected, rel=1e-5)
+    assert value["flip_rate"] == 0  # always a tie
+
+
+def test_missing_verdicts_are_counted_and_never_a_default(health: Any) -> None:
+    def mumble(request: Request) -> str:
+        number = int.from_bytes(hashlib.sha256(request.prompt.encode()).digest()[:4], "big")
+        return "I can't say." if number % 4 == 0 else f"[[{request.labels[number % len(request.labels)]}]]"
+
+    found, value = health(mumble, candidates=6)
+    said = found["said"]
+    assert said.missing[said.score.isna()].eq("unreadable").all()
+    assert value["missing_share"] == pytest.approx(said.score.isna().groupby(said.question).mean().mean(), rel=1e-5)
+    assert value["agreement_over_seeds"] == pytest.approx(1)  # this judge doesn't depend on its seed
+    effects = found["table"][found["table"].treatment != ""].set_index("treatment").value
+    assert effects["mean of 3 seeds"] == pytest.approx(0)
+    assert effects["-2 for a missing verdict"] != 0
