@@ -24,7 +24,6 @@ from nfqa.lab.experiments import (
     diversity,
     equation_07,
     equation_07_shown,
-    pd_variants,
     prompt_effect,
     sensitivity,
 )
@@ -332,70 +331,6 @@ def test_a_worked_example_that_does_not_come_out_is_said_so() -> None:
         FakeLab([SimpleNamespace(text="1.95", value=1.95, decimals=2)]), [row]
     )  # type: ignore[arg-type]
     assert said == ["The worked example does NOT come out: exp(2/3) = 2.5000, printed 1.95."]
-
-
-# --- variants ----------------------------------------------------------------------------------------------------
-
-
-def test_flips_count_pairs_that_turn_round_and_not_ties() -> None:
-    first = np.array([[1.0, 2, 3], [1, 2, np.nan], [1, 1, 2], [np.nan] * 3])
-    second = np.array([[3.0, 2, 1], [1, 2, 5], [2, 1, 3], [1, 2, 3]])
-    np.testing.assert_allclose(pd_variants.count_flips(first, second), [1, 0, 0, np.nan])
-
-
-def test_each_step_changes_one_switch_and_the_last_all() -> None:
-    from nfqa.kernels.perplexity import PAPER, RELEASED, settings
-
-    names = ("aggregate", "denominator", "instruction", "generation_prompt", "boundary")
-    assert tuple(pd_variants.STEPS) == ("paper", *names)
-    for step, switches in pd_variants.STEPS.items():
-        chosen = settings("paper", **switches)
-        differing = [name for name in names if getattr(chosen, name) != getattr(PAPER, name)]
-        assert differing == ([] if step == "paper" else [step])
-    joined = settings("paper", **{k: v for switches in pd_variants.STEPS.values() for k, v in switches.items()})
-    assert joined == RELEASED
-
-
-def test_variants_are_held_against_the_papers_definition() -> None:
-    # s0 says more in fewer words; s1 says less, then a hundred words that say nothing.
-    dataset = make_answered([[0.8, 0.2]] * 3)
-    padded = tuple(
-        replace(q, answers=(q.answers[0], replace(q.answers[1], text=q.answers[1].text + " so" * 100)))
-        for q in dataset.questions
-    )
-    dataset = replace(dataset, questions=padded)
-    table = pd_variants.measure_variants({"copy": CopyEvaluator()}, dataset)  # type: ignore[dict-item]
-    rows = pd_variants.compare_variants(dataset, table, **DRAWN)
-    assert find(rows, "pd_paper_copy", "flipped_pairs").value == 0
-    assert find(rows, "pd_paper_copy", "rank_s0").value == 1
-    assert find(rows, "pd_aggregate_copy", "flipped_pairs").value == 0
-    assert find(rows, "pd_denominator_copy", "flipped_pairs").value == 1
-    assert find(rows, "pd_denominator_copy", "kendall_systems").value == -1
-    assert find(rows, "pd_released_copy", "rank_s0").value == 2
-    assert find(rows, "pd_released_copy", "spearman_words").value == pytest.approx(1)
-    assert find(rows, "pd_paper_copy", "spearman_words").value == pytest.approx(-1)
-    said = pd_variants.describe_variants(FakeLab(), rows)  # type: ignore[arg-type]
-    assert "of the switches alone, denominator changes the order most: 100 %" in said[0]
-
-
-def test_length_alone_moves_the_released_denominator_only() -> None:
-    evaluator: Any = CopyEvaluator(reads=False)
-    rows = pd_variants.measure_growing_context("copy", evaluator, make_dataset(6), words=(5, 20, 10_000), **DRAWN)
-    own = [find(rows, "fixed_target_per_target_copy", f"mean_after_{n}_words").value for n in (5, 20)]
-    attended = [find(rows, "fixed_target_per_attended_copy", f"mean_after_{n}_words").value for n in (5, 20)]
-    assert own[0] == own[1] == pytest.approx(math.exp(2))
-    assert attended[1] < attended[0]  # type: ignore[operator]
-    assert find(rows, "fixed_target_per_target_copy", "context_tokens_after_20_words").value == 21
-    assert not [row for row in rows if "10000" in row.metric]  # the other claims hold no such length
-
-
-def test_evaluators_are_held_against_one_another() -> None:
-    dataset = make_answered([[0.8, 0.2, 0.5]] * 2)
-    both: Any = {"a": CopyEvaluator(), "b": CopyEvaluator(length=0.0)}
-    rows = pd_variants.compare_evaluators(dataset, pd_variants.measure_variants(both, dataset), **DRAWN)
-    assert {row.system for row in rows} == {f"pd_{step}" for step in (*pd_variants.STEPS, "released")}
-    assert {row.metric for row in rows} == {"kendall_answers_a_b"}
-    assert {row.value for row in rows} == {1.0}
 
 
 # --- sensitivity -------------------------------------------------------------------------------------------------

@@ -284,3 +284,20 @@ def test_composed_answers_tell_what_an_evaluator_follows(model, falls, padded_le
     assert np.sign(round(scores[5] - scores[4], 9)) == padded_less
     if model.reads and not model.length:
         assert scores[[0, 4]] == pytest.approx([4 * math.exp(2), 4 * math.exp(0.5)])
+
+
+def test_the_released_settings_are_the_papers_with_five_switches_set() -> None:
+    switches = {"aggregate": "mean", "denominator": "attended", "instruction": ""}
+    switches |= {"generation_prompt": False, "boundary": "joint"}
+    alone = [settings("paper", **{name: value}) for name, value in switches.items()]
+    assert len({PAPER, RELEASED, *alone}) == 7
+    assert settings("paper", **switches) == RELEASED
+
+
+def test_length_alone_lowers_the_released_value_only() -> None:
+    answers = pd.DataFrame({"dataset": "d", "question": "q", "text": ["x " * 5, "x " * 20]})
+    views = pd.DataFrame({"dataset": ["d"], "question": ["q"], "text": ["a b c"]})
+    found = score_diversity(answers, views, WordCopier()).score
+    released = score_diversity(answers, views, WordCopier(), denominator="attended").score
+    assert found.tolist() == pytest.approx([math.exp(2)] * 2)
+    assert released.tolist() == pytest.approx([math.exp(6 / 7), math.exp(6 / 22)])

@@ -1,4 +1,4 @@
-"""Figures of the studies of P.D.: its variants, and what length does to it."""
+"""The figure of what length does to P.D."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING
 
 from nfqa.lab.experiments.answer_length import CUT, LENGTHS, name_length
 from nfqa.lab.experiments.debate_figures import (
-    COLOURS,
     WIDTH,
     find_row,
     mark_origin,
     put_curves,
-    put_places,
     put_plane,
-    put_points,
 )
-from nfqa.lab.experiments.pd_variants import CONTEXT_WORDS, RELEASED_STEP, STEPS
 from nfqa.lab.plots import start_figure
 from nfqa.lab.results import Row
 
@@ -24,48 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from nfqa.lab.notebook import Lab
-
-_SHORT = {
-    "paper": "paper", "aggregate": "mean", "denominator": "all\ntokens", "instruction": "no in-\nstruction",
-    "generation_prompt": "no\nopening", "boundary": "joint\ntokens", "released": "released",
-}  # fmt: skip
-
-
-def draw_variants(lab: Lab, rows: Sequence[Row], label: str) -> Figure:
-    """The order of systems under each switch, how many pairs of answers it turns round, and what length alone moves."""
-    steps = (*STEPS, RELEASED_STEP)
-    systems = [row.metric.removeprefix("rank_") for row in rows if row.system == f"pd_paper_{label}"
-               and row.metric.startswith("rank_")]  # fmt: skip
-    places: dict[str, dict[str, float]] = {}
-    for system in systems:
-        found = {step: find_row(rows, f"pd_{step}_{label}", f"rank_{system}") for step in steps}
-        places[system] = {step: row.value for step, row in found.items() if row is not None and row.value is not None}
-    figure, grid = start_figure(3, 1, width=WIDTH, height=8.6, squeeze=False, height_ratios=[3.4, 2.4, 2.2])
-    top, middle, bottom = grid[:, 0]
-    put_places(lab, top, places, steps, [_SHORT[step] for step in steps])
-    top.set_title(f"place by mean P.D., evaluator {label}: one switch at a time, then all", fontsize=9)
-    top.tick_params(axis="x", labelsize=7)
-    labels = [row.system.removeprefix("pd_paper_") for row in rows if row.system.startswith("pd_paper_")
-              and row.metric == "flipped_pairs"]  # fmt: skip
-    for number, name in enumerate(labels):
-        own = [find_row(rows, f"pd_{step}_{name}", "flipped_pairs") for step in steps]
-        put_points(middle, name, own, 0.14 * (number - (len(labels) - 1) / 2), COLOURS[number])
-    middle.set_xticks(range(len(steps)), labels=[_SHORT[step] for step in steps], fontsize=7)
-    middle.set_title("share of a question's pairs of answers turned round", fontsize=9)
-    middle.legend(fontsize=7, title="evaluator", title_fontsize=7)
-    grown = {
-        f"per {'own token' if kind == 'target' else 'attended token'}": [
-            find_row(rows, f"fixed_target_per_{kind}_{label}", f"mean_after_{count}_words") for count in CONTEXT_WORDS
-        ]
-        for kind in ("target", "attended")
-    }
-    put_curves(bottom, grown, CONTEXT_WORDS)
-    bottom.set(xscale="log", yscale="log", xlabel="words of unrelated text before one fixed target")
-    bottom.set_xticks(CONTEXT_WORDS, labels=list(map(str, CONTEXT_WORDS)))
-    bottom.set_title(f"exp(loss / tokens) of the target, evaluator {label}", fontsize=9)
-    bottom.legend(fontsize=7)
-    mark_origin(figure, rows)
-    return figure
 
 
 def draw_lengths(lab: Lab, rows: Sequence[Row], label: str, dataset: str) -> Figure:
