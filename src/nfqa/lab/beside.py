@@ -112,8 +112,8 @@ def _list_ours_alone(lab: Lab, table: pd.DataFrame, known: pd.DataFrame) -> pd.D
         metric[np.logical_and.reduce([_equals(rows[side], want) for side, want in sides.items()])] = name
     named = [name for name in keys if name not in ("dataset", "statistic", *told, *artefact.columns)]
     found = rows.assign(metric=metric, system=[_name_row(lab, row, named) for row in rows[named].to_dict("records")])
-    columns = ["system", "dataset", "metric", "value", "low", "high", "n", "origin"]
-    return found.merge(known, on=list(known.columns))[columns]
+    shown = ["system", "dataset", "metric", "value", "low", "high", "n", "origin"]
+    return found.merge(known, on=list(known.columns))[shown]
 
 
 def _equals(column: pd.Series, want: object) -> pd.Series:

@@ -8,7 +8,7 @@ import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nfqa.data.paths import write_atomically
 
@@ -53,7 +53,7 @@ def use_style() -> None:
     warnings.filterwarnings("ignore", message=".*copy keyword.*", category=Warning)
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     sns.set_palette(list(PALETTE))
-    mpl.rcParams.update(_STYLE)
+    mpl.rcParams.update(cast("Any", _STYLE))
     so.Plot.config.theme.update(_STYLE | {"axes.prop_cycle": mpl.rcParams["axes.prop_cycle"]})
 
 
@@ -99,5 +99,5 @@ def save_figure(figure: Figure | Plot, stem: Path) -> None:
         (".pdf", {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}}),
     ):
         with write_atomically(stem.with_suffix(ending)) as scratch:
-            save = figure.savefig if hasattr(figure, "savefig") else figure.save
+            save: Any = getattr(figure, "savefig", None) or getattr(figure, "save", None)
             save(scratch, format=ending[1:], bbox_inches="tight", **options)

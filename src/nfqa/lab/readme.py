@@ -13,8 +13,8 @@ from nfqa.lab.artefacts import list_leaves, read_papers
 from nfqa.lab.open import show_name
 from nfqa.lab.values import match_rows, read_values
 
-_EMBEDDED = {"metric": "embedded_judge", "output": "score"}
-_LINKAGE = {  # a row of the table: its title and its columns in results
+_EMBEDDED: dict[str, object] = {"metric": "embedded_judge", "output": "score"}
+_LINKAGE: dict[str, dict[str, object]] = {  # a row of the table: its title and its columns in results
     "ROUGE-1": {"metric": "rouge1"},
     "ROUGE-2": {"metric": "rouge2"},
     "ROUGE-L": {"metric": "rougel"},
@@ -32,9 +32,11 @@ _LINKAGE = {  # a row of the table: its title and its columns in results
 def make_table(root: Path) -> str:
     """Kendall and Spearman of LINKAGE's Table 2, published beside ours with the 95 % interval, as Markdown."""
     paper = read_papers(root)["linkage"]
-    printed = {frozenset(leaf.columns.items()): leaf.text for leaf in list_leaves(paper, "table_02")}
+    printed: dict[frozenset[tuple[str, object]], str] = {
+        frozenset(leaf.columns.items()): leaf.text for leaf in list_leaves(paper, "table_02")
+    }
     table = read_values(root / "results" / "linkage" / "table_02.csv")
-    rows = {}
+    rows: dict[str, dict[str, str]] = {}
     for title, columns in _LINKAGE.items():
         for dataset in ("antique", "trec_dl_nf"):
             for statistic in ("kendall", "spearman"):

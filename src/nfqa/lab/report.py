@@ -200,7 +200,10 @@ def _write_pages(site: Path, place: Place, papers: dict[str, Paper], sheets: lis
                     target = site / sheet.path(what, ending)
                     target.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(sheet.files[ending], target)
-            around = {"before": group[number - 1] if number else None, "after": (group[number + 1 :] or [None])[0]}
+            around = {
+                "before": group[number - 1] if number else None,
+                "after": group[number + 1] if number + 1 < len(group) else None,
+            }
             pages.write("artefact.html", sheet.path("pages", "html"), sheet=sheet, **around)
             if "ipynb" in sheet.files:
                 body = render_notebook(sheet.files["ipynb"], place.root)

@@ -68,7 +68,7 @@ def find_definition(root: Path, name: str, *, wanted_by: str) -> Definition:
 @cache
 def _list_definitions(path: Path, _: int) -> dict[str, int]:
     """The line of every name that a module defines at its top."""
-    found = {}
+    found: dict[str, int] = {}
     for node in ast.parse(path.read_text(encoding="utf-8"), filename=str(path)).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
         found |= {name: node.lineno for t in targets if (name := getattr(t, "id", None) or getattr(t, "name", None))}
