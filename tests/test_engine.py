@@ -27,7 +27,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from nfqa.models import completing, engine, packing
+from nfqa.models import completing, engine, head, packing
 from nfqa.models.completing import Sampling, draw_tokens
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.engine import Engine, Row, count_common
@@ -183,16 +183,26 @@ def test_what_a_group_shares_is_run_once_and_a_group_is_divided_only_if_it_must(
 
 
 def test_the_output_matrix_is_used_where_it_is_asked_for_and_in_blocks(models, monkeypatch):
-    monkeypatch.setitem(engine._LOGITS, "cpu", 16 * 400)
-    run, made = Engine(models["gpt2"], batch_tokens=4096), []
-    head = run._head
-    run.__dict__["_head"] = lambda states: made.append(len(states)) or head(states)
-    groups = make_groups()
+    run, groups, made, multiply = Engine(models["gpt2"], batch_tokens=4096), make_groups(), [], head.Head.multiply
     assert run.packs
-    made.clear()
+
+    def watch(self: Any, states: Any, begin: int, end: int) -> Any:
+        logits = multiply(self, states, begin, end)
+        made.append(tuple(logits.shape))
+        return logits
+
+    monkeypatch.setattr(head.Head, "multiply", watch)
+    monkeypatch.setitem(head._BLOCK, "cpu", (16, 150))
     assert_plain(run, groups)
-    assert sum(made) == sum(len(row.targets) for rows in groups for row in rows)
-    assert max(made) <= 400 * 16 // len(models["gpt2"].lm_head.weight)
+    assert max(deep for deep, _ in made) <= 16
+    assert max(wide for _, wide in made) <= 150
+    asked = sum(len(row.targets) for rows in groups for row in rows)
+    assert sum(a * b for a, b in made) == asked * len(models["gpt2"].lm_head.weight)
+
+
+def test_a_head_that_does_more_is_run_whole(others):
+    scaled = ("scaled logits", "capped scores and logits, windows")
+    assert {what: head.open_head(others[what]).divisible for what in PACKED} == {w: w not in scaled for w in PACKED}
 
 
 def test_too_little_memory_halves_the_batch_and_one_row_too_large_says_so(models, monkeypatch):

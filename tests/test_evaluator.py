@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
-from nfqa.models import engine, roles
+from nfqa.models import engine, evaluator, roles
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.evaluator import Evaluator, TargetLoss
 from nfqa.models.restated import Restated, Row, RowMaker
@@ -468,6 +468,14 @@ def test_the_identity_tells_model_precision_and_cache_apart(gpt2, folders):
     assert open_folder(gpt2).identity.endswith("|float32|cache:none")
     rough, exact = (open_folder(gpt2, dtype=dtype).score(ITEMS[:1], PAPER)[0][0] for dtype in ("bfloat16", "auto"))
     assert rough.nats == pytest.approx(exact.nats, rel=0.1)
+
+
+def test_the_spelled_out_activation_is_replaced_by_an_equal_one(gpt2):
+    model = AutoModelForCausalLM.from_pretrained(gpt2)
+    before = model(torch.tensor([[5, 6, 7]])).logits
+    evaluator.fuse_activations(model)
+    assert "NewGELUActivation" not in {type(module).__name__ for module in model.modules()}
+    assert torch.allclose(model(torch.tensor([[5, 6, 7]])).logits, before, rtol=1e-4, atol=1e-4)
 
 
 def test_a_closed_evaluator_opens_again(gpt2):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nfqa.models.packing import run_body
+from nfqa.models.head import run_body
 
 if TYPE_CHECKING:
     import torch

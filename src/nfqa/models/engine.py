@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from nfqa.models.completing import Sampling, complete, run_prefix
 from nfqa.models.continuous_cache import ContinuousCache, mix_logprobs
-from nfqa.models.packing import Segment, can_share, find_window, open_head, run_segments
+from nfqa.models.head import Head, open_head
+from nfqa.models.packing import Segment, can_share, find_window, run_segments
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_LOGITS = {"cpu": 2**22, "cuda": 2**26}  # held at once: 16 MB, or 256
 _TRIED = ((1, 2, 3, 4, 5, 6, 7), (1, 2, 3, 4, 5, 8, 9, 10), (6, 11, 2, 4), (3, 11, 2))
 
 
@@ -141,7 +141,7 @@ class Engine:
             return logprobs.cpu().double()
 
     @cached_property
-    def _head(self) -> Callable[[Tensor], Tensor]:
+    def _head(self) -> Head:
         return open_head(self.model)
 
     def _run_batches(
@@ -219,7 +219,7 @@ class Engine:
                     jobs.append((job, asked, remembered))
                     start += len(job.own)
             targets = torch.tensor([target for job in batch for target in job.row.targets], device=device)
-            every = self._find_targets(torch.cat([asked for _, asked, _ in jobs]), targets)
+            every = self._head.find_logprobs(torch.cat([asked for _, asked, _ in jobs]), targets)
             pieces = torch.split(every, [len(job.row.targets) for job in batch])
             mixed = [
                 self._mix(piece, asked, job.row, remembered)
@@ -239,22 +239,6 @@ class Engine:
             for tokens in (row.targets, row.tokens[row.answer[0] + 1 : row.answer[1]])
         )
         return mix_logprobs(self.cache, logprobs, asked, targets, remembered[: len(followers)], followers)
-
-    def _find_targets(self, states: Tensor, targets: Tensor) -> Tensor:
-        """The log-probability of each target, float32 [K], from the state that predicts it, [K, D].
-
-        The product with the output matrix is made at these places alone, and in blocks, so that [K, V] is never held.
-        """
-        import torch
-        from torch.nn.functional import cross_entropy
-
-        vocabulary = int(self.model.get_output_embeddings().weight.shape[0])
-        size = max(1, _LOGITS["cuda" if states.is_cuda else "cpu"] // vocabulary)
-        blocks = [
-            -cross_entropy(self._head(some), wanted, reduction="none")
-            for some, wanted in zip(torch.split(states, size), torch.split(targets, size), strict=True)
-        ]
-        return torch.cat(blocks)
 
 
 def count_common(sequences: Sequence[Sequence[int]]) -> int:

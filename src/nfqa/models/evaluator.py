@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nfqa.kernels.perplexity import Settings
 from nfqa.models.continuous_cache import ContinuousCache
@@ -159,6 +159,7 @@ class Evaluator:
         size = self._batch_tokens
         if size == "auto":
             size = BATCH_TOKENS["cuda" if self._loaded.place.startswith("cuda") else "cpu"]
+        fuse_activations(self._loaded.model)
         return Engine(self._loaded.model, batch_tokens=size, cache=self.cache)
 
     def _run(self, groups: list[list[Row]], places: list[list[bytes]], known: dict[bytes, TargetLoss]) -> None:
@@ -241,3 +242,14 @@ def _read_cache(folder: Path) -> ContinuousCache | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         expected = 'expected {"cache": {"theta": ..., "weight": ...}} or {"cache": null}'
         raise ValueError(f"{path}: field cache can't be read ({error!r}); {expected}") from None
+
+
+def fuse_activations(model: Any) -> None:
+    """Put torch's own kernel in the place of transformers' spelled-out GELU: the same formula, a tenth less time."""
+    from torch import nn
+    from transformers.activations import NewGELUActivation
+
+    for module in model.modules():
+        for name, child in list(module.named_children()):
+            if isinstance(child, NewGELUActivation):
+                setattr(module, name, nn.GELU(approximate="tanh"))

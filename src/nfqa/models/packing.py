@@ -8,11 +8,12 @@ sequence would give, without the products that such a mask throws away.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from nfqa.models.head import run_body
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -91,46 +92,6 @@ def run_segments(model: Any, segments: Sequence[Segment]) -> list[Tensor]:
     return list(torch.split(states, [part.length for part in segments]))
 
 
-def run_body(model: Any, **inputs: Any) -> Tensor:
-    """What the head would be given at every place, [B, T, D], without its product for any but the first.
-
-    Raises: ValueError where the model makes its logits without calling its output embeddings.
-    """
-    given: list[Tensor] = []
-
-    def take(states: Tensor) -> Tensor:
-        given.append(states)
-        return states[:, :1]
-
-    with _change_head_input(model, take):
-        model(**inputs, use_cache="past_key_values" in inputs)
-    if not given:
-        raise ValueError(f"{type(model).__name__} does not call its output embeddings; expected a model that does")
-    return given[0]
-
-
-def open_head(model: Any) -> Callable[[Tensor], Tensor]:
-    """What turns states, [K, D], into logits, float32 [K, V].
-
-    A model may do more to the output matrix's product (a cap, a scale), as a trial shows. Then the model runs on one
-    token, and the states take that token's place before the head.
-    """
-    import torch
-
-    output = model.get_output_embeddings()
-
-    def replace_input(states: Tensor) -> Tensor:
-        with _change_head_input(model, lambda _: states[None]):
-            return model(input_ids=torch.ones(1, 1, dtype=torch.long, device=model.device)).logits[0].float()
-
-    with torch.inference_mode():
-        ids = torch.arange(1, 9, device=model.device)[None] % output.weight.shape[0]
-        plain = model(input_ids=ids).logits[0].float()
-        if torch.allclose(output(run_body(model, input_ids=ids)[0]).float(), plain, rtol=1e-4, atol=1e-4):
-            return lambda states: output(states).float()
-    return replace_input
-
-
 def can_share(model: Any) -> bool:
     """Whether keys and values may be computed once for several sequences without moving any number.
 
@@ -168,19 +129,6 @@ def _list_windows(model: Any) -> list[int | None]:
     from transformers import DynamicCache
 
     return [getattr(layer, "sliding_window", None) for layer in DynamicCache(config=model.config).layers]
-
-
-@contextmanager
-def _change_head_input(model: Any, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Within it, the model's head is given something else; no gradient is kept."""
-    import torch
-
-    hook = model.get_output_embeddings().register_forward_pre_hook(lambda _, given: (change(given[0]), *given[1:]))
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        hook.remove()
 
 
 def _lay_out(segments: Sequence[Segment], together: int) -> list[_Piece]:
