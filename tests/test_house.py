@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from nfqa.data.registry import read_registry
+from nfqa.data.paths import find_place
 from nfqa.lab.artefacts import list_leaves, read_papers
 from nfqa.lab.notebooks import read_parameters
 
@@ -44,9 +46,9 @@ def test_a_module_imports_only_from_its_floor_and_below(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_has_a_docstring_and_at_most_300_lines(path: Path) -> None:
+def test_a_module_has_a_docstring_and_at_most_350_lines(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text()))
-    assert len(path.read_text().splitlines()) <= 300
+    assert len(path.read_text().splitlines()) <= 350
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
@@ -66,17 +68,22 @@ def test_a_notebook_keeps_to_its_anatomy(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     assert notebook.cells[0].cell_type == "markdown"
     assert notebook.cells[0].source.startswith("# ")
-    assert notebook.cells[1].metadata.get("tags") == ["parameters"]
-    assert read_parameters(path)["out"] == ""
+    assert "**How to read" in notebook.cells[0].source
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [code[0].metadata.get("tags"), code[1].metadata.get("tags")] == [["parameters"], ["setup"]]
+    assert read_parameters(path)["out"] == ""
+    assert "open_lab(" in code[1].source
+    assert code[-1].source.splitlines()[-1].startswith("lab.write(")
     for cell in code:
         assert cell.outputs == [], "outputs are stripped"
         assert cell.execution_count is None
-        tree = ast.parse(cell.source)  # no shell, no magic: plain Python
-        for node in ast.walk(tree):
-            assert not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.For | ast.While | ast.Lambda), cell.source
-    assert "open_lab(" in code[1].source
-    assert code[-1].source.splitlines()[-1].startswith("lab.write(")
+        for node in ast.walk(ast.parse(cell.source)):  # no shell, no magic: plain Python
+            assert not isinstance(node, ast.ClassDef), cell.source
+            if isinstance(node, ast.FunctionDef):
+                assert node.end_lineno - node.lineno <= 8, f"{node.name} belongs in src"
+    drawn = [cell.source for cell in code if "figure" in cell.metadata.get("tags", [])]
+    assert len(drawn) <= 1
+    assert all(source.splitlines()[-1] == "figure" for source in drawn)
 
 
 def test_every_notebook_belongs_to_an_artefact_and_every_artefact_has_its_notebook() -> None:
@@ -161,25 +168,28 @@ def test_importing_the_package_is_quick_and_loads_nothing_heavy() -> None:
 
 
 def test_committed_results_are_whole_and_match_their_entries() -> None:
-    from nfqa.lab.results import read_result
+    from nfqa.lab.check import check_published
+    from nfqa.lab.values import MEASURED, read_values, tidy_values
 
-    paper = read_papers(PROJECT)["linkage"]
-    for name, artefact in paper.artefacts.items():
-        path = PROJECT / "results" / "linkage" / f"{name}.json"
-        assert path.is_file() == bool(artefact.notebook), name
-        if artefact.notebook:
-            result = read_result(path)
-            assert result.artefact == f"linkage/{name}"
-            assert result.rows
-            assert {row.origin for row in result.rows} <= ({"sample"} if artefact.bundled else {"measured", "paper"})
-            assert (PROJECT / "figures" / "linkage" / f"{name}.png").is_file()
-            published = {leaf.key: leaf.value for leaf in list_leaves(paper, name)}
-            assert all(row.paper == published.get(row.key) for row in result.rows)
+    for name, paper in read_papers(PROJECT).items():
+        for artefact, entry in paper.artefacts.items():
+            path = PROJECT / "results" / name / f"{artefact}.csv"
+            assert path.is_file() == bool(entry.notebook), f"{name}/{artefact}"
+            if not entry.notebook:
+                continue
+            table = read_values(path)
+            assert tuple(table.columns[-len(MEASURED) :]) == MEASURED
+            assert set(table.origin) <= ({"sample"} if entry.bundled else {"measured", "paper"})
+            assert tidy_values(table, origin="", exact=True).to_csv(index=False) == table.to_csv(index=False)
+            assert json.loads(path.with_suffix(".json").read_text())["artefact"] == f"{name}/{artefact}"
+            assert (PROJECT / "figures" / name / f"{artefact}.png").is_file()
+    verdicts = check_published(PROJECT, find_place(PROJECT)).verdict.value_counts()
+    assert not {"differs", "missing"} & set(verdicts.index)
+    assert verdicts["equal"] >= 10
 
 
 def test_the_readme_tables_are_the_committed_results() -> None:
-    from nfqa.lab.readme import make_debate_table, make_table
+    from nfqa.lab.readme import fill_tables
 
     readme = (PROJECT / "README.md").read_text()
-    assert make_table(PROJECT) in readme, "run `python -m nfqa.lab.readme`"
-    assert make_debate_table(PROJECT) in readme, "run `python -m nfqa.lab.readme`"
+    assert fill_tables(PROJECT, readme) == readme, "run `python -m nfqa.lab.readme`"

@@ -5,10 +5,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import nbformat
 import pytest
 from conftest import PROJECT, Checkout, copy_project
 
 from nfqa.lab.artefacts import read_papers
+
+
+def read_errors(notebook: Path) -> str:
+    """What an executed notebook's cells wrote to standard error, which is where warnings go."""
+    outputs = [output for cell in nbformat.read(notebook, as_version=4).cells for output in cell.get("outputs", [])]
+    return "".join(output.text for output in outputs if output.get("name") == "stderr")
 
 
 @pytest.mark.slow
@@ -23,11 +30,14 @@ def test_every_notebook_runs_and_one_of_each_kind_runs_again_to_equal_bytes(tmp_
     for paper in read_papers(PROJECT).values():
         names = {name for name, artefact in paper.artefacts.items() if artefact.notebook}
         lacking = {"table_03_systems"} & names  # of answers that have no stand-in
-        assert {path.stem for path in (made / paper.paper).glob("*.json")} == names - lacking
+        assert {path.stem for path in (made / paper.paper).glob("*.csv")} == names - lacking
     index = (root / "build" / "quick" / "site" / "index.html").read_text()
     assert "sample" in index.lower()
-    first = {path.relative_to(made): path.read_bytes() for path in made.rglob("*.json")}
-    assert b'"origin": "measured"' not in b"".join(first.values())
+    first = {path.relative_to(made): path.read_bytes() for path in made.rglob("*.*")}
+    assert not [name for name, content in first.items() if b",measured," in content]
+    executed = sorted((root / "build" / "quick" / "sample" / "notebooks").rglob("*.ipynb"))
+    warned = {path.stem: text for path in executed if (text := read_errors(path))}
+    assert warned == {}, "an executed notebook shows a warning"
 
     # Once more for one of each kind of notebook: equal runs give equal bytes.
     again = [f"linkage/{name}" for name in ("table_01", "table_03", "table_09", "figure_07", "judge_health")]
@@ -35,8 +45,8 @@ def test_every_notebook_runs_and_one_of_each_kind_runs_again_to_equal_bytes(tmp_
     shutil.rmtree(root / "build" / "quick")
     done = checkout.run("run", *again)
     assert done.returncode == 0, done.stdout + done.stderr
-    made_again = {path.relative_to(made): path.read_bytes() for path in made.rglob("*.json")}
-    assert {Path(f"{name}.json") for name in again} <= made_again.keys()
+    made_again = {path.relative_to(made): path.read_bytes() for path in made.rglob("*.*")}
+    assert {Path(f"{name}.csv") for name in again} <= made_again.keys()
     for path, content in made_again.items():
         assert content == first[path], path
 
