@@ -31,6 +31,7 @@ def write_papers(root: Path, text: str) -> Path:
         ),
         ("leaves: {ours", "leaves: {theirs", "first.leaves.theirs: not listed under systems"),
         ("reads: [first]", "reads: [frist]", "second.reads: unknown artefact 'frist'"),
+        ("reads: [first]", "cites: [frist]", "second.cites: unknown artefact 'frist'"),
         ("systems:", "systems: [", "not YAML"),
         ("title: A paper for tests", "title: A\ntitle: B", "the key 'title' stands twice"),
         ('number: "1.00"', 'number: "n/a"', "String should match pattern"),
@@ -43,6 +44,21 @@ def test_a_register_that_does_not_fit_is_refused_with_its_place(tmp_path: Path, 
         read_papers(write_papers(tmp_path, STUDY.replace(old, new)))
     assert "made_up.yml" in str(error.value)
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ("[first/ours/antique, second/ours/antique]", "'second/ours/antique' has no leaves"),
+        ("[first/ours]", "'first/ours' has no leaves"),
+        ("[first/ours/antique, first/ours/webglm]", "spans several datasets"),
+    ],
+)
+def test_rows_of_one_setting_must_be_printed_and_of_one_dataset(tmp_path: Path, entries: str, words: str) -> None:
+    text = STUDY.replace('{number: "1.00"}}', '{number: "1.00"}, webglm: {number: "2.00"}}')
+    root = write_papers(tmp_path, text + f"same_settings: [{entries}]\n")
+    with pytest.raises(ValueError, match=words):
+        read_papers(root)
 
 
 def test_two_files_of_one_paper_are_refused_and_hidden_files_are_not_read(tmp_path: Path) -> None:

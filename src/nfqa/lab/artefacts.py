@@ -79,7 +79,8 @@ class Artefact(BaseModel):
     prompts: bool = False  # whether it reads the folder prompts/, with or without a language model
     roles: tuple[str, ...] = ()
     missing_roles: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()  # artefacts of the same paper whose results or leaves the notebook reads
+    reads: tuple[str, ...] = ()  # artefacts of the same paper whose results the notebook reads, made before it
+    cites: tuple[str, ...] = ()  # artefacts of the same paper whose published numbers alone it reads
     parameters: dict[str, Any] = Field(default_factory=dict)
     columns: dict[str, str | int | float] = Field(default_factory=dict)
     statistics: dict[str, dict[str, str | int | float]] = Field(default_factory=dict)
@@ -140,10 +141,11 @@ def read_papers(root: Path) -> dict[str, Paper]:
             for system in artefact.leaves:
                 if system not in paper.systems:
                     raise ValueError(f"{path}: {name}.leaves.{system}: not listed under systems")
-            for other in artefact.reads:
+            for field, other in [("reads", o) for o in artefact.reads] + [("cites", o) for o in artefact.cites]:
                 if other not in paper.artefacts:
-                    raise ValueError(f"{path}: {name}.reads: unknown artefact {other!r}")
+                    raise ValueError(f"{path}: {name}.{field}: unknown artefact {other!r}")
         _refuse_circle(path, paper)
+        _check_settings(path, paper)
         if paper.paper in papers:
             raise ValueError(f"{path}: the paper {paper.paper!r} is registered by another file already")
         papers[paper.paper] = paper
@@ -161,6 +163,17 @@ def _refuse_circle(path: Path, paper: Paper) -> None:
             if other not in reached:
                 reached.add(other)
                 todo += paper.artefacts[other].reads
+
+
+def _check_settings(path: Path, paper: Paper) -> None:
+    """Rows that name one setting must be printed, and a group of them of one dataset."""
+    for group in paper.same_settings:
+        for entry in group:
+            artefact, system, dataset = (*entry.split("/"), "", "")[:3]
+            if artefact not in paper.artefacts or not paper.artefacts[artefact].leaves.get(system, {}).get(dataset):
+                raise ValueError(f"{path}: same_settings: {entry!r} has no leaves; expected ARTEFACT/SYSTEM/DATASET")
+        if len({entry.rpartition("/")[2] for entry in group}) > 1:
+            raise ValueError(f"{path}: same_settings: {list(group)} spans several datasets; expected one a group")
 
 
 def find_artefact(papers: dict[str, Paper], identifier: str) -> Artefact:

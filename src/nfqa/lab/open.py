@@ -192,17 +192,18 @@ class Lab:
     # Published numbers and results ------------------------------------------------------------------------------------
 
     def leaves(self, name: str = "") -> pd.DataFrame:
-        """The published numbers of this artefact, or of another one of the paper that it reads.
+        """The published numbers of this artefact, or of another one of the paper that it reads or cites.
 
-        Returns: the columns by which ours is found in results, and system, published (natural units), printed (as
-            text) and decimals.
+        Returns: the columns by which ours is found in results, and system, heading (the metric as the paper names it),
+            published (natural units), printed (as text) and decimals.
         """
         import pandas as pd
 
-        self._check_reads(name)
+        self._check_listed(name, reads=self.artefact.reads, cites=self.artefact.cites)
         rows = [
             leaf.columns
-            | {"system": leaf.system, "published": leaf.value, "printed": leaf.text, "decimals": leaf.decimals}
+            | {"system": leaf.system, "heading": leaf.metric}
+            | {"published": leaf.value, "printed": leaf.text, "decimals": leaf.decimals}
             for leaf in list_leaves(self.paper, name or self.name)
         ]
         return pd.DataFrame(rows)
@@ -212,7 +213,7 @@ class Lab:
         reads."""
         from nfqa.lab.values import read_values
 
-        self._check_reads(name)
+        self._check_listed(name, reads=self.artefact.reads)
         name = name or self.name
         given = os.environ.get("NFQA_RESULTS")
         place = Path(given) if given else find_place(self.root, data=self.data).results
@@ -285,10 +286,11 @@ class Lab:
             "packages": read_versions(),
         }
 
-    def _check_reads(self, name: str) -> None:
-        if name and name not in self.artefact.reads:
+    def _check_listed(self, name: str, **listed: Collection[str]) -> None:
+        if name and not any(name in names for names in listed.values()):
             raise ValueError(
-                f"{self.identifier} reads {name} but papers/{self.paper_name}.yml does not list it under reads"
+                f"{self.identifier} reads {name} but papers/{self.paper_name}.yml does not list it under"
+                f" {' or '.join(listed)}"
             )
 
 

@@ -122,14 +122,15 @@ def explain_staleness(record: dict[str, Any] | None, parts: dict[str, str], plac
 
 def _describe_entry(paper: Paper, name: str) -> dict[str, Any]:
     """The parts of papers/*.yml that reach a notebook. The wording of claim and note changes no number."""
-    artefacts: list[Artefact] = [paper.artefacts[other] for other in (name, *paper.artefacts[name].reads)]
+    others = (*paper.artefacts[name].reads, *paper.artefacts[name].cites)
+    artefacts: list[Artefact] = [paper.artefacts[other] for other in (name, *others)]
     keep = {"title", "label", "leaves", "decimals", "scale", "tolerance", "known_differences"}
     entry: dict[str, Any] = {"artefacts": [artefact.model_dump(mode="json", include=keep) for artefact in artefacts]}
     shown = {system for artefact in artefacts for system in artefact.leaves}
     entry["systems"] = {  # those that it may show: its own leaves' and ours
         key: system.model_dump(mode="json") for key, system in paper.systems.items() if key in shown or not system.needs
     }
-    entry["same_settings"] = paper.same_settings if paper.artefacts[name].reads else ()
+    entry["same_settings"] = paper.same_settings if others else ()
     return entry
 
 
