@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,14 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_listwise import StubEmbedder
 
-from nfqa.data.records import Answer, Question
+from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.metrics.degrade import degrade
 from nfqa.metrics.generated import (
+    draw_stand_ins,
     make_no_truth_list,
     make_one_truth_list,
+    make_references_candidates,
     split_answers,
-    write_no_truth_lists,
-    write_one_truth_lists,
+    write_lists,
+    write_stand_ins,
 )
 from nfqa.metrics.listwise import collect_training_rows, make_training_rows
 from nfqa.metrics.references import Draw, draw_list
@@ -72,7 +75,7 @@ def test_a_question_without_answers_has_no_list() -> None:
     empty = Question("q?", ())
     assert make_one_truth_list(empty, seed=0).dropped == "no_reference"
     assert make_no_truth_list(empty, StubEmbedder(PLANE), seed=0).dropped == "no_reference"
-    assert write_one_truth_lists([empty], [writer("x")], render, seed=0)[0].dropped == "no_reference"
+    assert write_lists([empty], [writer("x")], render, truth="one", seed=0)[0].dropped == "no_reference"
 
 
 def test_without_a_truth_the_list_is_retrieved_by_closeness_to_the_question() -> None:
@@ -153,7 +156,7 @@ QUESTIONS = [make_question({"good": 3, f"bad {i}": 0}, f"question {i}?") for i i
 
 
 def test_written_lists_take_each_grade_from_one_of_the_writers() -> None:
-    draws = write_one_truth_lists(QUESTIONS, [writer("A"), writer("B"), writer("C")], render, seed=0)
+    draws = write_lists(QUESTIONS, [writer("A"), writer("B"), writer("C")], render, truth="one", seed=0)
     taken: Counter = Counter()
     for draw in draws:
         assert draw.best.text.startswith("best by A from write_best: {'question': 'question ")
@@ -164,30 +167,30 @@ def test_written_lists_take_each_grade_from_one_of_the_writers() -> None:
         assert [answer.label for answer in draw.candidates] == [0]  # the truth has left
     assert set(taken) == {"A", "B", "C"}
     assert min(taken.values()) > 15  # of 90, 30 expected each
-    again = write_one_truth_lists(QUESTIONS, [writer("A"), writer("B"), writer("C")], render, seed=0)
+    again = write_lists(QUESTIONS, [writer("A"), writer("B"), writer("C")], render, truth="one", seed=0)
     assert draws == again
-    assert draws != write_one_truth_lists(QUESTIONS, [writer("A"), writer("B"), writer("C")], render, seed=1)
+    assert draws != write_lists(QUESTIONS, [writer("A"), writer("B"), writer("C")], render, truth="one", seed=1)
 
 
 def test_without_a_truth_the_first_writer_answers_and_no_candidate_leaves() -> None:
-    draws = write_no_truth_lists(QUESTIONS, [writer("A"), writer("B")], render, seed=0)
+    draws = write_lists(QUESTIONS, [writer("A"), writer("B")], render, truth="none", seed=0)
     assert all(draw.best.text.startswith("best by A from write_answer: {'question': 'question ") for draw in draws)
     assert all("good" not in draw.best.text for draw in draws)
     assert all(draw.candidates == draw.question.answers for draw in draws)
 
 
 def test_a_missing_or_unreadable_list_drops_the_question_with_the_reason() -> None:
-    no_best = write_one_truth_lists(QUESTIONS[:2], [writer("A", frozenset({"question 1?"}))], render, seed=0)
+    no_best = write_lists(QUESTIONS[:2], [writer("A", frozenset({"question 1?"}))], render, truth="one", seed=0)
     assert (no_best[0].dropped, no_best[1].dropped) == (None, "no_generated_list")
     assert (no_best[1].references, no_best[1].candidates) == ((), ())
-    no_lower = write_no_truth_lists(QUESTIONS[:1], [writer("A", frozenset({"write_lower"}))], render, seed=0)
+    no_lower = write_lists(QUESTIONS[:1], [writer("A", frozenset({"write_lower"}))], render, truth="none", seed=0)
     assert no_lower[0].dropped == "no_generated_list"
-    blank = write_no_truth_lists(QUESTIONS[:1], [lambda prompts: ["  "] * len(prompts)], render, seed=0)
+    blank = write_lists(QUESTIONS[:1], [lambda prompts: ["  "] * len(prompts)], render, truth="none", seed=0)
     assert blank[0].dropped == "no_generated_list"
 
 
 def test_a_writer_that_fails_leaves_the_list_to_the_others() -> None:
-    draws = write_no_truth_lists(QUESTIONS, [writer("A"), writer("B", frozenset({"write_lower"}))], render, seed=0)
+    draws = write_lists(QUESTIONS, [writer("A"), writer("B", frozenset({"write_lower"}))], render, truth="none", seed=0)
     assert {answer.text[0] for draw in draws for answer in draw.references[1:]} == {"A"}
     assert all(draw.dropped is None for draw in draws)
 
@@ -195,15 +198,15 @@ def test_a_writer_that_fails_leaves_the_list_to_the_others() -> None:
 def test_a_written_copy_of_a_candidate_takes_it_away() -> None:
     question = make_question({"good": 3, "bad": 0})
     copied = ["good", "Answer1: x Answer2: y Answer3: bad"]
-    draw = write_no_truth_lists([question], [lambda prompts: [copied.pop(0)]], render, seed=0)[0]
+    draw = write_lists([question], [lambda prompts: [copied.pop(0)]], render, truth="none", seed=0)[0]
     assert draw.candidates == ()
 
 
 def test_no_writer_and_a_writer_that_miscounts_are_refused() -> None:
     with pytest.raises(ValueError, match="no generator is given"):
-        write_no_truth_lists(QUESTIONS, [], render, seed=0)
+        write_lists(QUESTIONS, [], render, truth="none", seed=0)
     with pytest.raises(ValueError, match="returned 0 completions for 30 prompts"):
-        write_no_truth_lists(QUESTIONS, [lambda prompts: []], render, seed=0)
+        write_lists(QUESTIONS, [lambda prompts: []], render, truth="none", seed=0)
 
 
 @pytest.mark.parametrize(
@@ -255,3 +258,80 @@ def test_an_answer_keeps_its_lines_and_the_word_answer() -> None:
 )
 def test_no_completion_makes_splitting_slow(text: str) -> None:
     assert split_answers(text, 3) is None
+
+
+def make_set(name: str, count: int, start: int = 0) -> QuestionSet:
+    """Questions whose answers are marked with the question's number."""
+    questions = []
+    for q in range(start, start + count):
+        texts = [f"number {q} says {i} first. It is so{' and so' * (i % 5)}. Then {q} rests." for i in range(14)]
+        questions.append(
+            Question(f"what of {q}?", tuple(Answer(f"{q}-{i}", t, (i + q) % 4) for i, t in enumerate(texts)))
+        )
+    return QuestionSet(name, tuple(questions), "sample", "0")
+
+
+SET = make_set("sample_antique", 12)
+
+
+@pytest.mark.parametrize(("truth", "references"), [("one", "degraded"), ("none", "retrieved")])
+def test_lists_by_rule_for_every_question_and_seed_take_foreign_texts_from_other_questions(truth, references) -> None:
+    draws = draw_stand_ins([SET], truth=truth, seeds=range(2), embedder=StubEmbedder())
+    assert list(draws.columns) == ["dataset", "seed", "question", "draw", "references", "signature"]
+    assert list(draws.seed) == [0] * 12 + [1] * 12
+    assert set(draws.references) == {references}
+    for draw in draws.draw:
+        own = draw.question.text.split()[-1].strip("?")
+        assert len(draw.references) == 4
+        if truth == "none":
+            assert [answer.text.split()[1] == own for answer in draw.references] == [True, True, True, False]
+    again = draw_stand_ins([SET], truth=truth, seeds=[1], embedder=StubEmbedder())
+    assert list(again.draw) == list(draws.draw[12:])
+
+
+def test_an_unknown_truth_and_no_seed_are_refused() -> None:
+    with pytest.raises(ValueError, match="truth is 'two'; expected 'one'"):
+        draw_stand_ins([SET], truth="two", seeds=[0], embedder=StubEmbedder())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="n_seeds"):
+        draw_stand_ins([SET], truth="one", seeds=[], embedder=StubEmbedder())
+
+
+def test_references_as_candidates_are_judged_beside_a_graded_list_that_lacks_them() -> None:
+    alone = Question("why?", (Answer("a", "Because it is.", 3),))
+    both = QuestionSet(SET.name, (alone, *SET.questions[:1]), "sample", "0")
+    draws = draw_stand_ins([both], truth="one", seeds=[0], embedder=StubEmbedder())
+    lonely, swapped = make_references_candidates(draws).draw
+    assert (lonely.dropped, lonely.candidates) == ("no_other_reference", ())
+    assert swapped.candidates == draws.draw[1].references
+    assert [answer.label for answer in swapped.references] == [3, 2, 1, 0]
+    assert {answer.text for answer in swapped.references} <= {answer.text for answer in draws.draw[1].candidates}
+
+
+class Prompts:
+    """A set of prompts that names itself."""
+
+    render = staticmethod(render)
+
+    def signature(self, name: str) -> str:
+        return f"made_up:{name}@0"
+
+
+class Writer:
+    """A generator whose completions name the seed."""
+
+    def __init__(self, name: str) -> None:
+        self.spec = SimpleNamespace(identity=f"openai:{name}")
+
+    def write(self, prompts: list[str], *, seed: int) -> list[str | None]:
+        return writer(f"{self.spec.identity}-{seed}")(prompts)
+
+
+@pytest.mark.parametrize(("truth", "first"), [("one", "write_best"), ("none", "write_answer")])
+def test_written_lists_are_signed_by_generators_and_prompts(truth, first) -> None:
+    generators = [Writer("a"), Writer("b")]
+    draws = write_stand_ins([SET], truth=truth, seeds=range(2), generators=generators, prompts=Prompts())
+    assert set(draws.signature) == {
+        f"list:written|generators:openai:a+openai:b|prompts:made_up:{first}@0,made_up:write_lower@0"
+    }
+    for draw, seed in zip(draws.draw, draws.seed, strict=True):
+        assert draw.best.text.startswith(f"best by openai:a-{seed} from {first}")

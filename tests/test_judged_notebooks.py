@@ -23,7 +23,8 @@ from nfqa.metrics.statistics import average, correlate, credit_choices
 from nfqa.models.chat import Request
 
 LINKAGE = read_papers(PROJECT)["linkage"]
-TABLES = ["table_02", "table_05", "table_06", "table_09", "table_10"]
+RETRIEVED = pytest.param("table_04", marks=pytest.mark.slow)  # its references are found by the embedder
+TABLES = ["table_02", "table_03", RETRIEVED, "table_05", "table_06", "table_09", "table_10"]
 
 
 def answer_by_rule(request: Request) -> str:
@@ -49,9 +50,11 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Callable
 def run_cells(name: str, out: Path, *tags: str, **given: object) -> dict[str, Any]:
     """What the cells of an artefact's notebook leave behind: of all, or of those with a tag."""
     artefact = LINKAGE.artefacts[name]
-    chosen = {"artefact": f"linkage/{name}", "judge": "openai:any", "prompts": "own"} | artefact.parameters | given
+    chosen = {"artefact": f"linkage/{name}", "judge": "openai:any", "prompts": "own"} | artefact.parameters
+    if "generator" in artefact.roles:
+        chosen["generator"] = "openai:writer"
     path = str(artefact.notebook).removesuffix(".ipynb")
-    return run_notebook(path, out=out, tags=("parameters", "setup", *tags) if tags else (), **chosen)
+    return run_notebook(path, out=out, tags=("parameters", "setup", *tags) if tags else (), **(chosen | given))
 
 
 def ask(name: str, out: Path, **given: object) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -89,9 +92,10 @@ def test_every_published_row_of_a_judge_has_its_like_for_the_judge_at_hand(name,
 @pytest.mark.parametrize("name", TABLES)
 def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(name, model, tmp_path, monkeypatch):
     monkeypatch.setenv("NFQA_DRY", "1")
-    planned = run_cells(name, tmp_path, "ask", limit=4)["lab"].tally
+    by_rule = {"generator": ""}  # what lists would hold that are not written yet, no plan can know
+    planned = run_cells(name, tmp_path, "ask", limit=4, **by_rule)["lab"].tally
     monkeypatch.delenv("NFQA_DRY")
-    first, found = ask(name, tmp_path)
+    first, found = ask(name, tmp_path, **by_rule)
     asked = found["lab"].tally
     assert (planned.asked, planned.wanted) == (asked.asked, asked.wanted)
     assert asked.asked > 0
@@ -101,7 +105,7 @@ def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(name, mo
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "other.sqlite"))
     assert Journal(tmp_path / "other.sqlite").take_in(lines) == len(lines)
     monkeypatch.setattr(judging, "open_model", lambda spec, journal: pytest.fail("a model was opened"))
-    second, again = ask(name, tmp_path)
+    second, again = ask(name, tmp_path, **by_rule)
     pd.testing.assert_frame_equal(first, second)
     assert again["lab"].tally.asked == 0
 
@@ -119,7 +123,7 @@ def test_a_model_of_the_paper_fills_its_published_rows_only_when_asked_as_publis
 
 @pytest.mark.parametrize("name", TABLES)
 def test_without_a_judge_nothing_is_asked(name, tmp_path):
-    found = run_cells(name, tmp_path, "ask", judge="")
+    found = run_cells(name, tmp_path, "ask", judge="", generator="")
     assert found["asked"].empty
     assert found["lab"].tally.wanted == 0
 
@@ -131,6 +135,25 @@ def test_a_question_of_table_5_with_an_unreadable_verdict_is_left_out_with_the_r
     assert row.dropped > 0
     assert row.dropped_because == f"unreadable {row.dropped}"
     assert row.n + row.dropped == len(found["webglm"].questions)
+
+
+def test_without_a_generator_a_judge_sees_degraded_references_and_no_published_row_is_filled(model, tmp_path):
+    table, _ = ask("table_03", tmp_path, generator="")
+    assert set(zip(table.metric, table.references, strict=True)) == {
+        ("pointwise", ""), ("pointwise_ref", "degraded"), ("pairwise", "degraded"), ("listwise", "degraded"),
+    }  # fmt: skip
+    filled = {columns["metric"] for columns in list_judged("table_03") if match_rows(table, columns).any()}
+    assert filled == {"pointwise"}  # sees no reference, so it is the same either way
+
+
+@pytest.mark.slow
+def test_the_embedded_judge_takes_references_that_models_wrote(model, tmp_path):
+    found = run_cells("table_03", tmp_path, judge="", generator="openai:a, openai:b", n_seeds=1, resamples=20)
+    rows = found["table"].query("references == 'written' and questions == ''")
+    assert set(rows.output) == {"score", "rank"}
+    assert set(rows.training) == {"zero-shot"}
+    assert rows.signature.str.contains("generators:openai:a+openai:b", regex=False).all()
+    assert (rows.n > 0).all()
 
 
 @pytest.mark.slow

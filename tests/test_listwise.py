@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nfqa.data.records import Answer, Question
+from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.metrics.listwise import (
     FEATURES,
     FOLDS,
@@ -19,14 +19,15 @@ from nfqa.metrics.listwise import (
     TrainingRows,
     describe_draw,
     find_fold,
-    fit_folds,
     fit_scorer,
     is_development,
     judge_draw,
     make_training_rows,
     make_zero_shot,
+    train_on_draws,
+    train_scorers,
 )
-from nfqa.metrics.references import Draw
+from nfqa.metrics.references import Draw, draw_references
 
 LIST = (3, 2, 1, 0)
 
@@ -260,17 +261,36 @@ def test_training_finds_whether_good_answers_are_near_the_question(sign):
     assert np.argsort(fresh.scores).tolist() == [0, 1, 2, 3]
 
 
+def make_set(name: str, questions: Sequence[Question]) -> QuestionSet:
+    return QuestionSet(name, tuple(questions), "sample", "0")
+
+
 def test_a_question_s_scorer_never_saw_its_fold():
     questions = make_questions(25)
-    before = fit_folds(questions, LIST, StubEmbedder())
+    before = train_scorers(make_set("antique", questions), make_set("antique", questions), StubEmbedder(), LIST)
     changed = 7
     answers = tuple(replace(answer, label=3 - answer.label) for answer in questions[changed].answers)
     others = [*questions[:changed], replace(questions[changed], answers=answers), *questions[changed + 1 :]]
-    after = fit_folds(others, LIST, StubEmbedder())
+    after = train_scorers(make_set("antique", others), make_set("antique", questions), StubEmbedder(), LIST)
     own = find_fold(questions[changed])
-    for question, old, new in zip(questions, before, after, strict=True):
+    for question in questions:
+        old, new = before["antique", question.text], after["antique", question.text]
         assert (old.weights == new.weights).all() == (find_fold(question) == own)
-        assert old.trained_on == sum(find_fold(other) != find_fold(question) for other in questions)
+        left = [other for other in questions if find_fold(other) != find_fold(question)]
+        assert old.trained_on == len(left)
+        fitted = fit_scorer(make_training_rows(other, LIST, StubEmbedder()) for other in left)
+        np.testing.assert_array_equal(old.weights, fitted.weights)
+
+
+def test_questions_of_another_set_share_one_scorer_and_given_draws_are_what_it_is_fitted_on():
+    training, judged = make_set("antique", make_questions(25)), make_set("trec_dl_nf", [Question("other?", ())])
+    draws = draw_references([training], seeds=range(1_000, 1_005), composition="r3210")  # those of training rows
+    (ours,) = train_on_draws(draws, judged, StubEmbedder()).values()
+    (theirs,) = train_scorers(training, judged, StubEmbedder()).values()
+    assert ours.trained_on == theirs.trained_on == 25
+    np.testing.assert_allclose(ours.weights, theirs.weights, rtol=1e-9)
+    apart = train_on_draws(draws, training, StubEmbedder())
+    assert max(scorer.trained_on for scorer in apart.values()) < 25
 
 
 def test_folds_hang_on_the_text_and_cross_the_development_half():

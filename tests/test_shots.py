@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_generated_rows import ANTIQUE, TREC, Embedder, make_set
+from test_generated import make_set
+from test_listwise import StubEmbedder as Embedder
 
 from nfqa.data.records import QuestionSet
-from nfqa.lab.artefacts import Leaf
 from nfqa.lab.experiments.agreement import draw_seeds, measure_judge, train_scorers, use_zero_shot
-from nfqa.lab.experiments.shots import SIZES, describe_shots, draw_shots, fit_few, measure_shots
+from nfqa.lab.experiments.shots import SIZES, describe_shots, fit_few, measure_shots
 from nfqa.metrics.listwise import find_fold, fit_scorer, make_training_rows
 
 LIST = (3, 2, 1, 0)
+ANTIQUE, TREC = make_set("sample_antique", 12), make_set("sample_trec_dl_nf", 6, 100)
 
 
 def teach(dataset: QuestionSet):
@@ -101,40 +102,3 @@ def test_differences_are_to_no_training_and_are_said() -> None:
     assert said[0].startswith("Spearman less that of no training question, by training questions: 1 ")
     assert "all " in said[0]
     assert len(said) == 3
-
-
-def test_the_curve_is_drawn_with_what_is_published_and_what_a_language_model_said() -> None:
-    from matplotlib import pyplot as plt
-
-    rows = measure_shots(TREC, ANTIQUE, Embedder(), n_seeds=2, short="partial", resamples=50)
-    asked = [
-        row.model_copy(update={"system": "linkage_judge_n3", "value": 0.5}) for row in rows[:3]
-    ]  # kendall, spearman, pearson of one example count
-    lab = Leaves(
-        [("linkage_mistral_n1", "sample_trec_dl_nf", "kendall", 0.4), ("linkage_mistral_n1", "x", "kendall", 0)]
-    )
-    figure = draw_shots(lab, [*rows, *asked])  # type: ignore[arg-type]
-    marks = [
-        [(line.get_marker(), float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in axes.lines]
-        for axes in figure.axes
-    ]
-    sizes = ["0", "1", "3", "5", "10", "all"]
-    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == sizes
-    assert ("s", 2.0, 0.5) in marks[0]
-    assert ("D", 1.0, 0.4) in marks[0]
-    assert sum(mark[0] == "D" for panel in marks for mark in panel) == 1  # the other is of another data set
-    plt.close(figure)
-    assert describe_shots([*rows, *asked]) == describe_shots(rows)
-
-
-class Leaves:
-    """A lab that has published numbers and nothing else."""
-
-    def __init__(self, leaves: list[tuple[str, str, str, float]]) -> None:
-        self.published = [Leaf("table", s, d, m, str(v), v, 4) for s, d, m, v in leaves]
-
-    def leaves(self) -> list[Leaf]:
-        return self.published
-
-    def title(self, system: str) -> str:
-        return system

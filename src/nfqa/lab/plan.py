@@ -11,7 +11,7 @@ from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
 from nfqa.lab.debate_lab import open_lab
 from nfqa.lab.experiments.debate_plans import PLANS
-from nfqa.lab.experiments.language import ask_settings, draw_short_truth
+from nfqa.lab.experiments.language import ask_settings
 from nfqa.lab.experiments.own_answers import bring_answers, score_language
 from nfqa.lab.experiments.own_debates import score_judged_awareness
 from nfqa.lab.judged import JudgedLab
@@ -85,8 +85,6 @@ def _plan(root: Path, target: Target, options: RunOptions) -> Tally:
         score_judged_awareness(lab, own)
         return lab.tally
     for name in _list_datasets(lab):
-        if lab.generators and lab.judge is None:
-            draw_short_truth(lab, lab.load(name, limit=limit), given["truth"], n_seeds=1 if seeds is None else seeds)
         ask_settings(
             lab, lab.load(name, limit=limit), seeds=1 if seeds is None else seeds, short=given.get("short") or "partial"
         )

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
+import pandas as pd
 
-from nfqa.data.records import Answer, Question
-from nfqa.metrics.degrade import Level, degrade
-from nfqa.metrics.references import Draw, draw_list
-from nfqa.models.embed import Embedder
+from nfqa.data.records import Answer, Question, QuestionSet
+from nfqa.metrics.degrade import LEVELS, degrade
+from nfqa.metrics.references import COMPOSITIONS, Draw, draw_list
+
+if TYPE_CHECKING:
+    from nfqa.judge.asking import Asker
+    from nfqa.judge.prompts import PromptSet
+    from nfqa.models.embed import Embedder
 
 Truth = Literal["one", "none"]
-GRADES = (3, 2, 1, 0)
+GRADES = COMPOSITIONS["r3210"]
 Write = Callable[[list[str]], list[str | None]]  # prompts in, completions out, None for a missing one
 # A prompt by name: "write_best" (question, truth), "write_lower" (question, best) or "write_answer" (question).
 Render = Callable[..., str]
@@ -31,6 +37,63 @@ _HEADING = re.compile(
     r"(?:[ ]?[:：][*_]{0,3}|[.)](?=\s)|[ ]?-(?=\s)|(?=[ ]?(?:\n|$)))",
     re.IGNORECASE,
 )
+
+
+def draw_stand_ins(
+    sets: Iterable[QuestionSet], *, truth: Truth, seeds: Iterable[int], embedder: Embedder
+) -> pd.DataFrame:
+    """Reference lists without graded answers, made by rule, of every question under every seed.
+
+    Args: truth: "one", `make_one_truth_list`, or "none", `make_no_truth_list`. Texts that answer other questions are
+        one answer of each question of the dataset, chosen by a hash and never by its grade.
+    Returns: a row a draw: dataset, seed, question, draw, references ("degraded" or "retrieved"), signature.
+    Raises: ValueError for an unknown `truth`, or no seed.
+    """
+    seeds = _read_seeds(truth, seeds)
+    make = make_one_truth_list if truth == "one" else partial(make_no_truth_list, embedder=embedder)
+    rows = []
+    for dataset in sets:
+        chosen = [(q.key, min((a.text for a in q.answers), key=_hash, default=None)) for q in dataset.questions]
+        pools = [[text for key, text in chosen if text is not None and key != q.key] for q in dataset.questions]
+        rows += [
+            (dataset.name, seed, question.text, make(question, seed=seed, pool=pool))
+            for seed in seeds
+            for question, pool in zip(dataset.questions, pools, strict=True)
+        ]
+    return _make_frame(rows, "degraded" if truth == "one" else "retrieved")
+
+
+def write_stand_ins(
+    sets: Iterable[QuestionSet], *, truth: Truth, seeds: Iterable[int], generators: Sequence[Asker], prompts: PromptSet
+) -> pd.DataFrame:
+    """Reference lists that language models write, of every question under every seed, as `write_lists` gives them.
+
+    Returns, Raises: as `draw_stand_ins`, with `references` "written"; the signature names generators and prompts.
+    """
+    seeds = _read_seeds(truth, seeds)
+    rows = []
+    for dataset in sets:
+        for seed in seeds:
+            writers = [partial(asker.write, seed=seed) for asker in generators]
+            draws = write_lists(dataset.questions, writers, prompts.render, truth=truth, seed=seed)
+            rows += [(dataset.name, seed, draw.question.text, draw) for draw in draws]
+    names = "+".join(asker.spec.identity for asker in generators)
+    asked = [prompts.signature(name) for name in ("write_best" if truth == "one" else "write_answer", "write_lower")]
+    return _make_frame(rows, "written", f"|generators:{names}|prompts:{','.join(asked)}")
+
+
+def make_references_candidates(draws: pd.DataFrame) -> pd.DataFrame:
+    """The same questions with their references as the candidates, beside a list (3, 2, 1, 0) of graded answers.
+
+    The graded list is drawn, under the draw's seed, from the answers that the references left, so that no reference is
+    judged beside itself. A question without other answers is dropped with "no_other_reference".
+    """
+    swapped = []
+    for draw, seed in zip(draws.draw, draws.seed, strict=True):
+        graded = draw_list(replace(draw.question, answers=draw.candidates), GRADES, seed=seed)
+        dropped = draw.dropped or (graded.dropped and "no_other_reference")
+        swapped.append(replace(graded, candidates=() if dropped else draw.references, dropped=dropped))
+    return draws.assign(draw=swapped)
 
 
 def make_one_truth_list(question: Question, *, seed: int, pool: Sequence[str] = ()) -> Draw:
@@ -44,12 +107,15 @@ def make_one_truth_list(question: Question, *, seed: int, pool: Sequence[str] = 
     Source: LINKAGE, sections 3.3.2 and 4.2.2. Differs from: it, in that rules and not models write the lower grades,
         and that the known answer stays as it is, since no difference of style between people and models is to hide.
     """
-    draw, truth = _draw_truth(question, seed)
-    if truth is None:
+    draw = _draw_truth(question, seed)
+    if draw.dropped:
         return draw
-    levels: tuple[Level, ...] = get_args(Level)
-    worse = [degrade(truth.text, question=question.text, level=level, seed=seed, pool=pool) for level in levels]
-    return _replace_references(draw, [truth.text, *(made.text for made in worse)], truth.id)
+    truth = draw.best
+    worse = [
+        degrade(truth.text, question=question.text, level=level, seed=seed, pool=pool).text
+        for level in range(1, LEVELS + 1)
+    ]
+    return _replace_references(draw, [truth.text, *worse], truth.id)
 
 
 def make_no_truth_list(question: Question, embedder: Embedder, *, seed: int, pool: Sequence[str] = ()) -> Draw:
@@ -83,37 +149,51 @@ def make_no_truth_list(question: Question, embedder: Embedder, *, seed: int, poo
     return _drop_copies(Draw(question, tuple(references), question.answers))
 
 
-def write_one_truth_lists(
-    questions: Sequence[Question], generators: Sequence[Write], render: Render, *, seed: int
+def write_lists(
+    questions: Sequence[Question], generators: Sequence[Write], render: Render, *, truth: Truth, seed: int
 ) -> list[Draw]:
-    """Lists written by language models from one known answer a question.
+    """Lists written by language models.
 
-    The first generator writes a new best answer from the truth, each generator three lower ones from the new best;
-    for each lower grade one generator's answer is drawn by seed from those whose completion could be read. A
-    question without a best answer, or for which no completion could be read, is dropped with "no_generated_list".
-    The truth leaves the candidates.
+    The first generator writes the best answer: anew from a known answer, which leaves the candidates (`truth` "one"),
+    or from the question alone, when no label is read ("none"). Each generator writes three lower ones from it; for each
+    lower grade one generator's answer is drawn by seed from those whose completion could be read. A question without
+    a best answer, or for which no completion could be read, is dropped with "no_generated_list".
     Raises: ValueError for no generators, or one that returns another number of completions than prompts.
-    Source: LINKAGE, section 3.3.2.
+    Source: LINKAGE, sections 3.3.2 and 3.3.3.
     """
-    drawn = [_draw_truth(question, seed) for question in questions]
-    prompts = {
-        i: render("write_best", question=draw.question.text, truth=truth.text)
-        for i, (draw, truth) in enumerate(drawn)
-        if truth is not None
-    }
-    return _write_lists([draw for draw, _ in drawn], prompts, generators, render, seed)
-
-
-def write_no_truth_lists(
-    questions: Sequence[Question], generators: Sequence[Write], render: Render, *, seed: int
-) -> list[Draw]:
-    """The same without a known answer: the first generator answers the question directly. No label is read.
-
-    Raises: as `write_one_truth_lists`. Source: LINKAGE, section 3.3.3.
-    """
-    draws = [Draw(question, (), question.answers) for question in questions]
-    prompts = {i: render("write_answer", question=question.text) for i, question in enumerate(questions)}
-    return _write_lists(draws, prompts, generators, render, seed)
+    if not generators:
+        raise ValueError("no generator is given; name one to three language models for the generator role")
+    if truth == "one":
+        draws = [_draw_truth(question, seed) for question in questions]
+        prompts = {
+            i: render("write_best", question=draw.question.text, truth=draw.best.text)
+            for i, draw in enumerate(draws)
+            if draw.dropped is None
+        }
+    else:
+        draws = [Draw(question, (), question.answers) for question in questions]
+        prompts = {i: render("write_answer", question=question.text) for i, question in enumerate(questions)}
+    best = {i: text for i, text in _ask(generators[0], prompts).items() if text is not None and text.strip()}
+    lower = {i: render("write_lower", question=draws[i].question.text, best=text) for i, text in best.items()}
+    written: dict[int, list[list[str]]] = {i: [] for i in best}
+    for write in generators:
+        for i, completion in _ask(write, lower).items():
+            answers = split_answers(completion or "", len(GRADES) - 1)
+            if answers:
+                written[i].append(answers)
+    made = []
+    for i, draw in enumerate(draws):
+        if draw.dropped:
+            made.append(draw)
+        elif not written.get(i):
+            made.append(replace(draw, references=(), candidates=(), dropped="no_generated_list"))
+        else:
+            key = f"{seed}|{draw.question.key}"
+            chosen = [
+                written[i][_choose(f"{key}|{grade}", len(written[i]))][place] for place, grade in enumerate(GRADES[1:])
+            ]
+            made.append(_replace_references(draw, [best[i].strip(), *chosen], "written"))
+    return made
 
 
 def split_answers(text: str, count: int) -> list[str] | None:
@@ -136,17 +216,27 @@ def split_answers(text: str, count: int) -> list[str] | None:
     return None
 
 
-def _draw_truth(question: Question, seed: int) -> tuple[Draw, Answer | None]:
-    highest = max(question.labels, default=0)
-    draw = draw_list(question, (highest,), seed=seed)
-    return draw, draw.best if draw.dropped is None else None
+def _read_seeds(truth: Truth, seeds: Iterable[int]) -> list[int]:
+    if truth not in get_args(Truth):
+        raise ValueError(f"truth is {truth!r}; expected 'one' (1GT) or 'none' (0GT)")
+    found = list(seeds)
+    if not found:
+        raise ValueError("there is no seed to draw with; n_seeds must be 1 or more")
+    return found
+
+
+def _make_frame(rows: list[tuple[str, int, str, Draw]], references: str, how: str = "") -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["dataset", "seed", "question", "draw"])
+    return frame.assign(references=references, signature=f"list:{references}{how}")
+
+
+def _draw_truth(question: Question, seed: int) -> Draw:
+    return draw_list(question, (max(question.labels, default=0),), seed=seed)
 
 
 def _replace_references(draw: Draw, texts: Sequence[str], source: str) -> Draw:
-    references = tuple(
-        Answer(f"{source}:{grade}", text, grade) for text, grade in zip(texts, GRADES, strict=True)
-    )  # fmt: skip
-    return _drop_copies(replace(draw, references=references))
+    graded = zip(texts, GRADES, strict=True)
+    return _drop_copies(replace(draw, references=tuple(Answer(f"{source}:{g}", text, g) for text, g in graded)))
 
 
 def _drop_copies(draw: Draw) -> Draw:
@@ -154,36 +244,7 @@ def _drop_copies(draw: Draw) -> Draw:
     return replace(draw, candidates=tuple(a for a in draw.candidates if a.text not in texts))
 
 
-def _write_lists(
-    draws: Sequence[Draw], prompts: dict[int, str], generators: Sequence[Write], render: Render, seed: int
-) -> list[Draw]:
-    """Complete each draw that has a prompt for its best answer."""
-    if not generators:
-        raise ValueError("no generator is given; name one to three language models for the generator role")
-    best = {i: text for i, text in _ask(generators[0], prompts).items() if text is not None and text.strip()}
-    lower = {i: render("write_lower", question=draws[i].question.text, best=text) for i, text in best.items()}
-    written: dict[int, list[list[str]]] = {i: [] for i in best}
-    for write in generators:
-        for i, completion in _ask(write, lower).items():
-            answers = split_answers(completion or "", len(GRADES) - 1)
-            if answers:
-                written[i].append(answers)
-    made = []
-    for i, draw in enumerate(draws):
-        if not written.get(i):
-            made.append(
-                draw if draw.dropped else replace(draw, references=(), candidates=(), dropped="no_generated_list")
-            )
-            continue
-        key = f"{seed}|{draw.question.key}"
-        chosen = [
-            written[i][_choose(f"{key}|{grade}", len(written[i]))][place] for place, grade in enumerate(GRADES[1:])
-        ]
-        made.append(_replace_references(draw, [best[i].strip(), *chosen], "written"))
-    return made
-
-
-def _ask(write: Write, prompts: dict[int, str]) -> dict[int, str | None]:
+def _ask(write: Write, prompts: Mapping[int, str]) -> dict[int, str | None]:
     completions = write(list(prompts.values()))
     if len(completions) != len(prompts):
         raise ValueError(f"a generator returned {len(completions)} completions for {len(prompts)} prompts")
@@ -191,4 +252,8 @@ def _ask(write: Write, prompts: dict[int, str]) -> dict[int, str | None]:
 
 
 def _choose(key: str, count: int) -> int:
-    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % count
+    return int.from_bytes(_hash(key)[:8], "big") % count
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

@@ -17,7 +17,7 @@ from nfqa.data.records import Answer, Question
 from nfqa.judge.asking import Asker, Verdict
 from nfqa.judge.prompts import PromptSet, Shot
 from nfqa.kernels.parse import Pick, Reading, expect_value, read_choice, read_number
-from nfqa.metrics.references import Draw, draw_list, list_candidates
+from nfqa.metrics.references import Draw, draw_list, list_candidates, sign
 from nfqa.models.chat import Reply, Request
 
 Method = Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
@@ -163,7 +163,7 @@ def judge_by_language_model(
         if kept.any():
             rows.loc[kept, list(_JUDGED)] = judged.to_numpy()
         rows["missing"] = np.where(kept, rows.why, rows.missing)
-        signature = f"judge:{judge.asker.identity}|method:{method}|{judge.sign(method)}"
+        signature = sign(rows, f"judge:{judge.asker.identity}|method:{method}|{judge.sign(method)}")
         frames.append(
             rows.drop(columns="why").assign(metric=method, judge=named, shots=len(examples), signature=signature)
         )

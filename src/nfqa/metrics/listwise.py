@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.data.records import Question, QuestionSet
-from nfqa.metrics.references import Draw, draw_list, find_own_list, list_candidates
+from nfqa.metrics.references import Draw, draw_list, find_own_list, list_candidates, sign
 from nfqa.models.embed import Embedder
 
 FEATURES = (
@@ -114,9 +114,8 @@ def judge_by_vectors(
     trained_on = candidates.dataset.map(
         {d: "-".join(map(str, dict.fromkeys((c[0], c[-1])))) for d, c in counts.items()}
     )
-    judged = candidates.assign(
-        metric="embedded_judge", training=name, signature=f"embedded_judge|weights:{name}|trained_on:" + trained_on
-    )
+    signature = sign(candidates, f"embedded_judge|weights:{name}|trained_on:" + trained_on)
+    judged = candidates.assign(metric="embedded_judge", training=name, signature=signature)
     frames = []
     for output in ("score", "rank"):
         scores = np.full(len(candidates), np.nan)
@@ -129,19 +128,21 @@ def judge_by_vectors(
 def train_scorers(
     training: QuestionSet, dataset: QuestionSet, embedder: Embedder, composition: Sequence[int] = ()
 ) -> dict[tuple[str, str], Scorer]:
-    """A trained scorer for each (dataset, question), fitted on `training` without that question's fold.
+    """A trained scorer for each (dataset, question), fitted on `training` without that question's fold (`fit_apart`).
 
-    Where the two sets are one, folds by question keep every question out of its own scorer; otherwise one scorer,
-    fitted on all of `training`, serves every question. It is fitted on lists of the composition that it will see,
-    by default the paper's own for `dataset`.
+    It is fitted on lists of the composition that it will see, by default the paper's own for `dataset`.
     """
     grades = composition or find_own_list(dataset.name)
-    if training.name == dataset.name:
-        scorers = fit_folds(training.questions, grades, embedder)
-    else:
-        scorer = fit_scorer(make_training_rows(question, grades, embedder) for question in training.questions)
-        scorers = [scorer] * len(dataset.questions)
-    return {(dataset.name, q.text): scorer for q, scorer in zip(dataset.questions, scorers, strict=True)}
+    return fit_apart([(q, make_training_rows(q, grades, embedder)) for q in training.questions], dataset)
+
+
+def train_on_draws(draws: pd.DataFrame, dataset: QuestionSet, embedder: Embedder) -> dict[tuple[str, str], Scorer]:
+    """The same, fitted on given draws of training questions, such as lists of another making.
+
+    The grades of the draws' candidates are read, those of the judged question are not.
+    """
+    groups = [group.draw for _, group in draws.groupby("question", sort=False)]
+    return fit_apart([(own.iloc[0].question, collect_training_rows(own, embedder)) for own in groups], dataset)
 
 
 def describe_draw(draw: Draw, embedder: Embedder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -244,14 +245,30 @@ def fit_scorer(rows: Iterable[TrainingRows]) -> Scorer:
     return Scorer("trained", head.coef_ / scale, len(used))
 
 
-def fit_folds(questions: Sequence[Question], composition: Sequence[int], embedder: Embedder) -> list[Scorer]:
-    """For each question the scorer that was fitted on the other folds only; folds depend on the question's text."""
-    rows = [make_training_rows(question, composition, embedder) for question in questions]
-    folds = [find_fold(question) for question in questions]
-    scorers = {
-        fold: fit_scorer(r for r, f in zip(rows, folds, strict=True) if f != fold) for fold in sorted(set(folds))
-    }
-    return [scorers[fold] for fold in folds]
+Taught = Sequence[tuple[Question, TrainingRows]]  # training questions, each with its rows
+
+
+def fit_apart(taught: Taught, dataset: QuestionSet, *, count: int | None = None) -> dict[tuple[str, str], Scorer]:
+    """A scorer for each (dataset, question), fitted on the first `count` training questions, or all, outside its fold.
+
+    Folds depend on the question's text. Where no judged question is a training question, one scorer serves all.
+    Raises: ValueError when fewer than `count` are left, or none that can teach.
+    """
+    kept_out = _keep_out(taught, dataset)
+    scorers = {}
+    for fold in dict.fromkeys(kept_out):
+        left = [rows for question, rows in taught if find_fold(question) != fold]
+        if count is not None and len(left) < count:
+            raise ValueError(f"{len(left)} training questions outside fold {fold}, but {count} are asked for")
+        scorers[fold] = fit_scorer(left[:count])
+    return {(dataset.name, q.text): scorers[fold] for q, fold in zip(dataset.questions, kept_out, strict=True)}
+
+
+def _keep_out(taught: Taught, dataset: QuestionSet) -> list[int | None]:
+    """The fold that each judged question's scorer must not see; None where the two sets share no question."""
+    own = {question.key for question, _ in taught}
+    shared = any(question.key in own for question in dataset.questions)
+    return [find_fold(question) if shared else None for question in dataset.questions]
 
 
 def find_fold(question: Question) -> int:

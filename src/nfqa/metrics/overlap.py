@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.kernels.rouge import RougeF, score_rouge_sets
-from nfqa.metrics.references import Draw, list_candidates
+from nfqa.metrics.references import Draw, list_candidates, sign
 from nfqa.models.embed import Embedder, TextVectors
 
 RougeVariant = Literal["rouge1", "rouge2", "rougel"]
@@ -78,7 +78,7 @@ def score_overlap(draws: pd.DataFrame, metrics: Sequence[str], embedder: Embedde
         judged = candidates.missing.to_numpy() == ""
         scores[judged] = np.concatenate([np.zeros(0), *score_draws(METRICS[name], draws.draw, embedder)])
         signature = f"{name}|{METRICS[name].signature}|ref:best"
-        frames.append(candidates.assign(metric=name, score=scores, signature=signature))
+        frames.append(candidates.assign(metric=name, score=scores, signature=sign(candidates, signature)))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import pandas as pd
@@ -155,6 +155,29 @@ def list_references(draws: pd.DataFrame) -> pd.DataFrame:
     places, answers = [place for place, _ in unfolded.reference], [answer for _, answer in unfolded.reference]
     shown = unfolded.drop(columns=["draw", "reference"])
     return shown.assign(place=places, text=[a.text for a in answers], grade=[a.label for a in answers])
+
+
+def share_candidates(draws: pd.DataFrame) -> pd.DataFrame:
+    """The same draws, each with the candidates that all draws of its dataset, seed and question leave.
+
+    What one of them dropped, all drop: lists of different making are judged on equal candidates.
+    """
+    draws, shared = draws.reset_index(drop=True), {}
+    for _, group in draws.groupby(["dataset", "seed", "question"], sort=False):
+        left = set.intersection(*({answer.id for answer in draw.candidates} for draw in group.draw))
+        why = next((draw.dropped for draw in group.draw if draw.dropped), None)
+        for place, draw in group.draw.items():
+            kept = tuple(answer for answer in draw.candidates if answer.id in left)
+            shared[place] = replace(draw, candidates=kept, dropped=draw.dropped or why)
+    return draws.assign(draw=pd.Series(shared))
+
+
+def sign(candidates: pd.DataFrame, how: str | pd.Series) -> pd.Series:
+    """The column `signature` of scores: how their draws were made, where these say so, then how they were judged."""
+    judged = pd.Series(how, candidates.index)
+    if "signature" not in candidates:
+        return judged
+    return judged.where(candidates.signature.isna(), candidates.signature.astype(str) + "|" + judged)
 
 
 def use_given_references(sets: Iterable[QuestionSet]) -> pd.DataFrame:

@@ -15,8 +15,7 @@ from nfqa.metrics.evaluation import Agreement, Undefined, measure_agreement
 from nfqa.metrics.listwise import (
     Scorer,
     Verdicts,
-    fit_folds,
-    fit_scorer,
+    fit_apart,
     is_development,
     judge_draw,
     make_training_rows,
@@ -84,10 +83,8 @@ def train_scorers(
     by default the paper's own for `dataset`.
     """
     grades = COMPOSITIONS[composition or name_list(dataset.name)]
-    if training.name == dataset.name:
-        return fit_folds(training.questions, grades, embedder)
-    scorer = fit_scorer(make_training_rows(question, grades, embedder) for question in training.questions)
-    return [scorer] * len(dataset.questions)
+    scorers = fit_apart([(q, make_training_rows(q, grades, embedder)) for q in training.questions], dataset)
+    return [scorers[dataset.name, question.text] for question in dataset.questions]
 
 
 def use_zero_shot(dataset: QuestionSet) -> list[Scorer]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +17,9 @@ from nfqa.lab.experiments.agreement import (
     Draws,
     draw_seeds,
     make_rows,
-    measure_judge,
     name_list,
-    use_zero_shot,
 )
-from nfqa.lab.experiments.generated import SUFFIX, draw_lists
 from nfqa.lab.results import Row
-from nfqa.metrics.generated import Render, Truth, write_no_truth_lists, write_one_truth_lists
 from nfqa.metrics.judging import Judgement, LanguageJudge, judge_draws, make_shots
 from nfqa.metrics.references import COMPOSITIONS, Draw, ShortRule
 
@@ -111,7 +106,7 @@ def ask_setting(
 ) -> Outcome:
     """Ask one setting's verdicts over seeded draws."""
     judged = setting.judged
-    draws, drawn = _draw(lab, dataset, judged, seeds, short)
+    draws, drawn = _draw(dataset, judged, seeds, short)
     shots, source = _choose_shots(lab, dataset.name, judged)
     flat = judge_draws([draw for row in draws for draw in row], judged.method, judge, shots=shots)
     width = len(dataset.questions)
@@ -139,41 +134,6 @@ def measure_language_model(
         rows += make_rows(dataset, outcome.draws, outcome.scores, system, signature, KERNEL, resamples=resamples)
         rows += make_verdict_rows(dataset, outcome)
     return rows
-
-
-def draw_short_truth(lab: JudgedLab, dataset: QuestionSet, truth: Truth, *, n_seeds: int) -> tuple[Draws, str]:
-    """Lists for one known answer or none, and their description: written by the generators if there are any, else by
-    the embedded rules."""
-    suffix = SUFFIX[truth]
-    if not lab.generators:
-        made = "degraded" if truth == "one" else "retrieved"
-        draws = draw_lists(dataset, lab.embedder, truth=truth, n_seeds=n_seeds)
-        return draws, f"list:{suffix}:{made}|removed:list|seeds:{n_seeds}"
-    prompts = lab.read_prompts(lab.asking.prompts)
-    write = write_one_truth_lists if truth == "one" else write_no_truth_lists
-    render = cast("Render", prompts.render)
-    draws = [
-        write(dataset.questions, [partial(asker.write, seed=seed) for asker in lab.generators], render, seed=seed)
-        for seed in range(n_seeds)
-    ]
-    names = "+".join(asker.spec.identity for asker in lab.generators)
-    first = prompts.signature("write_best" if truth == "one" else "write_answer")
-    asked = f"generators:{names}|prompts:{first},{prompts.signature('write_lower')}"
-    return draws, f"list:{suffix}:written|{asked}|removed:list|seeds:{n_seeds}"
-
-
-def measure_written_lists(
-    lab: JudgedLab, dataset: QuestionSet, truth: Truth, *, resamples: int, seeds: int = 1
-) -> list[Row]:
-    """The embedded judge, zero-shot, on lists that language models wrote; nothing without a generator."""
-    if not lab.generators:
-        return []
-    draws, drawn = draw_short_truth(lab, dataset, truth, n_seeds=seeds)
-    system = f"linkage_embedded_zero_shot_{SUFFIX[truth]}_written"
-    return measure_judge(
-        dataset, draws, use_zero_shot(dataset), lab.embedder, system=system, resamples=resamples, conditions=drawn,
-        methods=("kendall", "spearman"),
-    )  # fmt: skip
 
 
 def make_verdict_rows(dataset: QuestionSet, outcome: Outcome) -> list[Row]:
@@ -223,10 +183,8 @@ def say_usage(lab: JudgedLab) -> str:
     )
 
 
-def _draw(lab: JudgedLab, dataset: QuestionSet, judged: Judged, seeds: int, short: ShortRule) -> tuple[Draws, str]:
+def _draw(dataset: QuestionSet, judged: Judged, seeds: int, short: ShortRule) -> tuple[Draws, str]:
     """The draws of a setting, and how they are described in the signature."""
-    if judged.truth != "graded":
-        return draw_short_truth(lab, dataset, judged.truth, n_seeds=seeds)
     others = list(COMPOSITIONS) if judged.list else []
     draws = draw_seeds(dataset, n_seeds=seeds, composition=judged.list, short=short, also_remove=others)
     removed = "all_lists" if others else "list"
