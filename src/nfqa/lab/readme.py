@@ -11,7 +11,7 @@ import pandas as pd
 from nfqa.data.paths import find_root, write_atomically
 from nfqa.lab.artefacts import list_leaves, read_papers
 from nfqa.lab.open import show_name
-from nfqa.lab.values import match_rows, read_values
+from nfqa.lab.values import match_rows, pick, read_values
 
 _EMBEDDED: dict[str, object] = {"metric": "embedded_judge", "output": "score"}
 _LINKAGE: dict[str, dict[str, object]] = {  # a row of the table: its title and its columns in results
@@ -26,6 +26,16 @@ _LINKAGE: dict[str, dict[str, object]] = {  # a row of the table: its title and 
     "Embedded judge, zero-shot": _EMBEDDED | {"training": "zero-shot"},
     "Embedded judge, trained": _EMBEDDED | {"training": "trained"},
     "Embedded judge, trained, rank": _EMBEDDED | {"training": "trained", "output": "rank"},
+}
+
+
+_PD: dict[str, object] = {"metric": "pd", "variant": "paper", "evaluator": "small"}
+_DEBATEQA: dict[str, dict[str, object]] = {
+    "P.D., as the paper, embedded small": _PD,
+    "P.D., as the paper, embedded small, no cache": _PD | {"cache": "no"},
+    "P.D., as released, embedded small": _PD | {"variant": "released"},
+    "P.D., as the paper, embedded tiny": _PD | {"evaluator": "tiny"},
+    "P.D., as the paper, embedded medium": _PD | {"evaluator": "medium"},
 }
 
 
@@ -55,7 +65,29 @@ def _say(table: pd.DataFrame, key: dict[str, object], absent: str) -> str:
     return f"**{row.value:.3f}** [{row.low:.3f}, {row.high:.3f}]"
 
 
-TABLES = {"results of linkage/table_02": make_table}
+def make_debate_table(root: Path) -> str:
+    """What P.D. does on composed answers, and how far it agrees with people's ratings, as Markdown."""
+    folder = root / "results" / "debateqa"
+    sensitivity, people = (read_values(folder / f"{name}.csv") for name in ("sensitivity", "human_alignment"))
+    columns: dict[str, tuple[pd.DataFrame, dict[str, object]]] = {
+        "falls at every step, exact text": (sensitivity, {"statistic": "falls_at_every_step", "form": "exact"}),
+        "the same, paraphrased": (sensitivity, {"statistic": "falls_at_every_step", "form": "paraphrased"}),
+        "unrelated text lowers it": (sensitivity, {"statistic": "padding_lowers"}),
+        "Spearman with people's ratings": (people, {"statistic": "spearman", "level": "item", "over": "annotators"}),
+    }
+    rows: dict[str, dict[str, str]] = {}
+    for title, key in _DEBATEQA.items():
+        claims = pick(sensitivity, **key, dataset="debatewise", statistic="falls_at_every_step", form="exact")
+        rows[title] = {"claims": str(claims.n)}
+        for head, (table, columns_of) in columns.items():
+            rows[title][head] = _say(table, key | columns_of | {"dataset": table.dataset.mode()[0]}, "–")
+    return pd.DataFrame(rows).T.to_markdown()
+
+
+TABLES = {
+    "results of linkage/table_02": make_table,
+    "results of debateqa/sensitivity and human_alignment": make_debate_table,
+}
 
 
 def fill_tables(root: Path, text: str) -> str:
