@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nfqa.data.records import PartialAnswer, Question
-from nfqa.metrics.compose import choose_points, compose_answers, draw_unrelated, pad_answers, repeat_point
+from nfqa.metrics.compose import choose_points, compose_answers, draw_unrelated
 
 POINTS = tuple(PartialAnswer(f"1.{i}", f"View {i}.", f"Reason a{i}. Reason b{i}. Reason c{i}.") for i in range(1, 5))
 QUESTION = Question("Should bicycles have lanes?", id="1", partial_answers=POINTS)
@@ -78,11 +78,6 @@ def test_two_questions_are_not_mixed_alike() -> None:
     assert one.replace("Reason", "Cause") != two
 
 
-def test_a_perspective_is_repeated_and_answers_are_padded() -> None:
-    assert repeat_point(PartialAnswer("1", "Yes."), 3) == ("Yes.", "Yes. Yes.", "Yes. Yes. Yes.")
-    assert pad_answers(("One.", "Two."), "Elsewhere.") == ("One. Elsewhere.", "Two. Elsewhere.")
-
-
 def test_unrelated_text_shares_no_longer_word_with_the_question() -> None:
     for seed in range(20):
         text = draw_unrelated(QUESTION, [QUESTION, *OTHERS], words=5, seed=seed)
@@ -103,8 +98,6 @@ def test_unrelated_text_shares_no_longer_word_with_the_question() -> None:
         (lambda: compose_answers(POINTS, start=" ", seed=0), "start is empty"),
         (lambda: compose_answers(POINTS, start="x", seed=0, order="odd"), "order is 'odd'; expected kept or shuffled"),  # type: ignore[arg-type]
         (lambda: compose_answers(POINTS, start="x", seed=0, drop=1.0), "drop is 1.0; expected a share"),
-        (lambda: repeat_point(POINTS[0], True), "times is True"),
-        (lambda: pad_answers(("x",), ""), "the unrelated text is empty"),
         (lambda: draw_unrelated(QUESTION, OTHERS[:1], words=3, seed=0), "every other claim shares a word with it"),
         (lambda: draw_unrelated(QUESTION, OTHERS, words=-1, seed=0), "words is -1"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Sequence
@@ -18,14 +17,10 @@ from nfqa.kernels.perplexity import Settings
 from nfqa.lab.experiments import (
     answer_length,
     awareness,
-    debate_findings,
     debate_statistics,
     debate_systems,
     diversity,
-    equation_07,
-    equation_07_shown,
     prompt_effect,
-    sensitivity,
 )
 from nfqa.lab.results import Row
 from nfqa.models.evaluator import TargetLoss
@@ -200,10 +195,6 @@ def test_correlation_over_systems_puts_the_better_ends_together() -> None:
         debate_systems.correlate_systems(dataset, diverse, level, **DRAWN), "over_systems", "kendall_pd_level"
     )
     assert (undefined.value, undefined.ci_low) == (None, None)
-    (sentence,) = debate_findings.describe_correlation(
-        debate_systems.correlate_systems(dataset, diverse, level, **DRAWN)
-    )
-    assert "undefined" in sentence
 
 
 def test_intervals_come_from_questions_and_are_the_same_each_time() -> None:
@@ -238,149 +229,17 @@ def test_the_evaluator_roles_name_in_rows(spec: str, name: str) -> None:
     assert debate_systems.name_role(FakeLab(role=spec)) == name  # type: ignore[arg-type]
 
 
-def test_sentences_on_systems_name_best_and_worst_by_the_metrics_better_end() -> None:
-    dataset = make_answered([[0, 0]] * 3)
-    columns = [
-        make_column([[1, 9]] * 3, name="pd_paper_small", lower=True),
-        make_column([[0, 1]] * 3, name="da_detector"),
-    ]
-    columns.append(make_column([[9, 1]] * 3, name="pd_released_small", lower=True))
-    rows = diversity.make_rows(dataset, columns, **DRAWN)
-    said = debate_findings.describe_systems(FakeLab(), rows)  # type: ignore[arg-type]
-    assert said[0] == "pd_paper_small: best s0 1 [1, 1], worst s1 9 [9, 9]; the two intervals are apart."
-    assert said[1].startswith("da_detector: best s1")
-    (variants,) = debate_findings.describe_variants(FakeLab(), rows)  # type: ignore[arg-type]
-    assert "agree at Kendall -1.00; first are s0 and s1" in variants
-
-
-# --- Equation 7 --------------------------------------------------------------------------------------------------
-
-
-def make_diversity(nats: Sequence[float], tokens: Sequence[int]) -> Any:
-    losses = tuple(TargetLoss(n, t, t + 5) for n, t in zip(nats, tokens, strict=True))
-    perplexities = np.exp(np.array(nats) / np.array(tokens))
-    return SimpleNamespace(losses=losses, perplexities=perplexities)
-
-
-def test_the_papers_example_is_exp_of_two_thirds() -> None:
-    assert equation_07.approximate_ratio(-2.0, 3) == pytest.approx(1.9477340410546757)
-    row = equation_07.check_example(make_dataset())
-    assert row.key == ("approximation", "worked_example", "ratio")
-    assert round(row.value or 0, 2) == 1.95
-    with pytest.raises(ValueError, match="n is 0; expected the number of partial answers, 1 or more"):
-        equation_07.approximate_ratio(-2.0, 0)
-
-
-def test_what_the_worked_example_is_exactly() -> None:
-    rows = {row.metric: row.value for row in equation_07.solve_example(make_dataset())}
-    assert rows["token_ratio_from_ppl_2"] == pytest.approx(1.5)  # 2 / (2 - 2/3)
-    assert rows["token_ratio_from_ppl_100"] == pytest.approx(100 / (100 - 2 / 3))
-    assert rows["largest_token_ratio"] == pytest.approx(5 / 3)  # from 5/3 to 1
-
-
-def test_a_pair_by_hand_whichever_way_round() -> None:
-    # one partial answer of 2 tokens: perplexities 4 and 2, so a token is twice, the sequence 4 times as probable
-    first, second = make_diversity([2 * math.log(4)], [2]), make_diversity([2 * math.log(2)], [2])
-    for pair in (equation_07.compare_pair(0, first, second), equation_07.compare_pair(0, second, first)):
-        assert pair is not None
-        assert pair.predicted == pytest.approx(2.0)  # exp(2) = 7.4, where a token's factor is 2
-        assert pair.token == pytest.approx(math.log(2))
-        assert pair.sequence == pytest.approx(math.log(4))
-        assert pair.perplexity == pytest.approx(math.sqrt(8))
-        assert pair.corrected == pytest.approx(2 / math.sqrt(8))  # 0.7071, near ln 2 = 0.6931
-
-
-def test_partial_answers_without_a_finite_perplexity_are_left_out_of_a_pair() -> None:
-    first, second = make_diversity([2.0, 3.0], [1, 1]), make_diversity([1.0, 3.0], [1, 1])
-    first.perplexities[1] = np.nan
-    pair = equation_07.compare_pair(0, first, second)
-    assert pair is not None
-    assert pair.token == pytest.approx(1.0)
-    first.perplexities[0] = np.inf
-    assert equation_07.compare_pair(0, first, second) is None
-
-
-def test_the_approximation_holds_near_a_perplexity_of_one_and_not_far_from_it() -> None:
-    dataset = make_dataset(2)
-    near, far = (
-        equation_07.compare_pair(q, make_diversity([a], [1]), make_diversity([b], [1]))
-        for q, (a, b) in enumerate([(math.log(1.2), math.log(1.1)), (math.log(300), math.log(200))])
-    )
-    assert near is not None
-    assert far is not None
-    rows = equation_07.measure_approximation(equation_07.Compared(dataset, (near, far), "made"), "x", **DRAWN)
-    assert find(rows, "approximation_x", "within_factor_2_token").value == 0.5
-    assert find(rows, "approximation_x", "within_factor_2_token_ppl_from_1_to_2").value == 1.0
-    assert find(rows, "approximation_x", "within_factor_2_token_ppl_from_100").value == 0.0
-    assert find(rows, "approximation_x", "within_factor_2_token_change_from_0_to_0.69").value == 1.0
-    assert find(rows, "approximation_x", "within_factor_2_token_change_from_10").value == 0.0
-    assert find(rows, "corrected_x", "within_factor_2_token").value == 1.0
-    assert find(rows, "approximation_x", "same_direction_token").value == 1.0
-    assert find(rows, "approximation_x", "median_log_error_token").value == pytest.approx(
-        (abs(0.1 - math.log(1.2 / 1.1)) + abs(100 - math.log(1.5))) / 2
-    )
-    leaf = SimpleNamespace(text="1.95", value=1.95, decimals=2)
-    said = equation_07_shown.describe_approximation(FakeLab([leaf]), [equation_07.check_example(dataset), *rows])  # type: ignore[arg-type]
-    assert said[0] == "The worked example comes out: exp(2/3) = 1.9477, printed 1.95."
-    assert "for 50 % of pairs" in said[1]
-
-
-def test_a_worked_example_that_does_not_come_out_is_said_so() -> None:
-    row = equation_07.check_example(make_dataset()).model_copy(update={"value": 2.5})
-    said = equation_07_shown.describe_approximation(
-        FakeLab([SimpleNamespace(text="1.95", value=1.95, decimals=2)]), [row]
-    )  # type: ignore[arg-type]
-    assert said == ["The worked example does NOT come out: exp(2/3) = 2.5000, printed 1.95."]
-
-
-# --- sensitivity -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def probes() -> sensitivity.Probes:
-    names = ("harbour", "orchard", "museum", "glacier")
-    claims = []
-    for number, name in enumerate(names):
-        views = [
-            " ".join(f"{name}{i}{hashlib.sha256(f'{name}{i}{j}'.encode()).hexdigest()[:6]}" for j in range(8)) + ". "
-            + " ".join(f"{name}{i}more{j}" for j in range(8)) + "."
-            for i in range(5)
-        ]  # fmt: skip
-        claims.append(replace(make_claim(number, views), text=f"Should the {name} be kept?"))
-    claims.append(make_claim(9, VIEWS[:2]))  # too few perspectives
-    return sensitivity.build_probes(QuestionSet("made", tuple(claims), "measured", "0" * 64), words=None)
-
-
-def test_probes_hold_what_they_say(probes: sensitivity.Probes) -> None:
-    assert probes.too_few == 1
-    assert len(probes.claims) == 4
-    widths = {"exact": 5, "paraphrased": 5, "neutral": 1, "padded": 4, "reordered": 2, "repeated": 1}
-    assert {form: len(rows[0]) for form, rows in probes.forms.items()} == widths
-    claim, exact = probes.claims[0], probes.forms["exact"][0]
-    for k, text in enumerate(exact):
-        assert [part.text in text for part in claim.partial_answers] == [i < k for i in range(4)]
-    for plain, padded in zip(exact[1:], probes.forms["padded"][0], strict=True):
-        assert padded.startswith(plain + " ")
-        assert not set(padded.removeprefix(plain).split()) & set(exact[-1].split())
-    for text in probes.forms["reordered"][0]:
-        assert text != exact[-1]
-        assert sorted(text.split()) == sorted(exact[-1].split())
-    assert probes.forms["repeated"][0][0] == " ".join([claim.partial_answers[0].text] * 4)
-
-
-def test_a_set_whose_claims_have_too_few_perspectives_is_refused() -> None:
-    few = QuestionSet("few", (make_claim(0, VIEWS[:2]),), "measured", "0" * 64)
-    with pytest.raises(ValueError, match="few: no claim has 4 perspectives; use a larger set"):
-        sensitivity.build_probes(few, words=None)
-    with pytest.raises(ValueError, match="few: no claim has 3 perspectives; use a larger set"):
-        prompt_effect.choose_claims(few, count=None, words=None)
-
-
 # --- prompts, length, counts -------------------------------------------------------------------------------------
 
 
 def detect_nothing(texts: Sequence[str]) -> np.ndarray:
     return np.array([float("more" in text) for text in texts])
+
+
+def test_a_set_whose_claims_have_too_few_perspectives_is_refused() -> None:
+    few = QuestionSet("few", (make_claim(0, VIEWS[:2]),), "measured", "0" * 64)
+    with pytest.raises(ValueError, match="few: no claim has 3 perspectives; use a larger set"):
+        prompt_effect.choose_claims(few, count=None, words=None)
 
 
 def test_stand_ins_hold_ever_more_and_are_named_so() -> None:

@@ -13,6 +13,7 @@ from tiny_models import make_tiny_model
 
 from nfqa.data.registry import read_registry
 from nfqa.lab import debate_lab
+from nfqa.lab.values import read_values
 
 STUDY = """
 paper: made_up
@@ -129,12 +130,14 @@ def test_any_local_causal_model_is_an_evaluator_from_the_command_to_the_results(
     wrapping = {"WRAPPING": "plain"} if architecture == "gpt2" else {}  # it has no chat template
     done = made.run("run", "debateqa/equation_07", **variables, **wrapping)
     assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = (made.root / "build" / "variants").glob("evaluator-*/sample/results/debateqa/equation_07.json")
-    result = json.loads(path.read_text())
-    assert result["provenance"]["roles"]["evaluator"].startswith(f"path:{architecture}@")
-    found = [row for row in result["rows"] if row["metric"] == "median_log_ratio_sequence"]
-    assert {row["origin"] for row in found} == {"sample"}
-    assert all(row["value"] is not None and row["value"] > 0 for row in found)
+    (path,) = (made.root / "build" / "variants").glob("evaluator-*/sample/results/debateqa/equation_07.csv")
+    roles = json.loads(path.with_suffix(".json").read_text())["roles"]
+    assert roles["evaluator"].startswith(f"path:{architecture}@")
+    table = read_values(path)
+    found = table[(table.statistic == "median_log_ratio") & (table.factor == "sequence") & table.fifth.isna()]
+    assert set(found.origin) == {"sample"}
+    assert set(found.evaluator) == {"role"}
+    assert (found.value > 0).all()
     assert len(found) == 2  # real answers, and composed ones
 
 

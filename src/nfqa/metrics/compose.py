@@ -78,26 +78,6 @@ def compose_answers(
     return tuple(answers)
 
 
-def repeat_point(point: PartialAnswer, times: int) -> tuple[str, ...]:
-    """The answers that say one perspective k times over, for k = 1 to `times`.
-
-    Returns: [times].
-    Raises: ValueError when `times` is no whole number of 1 or more.
-    """
-    _check_count("times", times)
-    return tuple(" ".join([point.text] * k) for k in range(1, times + 1))
-
-
-def pad_answers(answers: Sequence[str], unrelated: str) -> tuple[str, ...]:
-    """The answers, each with an unrelated text at its end.
-
-    Raises: ValueError when there is no such text.
-    """
-    if not unrelated.strip():
-        raise ValueError("the unrelated text is empty; expected one, as `draw_unrelated` gives it")
-    return tuple(f"{answer} {unrelated}" for answer in answers)
-
-
 def draw_unrelated(question: Question, others: Sequence[Question], *, words: int, seed: int) -> str:
     """A text of `words` words made of perspectives on other claims.
 
