@@ -33,7 +33,7 @@ def write_papers(root: Path, text: str) -> Path:
         ("reads: [first]", "reads: [frist]", "second.reads: unknown artefact 'frist'"),
         ("reads: [first]", "cites: [frist]", "second.cites: unknown artefact 'frist'"),
         ("systems:", "systems: [", "not YAML"),
-        ("title: A paper for tests", "title: A\ntitle: B", "the key 'title' stands twice"),
+        ("title: A paper for tests", "title: A\ntitle: B", "the key 'title' is duplicated"),
         ('number: "1.00"', 'number: "n/a"', "String should match pattern"),
         ("datasets: [antique],", "datasets: [antique], scale: 7,", "artefacts.first.scale: Input should be 1 or 100"),
         ("datasets: [antique],", "datasets: [antique], reads: [second],", "first.reads: it would wait for itself"),
