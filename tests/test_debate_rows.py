@@ -286,7 +286,7 @@ def test_generators_answer_under_each_prompt_and_what_they_do_not_give_is_counte
 
 def test_our_three_prompts_are_read_and_ask_for_more_each() -> None:
     from nfqa.data.paths import find_root
-    from nfqa.judge.prompt_sets import read_prompt_set
+    from nfqa.judge.prompts import read_prompt_set
 
     own = read_prompt_set(find_root(), "own")
     texts = [own.render(f"answer_{level}", question="Why?") for level in prompt_effect.PROMPTS]

@@ -14,8 +14,8 @@ import nbformat
 import pytest
 import yaml
 
-from nfqa.data.registry import read_registry
 from nfqa.data.paths import find_place
+from nfqa.data.registry import read_registry
 from nfqa.lab.artefacts import list_leaves, read_papers
 from nfqa.lab.notebooks import read_parameters
 

@@ -12,7 +12,7 @@ from test_transformers_serve import serve
 from tiny_models import make_tiny_model, teach_verdicts
 
 from nfqa.data.registry import UnreachableError
-from nfqa.judge.prompt_sets import read_prompt_set
+from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab.values import read_values
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from conftest import PROJECT
 from notebook_cells import RuleModel, run_notebook
 
 from nfqa.judge.journal import Journal
-from nfqa.judge.prompt_sets import read_prompt_set
+from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab import judging
 from nfqa.lab.artefacts import list_leaves, read_papers
 from nfqa.lab.open import open_lab

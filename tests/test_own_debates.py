@@ -17,7 +17,7 @@ from tiny_models import make_tiny_model
 
 from nfqa.data.own_answers import read_own_answers
 from nfqa.data.records import QuestionSet
-from nfqa.judge.prompt_sets import read_prompt_set
+from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab.experiments.own_answers import bring_answers, measure_means
 from nfqa.lab.experiments.own_debates import describe_debates, score_awareness, score_diversity, score_judged_awareness
 from nfqa.models.chat import Decoding

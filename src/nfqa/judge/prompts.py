@@ -18,6 +18,7 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from nfqa.data.registry import fetch_file, read_registry
 from nfqa.kernels.parse import Pick
 
 Kind = Literal["rank", "score", "choice", "text"]
@@ -296,3 +297,16 @@ def clean_text(text: str) -> tuple[str, int]:
 
     text, broken = _MARKS.subn(lambda found: found[0].translate(_ROUND), _UNUSUAL.sub(show, text))
     return text, changed + broken
+
+
+def read_prompt_set(root: Path, name: str) -> PromptSet:
+    """A set of prompts by name; the released ones are fetched at their pinned commit.
+
+    Raises: ValueError for an unknown set; UnreachableError when the released files can't be had: nothing stands in.
+    """
+    folder = root / "prompts" / name
+    known = sorted(path.parent.name for path in (root / "prompts").glob("*/settings.yml"))
+    if name not in known:
+        raise ValueError(f"prompts is {name!r}; known: {', '.join(known)}")
+    registry = read_registry(root)
+    return read_prompts(folder, bring=lambda file: fetch_file(registry[file], root / "build" / "data"))

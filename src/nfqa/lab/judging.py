@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from nfqa.data.paths import write_atomically
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
-from nfqa.judge.prompt_sets import read_prompt_set
+from nfqa.judge.prompts import read_prompt_set
 from nfqa.metrics.judging import LanguageJudge
 from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
 from nfqa.models.roles import RoleSpec, parse_generators, parse_role

@@ -14,9 +14,9 @@ from nfqa.data.load import load as load_dataset
 from nfqa.data.paths import find_place, find_root, write_atomically
 from nfqa.data.records import QuestionSet
 from nfqa.data.registry import fetch_file, read_registry
-from nfqa.judge.prompt_sets import read_prompt_set
+from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab.artefacts import Artefact, Leaf, Paper, find_artefact, find_title, list_leaves, read_papers
-from nfqa.lab.packages import read_versions
+from nfqa.lab.notebooks import read_versions
 from nfqa.lab.results import Result, Row, read_result, write_result
 from nfqa.models.roles import DEFAULTS, identify_role
 

@@ -1,9 +1,10 @@
-"""Notebooks as files: their cells, the literals of their parameters cell, and the modules of nfqa that they reach."""
+"""Notebooks as files: their cells and parameters, the modules of nfqa and the packages that they depend on."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.metadata
 import json
 from collections.abc import Sequence
 from functools import cache
@@ -131,3 +132,25 @@ def _parse_code(code: str, path: Path) -> ast.Module:
         return ast.parse(code)
     except SyntaxError as error:
         raise ValueError(f"{path}: not Python ({error.msg}: {str(error.text).strip()!r})") from None
+
+
+_PACKAGES = (
+    "matplotlib",
+    "nltk",
+    "numpy",
+    "pandas",
+    "rapidfuzz",
+    "rouge-score",
+    "sacrebleu",
+    "scikit-learn",
+    "scipy",
+    "sentence-transformers",
+    "torch",
+    "transformers",
+)
+
+
+@cache
+def read_versions() -> dict[str, str]:
+    """Installed version by package, without the build tag (2.13.0, not 2.13.0+cpu)."""
+    return {name: importlib.metadata.version(name).partition("+")[0] for name in _PACKAGES}

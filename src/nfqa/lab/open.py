@@ -14,12 +14,11 @@ from nfqa.data.paths import find_place, find_root, write_atomically
 from nfqa.data.registry import fetch_file, read_registry
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.judge.limits import Limits
-from nfqa.judge.prompt_sets import read_prompt_set
+from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab.artefacts import Artefact, Paper, find_artefact, list_leaves, read_papers
 from nfqa.lab.figures import save_figure, use_style
 from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
-from nfqa.lab.notebooks import list_functions
-from nfqa.lab.packages import read_versions
+from nfqa.lab.notebooks import list_functions, read_versions
 from nfqa.models.chat import Reading
 from nfqa.models.roles import DEFAULTS, EVALUATORS, identify_role, parse_role
 
