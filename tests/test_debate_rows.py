@@ -17,7 +17,6 @@ from nfqa.kernels.perplexity import Settings
 from nfqa.lab.experiments import (
     answer_length,
     awareness,
-    debate_statistics,
     debate_systems,
     diversity,
     prompt_effect,
@@ -312,30 +311,3 @@ def test_cut_answers_and_how_far_systems_stand_apart() -> None:
     assert [column.name for column in only[5]] == ["mean_words", "da_detector"]
     over = answer_length.correlate_length(dataset, table[None], **DRAWN)
     assert find(over, "over_systems", "spearman_pd_paper_copy_mean_words").value == pytest.approx(1.0)
-
-
-def test_counts_by_hand_and_an_entry_shown() -> None:
-    dataset = QuestionSet("made", (make_claim(0, VIEWS[:4]), make_claim(1, VIEWS[:2])), "measured", "0" * 64)
-    rows = {row.metric: row.value for row in debate_statistics.count_debates(dataset, **DRAWN)}
-    assert rows["n_questions"] == 2
-    assert rows["n_partial_answers"] == 6
-    assert rows["mean_partial_answers"] == 3
-    assert (rows["least_partial_answers"], rows["most_partial_answers"]) == (2, 4)
-    # points of view of 5, 4, 6, 6 and of 5, 4 words
-    assert rows["mean_words_point_of_view"] == pytest.approx((21 / 4 + 9 / 2) / 2)
-    assert rows["share_for"] == 0.5
-    assert debate_statistics.choose_example(dataset).id == "c0"
-    shown = debate_statistics.show_example(dataset.questions[1])
-    assert list(shown["part"]) == ["partial answer 1 (against)", "partial answer 2 (for)"]
-
-
-def test_splits_are_joined_when_all_are_there_and_share_no_question() -> None:
-    first, second = (QuestionSet(f"split{n}", (make_claim(n),), "measured", str(n)) for n in range(2))
-    joined = debate_statistics.count_joined("whole", [first, second], **DRAWN)
-    assert {row.dataset for row in joined} == {"whole"}
-    assert {row.metric: row.value for row in joined}["n_questions"] == 2
-    assert debate_statistics.count_joined("whole", [first], **DRAWN) == []
-    with pytest.raises(ValueError, match="the question 'Should line 0 be built\\?' stands twice"):
-        debate_statistics.join_splits("whole", [first, first])
-    with pytest.raises(ValueError, match="are of different origin"):
-        debate_statistics.join_splits("whole", [first, replace(second, origin="sample")])
