@@ -9,6 +9,7 @@ import pytest
 from nfqa.metrics.people import (
     average_other_raters,
     compare_answers,
+    correlate_halves,
     group_raters,
     measure_alpha,
     rank_systems,
@@ -81,7 +82,7 @@ def test_resampled_rankings_follow_the_raters_drawn():
     comparisons = compare_answers(OPPOSED)
     drawn = resample_rankings(comparisons, "bradley_terry", resamples=50, seed=1)
     table = drawn.pivot(index="resample", columns="system", values="grade")
-    assert table.shape == (50, 3)
+    assert (table.shape, table.index.min()) == ((50, 3), 1)  # 0 is for what was measured
     assert set(np.sign((table.a - table.c).round(6))) == {-1, 0, 1}  # x more often puts a first, y more often c
     elo = resample_rankings(comparisons, "elo", resamples=50, seed=1).pivot(
         index="resample", columns="system", values="grade"
@@ -117,6 +118,20 @@ def test_alpha_of_raters_who_agree_and_of_one_rater():
     assert (row["statistic"], row["value"], row["n"]) == ("alpha_ordinal", pytest.approx(1), 18)
     assert (row["low"], row["high"]) == (pytest.approx(1), pytest.approx(1))
     assert np.isnan(measure_alpha(make_ratings({"x": [5, 3, 1]}), resamples=5).value[0])
+
+
+def test_halves_that_agree_do_and_halves_without_two_raters_are_dropped():
+    ratings = {name: [5, 3, 1] for name in "uvwxyz"}
+    found = correlate_halves(make_ratings(ratings, ratings), splits=10).set_index(["level", "statistic"])
+    assert set(found.index) == {(level, name) for level in ("question", "system") for name in ("spearman", "kendall")}
+    np.testing.assert_allclose(found[["value", "spread", "n", "dropped"]], [[1, 0, 10, 0]] * 4, atol=1e-12)
+    # x and y are opposed: a half of one of them and two others, who rate all alike, is his alone
+    opposed = correlate_halves(
+        make_ratings({"w": [2, 2, 2], "x": [5, 3, 1], "y": [1, 3, 5], "z": [2, 2, 2]}), splits=40
+    )
+    assert set(opposed.value.round(9)) == {-1}  # halves with both have equal means
+    assert (opposed.n + opposed.dropped == 40).all()
+    assert 0 < opposed.n.iloc[0] < 40
 
 
 def test_raters_weigh_alike_whatever_their_number_of_questions():

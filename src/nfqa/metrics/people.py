@@ -14,12 +14,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.kernels.agreement import average_others, measure_krippendorff_alpha
+from nfqa.kernels.correlation import Method
 from nfqa.kernels.rating import Preferences, derive_preferences, rate_bradley_terry, rate_elo
 from nfqa.kernels.resample import draw_counts, find_interval
+from nfqa.metrics.statistics import correlate
 
 Rule = Literal["elo", "bradley_terry"]
 # Shuffles of the comparisons over which Elo is averaged: one rater's are few, those of all differ by little.
 ORDERS, ORDERS_TOGETHER = 20, 200
+METHODS: tuple[Method, ...] = ("spearman", "kendall")
 
 
 def compare_answers(ratings: pd.DataFrame) -> pd.DataFrame:
@@ -78,7 +81,7 @@ def resample_rankings(comparisons: pd.DataFrame, rule: Rule, *, resamples: int, 
     """The ranking by all comparisons under resampled raters, who bring all their comparisons along.
 
     Elo is run once, in one shuffled order, in each resample: its interval includes the luck of the order.
-    Returns: resample, system, grade. Raises: as `rank_systems`.
+    Returns: resample (from 1), system, grade. Raises: as `rank_systems`.
     """
     if rule not in get_args(Rule):
         raise ValueError(f"rule is {rule!r}; expected one of {', '.join(get_args(Rule))}")
@@ -92,7 +95,7 @@ def resample_rankings(comparisons: pd.DataFrame, rule: Rule, *, resamples: int, 
             draws.append(rate_elo(drawn, systems=len(systems), orders=1, seed=number))
         else:
             draws.append(rate_bradley_terry(preferences, systems=len(systems), weights=weights))
-    table = pd.DataFrame(draws, columns=systems).rename_axis("resample").reset_index()
+    table = pd.DataFrame(draws, pd.RangeIndex(1, resamples + 1, name="resample"), systems).reset_index()
     return table.melt("resample", var_name="system", value_name="grade")
 
 
@@ -144,6 +147,34 @@ def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd
     interval = find_interval(measure_krippendorff_alpha(np.hstack(tables)), draws, n=len(ratings))
     row = {"value": interval.value, "low": interval.low, "high": interval.high, "n": interval.n, "dropped": 0}
     return pd.DataFrame([{"statistic": "alpha_ordinal"} | row])
+
+
+def correlate_halves(ratings: pd.DataFrame, *, splits: int = 50, seed: int = 0) -> pd.DataFrame:
+    """How well one random half of the raters agrees with the other: correlations of their mean ratings.
+
+    Inside each question and then averaged (`level` "question"), and of the systems' means ("system"), averaged over
+    seeded splits. A half is noisier than all raters, so that a metric can be above it.
+    Returns: level, statistic (spearman, kendall), value, spread (standard deviation over splits), n (splits), dropped.
+    """
+    generator = np.random.default_rng(seed)
+    raters = np.unique(ratings.rater)
+    keys = ["split", "question", "system"]
+    means = []
+    for split in range(splits):
+        first = raters[generator.permutation(len(raters))[: len(raters) // 2]]
+        half = np.where(ratings.rater.isin(first), "score", "grade")
+        halved = ratings.assign(split=split, half=half).groupby([*keys, "half"])["rating"].mean()
+        means.append(halved.unstack("half").reindex(columns=["score", "grade"]))
+    both = pd.concat(means).dropna().reset_index()
+    systems = both.groupby(["split", "system"])[["score", "grade"]].mean().round(9).reset_index()  # equal means tie
+    found = pd.concat([
+        correlate(both, methods=METHODS, by=["split", "question"]).assign(level="question"),
+        correlate(systems, methods=METHODS, by=["split"]).assign(level="system"),
+    ])  # fmt: skip
+    each = found.groupby(["level", "statistic", "split"], sort=False)["measured"].mean()
+    table = each.groupby(["level", "statistic"], sort=False).agg(["mean", "std", "count"]).reset_index()
+    table = table.rename(columns={"mean": "value", "std": "spread", "count": "n"})
+    return table.assign(dropped=splits - table["n"])
 
 
 def _number(comparisons: pd.DataFrame) -> tuple[Preferences, NDArray]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from nfqa.lab.experiments.alignment_scores import score_by_judge
 from nfqa.lab.experiments.awareness import open_judge
 from nfqa.lab.experiments.dispute import list_judged, read_labelled
 from nfqa.lab.experiments.dispute_agreement import list_texts, thin_answers
@@ -15,10 +14,6 @@ if TYPE_CHECKING:
     from nfqa.lab.debate_lab import DebateLab
 
 Given = Mapping[str, Any]
-
-
-def _plan_alignment(lab: DebateLab, given: Given) -> None:
-    score_by_judge(lab, lab.load_debates("overton", limit=given["limit"]))
 
 
 def _plan_systems(lab: DebateLab, given: Given) -> None:
@@ -44,7 +39,6 @@ def _plan_agreement(lab: DebateLab, given: Given) -> None:
 
 
 PLANS: dict[str, Callable[[DebateLab, Given], None]] = {  # an artefact's name -> what it asks
-    "table_02": _plan_alignment,
     "table_03": _plan_labels,
     "table_03_systems": _plan_labels,
     "figure_05": _plan_agreement,
