@@ -16,7 +16,7 @@ from tiny_models import make_tiny_model, teach_verdicts
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.kernels.parse import read_digit
-from nfqa.metrics.dispute_awareness import judge_awareness, score_awareness
+from nfqa.metrics.dispute_awareness import compare_decisions, judge_awareness, judge_dispute, score_awareness
 from nfqa.metrics.dispute_detector import (
     CALIBRATED_THRESHOLD,
     Detector,
@@ -380,3 +380,51 @@ def test_a_frame_of_answers_is_scored_by_each_method(detector):
     never = Detector(None, detector.sentences, features="text", threshold=1.0)
     assert score_awareness(answers, never)["score"].sum() == 0
     assert [set(found.method) for found in (by_rule, by_judge, by_detector)] == [{"phrases"}, {"judge"}, {"detector"}]
+
+
+def test_a_language_model_is_asked_in_every_way_and_gives_a_frame():
+    judge = make_judge(lambda prompt: "[[1]]" if "disputed." in prompt.rpartition("<candidate>")[2] else "who knows")
+
+    def answer(prompt: str) -> Reply:
+        return Reply("", 5, 0, "logits", logprobs=(math.log(0.1), math.log(0.3)))
+
+    logits = make_judge(answer, decoding=Decoding(temperature=0, reading="logits"))
+    answers = pd.DataFrame({"dataset": "d", "question": list("abc"), "text": ["It is disputed.", "Yes.", None]})
+    found = judge_dispute(answers, {"text": judge, "logits": logits})
+    ways = found.groupby(["metric", "form", "reading"], sort=False)
+    assert list(ways.groups) == [
+        ("da", "demonstrations", "text"), ("da", "zero_shot", "text"), ("da", "demonstrations", "logits"),
+        ("da", "zero_shot", "logits"), ("delphi_acknowledgement", "", "text"),
+    ]  # fmt: skip
+    for (_, _, reading), own in ways:
+        np.testing.assert_array_equal(own.score, [1, np.nan if reading == "text" else 1, np.nan])
+        assert own.missing.iloc[1] == ("unreadable" if reading == "text" else "")
+        assert own.missing.iloc[2] in ("no_answer", "no_text")
+        assert own.probability.iloc[0] == pytest.approx(1.0 if reading == "text" else 0.75)
+    assert found.signature.nunique() == 5
+    assert judge_dispute(answers, {}).empty
+
+
+def test_decisions_are_compared_with_labels_and_with_other_decisions_by_hand():
+    decided = pd.DataFrame({
+        "method": ["majority"] * 4 + ["mine"] * 4, "question": list("aabb") * 2, "label": [1, 0, 1, 1] * 2,
+        "score": [1, 1, 1, 1, 1, 0, NAN, 0], "probability": [NAN] * 4 + [0.9, 0.2, NAN, 0.1],
+        "missing": [""] * 6 + ["unreadable", ""],
+    })  # fmt: skip
+    values = compare_decisions(decided, by=["method"], over="question", resamples=50).set_index(["method", "statistic"])
+    assert values.value["majority", "accuracy"] == 0.75
+    assert math.isnan(values.value["majority", "mcc"])
+    assert values.value["mine", "accuracy"] == pytest.approx(2 / 3)
+    assert values.value["mine", "auroc"] == 0.5  # .9 beats .2, .1 loses to it
+    assert values.loc[("mine", "accuracy"), ["n", "dropped", "dropped_because"]].tolist() == [3, 1, "unreadable 1"]
+
+    pairs = pd.DataFrame({"pair": "both", "score": [1, 1, 0, 0, 1], "other": [1, 0, 0, NAN, NAN]})
+    pairs = pd.concat([pairs, pd.DataFrame({"pair": "none", "score": [NAN], "other": [1]})])
+    found = compare_decisions(pairs, by=["pair"], against="other", measures=["agreement", "kappa"], resamples=20)
+    found = found.set_index(["pair", "statistic"])
+    # p_o = 2/3, p_e = (2*1 + 1*2) / 9 = 4/9: (6/9 - 4/9) / (5/9)
+    assert found.value["both", "agreement"] == pytest.approx(2 / 3)
+    assert found.value["both", "kappa"] == pytest.approx(0.4)
+    assert found.loc[("both", "kappa"), ["n", "dropped", "dropped_because"]].tolist() == [3, 2, "no_verdict 2"]
+    assert math.isnan(found.value["none", "kappa"])
+    assert found.dropped["none", "kappa"] == 1

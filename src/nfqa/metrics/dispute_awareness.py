@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.judge.asking import Verdict
+from nfqa.kernels.classification import MEASURES, Measure, measure_classification
 from nfqa.kernels.parse import Reading, read_digit
-from nfqa.metrics.answer_judging import Marks, ask_planned, read_logprobs, sign_asked
+from nfqa.kernels.resample import Interval
+from nfqa.metrics.answer_judging import Marks, ask_planned, mark_answers, read_logprobs, sign_asked
 from nfqa.metrics.dispute_detector import Detector, open_detector
 from nfqa.metrics.dispute_rules import Rule, apply_rule
 from nfqa.metrics.judging import LanguageJudge, trim_text
 from nfqa.models.chat import Reply, Request
 
-__all__ = ["Awareness", "Form", "judge_awareness", "open_detector", "score_awareness", "sign_awareness"]
+__all__ = [
+    "Awareness", "Form", "compare_decisions", "judge_awareness", "judge_dispute", "open_detector", "score_awareness",
+    "sign_awareness",
+]  # fmt: skip
 
 Form = Literal["dispute_awareness", "dispute_awareness_zero_shot"]  # names of templates
 LABELS = ("0", "1")
+_FORMS: dict[Form, str] = {"dispute_awareness": "demonstrations", "dispute_awareness_zero_shot": "zero_shot"}
+_NO_QUESTION = "(not at hand)"  # DELPHI's prompt has a place for the question, which the demo answers come without
 
 
 class Awareness(Marks):
@@ -77,6 +84,75 @@ def score_awareness(
     return names.assign(
         metric="da", method=method, score=scores, probability=probabilities, missing=missing, signature=signature
     )
+
+
+def judge_dispute(answers: pd.DataFrame, judges: Mapping[str, LanguageJudge]) -> pd.DataFrame:
+    """What a language model decides of the dispute in each answer, in every way it is asked.
+
+    D.A. with demonstrations and without, under each reading, and DELPHI's acknowledgement under the first reading.
+
+    Args: answers: as `score_awareness`; judges: the model by how it is read ("text", "logits"), with prompts as
+        prompts/own; none where no language model fills the role, for an empty frame.
+    Returns: as `score_awareness`, and form ("demonstrations", "zero_shot", "" for DELPHI) and reading; metric is "da"
+        or "delphi_acknowledgement", whose score is 1 for a mark of 0.5 or more. One row an answer and way.
+    """
+    frames = [
+        score_awareness(answers, judge, form=form).assign(form=named, reading=reading)
+        for reading, judge in judges.items()
+        for form, named in _FORMS.items()
+    ]
+    for reading, judge in list(judges.items())[:1]:
+        pairs = [(_NO_QUESTION, text) for text in answers["text"].fillna("")]
+        marks = mark_answers(pairs, "delphi_acknowledgement", judge)
+        frames.append(frames[0].assign(
+            metric="delphi_acknowledgement", form="", reading=reading, probability=marks.scores,
+            score=np.where(np.isnan(marks.scores), np.nan, marks.scores >= 0.5), signature=marks.signature,
+            missing=["" if verdict.value is not None else verdict.reason for verdict in marks.verdicts],
+        ))  # fmt: skip
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def compare_decisions(
+    decided: pd.DataFrame,
+    *,
+    by: Sequence[str],
+    against: str = "label",
+    measures: Sequence[Measure] = MEASURES,
+    over: str = "",
+    resamples: int = 1_000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """How far decisions agree with labels, or with other decisions: one value for each set of conditions and measure.
+
+    Args: decided: score and `against` (0 or 1, NaN without a verdict), the columns of `by`, and where there are any:
+        probability (of 1; AUROC ranks by it, and by the score where it is NaN), missing (why there is no score); by:
+        the conditions; over: what is resampled as a whole, "" for each row alone.
+    Returns: the columns of `by`, statistic (the measure), value, low, high, n, dropped (rows without a verdict on
+        either side) and dropped_because, in order of first appearance.
+    Source: `nfqa.kernels.classification.measure_classification`.
+    """
+    rows: list[dict[str, Any]] = []
+    for key, group in decided.groupby(list(by), sort=False, dropna=False):
+        kept = group["score"].notna() & group[against].notna()
+        known = group[kept]
+        why = group.get("missing", pd.Series("", group.index))[~kept]
+        reasons = why.replace("", "no_verdict").value_counts().sort_index()
+        for measure in measures:
+            scores = known["score"]
+            if measure == "auroc" and "probability" in known:
+                scores = known["probability"].fillna(scores)
+            found = Interval(np.nan, np.nan, np.nan, None, 0, 0)
+            if len(known):
+                groups = known[over].tolist() if over else None
+                found = measure_classification(
+                    known[against], scores, measure=measure, groups=groups, resamples=resamples, seed=seed
+                )
+            rows.append(dict(zip(by, key, strict=True)) | {
+                "statistic": measure, "value": found.value, "low": found.low, "high": found.high,
+                "n": len(known), "dropped": int((~kept).sum()),
+                "dropped_because": "; ".join(f"{reason} {count}" for reason, count in reasons.items()),
+            })  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def judge_awareness(answers: Sequence[str], judge: LanguageJudge, *, form: Form = "dispute_awareness") -> Awareness:
