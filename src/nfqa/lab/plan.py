@@ -10,13 +10,12 @@ from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
 from nfqa.lab.debate_lab import open_lab
-from nfqa.lab.experiments.debate_plans import PLANS
 from nfqa.lab.experiments.language import ask_settings
 from nfqa.lab.experiments.own_answers import bring_answers, score_language
 from nfqa.lab.experiments.own_debates import score_judged_awareness
 from nfqa.lab.judged import JudgedLab
 from nfqa.lab.judging import find_journal
-from nfqa.lab.notebooks import read_cells, read_parameters
+from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
 from nfqa.lab.replay import count_asked
 from nfqa.lab.staleness import choose_parameters
@@ -75,10 +74,6 @@ def _plan(root: Path, target: Target, options: RunOptions) -> Tally:
         target.identifier, data=options.data, out=given["out"], dry=True, asking=options.asking, **options.roles
     )
     limit, seeds = given.get("limit"), given.get("judge_seeds")
-    if target.paper.paper == "debateqa" and not target.artefact.bundled:
-        if target.name in PLANS:
-            PLANS[target.name](lab, read_parameters(notebook) | given)
-        return lab.tally
     if target.artefact.bundled:
         own = bring_answers(lab, given.get("answers") or "", given.get("questions") or "")
         score_language(lab, own)
