@@ -1,0 +1,156 @@
+"""DebateQA's notebooks: what they ask a language model, on the bundled sample with a rule as the model, and prompts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from notebook_cells import RuleModel, run_notebook
+from test_prompts import use_own
+
+from nfqa.lab import judging
+from nfqa.lab.open import open_lab
+from nfqa.lab.values import match_rows
+from nfqa.models.chat import Request
+
+ASKED = ("parameters", "setup", "ask")
+LABELS, AGREEMENT = "debateqa/table_03_dispute_awareness", "debateqa/figure_05_agreement_of_decisions"
+PROMPTS = "debateqa/table_05_prompts"
+DECIDERS = [("da", "demonstrations", "text"), ("da", "zero_shot", "text"), ("delphi_acknowledgement", "", "text")]
+
+
+def decide(request: Request) -> str:
+    """A verdict by the length of the answer to judge; an answer by the length of what is asked."""
+    if request.labels:
+        return f"[[{len(request.prompt.rpartition('<candidate>')[2]) % 2}]]"
+    return "" if "detailed" in request.prompt else f"It is disputed, {len(request.prompt)} times."
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Callable[[Request], str]], None]:
+    """Fill every language model's place by a rule."""
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
+
+    def put(answer: Callable[[Request], str]) -> None:
+        monkeypatch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer))
+
+    put(decide)
+    return put
+
+
+@pytest.mark.parametrize(("name", "given"), [(LABELS, {}), (AGREEMENT, {"answers": 5})])
+@pytest.mark.parametrize("judge", ["", "openai:any", "hf:any/model"])
+def test_a_judge_decides_in_every_form_and_a_model_in_process_from_its_logits_too(name, given, judge, model, tmp_path):
+    found = run_notebook(name, out=tmp_path, tags=ASKED, judge=judge, **given)
+    judged, n = found["judged"], len(found["answers" if name == LABELS else "drawn"])
+    if not judge:
+        assert judged.empty
+        assert found["lab"].tally.wanted == 0
+        return
+    ways = set(judged.groupby(["metric", "form", "reading"]).groups)
+    logits = {("da", form, "logits") for form in ("demonstrations", "zero_shot")}
+    assert ways == set(DECIDERS) | (logits if judge.startswith("hf:") else set())
+    assert len(judged) == n * len(ways) == found["lab"].tally.wanted
+    assert judged.score.notna().all()
+    assert set(judged[judged.reading == "logits"].score) <= {0.0}  # the rule's first label leads
+
+
+@pytest.mark.parametrize(("name", "given"), [(LABELS, {}), (AGREEMENT, {"answers": 4}), (PROMPTS, {"limit": 3})])
+def test_a_plan_counts_what_is_then_asked(name, given, model, tmp_path, monkeypatch):
+    role = {"generator": "openai:any"} if name == PROMPTS else {"judge": "openai:any"}
+    monkeypatch.setenv("NFQA_DRY", "1")
+    planned = run_notebook(name, out=tmp_path, tags=ASKED, **role, **given)["lab"].tally
+    monkeypatch.delenv("NFQA_DRY")
+    asked = run_notebook(name, out=tmp_path, tags=ASKED, **role, **given)["lab"].tally
+    assert planned.asked == asked.asked > 0
+
+
+def test_answers_are_thinned_by_hash_and_keep_their_order(tmp_path):
+    few, more = (run_notebook(AGREEMENT, out=tmp_path, tags=ASKED, answers=count) for count in (5, 6))
+    assert len(few["drawn"]) == 5
+    assert set(few["drawn"].question) < set(more["drawn"].question)
+    assert few["drawn"].index.is_monotonic_increasing
+
+
+def run_whole(name: str, out: Path, **given: Any) -> Any:
+    return run_notebook(name, out=out, resamples=20, **given)["table"]
+
+
+@pytest.mark.slow
+def test_whole_notebooks_have_the_language_model_s_rows(model, tmp_path):
+    table = run_whole(LABELS, tmp_path, judge="openai:any")
+    for metric, form, reading in DECIDERS:
+        own = {"dataset": "sample_demo_answers", "metric": metric, "method": "judge", "form": form, "reading": reading}
+        for statistic in ("accuracy", "f1", "auroc", "mcc", "share_aware"):
+            assert match_rows(table, own | {"statistic": statistic}).sum() == 1
+    table = run_whole(AGREEMENT, tmp_path, judge="openai:any", answers=6)
+    assert (table.statistic == "kappa").sum() == 9 * 8 / 2
+    table = run_whole(PROMPTS, tmp_path, generator="openai:a, openai:b", limit=3)
+    assert set(table.level) == {"basic", "comprehensive", "detailed"}
+    assert set(table.generator) == {1, 2}
+
+
+def test_generators_answer_under_each_prompt_and_what_they_do_not_give_is_missing(model, tmp_path):
+    model(lambda request: "" if len(request.prompt) % 3 == 0 else f"It has {len(request.prompt)} letters.")
+    written = run_notebook(PROMPTS, out=tmp_path, tags=ASKED, generator="openai:a, openai:b", limit=3)["written"]
+    places = {(row["generator"], row["level"], row["question"]) for row in written}
+    claims = {question for _, _, question in places}
+    assert len(written) == len(places) == 2 * 3 * len(claims)
+    for row in written:
+        assert row["text"] is None or row["text"].startswith("It has ")
+    assert any(row["text"] for row in written)
+    assert run_notebook(PROMPTS, out=tmp_path, tags=ASKED)["written"] == []
+
+
+def test_a_set_whose_claims_have_too_few_perspectives_is_refused(monkeypatch, tmp_path):
+    from dataclasses import replace
+
+    from nfqa.lab.open import Lab
+
+    load = Lab.load
+
+    def load_few(lab: Lab, name: str, **how: Any) -> Any:
+        found = load(lab, name, **how)
+        return replace(
+            found, questions=tuple(replace(q, partial_answers=q.partial_answers[:2]) for q in found.questions)
+        )
+
+    monkeypatch.setattr(Lab, "load", load_few)
+    with pytest.raises(ValueError, match="sample_debatewise: no claim has 3 perspectives"):
+        run_notebook(PROMPTS, out=tmp_path, tags=ASKED)
+
+
+def test_our_three_prompts_ask_for_more_each():
+    texts = [use_own().render(f"answer_{level}", question="Why?") for level in ("basic", "comprehensive", "detailed")]
+    assert [len(text.split()) for text in texts] == sorted(len(text.split()) for text in texts)
+    assert not re.search("disagree|view", texts[0])  # the basic prompt gives no hint
+    assert all("<question>\nWhy?\n</question>" in text for text in texts)
+
+
+def test_reading_prompt_and_completion_together_finds_the_prompts_own_digits(tmp_path):
+    table = run_notebook("debateqa/table_14_dispute_prompts", out=tmp_path)["table"]
+    value = {(row.form, row.reading, row.statistic): row.value for row in table.itertuples()}
+    for form in ("demonstrations", "zero_shot"):
+        said = value[form, "", "share_said"]
+        assert 0 < said < 1
+        assert value[form, "completion", "read_right"] == 1.0
+        assert value[form, "completion", "share_read"] == said
+        assert value[form, "together_first_digit", "share_read"] in (0.0, 1.0)  # always the same one
+        assert value[form, "together_all", "read_right"] < 0.5
+        assert value[form, "", "placeholders"] == 1
+        assert (value[form, "", "lowest"], value[form, "", "highest"]) == (0, 1)
+    # the first demonstration's verdict is 0: right as often as 0 was said
+    assert value["demonstrations", "together_first_demonstration", "read_right"] == 1 - said
+    assert (value["demonstrations", "", "demonstrations"], value["demonstrations", "", "demonstrations_aware"]) == (
+        3,
+        1,
+    )
+    assert value["zero_shot", "", "demonstrations"] == 0
+
+
+@pytest.mark.parametrize(("spec", "name"), [("embedded:tiny", "tiny"), ("hf:gpt2", "role"), ("", "small")])
+def test_the_evaluator_s_name_in_results(spec, name, tmp_path):
+    assert open_lab("debateqa/table_05", data="sample", evaluator=spec, out=str(tmp_path)).evaluator_name == name
