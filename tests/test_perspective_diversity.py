@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import numpy as np
@@ -20,6 +21,7 @@ from nfqa.metrics.perspective_diversity import (
     PAPER,
     RELEASED,
     Diversity,
+    choose_wrapping,
     measure_diversity,
     score_diversity,
     score_views,
@@ -301,3 +303,9 @@ def test_length_alone_lowers_the_released_value_only() -> None:
     released = score_diversity(answers, views, WordCopier(), denominator="attended").score
     assert found.tolist() == pytest.approx([math.exp(2)] * 2)
     assert released.tolist() == pytest.approx([math.exp(6 / 7), math.exp(6 / 22)])
+
+
+def test_only_an_evaluator_that_is_not_embedded_takes_another_wrapping():
+    embedded, other = (SimpleNamespace(spec=SimpleNamespace(kind=kind)) for kind in ("embedded", "hf"))
+    assert choose_wrapping(embedded, "plain") == "chat"  # type: ignore[arg-type]
+    assert choose_wrapping(other, "plain") == "plain"  # type: ignore[arg-type]
