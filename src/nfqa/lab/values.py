@@ -49,7 +49,7 @@ def tidy_values(values: pd.DataFrame, *, origin: str, exact: Collection[str] | b
     keys = name_keys(table)
     for name in keys:
         if not pd.api.types.is_numeric_dtype(table[name]):
-            table[name] = table[name].astype(object).where(table[name].notna(), "").astype(str)
+            table[name] = _read_numbers(table[name].astype(object).where(table[name].notna(), "").astype(str))
     exactly = np.full(len(table), exact) if isinstance(exact, bool) else table.get("metric", "").isin(list(exact))
     for name in NUMBERS:
         column = table[name].astype(np.float64)
@@ -98,11 +98,13 @@ def read_values(path: Path | StringIO) -> pd.DataFrame:
             raise ValueError("it has no rows, or no column statistic")
     except (KeyError, ValueError) as error:
         raise ValueError(f"{path}: not a values file ({error}); run the artefact again") from None
-    for name in keys:
-        numbers = pd.to_numeric(table[name].replace("", None), errors="coerce")
-        if numbers.notna().any() and (numbers.notna() | (table[name] == "")).all():
-            table[name] = numbers
-    return table
+    return table.assign(**{name: _read_numbers(table[name]) for name in keys})
+
+
+def _read_numbers(column: pd.Series) -> pd.Series:
+    """A condition's column as numbers where each of its words is one, or blank; as it is otherwise."""
+    numbers = pd.to_numeric(column.replace("", None), errors="coerce")
+    return numbers if numbers.notna().any() and (numbers.notna() | (column == "")).all() else column
 
 
 def match_rows(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.Series:

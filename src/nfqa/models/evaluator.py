@@ -120,7 +120,8 @@ class Evaluator:
 
         An item's context is run once for all its targets, items of about the same length in one batch. The numbers
         are those of `score_plain` to 1e-4 of each, whatever the batch and the order.
-        Raises: ValueError as `RowMaker` (no chat template, too long where nothing is to be cut), or for a model that can't be loaded.
+        Raises: ValueError as `RowMaker` (no chat template, too long where nothing is to be cut), or for a model that
+            can't be loaded.
         """
         keys = [[self._hash(item.context, target, settings) for target in item.targets] for item in items]
         known = self._store.read({key for row in keys for key in row})

@@ -145,7 +145,7 @@ class RowMaker:
         return low, high
 
     def _fit(self, row: Row, name: str) -> Row | None:
-        """The row, or the row without as many of the answer's tokens as it takes to fit; None where no cut is enough."""
+        """The row, without as many of the answer's tokens as it takes to fit; None where no cut is enough."""
         over = 0 if self._room is None else len(row.tokens) - self._room
         if over <= 0:
             return row
