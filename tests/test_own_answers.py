@@ -1,279 +1,287 @@
-"""A user's own file: what is refused and where, what is counted; scores, means and shares of wins by hand; the door."""
+"""A user's own answers: scores, means and shares of wins by hand; every name a user gives; the notebook; the door."""
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import PROJECT, Checkout, copy_project
-from test_judging import make_judge
+from notebook_cells import RuleModel, run_notebook
 from test_listwise import StubEmbedder
 from tiny_models import make_tiny_model
 
-from nfqa.data.own_answers import EXAMPLE, read_own_answers
-from nfqa.data.records import QuestionSet
-from nfqa.data.registry import UnreachableError
-from nfqa.lab.experiments import own_answers as experiment
-from nfqa.lab.experiments import own_findings, own_shown
-from nfqa.lab.experiments.own_answers import Scores, measure_labels, measure_means, name_systems
-from nfqa.lab.results import Row
-from nfqa.models.chat import Decoding
+from nfqa.data.load import load
+from nfqa.data.own_answers import EXAMPLE, bring_file
+from nfqa.lab import judging
+from nfqa.lab.artefacts import read_papers
+from nfqa.lab.open import Lab
+from nfqa.lab.options import RunOptions
+from nfqa.lab.own_scores import label_systems, write_scores
+from nfqa.lab.scoring import name_folder, tabulate_means
+from nfqa.lab.values import pick, read_values, tidy_values, write_values
+from nfqa.metrics.listwise import train_by_grades
+from nfqa.metrics.references import use_given_references
+from nfqa.metrics.systems import add_unscored, add_wins, measure_systems
+from nfqa.models.chat import Request
+from nfqa.models.evaluator import TOO_LONG, TargetLoss
 
-EXAMPLE_FILE = PROJECT / "data" / "sample" / EXAMPLE
-LINE = {"question": "why?", "references": ["best", "worst"], "answers": ["one", "two"]}
 ARTEFACT = "linkage/use_your_own_answers"
+POINTS = ["Yes.", {"point_of_view": "No.", "explanation": "It harms."}, "Long."]
+LINES = [
+    {"question": "why?", "references": [{"text": "x y", "grade": 0}, {"text": "one b", "grade": 3}],
+     "answers": [{"system": "llama-3", "text": "one", "label": 3}, {"system": "LLaMA", "text": "two", "label": 0},
+                 {"system": "all", "text": "one b"}, ""]},
+    {"question": "bare?", "answers": [{"system": "llama-3", "text": "three"}]},
+    {"question": "whether?", "partial_answers": POINTS,
+     "answers": [{"system": "llama-3", "text": "xylo both"}, {"system": "LLaMA", "text": "xylo one"}, "neither"]},
+]  # fmt: skip
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[..., Path]:
-    """A file of lines, each bytes, a text, or an object that becomes JSON."""
-
-    def write_lines(*lines: Any, end: bytes = b"\n") -> Path:
-        path = tmp_path / "my.jsonl"
-        parts = [part if isinstance(part, bytes) else _dump(part).encode() for part in lines]
-        path.write_bytes(b"".join(part + end for part in parts))
-        return path
-
-    return write_lines
+def write(path: Path, *lines: Any) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
 
 
-def _dump(part: Any) -> str:
-    return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
+# Frames, by hand
+
+NAN = float("nan")
+SCORES = pd.DataFrame(
+    [("1", "A", 8.0, 8.0, ""), ("1", "B", 2.0, 2.0, ""), ("1", "", 9.0, 5.0, ""), ("2", "A", 4.0, 4.0, ""),
+     ("2", "B", 4.0, 4.0, ""), ("3", "A", 6.0, 6.0, ""), ("3", "B", NAN, NAN, "unreadable")],
+    columns=["question", "system", "score", "ten", "missing"],
+).assign(metric="m", training=NAN)  # fmt: skip
 
 
-def change(**fields: Any) -> dict[str, Any]:
-    return {key: value for key, value in (LINE | fields).items() if value is not ...}
-
-
-def test_the_files_irregularities_are_said(write: Callable[..., Path]) -> None:
-    own = read_own_answers(
-        write(
-            {"question": "what?", "references": [{"text": "poor", "grade": 1}, {"text": "good", "grade": 3}],
-             "answers": ["one", "", " "]},
-            end=b"\r\n",
-        )
-    )  # fmt: skip
-    said = own_findings.describe_file(own)
-    for count, words in ((2, "empty answers, excluded"), (1, "not in order of grade, sorted"), (1, "carriage return")):
-        assert f": {count}" in said.partition(words)[2][:20]
-    graded = [{"text": "good", "grade": 3}, {"text": "poor", "grade": 0}]
-    assert (
-        own_findings.describe_file(read_own_answers(write(change(references=graded))))
-        == "Read: 2 answers to 1 questions."
+def test_means_and_shares_of_wins_are_over_questions():
+    everything = measure_systems(SCORES.assign(system=""), "ten", named="mean_ten", questions=["1", "2", "3", "4"])
+    assert everything.measured.tolist() == pytest.approx([5, 4, 6, NAN], nan_ok=True)
+    assert everything.missing.tolist() == ["", "", "", "no such answer"]
+    named = SCORES[SCORES.system != ""]
+    wins = measure_systems(add_wins(named), "wins", named="win_share", questions=["1", "2", "3"])
+    assert {name: part.measured.tolist() for name, part in wins.groupby("system")} == {
+        "A": pytest.approx([1, 0.5, NAN], nan_ok=True),  # won, tied, and no rival with a score in the third
+        "B": pytest.approx([0, 0.5, NAN], nan_ok=True),
+    }
+    assert wins.missing.tolist()[-1] == "unreadable"
+    assert add_wins(SCORES).wins[2] != add_wins(SCORES).wins[2], "an answer of no system neither wins nor loses"
+    three = pd.DataFrame(
+        {"metric": "m", "question": "1", "system": list("ABC"), "score": [3.0, 2.0, 2.0], "missing": ""}
     )
+    assert add_wins(three).wins.tolist() == [1, 0.25, 0.25]
 
 
-def read_two_systems(write: Callable[..., Path]) -> QuestionSet:
-    """Three questions by A, B and an answer of no system; the last lacks B; the first two are labelled."""
-    a, b = {"system": "A", "text": "a"}, {"system": "B", "text": "b"}
-    return read_own_answers(
-        write(
-            change(question="1", answers=[a | {"label": 3}, b | {"label": 0}, {"text": "c", "label": 1}]),
-            change(question="2", answers=[a | {"label": 0}, b | {"label": 3}]),
-            change(question="3", answers=[a, "c"]),
-        )
-    )
+def test_every_answer_has_a_row_under_every_metric_and_a_reason_where_it_was_not_scored():
+    answers = pd.DataFrame({"dataset": "d", "question": ["1", "2"], "answer": "a", "system": "", "text": "t"})
+    scored = answers.head(1).assign(metric="m", score=1.0, missing="", signature="s")
+    both = add_unscored(pd.concat([scored, scored.assign(metric="n")]), answers, missing="needs references")
+    assert both.metric.tolist() == ["m", "m", "n", "n"]
+    assert both.missing.tolist() == ["", "needs references"] * 2
+    assert set(both.signature) == {"s"}
+    assert "text" not in both
 
 
-def make_scores(*values: list[float], **fields: Any) -> Scores:
-    arrays = tuple(np.array(row, dtype=float) for row in values)
-    return Scores("rouge1", "s", "nfqa.kernels.rouge:score_rouge_sets", arrays, arrays, **fields)
-
-
-def test_means_and_shares_of_wins_are_over_questions(write: Callable[..., Path]) -> None:
-    own = read_two_systems(write)
-    scores = make_scores([8, 2, 5], [4, 4], [6, np.nan], notes=("", "", "no verdict: unreadable"))
-    rows = {row.metric: row for row in measure_means(own, [scores], resamples=50)}
-    assert rows["mean_ten"].value == pytest.approx((5 + 4 + 6) / 3)  # a question's mean is over what it has
-    assert rows["mean_ten_a"].value == pytest.approx((8 + 4 + 6) / 3)
-    assert rows["mean_ten_b"].value == pytest.approx((2 + 4) / 2)
-    assert (rows["mean_ten_b"].n, rows["mean_ten_b"].n_dropped) == (2, 1)
-    assert rows["win_share_a"].value == pytest.approx((1 + 0.5) / 2)  # won, tied, and no rival in the third
-    assert rows["win_share_b"].value == pytest.approx((0 + 0.5) / 2)
-    assert {row.dataset for row in rows.values()} == {"own_answers"}
-    assert {row.origin for row in rows.values()} == {"measured"}
-
-
-def test_agreement_is_with_labelled_answers_alone(write: Callable[..., Path]) -> None:
-    own = read_two_systems(write)
-    rows = {row.metric: row for row in measure_labels(own, [make_scores([9, 1, 2], [8, 3], [1, 2])], resamples=50)}
-    # labels 3 0 1 and scores 9 1 2 agree fully; labels 0 3 and scores 8 3 disagree fully; the third has no labels
-    assert rows["spearman"].value == pytest.approx(0)
-    assert (rows["kendall"].n, rows["kendall"].dropped_because) == (2, {"fewer_than_two": 1})
-
-
-def test_without_labels_there_is_no_agreement_and_one_question_has_no_interval(write: Callable[..., Path]) -> None:
-    own = read_own_answers(write(LINE))
-    assert measure_labels(own, [make_scores([1, 2], notes=("",))], resamples=50) == []
-    (row,) = measure_means(own, [make_scores([1, 2], notes=("",))], resamples=50)
-    assert (row.value, row.ci_low, row.ci_high) == (1.5, None, None)
-
-
-def test_systems_that_would_share_an_identifier_get_their_own(write: Callable[..., Path]) -> None:
-    names = ["GPT-4", "gpt 4", "模型", "$"]
-    own = read_own_answers(write(change(answers=[{"system": name, "text": "t"} for name in names])))
-    assert list(name_systems(own).values()) == ["gpt_4", "gpt_4_2", "system", "system_2"]
-
-
-class FakeLab:
-    """What scoring asks of a lab."""
-
-    def __init__(self, judge: Any = None, training: Any = None) -> None:
-        self.judge, self.embedder, self.training = judge, StubEmbedder(), training
-
-    def load(self, name: str) -> Any:
-        if isinstance(self.training, Exception):
-            raise self.training
-        return self.training
-
-    def title(self, system: str) -> str:
-        return system
-
-
-def test_overlap_compares_with_the_best_reference_and_needs_one(write: Callable[..., Path]) -> None:
-    graded = [{"text": "x y", "grade": 0}, {"text": "one b", "grade": 3}]
-    own = read_own_answers(write(change(references=graded), {"question": "bare?", "answers": ["one"]}))
-    metric = experiment.overlap.METRICS["rouge1"]
-    scores = experiment._score_metric(own, metric, StubEmbedder())
-    # "one" and "one b" share 1 word: precision 1, recall 1/2, F = 2/3; "two" shares none
-    assert scores.scores[0] == pytest.approx([2 / 3, 0], abs=1e-6)
-    assert scores.tens[0] == pytest.approx([20 / 3, 0], abs=1e-5)
-    assert np.isnan(scores.scores[1]).all()
-    assert scores.notes == ("", "needs references")
-
-
-def test_the_embedded_judges_rank_stands_on_the_scale(write: Callable[..., Path]) -> None:
-    own = read_own_answers(write(change(references=["best", "fair", "poor", "worst"])))
-    (zero_shot, trained) = experiment.score_embedded(FakeLab(training=UnreachableError("antique: gone")), own)
-    assert zero_shot.tens[0] == pytest.approx([10 * (4 + 1 - rank) / 4 for rank in zero_shot.ranks[0]])
-    assert trained.left_out == "needs antique to be trained on: antique: gone"
-
-
-def test_the_trained_judge_learns_from_no_question_that_it_scores(write: Callable[..., Path]) -> None:
-    from nfqa.data.load import load
-
+def test_the_trained_judge_learns_from_no_question_that_it_scores(tmp_path):
     training = load("antique", data="sample", root=PROJECT)
-    own = read_own_answers(write(change(question=training.questions[0].text), change(question="new?")))
-    lab = FakeLab(training=training)
-    trained = experiment.score_embedded(lab, own)[1]
-    assert f"trained_on:{len(training.questions) - 1}|" in trained.signature
-    own = read_own_answers(write(change(question="new?")))
-    assert f"trained_on:{len(training.questions)}|" in experiment.score_embedded(lab, own)[1].signature
+    lines = [{"question": training.questions[0].text, "references": ["b", "w"], "answers": ["a"]},
+             {"question": "new?", "references": ["b", "m", "w"], "answers": ["a"]},
+             {"question": "other?", "references": ["b", "w"], "answers": ["a"]}]  # fmt: skip
+    scorers = train_by_grades(
+        training, use_given_references([bring_file(write(tmp_path / "a", *lines))]), StubEmbedder()
+    )
+    assert [scorer.trained_on for scorer in scorers.values()] == [len(training.questions) - 1] * 3
+    assert len({id(scorer) for scorer in scorers.values()}) == 2, "one for each make-up of grades"
+    (scorer,) = train_by_grades(
+        training, use_given_references([bring_file(write(tmp_path / "b", lines[1]))]), StubEmbedder()
+    ).values()
+    assert scorer.trained_on == len(training.questions)
 
 
-def test_without_any_references_what_needs_them_is_left_out(write: Callable[..., Path]) -> None:
-    own = read_own_answers(write(change(references=[])))
-    left = {s.method: s.left_out for s in (*experiment.score_overlap(own, StubEmbedder()),
-                                           *experiment.score_embedded(FakeLab(), own))}  # fmt: skip
-    assert set(left.values()) == {"needs references"}
-    assert experiment.score_question_cosine(own, StubEmbedder()).left_out == ""
-
-
-def test_a_language_model_judges_in_four_ways_and_without_references_in_one(write: Callable[..., Path]) -> None:
-    own = read_own_answers(write(LINE, {"question": "bare?", "answers": ["three"]}))
-    asked = []
-
-    def answer(prompt: str) -> str:
-        asked.append(prompt)
-        return "[[2]]" if "[[A]]" not in prompt else "[[C]]"
-
-    lab = FakeLab(make_judge(answer, decoding=Decoding(temperature=0.0)))
-    alone, beside, pairs, listed = experiment.score_language(lab, own)
-    # 3 answers alone; 2 with references in view; 2 x 2 pairs; 2 in a list
-    assert len(asked) == 3 + 2 + 4 + 2
-    assert [list(part) for part in alone.tens] == [[2, 2], [2]]
-    assert list(beside.tens[0]) == [2, 2]
-    assert list(pairs.tens[0]) == [5, 5]  # ties: 0 of -1 to 1
-    assert list(listed.ranks[0]) == [2, 2]
-    assert list(listed.tens[0]) == [5, 5]  # 10 (2 + 1 - 2) / 2
-    for method in (beside, pairs, listed):
-        assert np.isnan(method.tens[1]).all()
-        assert method.notes[1] == "needs references"
-
-
-def test_a_verdict_that_could_not_be_had_is_missing_with_its_reason(write: Callable[..., Path]) -> None:
-    own = read_own_answers(write(LINE))
-    lab = FakeLab(make_judge(lambda prompt: "no idea", decoding=Decoding(temperature=0.0)))
-    alone = experiment.score_language(lab, own)[0]
-    assert np.isnan(alone.scores[0]).all()
-    lines = own_shown.list_scores(own, [alone])
-    assert [(line.score, line.ten, line.note) for line in lines] == [(None, None, "no verdict: unreadable")] * 2
-    (row,) = measure_means(own, [alone], resamples=50)
-    assert (row.value, row.dropped_because) == (None, {"no_verdict:_unreadable": 1})
-
-
-def test_without_a_judge_its_methods_say_so(write: Callable[..., Path]) -> None:
-    own = read_own_answers(write(LINE))
-    left = experiment.score_language(FakeLab(), own)
-    assert [s.left_out for s in left] == ["needs JUDGE, a language model"] * 4
-    assert own_findings._describe_methods(FakeLab(), own, left) == [
-        "Not run: pointwise_judge, pointwise_ref_judge, pairwise_judge, linkage_judge_0_shot"
-        " (needs JUDGE, a language model)."
-    ]
-
-
-def test_both_files_hold_every_answer_in_full_precision(write: Callable[..., Path], tmp_path: Path) -> None:
-    own = read_own_answers(write(change(answers=["one", "best", ""])))
-    own_shown.write_scores(tmp_path, own, [make_scores([1 / 3, np.nan], notes=("why",)), Scores("bleu", left_out="x")])
-    with (tmp_path / "scores.csv").open(newline="") as handle:
-        lines = list(csv.DictReader(handle))
-    assert [line["note"] for line in lines] == ["", "why", "excluded: empty answer"]
-    assert lines[0] == {
-        "question": "line1", "answer": "a1", "system": "", "method": "rouge1", "score": "0.3333333333333333",
-        "rank": "", "ten": "0.3333333333333333", "note": "",
-    }  # fmt: skip
-    content = json.loads((tmp_path / "scores.json").read_text())
-    assert content["scores"][0]["score"] == 1 / 3
-    assert content["methods"] == {"rouge1": {"signature": "s"}, "bleu": {"left_out": "x"}}
-    assert content["irregularities"]["empty_answers"] == 1
-
-
-def test_a_copy_of_a_reference_is_scored_and_marked(write: Callable[..., Path]) -> None:
-    own = read_own_answers(write(change(answers=["best"])))
-    assert [line.note for line in own_shown.list_scores(own, [make_scores([1.0])])] == ["copy of a reference"]
-
-
-def make_share(system: str, share: float, low: float) -> Row:
-    return Row(
-        system=system, dataset="own_answers", metric="win_share_a", value=share, ci_low=low, ci_high=1.0, n=3,
-        signature="s", kernels=("k:k",), origin="measured",
-    )  # fmt: skip
-
-
-def test_the_findings_say_who_wins_and_how_sure_that_is(write: Callable[..., Path]) -> None:
-    own = read_two_systems(write)
-    rows = [make_share("rouge1", 0.8, 0.6), make_share("bleu", 0.6, 0.4), make_share("bertscore", 0.3, 0.1)]
-    said = own_findings._describe_systems(FakeLab(), own, rows)
-    assert said == [
-        "A wins more than half of its pairs against B under 2 of 3 methods; under 1 the 95 % interval lies above one"
-        " half. Its share of wins runs from 0.30 (bertscore) to 0.80 (rouge1).",
-        "With 3 questions, intervals over questions come out too narrow to be relied on; have 30 or more.",
-    ]
+def test_names_of_systems_come_back_from_a_file_as_they_were(tmp_path):
+    names = ["", "07", "7", "1e3", "nan", "all", "all answers", "llama", "LLaMA", "llama-3", 'a "b", c']
+    values = pd.DataFrame({"metric": "bleu", "system": names, "statistic": "mean_ten", "value": 1.0})
+    write_values(tmp_path / "v", tidy_values(values, origin="measured"), {})
+    table = read_values(tmp_path / "v.csv")
+    assert sorted(table.system) == sorted(names)
+    assert pick(table, metric="bleu", system="7", statistic="mean_ten").value == 1
+    shown = tabulate_means(read_papers(PROJECT)["linkage"], table, names[1:])
+    assert shown.splitlines()[1].split() == ["BLEU", *["1.00"] * len(names)]
 
 
 @pytest.mark.parametrize("name", ["$x_1$", "_hidden", "模型", "a" * 99])
-def test_the_figure_draws_whatever_a_system_is_called(write: Callable[..., Path], name: str, tmp_path: Path) -> None:
-    import matplotlib.pyplot as plt
+def test_a_figure_can_draw_whatever_a_system_is_called(name):
+    labels = label_systems(["plain", name, f"{name}b"])
+    assert labels["plain"] == "plain"
+    assert len(set(labels.values())) == 3
+    for label in labels.values():
+        assert len(label) <= 28
+        assert label.isascii() or label.endswith("…")
+        assert "$" not in label
+        assert not label.startswith("_")
 
-    own = read_own_answers(write(change(answers=[{"system": name, "text": "t"}, "u"])))
-    scores = make_scores([1, 2], notes=("",))
-    rows = measure_means(own, [scores], resamples=50)
-    figure = own_shown.draw_scores(FakeLab(), own, [scores], rows)
-    figure.savefig(tmp_path / "f.png")  # a warning of a missing glyph, or a formula that can't be read, would fail
-    plt.close(figure)
+
+def test_both_files_hold_every_answer_in_full_precision(tmp_path):
+    own = bring_file(write(tmp_path / "my.jsonl", {"question": "q", "answers": ["one", "best", ""]}))
+    scores = own.answers.assign(
+        metric="bleu", score=[1 / 3, NAN], ten=[10 / 3, NAN], missing=["", "why"], signature="s"
+    )
+    write_scores(tmp_path, own, scores, not_run={"P.D.": "needs partial answers"})
+    lines = pd.read_csv(tmp_path / "scores.csv", keep_default_na=False)
+    assert lines.missing.tolist() == ["", "why", "excluded: empty answer"]
+    assert lines.score.tolist() == ["0.3333333333333333", "", ""]
+    content = json.loads((tmp_path / "scores.json").read_text())
+    assert [row.get("score") for row in content["scores"]] == [1 / 3, None, None]
+    assert content["not_run"] == {"P.D.": "needs partial answers"}
+    assert content["irregularities"] == {"questions_without_references": 1, "empty_answers": 1}
+
+
+# The notebook, in this process
+
+
+class StubEvaluator:
+    """Each target costs 2 ln 10 nats over 2 of 10 tokens, twice that after "one"; "Long." fits no model."""
+
+    identity = "stub"
+
+    def score(self, items: Sequence[Any], settings: Any) -> list[list[TargetLoss]]:
+        assert settings.too_long == "cut_tail"
+        nats = [2 * np.log(10) * (2 if "one" in item.context else 1) for item in items]
+        return [
+            [TOO_LONG if target == "Long." else TargetLoss(loss, 2, 10, cut=3) for target in item.targets]
+            for item, loss in zip(items, nats, strict=True)
+        ]
+
+
+def answer_by_rule(request: Request) -> str:
+    if request.labels == ("0", "1"):
+        return "[[1]]" if "xylo both" in request.prompt else "no idea"
+    return "[[C]]" if "A" in request.labels else "[[2]]"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """What the notebook leaves behind, of LINES, with a rule as the judge."""
+    folder = tmp_path_factory.mktemp("own")
+    given = {"answers": str(write(folder / "my.jsonl", *LINES)), "judge": "openai:any", "prompts": "own"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NFQA_JOURNAL", str(folder / "journal.sqlite"))
+        patch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer_by_rule))
+        patch.setattr(Lab, "evaluator", StubEvaluator())
+        patch.setenv("NFQA_DRY", "1")
+        planned = run_notebook(ARTEFACT, out=folder / "dry", tags=["parameters", "setup", "ask"], **given)["lab"].tally
+        patch.delenv("NFQA_DRY")
+        yield run_notebook(ARTEFACT, out=folder, resamples=20, **given) | {"planned": planned}
+
+
+def take(found: dict[str, Any], question: str, column: str, **conditions: str) -> list[Any]:
+    scores = found["scores"]
+    for name, value in ({"question": question} | conditions).items():
+        scores = scores[scores[name] == value]
+    return list(scores[column])
+
+
+def test_overlap_is_with_the_best_reference_and_needs_one(found):
+    # "one" and "one b" share 1 word: precision 1, recall 1/2, F = 2/3; "two" shares none
+    assert take(found, "line1", "score", metric="rouge1") == pytest.approx([2 / 3, 0, 1], abs=1e-6)
+    assert take(found, "line1", "ten", metric="rouge1") == pytest.approx([20 / 3, 0, 10], abs=1e-5)
+    assert take(found, "line1", "note", metric="rouge1") == ["", "", "copy of a reference"]
+    assert take(found, "line3", "missing", metric="rouge1") == ["needs references"] * 3
+    assert not np.isnan(take(found, "line2", "ten", metric="cos_question")).any()
+
+
+def test_the_embedded_judges_rank_is_put_on_the_scale(found):
+    for training in ("zero-shot", "trained"):
+        ranks, tens = (take(found, "line1", name, training=training) for name in ("rank", "ten"))
+        assert tens == pytest.approx([10 * (2 + 1 - rank) / 2 for rank in ranks])
+
+
+def test_diversity_leaves_out_a_partial_answer_that_fits_no_model_and_counts_it(found):
+    # two targets left, each exp(2 ln 10 / 2) = 10: a sum of 20; with twice the loss each 100: 200
+    assert take(found, "line3", "score", variant="paper") == pytest.approx([-20, -200, -20])
+    assert take(found, "line3", "ten", variant="paper") == pytest.approx([7.5, 5, 7.5])  # one and two of four decades
+    released = [-(100 ** (1 / 9)), -(100 ** (2 / 9)), -(100 ** (1 / 9))]  # mean of exp(2 ln 10 / (10 - 1))
+    assert take(found, "line3", "score", variant="released") == pytest.approx(released)
+    (note,) = set(take(found, "line3", "note", variant="paper"))
+    assert "1 partial answers left out: too long" in note
+    assert "cut" in note
+    assert take(found, "line1", "missing", variant="paper") == ["needs partial answers"] * 3
+    assert any("1 partial answers left out: too long" in line and "3 answers" in line for line in found["notes"])
+
+
+def test_a_language_model_judges_in_five_ways_which_the_plan_counts(found):
+    # 7 answers alone; 3 with references in view; 3 x 2 pairs; 3 in a list; 3 on whether they see the dispute
+    assert found["planned"].wanted == 7 + 3 + 6 + 3 + 3
+    assert (found["planned"].kept, found["planned"].asked) == (0, 22)
+    assert take(found, "line2", "ten", metric="pointwise") == [2]
+    for metric, ten in (
+        ("pointwise_ref", 2),
+        ("pairwise", 5),
+        ("listwise", 5),
+    ):  # ties: 0 of -1 to 1; 10 (2 + 1 - 2) / 2
+        assert take(found, "line1", "ten", metric=metric) == [ten] * 3
+        assert take(found, "line2", "missing", metric=metric) == ["needs references"]
+    assert take(found, "line1", "rank", metric="listwise") == [2, 2, 2]
+    assert take(found, "line3", "ten", metric="da", method="judge") == pytest.approx([10, NAN, NAN], nan_ok=True)
+    assert take(found, "line3", "missing", metric="da", method="judge") == ["", "unreadable", "unreadable"]
+    detected = take(found, "line3", "score", metric="da", method="detector")
+    assert all(0 <= score <= 1 for score in detected)
+    assert found["not_run"] == {}
+
+
+def test_the_table_has_all_answers_apart_from_a_system_of_any_name(found):
+    table = found["table"]
+    rouge = table[(table.metric == "rouge1") & (table.statistic == "mean_ten")].set_index("system")
+    assert rouge.value.to_dict() == pytest.approx({"": 50 / 9, "llama-3": 20 / 3, "LLaMA": 0, "all": 10}, abs=1e-5)
+    assert rouge.dropped_because["LLaMA"] == "needs references 1; no such answer 1"
+    wins = table[(table.metric == "rouge1") & (table.statistic == "win_share")].set_index("system").value
+    assert wins.to_dict() == {"llama-3": 0.5, "LLaMA": 0, "all": 1}
+    spearman = pick(table, dataset="own_answers", metric="rouge1", statistic="spearman")
+    assert (spearman.value, spearman.n, spearman.dropped) == (1, 1, 2)
+    assert np.isnan(spearman.low), "one question has no interval"
+    assert (table.statistic == "ten").sum() == 7 * 16
+    assert set(table.origin) == {"sample"}, "what the judge learned from is"
+
+
+def test_nothing_is_run_that_a_file_has_nothing_for(tmp_path):
+    lines = [{"question": "how?", "answers": [{"system": "模型", "text": "thus"}, {"system": "_$x$", "text": "so"}]}]
+    found = run_notebook(ARTEFACT, out=tmp_path, answers=str(write(tmp_path / "my.jsonl", *lines)), resamples=20)
+    assert set(found["scores"].metric) == {"cos_question"}
+    assert set(found["not_run"].values()) == {
+        "needs references",
+        "needs partial answers",
+        "needs JUDGE, a language model",
+    }
+    assert {"mean_ten", "win_share", "ten"} == set(found["table"].statistic)
+    assert (tmp_path / "use_your_own_answers.png").is_file()
+
+
+# The door
+
+
+def test_no_two_files_share_a_folder_and_none_is_above_it():
+    options, other = RunOptions(), RunOptions(parameters={"resamples": 10})
+    names = [
+        name_folder(options, path) for path in ("/a/my.jsonl", "/b/my.jsonl", "/a/...jsonl", "/a/..jsonl", "/a/..")
+    ]
+    names += [name_folder(other, "/a/my.jsonl"), name_folder(options, "/a/my.jsonl", questions="/a/test.jsonl")]
+    names += [name_folder(RunOptions(data="sample"), "/a/my.jsonl"), name_folder(options, f"/a/{'模' * 200}")]
+    assert len(set(names)) == len(names)
+    assert names[0].startswith("my-")
+    for name in names:
+        assert Path("x", name).resolve().parent == Path("x").resolve()
+        assert len(name.encode()) < 255
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         (b"", "my.jsonl: holds no question"),
-        (json.dumps(LINE).encode()[:-5], "may have been cut short"),
-        (json.dumps(change(answers=[])).encode(), "line 1: answers is empty"),
+        (json.dumps(LINES[0]).encode()[:-5], "may have been cut short"),
+        (json.dumps(LINES[0] | {"answers": []}).encode(), "line 1: answers is empty"),
     ],
 )
 def test_wrong_input_at_the_door_is_one_line_and_exit_code_2(checkout: Checkout, content: bytes, words: str) -> None:
@@ -300,20 +308,21 @@ def test_a_file_is_scored_from_the_door_with_a_judge(scored: Checkout, tmp_path:
     judge = make_tiny_model(tmp_path / "tiny", context=4096)
     variables = {"JUDGE": f"path:{judge}", "PROMPTS": "own", "READING": "logits"}
     mine = tmp_path / "mine.jsonl"
-    mine.write_bytes(EXAMPLE_FILE.read_bytes())
+    mine.write_bytes((PROJECT / "data" / "sample" / EXAMPLE).read_bytes())
     done = scored.run("score", str(mine), **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     # 17 alone; 10 with references; 3 x 4, 4 x 4 and 3 x 3 pairs; 10 in a list; 4 on whether they see the dispute
     assert "78 verdicts wanted, 0 in the journal" in done.stdout
     (folder,) = (scored.root / "build" / "scores").iterdir()
-    assert folder.name.startswith("mine-judge-")
+    assert folder.name.startswith("mine-")
+    assert "-judge-" in folder.name
     assert {file.name for file in folder.iterdir()} == {
-        "scores.csv", "scores.json", "use_your_own_answers.ipynb", "use_your_own_answers.json",
-        "use_your_own_answers.pdf", "use_your_own_answers.png",
+        "scores.csv", "scores.json", "use_your_own_answers.csv", "use_your_own_answers.ipynb",
+        "use_your_own_answers.json", "use_your_own_answers.pdf", "use_your_own_answers.png",
     }  # fmt: skip
     content = json.loads((folder / "scores.json").read_text())
     assert len(content["scores"]) == 17 * 16  # answers by methods
-    assert all(line["ten"] is None or -1e-9 <= line["ten"] <= 10 + 1e-9 for line in content["scores"])
+    assert all(-1e-9 <= line["ten"] <= 10 + 1e-9 for line in content["scores"] if "ten" in line)
     before = (folder / "scores.json").read_bytes()
     assert "all in the journal" in scored.run("score", str(mine), **variables).stdout
     assert (folder / "scores.json").read_bytes() == before
@@ -323,21 +332,41 @@ def test_a_file_is_scored_from_the_door_with_a_judge(scored: Checkout, tmp_path:
 def test_as_an_artefact_it_shows_the_example_as_a_sample(scored: Checkout) -> None:
     done = scored.run("run", ARTEFACT)
     assert done.returncode == 0, done.stdout + done.stderr
-    result = scored.read(f"build/quick/sample/results/{ARTEFACT}.json")
-    assert {row["origin"] for row in result["rows"]} == {"sample"}
-    assert "EXAMPLE, which says nothing of any system" in result["findings"][0]
-    assert "sample_own_answers" in result["provenance"]["inputs"]
+    made = scored.root / "build" / "quick" / "sample" / "results" / ARTEFACT
+    assert set(read_values(made.with_suffix(".csv")).origin) == {"sample"}
+    assert "sample_own_answers" in json.loads(made.with_suffix(".json").read_text())["inputs"]
 
     # Where measured results stand, the example's page is with the samples all the same.
-    place = scored.root / "results" / f"{ARTEFACT}.json"
+    place = scored.root / "results" / ARTEFACT
     place.parent.mkdir(parents=True)
-    place.write_text(json.dumps(result))
+    for suffix in (".csv", ".json"):
+        place.with_suffix(suffix).write_bytes(made.with_suffix(suffix).read_bytes())
     done = scored.run("report", DATA="full", PROFILE="full")
     assert done.returncode == 0, done.stdout + done.stderr
     assert (scored.root / "build" / "site" / "sample" / "pages" / f"{ARTEFACT}.html").is_file()
-    assert "<strong>0</strong> numbers measured here" in (scored.root / "build" / "site" / "index.html").read_text()
 
     example = scored.root / "data" / "sample" / EXAMPLE
     example.write_text(example.read_text().replace("dead", "stale"))
     done = scored.run("status", ARTEFACT)
     assert f"bundled {EXAMPLE} changed" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_released_format_is_scored_from_the_door_with_ones_own_evaluator(scored: Checkout, tmp_path: Path) -> None:
+    evaluator = make_tiny_model(tmp_path / "tiny", context=512)
+    answers = write(tmp_path / "theirs.jsonl", *({"id": i, "generation": f"Some say yes, {i}."} for i in (1, 2, 7)))
+    points = [{"point_of_view": "No.", "explanation": "It harms."}]
+    lines = [{"id": i, "question": f"whether {i}?", "partial_answers": points} for i in (1, 2, 3)]
+    variables = {"EVALUATOR": f"path:{evaluator}", "WRAPPING": "plain"}
+    done = scored.run("score", str(answers), "--questions", str(write(tmp_path / "test.jsonl", *lines)), **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (scored.root / "build" / "scores").glob("theirs-*-evaluator-wrapping-*")
+    found = json.loads((folder / "scores.json").read_text())["scores"]
+    assert {row["metric"] for row in found if "metric" in row} == {"cos_question", "pd", "da"}, (
+        "the rest needs references"
+    )
+    assert all(row["score"] < 0 for row in found if row.get("metric") == "pd")
+    assert "excluded: answer to an unknown question" in {row["missing"] for row in found if row["question"] == "7"}
+    refused = scored.run("score", str(answers), EVALUATOR=f"path:{evaluator}")
+    assert refused.returncode == 2
+    assert "QUESTIONS=test.jsonl" in refused.stderr

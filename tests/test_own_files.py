@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import PROJECT
 
-from nfqa.data.own_answers import EXAMPLE, bring_file, read_own_answers, spread_grades
+from nfqa.data.own_answers import bring_file, read_own_answers, spread_grades
 from nfqa.data.records import UNLABELLED, Excluded
 
 LINE = {"question": "why?", "references": ["best", "worst"], "answers": ["one", "two"]}
@@ -44,6 +44,7 @@ def change(**fields: Any) -> dict[str, Any]:
         ([change(references=GRADED)], "line 1: references[1] has no grade"),
         ([change(answers=[])], "line 1: answers is empty"),
         ([change(answers=[{"text": "t", "score": 1}])], "answers[0]: unknown field 'score'; known: id, system, text"),
+        ([change(answers=[{"text": "t", "system": "a\rb"}])], "line 1: answers[0].system"),
         ([change(answers=TWICE)], "line 1: answers[0] and answers[1] are both called 's'"),
         ([change(answers=["", " "])], "every answer is empty"),
     ],
@@ -96,8 +97,9 @@ def test_grades_are_spread_by_place_and_give_the_papers_lists() -> None:
     ]  # fmt: skip
 
 
-def test_the_bundled_example_is_whole() -> None:
-    own = read_own_answers(PROJECT / "data" / "sample" / EXAMPLE)
+def test_the_bundled_example_is_whole_and_a_sample() -> None:
+    own = bring_file("", root=PROJECT)
+    assert (own.name, own.origin) == ("sample_own_answers", "sample")
     assert (len(own.questions), len(own.answers), own.systems, own.excluded) == (6, 17, ["careful", "hasty"], ())
     assert own.irregularities == {"questions_without_references": 1, "questions_graded_by_place": 1}
     assert [len(question.partial_answers) for question in own.questions] == [0, 0, 0, 0, 3, 3]
@@ -129,6 +131,9 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
         "repeated_partial_answers": 4, "answers_to_unknown_questions": 1, "questions_without_answer": 1,
         "empty_answers": 1,
     }  # fmt: skip
+    assert (own.name, own.origin, bring_file(path, questions, data="sample").origin) == (
+        "own_answers", "measured", "sample",
+    )  # fmt: skip
     other = bring_file(write(path, answer(1, "other")), questions)
     assert len({own.sha256, other.sha256, bring_file(path, make_questions(tmp_path, "e?")).sha256}) == 3
 
@@ -151,6 +156,11 @@ def test_answers_in_the_released_format_that_do_not_fit_are_refused(
         bring_file(path, make_questions(tmp_path, "a?"))
     assert facts in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+def test_questions_without_answers_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"'test\.jsonl', but no file of answers"):
+        bring_file("", "test.jsonl")
 
 
 def test_two_questions_with_one_text_are_refused(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ def _refuse_blank(text: str) -> str:
 def _read_name(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
         raise ValueError("expected a text that is not empty, or a whole number")
+    if len(str(value).strip().splitlines()) > 1:
+        raise ValueError(f"expected a name on one line, not {str(value)!r:.40}")  # it goes into tables
     return str(value).strip()
 
 

@@ -14,10 +14,11 @@ from pydantic import Field
 from nfqa.data.debates import Points, make_points
 from nfqa.data.json_lines import AnyText, Item, Name, Text, check, read_lines
 from nfqa.data.load import read_file
+from nfqa.data.paths import find_root
 from nfqa.data.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
 from nfqa.data.registry import hash_file
 
-EXAMPLE = "own_answers.jsonl"  # in data/sample
+OWN, EXAMPLE = "own_answers", "own_answers.jsonl"  # the dataset's name; the example in data/sample
 TOP_GRADE = 3  # grades and labels run from 0, the worst
 Grade = Annotated[int, Field(ge=0, le=TOP_GRADE)]
 
@@ -50,18 +51,25 @@ class _Generation(Item):
 
 
 def bring_file(
-    path: Path, questions: Path | None = None, *, name: str = "own_answers", origin: str = "measured"
+    path: str | Path, questions: str | Path = "", *, data: str = "full", root: Path | None = None
 ) -> QuestionSet:
     """A user's answers: a file with questions in it, or one in the released format beside a file of its questions.
 
-    Raises: ValueError as `read_own_answers` and `read_generations`.
+    Args: path: "" for the bundled example; questions: "" where they are in the file of answers; data: "sample" where
+        what judges learn from is a bundled stand-in; root: the checkout, by default that of the working directory.
+    Returns: named "own_answers", of origin "measured"; the example is "sample_own_answers", and a sample.
+    Raises: ValueError for questions without answers, or as `read_own_answers` and `read_generations`.
     """
-    if questions is None:
-        return read_own_answers(path, name=name, origin=origin)
-    return read_generations(path, questions, name=name, origin=origin)
+    if questions and not path:
+        raise ValueError(f"questions is {str(questions)!r}, but no file of answers is named")
+    name, origin = (OWN, "measured" if data == "full" else "sample") if path else (f"sample_{OWN}", "sample")
+    path = Path(path or (root or find_root()) / "data" / "sample" / EXAMPLE)
+    if questions:
+        return read_generations(path, Path(questions), name=name, origin=origin)
+    return read_own_answers(path, name=name, origin=origin)
 
 
-def read_own_answers(path: Path, *, name: str = "own_answers", origin: str = "measured") -> QuestionSet:
+def read_own_answers(path: Path, *, name: str = OWN, origin: str = "measured") -> QuestionSet:
     """Read a file of one JSON object a line.
 
     `{"id": optional, "question": text, "references": optional, "partial_answers": optional, "answers": [...]}`. A

@@ -1,10 +1,14 @@
-"""Run one notebook in a process of its own: `python -m nfqa.lab.execute JOB.json`. Started by the runner."""
+"""What the runner starts in a process of its own: a notebook, or the embedding of all texts that notebooks will need.
+
+`python -m nfqa.lab.execute JOB.json` and `python -m nfqa.lab.execute vectors REQUEST`.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import sqlite3
 import sys
 import threading
 import time
@@ -51,6 +55,24 @@ def execute(job: Path) -> int:
     return 1
 
 
+def prepare_vectors(request: str) -> int:
+    """Fill the cache of vectors for the datasets, and the file of answers, that a JSON request names."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    from nfqa.data.load import load
+    from nfqa.data.own_answers import bring_file
+    from nfqa.data.paths import find_root
+    from nfqa.lab.open import find_cache
+    from nfqa.models.embed import Embedder
+
+    task = json.loads(request)
+    root = find_root()
+    embedder = Embedder(task["embedder"], find_cache(root, "embeddings"), progress=True)
+    sets = [load(name, data=task["data"], limit=task["limit"], root=root) for name in task["datasets"]]
+    sets += [bring_file(task["answers"], task.get("questions", ""))] if "answers" in task else []
+    embedder.prepare([text for dataset in sets for text in dataset.texts()])
+    return 0
+
+
 def _has_begun(output: Path) -> bool:
     """Whether a cell of the executed notebook has run: papermill saves it after each."""
     try:
@@ -80,6 +102,8 @@ def _end_with_parent() -> None:
 
 if __name__ == "__main__":
     try:
-        sys.exit(execute(Path(sys.argv[1])))
+        sys.exit(prepare_vectors(sys.argv[2]) if sys.argv[1] == "vectors" else execute(Path(sys.argv[1])))
+    except (ValueError, OSError, sqlite3.Error) as error:
+        sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -11,8 +11,6 @@ from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
 from nfqa.lab.debate_lab import open_lab
 from nfqa.lab.experiments.language import ask_settings
-from nfqa.lab.experiments.own_answers import bring_answers, score_language
-from nfqa.lab.experiments.own_debates import score_judged_awareness
 from nfqa.lab.judged import JudgedLab
 from nfqa.lab.judging import find_journal
 from nfqa.lab.notebooks import read_cells
@@ -74,11 +72,6 @@ def _plan(root: Path, target: Target, options: RunOptions) -> Tally:
         target.identifier, data=options.data, out=given["out"], dry=True, asking=options.asking, **options.roles
     )
     limit, seeds = given.get("limit"), given.get("judge_seeds")
-    if target.artefact.bundled:
-        own = bring_answers(lab, given.get("answers") or "", given.get("questions") or "")
-        score_language(lab, own)
-        score_judged_awareness(lab, own)
-        return lab.tally
     for name in _list_datasets(lab):
         ask_settings(
             lab, lab.load(name, limit=limit), seeds=1 if seeds is None else seeds, short=given.get("short") or "partial"

@@ -67,13 +67,17 @@ def run_targets(
         pending = [target for target in targets if target.stale and not target.lacks]
         if not pending:
             return [], []
-        _prepare_vectors(root, options, pending)
-        return _run_all(root, place, options, only, pending, jobs)
+        graded = {name for name, file in read_registry(root).items() if file.shape in GRADED}
+        wanted = {d for t in pending if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded
+        if wanted:
+            prepare_vectors(root, options, sorted(wanted), limit=40 if options.profile == "quick" else None)
+        return run_pending(root, place, options, only, pending, jobs=jobs)
 
 
-def _run_all(
-    root: Path, place: Place, options: RunOptions, only: Sequence[str], pending: list[Target], jobs: int
+def run_pending(
+    root: Path, place: Place, options: RunOptions, only: Sequence[str], pending: list[Target], *, jobs: int
 ) -> tuple[list[str], list[str]]:
+    """Run targets in notebooks of their own, each when its turn comes, into `place`; returns as `run_targets`."""
     running: list[_Job] = []
     done: list[str] = []
     failed: dict[str, Target] = {}
@@ -254,17 +258,15 @@ def _kill(job: _Job) -> None:
         job.process.wait()
 
 
-def _prepare_vectors(root: Path, options: RunOptions, targets: Sequence[Target]) -> None:
-    """Embed all texts that the targets need, on all cores and under one bar, before any notebook asks for them."""
-    graded = {name for name, file in read_registry(root).items() if file.shape in GRADED}
-    names = sorted({d for t in targets if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded)
-    if not names:
-        return
-    request = json.dumps({"datasets": names, "data": options.data, "embedder": options.roles.get("embedder", ""),
-                          "limit": 40 if options.profile == "quick" else None})  # fmt: skip
-    environment = os.environ | {"NFQA_ROOT": str(root)}
-    command = [sys.executable, "-m", "nfqa.lab.prepare", request]
-    finished = subprocess.run(command, env=environment, check=False)
+def prepare_vectors(root: Path, options: RunOptions, datasets: Sequence[str], *, limit: int | None, **own: str) -> None:
+    """Embed all texts of datasets, and of a user's file (`own`: answers, questions), on all cores and under one bar.
+
+    Raises: ValueError where the embedder can't be used; the reason is on standard error.
+    """
+    embedder = options.find_role("embedder")
+    request = {"datasets": datasets, "data": options.data, "embedder": embedder, "limit": limit, **own}
+    command = [sys.executable, "-m", "nfqa.lab.execute", "vectors", json.dumps(request)]
+    finished = subprocess.run(command, env=os.environ | {"NFQA_ROOT": str(root)}, check=False)
     if finished.returncode:
         raise ValueError("the texts could not be embedded; the message above says why")
 

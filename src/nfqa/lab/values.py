@@ -21,6 +21,7 @@ from nfqa.data.paths import write_atomically
 NUMBERS = ("value", "low", "high", "spread")
 COUNTS = ("n", "dropped")
 MEASURED = (*NUMBERS, *COUNTS, "dropped_because", "origin", "signature")
+NAMES = ("question", "answer", "system")
 EXACT_DIGITS, MODEL_DIGITS = 12, 6  # significant digits that survive another processor
 
 
@@ -85,6 +86,8 @@ def write_values(stem: Path, table: pd.DataFrame, provenance: Mapping[str, Any])
 def read_values(path: Path | StringIO) -> pd.DataFrame:
     """Values from a CSV file: conditions as text, or as numbers where all are; blank where one does not apply.
 
+    Names that users or datasets give (NAMES) stay text: a system called "07" is not one called "7".
+
     Raises: ValueError naming the file when it is no values file.
     """
     try:
@@ -98,7 +101,7 @@ def read_values(path: Path | StringIO) -> pd.DataFrame:
             raise ValueError("it has no rows, or no column statistic")
     except (KeyError, ValueError) as error:
         raise ValueError(f"{path}: not a values file ({error}); run the artefact again") from None
-    return table.assign(**{name: _read_numbers(table[name]) for name in keys})
+    return table.assign(**{name: _read_numbers(table[name]) for name in keys if name not in NAMES})
 
 
 def _read_numbers(column: pd.Series) -> pd.Series:

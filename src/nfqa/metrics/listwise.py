@@ -8,6 +8,7 @@ score higher, each reference being scored against the rest of its list as if it 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,7 @@ GOOD_FROM = 2
 ZERO_SHOT = (1.0, 2.0, -1.0, 0.0, 0.0)
 FOLDS = 5
 _RIDGES = np.logspace(-1, 4, 12)
+_MOST_OF_A_GRADE = 3  # as many as in the paper's longest list; features are means over good and poor references
 _TRAINING_SEEDS = range(1_000, 1_005)  # apart from any evaluation seed, so that no evaluated list is trained on
 
 
@@ -143,6 +145,28 @@ def train_on_draws(draws: pd.DataFrame, dataset: QuestionSet, embedder: Embedder
     """
     groups = [group.draw for _, group in draws.groupby("question", sort=False)]
     return fit_apart([(own.iloc[0].question, collect_training_rows(own, embedder)) for own in groups], dataset)
+
+
+def train_by_grades(training: QuestionSet, draws: pd.DataFrame, embedder: Embedder) -> dict[tuple[str, str], Scorer]:
+    """A trained scorer for each (dataset, question) with given references, one for each make-up of their grades.
+
+    It is fitted on lists of those grades, at most _MOST_OF_A_GRADE of each, drawn from the questions of `training` that
+    are not among the draws.
+
+    Args: draws: as `nfqa.metrics.references.use_given_references` gives them.
+    Raises: ValueError where no question of `training` can teach it.
+    """
+    known = {draw.question.text for draw in draws.draw}
+    others = [question for question in training.questions if question.text not in known]
+    made: dict[tuple[int, ...], Scorer] = {}
+    scorers = {}
+    for row in draws.itertuples():
+        counts = Counter(reference.label for reference in row.draw.references)
+        composition = tuple(g for g in sorted(counts, reverse=True) for _ in range(min(counts[g], _MOST_OF_A_GRADE)))
+        if composition not in made:
+            made[composition] = fit_scorer(make_training_rows(other, composition, embedder) for other in others)
+        scorers[row.dataset, row.question] = made[composition]
+    return scorers
 
 
 def describe_draw(draw: Draw, embedder: Embedder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from nfqa.models.evaluator import Evaluator
 
 __all__ = [
-    "PAPER", "RELEASED", "Diversity", "Settings", "Switches", "Variant", "choose_wrapping", "measure_diversity",
-    "score_diversity", "score_views", "settings",
+    "PAPER", "RELEASED", "Diversity", "Settings", "Switches", "Variant", "choose_wrapping", "describe_views",
+    "measure_diversity", "score_diversity", "score_views", "settings",
 ]  # fmt: skip
 _NOT_SCORED = ("empty_answer", "no_partial_answers", "not_finite", "no_tokens", "too_long")  # of `Diversity.dropped`
 
@@ -126,6 +126,24 @@ def score_views(
         )
     ]  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def describe_views(views: pd.DataFrame) -> pd.DataFrame:
+    """Each answer's mean perplexity over the views that have one, and a note on what was left out or cut.
+
+    Args: views: as `score_views` gives them.
+    Returns: a row an answer: dataset, question, answer, perplexity, note.
+    """
+    counts = (
+        views[views.missing != ""].groupby(["dataset", "question", "answer", "missing"]).size().reset_index(name="n")
+    )
+    said = counts.n.astype(str) + " partial answers left out: " + counts.missing.str.replace("_", " ")
+    left_out = said.groupby([counts.dataset, counts.question, counts.answer]).agg("; ".join)
+    of_answer = views.groupby(["dataset", "question", "answer"], sort=False)
+    found = of_answer.agg(perplexity=("perplexity", "mean"), cut=("cut", "max")).join(left_out.rename("note"))
+    cut = pd.Series(np.where(found.cut > 0, "answer cut at its end to fit the evaluator", ""), found.index)
+    notes = (found.note.fillna("") + "; " + cut).str.strip("; ")
+    return found.assign(note=notes).drop(columns="cut").reset_index()
 
 
 def choose_wrapping(evaluator: Evaluator, wrapping: Literal["chat", "plain"]) -> Literal["chat", "plain"]:

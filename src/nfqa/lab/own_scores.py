@@ -1,0 +1,62 @@
+"""What a user gets of their own answers' scores: two files with every answer; names of systems that a figure draws."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from nfqa.data.paths import write_atomically
+from nfqa.data.records import QuestionSet
+
+_DRAWABLE = 0x530  # Latin, Greek and Cyrillic
+_COLUMNS = (
+    "question", "answer", "system", "label", "metric", "training", "variant", "method", "judge", "score", "rank", "ten",
+    "note", "missing", "signature",
+)  # fmt: skip
+_LABEL = 28  # characters of a name in a legend
+
+
+def write_scores(
+    folder: Path, own: QuestionSet, scores: pd.DataFrame, *, not_run: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Write scores.csv and scores.json: every answer under every metric, in full precision, then what was excluded.
+
+    Args: scores: question, answer, system, grade, metric, conditions, score, rank, ten, note, missing, signature;
+        not_run: the reason by metric. Columns that say nothing are left out.
+    Returns: what was written.
+    """
+    kept = scores.rename(columns={"grade": "label"})
+    kept = kept.drop(columns=[name for name in kept if name not in _COLUMNS])
+    excluded = [(each.question, each.answer, f"excluded: {each.reason}") for each in own.excluded]
+    lines = pd.concat([kept, pd.DataFrame(excluded, columns=["question", "answer", "missing"])], ignore_index=True)
+    lines = lines[[name for name in _COLUMNS if name in lines and lines[name].replace("", None).notna().any()]]
+    with write_atomically(folder / "scores.csv") as scratch:
+        lines.to_csv(scratch, index=False, lineterminator="\n")
+    content = {
+        "answers": f"sha256:{own.sha256}",
+        "origin": own.origin,
+        "irregularities": {name: count for name, count in own.irregularities.items() if count},
+        "not_run": dict(not_run or {}),
+        "scores": [{k: v for k, v in row.items() if v == v and v != ""} for row in lines.to_dict("records")],  # no NaN
+    }
+    with write_atomically(folder / "scores.json") as scratch:
+        text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        scratch.write_text(text + "\n", encoding="utf-8")
+    return lines
+
+
+def label_systems(names: Sequence[str]) -> dict[str, str]:
+    """A label for each name: short, not taken for a formula, of letters that the figure's font has, and its own.
+
+    A name that is no such label is cut, or gives way to "system N", N its place.
+    """
+    labels: dict[str, str] = {}
+    for place, name in enumerate(names, start=1):
+        drawable = name.isprintable() and all(ord(letter) < _DRAWABLE for letter in name) and "$" not in name
+        label = name if drawable and not name.startswith("_") else f"system {place}"
+        label = label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…"
+        labels[name] = f"system {place}" if label in labels.values() else label
+    return labels
