@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from nfqa.models.chat import Request
 
 LINKAGE = read_papers(PROJECT)["linkage"]
 RETRIEVED = pytest.param("table_04", marks=pytest.mark.slow)  # its references are found by the embedder
-TABLES = ["table_02", "table_03", RETRIEVED, "table_05", "table_06", "table_09", "table_10"]
+TABLES = ["table_02", "table_03", RETRIEVED, "table_05", "table_06", "table_07", "table_08", "table_09", "table_10"]
 
 
 def answer_by_rule(request: Request) -> str:
@@ -135,6 +136,39 @@ def test_a_question_of_table_5_with_an_unreadable_verdict_is_left_out_with_the_r
     assert row.dropped > 0
     assert row.dropped_because == f"unreadable {row.dropped}"
     assert row.n + row.dropped == len(found["webglm"].questions)
+
+
+def test_an_unreadable_verdict_is_missing_and_counted_and_never_a_default(model, tmp_path):
+    def mumble(request: Request) -> str:
+        unclear = hashlib.sha256(request.prompt.encode()).digest()[0] < 64  # whatever the seed
+        return "I can't say." if unclear else answer_by_rule(request)
+
+    model(mumble)
+    table, found = ask("table_07", tmp_path, limit=None)
+    share = table.query("shots == 0 and statistic == 'missing_verdicts'").iloc[0]
+    assert 0.05 < share.value < 0.5
+    assert share.dropped_because == f"unreadable {share.dropped}"
+    assert table.query("shots == 0 and statistic == 'spearman'").value.notna().all()
+    lost = found["asked"].query("score.isna()")
+    assert set(lost.missing) == {"unreadable"}
+
+
+def test_solved_examples_come_from_another_dataset_than_the_judged_one(model, tmp_path):
+    seen: list[str] = []
+
+    def listen(request: Request) -> str:
+        seen.append(request.prompt)
+        return answer_by_rule(request)
+
+    model(listen)
+    _, found = ask("table_07", tmp_path)
+    own = {question.text for question in found["questions"].questions}
+    others = {question.text for question in found["lab"].load("antique").questions}
+    asked = [re.findall(r"<question>\n(.*?)\n</question>", prompt, re.DOTALL) for prompt in seen]
+    assert {len(questions) - 1 for questions in asked} == {0, 1, 3, 5}
+    for *examples, judged in asked:
+        assert judged in own
+        assert set(examples) <= others
 
 
 def test_without_a_generator_a_judge_sees_degraded_references_and_no_published_row_is_filled(model, tmp_path):

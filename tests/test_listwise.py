@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
@@ -17,10 +19,14 @@ from nfqa.metrics.listwise import (
     FOLDS,
     Scorer,
     TrainingRows,
+    describe_candidates,
     describe_draw,
     find_fold,
+    fit_apart,
+    fit_by_size,
     fit_scorer,
     is_development,
+    judge_by_vectors,
     judge_draw,
     make_training_rows,
     make_zero_shot,
@@ -291,6 +297,88 @@ def test_questions_of_another_set_share_one_scorer_and_given_draws_are_what_it_i
     np.testing.assert_allclose(ours.weights, theirs.weights, rtol=1e-9)
     apart = train_on_draws(draws, training, StubEmbedder())
     assert max(scorer.trained_on for scorer in apart.values()) < 25
+
+
+def vary(questions: Sequence[Question]) -> list[Question]:
+    """The same questions, their answers of different length."""
+    return [
+        replace(q, answers=tuple(replace(a, text=a.text + " and so" * (i % 5)) for i, a in enumerate(q.answers)))
+        for q in questions
+    ]
+
+
+TRAINING = make_set("antique", vary(make_questions(25, answers=14)))
+OTHERS = make_set("trec_dl_nf", [replace(q, text=f"other {q.text}") for q in vary(make_questions(5))])
+
+
+@pytest.mark.parametrize("dataset", [TRAINING, OTHERS])
+def test_features_times_weights_are_the_judge_s_scores_at_both_ends_of_the_curve(dataset):
+    embedder = StubEmbedder()
+    draws = draw_references([dataset], seeds=range(2))
+    features = describe_candidates(draws, embedder)
+    weights = fit_by_size(TRAINING, dataset, embedder, sizes=[1, 3], seeds=range(2))
+    assert len(weights) == 4 * 2 * len(dataset.questions)
+    pairs = features.merge(weights, on=["dataset", "question", "seed"], suffixes=("", "_weight"))
+    pairs["score"] = sum(pairs[name] * pairs[f"{name}_weight"] for name in FEATURES)
+    for size, scorers in (("0", make_zero_shot()), ("all", train_scorers(TRAINING, dataset, embedder))):
+        known = judge_by_vectors(draws, scorers, embedder).query("output == 'score'").reset_index()
+        ours = pairs[pairs.trained_on == size].reset_index()
+        assert list(ours.answer) == list(known.answer)
+        np.testing.assert_allclose(ours.score, known.score, atol=1e-9)
+    assert set(weights.signature[weights.trained_on == "3"]) == {"embedded_judge|trained_on:3|drawn_from:25_of_25"}
+
+
+def test_a_dropped_draw_has_no_features_and_keeps_its_reason():
+    draws = pd.DataFrame({"dataset": "x", "seed": 0, "question": ["q", "empty"], "draw": [
+        make_draw(), Draw(Question("empty", ()), (), (), "no_reference"),
+    ]})  # fmt: skip
+    features = describe_candidates(draws, StubEmbedder(VECTORS))
+    np.testing.assert_allclose(
+        features.loc[0, list(FEATURES)].astype(float), [0.6, 0.78, 0.9, 0.25, np.log(4)], atol=1e-6
+    )
+    assert features.loc[1, list(FEATURES)].isna().all()
+    assert list(features.missing) == ["", "no_reference"]
+
+
+def test_training_questions_are_nested_and_depend_on_the_seed_alone():
+    judged, embedder = make_set("trec_dl_nf", [Question("other?", ())]), StubEmbedder()
+    fitted = fit_by_size(TRAINING, judged, embedder, sizes=[1, 3], seeds=range(12)).set_index(["trained_on", "seed"])
+    turned = make_set("antique", TRAINING.questions[::-1])
+    again = fit_by_size(turned, judged, embedder, sizes=[1, 3], seeds=range(12)).set_index(["trained_on", "seed"])
+    weights = fitted[list(FEATURES)]
+    np.testing.assert_allclose(again[list(FEATURES)], weights, rtol=1e-6, atol=1e-9)
+    assert len(weights.loc["1"].drop_duplicates()) > 1
+    rows = {q.text: make_training_rows(q, LIST, embedder) for q in TRAINING.questions}
+    alone = {text: fit_scorer([own]).weights for text, own in rows.items()}
+    (first,) = (text for text, own in alone.items() if np.allclose(own, weights.loc[("1", 3)]))
+    pairs = combinations([own for text, own in rows.items() if text != first], 2)
+    assert any(np.allclose(fit_scorer([rows[first], *pair]).weights, weights.loc[("3", 3)]) for pair in pairs)
+
+
+def test_sizes_that_the_folds_cannot_fill_are_left_out_and_too_few_are_refused():
+    few = make_set("antique", make_questions(12, answers=14))
+    judged, sizes = make_set("trec_dl_nf", [Question("other?", ())]), [1, 3, 5, 10, 30]
+    assert list(fit_by_size(few, judged, StubEmbedder(), sizes=sizes, seeds=[0]).trained_on) == [
+        "0",
+        "1",
+        "3",
+        "5",
+        "10",
+        "all",
+    ]
+    left = 12 - max(Counter(find_fold(question) for question in few.questions).values())
+    own = fit_by_size(few, few, StubEmbedder(), sizes=sizes, seeds=[0])
+    assert list(own.trained_on.unique()) == ["0", *(str(size) for size in sizes if size < left), "all"]
+    taught = [(question, make_training_rows(question, LIST, StubEmbedder())) for question in few.questions]
+    with pytest.raises(ValueError, match="12 training questions outside fold None, but 13"):
+        fit_apart(taught, judged, count=13)
+
+
+def test_questions_that_cannot_teach_are_not_drawn():
+    mute = make_set("antique", [replace(q, answers=q.answers[:1]) for q in make_questions(3)])  # no candidate is left
+    weights = fit_by_size(mute, OTHERS, StubEmbedder(), sizes=[1], seeds=[0])
+    assert set(weights.trained_on) == {"0"}
+    assert weights.signature.str.endswith("drawn_from:0_of_3").all()
 
 
 def test_folds_hang_on_the_text_and_cross_the_development_half():

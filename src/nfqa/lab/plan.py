@@ -9,14 +9,9 @@ from pathlib import Path
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
-from nfqa.lab.debate_lab import open_lab
-from nfqa.lab.experiments.language import ask_settings
-from nfqa.lab.judged import JudgedLab
 from nfqa.lab.judging import find_journal
-from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
 from nfqa.lab.replay import count_asked
-from nfqa.lab.staleness import choose_parameters
 from nfqa.lab.targets import Target
 
 _COMPLETION_TOKENS = 12  # about what a bare verdict takes; a judge that explains itself writes up to 512
@@ -38,7 +33,8 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
     """
     for target in targets:
         if options.asks(target.artefact.roles):
-            yield Plan(target.identifier, _plan(root, target, options))
+            place = options.find_place(root)
+            yield Plan(target.identifier, count_asked(target.paper, target.name, place, options))
 
 
 def describe_plan(plan: Plan) -> str:
@@ -61,28 +57,6 @@ def describe_journal(root: Path) -> list[str]:
         )
     journal.close()
     return lines or ["journal: no verdicts yet"]
-
-
-def _plan(root: Path, target: Target, options: RunOptions) -> Tally:
-    notebook = root / "notebooks" / str(target.artefact.notebook)
-    if any("ask" in cell["metadata"].get("tags", []) for cell in read_cells(notebook)):
-        return count_asked(target.paper, target.name, options.find_place(root), options)
-    given = choose_parameters(target.paper, target.name, notebook, options, options.find_place(root).work / "plan")
-    lab = open_lab(
-        target.identifier, data=options.data, out=given["out"], dry=True, asking=options.asking, **options.roles
-    )
-    limit, seeds = given.get("limit"), given.get("judge_seeds")
-    for name in _list_datasets(lab):
-        ask_settings(
-            lab, lab.load(name, limit=limit), seeds=1 if seeds is None else seeds, short=given.get("short") or "partial"
-        )
-    return lab.tally
-
-
-def _list_datasets(lab: JudgedLab) -> list[str]:
-    """The data sets that a judged row of the artefact is about."""
-    leaves = lab.artefact.leaves.items()
-    return list(dict.fromkeys(name for system, sets in leaves if lab.paper.systems[system].judged for name in sets))
 
 
 def _say(tally: Tally) -> str:

@@ -65,7 +65,7 @@ _AUXILIARY = re.compile(
 
 @dataclass(frozen=True)
 class Degraded:
-    """A worse text, and what was done to it, in order; one technique may stand there more than once."""
+    """A worse text, and what was done to it, in order; a technique may occur more than once."""
 
     text: str
     techniques: tuple[str, ...]
@@ -80,12 +80,12 @@ def degrade(text: str, *, question: str, level: Level, seed: int, pool: Sequence
     be left with none adds a misleading statement. So each level lists strictly more techniques than the one below,
     starting with the same ones, and no two of text and levels have the same words.
 
-    Args: level: 1, mild, to 3, severe; seed: every choice hangs on a hash of (seed | question | text), and on nothing
-        global; pool: texts that answer other questions. Misleading statements and foreign nouns are taken from it;
-        without one, statements come from a short list and nouns change places inside the text.
+    Args: level: 1, mild, to 3, severe; seed: every choice depends on a hash of (seed | question | text) alone; pool:
+        texts that answer other questions. Misleading statements and foreign nouns are taken from it; without one,
+        statements come from a short list and nouns change places inside the text.
     Raises: ValueError for a blank text or an unknown level.
-    Source: the modifications that LINKAGE's prompt for lower-grade references asks a model for (Figure 9). Differs
-        from: it, in that rules don't understand the text: a negated sentence may come out true.
+    Source: the modifications that LINKAGE's prompt for lower-grade references asks a model for (Figure 9).
+        Differs from: it, in that rules don't understand the text: a negated sentence may come out true.
     """
     if not text.strip():
         raise ValueError(f"the answer to {question!r} is blank; there is nothing to make worse")
@@ -148,7 +148,7 @@ def drop_key_sentences(text: str, *, question: str) -> str:
 
 
 def negate(text: str) -> str:
-    """Turn each sentence round once: its first auxiliary gains or loses its "not", else a word becomes its opposite."""
+    """Negate each sentence once: its first auxiliary gains or loses its "not", else a word becomes its opposite."""
     return " ".join(_negate_sentence(sentence) for sentence in _split(text, _SENTENCE_END))
 
 

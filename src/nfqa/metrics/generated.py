@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from nfqa.data.records import Answer, Question, QuestionSet
-from nfqa.metrics.degrade import LEVELS, degrade
+from nfqa.metrics.degrade import Level, degrade
 from nfqa.metrics.references import COMPOSITIONS, Draw, draw_list
 
 if TYPE_CHECKING:
@@ -112,8 +112,7 @@ def make_one_truth_list(question: Question, *, seed: int, pool: Sequence[str] = 
         return draw
     truth = draw.best
     worse = [
-        degrade(truth.text, question=question.text, level=level, seed=seed, pool=pool).text
-        for level in range(1, LEVELS + 1)
+        degrade(truth.text, question=question.text, level=level, seed=seed, pool=pool).text for level in get_args(Level)
     ]
     return _replace_references(draw, [truth.text, *worse], truth.id)
 

@@ -8,6 +8,7 @@ score higher, each reference being scored against the rest of its list as if it 
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -125,6 +126,19 @@ def judge_by_vectors(
         scores[candidates.missing.to_numpy() == ""] = np.concatenate([np.zeros(0), *found])
         frames.append(judged.assign(output=output, score=scores))
     return pd.concat(frames, ignore_index=True)
+
+
+def describe_candidates(draws: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
+    """The features that the embedded judge sees of every candidate of every draw; weighted and summed, its score.
+
+    Returns: a row a candidate: the columns of `draws` but for `draw`, answer, grade, missing, and FEATURES, NaN for a
+        draw without candidates.
+    """
+    candidates = list_candidates(draws)
+    rows = [describe_draw(draw, embedder)[1] for draw in draws.draw if draw.candidates]
+    candidates[list(FEATURES)] = np.nan
+    candidates.loc[candidates.missing == "", list(FEATURES)] = np.concatenate([np.zeros((0, len(FEATURES))), *rows])
+    return candidates
 
 
 def train_scorers(
@@ -269,6 +283,42 @@ def fit_scorer(rows: Iterable[TrainingRows]) -> Scorer:
     return Scorer("trained", head.coef_ / scale, len(used))
 
 
+def fit_by_size(
+    training: QuestionSet,
+    dataset: QuestionSet,
+    embedder: Embedder,
+    *,
+    sizes: Sequence[int],
+    seeds: Iterable[int],
+) -> pd.DataFrame:
+    """The judge's weights by number of training questions: 0 (the fixed weights), each of `sizes`, and all.
+
+    Under a seed the training questions have an order, by a hash of (seed, question), of which a size takes the first:
+    sizes are nested. Questions that no list leaves two candidates of different grade cannot teach and are not drawn.
+    A size that is not there outside every fold (`fit_apart`) is left out.
+    Returns: a row for each size, seed and question of `dataset`: dataset, seed, question, trained_on (the size as text,
+        or "all"), FEATURES (the weights), signature.
+    """
+    grades, seeds = find_own_list(dataset.name), list(seeds)
+    rows = [(question, make_training_rows(question, grades, embedder)) for question in training.questions]
+    taught = [(question, own) for question, own in rows if len(own.grades)]
+    kept_out = set(_keep_out(taught, dataset))
+    fewest = min((sum(find_fold(question) != fold for question, _ in taught) for fold in kept_out), default=0)
+    fixed = dict.fromkeys([(dataset.name, question.text) for question in dataset.questions], make_zero_shot())
+    of_all = fit_apart(_shuffle(taught, 0), dataset) if fewest else {}
+    frames = []
+    for size in ["0", *(str(size) for size in sizes if 0 < size < fewest), *(["all"] if fewest else [])]:
+        for seed in seeds:
+            ends = {"0": fixed, "all": of_all}
+            scorers = ends[size] if size in ends else fit_apart(_shuffle(taught, seed), dataset, count=int(size))
+            weights = pd.DataFrame([scorer.weights for scorer in scorers.values()], columns=list(FEATURES))
+            weights[["dataset", "question"]] = list(scorers)
+            frames.append(weights.assign(seed=seed, trained_on=size))
+    made = pd.concat(frames, ignore_index=True)
+    drawn_from = f"drawn_from:{len(taught)}_of_{len(rows)}"
+    return made.assign(signature="embedded_judge|trained_on:" + made.trained_on + f"|{drawn_from}")
+
+
 Taught = Sequence[tuple[Question, TrainingRows]]  # training questions, each with its rows
 
 
@@ -293,6 +343,10 @@ def _keep_out(taught: Taught, dataset: QuestionSet) -> list[int | None]:
     own = {question.key for question, _ in taught}
     shared = any(question.key in own for question in dataset.questions)
     return [find_fold(question) if shared else None for question in dataset.questions]
+
+
+def _shuffle(taught: Taught, seed: int) -> Taught:
+    return sorted(taught, key=lambda each: hashlib.sha256(f"{seed}|{each[0].key}".encode()).digest())
 
 
 def find_fold(question: Question) -> int:
