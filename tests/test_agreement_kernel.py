@@ -7,7 +7,6 @@ import pytest
 
 from nfqa.kernels.agreement import (
     average_others,
-    correlate_left_out,
     measure_fleiss_kappa,
     measure_krippendorff_alpha,
 )
@@ -53,16 +52,6 @@ def test_mean_of_the_others():
     table = [[1, 5, NAN], [3, 3, 2], [5, NAN, NAN]]
     # item 0: (3+5)/2, (1+5)/2, (1+3)/2; item 1: 3, 5, 4 (both others); item 2: 2 for others, none for rater 1
     np.testing.assert_allclose(average_others(table), [[4, 3, 2], [3, 5, NAN], [2, 4, 2]])
-
-
-def test_each_rater_against_the_others():
-    table = [[1, 2, 3], [1, 2, 3], [3, 2, 1], [2, 2, 2]]
-    # rater 0: others' means (1+3+2)/3 = 2, 2, 2: constant. Rater 2: others (1+1+2)/3, 2, (3+3+2)/3, rising: -1
-    found = correlate_left_out(table)
-    np.testing.assert_allclose(found.values, [NAN, NAN, -1, NAN])
-    assert found.count_reasons() == {"constant_labels": 2, "constant_scores": 1}
-    assert correlate_left_out([[1, 2, 9], [1, 2, NAN]], method="kendall").values.tolist() == [1, 1]
-    assert correlate_left_out([[1, 2], [NAN, NAN]]).count_reasons() == {"fewer_than_two": 2}
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nfqa.kernels.correlation import GroupCorrelations, Method, correlate_groups
-
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 
 
@@ -58,22 +56,6 @@ def measure_krippendorff_alpha(ratings: ArrayLike, *, level: Level = "ordinal") 
     if len(np.unique(shared[~np.isnan(shared)])) < 2:
         return float("nan")
     return float(alpha(pd.DataFrame(shared), distance=level).alpha)
-
-
-def correlate_left_out(ratings: ArrayLike, *, method: Method = "spearman") -> GroupCorrelations:
-    """Each rater's ratings against the mean of the other raters' on the same items.
-
-    An item counts for a rater where the rater and at least one other rated it.
-
-    Args: ratings: [raters, items], NaN for missing. Returns: one coefficient a rater, [raters], NaN with its reason
-        where a side is constant or fewer than two items count.
-    Raises: ValueError for anything but a table, or infinite values.
-    Source: the usual leave-one-out ceiling of what a metric can reach. Differs from: nothing.
-    """
-    table = _read_ratings(ratings)
-    others, present = average_others(table), ~np.isnan(table)
-    counted = present & ~np.isnan(others)
-    return correlate_groups(table[counted], others[counted], counted.sum(1), method=method)
 
 
 def average_others(ratings: ArrayLike) -> NDArray[np.float64]:

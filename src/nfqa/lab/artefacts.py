@@ -188,18 +188,6 @@ def find_artefact(papers: dict[str, Paper], identifier: str) -> Artefact:
     raise ValueError(f"unknown artefact {identifier!r}; those with a notebook: {', '.join(known)}")
 
 
-def find_title(paper: Paper, system: str) -> str:
-    """How a system is shown; that of a judge which is no published model as its like, with "(judge)" at its end."""
-    entry = paper.systems.get(system)
-    if entry is None and "_judge" in system:
-        for family in paper.judges:
-            like = paper.systems.get(system.removesuffix("_degraded").replace("_judge", f"_{family}"))
-            if like is not None:
-                made = ", degraded references" if system.endswith("_degraded") else ""
-                return f"{like.title.rpartition(' (')[0]} (judge{made})"
-    return entry.title if entry else system.replace("_", " ")
-
-
 def list_needs(paper: Paper, name: str, system: str) -> tuple[str, ...]:
     """The roles that a row without a value waits for: its system's, or those of an artefact that has no notebook."""
     entry, artefact = paper.systems.get(system), paper.artefacts[name]
