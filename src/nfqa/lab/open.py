@@ -263,6 +263,8 @@ class Lab:
         if list(table.columns)[-len(MEASURED) :] != list(MEASURED):
             raise ValueError("the table is not as lab.tidy gives it; write what tidy returned")
         write_values(self.out / self.name, table, self._describe() | {"findings": list(findings)})
+        if self.out.is_relative_to(self.root / "build" / "drafts"):
+            print(f"written to {(self.out / self.name).relative_to(self.root)}.csv, a draft; `make` writes results/")
         if figure is not None:
             save_figure(figure, self.out / self.name)
         if self._askers and self.tally.wanted:  # beside the result: equal results, however they came about
