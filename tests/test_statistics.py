@@ -54,6 +54,28 @@ def test_what_has_no_coefficient_is_missing_with_its_reason_or_zero() -> None:
         correlate(scores.drop(columns="grade"))
 
 
+@pytest.mark.parametrize(("undefined", "seeds", "because"), [
+    ("drop", (1, 1 / 3), {"constant_labels": 1, "constant_scores": 1, "short_list": 1}),
+    ("zero", (2 / 3, 1 / 6), {"short_list": 1}),  # a question left out for its short list stays out
+])  # fmt: skip
+def test_an_agreement_by_hand(undefined, seeds, because) -> None:
+    # Kendall, seed 0: a = 1, b = 1, c undefined (constant labels)
+    #          seed 1: a = (2 - 1) / 3 = 1/3, b undefined (constant scores), c dropped (short list)
+    given = {
+        ("a", 0): ([0, 1, 2], [1, 2, 3]), ("b", 0): ([0, 1], [1, 2]), ("c", 0): ([1, 1], [1, 2]),
+        ("a", 1): ([0, 1, 2], [1, 3, 2]), ("b", 1): ([1, 0], [5, 5]), ("c", 1): ([np.nan], [np.nan]),
+    }  # fmt: skip
+    rows = [(*key, grade, score) for key, pair in given.items() for grade, score in zip(*pair, strict=True)]
+    scores = pd.DataFrame(rows, columns=["question", "seed", "grade", "score"])
+    scores["missing"] = np.where(scores.score.isna(), "short_list", "")
+    (row,) = average(correlate(scores, methods=["kendall"], undefined=undefined), resamples=200).to_dict("records")
+    assert row["value"] == pytest.approx(np.mean(seeds), abs=1e-15)
+    assert row["spread"] == pytest.approx(np.std(seeds, ddof=1), abs=1e-15)
+    assert row["dropped_because"] == "; ".join(f"{reason} {n}" for reason, n in because.items())
+    assert (row["n"], row["dropped"]) == (6 - len(because), len(because))
+    assert 0 <= row["low"] <= row["value"] <= row["high"] <= 1
+
+
 def make_measurements() -> pd.DataFrame:
     rows = pd.DataFrame(
         [("q9", 0, 0.1), ("q9", 1, 0.3), ("q8", 0, 0.5), ("q8", 1, np.nan), ("q7", 0, 0.2), ("q7", 1, 0.4)]
