@@ -27,6 +27,8 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
     """
     import matplotlib as mpl
     import matplotlib.pyplot as plt
+    from IPython.core.pylabtools import print_figure
+    from matplotlib.figure import Figure
 
     notebook = place.root / "notebooks" / str(paper.artefacts[name].notebook)
     path = place.results / paper.paper / f"{name}.csv"
@@ -37,6 +39,8 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
     found = _run_cells(notebook, parameters, ["parameters", "setup"])
     found["table"] = read_values(path)
     figure = _run_cells(notebook, {}, ["figure"], found).get("figure")
+    if isinstance(figure, Figure):
+        print_figure(figure)  # as the notebook shows it: a layout depends on how often it was made before
     if figure is not None:
         save_figure(figure, place.figures / paper.paper / name)
     plt.close("all")
