@@ -23,7 +23,7 @@ from nfqa.metrics.generated import (
     write_lists,
     write_stand_ins,
 )
-from nfqa.metrics.listwise import collect_training_rows, make_training_rows
+from nfqa.metrics.listwise_training import collect_training_rows, make_training_rows
 from nfqa.metrics.references import Draw, draw_list
 
 POOL = ("Trains leave Lisbon at nine.", "A guitar needs six strings and some patience.")

@@ -16,20 +16,22 @@ from numpy.typing import NDArray
 from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.metrics.listwise import (
     FEATURES,
-    FOLDS,
     Scorer,
-    TrainingRows,
     describe_candidates,
     describe_draw,
+    is_development,
+    judge_by_vectors,
+    judge_draw,
+    make_zero_shot,
+)
+from nfqa.metrics.listwise_training import (
+    FOLDS,
+    TrainingRows,
     find_fold,
     fit_apart,
     fit_by_size,
     fit_scorer,
-    is_development,
-    judge_by_vectors,
-    judge_draw,
     make_training_rows,
-    make_zero_shot,
     train_on_draws,
     train_scorers,
 )

@@ -24,7 +24,7 @@ from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import label_systems, write_scores
 from nfqa.lab.scoring import name_folder, tabulate_means
 from nfqa.lab.values import pick, read_values, tidy_values, write_values
-from nfqa.metrics.listwise import train_by_grades
+from nfqa.metrics.listwise_training import train_by_grades
 from nfqa.metrics.references import use_given_references
 from nfqa.metrics.systems import add_unscored, add_wins, measure_systems
 from nfqa.models.chat import Request

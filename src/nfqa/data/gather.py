@@ -97,7 +97,7 @@ def _read_person(who: str, content: bytes, questions: dict[int, dict[str, Any]])
     for _, where, item in parse_lines(who, content, Counter()):
         found = _INSTANCE.fullmatch(str(item.get("id")))
         if found is None or found[2] not in (*SYSTEMS, "question", "select"):
-            continue  # a screen that is no part of the study's questions
+            continue  # a screen that asks none of the study's questions
         screen = check(_Screen, item, where)
         key, kind, given = str(int(found[1])), found[2], screen.label_annotations
         where = f"{where}: label_annotations"

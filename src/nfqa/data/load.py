@@ -90,7 +90,7 @@ def find_path(name: str, *, data: str = "full", root: Path | None = None) -> Pat
 
 
 def has(name: str, *, data: str = "full", root: Path | None = None) -> bool:
-    """Whether a dataset can be loaded without the network; one without a bundled stand-in is no part of a sample run.
+    """Whether a dataset can be loaded without the network; one without a bundled stand-in is left out of a sample run.
 
     Raises: ValueError for an unknown dataset, or a file with the wrong hash.
     """

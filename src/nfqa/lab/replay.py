@@ -40,7 +40,7 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
     found["table"] = read_values(path)
     figure = _run_cells(notebook, {}, ["figure"], found).get("figure")
     if isinstance(figure, Figure):
-        print_figure(figure)  # as the notebook shows it: a layout depends on how often it was made before
+        print_figure(figure)  # type: ignore[no-untyped-call]  # as the notebook shows it: a layout depends on how often it was made before
     if figure is not None:
         save_figure(figure, place.figures / paper.paper / name)
     plt.close("all")

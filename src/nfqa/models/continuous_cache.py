@@ -20,7 +20,7 @@ class ContinuousCache:
     exp(theta cos(h, h_i)) that falls on pairs (h_i, x_i) with x_i = x. h is the state that the output matrix would
     multiply; x_i is the token that came after h_i.
     over: "context" takes pairs of the answer alone: h_i at each token of the answer but its last, x_i the next token
-    of the answer. What the template or the instruction adds is no part of it. "context_and_target" adds the target's
+    of the answer. What the template or the instruction adds does not count. "context_and_target" adds the target's
     own past, its tokens before the one that is predicted, each but the first paired with the state before it.
     Both p_lm and p_cache sum to 1 over the vocabulary, so p does. Where there is no pair yet, p is p_lm.
     Raises: ValueError for a theta below 0 or not finite, a weight outside [0, 1), or an unknown `over`.
@@ -67,7 +67,7 @@ def mix_logprobs(
     scores = cache.theta * queries @ remembered.T  # [T, C]
     if own:
         place = torch.arange(len(targets), device=targets.device)
-        hidden = place[1:] >= place[:, None]  # a token is no part of the past that predicts it
+        hidden = place[1:] >= place[:, None]  # a token does not predict itself
         scores[:, len(keys) :] = scores[:, len(keys) :].masked_fill(hidden, -torch.inf)
     every = scores.logsumexp(-1)
     right = scores.masked_fill(followers != targets[:, None], -torch.inf).logsumexp(-1)

@@ -44,7 +44,7 @@ class Embedder:
     """Vectors of texts by any sentence-transformers model, through a cache on disk.
 
     Vectors are rounded to half precision when they are made, so that a cached and a fresh run see the same numbers
-    and results don't hang on the last bits of one processor's arithmetic (cosines move by about 1e-4).
+    and results don't depend on the last bits of one processor's arithmetic (cosines move by about 1e-4).
     The model loads at the first text that is not cached. Texts over the model's limit are cut at its end, and
     `count_cut` tells how many. No remote code is run.
     """

@@ -63,7 +63,7 @@ class Evaluator:
     """A causal language model that scores texts as restatements: `embedded:NAME`, `hf:NAME[@REVISION]`, `path:FOLDER`.
 
     cache: a continuous cache over the answer, None for none, or "own": what the model's evaluator.json names for an
-    embedded model, none for any other. dtype "auto" is float32 on every device, so that scores don't hang on it; a
+    embedded model, none for any other. dtype "auto" is float32 on every device, so that scores don't depend on it; a
     model too large for that takes bfloat16 by name, and is then no closer than about 1 % to its own plain way.
     batch_tokens bounds the tokens of a batch, padding included ("auto": by device); it is halved when memory runs out.
     store: a file that keeps losses by evaluator, settings and texts; another process may share it.

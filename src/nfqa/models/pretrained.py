@@ -15,7 +15,7 @@ _PLACEHOLDER = "PROMPT-GOES-HERE"
 _BRACKETED = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")  # <|user|>, [/INST]
 _CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
 _TAIL = 200  # characters before the end of a prompt; what is written after it changes no token further back
-# For templates that tell the date: a verdict must not hang on the day.
+# For templates that tell the date: a verdict must not depend on the day.
 _FIXED_DAY = "{% macro strftime_now(form) %}{{ {'%Y-%m-%d': '2024-07-26'}.get(form, '26 Jul 2024') }}{% endmacro %}"
 
 

@@ -37,7 +37,7 @@ _EMBEDDED = {"judge": ("trained", "zero_shot"), "generator": ("degrader",), "eva
 class RoleSpec:
     """A parsed spec `KIND:NAME[@REVISION]`, such as `hf:sentence-transformers/all-MiniLM-L6-v2@main`.
 
-    A server's is `openai:MODEL[#TAG][@BASE_URL]`. The address is no part of the identity, so that a verdict of one
+    A server's is `openai:MODEL[#TAG][@BASE_URL]`. The identity does not include the address, so that a verdict of one
     model counts wherever it is served; two servers that serve different models under one name need different tags.
     """
 

@@ -1,0 +1,184 @@
+"""Fitting the embedded judge's weights: on other questions only, by folds, by size, or for lists of given grades."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from nfqa.data.records import Question, QuestionSet
+from nfqa.metrics.listwise import FEATURES, Scorer, describe_draw, make_zero_shot
+from nfqa.metrics.references import Draw, draw_list, find_own_list
+from nfqa.models.embed import Embedder
+
+FOLDS = 5
+_RIDGES = np.logspace(-1, 4, 12)
+_MOST_OF_A_GRADE = 3  # as many as in the paper's longest list; features are means over good and poor references
+_TRAINING_SEEDS = range(1_000, 1_005)  # apart from any evaluation seed, so that no evaluated list is trained on
+
+
+def train_scorers(
+    training: QuestionSet, dataset: QuestionSet, embedder: Embedder, composition: Sequence[int] = ()
+) -> dict[tuple[str, str], Scorer]:
+    """A trained scorer for each (dataset, question), fitted on `training` without that question's fold (`fit_apart`).
+
+    It is fitted on lists of the composition that it will see, by default the paper's own for `dataset`.
+    """
+    grades = composition or find_own_list(dataset.name)
+    return fit_apart([(q, make_training_rows(q, grades, embedder)) for q in training.questions], dataset)
+
+
+def train_on_draws(draws: pd.DataFrame, dataset: QuestionSet, embedder: Embedder) -> dict[tuple[str, str], Scorer]:
+    """The same, fitted on given draws of training questions, such as lists of another making.
+
+    The grades of the draws' candidates are read, those of the judged question are not.
+    """
+    groups = [group.draw for _, group in draws.groupby("question", sort=False)]
+    return fit_apart([(own.iloc[0].question, collect_training_rows(own, embedder)) for own in groups], dataset)
+
+
+def train_by_grades(training: QuestionSet, draws: pd.DataFrame, embedder: Embedder) -> dict[tuple[str, str], Scorer]:
+    """A trained scorer for each (dataset, question) with given references, one for each make-up of their grades.
+
+    It is fitted on lists of those grades, at most _MOST_OF_A_GRADE of each, drawn from the questions of `training` that
+    are not among the draws.
+
+    Args: draws: as `nfqa.metrics.references.use_given_references` gives them.
+    Raises: ValueError where no question of `training` can teach it.
+    """
+    known = {draw.question.text for draw in draws.draw}
+    others = [question for question in training.questions if question.text not in known]
+    made: dict[tuple[int, ...], Scorer] = {}
+    scorers = {}
+    for row in draws.itertuples():
+        counts = Counter(reference.label for reference in row.draw.references)
+        composition = tuple(g for g in sorted(counts, reverse=True) for _ in range(min(counts[g], _MOST_OF_A_GRADE)))
+        if composition not in made:
+            made[composition] = fit_scorer(make_training_rows(other, composition, embedder) for other in others)
+        scorers[row.dataset, row.question] = made[composition]
+    return scorers
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """One question's rows for fitting: centred features, standardised grades, and the rows' weights."""
+
+    features: NDArray[np.float64]  # [m, F]
+    grades: NDArray[np.float64]  # [m]
+    weights: NDArray[np.float64]  # [m]
+
+
+def make_training_rows(question: Question, composition: Sequence[int], embedder: Embedder) -> TrainingRows:
+    """Rows of one question under five reference draws, whose seeds no evaluation uses; none if grades don't vary."""
+    draws = [draw_list(question, composition, seed=seed) for seed in _TRAINING_SEEDS]
+    return collect_training_rows(draws, embedder)
+
+
+def collect_training_rows(draws: Iterable[Draw], embedder: Embedder) -> TrainingRows:
+    """Rows of one question under given draws; none from a draw whose candidates' grades don't vary."""
+    features, grades, weights = [np.zeros((0, len(FEATURES)))], [np.zeros(0)], [np.zeros(0)]
+    for draw in draws:
+        labels = np.array(draw.labels, dtype=np.float64)
+        if len(set(draw.labels)) > 1:
+            rows = describe_draw(draw, embedder)[1]
+            features.append(rows - rows.mean(0))
+            grades.append((labels - labels.mean()) / labels.std())
+            weights.append(np.full(len(labels), 1 / len(labels)))
+    return TrainingRows(np.concatenate(features), np.concatenate(grades), np.concatenate(weights))
+
+
+def fit_scorer(rows: Iterable[TrainingRows]) -> Scorer:
+    """Fit the weights by ridge regression of grades on features.
+
+    Features are centred and grades standardised inside each question and draw, and each draw weighs the same, so
+    that the fit serves what is reported: an average over questions of a correlation inside each. The ridge is chosen
+    by leave-one-out among 12 from 0.1 to 10,000.
+    Raises: ValueError when no question has two candidates of different grade.
+    """
+    from sklearn.linear_model import RidgeCV
+
+    used = [row for row in rows if len(row.grades)]
+    if not used:
+        raise ValueError("no question has two candidates of different grade left; nothing to train the judge on")
+    x = np.concatenate([row.features for row in used])
+    scale = x.std(0)
+    scale[scale == 0] = 1.0
+    head = RidgeCV(_RIDGES, fit_intercept=False)
+    head.fit(x / scale, np.concatenate([r.grades for r in used]), np.concatenate([r.weights for r in used]))
+    return Scorer("trained", head.coef_ / scale, len(used))
+
+
+def fit_by_size(
+    training: QuestionSet,
+    dataset: QuestionSet,
+    embedder: Embedder,
+    *,
+    sizes: Sequence[int],
+    seeds: Iterable[int],
+) -> pd.DataFrame:
+    """The judge's weights by number of training questions: 0 (the fixed weights), each of `sizes`, and all.
+
+    Under a seed the training questions have an order, by a hash of (seed, question), of which a size takes the first:
+    sizes are nested. Questions that no list leaves two candidates of different grade cannot teach and are not drawn.
+    A size that is not there outside every fold (`fit_apart`) is left out.
+    Returns: a row for each size, seed and question of `dataset`: dataset, seed, question, trained_on (the size as text,
+        or "all"), FEATURES (the weights), signature.
+    """
+    grades, seeds = find_own_list(dataset.name), list(seeds)
+    rows = [(question, make_training_rows(question, grades, embedder)) for question in training.questions]
+    taught = [(question, own) for question, own in rows if len(own.grades)]
+    kept_out = set(_keep_out(taught, dataset))
+    fewest = min((sum(find_fold(question) != fold for question, _ in taught) for fold in kept_out), default=0)
+    fixed = dict.fromkeys([(dataset.name, question.text) for question in dataset.questions], make_zero_shot())
+    of_all = fit_apart(_shuffle(taught, 0), dataset) if fewest else {}
+    frames = []
+    for size in ["0", *(str(size) for size in sizes if 0 < size < fewest), *(["all"] if fewest else [])]:
+        for seed in seeds:
+            ends = {"0": fixed, "all": of_all}
+            scorers = ends[size] if size in ends else fit_apart(_shuffle(taught, seed), dataset, count=int(size))
+            weights = pd.DataFrame([scorer.weights for scorer in scorers.values()], columns=list(FEATURES))
+            weights[["dataset", "question"]] = list(scorers)
+            frames.append(weights.assign(seed=seed, trained_on=size))
+    made = pd.concat(frames, ignore_index=True)
+    drawn_from = f"drawn_from:{len(taught)}_of_{len(rows)}"
+    return made.assign(signature="embedded_judge|trained_on:" + made.trained_on + f"|{drawn_from}")
+
+
+Taught = Sequence[tuple[Question, TrainingRows]]  # training questions, each with its rows
+
+
+def fit_apart(taught: Taught, dataset: QuestionSet, *, count: int | None = None) -> dict[tuple[str, str], Scorer]:
+    """A scorer for each (dataset, question), fitted on the first `count` training questions, or all, outside its fold.
+
+    Folds depend on the question's text. Where no judged question is a training question, one scorer serves all.
+    Raises: ValueError when fewer than `count` are left, or none that can teach.
+    """
+    kept_out = _keep_out(taught, dataset)
+    scorers = {}
+    for fold in dict.fromkeys(kept_out):
+        left = [rows for question, rows in taught if find_fold(question) != fold]
+        if count is not None and len(left) < count:
+            raise ValueError(f"{len(left)} training questions outside fold {fold}, but {count} are asked for")
+        scorers[fold] = fit_scorer(left[:count])
+    return {(dataset.name, q.text): scorers[fold] for q, fold in zip(dataset.questions, kept_out, strict=True)}
+
+
+def _keep_out(taught: Taught, dataset: QuestionSet) -> list[int | None]:
+    """The fold that each judged question's scorer must not see; None where the two sets share no question."""
+    own = {question.key for question, _ in taught}
+    shared = any(question.key in own for question in dataset.questions)
+    return [find_fold(question) if shared else None for question in dataset.questions]
+
+
+def _shuffle(taught: Taught, seed: int) -> Taught:
+    return sorted(taught, key=lambda each: hashlib.sha256(f"{seed}|{each[0].key}".encode()).digest())
+
+
+def find_fold(question: Question) -> int:
+    """The fold of a question, 0 to FOLDS - 1; independent of `is_development`."""
+    return question.key // 2 % FOLDS
