@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +20,8 @@ import nbformat
 import pandas as pd
 import pytest
 from tiny_models import make_tiny_model
+
+from nfqa.lab.cli import main
 
 PROJECT = Path(__file__).parents[1]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell: children would not hear Ctrl-C
@@ -46,7 +50,7 @@ FIRST = [
 ]
 SECOND = [
     "artefact = 'made_up/second'\ndata = 'full'\nout = ''",
-    "from nfqa.lab.open import open_lab\nfrom nfqa.kernels import parse\nlab = open_lab(artefact, data=data, out=out)",
+    "from nfqa.lab.open import open_lab\nfrom nfqa.kernels import rating\nlab = open_lab(artefact, data=data, out=out)",
     "table = lab.read('first')\ntable = table.assign(statistic='twice', value=table.value * 2)\nlab.write(table)",
 ]
 THIRD = [source.replace("second", "third").replace("first", "second").replace("twice", "again") for source in SECOND]
@@ -83,10 +87,17 @@ class Checkout:
         }
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "nfqa", *arguments],
-            cwd=self.root, env=self.environment | variables, capture_output=True, text=True, timeout=1500,
-        )  # fmt: skip
+        """A command in this process, which saves starting one; notebooks run in processes of their own."""
+        output, errors, terminate = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGTERM)
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(errors):
+            for name in os.environ.keys() - self.environment.keys():
+                patch.delenv(name)
+            for name, value in (self.environment | variables).items():
+                patch.setenv(name, value)
+            patch.chdir(self.root)
+            code = main(arguments)
+        signal.signal(signal.SIGTERM, terminate)
+        return subprocess.CompletedProcess(arguments, code, output.getvalue(), errors.getvalue())
 
     def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

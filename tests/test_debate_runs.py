@@ -12,7 +12,7 @@ from conftest import PROJECT, Checkout, copy_project, write_notebook
 from tiny_models import make_tiny_model
 
 from nfqa.data.registry import read_registry
-from nfqa.lab import debate_lab
+from nfqa.lab.open import Lab, find_cache, open_lab
 from nfqa.lab.values import read_values
 
 STUDY = """
@@ -27,13 +27,11 @@ artefacts:
   third: {label: "Table 3", title: "Third", notebook: made_up/third.ipynb, datasets: [debatewise, debateqa_test]}
 """
 PARAMETERS = "artefact = 'made_up/%s'\ndata = 'full'\nout = ''\nevaluator = ''"
-OPEN = (
-    "from nfqa.lab.debate_lab import open_lab\nfrom nfqa.lab.results import Row\n"
-    "lab = open_lab(artefact, data=data, evaluator=evaluator, out=out)"
-)
+OPEN = "from nfqa.lab.open import open_lab\nlab = open_lab(artefact, data=data, evaluator=evaluator, out=out)"
 WRITE = (
-    "row = Row(system='ours', dataset='s', metric='number', value=%s, signature=lab.roles['evaluator'],"
-    " kernels=(), origin='measured')\nlab.write([row])"
+    "import pandas as pd\n"
+    "row = {'dataset': 's', 'metric': 'ours', 'statistic': 'number', 'value': %s, 'signature': lab.roles['evaluator']}\n"
+    "lab.write(lab.tidy(pd.DataFrame([row])))"
 )
 RESULTS = "results/made_up"
 
@@ -42,9 +40,9 @@ RESULTS = "results/made_up"
 def debates(checkout: Checkout, tmp_path: Path) -> Checkout:
     """Three notebooks: one needs a file that can't be downloaded, one reads it, one goes on without a file."""
     (checkout.root / "papers" / "made_up.yml").write_text(STUDY)
-    load = "value = len(lab.load_debates('system_answers').questions)"
-    read = "value = lab.read_other('first').rows[0].value + 1"
-    count = "value = lab.has('debateqa_test') + len(lab.load_debates('debatewise', limit=2).questions)"
+    load = "value = len(lab.load('system_answers').questions)"
+    read = "value = lab.read('first').value[0] + 1"
+    count = "value = lab.has('debateqa_test') + len(lab.load('debatewise', limit=2).questions)"
     for name, cell in (("first", load), ("second", read), ("third", count)):
         cells = [PARAMETERS % name, OPEN, cell, WRITE % "value"]
         write_notebook(checkout.root / "notebooks" / "made_up" / f"{name}.ipynb", cells)
@@ -72,7 +70,7 @@ def test_what_needs_an_absent_file_is_skipped_and_keeps_its_result(debates: Chec
     assert words in done.stdout
     assert "made_up/second: not run: needs results of first" in done.stdout, "nor what reads it, as it was never run"
     assert "1 artefacts run, 0 were fresh, 0 failed" in done.stdout
-    assert debates.read(f"{RESULTS}/third.json")["rows"][0]["value"] == 2
+    assert debates.read(f"{RESULTS}/third.csv") == 2
     assert "not run: needs debateqa_system" in debates.run("status").stdout
     named = debates.run("run", "made_up/first")
     assert (named.returncode, words in named.stdout) == (1, True)
@@ -81,14 +79,14 @@ def test_what_needs_an_absent_file_is_skipped_and_keeps_its_result(debates: Chec
     put(debates, tmp_path, "system_answers", line.encode() * 1)
     done = debates.run("reproduce")
     assert "2 artefacts run, 1 were fresh, 0 failed" in done.stdout, done.stderr
-    assert debates.read(f"{RESULTS}/second.json")["rows"][0]["value"] == 2
-    before = (debates.root / RESULTS / "first.json").read_bytes()
+    assert debates.read(f"{RESULTS}/second.csv") == 2
+    before = (debates.root / RESULTS / "first.csv").read_bytes()
 
     (tmp_path / "debateqa_system_answers_sample.jsonl").unlink()
     done = debates.run("reproduce")
     assert words in done.stdout
     assert "0 artefacts run, 2 were fresh, 0 failed" in done.stdout, done.stdout
-    assert (debates.root / RESULTS / "first.json").read_bytes() == before
+    assert (debates.root / RESULTS / "first.csv").read_bytes() == before
 
 
 @pytest.mark.slow
@@ -98,7 +96,7 @@ def test_an_optional_file_that_comes_stales_what_can_use_it(debates: Checkout, t
     put(debates, tmp_path / "mirror", "debateqa_test", (json.dumps(line) + "\n").encode())
     assert "data debateqa_test changed" in debates.run("status", "made_up/third").stdout
     assert debates.run("run", "made_up/third").returncode == 0
-    assert debates.read(f"{RESULTS}/third.json")["rows"][0]["value"] == 3
+    assert debates.read(f"{RESULTS}/third.csv") == 3
     assert debates.run("fetch").stdout == "all data at hand and verified\n"
 
 
@@ -110,8 +108,8 @@ def test_another_evaluator_is_a_variant_that_leaves_the_results_alone(debates: C
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (debates.root / "build" / "variants").iterdir()
     assert folder.name.startswith("evaluator-")
-    assert json.loads((folder / "results" / "made_up" / "third.json").read_text())["rows"][0]["signature"] == spec
-    assert not (debates.root / RESULTS / "third.json").exists()
+    assert read_values(folder / "results" / "made_up" / "third.csv").signature[0] == spec
+    assert not (debates.root / RESULTS / "third.csv").exists()
     refused = debates.run("run", "made_up/third", EVALUATOR="openai:gpt")
     assert (refused.returncode, "role evaluator is 'openai:gpt'" in refused.stderr) == (2, True)
     idle = debates.run("run", "made_up/third", EMBEDDER=spec)
@@ -156,18 +154,18 @@ def test_a_needed_file_must_be_registered(debates: Checkout) -> None:
     assert (done.returncode, "papers/*.yml needs the file 'systems'" in done.stderr) == (2, True)
 
 
-def open_made_up(debates: Checkout, monkeypatch: pytest.MonkeyPatch, **given: Any) -> debate_lab.DebateLab:
+def open_made_up(debates: Checkout, monkeypatch: pytest.MonkeyPatch, **given: Any) -> Lab:
     monkeypatch.setenv("NFQA_ROOT", str(debates.root))
-    return debate_lab.open_lab("made_up/third", data="sample", **given)
+    return open_lab("made_up/third", data="sample", **given)
 
 
 def test_a_lab_loads_what_its_entry_lists(debates: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = open_made_up(debates, monkeypatch)
-    assert len(lab.load_debates("debatewise", split="held_out").questions) == 3
+    assert len(lab.load("debatewise", split="held_out").questions) == 3
     assert lab._describe()["inputs"].keys() == {"sample_debatewise"}
     assert not lab.has("debateqa_test")
-    with pytest.raises(ValueError, match=r"loads overton but papers/made_up\.yml doesn't list it under datasets"):
-        lab.load_debates("overton")
+    with pytest.raises(ValueError, match=r"loads overton but papers/made_up\.yml does not list it under datasets"):
+        lab.load("overton")
 
 
 def test_a_lab_opens_the_embedded_evaluators_and_the_roles(
@@ -189,7 +187,7 @@ def test_a_lab_opens_the_embedded_evaluators_and_the_roles(
     found = other.open_evaluators()
     assert list(found) == ["tiny", "small", "medium", "role"]
     assert found["role"] is other.evaluator
-    assert debate_lab.find_losses(debates.root) == debates.root / "build" / "cache" / "losses.sqlite"
+    assert find_cache(debates.root, "losses") == debates.root / "build" / "cache" / "losses.sqlite"
 
 
 def test_a_table_of_ours_that_a_module_names_is_part_of_the_fingerprint(debates: Checkout) -> None:

@@ -47,11 +47,11 @@ def test_a_run_ends_fresh_and_an_edit_stales_just_what_depends_on_it(checkout: C
     assert set(list_stale(checkout)) == {"made_up/second", "made_up/third"}  # all the way down the chain
     checkout.edit_notebook("made_up/second.ipynb", SECOND)
     assert list_stale(checkout) == {}
-    module = root / "src" / "nfqa" / "kernels" / "parse.py"
+    module = root / "src" / "nfqa" / "kernels" / "rating.py"
     before = module.read_text()
     module.write_text(before + "# changed\n")
     assert set(list_stale(checkout)) == {"made_up/second", "made_up/third"}
-    assert "module nfqa.kernels.parse changed" in list_stale(checkout)["made_up/second"]
+    assert "module nfqa.kernels.rating changed" in list_stale(checkout)["made_up/second"]
     module.write_text(before)
     sample = root / "data" / "sample" / "cqa.json"
     text = sample.read_text()
