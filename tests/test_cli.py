@@ -15,7 +15,7 @@ from conftest import Checkout
             "unknown artefact 'made_up/frist'; did you mean made_up/first",
         ),
         (["run", "elsewhere/first"], {}, "unknown artefact 'elsewhere/first'"),
-        (["run", "made_up/third"], {}, "made_up/third has no notebook: none is written yet; it would need judge"),
+        (["run", "made_up/fourth"], {}, "made_up/fourth has no notebook: none is written yet; it would need judge"),
         (["reproduce"], {"PROFILE": "fast"}, "PROFILE is 'fast'; expected quick or full"),
         (["reproduce"], {"DATA": "real"}, "DATA is 'real'; expected full or sample"),
         (["reproduce"], {"SEEDS": "0"}, "SEEDS is '0'; expected a whole number"),
@@ -79,6 +79,7 @@ def test_status_names_the_role_that_an_artefact_lacks(checkout: Checkout) -> Non
     assert "never run here" in said
 
 
+@pytest.mark.slow
 def test_without_network_or_mirror_the_sample_runs_and_says_how_to_get_the_data(checkout: Checkout) -> None:
     done = checkout.run("reproduce", DATA="full", NFQA_MIRROR=str(checkout.root / "nowhere"))
     assert done.returncode == 0, done.stderr
@@ -95,7 +96,7 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
 
     def check(value: str) -> tuple[int, str]:
         path.write_text(f"{header}antique,ours,number,{value},,,,,,,measured,s\n")
-        done = checkout.run("check")
+        done = checkout.run("check", DATA="full")
         return done.returncode, done.stdout
 
     assert check("1.004")[0] == 0
@@ -110,6 +111,6 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
     code, said = check("")
     assert (code, "missing: run `make reproduce`" in said) == (1, True)
     path.unlink()
-    assert checkout.run("check").returncode == 1
+    assert checkout.run("check", DATA="full").returncode == 1
     path.write_text("half a fi")
-    assert "not a values file" in checkout.run("check").stderr
+    assert "not a values file" in checkout.run("check", DATA="full").stderr

@@ -211,6 +211,14 @@ def detector() -> Detector:
     return open_detector(None, features="text")
 
 
+def set_threshold(fitted: Detector, threshold: float) -> Detector:
+    """The same detector with another threshold; what was fitted is kept."""
+    other = Detector(None, fitted.sentences, features="text", threshold=threshold)
+    fitted.probabilities(["fit"])
+    other.__dict__ |= {name: fitted.__dict__[name] for name in ("_model", "_calibration")}
+    return other
+
+
 def test_the_detector_tells_plain_cases(detector):
     sides = "Supporters argue that it saves lives. It costs ten euros a head. Critics fear for the quality of the air."
     found = detector.probabilities([AWARE, PLAIN, sides, "", "Coffee contains caffeine. It keeps you awake."])
@@ -223,14 +231,14 @@ def test_the_detector_is_the_same_each_time_and_looks_at_one_answer_at_a_time(de
     apart = [detector.probabilities([text])[0] for text in (PLAIN, AWARE)]
     np.testing.assert_allclose(detector.probabilities([PLAIN, AWARE]), apart, rtol=1e-12)
     whole = read_sentences()
-    few = Labelled(whole.texts[-300:], whole.kinds[-300:], whole.topics[-300:], whole.labels[-300:], whole.sha256)
+    few = Labelled(whole.texts[-200:], whole.kinds[-200:], whole.topics[-200:], whole.labels[-200:], whole.sha256)
     one, other = (Detector(None, few, features="text") for _ in range(2))
     np.testing.assert_array_equal(one.probabilities([PLAIN, AWARE]), other.probabilities([PLAIN, AWARE]))
     assert f"@{whole.sha256[:12]}" in one.signature
 
 
 def test_the_threshold_decides_and_is_in_the_signature(detector):
-    strict = Detector(None, detector.sentences, features="text", threshold=CALIBRATED_THRESHOLD)
+    strict = set_threshold(detector, CALIBRATED_THRESHOLD)
     assert "threshold:0.5|" in detector.signature
     assert f"threshold:{CALIBRATED_THRESHOLD}|" in strict.signature
     texts = [AWARE, PLAIN, "Some people like it, while others are less fond of it."]
@@ -377,7 +385,7 @@ def test_a_frame_of_answers_is_scored_by_each_method(detector):
     np.testing.assert_array_equal(by_judge["score"], [1, np.nan, 0, np.nan])
     assert by_judge["missing"].tolist() == ["", "no_answer", "", "unreadable"]
     np.testing.assert_array_equal(by_detector["score"].dropna(), detector.decide([AWARE, PLAIN, "perhaps"]))
-    never = Detector(None, detector.sentences, features="text", threshold=1.0)
+    never = set_threshold(detector, 1.0)
     assert score_awareness(answers, never)["score"].sum() == 0
     assert [set(found.method) for found in (by_rule, by_judge, by_detector)] == [{"phrases"}, {"judge"}, {"detector"}]
 

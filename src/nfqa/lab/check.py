@@ -52,12 +52,9 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
         listed in results/intended_changes.yml, "" for none. Without git, or a commit that has results, no rows.
     """
     frames = []
-    for artefact, path in _list_artefacts(root, place).items():
-        committed = _read_committed(root, path)
-        if committed is None and not _has_commit(root):
-            continue
+    for artefact, path in _list_artefacts(root, place).items() if _has_commit(root, place.results) else ():
         now = read_values(path) if path.is_file() else None
-        frames.append(_compare(committed, now).assign(artefact=artefact))
+        frames.append(_compare(_read_committed(root, path), now).assign(artefact=artefact))
     columns = ["artefact", "row", "column", "committed", "now", "change", "state"]
     found = pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
     excuses = read_excuses(root)
@@ -144,8 +141,8 @@ def _allow(then: float, now: float, column: str) -> tuple[float, float]:
     return (1.001 * unit, 0.0) if exact else (1.001 * max(unit, _CLOSE * largest), _FLIPPED * max(1.0, largest))
 
 
-def _has_commit(root: Path) -> bool:
-    return _run_git(root, "rev-parse", "HEAD") is not None
+def _has_commit(root: Path, results: Path) -> bool:
+    return _run_git(root, "rev-parse", f"HEAD:{results.relative_to(root).as_posix()}") is not None
 
 
 def _read_committed(root: Path, path: Path) -> pd.DataFrame | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nfqa.data.paths import find_place, find_root
+from nfqa.data.paths import find_root
 from nfqa.lab.options import RunOptions, read_jobs, read_options
 from nfqa.lab.targets import Target, list_targets
 
@@ -193,20 +193,30 @@ def _describe(target: Target) -> str:
 
 
 def _check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
-    from nfqa.lab.check import check_published, compare_committed, count_verdicts
+    from nfqa.lab.check import check_published, compare_committed
 
-    place = find_place(root, data="full", profile=options.profile, variant=options.variant)
-    published = check_published(root, place)
+    place = options.find_place(root)
+    if options.data == "sample":
+        print("the sample says nothing of a paper: compared with the committed results alone")
+    wrong = options.data == "full" and _say_published(check_published(root, place))
+    moved = _say_moved(compare_committed(root, place))
+    return 1 if wrong or moved else 0
+
+
+def _say_published(published: pd.DataFrame) -> bool:
+    """Say how results compare with the published ones; True where one is missing, or differs without a reason."""
+    from nfqa.lab.check import count_verdicts
+
     for row in published[published.verdict != "not run"].itertuples():
         where = f"{row.artefact:18} {row.system:10} {row.dataset:11} {row.metric:16}"
         print(f"{where} published {row.printed:>7}  ours {row.value:>8.4f}  {row.verdict}: {row.why}")
     print(count_verdicts(published))
-    wrong = published.verdict.isin(["differs", "missing"])
-    if wrong.any():
+    wrong = bool(published.verdict.isin(["differs", "missing"]).any())
+    if wrong:
         print(
             "a value is missing, or differs without a reason under known_differences in papers/*.yml", file=sys.stderr
         )
-    return 1 if _say_moved(compare_committed(root, place)) or wrong.any() else 0
+    return wrong
 
 
 def _say_moved(found: pd.DataFrame) -> bool:

@@ -87,7 +87,7 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
         parts["number format"] = os.environ.get("NFQA_DTYPE") or "auto"
     for other in artefact.reads:
         if paper.artefacts[other].notebook:
-            result = place.results / paper.paper / f"{other}.json"
+            result = place.results / paper.paper / f"{other}.csv"
             parts[f"result {other}"] = hash_file(result) if result.is_file() else "missing"
     return parts
 
