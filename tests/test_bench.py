@@ -18,6 +18,7 @@ FAST = {
         "kernel_seconds": 0.1, "numpy_loop_seconds": 0.2, "scipy_seconds": 0.3,
         "ratio_to_numpy_loop": 2.0, "ratio_to_scipy": 3.0,
     },
+    "measure_rouge": {"pairs": 9, "kernel_seconds": 0.1, "library_seconds": 0.2, "ratio": 2.0},
     "measure_import": {"import_seconds": 0.02, "bare_interpreter_seconds": 0.01, "difference_seconds": 0.01},
 }  # fmt: skip
 SLOW = [

@@ -30,8 +30,8 @@ PARAMETERS = "artefact = 'made_up/%s'\ndata = 'full'\nout = ''\nevaluator = ''"
 OPEN = "from nfqa.lab.open import open_lab\nlab = open_lab(artefact, data=data, evaluator=evaluator, out=out)"
 WRITE = (
     "import pandas as pd\n"
-    "row = {'dataset': 's', 'metric': 'ours', 'statistic': 'number', 'value': %s, 'signature': lab.roles['evaluator']}\n"
-    "lab.write(lab.tidy(pd.DataFrame([row])))"
+    "row = {'dataset': 's', 'metric': 'ours', 'statistic': 'number', 'value': %s}\n"
+    "lab.write(lab.tidy(pd.DataFrame([row]).assign(signature=lab.roles['evaluator'])))"
 )
 RESULTS = "results/made_up"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from conftest import PROJECT, Checkout, copy_project
 from notebook_cells import RuleModel, run_notebook
 from test_listwise import StubEmbedder
+from test_worked_case import Embedder as TokenEmbedder
 from tiny_models import make_tiny_model
 
 from nfqa.data.load import load
@@ -142,6 +144,18 @@ def test_both_files_hold_every_answer_in_full_precision(tmp_path):
 # The notebook, in this process
 
 
+class WholeEmbedder(TokenEmbedder):
+    """All that a notebook asks of an embedder; nothing is cut."""
+
+    spec = SimpleNamespace(identity="made:up")
+
+    def prepare(self, texts: Sequence[str]) -> int:
+        return len(texts)
+
+    def count_cut(self, texts: Sequence[str]) -> int:
+        return 0
+
+
 class StubEvaluator:
     """Each target costs 2 ln 10 nats over 2 of 10 tokens, twice that after "one"; "Long." fits no model."""
 
@@ -171,6 +185,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         patch.setenv("NFQA_JOURNAL", str(folder / "journal.sqlite"))
         patch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer_by_rule))
         patch.setattr(Lab, "evaluator", StubEvaluator())
+        patch.setattr(Lab, "embedder", WholeEmbedder({}, 8))
         patch.setenv("NFQA_DRY", "1")
         planned = run_notebook(ARTEFACT, out=folder / "dry", tags=["parameters", "setup", "ask"], **given)["lab"].tally
         patch.delenv("NFQA_DRY")
@@ -246,7 +261,8 @@ def test_the_table_has_all_answers_apart_from_a_system_of_any_name(found):
     assert set(table.origin) == {"sample"}, "what the judge learned from is"
 
 
-def test_nothing_is_run_that_a_file_has_nothing_for(tmp_path):
+def test_nothing_is_run_that_a_file_has_nothing_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(Lab, "embedder", WholeEmbedder({}, 8))
     lines = [{"question": "how?", "answers": [{"system": "模型", "text": "thus"}, {"system": "_$x$", "text": "so"}]}]
     found = run_notebook(ARTEFACT, out=tmp_path, answers=str(write(tmp_path / "my.jsonl", *lines)), resamples=20)
     assert set(found["scores"].metric) == {"cos_question"}

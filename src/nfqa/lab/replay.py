@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
     """
     import matplotlib as mpl
     import matplotlib.pyplot as plt
-    from IPython.core.pylabtools import print_figure
     from matplotlib.figure import Figure
 
     notebook = place.root / "notebooks" / str(paper.artefacts[name].notebook)
@@ -39,8 +38,8 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
     found = _run_cells(notebook, parameters, ["parameters", "setup"])
     found["table"] = read_values(path)
     figure = _run_cells(notebook, {}, ["figure"], found).get("figure")
-    if isinstance(figure, Figure):
-        print_figure(figure)  # type: ignore[no-untyped-call]  # as the notebook shows it: a layout depends on how often it was made before
+    if isinstance(figure, Figure):  # drawn once before it is kept, as a notebook shows it: this settles its layout
+        figure.savefig(BytesIO(), dpi="figure", bbox_inches="tight")
     if figure is not None:
         save_figure(figure, place.figures / paper.paper / name)
     plt.close("all")
