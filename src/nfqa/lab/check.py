@@ -135,6 +135,8 @@ def _allow(then: float, now: float, column: str) -> tuple[float, float]:
     if column in COUNTS or np.isnan(then) or np.isnan(now):
         return 0.0, 0.0
     largest = max(abs(then), abs(now))
+    if largest == 0:
+        return 0.0, 0.0
     printed = max(len(f"{abs(number):.15g}".split("e")[0].replace(".", "").lstrip("0")) for number in (then, now))
     exact = printed > MODEL_DIGITS
     unit = 10.0 ** (np.floor(np.log10(largest)) - (EXACT_DIGITS if exact else MODEL_DIGITS) + 1)

@@ -62,6 +62,9 @@ def find_definition(root: Path, name: str, *, wanted_by: str) -> Definition:
             lines = _list_definitions(path, path.stat().st_mtime_ns)
             if wanted in lines:
                 return Definition(name, path.relative_to(root / "src").as_posix(), lines[wanted])
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:  # a name that it imports from elsewhere
+                if isinstance(node, ast.ImportFrom) and node.module and wanted in [a.name for a in node.names]:
+                    return find_definition(root, f"{node.module}:{wanted}", wanted_by=wanted_by)
     raise ValueError(f"{wanted_by}: names {name}, which is not in src; run the artefact again")
 
 
