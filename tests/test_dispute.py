@@ -16,6 +16,7 @@ from tiny_models import make_tiny_model, teach_verdicts
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.kernels.parse import read_digit
+from nfqa.metrics import dispute_detector
 from nfqa.metrics.dispute_awareness import compare_decisions, judge_awareness, judge_dispute, score_awareness
 from nfqa.metrics.dispute_detector import (
     CALIBRATED_THRESHOLD,
@@ -198,6 +199,13 @@ def test_bad_sentences_are_refused(tmp_path, content, message):
         read_sentences(path)
 
 
+def read_few(count: int) -> Labelled:
+    """The last sentences alone, so that a fit takes a fraction of the time."""
+    whole = read_sentences()
+    parts = (whole.texts, whole.kinds, whole.topics, whole.labels)
+    return Labelled(*(part[-count:] for part in parts), whole.sha256)
+
+
 class Bags:
     """Vectors from the letters that a text holds: enough for an embedder that costs nothing."""
 
@@ -227,14 +235,14 @@ def test_the_detector_tells_plain_cases(detector):
     np.testing.assert_array_equal(detector.decide([AWARE, PLAIN]), [True, False])
 
 
-def test_the_detector_is_the_same_each_time_and_looks_at_one_answer_at_a_time(detector):
+def test_the_detector_is_the_same_each_time_and_looks_at_one_answer_at_a_time(detector, monkeypatch):
+    monkeypatch.setattr(dispute_detector, "_COMPOSED", 50)
     apart = [detector.probabilities([text])[0] for text in (PLAIN, AWARE)]
     np.testing.assert_allclose(detector.probabilities([PLAIN, AWARE]), apart, rtol=1e-12)
-    whole = read_sentences()
-    few = Labelled(whole.texts[-200:], whole.kinds[-200:], whole.topics[-200:], whole.labels[-200:], whole.sha256)
+    few = read_few(200)
     one, other = (Detector(None, few, features="text") for _ in range(2))
     np.testing.assert_array_equal(one.probabilities([PLAIN, AWARE]), other.probabilities([PLAIN, AWARE]))
-    assert f"@{whole.sha256[:12]}" in one.signature
+    assert f"@{few.sha256[:12]}" in one.signature
 
 
 def test_the_threshold_decides_and_is_in_the_signature(detector):
@@ -329,13 +337,12 @@ def test_a_fold_is_not_seen_by_the_model_that_scores_it():
 
 
 def test_vectors_alone_and_with_text_use_the_embedder():
-    few = read_sentences()
-    few = Labelled(few.texts[:200], few.kinds[:200], few.topics[:200], few.labels[:200], few.sha256)
+    few = read_few(120)
     found = {
         features: Detector(Bags(), few, features=features, embedder_identity="bags").cross_validate()
         for features in ("text_and_vectors", "text", "vectors")
     }
-    assert found["text"].shape == (200, 3)
+    assert found["text"].shape == (120, 3)
     assert not np.allclose(found["text"], found["text_and_vectors"])
     assert not np.allclose(found["vectors"], found["text_and_vectors"])
     with pytest.raises(ValueError, match="needs an embedder"):

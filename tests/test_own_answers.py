@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from conftest import PROJECT, Checkout, copy_project
 from notebook_cells import RuleModel, run_notebook
+from test_dispute import read_few
 from test_listwise import StubEmbedder
 from test_worked_case import Embedder as TokenEmbedder
 from tiny_models import make_tiny_model
@@ -26,6 +27,7 @@ from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import label_systems, write_scores
 from nfqa.lab.scoring import name_folder, tabulate_means
 from nfqa.lab.values import pick, read_values, tidy_values, write_values
+from nfqa.metrics import dispute_detector
 from nfqa.metrics.listwise_training import train_by_grades
 from nfqa.metrics.references import use_given_references
 from nfqa.metrics.systems import add_unscored, add_wins, measure_systems
@@ -186,6 +188,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         patch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer_by_rule))
         patch.setattr(Lab, "evaluator", StubEvaluator())
         patch.setattr(Lab, "embedder", WholeEmbedder({}, 8))
+        patch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))
         patch.setenv("NFQA_DRY", "1")
         planned = run_notebook(ARTEFACT, out=folder / "dry", tags=["parameters", "setup", "ask"], **given)["lab"].tally
         patch.delenv("NFQA_DRY")

@@ -314,6 +314,7 @@ def _open(browser: Any, url: str, **options: Any) -> tuple[Any, list[str]]:
     return page, faults
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [375, 1400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_fit_are_readable_and_stay_local(site: Path, browser: Any, width: int, scheme: str) -> None:
@@ -330,6 +331,7 @@ def test_pages_fit_are_readable_and_stay_local(site: Path, browser: Any, width: 
         page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [375, 1400])
 def test_table_sorts_by_click_and_by_key(site: Path, browser: Any, width: int) -> None:
     url = f"{site.as_uri()}/pages/toy/table_01.html"
@@ -351,6 +353,7 @@ def test_table_sorts_by_click_and_by_key(site: Path, browser: Any, width: int) -
     assert header.get_attribute("aria-sort") is None
 
 
+@pytest.mark.slow
 def test_filters_narrow_the_index(site: Path, browser: Any) -> None:
     page, _ = _open(browser, f"{site.as_uri()}/index.html")
     page.get_by_label("Holds a verdict").select_option("not-run")
@@ -362,6 +365,7 @@ def test_filters_narrow_the_index(site: Path, browser: Any) -> None:
     assert page.get_by_role("link", name="All of Figure 1").is_visible()
 
 
+@pytest.mark.slow
 def test_pages_read_without_script(site: Path, browser: Any) -> None:
     page, _ = _open(browser, f"{site.as_uri()}/pages/toy/table_01.html", java_script_enabled=False)
     assert page.locator("table.entries tbody tr:visible").count() == 10

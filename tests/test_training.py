@@ -164,7 +164,7 @@ def test_another_recipe_does_not_go_on_from_the_checkpoint(
 
 
 def test_the_cache_with_the_lowest_loss_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tune, "_TASKS", 6)
+    monkeypatch.setattr(tune, "_TASKS", 3)
     folder = shutil.copytree(find_root() / "models" / "evaluator_tiny", tmp_path / "evaluator_tiny")
     topics = _make_topics("debatewise", 4)
     cache = tune.tune_evaluator(folder, topics)
