@@ -102,14 +102,12 @@ def test_undefined_groups_say_why():
     wanted = ["fewer_than_two", "constant_scores", "constant_labels", "constant_scores", "defined", "fewer_than_two"]
     assert [REASONS[code] for code in found.reasons] == wanted
     assert np.isnan(found.values).tolist() == [True, True, True, True, False, True]
-    assert found.count_reasons() == {"fewer_than_two": 2, "constant_scores": 2, "constant_labels": 1}
 
 
 def test_no_groups_give_no_values():
     for method in METHODS:
         found = correlate_groups([], [], [], method=method)
         assert found.values.shape == found.reasons.shape == (0,)
-        assert found.count_reasons() == {}
 
 
 @pytest.mark.parametrize("method", METHODS)

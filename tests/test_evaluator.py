@@ -301,7 +301,6 @@ def test_a_target_of_one_token_and_one_of_none(gpt2):
 
 def test_without_a_chat_template_plain_wrapping_must_be_named(tmp_path):
     model = open_folder(make_tiny_model(tmp_path, architecture="gpt2", chat=False))
-    assert not model.has_template
     with pytest.raises(
         ValueError, match=r'has no chat template, so a prompt can\'t be wrapped in it; use wrapping="plain"'
     ):
