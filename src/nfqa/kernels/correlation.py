@@ -20,6 +20,11 @@ class GroupCorrelations:
     values: NDArray[np.float64]  # [G]
     reasons: NDArray[np.int8]  # [G]
 
+    def count_reasons(self) -> dict[str, int]:
+        """How many groups are undefined, by reason."""
+        counts = np.bincount(self.reasons, minlength=len(REASONS))
+        return {name: int(count) for name, count in zip(REASONS, counts, strict=True) if count and name != "defined"}
+
 
 def correlate_groups(scores: ArrayLike, labels: ArrayLike, sizes: ArrayLike, *, method: Method) -> GroupCorrelations:
     """Correlate `scores` with `labels` inside every group.
