@@ -222,7 +222,7 @@ def test_results_are_compared_with_the_committed_ones(checkout: Checkout) -> Non
         name = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
         subprocess.run(["git", *name, *words], cwd=checkout.root, check=True, capture_output=True)
 
-    checkout.run("run", "made_up/first")
+    checkout.run("reproduce")
     git("init", "-q")
     git("add", "-A")
     git("commit", "-qm", "first")
@@ -234,6 +234,11 @@ def test_results_are_compared_with_the_committed_ones(checkout: Checkout) -> Non
     )
     checked = checkout.run("check")
     assert (checked.returncode, "moved" in checked.stdout) == (1, True)
-    excuse = "- {artefact: made_up/first, row: statistic=number, reason: another definition}"
-    (checkout.root / "results" / "intended_changes.yml").write_text(excuse)
+    excuses = [
+        f"- {{artefact: made_up/{name}, row: statistic={what}, reason: another definition}}\n"
+        for name, what in (("first", "number"), ("second", "twice"), ("third", "again"))
+    ]
+    (checkout.root / "results" / "intended_changes.yml").write_text("".join(excuses[:2]))
+    assert checkout.run("check").returncode == 1
+    (checkout.root / "results" / "intended_changes.yml").write_text("".join(excuses))
     assert checkout.run("check").returncode == 0
