@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 from notebook_cells import RuleModel, run_notebook
+from test_dispute import read_few
+from test_people_notebooks import PlainEmbedder
 from test_prompts import use_own
 
 from nfqa.lab import judging
-from nfqa.lab.open import open_lab
+from nfqa.lab.open import Lab, open_lab
 from nfqa.lab.values import match_rows
+from nfqa.metrics import dispute_detector
 from nfqa.models.chat import Request
 
 ASKED = ("parameters", "setup", "ask")
@@ -80,7 +83,9 @@ def run_whole(name: str, out: Path, **given: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_whole_notebooks_have_the_language_model_s_rows(model, tmp_path):
+def test_whole_notebooks_have_the_language_model_s_rows(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(Lab, "embedder", PlainEmbedder())
+    monkeypatch.setattr(dispute_detector, "read_sentences", lambda: read_few(150))
     table = run_whole(LABELS, tmp_path, judge="openai:any")
     for metric, form, reading in DECIDERS:
         own = {"dataset": "sample_demo_answers", "metric": metric, "method": "judge", "form": form, "reading": reading}
@@ -107,8 +112,6 @@ def test_generators_answer_under_each_prompt_and_what_they_do_not_give_is_missin
 
 def test_a_set_whose_claims_have_too_few_perspectives_is_refused(monkeypatch, tmp_path):
     from dataclasses import replace
-
-    from nfqa.lab.open import Lab
 
     load = Lab.load
 
