@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from conftest import PROJECT
 
+from nfqa.lab import judging
 from nfqa.lab.notebooks import read_cells
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
@@ -44,3 +46,8 @@ class RuleModel:
 
     def close(self) -> None:
         pass
+
+
+def use_rule(patch: pytest.MonkeyPatch, answer_one: Callable[[Request], str]) -> None:
+    """Let a rule stand in for every language model that a notebook opens."""
+    patch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer_one))

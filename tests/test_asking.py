@@ -335,7 +335,7 @@ def test_another_template_than_the_journal_remembers_is_asked_for_all_anew():
     two = Scripted(lambda *_: "[[2]]", identity="hf:m@main", template="t2")
     Asker(spec, lambda _: one, journal, TEXT).ask(requests_for("a"), read)
     assert [v.value for v in Asker(spec, lambda _: two, journal, TEXT).ask(requests_for("a", "b"), read)] == [2, 2]
-    # without a template nothing hangs on it
+    # asked without a template, no verdict depends on it
     plain = replace(TEXT, wrapping="plain")
     Asker(spec, lambda _: one, journal, plain).ask(requests_for("a"), read)
     assert Asker(spec, lambda _: two, journal, plain).ask(requests_for("a", "b"), read)[0].value == 1

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from notebook_cells import RuleModel, run_notebook
+from notebook_cells import run_notebook, use_rule
 from test_dispute import read_few
 from test_people_notebooks import PlainEmbedder
 from test_prompts import use_own
 
-from nfqa.lab import judging
 from nfqa.lab.open import Lab, open_lab
 from nfqa.lab.values import match_rows
 from nfqa.metrics import dispute_detector
@@ -37,11 +37,8 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Callable
     """Fill every language model's place by a rule."""
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
 
-    def put(answer: Callable[[Request], str]) -> None:
-        monkeypatch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer))
-
-    put(decide)
-    return put
+    use_rule(monkeypatch, decide)
+    return partial(use_rule, monkeypatch)
 
 
 @pytest.mark.parametrize(("name", "given"), [(LABELS, {}), (AGREEMENT, {"answers": 5})])

@@ -10,12 +10,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from notebook_cells import RuleModel, run_notebook
+from notebook_cells import run_notebook, use_rule
 from scipy.stats import spearmanr
 from test_listwise import StubEmbedder
 
 from nfqa.data.records import Answer, Question
-from nfqa.lab import judging
 from nfqa.lab.open import Lab
 from nfqa.metrics.health import (
     alter_candidates,
@@ -144,7 +143,7 @@ def health(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
 
     def run(answer: Any, judge: str = "openai:any", tags: tuple[str, ...] = (), **given: Any) -> Any:
-        monkeypatch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer))
+        use_rule(monkeypatch, answer)
         found = run_notebook(
             "linkage/judge_health", out=tmp_path / "out", tags=tags, judge=judge, prompts="own", resamples=20, **given
         )

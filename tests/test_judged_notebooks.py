@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from conftest import PROJECT
-from notebook_cells import RuleModel, run_notebook
+from notebook_cells import run_notebook, use_rule
 
 from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import read_prompt_set
@@ -41,11 +42,8 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Callable
     """Fill every language model's place by a rule."""
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
 
-    def put(answer: Callable[[Request], str]) -> None:
-        monkeypatch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer))
-
-    put(answer_by_rule)
-    return put
+    use_rule(monkeypatch, answer_by_rule)
+    return partial(use_rule, monkeypatch)
 
 
 def run_cells(name: str, out: Path, *tags: str, **given: object) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import PROJECT, Checkout, copy_project
-from notebook_cells import RuleModel, run_notebook
+from notebook_cells import run_notebook, use_rule
 from test_dispute import read_few
 from test_listwise import StubEmbedder
 from test_worked_case import Embedder as TokenEmbedder
@@ -20,7 +20,6 @@ from tiny_models import make_tiny_model
 
 from nfqa.data.load import load
 from nfqa.data.own_answers import EXAMPLE, bring_file
-from nfqa.lab import judging
 from nfqa.lab.artefacts import read_papers
 from nfqa.lab.open import Lab
 from nfqa.lab.options import RunOptions
@@ -185,7 +184,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     given = {"answers": str(write(folder / "my.jsonl", *LINES)), "judge": "openai:any", "prompts": "own"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NFQA_JOURNAL", str(folder / "journal.sqlite"))
-        patch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer_by_rule))
+        use_rule(patch, answer_by_rule)
         patch.setattr(Lab, "evaluator", StubEvaluator())
         patch.setattr(Lab, "embedder", WholeEmbedder({}, 8))
         patch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from notebook_cells import RuleModel, run_notebook
+from notebook_cells import run_notebook, use_rule
 from test_judged_notebooks import answer_by_rule
 
 from nfqa.data.load import load
 from nfqa.kernels.perplexity import Settings
-from nfqa.lab import judging
 from nfqa.lab.open import Lab
 from nfqa.lab.values import pick
 from nfqa.metrics.answer_judging import BASELINES
@@ -63,7 +62,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., dict[s
     monkeypatch.setattr(Lab, "embedder", PlainEmbedder())
     monkeypatch.setattr(Lab, "evaluator", evaluator)
     monkeypatch.setattr(Lab, "open_evaluators", lambda self: {"small": evaluator})
-    monkeypatch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer_by_rule))
+    use_rule(monkeypatch, answer_by_rule)
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
 
     def execute(name: str, *tags: str, **given: object) -> dict[str, Any]:

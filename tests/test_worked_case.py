@@ -9,11 +9,10 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from notebook_cells import RuleModel, run_notebook
+from notebook_cells import run_notebook, use_rule
 from test_listwise import StubEmbedder
 
 from nfqa.data.records import Answer, Question, QuestionSet
-from nfqa.lab import judging
 from nfqa.lab.open import Lab
 from nfqa.models.chat import Request
 from nfqa.models.embed import TextVectors
@@ -148,7 +147,7 @@ def answer_by_rule(request: Request) -> str:
 
 
 def test_a_language_models_verdicts_come_to_the_scale(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer_by_rule))
+    use_rule(monkeypatch, answer_by_rule)
     monkeypatch.setenv("NFQA_DRY", "1")
     dry = run(judge="openai:any", prompts="own", tags=["parameters", "setup", "ask"])["lab"].tally
     monkeypatch.delenv("NFQA_DRY")

@@ -20,12 +20,10 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
-from nfqa.data.paths import Place, find_place, write_atomically
-from nfqa.data.registry import hash_file
+from nfqa.data.paths import Place
 from nfqa.lab.artefacts import Artefact, Paper, list_needs, read_papers
 from nfqa.lab.beside import compare_published
 from nfqa.lab.open import show_name
-from nfqa.lab.options import RunOptions
 from nfqa.lab.source_pages import Definition, find_definition, render_notebook, render_source
 from nfqa.lab.values import name_keys, read_values
 
@@ -111,25 +109,6 @@ class Sheet:
         if not self.counts["not run"]:
             return "measured"
         return "measured in part" if self.counts["not run"] < len(self.published) else "ours only"
-
-
-def bring_site_up_to_date(root: Path, options: RunOptions) -> Path:
-    """The report's index.html, built again if results, notebooks, papers or code differ from what it was built from."""
-    place = find_place(root, profile=options.profile, variant=options.variant)
-    sample = find_place(root, data="sample", profile=options.profile, variant=options.variant)
-    places = [place, *([sample] if options.data == "sample" else [])]
-    index, record = place.site / "index.html", place.work / "site.txt"
-    digest = hashlib.sha256()
-    shown = [folder for each in places for folder in (each.results, each.figures, each.notebooks)]
-    for folder in [root / "papers", root / "src" / "nfqa", *shown]:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                digest.update(f"{file.relative_to(root)} {hash_file(file)}\n".encode())
-    if not (index.is_file() and record.is_file() and record.read_text(encoding="utf-8") == digest.hexdigest()):
-        build_site(place, sample=sample if options.data == "sample" else None)
-        with write_atomically(record) as scratch:
-            scratch.write_text(digest.hexdigest(), encoding="utf-8")
-    return index
 
 
 def build_site(place: Place, *, sample: Place | None = None) -> Path:

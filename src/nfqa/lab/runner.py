@@ -21,7 +21,7 @@ from nfqa.data.load import GRADED
 from nfqa.data.paths import Place, write_atomically
 from nfqa.data.registry import UnreachableError, fetch_file, hash_file, read_registry
 from nfqa.lab.options import RunOptions
-from nfqa.lab.staleness import choose_parameters, explain_staleness, hash_code, make_fingerprint
+from nfqa.lab.staleness import QUICK_LIMIT, choose_parameters, explain_staleness, hash_code, make_fingerprint
 from nfqa.lab.targets import Target, find_record, list_targets, narrow_options, read_record
 
 _LINE_EVERY = 30.0  # seconds between lines in a log
@@ -70,7 +70,7 @@ def run_targets(
         graded = {name for name, file in read_registry(root).items() if file.shape in GRADED}
         wanted = {d for t in pending if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded
         if wanted:
-            prepare_vectors(root, options, sorted(wanted), limit=40 if options.profile == "quick" else None)
+            prepare_vectors(root, options, sorted(wanted), limit=QUICK_LIMIT if options.profile == "quick" else None)
         return run_pending(root, place, options, only, pending, jobs=jobs)
 
 
@@ -143,7 +143,7 @@ class _Teller:
         self._told = time.monotonic()
         left = [max(1.0, job.target.seconds - (self._told - job.started)) for job in running]
         waiting = [target.seconds for target in pending]
-        seconds = max([sum(left + waiting) / self._jobs, *left, *waiting[:1]], default=0.0)
+        seconds = max([sum(left + waiting) / self._jobs, *left, *waiting], default=0.0)
         ready = self._count - len(pending) - len(running)
         said = f"about {seconds:,.0f} s left; running: {', '.join(map(_describe_job, running)) or '-'}"
         if self._watched:

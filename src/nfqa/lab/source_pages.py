@@ -59,20 +59,21 @@ def find_definition(root: Path, name: str, *, wanted_by: str) -> Definition:
         return Definition(name, (stem / f"{wanted}.py").relative_to(root / "src").as_posix(), 1)
     for path in (stem.with_suffix(".py"), stem / "__init__.py"):
         if path.is_file():
-            lines = _list_definitions(path, path.stat().st_mtime_ns)
-            if wanted in lines:
-                return Definition(name, path.relative_to(root / "src").as_posix(), lines[wanted])
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:  # a name that it imports from elsewhere
-                if isinstance(node, ast.ImportFrom) and node.module and wanted in [a.name for a in node.names]:
-                    return find_definition(root, f"{node.module}:{wanted}", wanted_by=wanted_by)
+            found = _list_names(path, path.stat().st_mtime_ns).get(wanted)
+            if isinstance(found, str):
+                return find_definition(root, f"{found}:{wanted}", wanted_by=wanted_by)
+            if found:
+                return Definition(name, path.relative_to(root / "src").as_posix(), found)
     raise ValueError(f"{wanted_by}: names {name}, which is not in src; run the artefact again")
 
 
 @cache
-def _list_definitions(path: Path, _: int) -> dict[str, int]:
-    """The line of every name that a module defines at its top."""
-    found: dict[str, int] = {}
-    for node in ast.parse(path.read_text(encoding="utf-8"), filename=str(path)).body:
+def _list_names(path: Path, _: int) -> dict[str, int | str]:
+    """Every name at a module's top: the line of one that it defines, the module of one that it imports from."""
+    body = ast.parse(path.read_text(encoding="utf-8"), filename=str(path)).body
+    imports = [node for node in body if isinstance(node, ast.ImportFrom) and node.module]
+    found: dict[str, int | str] = {a.name: str(node.module) for node in imports for a in node.names}
+    for node in body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
         found |= {name: node.lineno for t in targets if (name := getattr(t, "id", None) or getattr(t, "name", None))}
     return found

@@ -1,10 +1,11 @@
-"""What an artefact is made from, as hashes: two equal fingerprints mean that nothing needs to run."""
+"""What artefacts and the report are made from, as hashes: where nothing changed, nothing needs to run."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ _FILES_OF_MODULES = {  # tables of ours that a module reads, whatever the data
     "nfqa.metrics.dispute_sentences": "data/dispute_sentences.csv",
     "nfqa.data.labels": "data/labels/dispute_awareness.csv",
 }
+QUICK_LIMIT = 8  # questions of each dataset in a quick run
 
 
 def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptions, out: Path) -> dict[str, Any]:
@@ -37,7 +39,7 @@ def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptio
     chosen: dict[str, Any] = {"artefact": f"{paper.paper}/{name}", "data": options.data, "out": str(out)}
     if options.profile == "quick":
         slow = "evaluator" in artefact.roles  # a language model runs every partial answer
-        chosen |= {"n_seeds": 2, "resamples": 500, "limit": 4 if slow else 8}
+        chosen |= {"n_seeds": 2, "resamples": 500, "limit": QUICK_LIMIT // 2 if slow else QUICK_LIMIT}
     if options.seeds:
         chosen["n_seeds"] = options.seeds
     chosen |= options.roles | options.asking
@@ -117,6 +119,17 @@ def explain_staleness(record: dict[str, Any] | None, parts: dict[str, str], plac
         elif hash_file(file) != digest:
             reasons.append(f"{name} was altered")
     return reasons
+
+
+def hash_site(root: Path, places: Sequence[Place]) -> str:
+    """One hash over all that the report site is built from: papers, code, and the places' results."""
+    digest = hashlib.sha256()
+    shown = [folder for place in places for folder in (place.results, place.figures, place.notebooks)]
+    for folder in [root / "papers", root / "src" / "nfqa", *shown]:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(f"{file.relative_to(root)} {hash_file(file)}\n".encode())
+    return digest.hexdigest()
 
 
 def _describe_entry(paper: Paper, name: str) -> dict[str, Any]:
