@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,6 +88,11 @@ def read_registry(root: Path) -> dict[str, UpstreamFile]:
     Raises: ValueError when data/registry.yml lacks a field, has an unknown one, or names a file twice.
     """
     path = root / "data" / "registry.yml"
+    return _read_registry(path, *stamp(path))
+
+
+@cache
+def _read_registry(path: Path, *_: int) -> dict[str, UpstreamFile]:
     files: dict[str, UpstreamFile] = {}
     for key, group in check(dict[str, _Group], read_yaml(path), str(path)).items():
         shared = group.model_dump(exclude={"files"})
@@ -97,7 +103,7 @@ def read_registry(root: Path) -> dict[str, UpstreamFile]:
     return files
 
 
-class _StrictLoader(yaml.SafeLoader):
+class _StrictLoader(yaml.CSafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
@@ -120,8 +126,19 @@ def read_yaml(path: Path) -> Any:
         raise ValueError(f"{path}: not YAML that can be read: {error}") from None
 
 
+def stamp(path: Path) -> tuple[int, int, int]:
+    """What tells a file from the same one edited, so that what is read of it can be kept for a process."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def hash_file(path: Path) -> str:
-    """sha256 of a file's bytes, in hex."""
+    """sha256 of a file's bytes, in hex; read once a process, unless the file is edited."""
+    return _hash_file(path, *stamp(path))
+
+
+@cache
+def _hash_file(path: Path, *_: int) -> str:
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 

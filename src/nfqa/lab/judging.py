@@ -8,15 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from nfqa.data.paths import write_atomically
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import read_prompt_set
-from nfqa.metrics.judging import LanguageJudge
 from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
 from nfqa.models.roles import RoleSpec, parse_generators, parse_role
+
+if TYPE_CHECKING:
+    from nfqa.metrics.judging import LanguageJudge
 
 Draws = Literal["paper", "greedy"]
 _PAPER = (0.8, 0.95)  # temperature and top-p: LINKAGE, section 4.4, and its released code
@@ -76,6 +78,8 @@ def open_judge(
     root: Path, spec: str, asking: Asking, *, dry: bool = False, progress: Callable[[int, int], None] | None = None
 ) -> LanguageJudge | None:
     """The judge role as a language model; None when it is filled by the embedded judge, or not at all."""
+    from nfqa.metrics.judging import LanguageJudge  # with pandas, which the command line can do without
+
     parsed = parse_role("judge", spec) if spec else None
     if parsed is None or not parsed.is_language_model:
         return None

