@@ -6,7 +6,6 @@ import hashlib
 from collections import Counter
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ from test_listwise import StubEmbedder
 from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.metrics.degrade import degrade
 from nfqa.metrics.generated import (
+    Truth,
     draw_stand_ins,
     make_no_truth_list,
     make_one_truth_list,
@@ -23,7 +23,6 @@ from nfqa.metrics.generated import (
     write_lists,
     write_stand_ins,
 )
-from nfqa.metrics.listwise_training import collect_training_rows, make_training_rows
 from nfqa.metrics.references import Draw, draw_list
 
 POOL = ("Trains leave Lisbon at nine.", "A guitar needs six strings and some patience.")
@@ -46,36 +45,26 @@ def show(draw: Draw) -> list[tuple[str, int]]:
 
 
 def test_one_truth_is_the_first_of_the_highest_grade_that_a_graded_list_of_that_seed_takes() -> None:
-    seen = set()
-    for seed in range(20):
-        draw = make_one_truth_list(MIXED, seed=seed)
-        assert draw.best.text == draw_list(MIXED, (3, 2, 1, 0), seed=seed).best.text
-        seen.add(draw.best.text)
-    assert seen == {"so so", "far"}
+    truths = [make_one_truth_list(MIXED, seed=seed).best.text for seed in range(20)]
+    assert truths == [draw_list(MIXED, (3, 2, 1, 0), seed=seed).best.text for seed in range(20)]
+    assert set(truths) == {"so so", "far"}
 
 
 def test_a_one_truth_list_is_the_truth_and_its_degradations_best_first() -> None:
-    question = make_question({"Bake the bread for 40 minutes.": 3, "No idea.": 0}, "how to bake bread?")
-    draw = make_one_truth_list(question, seed=5, pool=POOL)
-    truth = question.answers[0].text
-    worse = [degrade(truth, question=question.text, level=k, seed=5, pool=POOL).text for k in (1, 2, 3)]
+    truth, why = "Bake the bread for 40 minutes.", "how to bake bread?"
+    answers = (Answer("a", truth, 1), Answer("b", truth, 0), Answer("c", "No idea.", 0))  # grade 1 stands in for 3
+    draw = make_one_truth_list(Question(why, answers), seed=5, pool=POOL)
+    worse = degrade(truth, question=why, seed=5, pool=POOL)
     assert show(draw) == list(zip([truth, *worse], [3, 2, 1, 0], strict=True))
-    assert [answer.text for answer in draw.candidates] == ["No idea."]
+    assert draw.candidates == answers[2:]  # a copy of the truth leaves with it
     assert draw.dropped is None
-
-
-def test_the_highest_grade_present_stands_in_for_3_and_a_copy_of_the_truth_leaves_with_it() -> None:
-    question = Question("q?", (Answer("a", "same", 1), Answer("b", "same", 0), Answer("c", "other", 0)))
-    draw = make_one_truth_list(question, seed=0)
-    assert show(draw)[0] == ("same", 3)
-    assert [answer.id for answer in draw.candidates] == ["c"]
 
 
 def test_a_question_without_answers_has_no_list() -> None:
     empty = Question("q?", ())
     assert make_one_truth_list(empty, seed=0).dropped == "no_reference"
     assert make_no_truth_list(empty, StubEmbedder(PLANE), seed=0).dropped == "no_reference"
-    assert write_lists([empty], [writer("x")], render, truth="one", seed=0)[0].dropped == "no_reference"
+    assert write([empty], Writer("x"))[0].dropped == "no_reference"
 
 
 def test_without_a_truth_the_list_is_retrieved_by_closeness_to_the_question() -> None:
@@ -119,47 +108,46 @@ def test_without_a_truth_neither_labels_nor_the_order_of_the_file_matter(labels:
     assert {answer.text for answer in ours.candidates} == {answer.text for answer in theirs.candidates}
 
 
-def test_training_rows_are_those_that_the_judge_is_trained_on() -> None:
-    question = make_question({f"text {i}": i % 4 for i in range(12)})
-    draws = [draw_list(question, (3, 2, 1, 0), seed=seed) for seed in range(1_000, 1_005)]
-    ours, theirs = (
-        collect_training_rows(draws, StubEmbedder()),
-        make_training_rows(question, (3, 2, 1, 0), StubEmbedder()),
-    )
-    for name in ("features", "grades", "weights"):
-        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
-    assert len(collect_training_rows([Draw(question, (), ())], StubEmbedder()).grades) == 0
+class Prompts:
+    """A set of prompts that names itself."""
+
+    def render(self, name: str, **fields: str) -> str:
+        return f"{name}: {fields}"
+
+    def signature(self, name: str) -> str:
+        return f"made_up:{name}@0"
 
 
-def render(name: str, **fields: str) -> str:
-    return f"{name}: {fields}"
+class Writer:
+    """A made-up model: its best answer names the prompt's kind and the seed, its lower ones name the writer."""
 
+    def __init__(self, name: str, broken: str = "no prompt", said: str = "") -> None:
+        self.name, self.broken, self.said = name, broken, said
+        self.spec = SimpleNamespace(identity=f"openai:{name}")
 
-def writer(name: str, broken: frozenset[str] = frozenset()):
-    """A made-up model: its best answer names the prompt's kind, its lower ones name the writer."""
+    def write(self, prompts: list[str], *, seed: int) -> list[str | None]:
+        return [None if self.broken in prompt else self.said or self._complete(prompt, seed) for prompt in prompts]
 
-    def write(prompts: list[str]) -> list[str | None]:
-        return [complete(prompt) for prompt in prompts]
-
-    def complete(prompt: str) -> str | None:
-        if any(part in prompt for part in broken):
-            return None
+    def _complete(self, prompt: str, seed: int) -> str:
         if prompt.startswith("write_lower"):
             digest = hashlib.sha256(prompt.encode()).hexdigest()[:6]
-            return f"Answer1: {name} 2 {digest}\nAnswer2: {name} 1 {digest}\nAnswer3: {name} 0 {digest}"
-        return f" best by {name} from {prompt} "
+            return "\n".join(f"Answer{i}: {self.name} {3 - i} {digest}" for i in (1, 2, 3))
+        return f" best by {self.name} under {seed} from {prompt} "
 
-    return write
+
+def write(questions: list[Question], *writers: Writer, truth: Truth = "one", seed: int = 0) -> list[Draw]:
+    return write_lists(questions, writers, Prompts(), truth=truth, seed=seed)
 
 
 QUESTIONS = [make_question({"good": 3, f"bad {i}": 0}, f"question {i}?") for i in range(30)]
 
 
 def test_written_lists_take_each_grade_from_one_of_the_writers() -> None:
-    draws = write_lists(QUESTIONS, [writer("A"), writer("B"), writer("C")], render, truth="one", seed=0)
+    writers = [Writer("A"), Writer("B"), Writer("C")]
+    draws = write(QUESTIONS, *writers)
     taken: Counter = Counter()
     for draw in draws:
-        assert draw.best.text.startswith("best by A from write_best: {'question': 'question ")
+        assert draw.best.text.startswith("best by A under 0 from write_best: {'question': 'question ")
         assert "'truth': 'good'" in draw.best.text
         assert [answer.label for answer in draw.references] == [3, 2, 1, 0]
         assert [answer.text.split()[1] for answer in draw.references[1:]] == ["2", "1", "0"]
@@ -167,46 +155,38 @@ def test_written_lists_take_each_grade_from_one_of_the_writers() -> None:
         assert [answer.label for answer in draw.candidates] == [0]  # the truth has left
     assert set(taken) == {"A", "B", "C"}
     assert min(taken.values()) > 15  # of 90, 30 expected each
-    again = write_lists(QUESTIONS, [writer("A"), writer("B"), writer("C")], render, truth="one", seed=0)
-    assert draws == again
-    assert draws != write_lists(QUESTIONS, [writer("A"), writer("B"), writer("C")], render, truth="one", seed=1)
+    assert draws == write(QUESTIONS, *writers)
+    other = write(QUESTIONS, *writers, seed=1)
+    assert [d.references[1].text[0] for d in draws] != [d.references[1].text[0] for d in other]
 
 
 def test_without_a_truth_the_first_writer_answers_and_no_candidate_leaves() -> None:
-    draws = write_lists(QUESTIONS, [writer("A"), writer("B")], render, truth="none", seed=0)
-    assert all(draw.best.text.startswith("best by A from write_answer: {'question': 'question ") for draw in draws)
-    assert all("good" not in draw.best.text for draw in draws)
-    assert all(draw.candidates == draw.question.answers for draw in draws)
+    for draw in write(QUESTIONS, Writer("A"), Writer("B"), truth="none"):
+        assert draw.best.text.startswith("best by A under 0 from write_answer: {'question': 'question ")
+        assert "good" not in draw.best.text
+        assert draw.candidates == draw.question.answers
 
 
 def test_a_missing_or_unreadable_list_drops_the_question_with_the_reason() -> None:
-    no_best = write_lists(QUESTIONS[:2], [writer("A", frozenset({"question 1?"}))], render, truth="one", seed=0)
-    assert (no_best[0].dropped, no_best[1].dropped) == (None, "no_generated_list")
-    assert (no_best[1].references, no_best[1].candidates) == ((), ())
-    no_lower = write_lists(QUESTIONS[:1], [writer("A", frozenset({"write_lower"}))], render, truth="none", seed=0)
-    assert no_lower[0].dropped == "no_generated_list"
-    blank = write_lists(QUESTIONS[:1], [lambda prompts: ["  "] * len(prompts)], render, truth="none", seed=0)
-    assert blank[0].dropped == "no_generated_list"
+    whole, no_best = write(QUESTIONS[:2], Writer("A", broken="question 1?"))
+    assert (whole.dropped, no_best.dropped) == (None, "no_generated_list")
+    assert (no_best.references, no_best.candidates) == ((), ())
+    for writer in (Writer("A", broken="write_lower"), Writer("A", said="  ")):
+        assert write(QUESTIONS[:1], writer, truth="none")[0].dropped == "no_generated_list"
+    with pytest.raises(ValueError, match="no generator is given"):
+        write(QUESTIONS)
 
 
 def test_a_writer_that_fails_leaves_the_list_to_the_others() -> None:
-    draws = write_lists(QUESTIONS, [writer("A"), writer("B", frozenset({"write_lower"}))], render, truth="none", seed=0)
+    draws = write(QUESTIONS, Writer("A"), Writer("B", broken="write_lower"), truth="none")
     assert {answer.text[0] for draw in draws for answer in draw.references[1:]} == {"A"}
     assert all(draw.dropped is None for draw in draws)
 
 
 def test_a_written_copy_of_a_candidate_takes_it_away() -> None:
-    question = make_question({"good": 3, "bad": 0})
-    copied = ["good", "Answer1: x Answer2: y Answer3: bad"]
-    draw = write_lists([question], [lambda prompts: [copied.pop(0)]], render, truth="none", seed=0)[0]
-    assert draw.candidates == ()
-
-
-def test_no_writer_and_a_writer_that_miscounts_are_refused() -> None:
-    with pytest.raises(ValueError, match="no generator is given"):
-        write_lists(QUESTIONS, [], render, truth="none", seed=0)
-    with pytest.raises(ValueError, match="returned 0 completions for 30 prompts"):
-        write_lists(QUESTIONS, [lambda prompts: []], render, truth="none", seed=0)
+    said = "Answer1: x Answer2: y Answer3: bad"
+    (draw,) = write([make_question({said: 3, "bad": 0, "fine": 0})], Writer("A", said=said), truth="none")
+    assert [answer.text for answer in draw.candidates] == ["fine"]
 
 
 @pytest.mark.parametrize(
@@ -307,25 +287,6 @@ def test_references_as_candidates_are_judged_beside_a_graded_list_that_lacks_the
     assert {answer.text for answer in swapped.references} <= {answer.text for answer in draws.draw[1].candidates}
 
 
-class Prompts:
-    """A set of prompts that names itself."""
-
-    render = staticmethod(render)
-
-    def signature(self, name: str) -> str:
-        return f"made_up:{name}@0"
-
-
-class Writer:
-    """A generator whose completions name the seed."""
-
-    def __init__(self, name: str) -> None:
-        self.spec = SimpleNamespace(identity=f"openai:{name}")
-
-    def write(self, prompts: list[str], *, seed: int) -> list[str | None]:
-        return writer(f"{self.spec.identity}-{seed}")(prompts)
-
-
 @pytest.mark.parametrize(("truth", "first"), [("one", "write_best"), ("none", "write_answer")])
 def test_written_lists_are_signed_by_generators_and_prompts(truth, first) -> None:
     generators = [Writer("a"), Writer("b")]
@@ -334,4 +295,4 @@ def test_written_lists_are_signed_by_generators_and_prompts(truth, first) -> Non
         f"list:written|generators:openai:a+openai:b|prompts:made_up:{first}@0,made_up:write_lower@0"
     }
     for draw, seed in zip(draws.draw, draws.seed, strict=True):
-        assert draw.best.text.startswith(f"best by openai:a-{seed} from {first}")
+        assert draw.best.text.startswith(f"best by a under {seed} from {first}")

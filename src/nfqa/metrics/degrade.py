@@ -7,16 +7,12 @@ find anything, and misleading statements do the work.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from typing import Literal
 
-Level = Literal[1, 2, 3]
-LEVELS = 3
+from nfqa.metrics.references import choose, hash_name
 
 _SHORT = (
     "a about after again all also although always an and another any are as at be because been before being between"
@@ -51,10 +47,10 @@ _DETAIL = re.compile(
     r"\s[^,;.!?\n]*",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"[0-9]+")
+_DIGITS = "123456789"
 # "one" is mostly a pronoun
 _COUNTS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "twenty", "hundred")
-_COUNT = re.compile(rf"\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
+_NUMBER = re.compile(rf"[0-9]+|\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _AUXILIARY = re.compile(
     r"\b(cannot|(?:is|are|was|were|does|do|did|has|have|had|ca|could|wo|would|should|must)n['’]t"
@@ -63,62 +59,47 @@ _AUXILIARY = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Degraded:
-    """A worse text, and what was done to it, in order; a technique may occur more than once."""
+def degrade(text: str, *, question: str, seed: int, pool: Sequence[str] = ()) -> tuple[str, ...]:
+    """Make `text` worse as an answer to `question`: three texts, each made from the one before and worse.
 
-    text: str
-    techniques: tuple[str, ...]
+    The first omits details and swaps numbers; the second drops key sentences, negates, and swaps a third of the nouns
+    and names; the third drops again, swaps most nouns and adds a misleading statement. A change that finds nothing to
+    do is passed over; a text that would stay as it is gains a misleading statement. No two of text and results have
+    the same words.
 
-
-def degrade(text: str, *, question: str, level: Level, seed: int, pool: Sequence[str] = ()) -> Degraded:
-    """Make `text` worse as an answer to `question`.
-
-    Level 1 omits details and swaps numbers; level 2, applied to the result of level 1, drops the key sentences,
-    negates, and swaps a third of the nouns and names; level 3, applied to that of level 2, drops again, swaps most
-    nouns and adds a misleading statement. A technique that finds nothing to change is passed over; a level that would
-    be left with none adds a misleading statement. So each level lists strictly more techniques than the one below,
-    starting with the same ones, and no two of text and levels have the same words.
-
-    Args: level: 1, mild, to 3, severe; seed: every choice depends on a hash of (seed | question | text) alone; pool:
-        texts that answer other questions. Misleading statements and foreign nouns are taken from it; without one,
-        statements come from a short list and nouns change places inside the text.
-    Raises: ValueError for a blank text or an unknown level.
+    Args: seed: every choice depends on a hash of (seed | question | text) alone; pool: texts that answer other
+        questions. Misleading statements and foreign nouns are taken from it; without one, statements come from a short
+        list and nouns change places inside the text.
+    Raises: ValueError for a blank text.
     Source: the modifications that LINKAGE's prompt for lower-grade references asks a model for (Figure 9).
         Differs from: it, in that rules don't understand the text: a negated sentence may come out true.
     """
     if not text.strip():
         raise ValueError(f"the answer to {question!r} is blank; there is nothing to make worse")
-    if level not in range(1, LEVELS + 1):
-        raise ValueError(f"level is {level!r}; expected 1, 2 or 3")
     key = f"{seed}|{question}|{text}"
-    seen, techniques = [_bare(text)], list[str]()
-    for step in range(1, level + 1):
-        before = len(techniques)
-        for name, change in _plan(step, question, f"{key}|{step}", pool):
+    drop = partial(drop_key_sentences, question=question)
+    levels: tuple[tuple[Callable[[str], str], ...], ...] = (
+        (partial(omit_details, question=question), partial(swap_numbers, key=f"{key}|1")),
+        (drop, negate, partial(swap_nouns, key=f"{key}|2", pool=pool, share=1 / 3)),
+        (
+            drop,
+            partial(swap_nouns, key=f"{key}|3", pool=pool, share=2 / 3),
+            partial(mislead, key=f"{key}|3", pool=pool),
+        ),
+    )
+    seen, worse = [_bare(text)], []
+    for level, changes in enumerate(levels, start=1):
+        for change in changes:
             changed = change(text).strip()
             if _bare(changed) not in (_bare(text), [], *seen):
                 text = changed
-                techniques.append(name)
-        if len(techniques) == before:
-            text = _mislead_anew(text, seen, f"{key}|{step}", pool)
-            techniques.append("mislead")
+        turn = 0
+        while _bare(text) in seen:  # longer with each turn, so it ends
+            text = mislead(text, key=f"{key}|{level}|{turn}", pool=pool)
+            turn += 1
         seen.append(_bare(text))
-    return Degraded(text, tuple(techniques))
-
-
-def _plan(step: int, question: str, key: str, pool: Sequence[str]) -> list[tuple[str, Callable[[str], str]]]:
-    drop = partial(drop_key_sentences, question=question)
-    if step == 1:
-        return [
-            ("omit_details", partial(omit_details, question=question)),
-            ("swap_numbers", partial(swap_numbers, key=key)),
-        ]
-    if step == 2:
-        swap = partial(swap_nouns, key=key, pool=pool, share=1 / 3)
-        return [("drop_key_sentences", drop), ("negate", negate), ("swap_nouns", swap)]
-    swap = partial(swap_nouns, key=key, pool=pool, share=2 / 3)
-    return [("drop_key_sentences", drop), ("swap_nouns", swap), ("mislead", partial(mislead, key=key, pool=pool))]
+        worse.append(text)
+    return tuple(worse)
 
 
 def omit_details(text: str, *, question: str) -> str:
@@ -155,16 +136,12 @@ def negate(text: str) -> str:
 def swap_numbers(text: str, *, key: str) -> str:
     """Change the first digit of every run of digits, and every count written out from "two" up, by `key`."""
 
-    def change_digits(found: re.Match[str]) -> str:
-        digits = found[0]
-        others = [d for d in "123456789" if d != digits[0]]
-        return others[_choose(f"{key}|{found.start()}", len(others))] + digits[1:]
+    def change(found: re.Match[str]) -> str:
+        first, known = (found[0][0], _DIGITS) if found[0].isdigit() else (found[0], _COUNTS)
+        others = [one for one in known if one != first.lower()]
+        return _match_case(others[choose(f"{key}|{found.start()}", len(others))], first) + found[0][len(first) :]
 
-    def change_count(found: re.Match[str]) -> str:
-        others = [count for count in _COUNTS if count != found[0].lower()]
-        return _match_case(others[_choose(f"{key}|{found.start()}", len(others))], found[0])
-
-    return _COUNT.sub(change_count, _NUMBER.sub(change_digits, text))
+    return _NUMBER.sub(change, text)
 
 
 def swap_nouns(text: str, *, key: str, pool: Sequence[str] = (), share: float) -> str:
@@ -175,8 +152,8 @@ def swap_nouns(text: str, *, key: str, pool: Sequence[str] = (), share: float) -
     text change places, each taking the next one's.
     """
     own = {word.lower(): word for word in _find_nouns(text)}
-    chosen = sorted(own, key=lambda word: _hash(f"{key}|{word}"))[: ceil(len(own) * share)]
-    foreign = _find_nouns(pool[_choose(f"{key}|nouns", len(pool))]) if pool else []
+    chosen = sorted(own, key=lambda word: hash_name(f"{key}|{word}"))[: ceil(len(own) * share)]
+    foreign = _find_nouns(pool[choose(f"{key}|nouns", len(pool))]) if pool else []
     source = list(dict.fromkeys(foreign)) or [own[word] for word in (*chosen[1:], *chosen[:1])]
     change = {word: source[i % len(source)] for i, word in enumerate(chosen)}
     return _WORD.sub(lambda m: _match_case(change[m[0].lower()], m[0]) if m[0].lower() in change else m[0], text)
@@ -184,28 +161,19 @@ def swap_nouns(text: str, *, key: str, pool: Sequence[str] = (), share: float) -
 
 def mislead(text: str, *, key: str, pool: Sequence[str] = ()) -> str:
     """Add a statement beside the question: the longest sentence of one text of `pool`, or a stock one."""
-    source = _split(pool[_choose(f"{key}|statement", len(pool))], _SENTENCE_END) if pool else []
-    stock = _STATEMENTS[_choose(f"{key}|statement", len(_STATEMENTS))]
+    source = _split(pool[choose(f"{key}|statement", len(pool))], _SENTENCE_END) if pool else []
+    stock = _STATEMENTS[choose(f"{key}|statement", len(_STATEMENTS))]
     return f"{text} {max(source, key=len, default=stock)}"
-
-
-def _mislead_anew(text: str, seen: Sequence[list[str]], key: str, pool: Sequence[str]) -> str:
-    turn = 0
-    while _bare(text) in seen:  # longer with each turn, so it ends
-        text = mislead(text, key=f"{key}|{turn}", pool=pool)
-        turn += 1
-    return text
 
 
 def _negate_sentence(sentence: str) -> str:
     turned = _AUXILIARY.sub(_turn_auxiliary, sentence, count=1)
     if turned != sentence:
         return turned
-    for found in _WORD.finditer(sentence):
-        if found[0].lower() in _OPPOSITE:
-            return (
-                sentence[: found.start()] + _match_case(_OPPOSITE[found[0].lower()], found[0]) + sentence[found.end() :]
-            )
+    words = (found for found in _WORD.finditer(sentence) if found[0].lower() in _OPPOSITE)
+    if found := next(words, None):
+        opposite = _match_case(_OPPOSITE[found[0].lower()], found[0])
+        return sentence[: found.start()] + opposite + sentence[found.end() :]
     return sentence
 
 
@@ -254,11 +222,3 @@ def _find_nouns(text: str) -> list[str]:
 
 def _match_case(word: str, model: str) -> str:
     return word[:1].upper() + word[1:] if model[:1].isupper() else word
-
-
-def _choose(key: str, count: int) -> int:
-    return int.from_bytes(_hash(key)[:8], "big") % count
-
-
-def _hash(key: str) -> bytes:
-    return hashlib.sha256(key.encode()).digest()

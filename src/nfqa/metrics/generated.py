@@ -6,9 +6,8 @@ retrieved from the question's own candidates (0GT). With language models they ar
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
@@ -17,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from nfqa.data.records import Answer, Question, QuestionSet
-from nfqa.metrics.degrade import Level, degrade
-from nfqa.metrics.references import COMPOSITIONS, Draw, draw_list
+from nfqa.metrics.degrade import degrade
+from nfqa.metrics.references import COMPOSITIONS, Draw, choose, draw_list, hash_name
 
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
 
 Truth = Literal["one", "none"]
 GRADES = COMPOSITIONS["r3210"]
-Write = Callable[[list[str]], list[str | None]]  # prompts in, completions out, None for a missing one
-# A prompt by name: "write_best" (question, truth), "write_lower" (question, best) or "write_answer" (question).
-Render = Callable[..., str]
 
 # Brackets and stars that models put around a heading are passed over, but never without end: no input makes it slow.
 _HEADING = re.compile(
@@ -53,7 +49,7 @@ def draw_stand_ins(
     make = make_one_truth_list if truth == "one" else partial(make_no_truth_list, embedder=embedder)
     rows = []
     for dataset in sets:
-        chosen = [(q.key, min((a.text for a in q.answers), key=_hash, default=None)) for q in dataset.questions]
+        chosen = [(q.key, min((a.text for a in q.answers), key=hash_name, default=None)) for q in dataset.questions]
         pools = [[text for key, text in chosen if text is not None and key != q.key] for q in dataset.questions]
         rows += [
             (dataset.name, seed, question.text, make(question, seed=seed, pool=pool))
@@ -71,12 +67,12 @@ def write_stand_ins(
     Returns, Raises: as `draw_stand_ins`, with `references` "written"; the signature names generators and prompts.
     """
     seeds = _read_seeds(truth, seeds)
-    rows = []
-    for dataset in sets:
-        for seed in seeds:
-            writers = [partial(asker.write, seed=seed) for asker in generators]
-            draws = write_lists(dataset.questions, writers, prompts.render, truth=truth, seed=seed)
-            rows += [(dataset.name, seed, draw.question.text, draw) for draw in draws]
+    rows = [
+        (dataset.name, seed, draw.question.text, draw)
+        for dataset in sets
+        for seed in seeds
+        for draw in write_lists(dataset.questions, generators, prompts, truth=truth, seed=seed)
+    ]
     names = "+".join(asker.spec.identity for asker in generators)
     asked = [prompts.signature(name) for name in ("write_best" if truth == "one" else "write_answer", "write_lower")]
     return _make_frame(rows, "written", f"|generators:{names}|prompts:{','.join(asked)}")
@@ -110,11 +106,8 @@ def make_one_truth_list(question: Question, *, seed: int, pool: Sequence[str] = 
     draw = _draw_truth(question, seed)
     if draw.dropped:
         return draw
-    truth = draw.best
-    worse = [
-        degrade(truth.text, question=question.text, level=level, seed=seed, pool=pool).text for level in get_args(Level)
-    ]
-    return _replace_references(draw, [truth.text, *worse], truth.id)
+    worse = degrade(draw.best.text, question=question.text, seed=seed, pool=pool)
+    return _replace_references(draw, [draw.best.text, *worse], draw.best.id)
 
 
 def make_no_truth_list(question: Question, embedder: Embedder, *, seed: int, pool: Sequence[str] = ()) -> Draw:
@@ -143,56 +136,52 @@ def make_no_truth_list(question: Question, embedder: Embedder, *, seed: int, poo
     grades = {2 * count // 3: 1, count // 3: 2, 0: 3}  # of equal places the better grade stays
     references = [Answer(f"retrieved:{grade}", texts[order[place]], grade) for place, grade in reversed(grades.items())]
     if pool:
-        other = pool[_choose(f"{seed}|{question.key}|pool", len(pool))]
+        other = pool[choose(f"{seed}|{question.key}|pool", len(pool))]
         references.append(Answer("retrieved:0", other, 0))
     return _drop_copies(Draw(question, tuple(references), question.answers))
 
 
 def write_lists(
-    questions: Sequence[Question], generators: Sequence[Write], render: Render, *, truth: Truth, seed: int
+    questions: Sequence[Question], generators: Sequence[Asker], prompts: PromptSet, *, truth: Truth, seed: int
 ) -> list[Draw]:
-    """Lists written by language models.
+    """Lists written by language models, one a question.
 
     The first generator writes the best answer: anew from a known answer, which leaves the candidates (`truth` "one"),
     or from the question alone, when no label is read ("none"). Each generator writes three lower ones from it; for each
     lower grade one generator's answer is drawn by seed from those whose completion could be read. A question without
     a best answer, or for which no completion could be read, is dropped with "no_generated_list".
-    Raises: ValueError for no generators, or one that returns another number of completions than prompts.
+    Raises: ValueError for no generators.
     Source: LINKAGE, sections 3.3.2 and 3.3.3.
     """
     if not generators:
         raise ValueError("no generator is given; name one to three language models for the generator role")
     if truth == "one":
         draws = [_draw_truth(question, seed) for question in questions]
-        prompts = {
-            i: render("write_best", question=draw.question.text, truth=draw.best.text)
+        asked = {
+            i: prompts.render("write_best", question=draw.question.text, truth=draw.best.text)
             for i, draw in enumerate(draws)
-            if draw.dropped is None
+            if not draw.dropped
         }
     else:
         draws = [Draw(question, (), question.answers) for question in questions]
-        prompts = {i: render("write_answer", question=question.text) for i, question in enumerate(questions)}
-    best = {i: text for i, text in _ask(generators[0], prompts).items() if text is not None and text.strip()}
-    lower = {i: render("write_lower", question=draws[i].question.text, best=text) for i, text in best.items()}
-    written: dict[int, list[list[str]]] = {i: [] for i in best}
-    for write in generators:
-        for i, completion in _ask(write, lower).items():
+        asked = {i: prompts.render("write_answer", question=question.text) for i, question in enumerate(questions)}
+    written = zip(asked, generators[0].write(list(asked.values()), seed=seed), strict=True)
+    best = {i: text for i, text in written if text and text.strip()}
+    lower = [prompts.render("write_lower", question=draws[i].question.text, best=text) for i, text in best.items()]
+    lists: dict[int, list[list[str]]] = {i: [] for i in best}
+    for asker in generators:
+        for i, completion in zip(best, asker.write(lower, seed=seed), strict=True):
             answers = split_answers(completion or "", len(GRADES) - 1)
             if answers:
-                written[i].append(answers)
-    made = []
+                lists[i].append(answers)
     for i, draw in enumerate(draws):
-        if draw.dropped:
-            made.append(draw)
-        elif not written.get(i):
-            made.append(replace(draw, references=(), candidates=(), dropped="no_generated_list"))
-        else:
-            key = f"{seed}|{draw.question.key}"
-            chosen = [
-                written[i][_choose(f"{key}|{grade}", len(written[i]))][place] for place, grade in enumerate(GRADES[1:])
-            ]
-            made.append(_replace_references(draw, [best[i].strip(), *chosen], "written"))
-    return made
+        if lists.get(i):
+            name, own = f"{seed}|{draw.question.key}", lists[i]
+            chosen = [own[choose(f"{name}|{grade}", len(own))][place] for place, grade in enumerate(GRADES[1:])]
+            draws[i] = _replace_references(draw, [best[i].strip(), *chosen], "written")
+        elif not draw.dropped:
+            draws[i] = replace(draw, references=(), candidates=(), dropped="no_generated_list")
+    return draws
 
 
 def split_answers(text: str, count: int) -> list[str] | None:
@@ -241,18 +230,3 @@ def _replace_references(draw: Draw, texts: Sequence[str], source: str) -> Draw:
 def _drop_copies(draw: Draw) -> Draw:
     texts = {answer.text for answer in draw.references}
     return replace(draw, candidates=tuple(a for a in draw.candidates if a.text not in texts))
-
-
-def _ask(write: Write, prompts: Mapping[int, str]) -> dict[int, str | None]:
-    completions = write(list(prompts.values()))
-    if len(completions) != len(prompts):
-        raise ValueError(f"a generator returned {len(completions)} completions for {len(prompts)} prompts")
-    return dict(zip(prompts, completions, strict=True))
-
-
-def _choose(key: str, count: int) -> int:
-    return int.from_bytes(_hash(key)[:8], "big") % count
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()

@@ -82,7 +82,7 @@ def draw_list(
         raise ValueError(
             f"short is {short!r} and remove is {remove!r}; known: {get_args(ShortRule)}, {get_args(RemoveRule)}"
         )
-    shuffled = sorted(question.answers, key=lambda answer: _place(seed, question, answer))
+    shuffled = sorted(question.answers, key=lambda answer: hash_name(f"{seed}|{question.key}|{answer.id}"))
     chosen = _take(shuffled, composition)
     references = tuple(sorted(chosen, key=lambda answer: -answer.label))
     if short == "drop" and len(references) < len(composition):
@@ -192,8 +192,14 @@ def use_given_references(sets: Iterable[QuestionSet]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["dataset", "question", "draw"])
 
 
-def _place(seed: int, question: Question, answer: Answer) -> bytes:
-    return hashlib.sha256(f"{seed}|{question.key}|{answer.id}".encode()).digest()
+def hash_name(name: str) -> bytes:
+    """What draws are ordered by: a hash of a text that names seed, question and item."""
+    return hashlib.sha256(name.encode()).digest()
+
+
+def choose(name: str, count: int) -> int:
+    """One of the places 0 to count - 1, by the hash of a name."""
+    return int.from_bytes(hash_name(name)[:8], "big") % count
 
 
 def _take(shuffled: Sequence[Answer], composition: Sequence[int]) -> list[Answer]:
