@@ -22,20 +22,21 @@ def write_papers(root: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("title: A paper", "titel: A paper", "title: Field required"),
-        ("label: ", "lable: ", "artefacts.first.label: Field required"),
-        (
-            'number: "1.00"',
-            "number: 1.00",
-            "artefacts.first.leaves.ours.antique.number: Input should be a valid string",
-        ),
-        ("leaves: {ours", "leaves: {theirs", "first.leaves.theirs: not listed under systems"),
-        ("reads: [first]", "reads: [frist]", "second.reads: unknown artefact 'frist'"),
-        ("reads: [first]", "cites: [frist]", "second.cites: unknown artefact 'frist'"),
+        ("title: A paper", "titel: A paper", "unknown field 'titel'; known: paper, title"),
+        ("title: A paper for tests", "", "title is missing"),
+        ("label: ", "lable: ", "artefacts.first: unknown field 'lable'"),
+        ('number: "1.00"', "number: 1.00", "first.leaves.ours.antique.number is 1.0; input should be a valid string"),
+        ("leaves: {ours", "leaves: {theirs", "first.leaves: unknown 'theirs'; known: ours"),
+        ("reads: [first]", "reads: [frist]", "second.reads: unknown 'frist'; known: first, second"),
+        ("reads: [first]", "cites: [frist]", "second.cites: unknown 'frist'"),
         ("systems:", "systems: [", "not YAML"),
         ("title: A paper for tests", "title: A\ntitle: B", "the key 'title' is duplicated"),
-        ('number: "1.00"', 'number: "n/a"', "String should match pattern"),
-        ("datasets: [antique],", "datasets: [antique], scale: 7,", "artefacts.first.scale: Input should be 1 or 100"),
+        ('number: "1.00"', 'number: "n/a"', "string should match pattern"),
+        (
+            "datasets: [antique],",
+            "datasets: [antique], scale: 7,",
+            "artefacts.first.scale is 7; input should be 1 or 100",
+        ),
         ("datasets: [antique],", "datasets: [antique], reads: [second],", "first.reads: it would wait for itself"),
     ],
 )

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import ConfigDict, Field, StringConstraints
 
+from nfqa.data.json_lines import Item, check
 from nfqa.data.registry import read_yaml
 
 Printed = Annotated[str, StringConstraints(pattern=r"^-?\d+(\.\d+)?$")]  # a number as printed
+Columns = dict[str, str | int | float]  # conditions of a row of results
+Side = Literal["system", "dataset", "metric"]
 
 
-class Judged(BaseModel):
+class _Entry(Item):
+    model_config = ConfigDict(strict=False)  # a list of YAML is a tuple here
+
+
+class Judged(_Entry):
     """What a row asks a language model: LINKAGE's methods and settings. `list` "" is the data set's own list."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     method: Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
     model: str
     shots: int = 0
@@ -26,46 +33,39 @@ class Judged(BaseModel):
     truth: Literal["graded", "one", "none"] = "graded"
 
 
-class System(BaseModel):
+class System(_Entry):
     """A published row: how it is shown, the roles it needs that have no embedded default, what it asks a model, and the
     columns by which its values are found in results, where these are not {metric: its key}."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     title: str
     needs: tuple[str, ...] = ()
     judged: Judged | None = None
-    columns: dict[str, str | int | float] = Field(default_factory=dict)
+    columns: Columns = Field(default_factory=dict)
 
 
-class KnownDifference(BaseModel):
+class KnownDifference(_Entry):
     """Leaves that differ from ours for a reason that is understood: fields left out match anything."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     system: str | None = None
     dataset: str | None = None
     metric: str | None = None
     reason: str
 
 
-Side = Literal["system", "dataset", "metric"]
-
-
-class Layout(BaseModel):
+class Layout(_Entry):
     """Which parts of a leaf's key are rows of the printed table, and which are columns."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     rows: tuple[Side, ...] = ("system",)
     columns: tuple[Side, ...] = ("dataset", "metric")
 
 
-class Artefact(BaseModel):
+class Artefact(_Entry):
     """One table, figure or study. `leaves` is system -> dataset -> metric -> the number as printed.
 
     `columns` are conditions that all its published values share; `statistics` says by which columns a leaf's metric is
     found in results where that is not {statistic: its name}; `layout` is how the paper prints it, rows and columns.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     label: str
     title: str
     claim: str = ""
@@ -82,8 +82,8 @@ class Artefact(BaseModel):
     reads: tuple[str, ...] = ()  # artefacts of the same paper whose results the notebook reads, made before it
     cites: tuple[str, ...] = ()  # artefacts of the same paper whose published numbers alone it reads
     parameters: dict[str, Any] = Field(default_factory=dict)
-    columns: dict[str, str | int | float] = Field(default_factory=dict)
-    statistics: dict[str, dict[str, str | int | float]] = Field(default_factory=dict)
+    columns: Columns = Field(default_factory=dict)
+    statistics: dict[str, Columns] = Field(default_factory=dict)
     layout: Layout = Layout()
     decimals: int = 4
     scale: Literal[1, 100] = 1
@@ -92,10 +92,9 @@ class Artefact(BaseModel):
     known_differences: tuple[KnownDifference, ...] = ()
 
 
-class Paper(BaseModel):
+class Paper(_Entry):
     """A papers/*.yml file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     paper: str
     title: str
     source: str
@@ -110,14 +109,13 @@ class Paper(BaseModel):
 class Leaf:
     """One published number. `value` is in natural units (percent divided by 100), `text` as printed."""
 
-    artefact: str
     system: str
     dataset: str
     metric: str
     text: str
     value: float
     decimals: int  # of `value`, so that rounding ours to them compares like with like
-    columns: dict[str, str | int | float]  # by which our value is found in results
+    columns: Columns  # by which our value is found in results; all other conditions are blank
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -127,65 +125,50 @@ class Leaf:
 def read_papers(root: Path) -> dict[str, Paper]:
     """All papers by name.
 
-    Raises: ValueError naming file and field for an entry that doesn't fit, or a leaf whose system isn't registered.
+    Raises: ValueError naming file and field for an entry that doesn't fit, or names what isn't listed.
     """
-    papers = {}
+    papers: dict[str, Paper] = {}
     for path in sorted((root / "papers").glob("[!.]*.yml")):
-        try:
-            paper = Paper.model_validate(read_yaml(path))
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
-            raise ValueError(f"{path}: {field}: {first['msg']} (found {first.get('input')!r:.80})") from None
-        for name, artefact in paper.artefacts.items():
-            for system in artefact.leaves:
-                if system not in paper.systems:
-                    raise ValueError(f"{path}: {name}.leaves.{system}: not listed under systems")
-            for field, other in [("reads", o) for o in artefact.reads] + [("cites", o) for o in artefact.cites]:
-                if other not in paper.artefacts:
-                    raise ValueError(f"{path}: {name}.{field}: unknown artefact {other!r}")
-        _refuse_circle(path, paper)
-        _check_settings(path, paper)
+        paper = check(Paper, read_yaml(path), str(path))
+        _check_names(path, paper)
         if paper.paper in papers:
             raise ValueError(f"{path}: the paper {paper.paper!r} is registered by another file already")
         papers[paper.paper] = paper
     return papers
 
 
-def _refuse_circle(path: Path, paper: Paper) -> None:
-    """An artefact that reads itself, by whatever way round, could never run."""
-    for name in paper.artefacts:
-        reached, todo = set(), list(paper.artefacts[name].reads)
-        while todo:
-            other = todo.pop()
-            if other == name:
-                raise ValueError(f"{path}: {name}.reads: it would wait for itself")
-            if other not in reached:
-                reached.add(other)
-                todo += paper.artefacts[other].reads
-
-
-def _check_settings(path: Path, paper: Paper) -> None:
-    """Rows that name one setting must be printed, and a group of them of one dataset."""
+def _check_names(path: Path, paper: Paper) -> None:
+    """What an entry names must be listed; no artefact may wait for itself; a setting has one dataset, printed."""
+    for name, artefact in paper.artefacts.items():
+        for field, known in (("leaves", paper.systems), ("reads", paper.artefacts), ("cites", paper.artefacts)):
+            unknown = [other for other in getattr(artefact, field) if other not in known]
+            if unknown:
+                raise ValueError(f"{path}: {name}.{field}: unknown {unknown[0]!r}; known: {', '.join(known)}")
+    try:
+        TopologicalSorter({name: artefact.reads for name, artefact in paper.artefacts.items()}).prepare()
+    except CycleError as error:
+        raise ValueError(f"{path}: {error.args[1][0]}.reads: it would wait for itself") from None
     for group in paper.same_settings:
         for entry in group:
-            artefact, system, dataset = (*entry.split("/"), "", "")[:3]
-            if artefact not in paper.artefacts or not paper.artefacts[artefact].leaves.get(system, {}).get(dataset):
+            name, system, dataset = (*entry.split("/"), "", "")[:3]
+            if name not in paper.artefacts or not paper.artefacts[name].leaves.get(system, {}).get(dataset):
                 raise ValueError(f"{path}: same_settings: {entry!r} has no leaves; expected ARTEFACT/SYSTEM/DATASET")
         if len({entry.rpartition("/")[2] for entry in group}) > 1:
             raise ValueError(f"{path}: same_settings: {list(group)} spans several datasets; expected one a group")
 
 
-def find_artefact(papers: dict[str, Paper], identifier: str) -> Artefact:
-    """The artefact called PAPER/NAME.
+def find_artefact(papers: dict[str, Paper], identifier: str) -> tuple[Paper, str]:
+    """The paper and the name of the artefact called PAPER/NAME.
 
-    Raises: ValueError listing what there is.
+    Raises: ValueError with those that are spelt alike.
     """
     paper, _, name = identifier.partition("/")
     if paper in papers and name in papers[paper].artefacts:
-        return papers[paper].artefacts[name]
-    known = [f"{p}/{a}" for p, entry in papers.items() for a, body in entry.artefacts.items() if body.notebook]
-    raise ValueError(f"unknown artefact {identifier!r}; those with a notebook: {', '.join(known)}")
+        return papers[paper], name
+    known = [f"{p}/{a}" for p, entry in papers.items() for a in entry.artefacts]
+    near = get_close_matches(identifier, known, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; expected PAPER/NAME, such as linkage/table_02;"
+    raise ValueError(f"unknown artefact {identifier!r}{hint} `make status` lists all {len(known)}")
 
 
 def list_needs(paper: Paper, name: str, system: str) -> tuple[str, ...]:
@@ -197,80 +180,45 @@ def list_needs(paper: Paper, name: str, system: str) -> tuple[str, ...]:
 def list_leaves(paper: Paper, name: str) -> Iterator[Leaf]:
     """Every published number of an artefact, in the paper's order."""
     artefact = paper.artefacts[name]
-    shift = len(str(int(artefact.scale))) - 1  # 100 -> 2 more decimals in natural units
+    shift = len(str(artefact.scale)) - 1  # 100 -> 2 more decimals in natural units
     for system, datasets in artefact.leaves.items():
+        entry = paper.systems[system]
+        made: Columns = {"metric": system}
+        if entry.judged is not None:
+            made = {"metric": entry.judged.method, "judge": entry.judged.model, "shots": entry.judged.shots}
+            made |= {"list": entry.judged.list} if entry.judged.list else {}
+        made |= artefact.columns | entry.columns
         for dataset, metrics in datasets.items():
             for metric, text in metrics.items():
+                columns = {"dataset": dataset, "statistic": metric} | made | artefact.statistics.get(metric, {})
                 decimals = len(text.partition(".")[2]) + shift
                 value = round(float(text) / artefact.scale, decimals)
-                columns = find_columns(paper, name, system, dataset, metric)
-                yield Leaf(f"{paper.paper}/{name}", system, dataset, metric, text, value, decimals, columns)
-
-
-def find_columns(paper: Paper, name: str, system: str, dataset: str, metric: str) -> dict[str, str | int | float]:
-    """The columns of results in which a published number's like is found; all other conditions are blank."""
-    artefact, entry = paper.artefacts[name], paper.systems[system]
-    made: dict[str, str | int | float] = {"metric": system}
-    if entry.judged is not None:
-        made = {"metric": entry.judged.method, "judge": entry.judged.model, "shots": entry.judged.shots}
-        made |= {"list": entry.judged.list} if entry.judged.list else {}
-    return (
-        {"dataset": dataset, "statistic": metric}
-        | made
-        | artefact.columns
-        | entry.columns
-        | artefact.statistics.get(metric, {})
-    )
+                yield Leaf(system, dataset, metric, text, value, decimals, columns)
 
 
 def list_chosen(root: Path, only: Sequence[str] = ()) -> list[tuple[Paper, str]]:
-    """Every artefact with a notebook, or those named and what they read, in the papers' order.
+    """Every artefact with a notebook, or those named and what they read: in the papers' order, each after its reads.
 
     Raises: ValueError for an unknown artefact, or one without a notebook.
     """
     papers = read_papers(root)
-    wanted = _resolve(papers, only)
-    named = ((paper, name) for paper in papers.values() for name in _order(paper))
-    return [(paper, name) for paper, name in named if not wanted or f"{paper.paper}/{name}" in wanted]
-
-
-def _resolve(papers: dict[str, Paper], only: Sequence[str]) -> set[str]:
-    wanted: set[str] = set()
-    todo = list(only)
-    while todo:
-        identifier = todo.pop()
-        paper, _, name = identifier.partition("/")
-        if paper not in papers or name not in papers[paper].artefacts:
-            known = [f"{p}/{a}" for p, entry in papers.items() for a in entry.artefacts]
-            near = get_close_matches(identifier, known, cutoff=0.5)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ";"
-            raise ValueError(f"unknown artefact {identifier!r}{hint} `make status` lists all {len(known)}")
-        artefact = papers[paper].artefacts[name]
+    wanted = set()
+    for identifier in only:
+        paper, name = find_artefact(papers, identifier)
+        artefact = paper.artefacts[name]
         if artefact.notebook is None:
             roles = ", ".join(artefact.missing_roles)
             why = f"none is written yet; it would need {roles}" if roles else "it holds nothing to compute"
-            if identifier in only:
-                raise ValueError(f"{identifier} has no notebook: {why}")
-            continue
-        if identifier not in wanted:
-            wanted.add(identifier)
-            todo += [f"{paper}/{other}" for other in artefact.reads]
-    return wanted
+            raise ValueError(f"{identifier} has no notebook: {why}")
+        wanted |= {(paper.paper, read) for read in _list_chain(paper, name)}
+    chosen = []
+    for paper in papers.values():
+        ordered = dict.fromkeys(read for name in paper.artefacts for read in _list_chain(paper, name))
+        named = (name for name in ordered if not only or (paper.paper, name) in wanted)
+        chosen += [(paper, name) for name in named if paper.artefacts[name].notebook]
+    return chosen
 
 
-def _order(paper: Paper) -> Iterator[str]:
-    """Artefacts with a notebook, each after those it reads."""
-    done: set[str] = set()
-
-    def visit(name: str) -> Iterator[str]:
-        artefact = paper.artefacts[name]
-        if name in done:
-            return
-        done.add(name)
-        for other in artefact.reads:
-            yield from visit(other)
-        if artefact.notebook:
-            yield name
-
-    for name in paper.artefacts:
-        yield from visit(name)
+def _list_chain(paper: Paper, name: str) -> list[str]:
+    """What an artefact reads, however far down, and then itself."""
+    return [*(read for other in paper.artefacts[name].reads for read in _list_chain(paper, other)), name]

@@ -163,7 +163,7 @@ def _write_cell(row: dict, decimals: int, scale: int) -> str:
 
 
 def _write_tables(lab: Lab, cells: pd.DataFrame) -> None:
-    folder = lab.root / "build" / "tables" / lab.paper_name
+    folder = lab.root / "build" / "tables" / lab.paper.paper
     flat = cells.map(lambda cell: cell.replace("\n", " / "))
     for ending, text in ((".md", flat.to_markdown()), (".tex", flat.style.to_latex(hrules=True))):
         with write_atomically(folder / f"{lab.name}{ending}") as scratch:

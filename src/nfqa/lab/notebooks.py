@@ -135,19 +135,9 @@ def _parse_code(code: str, path: Path) -> ast.Module:
 
 
 _PACKAGES = (
-    "matplotlib",
-    "nltk",
-    "numpy",
-    "pandas",
-    "rapidfuzz",
-    "rouge-score",
-    "sacrebleu",
-    "scikit-learn",
-    "scipy",
-    "sentence-transformers",
-    "torch",
-    "transformers",
-)
+    "matplotlib", "nltk", "numpy", "pandas", "rapidfuzz", "rouge-score", "sacrebleu", "scikit-learn", "scipy",
+    "sentence-transformers", "torch", "transformers",
+)  # fmt: skip
 
 
 @cache

@@ -15,7 +15,7 @@ from nfqa.data.registry import fetch_file, read_registry
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.judge.limits import Limits
 from nfqa.judge.prompts import read_prompt_set
-from nfqa.lab.artefacts import Artefact, Paper, find_artefact, list_leaves, read_papers
+from nfqa.lab.artefacts import Paper, find_artefact, list_leaves, read_papers
 from nfqa.lab.figures import save_figure, use_style
 from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
 from nfqa.lab.notebooks import list_functions, read_versions
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nfqa.metrics.judging import LanguageJudge
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
+    from nfqa.models.roles import RoleSpec
 
 _OTHER_JUDGE = "judge"  # the family of a judge that is no published model, or is not asked as published
 
@@ -42,14 +43,10 @@ class Lab:
     def __init__(
         self, identifier: str, *, data: str, out: str, root: Path, roles: Mapping[str, str], asking: Asking, dry: bool
     ) -> None:
-        self.paper_name, slash, self.name = identifier.partition("/")
-        papers = read_papers(root)
-        if not slash or self.paper_name not in papers:
-            raise ValueError(f"artefact {identifier!r}; expected PAPER/NAME, such as linkage/table_02")
         self.root, self.identifier, self.data, self.dry, self.asking = root, identifier, data, dry, asking
-        self.paper: Paper = papers[self.paper_name]
-        self.artefact: Artefact = find_artefact({self.paper_name: self.paper}, identifier)
-        self.out = Path(out) if out else find_place(root, profile="drafts").work / self.paper_name
+        self.paper, self.name = find_artefact(read_papers(root), identifier)
+        self.artefact = self.paper.artefacts[self.name]
+        self.out = Path(out) if out else find_place(root, profile="drafts").work / self.paper.paper
         self.roles = {role: roles.get(role) or DEFAULTS[role] for role in DEFAULTS}
         self._inputs: dict[str, str] = {}
         self._askers: list[Asker] = []
@@ -73,10 +70,7 @@ class Lab:
         """
         from nfqa.data.load import load
 
-        if name not in (*self.artefact.datasets, *self.artefact.needs_files):
-            raise ValueError(
-                f"{self.identifier} loads {name} but papers/{self.paper_name}.yml does not list it under datasets"
-            )
+        self._check_listed(name, "loads", "datasets", "needs_files")
         return self.use(load(name, data=self.data, root=self.root, **how))
 
     def use(self, dataset: Any) -> Any:
@@ -92,10 +86,7 @@ class Lab:
 
     def fetch(self, name: str) -> Path:
         """A registered upstream file that is no dataset, as papers/*.yml lists it under files."""
-        if name not in self.artefact.files:
-            raise ValueError(
-                f"{self.identifier} fetches {name} but papers/{self.paper_name}.yml does not list it under files"
-            )
+        self._check_listed(name, "fetches", "files")
         return fetch_file(read_registry(self.root)[name], self.root / "build" / "data")
 
     def read_prompts(self, name: str = "") -> PromptSet:
@@ -114,7 +105,7 @@ class Lab:
     @cached_property
     def evaluator(self) -> Evaluator:
         """The evaluator role, with its store of losses under build/."""
-        return self._open_evaluator(self.roles["evaluator"])
+        return self._open_evaluator(parse_role("evaluator", self.roles["evaluator"]))
 
     @property
     def evaluator_name(self) -> str:
@@ -124,22 +115,19 @@ class Lab:
 
     def open_evaluators(self) -> dict[str, Evaluator]:
         """All embedded evaluators by name, and the role's, called "role", if it is none of them."""
-        found = {name: f"embedded:{name}" for name in EVALUATORS}
-        if self.roles["evaluator"] not in found.values():
-            found["role"] = self.roles["evaluator"]
-        opened = {name: self._open_evaluator(spec) for name, spec in found.items() if spec != self.roles["evaluator"]}
-        return {name: opened.get(name, self.evaluator) for name in found}
+        specs = {name: f"embedded:{name}" for name in EVALUATORS} | {self.evaluator_name: self.roles["evaluator"]}
+        others = {name: spec for name, spec in specs.items() if name != self.evaluator_name}
+        opened = {name: self._open_evaluator(parse_role("evaluator", spec)) for name, spec in others.items()}
+        return {name: opened.get(name, self.evaluator) for name in specs}
 
     def open_without_cache(self, evaluator: Evaluator) -> Evaluator:
         """The same model without its continuous cache."""
+        return self._open_evaluator(evaluator.spec, cache=None)
+
+    def _open_evaluator(self, spec: RoleSpec, **how: Any) -> Evaluator:
         from nfqa.models.evaluator import Evaluator
 
-        return Evaluator(evaluator.spec, cache=None, store=find_cache(self.root, "losses"))
-
-    def _open_evaluator(self, spec: str) -> Evaluator:
-        from nfqa.models.evaluator import Evaluator
-
-        return Evaluator(parse_role("evaluator", spec), store=find_cache(self.root, "losses"))
+        return Evaluator(spec, store=find_cache(self.root, "losses"), **how)
 
     @cached_property
     def judge(self) -> LanguageJudge | None:
@@ -198,7 +186,7 @@ class Lab:
         """
         import pandas as pd
 
-        self._check_listed(name, reads=self.artefact.reads, cites=self.artefact.cites)
+        self._check_listed(name, "reads", "reads", "cites")
         rows = [
             leaf.columns
             | {"system": leaf.system, "heading": leaf.metric}
@@ -212,12 +200,12 @@ class Lab:
         reads."""
         from nfqa.lab.values import read_values
 
-        self._check_listed(name, reads=self.artefact.reads)
+        self._check_listed(name, "reads", "reads")
         name = name or self.name
         given = os.environ.get("NFQA_RESULTS")
         place = Path(given) if given else find_place(self.root, data=self.data).results
         beside = self.out / f"{name}.csv"
-        return read_values(beside if beside.is_file() else place / self.paper_name / f"{name}.csv")
+        return read_values(beside if beside.is_file() else place / self.paper.paper / f"{name}.csv")
 
     def title(self, name: object) -> str:
         """How a dataset, system, metric, condition or statistic is shown."""
@@ -287,12 +275,11 @@ class Lab:
             "packages": read_versions(),
         }
 
-    def _check_listed(self, name: str, **listed: Collection[str]) -> None:
-        if name and not any(name in names for names in listed.values()):
-            raise ValueError(
-                f"{self.identifier} reads {name} but papers/{self.paper_name}.yml does not list it under"
-                f" {' or '.join(listed)}"
-            )
+    def _check_listed(self, name: str, does: str, *fields: str) -> None:
+        """What an artefact uses must be in its entry, on which its staleness depends; "" is the artefact itself."""
+        if name and not any(name in getattr(self.artefact, field) for field in fields):
+            where = f"papers/{self.paper.paper}.yml does not list it under {' or '.join(fields)}"
+            raise ValueError(f"{self.identifier} {does} {name} but {where}")
 
 
 def open_lab(
