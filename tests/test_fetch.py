@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -36,27 +37,25 @@ def list_files(folder: Path) -> list[Path]:
 
 def test_a_file_is_copied_once_from_a_mirror_and_an_altered_copy_replaced(tmp_path: Path, mirror: Path) -> None:
     (mirror / register().relative).write_bytes(GOOD)
-    path = fetch_file(register(), tmp_path / "store", progress=False)
+    path = fetch_file(register(), tmp_path / "store")
     assert path == tmp_path / "store" / "owner" / "repo" / "c0ffee" / "dataset" / "set.json"
     path.write_bytes(b"altered")
-    assert fetch_file(register(), tmp_path / "store", progress=False).read_bytes() == GOOD
+    assert fetch_file(register(), tmp_path / "store").read_bytes() == GOOD
     shutil.rmtree(mirror)
-    assert fetch_file(register(), tmp_path / "store", progress=False).read_bytes() == GOOD
+    assert fetch_file(register(), tmp_path / "store").read_bytes() == GOOD
 
 
 @pytest.mark.parametrize("bad", [GOOD[:-3], b"<html>not found</html>", b""])
 def test_a_wrong_hash_names_both_and_keeps_nothing(tmp_path: Path, mirror: Path, bad: bytes) -> None:
     (mirror / register().relative).write_bytes(bad)
-    with pytest.raises(ValueError) as error:
-        fetch_file(register(), tmp_path / "store", progress=False)
-    assert hashlib.sha256(bad).hexdigest() in str(error.value)
-    assert register().sha256 in str(error.value)
+    with pytest.raises(ValueError, match=f"has sha256 {hashlib.sha256(bad).hexdigest()}, expected {register().sha256}"):
+        fetch_file(register(), tmp_path / "store")
     assert list_files(tmp_path / "store") == []
 
 
 def test_a_mirror_without_the_file_says_which(tmp_path: Path, mirror: Path) -> None:
     with pytest.raises(UnreachableError, match=r"NFQA_MIRROR has no .*set\.json; unset it to download"):
-        fetch_file(register(), tmp_path / "store", progress=False)
+        fetch_file(register(), tmp_path / "store")
 
 
 def test_no_network_says_how_to_get_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +66,7 @@ def test_no_network_says_how_to_get_the_file(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(requests, "get", refuse)
     with pytest.raises(UnreachableError, match="a folder that holds owner/repo"):
-        fetch_file(register(), tmp_path / "store", progress=False)
+        fetch_file(register(), tmp_path / "store")
     assert list_files(tmp_path / "store") == []
 
 
@@ -80,7 +79,7 @@ def test_a_full_disk_keeps_nothing(tmp_path: Path, mirror: Path, monkeypatch: py
 
     monkeypatch.setattr(shutil, "copyfile", fill)
     with pytest.raises(OSError, match="No space left"):
-        fetch_file(register(), tmp_path / "store", progress=False)
+        fetch_file(register(), tmp_path / "store")
     assert list_files(tmp_path / "store") == []
 
 
@@ -115,7 +114,5 @@ def test_a_registry_that_does_not_fit_is_refused_by_file_and_field(
 ) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "registry.yml").write_text(f"g: {{{group}, files: {{{files}}}}}")
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=rf"registry\.yml.*{re.escape(facts)}"):
         read_registry(tmp_path)
-    assert "registry.yml" in str(caught.value)
-    assert facts in str(caught.value)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import tarfile
 from pathlib import Path
 from typing import Any
 
+import pooch
 import pytest
 
-from nfqa.data.gather import gather_archive, gather_folder, gather_overton
+from nfqa.data.gather import gather
 from nfqa.data.load import read_file
 from nfqa.data.registry import UnreachableError, UpstreamFile, fetch_file
 
@@ -37,9 +39,8 @@ def dump(rows: list[dict[str, Any]]) -> bytes:
 
 def write_folder(folder: Path, **people: bytes) -> Path:
     for name, content in people.items():
-        (folder / name).mkdir(parents=True)
+        (folder / name / "deeper").mkdir(parents=True)
         (folder / name / "annotated_instances.jsonl").write_bytes(content)
-        (folder / name / "deeper").mkdir()
         (folder / name / "deeper" / "annotated_instances.jsonl").write_bytes(b"not read")
     return folder
 
@@ -54,23 +55,27 @@ def write_archive(path: Path, folder: str, **people: bytes) -> Path:
     return path
 
 
+def gather_people(folder: Path, **people: bytes) -> bytes:
+    return gather(write_folder(folder, **people), "", "set")
+
+
 def test_the_gathered_file_is_read_as_a_set(tmp_path: Path) -> None:
     path = tmp_path / "set.jsonl"
-    path.write_bytes(gather_overton([dump(make_rows())]))
+    path.write_bytes(gather_people(tmp_path / "a", a=dump(make_rows())))
     (question,), _ = read_file(path, "debate_ratings")
     assert (question.id, question.text) == ("3", "Is it good?")
-    assert question.answer_of == {"o4_mini": "Yes.\n\nAnd no."}
+    assert [(answer.system, answer.text) for answer in question.answers] == [("o4_mini", "Yes.\n\nAnd no.")]
     assert [(p.id, p.text, p.stance) for p in question.partial_answers] == [("3.r001", "Mine.", "for")]
     assert [(r.system, r.value) for r in question.ratings] == [("o4_mini", 4)]
 
 
 def test_neither_order_nor_names_of_folders_nor_unused_screens_matter(tmp_path: Path) -> None:
-    one, two = dump(make_rows("Mine.")), dump(make_rows("Theirs.", "2"))
-    first = gather_folder(write_folder(tmp_path / "a", secret_id=one, other_id=two))
-    second = gather_folder(write_folder(tmp_path / "b", a001=two, a002=one))
-    without = gather_overton([dump(make_rows("Theirs.", "2")[1:]), dump(make_rows("Mine.")[1:])])
-    archived = gather_archive(write_archive(tmp_path / "a.tar.gz", "x/pilot", other_id=two, secret_id=one), "x/pilot")
-    assert first == second == without == archived
+    one, two = make_rows("Mine."), make_rows("Theirs.", "2")
+    first = gather_people(tmp_path / "a", secret_id=dump(one), other_id=dump(two))
+    assert gather_people(tmp_path / "b", a001=dump(two), a002=dump(one)) == first
+    assert gather_people(tmp_path / "c", a001=dump(two[1:]), a002=dump(one[1:])) == first
+    archive = write_archive(tmp_path / "a.tar.gz", "x/pilot", other_id=dump(two), secret_id=dump(one))
+    assert gather(archive, "x/pilot", "set") == first
     assert b"secret_id" not in first
     assert b"time_string" not in first
 
@@ -89,21 +94,20 @@ def test_neither_order_nor_names_of_folders_nor_unused_screens_matter(tmp_path: 
         (dump([{"id": "3_question", "displayed_text": "What?", "label_annotations": {}}]), "displayed_text begins"),
         (dump([{"id": "3_question", "displayed_text": "[Question] x"}]), "line 1: label_annotations is missing"),
         (dump([*make_rows(), make_rows()[3] | {"displayed_text": SHOWN.replace("no", "yes")}]), "o4_mini differs"),
+        (dump([make_rows()[3] | {"displayed_text": SHOWN.partition("Yes")[0]}]), "shows an empty answer"),
     ],
 )
-def test_a_person_whose_file_does_not_fit_is_refused_by_number(content: bytes, facts: str) -> None:
-    with pytest.raises(ValueError) as error:
-        gather_overton([dump(make_rows("Other.")), content])
-    assert "person 2" in str(error.value)
-    assert facts in str(error.value)
+def test_a_person_whose_file_does_not_fit_is_refused_by_number(tmp_path: Path, content: bytes, facts: str) -> None:
+    with pytest.raises(ValueError, match=f"set: person 2.*{re.escape(facts)}"):
+        gather_people(tmp_path, a_fine=dump(make_rows("Other.")), b_wrong=content)
 
 
 def test_a_missing_view_is_kept_as_an_empty_one_and_nothing_to_gather_is_refused(tmp_path: Path) -> None:
     rows = make_rows()
     rows[1]["label_annotations"] = {}
-    assert json.loads(gather_overton([dump(rows)]).decode().splitlines()[1])["views"] == {"3": ""}
+    assert json.loads(gather_people(tmp_path / "a", a=dump(rows)).splitlines()[1])["views"] == {"3": ""}
     with pytest.raises(ValueError, match="expected a folder a person"):
-        gather_folder(tmp_path)
+        gather(tmp_path, "", "set")
 
 
 def register(content: bytes) -> UpstreamFile:
@@ -113,24 +117,22 @@ def register(content: bytes) -> UpstreamFile:
 
 
 def test_a_folder_is_fetched_from_a_mirror_and_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = gather_overton([dump(make_rows())])
+    content = gather_people(tmp_path / "a", a=dump(make_rows()))
     file, store = register(content), tmp_path / "store"
     monkeypatch.setenv("NFQA_MIRROR", str(tmp_path / "mirror"))
     with pytest.raises(UnreachableError, match="NFQA_MIRROR has no"):
-        fetch_file(file, store, progress=False)
+        fetch_file(file, store)
     write_folder(tmp_path / "mirror" / file.relative, a001=dump(make_rows()))
-    path = fetch_file(file, store, progress=False)
+    path = fetch_file(file, store)
     assert path == store / "owner" / "repo" / "c0ffee" / "x" / "pilot.jsonl"
     assert path.read_bytes() == content
     other = register(b"other")
     with pytest.raises(ValueError, match=f"expected {other.sha256}"):
-        fetch_file(other, store, progress=False)
+        fetch_file(other, store)
 
 
 def test_a_folder_is_fetched_from_the_repositorys_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pooch
-
-    content = gather_overton([dump(make_rows())])
+    content = gather_people(tmp_path / "a", a=dump(make_rows()))
     archive = write_archive(tmp_path / "a.tar.gz", "x/pilot", secret=dump(make_rows())).read_bytes()
     asked: list[str] = []
 
@@ -143,10 +145,10 @@ def test_a_folder_is_fetched_from_the_repositorys_archive(tmp_path: Path, monkey
 
     monkeypatch.delenv("NFQA_MIRROR", raising=False)
     monkeypatch.setattr(pooch, "HTTPDownloader", Download)
-    assert fetch_file(register(content), tmp_path / "store", progress=False).read_bytes() == content
+    assert fetch_file(register(content), tmp_path / "store").read_bytes() == content
     assert asked == ["https://codeload.github.com/owner/repo/tar.gz/c0ffee"]
     assert [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()] == ["pilot.jsonl"]
     archive = archive[:100]
     (tmp_path / "store").rename(tmp_path / "old")
     with pytest.raises(ValueError, match="the archive is not whole"):
-        fetch_file(register(content), tmp_path / "store", progress=False)
+        fetch_file(register(content), tmp_path / "store")

@@ -58,7 +58,7 @@ def make_up(tmp_path: Path) -> Callable[[str], Path]:
 
 def use_released(tmp_path: Path) -> Callable[[str], Path]:
     registry = read_registry(PROJECT)
-    return lambda name: fetch_file(registry[name], tmp_path, progress=False)
+    return lambda name: fetch_file(registry[name], tmp_path)
 
 
 def write_set(tmp_path: Path, text: str = "Judge {{question}}", **changes: object) -> Path:

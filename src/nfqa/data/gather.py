@@ -7,7 +7,6 @@ import json
 import re
 import tarfile
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -51,45 +50,41 @@ class _Rated(LooseItem):
     rating: Annotated[dict[str, Literal["1", "2", "3", "4", "5"]], Field(min_length=1, max_length=1, alias=_RATED)]
 
 
-def gather_folder(folder: Path) -> bytes:
-    """The rows of a mirror's folder: one sub-folder a person.
-
-    Raises: ValueError for a folder without such files, and as `gather_overton`.
-    """
-    return gather_overton(path.read_bytes() for path in sorted(folder.glob(f"*/{_FILE}")))
-
-
-def gather_archive(archive: Path, path: str) -> bytes:
-    """The same rows from a repository's archive, tar.gz, read without unpacking it. `path` is the folder in it.
-
-    Raises: ValueError for a file that is no whole archive, and as `gather_overton`.
-    """
-    wanted = re.compile(rf"[^/]+/{re.escape(path)}/[^/]+/{re.escape(_FILE)}")
-    try:
-        with tarfile.open(archive, "r:gz") as tar:
-            members = [member for member in tar if member.isfile() and wanted.fullmatch(member.name)]
-            files = [tar.extractfile(member) for member in members]
-            return gather_overton([file.read() for file in files if file is not None])
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise ValueError(f"the archive is not whole ({type(error).__name__}); fetch it again") from None
-
-
-def gather_overton(files: Iterable[bytes]) -> bytes:
+def gather(source: Path, folder: str, where: str) -> bytes:
     """One file of JSON lines from each person's file: first a line a question, then a line a person.
 
     Persons are numbered by the order of their content's hash. Screens that are not used (consent, demographics, times,
     marked passages) are left out, so that two copies which differ in nothing else give equal bytes.
-    Raises: ValueError naming the person's number in the order read, the line and the field; never a folder.
+
+    Args: source: a mirror's folder, one sub-folder a person, or a repository's archive, tar.gz, that has this `folder`
+        in it; where: what errors call the source.
+    Raises: ValueError for no whole archive, no such files, or naming the person's number in the order read, the line
+        and the field; never a sub-folder.
     """
+    files = _read_folder(source) if source.is_dir() else _read_archive(source, folder, where)
     questions: dict[int, dict[str, Any]] = {}
-    people = [_read_person(f"person {number}", file, questions) for number, file in enumerate(files, start=1)]
+    people = [_read_person(f"{where}: person {n}", file, questions) for n, file in enumerate(files, start=1)]
     if not people:
-        raise ValueError(f"no */{_FILE} there; expected a folder a person")
+        raise ValueError(f"{where}: no */{_FILE} there; expected a folder a person")
     lines = [_dump({"question": number} | body) for number, body in sorted(questions.items())]
     hashed = sorted((hashlib.sha256(_dump(person).encode()).hexdigest(), _dump(person)) for person in people)
     for number, (_, person) in enumerate(hashed, start=1):
         lines.append(_dump({"annotator": f"r{number:03}"} | json.loads(person)))
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _read_folder(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(folder.glob(f"*/{_FILE}"))]
+
+
+def _read_archive(archive: Path, folder: str, where: str) -> list[bytes]:
+    wanted = re.compile(rf"[^/]+/{re.escape(folder)}/[^/]+/{re.escape(_FILE)}")
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            files = [tar.extractfile(member) for member in tar if member.isfile() and wanted.fullmatch(member.name)]
+            return [file.read() for file in files if file is not None]
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise ValueError(f"{where}: the archive is not whole ({type(error).__name__}); fetch it again") from None
 
 
 def _read_person(who: str, content: bytes, questions: dict[int, dict[str, Any]]) -> dict[str, Any]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -158,7 +156,7 @@ def has_file(file: UpstreamFile, store: Path) -> bool:
     return True
 
 
-def fetch_file(file: UpstreamFile, store: Path, *, progress: bool = True) -> Path:
+def fetch_file(file: UpstreamFile, store: Path) -> Path:
     """The verified local copy of an upstream file, fetched if it isn't there.
 
     A copy in the store whose hash is wrong is replaced. $NFQA_MIRROR, when set, is read instead of the network. A local
@@ -172,29 +170,35 @@ def fetch_file(file: UpstreamFile, store: Path, *, progress: bool = True) -> Pat
     target = store / file.kept
     if target.is_file() and hash_file(target) == file.sha256:
         return target
-    import pooch
-    import requests
-
     source = _find_in_mirror(file)
-    download = pooch.HTTPDownloader(progressbar=progress, timeout=_TIMEOUT)
     with write_atomically(target) as scratch:
-        try:
-            if file.gather:
-                _gather(file, source, scratch, lambda archive: download(file.url, archive, None))
-            elif source:
-                shutil.copyfile(source, scratch)
-            else:
-                download(file.url, str(scratch), None)
-        except (requests.RequestException, ConnectionError) as error:
-            raise UnreachableError(
-                f"{file.name}: {file.url} could not be reached ({type(error).__name__}). Connect and run again, or set"
-                f" NFQA_MIRROR to a folder that holds {file.relative}"
-            ) from None
-        _refuse_hash(file, str(source or file.url), hash_file(scratch))
+        if not source:
+            _download(file, scratch)
+        elif not file.gather:
+            shutil.copyfile(source, scratch)
+        if file.gather:  # the archive that was downloaded isn't kept
+            from nfqa.data.gather import gather
+
+            scratch.write_bytes(gather(source or scratch, file.path, f"{file.name}: {source or file.url}"))
+        _refuse_hash(file, str(source or file.url), scratch)
     return target
 
 
-def _refuse_hash(file: UpstreamFile, origin: str, got: str) -> None:
+def _download(file: UpstreamFile, target: Path) -> None:
+    import pooch
+    import requests
+
+    try:
+        pooch.HTTPDownloader(progressbar=True, timeout=_TIMEOUT)(file.url, str(target), None)
+    except (requests.RequestException, ConnectionError) as error:
+        raise UnreachableError(
+            f"{file.name}: {file.url} could not be reached ({type(error).__name__}). Connect and run again, or set"
+            f" NFQA_MIRROR to a folder that holds {file.relative}"
+        ) from None
+
+
+def _refuse_hash(file: UpstreamFile, origin: str, path: Path) -> None:
+    got = hash_file(path)
     if got != file.sha256:
         raise ValueError(
             f"{file.name}: {origin} has sha256 {got}, expected {file.sha256}; it is not used. Take the right file, or"
@@ -219,21 +223,5 @@ def _find_local(file: UpstreamFile) -> Path:
     if not folder or not path.is_file():
         where = f"{folder} has none" if folder else "NFQA_LOCAL is not set"
         raise UnreachableError(f"{file.name}: needs {file.path}, which can't be downloaded; {where}")
-    _refuse_hash(file, str(path), hash_file(path))
+    _refuse_hash(file, str(path), path)
     return path
-
-
-def _gather(file: UpstreamFile, source: Path | None, target: Path, download: Callable[[str], None]) -> None:
-    """Write what is made of a folder: of the mirror's, or of that in the repository's archive, which isn't kept."""
-    from nfqa.data.gather import gather_archive, gather_folder
-
-    try:
-        if source:
-            target.write_bytes(gather_folder(source))
-            return
-        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-            archive = Path(scratch) / "archive.tar.gz"
-            download(str(archive))
-            target.write_bytes(gather_archive(archive, file.path))
-    except ValueError as error:
-        raise ValueError(f"{file.name}: {source or file.url}: {error}") from None
