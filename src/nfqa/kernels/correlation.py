@@ -20,11 +20,6 @@ class GroupCorrelations:
     values: NDArray[np.float64]  # [G]
     reasons: NDArray[np.int8]  # [G]
 
-    def count_reasons(self) -> dict[str, int]:
-        """How many groups are undefined, by reason."""
-        counts = np.bincount(self.reasons, minlength=len(REASONS))
-        return {name: int(count) for name, count in zip(REASONS, counts, strict=True) if count and name != "defined"}
-
 
 def correlate_groups(scores: ArrayLike, labels: ArrayLike, sizes: ArrayLike, *, method: Method) -> GroupCorrelations:
     """Correlate `scores` with `labels` inside every group.
@@ -118,18 +113,12 @@ def _spearman(x: NDArray, y: NDArray, n: NDArray) -> NDArray:
 
 
 def _rank(values: NDArray, n: NDArray) -> NDArray:
-    """Mid-ranks inside each group."""
+    """Mid-ranks inside each group, from 0: those among all values, groups in order, less the members before."""
+    from scipy.stats import rankdata
+
     group = np.repeat(np.arange(len(n)), n)
-    order = np.lexsort((values, group))
-    ordered = values[order]
-    fresh = np.ones(len(values), dtype=bool)
-    fresh[1:] = (ordered[1:] != ordered[:-1]) | (group[order][1:] != group[order][:-1])
-    starts = np.flatnonzero(fresh)
-    run = np.cumsum(fresh) - 1
-    length = np.diff(np.append(starts, len(values)))
-    ranks = np.empty(len(values))
-    ranks[order] = (starts + (length - 1) / 2)[run]
-    return ranks - np.repeat(np.cumsum(n) - n, n)
+    place = np.unique(values, return_inverse=True)[1]
+    return np.asarray(rankdata(group * len(values) + place) - 1 - np.repeat(np.cumsum(n) - n, n))
 
 
 def _pearson(x: NDArray, y: NDArray, n: NDArray) -> NDArray:
