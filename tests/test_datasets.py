@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def test_labels_of_both_ranges_come_to_one_scale_and_both_id_keys_are_read(tmp_p
 def test_references_come_best_first_and_the_ungraded_one_is_left_out(tmp_path: Path) -> None:
     (question,), _ = read_file(write(tmp_path, generated(ground4="a fifth")), "generated", 1)
     assert [(r.label, r.text) for r in question.references] == [(g, f"reference {g}") for g in (3, 2, 1, 0)]
-    assert question.answer_of == {"m": "x", "n": "y"}
+    assert [(answer.system, answer.text) for answer in question.answers] == [("m", "x"), ("n", "y")]
 
 
 @pytest.mark.parametrize(
@@ -68,10 +69,8 @@ def test_a_file_that_does_not_fit_is_refused_with_place_and_field(
     tmp_path: Path, shape: str, content: Any, facts: str
 ) -> None:
     path = write(tmp_path, content)
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=f"{path}.*{re.escape(facts)}"):
         read_file(path, shape, 1)
-    assert facts in str(error.value)
-    assert str(path) in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +88,8 @@ def test_a_file_that_does_not_fit_is_refused_with_place_and_field(
     ],
 )
 def test_wrong_arguments_are_refused(name: str, options: dict[str, Any], facts: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=re.escape(facts)):
         load(name, root=PROJECT, **({"data": "sample"} | options))
-    assert facts in str(error.value)
 
 
 def test_repeated_passages_are_treated_as_named(tmp_path: Path) -> None:
@@ -100,17 +98,10 @@ def test_repeated_passages_are_treated_as_named(tmp_path: Path) -> None:
     answers = [("a", "same", 4), ("b", "same", 2), ("c", "twin", 3), ("d", "twin", 3), ("e", "alone", 1)]
     content = {"q?": [{"doc_id": i, "passage": text, "label": label} for i, text, label in answers]}
     (tmp_path / "data" / "sample" / "cqa.json").write_text(json.dumps(content))
-    found = {
-        repeats: load("antique", data="sample", repeats=repeats, root=tmp_path)  # type: ignore[arg-type]
-        for repeats in ("keep", "first", "drop_conflicting")
-    }
-    kept = {repeats: "".join(dataset.answers["answer"]) for repeats, dataset in found.items()}
-    assert kept == {"keep": "abcde", "first": "ace", "drop_conflicting": "cde"}
-    assert [dataset.irregularities for dataset in found.values()] == [
-        {},
-        {"dropped_repeats": 2},
-        {"dropped_repeats": 2},
-    ]
+    for repeats, kept in (("keep", "abcde"), ("first", "ace"), ("drop_conflicting", "cde")):
+        found = load("antique", data="sample", repeats=repeats, root=tmp_path)  # type: ignore[arg-type]
+        assert "".join(found.answers["answer"]) == kept
+        assert found.irregularities == ({} if repeats == "keep" else {"dropped_repeats": 2})
 
 
 @pytest.mark.parametrize("name", ["antique", "debatewise"])
@@ -126,18 +117,12 @@ def test_the_bundled_sample_is_large_and_graded_enough(name: str, least: int) ->
     assert (dataset.name, dataset.origin) == (f"sample_{name}", "sample")
     assert len(dataset.questions) >= least
     for question in dataset.questions:
-        assert len(question.answers) >= 8
+        assert len({answer.text for answer in question.answers}) == len(question.answers) >= 8
         assert set(question.labels) == {0, 1, 2, 3}
-        assert len({answer.text for answer in question.answers}) == len(question.answers)
-
-
-def test_the_file_behind_a_dataset_is_found_and_a_missing_stand_in_refused() -> None:
-    assert find_path("antique", data="sample") == PROJECT / "data" / "sample" / "cqa.json"
-    with pytest.raises(ValueError, match="system_answers has no bundled sample"):
-        find_path("system_answers", data="sample")
 
 
 def test_the_bundled_generated_answers_have_references_and_ties() -> None:
+    assert find_path("webglm", data="sample") == PROJECT / "data" / "sample" / "rag.json"
     dataset = load("webglm", data="sample", root=PROJECT)
     assert all(len(question.references) == 4 for question in dataset.questions)
     assert any(len(set(question.labels)) < 3 for question in dataset.questions)

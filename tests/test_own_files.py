@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +46,13 @@ def change(**fields: Any) -> dict[str, Any]:
         ([change(answers=[])], "line 1: answers is empty"),
         ([change(answers=[{"text": "t", "score": 1}])], "answers[0]: unknown field 'score'; known: id, system, text"),
         ([change(answers=[{"text": "t", "system": "a\rb"}])], "line 1: answers[0].system"),
-        ([change(answers=TWICE)], "line 1: answers[0] and answers[1] are both called 's'"),
+        ([change(answers=TWICE)], "line 1: the answers' id 's' is duplicated"),
         ([change(answers=["", " "])], "every answer is empty"),
     ],
 )
 def test_a_line_that_does_not_fit_is_refused_by_line_and_field(tmp_path: Path, lines: list[Any], facts: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=rf"my\.jsonl.*{re.escape(facts)}"):
         read_own_answers(write(tmp_path / "my.jsonl", *lines))
-    assert facts in str(caught.value)
-    assert "my.jsonl" in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_what_is_put_right_is_counted_by_name(tmp_path: Path) -> None:
@@ -80,15 +78,12 @@ def test_what_is_put_right_is_counted_by_name(tmp_path: Path) -> None:
         Excluded("line3", "a2", "empty answer"), Excluded("line4", "a1", "empty answer"),
         Excluded("line4", "", "every answer is empty"),
     )  # fmt: skip
+    clean = change(references=[{"text": "good", "grade": 3}, {"text": "poor", "grade": 0}])
+    assert read_own_answers(write(tmp_path / "clean.jsonl", clean)).irregularities == {}
     assert [(r.text, r.label) for r in own.questions[1].references] == [("good", 3), ("poor", 1), ("poor", 0)]
     assert [(a.id, a.label, a.system) for q in own.questions[1:] for a in q.answers] == [
         ("a1", UNLABELLED, ""), ("7", 2, ""), ("s", UNLABELLED, "s"),
     ]  # fmt: skip
-
-
-def test_a_clean_file_has_nothing_of_note(tmp_path: Path) -> None:
-    graded = [{"text": "good", "grade": 3}, {"text": "poor", "grade": 0}]
-    assert read_own_answers(write(tmp_path / "my.jsonl", change(references=graded))).irregularities == {}
 
 
 def test_grades_are_spread_by_place_and_give_the_papers_lists() -> None:
@@ -141,7 +136,7 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
 @pytest.mark.parametrize(
     ("lines", "facts"),
     [
-        ([answer(1), answer("1", "again")], "line 2: the id '1' was answered before"),
+        ([answer(1), answer("1", "again")], "the id '1' is duplicated"),
         ([answer(7), answer(8)], "(answer to an unknown question: 2, no answer: 1)"),
         ([answer(1, "")], "(empty answer: 1)"),
         ([""], "holds no answer"),
@@ -152,18 +147,13 @@ def test_answers_in_the_released_format_that_do_not_fit_are_refused(
     tmp_path: Path, lines: list[Any], facts: str
 ) -> None:
     path = write(tmp_path / "mine.jsonl", *lines)
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=rf"mine\.jsonl.*{re.escape(facts)}"):
         bring_file(path, make_questions(tmp_path, "a?"))
-    assert facts in str(caught.value)
-    assert str(path) in str(caught.value)
 
 
-def test_questions_without_answers_are_refused() -> None:
+def test_questions_without_answers_and_two_with_one_text_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"'test\.jsonl', but no file of answers"):
         bring_file("", "test.jsonl")
-
-
-def test_two_questions_with_one_text_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "mine.jsonl", answer(1), answer(2))
-    with pytest.raises(ValueError, match=r"test\.jsonl: two questions have the text 'whether"):
+    with pytest.raises(ValueError, match=r"test\.jsonl: the question 'whether\?' is duplicated"):
         bring_file(path, make_questions(tmp_path, "whether?", "whether?"))

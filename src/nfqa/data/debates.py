@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from nfqa.data.json_lines import AnyText, Item, LooseItem, Name, Text, check, read_json, read_lines
+from nfqa.data.json_lines import AnyText, Item, LooseItem, Name, Text, check, read_items, read_json, refuse_repeats
 from nfqa.data.records import Answer, PartialAnswer, Question, Rating
 
 OFF_TOPIC = ("55", "567", "615", "1210", "1818")  # of dev_povs: points of view of another question, at their source
@@ -46,8 +46,7 @@ class _Demo(Item):
 
 def read_demo(path: Path, counts: Counter[str]) -> Iterator[Question]:
     """`{id, generation}` a line: the answers of one system to questions whose text isn't given."""
-    for _, where, item in read_lines(path, counts):
-        line = check(_Demo, item, where)
+    for _, line in read_items(path, _Demo, counts):
         yield Question("", _make_answers({"demo": line.generation}), id=line.id)
 
 
@@ -59,8 +58,7 @@ class _Debate(Item):
 
 def read_debateqa(path: Path, counts: Counter[str]) -> Iterator[Question]:
     """`{id, question, partial_answers: [{point_of_view, explanation}]}` a line, as DebateQA is released."""
-    for _, where, item in read_lines(path, counts):
-        line = check(_Debate, item, where)
+    for _, line in read_items(path, _Debate, counts):
         points = make_points(line.id, line.partial_answers, counts)
         yield Question(line.question, id=line.id, partial_answers=points)
 
@@ -121,39 +119,29 @@ class _Rater(Item):
 
 def read_ratings(path: Path, counts: Counter[str]) -> Iterator[Question]:
     """A file made by `nfqa.data.gather`: a line a question, then a line a person, known by a number."""
-    questions: dict[str, _Rated] = {}
-    views: dict[str, list[PartialAnswer]] = {}
-    ratings: dict[str, list[Rating]] = {}
-    for _, where, item in read_lines(path, counts):
-        if "question" in item:
-            rated = check(_Rated, item, where)
-            if rated.question in questions:
-                raise ValueError(f"{where}: question {rated.question!r:.60} is duplicated; give each one line")
-            questions[rated.question], views[rated.question], ratings[rated.question] = rated, [], []
-            continue
-        person = check(_Rater, item, where)
-        for identifier in sorted({*person.views, *person.ratings}, key=lambda text: (len(text), text)):
-            if identifier not in questions:
-                raise ValueError(f"{where}: question {identifier!r:.60} is not among the questions of the file")
-            given, answers = person.ratings.get(identifier, {}), questions[identifier].answers
-            unknown = sorted(set(given) - set(answers))
-            if unknown:
-                raise ValueError(
-                    f"{where}: question {identifier} has ratings of {unknown[0]!r:.60}, which has no answer"
-                )
-            text = person.views.get(identifier, "")
+    lines = list(read_items(path, dict[str, Any], counts))
+    questions = [check(_Rated, item, where) for where, item in lines if "question" in item]
+    refuse_repeats((rated.question for rated in questions), f"{path}: question")
+    answers = {rated.question: rated.answers for rated in questions}
+    views: dict[str, list[PartialAnswer]] = defaultdict(list)
+    ratings: dict[str, list[Rating]] = defaultdict(list)
+    for where, person in ((where, check(_Rater, item, where)) for where, item in lines if "question" not in item):
+        for name in sorted({*person.views, *person.ratings}):
+            given, text = person.ratings.get(name, {}), person.views.get(name, "")
+            if name not in answers or not given.keys() <= answers[name].keys():
+                raise ValueError(f"{where}: question {name!r:.60} or one of its answers {[*given]!r:.60} is not there")
             if not text.strip():
                 counts["views_missing"] += 1
                 counts["ratings_without_a_view"] += len(given)
                 continue
-            stance = _STANCES[person.choices.get(identifier, "Neutral")]
-            view = PartialAnswer(f"{identifier}.{person.annotator}", text, stance=stance)
-            views[identifier].append(view)
-            ratings[identifier] += [Rating(person.annotator, view.id, *rating) for rating in sorted(given.items())]
-            counts["ratings_missing"] += len(answers) - len(given)
-    for identifier, rated in questions.items():
-        made = _make_answers(dict(sorted(rated.answers.items())))
-        yield Question(rated.text, made, (), identifier, tuple(views[identifier]), tuple(ratings[identifier]))
+            stance = _STANCES[person.choices.get(name, "Neutral")]
+            view = PartialAnswer(f"{name}.{person.annotator}", text, stance=stance)
+            views[name].append(view)
+            ratings[name] += [Rating(person.annotator, view.id, *rating) for rating in sorted(given.items())]
+            counts["ratings_missing"] += len(answers[name]) - len(given)
+    for rated in questions:
+        name, made = rated.question, _make_answers(dict(sorted(rated.answers.items())))
+        yield Question(rated.text, made, (), name, tuple(views[name]), tuple(ratings[name]))
 
 
 class _Systems(LooseItem):
@@ -163,8 +151,7 @@ class _Systems(LooseItem):
 
 def read_systems(path: Path, counts: Counter[str]) -> Iterator[Question]:
     """`{question, answers: {system: text}}` a line."""
-    for place, (_, where, item) in enumerate(read_lines(path, counts)):
-        line = check(_Systems, item, where)
+    for place, (_, line) in enumerate(read_items(path, _Systems, counts)):
         yield Question(line.question, _make_answers(line.answers), id=str(place))
 
 
@@ -176,8 +163,7 @@ class _Views(LooseItem):
 
 def read_povs(path: Path, counts: Counter[str]) -> Iterator[Question]:
     """`{dev_index, question, points_of_view: [text]}` a line; what is OFF_TOPIC is left out and counted."""
-    for _, where, item in read_lines(path, counts):
-        line = check(_Views, item, where)
+    for _, line in read_items(path, _Views, counts):
         points = make_points(line.dev_index, line.points_of_view, counts)
         if line.dev_index in OFF_TOPIC:
             counts["questions_off_topic"] += 1

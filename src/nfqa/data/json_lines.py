@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
 
@@ -19,8 +20,6 @@ from pydantic import (
 )
 
 T = TypeVar("T")
-_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def _refuse_half(text: str) -> str:
@@ -104,10 +103,10 @@ def _explain(error: ValidationError) -> str:
 
 
 def describe(value: Any) -> str:
-    """What was found, in few words: a text or number itself, else the kind of JSON value that it is."""
-    if isinstance(value, str | int | float):
-        return f"{value!r:.60}"
-    return "empty" if value in ([], {}) else _KINDS.get(type(value), type(value).__name__)
+    """What was found: a text or number itself, else the kind of JSON value that it is."""
+    if isinstance(value, dict | list):
+        return ("an object" if isinstance(value, dict) else "a list") if value else "empty"
+    return "null" if value is None else f"{value!r:.60}"
 
 
 def read_json(path: Path) -> Any:
@@ -115,26 +114,31 @@ def read_json(path: Path) -> Any:
 
     Raises: ValueError naming the file for anything else, a byte order mark included.
     """
-    return _parse(str(path), _decode(str(path), _read_bytes(path)), "fetch it again")
+    return _parse(str(path), _decode(str(path), path.read_bytes()), "fetch it again")
 
 
-def read_lines(path: Path, counts: Counter[str]) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Each line's number, the words that say where it is, and its object; blank lines are counted and left out.
+def read_items(path: Path, shape: type[T], counts: Counter[str]) -> Iterator[tuple[str, T]]:
+    """The words that say where each line is, and its object as a `shape`. Raises: as `parse_lines` and `check`."""
+    lines = parse_lines(str(path), path.read_bytes(), counts)
+    return ((where, check(shape, item, where)) for _, where, item in lines)
 
-    Raises: ValueError for a missing file, and as `parse_lines`.
-    """
-    return parse_lines(str(path), _read_bytes(path), counts)
+
+def refuse_repeats(values: Iterable[str], what: str) -> None:
+    """Raises: ValueError naming `what` is repeated, and the value."""
+    for value, count in Counter(values).most_common(1):
+        if count > 1:
+            raise ValueError(f"{what} {value!r:.80} is duplicated; give each its own, or keep one of them")
 
 
 def parse_lines(name: str, content: bytes, counts: Counter[str]) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """As `read_lines`, of the bytes of a file that the errors call `name`.
+    """Each line's number, where it is in words, and its object, of the bytes of a file that errors call `name`.
 
-    Lines end at a line feed alone: other separators may stand inside a JSON text.
+    Lines end at a line feed alone: other separators may be part of a JSON text. Blank lines are counted and left out.
     Raises: ValueError naming file and line for bytes that are no UTF-8, a line that is not one whole object, and a
         field that an object has twice.
     """
     lines = _decode(name, content).removeprefix("\ufeff").split("\n")
-    counts["byte_order_mark"] += content.startswith(_BYTE_ORDER_MARK)
+    counts["byte_order_mark"] += content.startswith(codecs.BOM_UTF8)
     counts["carriage_returns"] += sum(line.endswith("\r") for line in lines)
     for number, line in enumerate(lines, start=1):
         last = number == len(lines)
@@ -149,14 +153,8 @@ def parse_lines(name: str, content: bytes, counts: Counter[str]) -> Iterator[tup
             counts["blank_lines"] += bool(line) or not last
 
 
-def _read_bytes(path: Path) -> bytes:
-    if not path.is_file():
-        raise ValueError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; expected a file of JSON")
-    return path.read_bytes()
-
-
 def _decode(name: str, content: bytes) -> str:
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ValueError(f"{name}: is UTF-16; save it as UTF-8")
     try:
         return content.decode("utf-8")
@@ -179,11 +177,8 @@ def _parse(where: str, text: str, advice: str) -> Any:
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    item = dict(pairs)
-    if len(item) != len(pairs):
-        field = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the field {field!r} is duplicated in one object: keep one of them")
-    return item
+    refuse_repeats((field for field, _ in pairs), "in one object the field")
+    return dict(pairs)
 
 
 def _refuse_constant(word: str) -> NoReturn:

@@ -41,26 +41,20 @@ def read_labels(root: Path, dataset: QuestionSet) -> pd.DataFrame:
     path = root / (SAMPLE_LABELS if dataset.origin == "sample" else LABELS)
     answers = dataset.answers.drop(columns="grade")
     by_system = answers["question"] + ":" + answers["system"]
-    rows = [row.model_dump() for row in _read_rows(path) if row.set == _SETS[name]]
-    labels = pd.DataFrame(rows, columns=list(_Row.model_fields)).drop(columns="set")
-    labels = labels.astype({"pass_1": int, "pass_2": int, "label": int})
+    labels = _read_table(path)
+    labels = labels[labels.pop("set") == _SETS[name]].astype({"pass_1": int, "pass_2": int, "label": int})
     found = labels.merge(answers.assign(id=answers["question"] if name == "demo_answers" else by_system), on="id")
     if found.empty:
         raise ValueError(f"{path}: none of its labels is of the {len(answers)} answers of {name}; take another limit")
     return found[[*answers.columns, *labels.columns]]
 
 
-def _read_rows(path: Path) -> list[_Row]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: can't be read as text ({error})") from None
-    rows: dict[tuple[str, str], _Row] = {}
-    for number, item in enumerate(csv.DictReader(lines), start=2):
-        row = check(_Row, item, f"{path}, line {number}")
-        if (row.set, row.id) in rows:
-            raise ValueError(f"{path}, line {number}: id {row.id!r} is duplicated; label each answer once")
-        rows[row.set, row.id] = row
+def _read_table(path: Path) -> pd.DataFrame:
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = [check(_Row, item, f"{path}, line {n}") for n, item in enumerate(csv.DictReader(lines), start=2)]
     if not rows:
         raise ValueError(f"{path}: expected the columns {', '.join(_Row.model_fields)}, and rows below them")
-    return list(rows.values())
+    labels = pd.DataFrame([row.model_dump() for row in rows])
+    if (twice := labels.duplicated(["set", "id"])).any():
+        raise ValueError(f"{path}: id {labels['id'][twice].iloc[0]!r} is duplicated; label each answer once")
+    return labels

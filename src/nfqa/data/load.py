@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import PositiveInt
 
 from nfqa.data import debates, graded
-from nfqa.data.json_lines import Item, check
+from nfqa.data.json_lines import Item, check, refuse_repeats
 from nfqa.data.paths import find_root
 from nfqa.data.records import Question, QuestionSet
 from nfqa.data.registry import UpstreamFile, fetch_file, has_file, hash_file, read_registry
@@ -22,7 +22,7 @@ DEBATES = {
     "debate_demo": debates.read_demo, "debateqa": debates.read_debateqa, "debatewise": debates.read_debatewise,
     "debate_ratings": debates.read_ratings, "debate_systems": debates.read_systems, "debate_povs": debates.read_povs,
 }  # fmt: skip
-HELD_OUT = 4  # a claim is held out from training where its key is a multiple of this
+HELD_OUT = 4  # a claim is held out from the evaluators' training where its key is a multiple of this
 
 
 class _Choices(Item):
@@ -63,10 +63,10 @@ def load(
     path = find_path(name, data=data, root=root)
     questions, counts = read_file(path, file.shape, file.lowest_label)
     if split != "all" and file.shape == "debatewise":
-        questions = [question for question in questions if is_held_out(question) == (split == "held_out")]
+        questions = [q for q in questions if (q.key % HELD_OUT == 0) == (split == "held_out")]
     if limit is not None:
-        chosen = set(sorted(range(len(questions)), key=lambda i: questions[i].key)[:limit])
-        questions = [question for i, question in enumerate(questions) if i in chosen]
+        chosen = sorted(range(len(questions)), key=lambda i: questions[i].key)[:limit]
+        questions = [questions[i] for i in sorted(chosen)]
     if repeats != "keep":
         treated = [_treat_repeats(question, repeats) for question in questions]
         counts["dropped_repeats"] = sum(len(q.answers) for q in questions) - sum(len(q.answers) for q in treated)
@@ -99,11 +99,6 @@ def has(name: str, *, data: str = "full", root: Path | None = None) -> bool:
     return bool(file.sample) if data == "sample" else has_file(file, root / "build" / "data")
 
 
-def is_held_out(question: Question) -> bool:
-    """Whether a claim of debatewise is held out from the training of the embedded evaluators."""
-    return question.key % HELD_OUT == 0
-
-
 def _find_dataset(root: Path, name: str) -> UpstreamFile:
     registry = read_registry(root)
     known = [key for key, file in registry.items() if file.shape in GRADED | DEBATES]
@@ -126,9 +121,7 @@ def read_file(path: Path, shape: str, lowest_label: int = 0) -> tuple[list[Quest
     questions = list(DEBATES[shape](path, counts))
     if not questions:
         raise ValueError(f"{path}: holds no question; fetch it again")
-    identifier, count = Counter(question.id for question in questions).most_common(1)[0]
-    if count > 1:
-        raise ValueError(f"{path}: the id {identifier!r:.60} is duplicated; give each question an id of its own")
+    refuse_repeats((question.id for question in questions), f"{path}: the id")
     return questions, counts
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from nfqa.data.debates import Points, make_points
-from nfqa.data.json_lines import AnyText, Item, Name, Text, check, read_lines
+from nfqa.data.json_lines import AnyText, Item, Name, Text, check, parse_lines, read_items, refuse_repeats
 from nfqa.data.load import read_file
 from nfqa.data.paths import find_root
 from nfqa.data.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
@@ -85,7 +85,7 @@ def read_own_answers(path: Path, *, name: str = OWN, origin: str = "measured") -
     questions: list[Question] = []
     excluded: list[Excluded] = []
     seen: dict[tuple[str, str], int] = {}
-    for number, where, item in read_lines(path, counts):
+    for number, where, item in parse_lines(str(path), path.read_bytes(), counts):
         if set(item) == {"id", "generation"}:
             raise ValueError(
                 f"{where}: is an answer in the released scripts' format; name the file of its questions too, as in"
@@ -143,17 +143,9 @@ def _make_references(where: str, given: Sequence[_Reference], counts: Counter[st
 
 
 def _make_answers(where: str, given: Sequence[_Answer]) -> list[Answer]:
-    answers: dict[str, Answer] = {}
-    for place, answer in enumerate(given):
-        identifier = answer.id or answer.system or f"a{place + 1}"
-        if identifier in answers:
-            other = list(answers).index(identifier)
-            raise ValueError(
-                f"{where}: answers[{other}] and answers[{place}] are both called {identifier!r:.80}; give each an id"
-                " of its own"
-            )
-        answers[identifier] = Answer(identifier, answer.text, answer.label, answer.system)
-    return list(answers.values())
+    answers = [Answer(a.id or a.system or f"a{i}", a.text, a.label, a.system) for i, a in enumerate(given, start=1)]
+    refuse_repeats((answer.id for answer in answers), f"{where}: the answers' id")
+    return answers
 
 
 def read_generations(path: Path, questions: Path, *, name: str, origin: str) -> QuestionSet:
@@ -165,34 +157,29 @@ def read_generations(path: Path, questions: Path, *, name: str, origin: str) -> 
         questions with one text, or a file none of whose answers belongs to a question or says anything.
     """
     asked, asked_counts = read_file(questions, "debateqa")
-    text, times = Counter(question.text for question in asked).most_common(1)[0]
-    if times > 1:
-        raise ValueError(f"{questions}: two questions have the text {text!r:.80}; keep one of them")
+    refuse_repeats((question.text for question in asked), f"{questions}: the question")
     counts: Counter[str] = Counter()
-    found: dict[str, str] = {}
-    for _, where, item in read_lines(path, counts):
-        line = check(_Generation, item, where)
-        if line.id in found:
-            raise ValueError(f"{where}: the id {line.id!r:.80} was answered before; keep one answer an id")
-        found[line.id] = line.generation
+    lines = [line for _, line in read_items(path, _Generation, counts)]
+    refuse_repeats((line.id for line in lines), f"{path}: the id")
+    found = {line.id: line.generation for line in lines}
     if not found:
         raise ValueError(f"{path}: holds no answer; expected one {{id, generation}} object a line")
-    excluded = [
-        Excluded(question.id, "", "empty answer" if question.id in found else "no answer")
+    reasons = {
+        question.id: "empty answer" if question.id in found else "no answer"
         for question in asked
         if not found.get(question.id, "").strip()
-    ]
-    left_out = {each.question for each in excluded}
-    unknown = [identifier for identifier in found if identifier not in {question.id for question in asked}]
-    excluded += [Excluded(identifier, "", "answer to an unknown question") for identifier in unknown]
-    reasons = Counter(each.reason for each in excluded)
-    if len(left_out) == len(asked):
-        said = ", ".join(f"{reason}: {count}" for reason, count in sorted(reasons.items()))
+    }
+    answered = tuple(replace(q, answers=(Answer("a1", found[q.id]),)) for q in asked if q.id not in reasons)
+    known = {question.id for question in asked}
+    reasons |= {identifier: "answer to an unknown question" for identifier in found if identifier not in known}
+    times = Counter(reasons.values())
+    if not answered:
+        said = ", ".join(f"{reason}: {number}" for reason, number in sorted(times.items()))
         raise ValueError(f"{path}: no answer belongs to a question of {questions} ({said}); check the ids")
     counts += asked_counts
-    counts["answers_to_unknown_questions"] = reasons["answer to an unknown question"]
-    counts["questions_without_answer"] = reasons["no answer"]
-    counts["empty_answers"] = reasons["empty answer"]
-    answered = tuple(replace(q, answers=(Answer("a1", found[q.id]),)) for q in asked if q.id not in left_out)
+    counts["answers_to_unknown_questions"] = times["answer to an unknown question"]
+    counts["questions_without_answer"] = times["no answer"]
+    counts["empty_answers"] = times["empty answer"]
+    excluded = tuple(Excluded(identifier, "", reason) for identifier, reason in reasons.items())
     digest = hashlib.sha256(f"{hash_file(questions)} {hash_file(path)}".encode()).hexdigest()
-    return QuestionSet(name, answered, origin, digest, dict(+counts), tuple(excluded))
+    return QuestionSet(name, answered, origin, digest, dict(+counts), excluded)

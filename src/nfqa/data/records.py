@@ -84,11 +84,6 @@ class Question:
     def labels(self) -> tuple[int, ...]:
         return tuple(answer.label for answer in self.answers)
 
-    @cached_property
-    def answer_of(self) -> dict[str, str]:
-        """The answers' texts by system."""
-        return {answer.system: answer.text for answer in self.answers}
-
 
 @dataclass(frozen=True)
 class Excluded:
@@ -118,10 +113,6 @@ class QuestionSet:
     def systems(self) -> list[str]:
         """The systems that answer any question, in order of first appearance."""
         return list(dict.fromkeys(answer.system for q in self.questions for answer in q.answers if answer.system))
-
-    @property
-    def n_partial_answers(self) -> int:
-        return sum(len(question.partial_answers) for question in self.questions)
 
     def texts(self) -> list[str]:
         """Every distinct text of questions, answers and references, in order of first appearance."""
