@@ -3,14 +3,10 @@
 The rule (`reply_to`): a prompt that shows `[[A]]` gets `[[A]]`, `[[B]]` or `[[C]]`; one that says "write" and shows no
 double brackets gets a sentence; every other gets `[[n]]`, n = 1 + hash(prompt, seed) % 5. So equal prompt and seed get
 equal replies, in any order, from any process.
-
-As a script, in a process of its own: `python tests/stub_server.py --port-file PATH [--port N] [--delay 0.01]
-[--share 0.1]`; the address is written to PATH once it answers.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import random
@@ -21,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 # What passes and what is final; a name with a number after a colon, such as "rate_limit:3", says how long.
@@ -52,7 +47,8 @@ class StubServer:
     order of arrival changes nothing. script: faults for the first attempts in order of arrival, None for a reply.
     delay: seconds before each reply. key: the only one let in. refuses: a field that is answered with status 400.
     top: the likely tokens after a prompt that ends in `[[` and more; without it logprobs are passed over in silence.
-    edit: a last word on the reply's JSON. model: None takes any name.
+    edit: a last word on the reply's JSON. model: None takes any name. listed: another list of models.
+    echo: what a fault says.
     """
 
     def __init__(
@@ -68,12 +64,13 @@ class StubServer:
         top: Callable[[str], Top] | None = None,
         edit: Callable[[dict[str, Any]], object] | None = None,
         model: str | None = None,
+        listed: object = None,
+        echo: str = "",
         random_seed: int = 0,
-        port: int = 0,
     ) -> None:
         self.faults, self.share, self.script, self.reply, self.delay = faults, share, list(script), reply, delay
         self.key, self.refuses, self.top, self.edit, self.model = key, refuses, top, edit, model
-        self.random_seed = random_seed
+        self.listed, self.echo, self.random_seed = listed, echo, random_seed
         self.asked: Counter[tuple[str, int]] = Counter()  # attempts
         self.answered: Counter[tuple[str, int]] = Counter()  # replies that went out whole
         self.bodies: list[dict[str, Any]] = []
@@ -82,7 +79,7 @@ class StubServer:
         self.at_once = self.most_at_once = 0
         self.lock = threading.Lock()
         self.closing = threading.Event()
-        self._http = _Listener(("127.0.0.1", port), _Handler)
+        self._http = _Listener(("127.0.0.1", 0), _Handler)
         self._http.stub = self
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
@@ -129,7 +126,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path != "/v1/models":
             return self.send_json(404, {"detail": "Not Found"})
         names = [self.server.stub.model or "stub", "other-model"]
-        return self.send_json(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
+        models = {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
+        return self.send_json(200, self.server.stub.listed or models)
 
     def do_POST(self) -> None:
         stub = self.server.stub
@@ -187,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
         if name == "rate_limit":
             return self.send_json(429, {"error": {"message": "Rate limit reached"}}, {"Retry-After": number or "0"})
         if name == "status":  # with what the client sent as its key, as careless servers have it
-            echo = f"went wrong, Authorization: {self.headers.get('Authorization')}"
+            echo = self.server.stub.echo or f"went wrong, Authorization: {self.headers.get('Authorization')}"
             return self.send_json(int(number), {"error": {"message": echo}})
         if name == "error_500":
             return self.send_text(500, "<html><body>Internal Server Error</body></html>", "text/html")
@@ -228,22 +226,3 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
-
-
-def main() -> None:
-    """Serve until killed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--port-file", type=Path, required=True)
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--delay", type=float, default=0.0)
-    parser.add_argument("--share", type=float, default=0.0)
-    chosen = parser.parse_args()
-    with StubServer(port=chosen.port, delay=chosen.delay, share=chosen.share) as server:
-        draft = chosen.port_file.with_suffix(".draft")
-        draft.write_text(server.url)
-        draft.replace(chosen.port_file)
-        threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from nfqa.judge.journal import Entry, Journal, Record, hash_text
 from nfqa.kernels.parse import Reading
-from nfqa.models.chat import ChatModel, Decoding, Failure, Reply, Request
+from nfqa.models.chat import PASSING, ChatModel, Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
 
 RETRIES = 2  # further tries at an unreadable verdict, each under a new seed
@@ -17,7 +17,6 @@ _STRIDE = 1_000_003  # apart from any seed that a user counts up from 0
 # this share of a batch failed for causes that pass. Fewer are missing with their reason, and asked again next time.
 _ENOUGH_IN_A_ROW = 20
 _FEW, _TOLERATED = 5, 0.05
-PASSING = {"timeout", "connection", "rate_limited", "server_error", "bad_reply"}
 _CHARACTERS_A_TOKEN = 4  # for the estimate alone; English text under the tokenizers of the time
 Reader = Callable[[Reply, Request], Reading]
 

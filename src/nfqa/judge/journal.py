@@ -13,13 +13,12 @@ from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from nfqa.data.json_lines import check
 from nfqa.models.chat import Reply
 
 _FORMAT = 1
-_COLUMNS = ("key", "prompt", "model", "template", "decoding", "seed", "labels", "spec", "text", "logprobs", "finish",
-            "prompt_tokens", "completion_tokens", "seconds", "verdict", "reason", "run", "written")  # fmt: skip
 _TABLE = """CREATE TABLE IF NOT EXISTS replies (
     key TEXT PRIMARY KEY, prompt TEXT NOT NULL, model TEXT NOT NULL, template TEXT NOT NULL, decoding TEXT NOT NULL,
     seed INTEGER NOT NULL, labels TEXT NOT NULL, spec TEXT NOT NULL, text TEXT NOT NULL, logprobs TEXT,
@@ -48,6 +47,9 @@ class _Line(BaseModel):
     seconds: float
     verdict: float | None
     reason: str
+
+
+_COLUMNS = (*_Line.model_fields, "run", "written")
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,11 @@ class Record:
 def hash_text(text: str) -> str:
     """sha256 of a text's UTF-8 in hex; a lone surrogate, which has none, is told apart all the same."""
     return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
+
+
+def mend_text(text: str) -> str:
+    """The text with pairs of surrogates joined and half ones replaced by U+FFFD, so that UTF-8 can carry it."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Journal:
@@ -122,8 +129,7 @@ class Journal:
 
     def keep(self, record: Record) -> None:
         """Write a completion at once."""
-        row = _make_row(record, self.run or record.run, time.strftime("%Y-%m-%dT%H:%M:%S"))
-        self._insert([row])
+        self._insert([_make_row(record, self.run or record.run)])
 
     def find_models(self, spec: str, *, plain: bool = False) -> list[tuple[str, str]]:
         """Model and template of what was asked under a role spec's identity, plain or not, the most used first."""
@@ -133,10 +139,10 @@ class Journal:
             return [(model, template) for model, template in self._db.execute(query, (spec, plain))]
 
     def count(self) -> list[dict[str, Any]]:
-        """Of each model: completions, those unreadable, tokens in and out, seconds."""
-        query = """SELECT model, COUNT(*), SUM(verdict IS NULL), SUM(prompt_tokens),
-                   SUM(completion_tokens), SUM(seconds) FROM replies GROUP BY model ORDER BY model"""
-        names = ("model", "completions", "unreadable", "prompt_tokens", "completion_tokens", "seconds")
+        """Of each model: completions, those unreadable, tokens in and out."""
+        query = """SELECT model, COUNT(*), SUM(verdict IS NULL), SUM(prompt_tokens), SUM(completion_tokens)
+                   FROM replies GROUP BY model ORDER BY model"""
+        names = ("model", "completions", "unreadable", "prompt_tokens", "completion_tokens")
         with self._lock:
             return [dict(zip(names, row, strict=True)) for row in self._db.execute(query)]
 
@@ -169,7 +175,7 @@ class Journal:
             if line.strip():
                 record = _read_line(f"{where}, line {number}", line)
                 self._refuse_another(f"{where}, line {number}", record, seen)
-                rows.append(_make_row(record, "imported", time.strftime("%Y-%m-%dT%H:%M:%S")))
+                rows.append(_make_row(record, "imported"))
         return self._insert(rows)
 
     def close(self) -> None:
@@ -194,14 +200,11 @@ def _read_line(where: str, line: str) -> Record:
     try:
         fields = dict(json.loads(line))
         claimed = fields.pop("sha256")
-        _Line.model_validate(fields)
-        record = _read_row({**fields, "labels": json.dumps(fields["labels"]), "run": "imported", "written": "",
-                            "logprobs": json.dumps(fields["logprobs"])})  # fmt: skip
-    except ValidationError as error:
-        field = ".".join(str(part) for part in error.errors()[0]["loc"])
-        raise ValueError(f"{where}: not an exported completion ({field}: {error.errors()[0]['msg']})") from None
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{where}: not an exported completion ({type(error).__name__}: {error})") from None
+    check(_Line, fields, f"{where}: not an exported completion")
+    record = _read_row({**fields, "labels": json.dumps(fields["labels"]), "logprobs": json.dumps(fields["logprobs"]),
+                        "run": "imported", "written": ""})  # fmt: skip
     if claimed != _hash(fields):
         raise ValueError(f"{where}: its content doesn't match its sha256; it was altered, nothing is taken in")
     if fields["key"] != record.entry.key:
@@ -223,18 +226,18 @@ def _use_write_ahead_log(db: sqlite3.Connection) -> None:
 
 
 def _hash(value: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+    return hash_text(json.dumps(value, sort_keys=True))
 
 
-def _make_row(record: Record, run: str, written: str) -> tuple:
+def _make_row(record: Record, run: str) -> tuple:
     entry, reply = record.entry, record.reply
     # JSON has no infinity: a label that can't follow is null.
     logs = None if reply.logprobs is None else [None if value == -inf else value for value in reply.logprobs]
     logprobs = None if logs is None else json.dumps(logs, allow_nan=False)
-    text = reply.text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
     return (entry.key, entry.prompt, entry.model, entry.template, entry.decoding, entry.seed, json.dumps(entry.labels),
-            record.spec, text, logprobs, reply.finish, reply.prompt_tokens, reply.completion_tokens,
-            round(reply.seconds, 3), record.verdict, record.reason, run, written)  # fmt: skip
+            record.spec, mend_text(reply.text), logprobs, reply.finish, reply.prompt_tokens, reply.completion_tokens,
+            round(reply.seconds, 3), record.verdict, record.reason, run,
+            time.strftime("%Y-%m-%dT%H:%M:%S"))  # fmt: skip
 
 
 def _read_row(row: dict[str, Any]) -> Record:

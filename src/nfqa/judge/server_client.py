@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from nfqa.judge.limits import Meter
 from nfqa.judge.server_errors import RequestError, judge_status, make_cleaner, read_retry_after
-from nfqa.judge.server_replies import read_choice, read_usage
+from nfqa.judge.server_replies import Completion, read_completion, read_usage
 from nfqa.models.chat import Failure
 from nfqa.models.roles import RoleSpec
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from openai import OpenAI
     from tenacity import RetryCallState
 
-T = TypeVar("T")
+Sent = tuple[Completion, tuple[int, int], float]  # its tokens in and out, and the seconds of the last attempt
 LONGEST_WAIT = 120.0  # seconds; a server that asks for a longer pause gets this one
 _LONGEST_BACKOFF = 30.0
 
@@ -53,10 +53,8 @@ class ServerClient:
         """Let go of the connections."""
         self._client.close()
 
-    def post(
-        self, body: dict[str, Any], read: Callable[[dict[str, Any]], T], run: Run
-    ) -> tuple[T, tuple[int, int], float]:
-        """Send until a reply can be read: what `read` makes of it, its tokens, and the seconds of the last attempt.
+    def post(self, body: dict[str, Any], run: Run) -> Sent:
+        """Send until a reply can be read.
 
         Raises: RequestError once `attempts` have failed, the failure is not a passing one, or `run` has ended.
         """
@@ -70,7 +68,7 @@ class ServerClient:
             reraise=True,
         )
         try:
-            return retrying(self._try, body, read, run)
+            return retrying(self._try, body, run)
         except RequestError as error:
             tried = retrying.statistics["attempt_number"]
             if error.passing and tried > 1:
@@ -85,14 +83,12 @@ class ServerClient:
             return min(error.wait, LONGEST_WAIT) + wait_random(0, self.backoff)(state)
         return wait_exponential_jitter(multiplier=self.backoff, max=_LONGEST_BACKOFF, jitter=self.backoff)(state)
 
-    def _try(
-        self, body: dict[str, Any], read: Callable[[dict[str, Any]], T], run: Run
-    ) -> tuple[T, tuple[int, int], float]:
+    def _try(self, body: dict[str, Any], run: Run) -> Sent:
         """One attempt; a field that the server refuses is left out at once, and for good if that helped."""
         left_out = set(self.refused_fields)
         while True:
             try:
-                result = self._send(_leave_out(body, left_out), read, run)
+                result = self._send(_leave_out(body, left_out), run)
             except RequestError as error:
                 if error.refused_field is None or error.refused_field in left_out:
                     raise
@@ -101,9 +97,7 @@ class ServerClient:
                 self.refused_fields |= left_out
                 return result
 
-    def _send(
-        self, body: dict[str, Any], read: Callable[[dict[str, Any]], T], run: Run
-    ) -> tuple[T, tuple[int, int], float]:
+    def _send(self, body: dict[str, Any], run: Run) -> Sent:
         import openai
 
         if run.stop.is_set():
@@ -118,33 +112,30 @@ class ServerClient:
             wait = read_retry_after(error.response.headers.get("retry-after"))
             raise judge_status(error.status_code, error.body, clean=self.clean, wait=wait) from None
         except openai.APITimeoutError:
-            detail = f"{self.address} was silent for {self.timeout:g} seconds"
-            raise RequestError(Failure("timeout", detail), passing=True) from None
+            silent = Failure("timeout", f"{self.address} was silent for {self.timeout:g} seconds")
+            raise RequestError(silent) from None
         except openai.APIConnectionError as error:
             why = self.clean(f"{type(error.__cause__).__name__}: {error.__cause__}")
-            raise RequestError(Failure("connection", f"{self.address}: {why}"), passing=True) from None
+            raise RequestError(Failure("connection", f"{self.address}: {why}")) from None
         except ValueError:
-            detail = "the server's reply is broken JSON"
-            raise RequestError(Failure("bad_reply", detail), passing=True) from None
+            raise RequestError(Failure("bad_reply", "the server's reply is broken JSON")) from None
         seconds, usage = time.perf_counter() - started, read_usage(found)
         if usage:  # a reply that can't be read is paid for as well
             self.meter.count(usage)
-        value = read(read_choice(found, clean=self.clean))
+        completion = read_completion(found, clean=self.clean)
         if not usage:
             self.meter.count(None)
-        return value, usage or (0, 0), seconds
+        return completion, usage or (0, 0), seconds
 
     def list_models(self) -> str:
         """What the server offers, as the end of a sentence."""
         import openai
 
+        patient = self._client.with_options(timeout=min(10.0, self.timeout))
         try:
-            found = self._client.get("/models", cast_to=object, options={"timeout": min(10.0, self.timeout)})
-        except (openai.OpenAIError, ValueError):
-            found = None
-        listed = found.get("data") if isinstance(found, dict) else None
-        models = [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []
-        names = sorted(self.clean(str(model.get("id"))) for model in models)
+            names = sorted(self.clean(str(model.id)) for model in patient.models.list())
+        except (openai.OpenAIError, ValueError, TypeError, AttributeError):  # the client checks no shape
+            names = []
         if not names:
             return "what it offers could not be listed: check the address, which mostly ends in /v1"
         return "it offers " + ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")

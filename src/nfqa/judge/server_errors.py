@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from nfqa.models.chat import Failure
+from nfqa.models.chat import PASSING, Failure
 
 _LONGEST_MESSAGE = 300  # characters of a server's own words in a failure
 _TOO_LONG = re.compile(
@@ -20,24 +20,26 @@ _NO_MODEL = re.compile(
 )
 _NO_MONEY = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
 _MASKED = re.compile(r"[^\s'\"]{2,}\*{3,}[^\s'\"]*")  # a key as services quote it: its ends, and stars between
-_PASSING = {408: "timeout", 409: "server_error", 425: "server_error", 429: "rate_limited"}  # and all from 500 on
+_BUSY = {408: "timeout", 409: "server_error", 425: "server_error", 429: "rate_limited"}  # and all from 500 on
 
 
 class RequestError(Exception):
     """One attempt that brought no reply.
 
-    passing: worth another attempt, after `wait` seconds where the server said how long. refused_field: the one of our
-    fields that the server would not take.
+    wait: seconds that the server asks for before another attempt. refused_field: the one of our fields that the server
+    would not take.
     """
 
-    def __init__(
-        self, failure: Failure, *, passing: bool = False, wait: float | None = None, refused_field: str | None = None
-    ) -> None:
+    def __init__(self, failure: Failure, *, wait: float | None = None, refused_field: str | None = None) -> None:
         super().__init__(failure.detail)
         self.failure = failure
-        self.passing = passing
         self.wait = wait
         self.refused_field = refused_field
+
+    @property
+    def passing(self) -> bool:
+        """Whether another attempt is worth it."""
+        return self.failure.reason in PASSING
 
 
 def judge_status(status: int, body: object, *, clean: Callable[[str], str], wait: float | None = None) -> RequestError:
@@ -55,8 +57,8 @@ def judge_status(status: int, body: object, *, clean: Callable[[str], str], wait
         return RequestError(Failure("no_access", detail, fatal=True))
     if status in (402, 403) or (status == 429 and _NO_MONEY.search(message)):
         return RequestError(Failure("no_access", said, fatal=True))
-    if status in _PASSING or status >= 500:
-        return RequestError(Failure(_PASSING.get(status, "server_error"), said), passing=True, wait=wait)
+    if status in _BUSY or status >= 500:
+        return RequestError(Failure(_BUSY.get(status, "server_error"), said), wait=wait)
     # A model that takes no temperature refuses every request; to leave it out would change what is measured.
     fatal = re.search(r"\b(?:temperature|top_p)\b", message[:_LONGEST_MESSAGE]) is not None
     return RequestError(Failure("bad_request", said, fatal=fatal), refused_field=_find_refused_field(message))

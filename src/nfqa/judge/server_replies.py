@@ -5,20 +5,33 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from nfqa.judge.journal import mend_text
 from nfqa.judge.server_errors import RequestError, find_message, judge_status
 from nfqa.models.chat import Failure
 
 _MOST_TOKENS = 10**9  # of one request
-Top = Sequence[tuple[str, float]]  # likely next tokens, each with its log-probability
+Top = Sequence[tuple[str, float]]  # likely next tokens, each with its natural log-probability
 
 
-def read_choice(found: object, *, clean: Callable[[str], str]) -> dict[str, Any]:
-    """The first choice of a reply that came with status 200.
+@dataclass(frozen=True)
+class Completion:
+    """The text, how it ended ("stop", "length" or "refused": the text is the refusal then), its likely first tokens."""
 
-    Raises: RequestError, passing, for a reply that is no object, for none or broken choices ("bad_reply"), and for an
-        error inside; one that carries an HTTP status of its own is judged by that.
+    text: str
+    finish: str
+    top: Top
+
+
+def read_completion(found: object, *, clean: Callable[[str], str]) -> Completion:
+    """The first completion of a reply that came with status 200.
+
+    Raises: RequestError, passing, for a reply that is no object, for none or broken choices and where a text should be
+        and is none ("bad_reply"), and for an error inside; one that carries an HTTP status of its own is judged by it.
     """
     if not isinstance(found, dict):
         raise _refuse("is no JSON object")
@@ -33,26 +46,7 @@ def read_choice(found: object, *, clean: Callable[[str], str]) -> dict[str, Any]
         raise _refuse("holds no choices")
     if choice.get("finish_reason") == "error":
         raise judge_status(500, "the completion ended in an error", clean=clean)
-    return choice
-
-
-def read_text(choice: dict[str, Any]) -> tuple[str, str]:
-    """The completion and how it ended: "stop", "length" or "refused" (then the text is the refusal, if it has words).
-
-    Raises: RequestError, passing, "bad_reply", where a text should be and is none.
-    """
-    message = choice.get("message")
-    holder, name = (message, "content") if isinstance(message, dict) else (choice, "text")
-    refusal, content, finish = holder.get("refusal"), holder.get(name), choice.get("finish_reason")
-    if isinstance(content, list):  # some servers give a message in parts
-        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    if content is None and (name in holder or refusal):  # nothing was said, as when thinking took all tokens
-        content = ""
-    if not isinstance(content, str):
-        raise _refuse("holds no text")
-    if refusal or finish == "content_filter":
-        return mend_text(refusal if isinstance(refusal, str) else content), "refused"
-    return mend_text(content), "length" if finish == "length" else "stop"
+    return Completion(*_read_text(choice), _read_top(choice.get("logprobs")))
 
 
 def read_usage(found: object) -> tuple[int, int] | None:
@@ -63,26 +57,6 @@ def read_usage(found: object) -> tuple[int, int] | None:
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0
     counts = [n for n in (prompt, completion) if isinstance(n, int) and 0 <= n < _MOST_TOKENS]
     return (counts[0], counts[1]) if len(counts) == 2 else None
-
-
-def read_top(choice: dict[str, Any]) -> Top:
-    """The likely first tokens of a completion with their natural log-probabilities, from either endpoint's form."""
-    logprobs = choice.get("logprobs")
-    if not isinstance(logprobs, dict):
-        return []
-    content, legacy = logprobs.get("content"), logprobs.get("top_logprobs")
-    pairs: list[tuple[Any, Any]] = []
-    if isinstance(content, list) and content and isinstance(content[0], dict):
-        pairs = [
-            (t.get("token"), t.get("logprob")) for t in content[0].get("top_logprobs") or [] if isinstance(t, dict)
-        ]
-    elif isinstance(legacy, list) and legacy and isinstance(legacy[0], dict):
-        pairs = list(legacy[0].items())
-    return [
-        (token, min(0.0, float(value)))
-        for token, value in pairs
-        if isinstance(token, str) and isinstance(value, int | float) and not math.isnan(value)
-    ]
 
 
 def spread_labels(labels: Sequence[str], look: Callable[[str], Top]) -> tuple[float, ...]:
@@ -101,29 +75,52 @@ def spread_labels(labels: Sequence[str], look: Callable[[str], Top]) -> tuple[fl
             text, bracket, _ = (written + token).strip().partition("]")
             text, value = text.strip(), reached + logprob
             if bracket and text in mass:
-                mass[text] = _add(mass[text], value)
+                mass[text] = float(np.logaddexp(mass[text], value))
             elif not bracket and len(text) > len(written):
-                opened[text] = _add(opened.get(text, -math.inf), value)
+                opened[text] = float(np.logaddexp(opened.get(text, -math.inf), value))
         for text, value in opened.items():
             if any(label.startswith(text) and label != text and label not in opened for label in labels):
                 follow(text, value)
             elif text in mass:
-                mass[text] = _add(mass[text], value)
+                mass[text] = float(np.logaddexp(mass[text], value))
 
     follow("", 0.0)
     return tuple(mass[label] for label in labels)
 
 
-def mend_text(text: str) -> str:
-    """The text with pairs of surrogates joined and half ones replaced by U+FFFD, so that UTF-8 can carry it."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def _read_text(choice: dict[str, Any]) -> tuple[str, str]:
+    message = choice.get("message")
+    holder, name = (message, "content") if isinstance(message, dict) else (choice, "text")
+    refusal, content, finish = holder.get("refusal"), holder.get(name), choice.get("finish_reason")
+    if isinstance(content, list):  # some servers give a message in parts
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    if content is None and (name in holder or refusal):  # nothing was said, as when thinking took all tokens
+        content = ""
+    if not isinstance(content, str):
+        raise _refuse("holds no text")
+    if refusal or finish == "content_filter":
+        return mend_text(refusal if isinstance(refusal, str) else content), "refused"
+    return mend_text(content), "length" if finish == "length" else "stop"
 
 
-def _add(one: float, other: float) -> float:
-    """log(e^one + e^other)."""
-    low, high = sorted((one, other))
-    return high if low == -math.inf else high + math.log1p(math.exp(low - high))
+def _read_top(logprobs: object) -> Top:
+    """From either endpoint's form; nothing where there is none."""
+    if not isinstance(logprobs, dict):
+        return []
+    content, legacy = logprobs.get("content"), logprobs.get("top_logprobs")
+    pairs: list[tuple[Any, Any]] = []
+    if isinstance(content, list) and content and isinstance(content[0], dict):
+        pairs = [
+            (t.get("token"), t.get("logprob")) for t in content[0].get("top_logprobs") or [] if isinstance(t, dict)
+        ]
+    elif isinstance(legacy, list) and legacy and isinstance(legacy[0], dict):
+        pairs = list(legacy[0].items())
+    return [
+        (token, min(0.0, float(value)))
+        for token, value in pairs
+        if isinstance(token, str) and isinstance(value, int | float) and not math.isnan(value)
+    ]
 
 
 def _refuse(why: str) -> RequestError:
-    return RequestError(Failure("bad_reply", f"the server's reply {why}"), passing=True)
+    return RequestError(Failure("bad_reply", f"the server's reply {why}"))

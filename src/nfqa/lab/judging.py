@@ -65,8 +65,8 @@ def open_model(spec: RoleSpec, journal: Journal) -> ChatModel:
         from nfqa.judge.limits import Limits
         from nfqa.judge.openai_server import OpenAIServer
 
-        used = journal.count_run(journal.run)
-        return OpenAIServer(spec, concurrency=read_concurrency(), limits=Limits.from_environment().less(*used))
+        limits, used = Limits.from_environment(), journal.count_run(journal.run)
+        return OpenAIServer(spec, concurrency=read_concurrency(), limits=limits, used=used)
     from nfqa.models.causal_lm import CausalLM
 
     trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
@@ -101,15 +101,16 @@ def open_generators(
 
 def show_progress(folder: Path) -> Callable[[int, int], None]:
     """A callback that leaves DONE/TOTAL in FOLDER/progress.txt, for the runner to show, once a second at most."""
-    return partial(_write_progress, folder / "progress.txt", [0.0])
+    path, shown = folder / "progress.txt", 0.0
 
+    def show(done: int, total: int) -> None:
+        nonlocal shown
+        if time.monotonic() - shown > 1 or done == total:
+            shown = time.monotonic()
+            with write_atomically(path) as scratch:
+                scratch.write_text(f"{done:,} of {total:,} verdicts", encoding="utf-8")
 
-def _write_progress(path: Path, shown: list[float], done: int, total: int) -> None:
-    now = time.monotonic()
-    if now - shown[0] > 1 or done == total:
-        shown[0] = now
-        with write_atomically(path) as scratch:
-            scratch.write_text(f"{done:,} of {total:,} verdicts", encoding="utf-8")
+    return show
 
 
 def _open_asker(

@@ -11,10 +11,10 @@ from typing import Any
 
 from nfqa.data.paths import Place
 from nfqa.data.registry import has_file, hash_file, read_registry
-from nfqa.judge.asking import PASSING
 from nfqa.lab.artefacts import Artefact, Paper
 from nfqa.lab.notebooks import hash_cells, hash_modules, read_parameters, read_versions
 from nfqa.lab.options import RunOptions
+from nfqa.models.chat import PASSING
 from nfqa.models.roles import EVALUATORS, identify_role
 
 _FILES_OF_MODULES = {  # tables of ours that a module reads, whatever the data

@@ -9,6 +9,7 @@ from typing import Literal, Protocol, get_args
 
 Reading = Literal["text", "logits"]
 Wrapping = Literal["chat", "plain"]
+PASSING = {"timeout", "connection", "rate_limited", "server_error", "bad_reply"}  # reasons that may be gone next time
 
 
 @dataclass(frozen=True)
