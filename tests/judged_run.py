@@ -10,7 +10,7 @@ from nfqa.data.load import load
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.openai_server import OpenAIServer
-from nfqa.judge.prompts import PromptSet, read_prompts
+from nfqa.judge.prompts import PromptSet
 from nfqa.metrics.judging import LanguageJudge, judge_draws
 from nfqa.metrics.references import draw_list
 from nfqa.models.chat import Decoding
@@ -26,7 +26,7 @@ def refuse(name: str) -> Path:
 
 
 def read_own() -> PromptSet:
-    return read_prompts(PROJECT / "prompts" / "own", bring=refuse)
+    return PromptSet(PROJECT / "prompts" / "own", bring=refuse)
 
 
 def main(url: str, journal: str, out: str) -> None:

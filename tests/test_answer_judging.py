@@ -13,12 +13,12 @@ from test_asking import SPEC, Scripted
 
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
-from nfqa.judge.prompts import FENCES, read_prompts
+from nfqa.judge.prompts import FENCES, PromptSet
 from nfqa.metrics.answer_judging import BASELINES, judge_answers, mark_answers, sign_marks
 from nfqa.metrics.judging import LanguageJudge
 from nfqa.models.chat import Decoding, Reply
 
-PROMPTS = read_prompts(Path(__file__).parents[1] / "prompts" / "own", bring=lambda name: Path(name))
+PROMPTS = PromptSet(Path(__file__).parents[1] / "prompts" / "own", bring=lambda name: Path(name))
 PAIRS = [("Is tea better than coffee?", "Some say tea, others coffee."), ("Is tea better than coffee?", "Tea.")]
 RANGES = {
     "direct_score": (1, 5), "g_eval": (1, 5), "count_povs": (0, 20),
@@ -144,7 +144,7 @@ def test_an_unknown_baseline_or_a_set_without_its_prompt_is_refused():
     judge = make_judge(lambda _: "[[2]]")
     with pytest.raises(ValueError, match="baseline is 'bleu'; expected one of direct_score, g_eval"):
         mark_answers(PAIRS, "bleu", judge)
-    upstream = read_prompts(Path(__file__).parents[1] / "prompts" / "upstream", bring=lambda name: Path(name))
+    upstream = PromptSet(Path(__file__).parents[1] / "prompts" / "upstream", bring=lambda name: Path(name))
     with pytest.raises(ValueError, match="prompt set upstream has no 'count_povs'"):
         mark_answers(PAIRS, "count_povs", replace(judge, prompts=upstream))
 

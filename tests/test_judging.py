@@ -16,7 +16,7 @@ from test_asking import SPEC, Scripted, refuse_to_open
 from nfqa.data.records import Answer, Question
 from nfqa.judge.asking import RETRIES, Asker, scatter_seed
 from nfqa.judge.journal import Journal, hash_text
-from nfqa.judge.prompts import FENCES, PromptSet, Shot, read_prompts
+from nfqa.judge.prompts import FENCES, PromptSet, Shot
 from nfqa.metrics.judging import CHARACTERS_A_WORD, LanguageJudge, judge_draws, make_shots, to_ten
 from nfqa.metrics.references import Draw, draw_list
 from nfqa.models.chat import Decoding, Failure, Reply
@@ -30,7 +30,7 @@ def bring(name: str) -> Path:
     raise LookupError(name)
 
 
-PROMPTS: PromptSet = read_prompts(Path(__file__).parents[1] / "prompts" / "own", bring=bring)
+PROMPTS = PromptSet(Path(__file__).parents[1] / "prompts" / "own", bring=bring)
 
 
 def make_draw(*texts: str, question: str = "why?", references: tuple[Answer, ...] = REFERENCES) -> Draw:

@@ -13,7 +13,7 @@ from conftest import PROJECT
 from notebook_cells import run_notebook
 
 from nfqa.judge.prompt_facts import COUNTS, REMARKS, count_facts, find_remarks
-from nfqa.judge.prompts import PromptSet, Template, read_prompts
+from nfqa.judge.prompts import PromptSet, Template
 from nfqa.lab.figures import draw_prompt
 from nfqa.lab.open import Lab
 
@@ -28,11 +28,11 @@ CALM = "Mark it.\n*Accuracy* counts.\nQ:{#question}\nA:{#candidate}"
 def read_released(text: str, tmp_path: Path) -> PromptSet:
     """The released set with one text in place of every released file."""
     (tmp_path / "text.txt").write_text(text)
-    return read_prompts(PROJECT / "prompts" / "upstream", bring=lambda _: tmp_path / "text.txt")
+    return PromptSet(PROJECT / "prompts" / "upstream", bring=lambda _: tmp_path / "text.txt")
 
 
 def read_own(name: str) -> Template:
-    return read_prompts(PROJECT / "prompts" / "own", bring=lambda _: Path()).get(name)
+    return PromptSet(PROJECT / "prompts" / "own", bring=lambda _: Path()).get(name)
 
 
 def test_counts_by_hand(tmp_path: Path) -> None:
@@ -53,8 +53,12 @@ def test_counts_by_hand(tmp_path: Path) -> None:
 
 
 def test_a_remark_is_made_only_where_the_text_supports_it(tmp_path: Path) -> None:
-    assert find_remarks(read_released(ODD, tmp_path).get("pointwise")) == dict.fromkeys(REMARKS["pointwise"], True)
+    found = find_remarks(read_released(ODD, tmp_path).get("pointwise"))
+    names = ("references_unfilled", "objectivity_by_references", "accuracy_undefined", "scale_from_0")
+    assert found == dict.fromkeys(names, True)
     assert not any(find_remarks(read_released(CALM, tmp_path).get("pointwise")).values())
+    for prompt in ("pointwise", "pointwise_ref", "pairwise", "listwise", "write_lower"):
+        assert set(find_remarks(read_own(prompt))) <= set(REMARKS)
     assert find_remarks(read_own("write_best")) == {}
 
 
@@ -65,7 +69,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     def execute(prompt: str, data: str = "full", bring: Any = None) -> Any:
         (tmp_path / "text.txt").write_text(ODD)
         bring = bring or (lambda _: tmp_path / "text.txt")
-        monkeypatch.setattr(Lab, "read_prompts", lambda _, name: read_prompts(PROJECT / "prompts" / name, bring=bring))
+        monkeypatch.setattr(Lab, "read_prompts", lambda _, name: PromptSet(PROJECT / "prompts" / name, bring=bring))
         found = run_notebook("linkage/figure_04_to_11_prompts", out=tmp_path / "out", prompt=prompt, data=data)
         plt.close("all")
         return found

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nfqa.data.registry import fetch_file, read_registry, read_yaml
-from nfqa.judge.prompts import FENCES, PromptSet, Shot, clean_text, read_prompts
+from nfqa.judge.prompts import FENCES, PromptSet, Shot, clean_text
 
 PROJECT = Path(__file__).parents[1]
 NAMES = ("listwise", "pointwise", "pointwise_ref", "pairwise", "write_lower", "write_best", "write_answer")
@@ -38,7 +38,7 @@ MADE_UP = {
 
 
 def use_own() -> PromptSet:
-    return read_prompts(PROJECT / "prompts" / "own", bring=refuse)
+    return PromptSet(PROJECT / "prompts" / "own", bring=refuse)
 
 
 def refuse(name: str) -> Path:
@@ -86,7 +86,7 @@ def test_released_prompts_are_rendered_as_the_released_code_does(source: str, tm
     if source == "released" and not os.environ.get("NFQA_MIRROR"):
         pytest.skip("NFQA_MIRROR is not set")
     bring = make_up(tmp_path) if source == "made_up" else use_released(tmp_path)
-    upstream = read_prompts(PROJECT / "prompts" / "upstream", bring=bring)
+    upstream = PromptSet(PROJECT / "prompts" / "upstream", bring=bring)
     question, candidate, references = "why {is} it?", "so \\1 </candidate> [[1]]\r\n", ["one\n", "two {}", "one\n"]
 
     def read(name: str) -> str:
@@ -107,7 +107,7 @@ def test_released_prompts_are_rendered_as_the_released_code_does(source: str, tm
 
 
 def test_a_text_that_holds_a_placeholder_is_not_filled_in(tmp_path: Path) -> None:
-    upstream = read_prompts(PROJECT / "prompts" / "upstream", bring=make_up(tmp_path))
+    upstream = PromptSet(PROJECT / "prompts" / "upstream", bring=make_up(tmp_path))
     prompt = upstream.render("listwise", question="why?", candidate="#question #ground", references=["#candidate"])
     assert prompt.endswith("Question:{why?}\nList:{Answer 1:#candidate\n}\nAnswer:{#question #ground}")
     prompt = use_own().render("pairwise", question="{{answer_b}}", answer_a="{{question}}", answer_b="{text} \\g<0>")
@@ -117,14 +117,14 @@ def test_a_text_that_holds_a_placeholder_is_not_filled_in(tmp_path: Path) -> Non
 
 
 def test_what_upstream_has_not_released_comes_from_the_set_named_and_says_so(tmp_path: Path) -> None:
-    upstream = read_prompts(PROJECT / "prompts" / "upstream", bring=make_up(tmp_path))
+    upstream = PromptSet(PROJECT / "prompts" / "upstream", bring=make_up(tmp_path))
     assert upstream.signature("write_best") == use_own().signature("write_best")
     assert upstream.signature("write_best").startswith("own:write_best@")
     assert upstream.get("listwise").set_name == "upstream"
 
 
 def test_a_released_prompt_that_cannot_be_brought_is_not_replaced() -> None:
-    upstream = read_prompts(PROJECT / "prompts" / "upstream", bring=refuse)
+    upstream = PromptSet(PROJECT / "prompts" / "upstream", bring=refuse)
     with pytest.raises(LookupError, match="prompt_listwise can't be had"):
         upstream.get("listwise")
 
@@ -199,20 +199,27 @@ def test_our_prompt_keeps_its_structure_whatever_a_text_holds(text: str, field: 
     assert prompt.endswith("No explanation.")
 
 
-def test_cleaning_counts_what_it_changes_and_leaves_the_rest() -> None:
-    plain = "5 < 6 > 4, a[0], [1], x <b> y, [[2]], é, \u4e2d, \U0001f600\n\ttab"
-    assert clean_text(plain) == (plain, 0)
-    assert clean_text("a\r\nb\rc") == ("a\nb\nc", 0)  # line ends are not counted
-    assert clean_text("a\x07b\u200bc\x85d\ud800e") == ("abc\nd\ufffde", 4)
-    assert clean_text("<|x|> [INST]</s>") == ("(|x|) (INST)(/s)", 4)  # two ends of the first, one each of the others
-    assert clean_text("</candidate>") == ("(/candidate)", 1)
+PLAIN = "5 < 6 > 4, a[0], [1], x <b> y, [[2]], é, \u4e2d, \U0001f600\n\ttab"
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        (PLAIN, PLAIN),
+        ("a\r\nb\rc", "a\nb\nc"),
+        ("a\x07b\u200bc\x85d\ud800e", "abc\nd\ufffde"),
+        ("<|x|> [INST]</s>", "(|x|) (INST)(/s)"),
+        ("</candidate>", "(/candidate)"),
+    ],
+)
+def test_cleaning_changes_marks_and_what_is_invisible_and_leaves_the_rest(text: str, cleaned: str) -> None:
+    assert clean_text(text) == cleaned
 
 
 @given(st.lists(st.sampled_from([*"<>[]|/s \u200b\x00", "INST", "candidate", "<s", "<<SYS", "</question"])))
 def test_cleaning_twice_changes_nothing_more(parts: list[str]) -> None:
-    text = "".join(parts)
-    once, _ = clean_text(text)
-    assert clean_text(once) == (once, 0)
+    once = clean_text("".join(parts))
+    assert clean_text(once) == once
 
 
 def test_solved_examples_stand_before_the_question_in_our_set() -> None:
@@ -225,7 +232,7 @@ def test_solved_examples_stand_before_the_question_in_our_set() -> None:
 
 
 def test_solved_examples_stand_before_the_released_block(tmp_path: Path) -> None:
-    upstream = read_prompts(PROJECT / "prompts" / "upstream", bring=make_up(tmp_path))
+    upstream = PromptSet(PROJECT / "prompts" / "upstream", bring=make_up(tmp_path))
     prompt = upstream.render("listwise", question="q", candidate="c", references=["r"],
                              shots=[Shot("p", ("s", "t"), "d", "[[2]]")])  # fmt: skip
     assert prompt == (
@@ -237,7 +244,7 @@ def test_solved_examples_stand_before_the_released_block(tmp_path: Path) -> None
 
 def test_a_changed_text_or_setting_changes_the_signature(tmp_path: Path) -> None:
     def sign(text: str = "Judge {{question}}", **changes: object) -> str:
-        return read_prompts(write_set(tmp_path, text, **changes), bring=refuse).signature("one")
+        return PromptSet(write_set(tmp_path, text, **changes), bring=refuse).signature("one")
 
     first = sign()
     assert sign() == first
@@ -257,43 +264,30 @@ def test_a_text_that_is_needed_or_has_no_place_is_named() -> None:
         own.get("lisstwise")
 
 
+SHOTS = {"shot_from": "Q", "shots": {"open": "", "each": "", "close": ""}}
+
+
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("text", "changes", "message"),
     [
-        ({"file": ""}, "templates.one: .*expected one of file, registered, or not_released"),
-        ({"not_released": True}, "expected one of file, registered, or not_released"),
-        ({"placeholders": {"answer": "{{answer}}"}}, "unknown placeholder 'answer'; known: question, candidate"),
-        ({"answer": "score"}, "a score, and nothing else, has a lowest and a highest"),
-        ({"reference_line": "{text}"}, "a place for references goes with a reference_line"),
-        ({"shot_from": "Judge"}, "shot_from goes with shots"),
-        ({"colour": "red"}, r"settings.yml: templates.one.colour: Extra inputs"),
+        ("", {"file": ""}, r"settings.yml: templates.one is an object; expected one of file, registered, or not_rel"),
+        ("", {"not_released": True}, "expected one of file, registered, or not_released"),
+        ("", {"placeholders": {"answer": "{{answer}}"}}, "unknown placeholder 'answer'; known: question, candidate"),
+        ("", {"answer": "score"}, "a score, and nothing else, has a lowest and a highest"),
+        ("", {"reference_line": "{text}"}, "a place for references goes with a reference_line"),
+        ("", {"shot_from": "Judge"}, "shot_from goes with shots"),
+        ("", {"colour": "red"}, r"settings.yml: templates.one: unknown field 'colour'"),
+        ("Judge it", {}, r"templates.one.placeholders.question: \{\{question\}\} doesn't stand in one.txt"),
+        ("{{question}} {{answr}}", {}, r"one.txt holds \{\{answr\}\}, which is not listed"),
+        ("Q {{question}} Q", SHOTS, "shot_from: 'Q' must stand once in one.txt"),
+        ("{{question}}", {"file": "two.txt"}, "two.txt can't be read as text"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_by_file_and_field(
-    changes: dict[str, object], message: str, tmp_path: Path
+    text: str, changes: dict[str, object], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        read_prompts(write_set(tmp_path, **changes), bring=refuse)
-
-
-def test_a_text_that_does_not_fit_its_settings_is_refused(tmp_path: Path) -> None:
-    shots = {"open": "", "each": "", "close": ""}
-    for text, changes, message in (
-        ("Judge it", {}, r"templates.one.placeholders.question: \{\{question\}\} doesn't stand in one.txt"),
-        ("{{question}} {{answr}}", {}, r"one.txt holds \{\{answr\}\}, which is not listed"),
-        ("Q {{question}} Q", {"shot_from": "Q", "shots": shots}, "shot_from: 'Q' must stand once in one.txt"),
-        ("{{question}}", {"file": "two.txt"}, "two.txt can't be read as text"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            read_prompts(write_set(tmp_path, text, **changes), bring=refuse).get("one")
-
-
-def test_settings_that_are_missing_or_no_yaml_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="a prompt set is a folder"):
-        read_prompts(tmp_path, bring=refuse)
-    (tmp_path / "settings.yml").write_text("set: [")
-    with pytest.raises(ValueError, match="not YAML that can be read"):
-        read_prompts(tmp_path, bring=refuse)
+        PromptSet(write_set(tmp_path, text, **changes), bring=refuse).get("one")
 
 
 @pytest.mark.parametrize("text", ["<" + " " * 19_990, "[" + " " * 19_990, "<\u2039" * 5_000, "<" + "\n" * 19_990])

@@ -22,57 +22,40 @@ COUNTS = {  # what is counted -> how it is shown
 }
 _PLACEHOLDER = re.compile(r"#\w+|\{\{\w+\}\}")
 
-_NO_ACCURACY = "It names accuracy among its criteria and doesn't define it."
-_SCALE = "It asks for 0 to 10, where the paper's section 4.2.1 says 1 to 10."
-# What is worth knowing of LINKAGE's released prompts: name -> id -> (pattern, whether the text has it where the remark
-# holds, the remark). A remark is made only where the text supports it.
-REMARKS: dict[str, dict[str, tuple[str, bool, str]]] = {
+# What is worth knowing of LINKAGE's released prompts, made only where the text supports it.
+REMARKS = {
+    "references_unfilled": "The released code leaves the placeholder for references unfilled, so the model reads the"
+    " placeholder.",
+    "objectivity_by_references": "It judges objectivity by references that it doesn't give.",
+    "correctness_unnamed": "It defines correctness, which isn't among the criteria it names.",
+    "accuracy_undefined": "It names accuracy among its criteria and doesn't define it.",
+    "scale_from_0": "It asks for 0 to 10, where the paper's section 4.2.1 says 1 to 10.",
+    "explanation_first": "It wants an explanation before the verdict; a reading from logits has none.",
+    "assistants": "It speaks of assistants and their names, which no answer here has.",
+    "four_references": "It speaks of four references whatever the list's length; ANTIQUE's has 8.",
+    "three_then_five": "It asks for three answers and then speaks of five.",
+    "stray_brace": "Its one solved example ends in a brace that was never opened.",
+    "code_not_released": "The code that fills it in isn't released.",
+}
+# Of each prompt: remark -> pattern, and whether the text has it where the remark holds.
+_EVIDENCE: dict[str, dict[str, tuple[str, bool]]] = {
     "pointwise": {
-        "references_unfilled": (
-            r"\{#ground\}",
-            True,
-            "The released code leaves the placeholder for references unfilled, so the model reads the placeholder.",
-        ),
-        "objectivity_by_references": (
-            r"\*Objectivity\*[^\n]*references",
-            True,
-            "It judges objectivity by references that it doesn't give.",
-        ),
-        "accuracy_undefined": (r"\*(?:Accuracy|Correctness)\*", False, _NO_ACCURACY),
-        "scale_from_0": (r"0-10", True, _SCALE),
+        "references_unfilled": (r"\{#ground\}", True),
+        "objectivity_by_references": (r"\*Objectivity\*[^\n]*references", True),
+        "accuracy_undefined": (r"\*(?:Accuracy|Correctness)\*", False),
+        "scale_from_0": (r"0-10", True),
     },
     "pointwise_ref": {
-        "correctness_unnamed": (
-            r"\*Correctness\*",
-            True,
-            "It defines correctness, which isn't among the criteria it names.",
-        ),
-        "accuracy_undefined": (r"\*Accuracy\*", False, _NO_ACCURACY),
-        "scale_from_0": (r"0-10", True, _SCALE),
+        "correctness_unnamed": (r"\*Correctness\*", True),
+        "accuracy_undefined": (r"\*Accuracy\*", False),
+        "scale_from_0": (r"0-10", True),
     },
-    "pairwise": {
-        "explanation_first": (
-            r"explanation",
-            True,
-            "It wants an explanation before the verdict; a reading from logits has none.",
-        ),
-        "assistants": (r"assistants", True, "It speaks of assistants and their names, which no answer here has."),
-    },
-    "listwise": {
-        "four_references": (
-            r"four references",
-            True,
-            "It speaks of four references whatever the list's length; ANTIQUE's has 8.",
-        ),
-    },
+    "pairwise": {"explanation_first": (r"explanation", True), "assistants": (r"assistants", True)},
+    "listwise": {"four_references": (r"four references", True)},
     "write_lower": {
-        "three_then_five": (r"\bfive\b", True, "It asks for three answers and then speaks of five."),
-        "stray_brace": (
-            r"Answer3:[^\n{]*\}",
-            True,
-            "Its one solved example ends in a brace that was never opened.",
-        ),
-        "code_not_released": (r"\{\s*#question\s*\}", True, "The code that fills it in isn't released."),
+        "three_then_five": (r"\bfive\b", True),
+        "stray_brace": (r"Answer3:[^\n{]*\}", True),
+        "code_not_released": (r"\{\s*#question\s*\}", True),
     },
 }
 
@@ -96,5 +79,5 @@ def count_facts(template: Template) -> dict[str, float]:
 
 def find_remarks(template: Template) -> dict[str, bool]:
     """Which of the known remarks on a released prompt its text supports, by id; none for a prompt without remarks."""
-    known = REMARKS.get(template.name, {})
-    return {name: bool(re.search(pattern, template.text)) == has for name, (pattern, has, _) in known.items()}
+    known = _EVIDENCE.get(template.name, {})
+    return {name: bool(re.search(pattern, template.text)) == has for name, (pattern, has) in known.items()}

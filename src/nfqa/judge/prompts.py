@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from nfqa.data.registry import fetch_file, read_registry
+from nfqa.data.json_lines import Item, check
+from nfqa.data.registry import fetch_file, read_registry, read_yaml
 from nfqa.kernels.parse import Pick
 
 Kind = Literal["rank", "score", "choice", "text"]
@@ -42,19 +42,21 @@ _SHOWN = {"Cc": "", "Cf": "", "Cs": "\ufffd"}  # by Unicode category; all others
 _LINE_ENDS = "\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
-class ShotLayout(BaseModel):
+class ShotLayout(Item):
     """How solved examples are laid out: `open`, then `each` with its {block} and {verdict}, then `close`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     open: str
     each: str
     close: str
 
 
-class _Entry(BaseModel):
-    """One template's settings: its text is a file beside them, a registered upstream file, or another set's."""
+class _Entry(Item):
+    """One template's settings: its text is a file beside them, a registered upstream file, or another set's.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    placeholders: field -> what stands for it. lowest, highest: of a score. shot_from: where the part begins that is
+    repeated for each solved example.
+    """
+
     file: str = ""
     registered: str = ""
     not_released: bool = False
@@ -83,8 +85,7 @@ class _Entry(BaseModel):
         return self
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class _Settings(Item):
     set: str
     protect: bool
     pick: Pick = "only"
@@ -101,14 +102,11 @@ class Shot:
     verdict: str
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(_Entry):
     """A prompt and how it is filled in.
 
     text: as rendered: line ends made `\\n`, blanks stripped at both ends. sha256: of the file's bytes. identity: hash
-    of these bytes and of the settings, so that a change of either shows. placeholders: field -> what stands for it.
-    lowest, highest: of a score, else None. pick: of several verdicts, none or the first. shot_from: where the part
-    begins that is repeated for each solved example.
+    of these bytes and of the settings, so that a change of either shows. pick: of several verdicts, none or the first.
     """
 
     set_name: str
@@ -116,15 +114,8 @@ class Template:
     text: str
     sha256: str
     identity: str
-    placeholders: dict[str, str]
-    reference_line: str
-    answer: Kind
-    lowest: int | None
-    highest: int | None
-    shot_from: str
-    shots: ShotLayout | None
     protect: bool
-    pick: Pick = "only"
+    pick: Pick
 
     @property
     def signature(self) -> str:
@@ -133,12 +124,16 @@ class Template:
 
 
 class PromptSet:
-    """A set of templates, each read when it is first asked for."""
+    """The templates of a folder with a settings.yml, each read when it is first asked for.
 
-    def __init__(self, name: str, load: Callable[[str], Template], names: Sequence[str]) -> None:
-        self.name = name
-        self.names = tuple(names)
-        self._load = load
+    `bring` gives the local path of a registered upstream file.
+    Raises: ValueError naming file and field for settings that don't fit.
+    """
+
+    def __init__(self, folder: Path, *, bring: Callable[[str], Path]) -> None:
+        self._path = folder / "settings.yml"
+        self._settings = check(_Settings, read_yaml(self._path), str(self._path))
+        self._bring = bring
         self._read: dict[str, Template] = {}
 
     def get(self, name: str) -> Template:
@@ -147,10 +142,11 @@ class PromptSet:
         Raises: ValueError for an unknown name or a text that doesn't fit its settings; what `bring` raises for a
             registered file that can't be brought.
         """
-        if name not in self.names:
-            raise ValueError(f"prompt set {self.name} has no {name!r}; it has {', '.join(self.names)}")
+        known = self._settings.templates
+        if name not in known:
+            raise ValueError(f"prompt set {self._settings.set} has no {name!r}; it has {', '.join(known)}")
         if name not in self._read:
-            self._read[name] = self._load(name)
+            self._read[name] = self._load(name, known[name])
         return self._read[name]
 
     def signature(self, name: str) -> str:
@@ -158,102 +154,58 @@ class PromptSet:
         return self.get(name).signature
 
     def render(
-        self,
-        name: str,
-        *,
-        question: str | None = None,
-        candidate: str | None = None,
-        references: Sequence[str] = (),
-        answer_a: str | None = None,
-        answer_b: str | None = None,
-        truth: str | None = None,
-        best: str | None = None,
-        steps: str | None = None,
-        shots: Sequence[Shot] = (),
+        self, name: str, *, references: Sequence[str] = (), shots: Sequence[Shot] = (), **texts: str | None
     ) -> str:
-        """The prompt with everything set in; `references` best first.
+        """The prompt with everything set in: `references` best first, `texts` by field, where None is not given.
 
         Raises: ValueError for a text that the template has a place for and that isn't given, or the other way round.
         """
         template = self.get(name)
-        fields = ("question", "candidate", "answer_a", "answer_b", "truth", "best", "steps")
-        given = zip(fields, (question, candidate, answer_a, answer_b, truth, best, steps), strict=True)
-        texts = {field: text for field, text in given if text is not None}
+        given = {field: text for field, text in texts.items() if text is not None}
         layout = template.shots
         if not shots:
-            return _fill(template, template.text, texts, references)
+            return _fill(template, template.text, given, references)
         if layout is None:
             raise ValueError(f"prompt {template.signature} has no shot_from, so it takes no solved examples")
         head, mark, tail = template.text.partition(template.shot_from)
         parts = [head, layout.open]
         for shot in shots:
-            block = _fill(
-                template, mark + tail, {"question": shot.question, "candidate": shot.candidate}, shot.references
-            )
+            solved = {"question": shot.question, "candidate": shot.candidate}
+            block = _fill(template, mark + tail, solved, shot.references)
             parts.append(_set_in(layout.each, {"{block}": block, "{verdict}": shot.verdict}))
-        return "".join([*parts, layout.close, _fill(template, mark + tail, texts, references)])
+        return "".join([*parts, layout.close, _fill(template, mark + tail, given, references)])
 
-
-def read_prompts(folder: Path, *, bring: Callable[[str], Path]) -> PromptSet:
-    """Read the settings of a prompt set; `bring` gives the local path of a registered upstream file.
-
-    Raises: ValueError naming file and field for settings that don't fit. Nothing is fetched before it is asked for.
-    """
-    path = folder / "settings.yml"
-    settings = _read_settings(path)
-
-    def load(name: str) -> Template:
-        entry = settings.templates[name]
+    def _load(self, name: str, entry: _Entry) -> Template:
+        folder, where = self._path.parent, f"{self._path}: templates.{name}"
         if entry.use:
-            return read_prompts(folder.parent / entry.use, bring=bring).get(name)
-        source = folder / entry.file if entry.file else bring(entry.registered)
-        return _make_template(f"{path}: templates.{name}", settings, name, entry, source)
-
-    return PromptSet(settings.set, load, list(settings.templates))
-
-
-def _read_settings(path: Path) -> _Settings:
-    try:
-        return _Settings.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise ValueError(f"{path}: not there; a prompt set is a folder with a settings.yml") from None
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: not YAML that can be read: {error}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{path}: {field}: {first['msg']} (found {first.get('input')!r:.80})") from None
-
-
-def _make_template(where: str, settings: _Settings, name: str, entry: _Entry, source: Path) -> Template:
-    try:
-        raw = source.read_bytes()
-        text = raw.decode("utf-8")
-    except (FileNotFoundError, UnicodeDecodeError) as error:
-        raise ValueError(f"{where}: {source} can't be read as text ({error})") from None
-    text = text.replace("\r\n", "\n").replace("\r", "\n").strip()  # as Python's open().read().strip()
-    for field, mark in entry.placeholders.items():
-        if mark not in text:
-            raise ValueError(f"{where}.placeholders.{field}: {mark} doesn't stand in {source.name}")
-    strays = set(re.findall(r"\{\{\w*\}\}", text)) - set(entry.placeholders.values())
-    if settings.protect and strays:
-        raise ValueError(f"{where}.placeholders: {source.name} holds {sorted(strays)[0]}, which is not listed")
-    if entry.shot_from and text.count(entry.shot_from) != 1:
-        raise ValueError(f"{where}.shot_from: {entry.shot_from!r} must stand once in {source.name}")
-    sha256 = hashlib.sha256(raw).hexdigest()
-    how = entry.model_dump(mode="json", exclude={"file", "registered"}) | {"protect": settings.protect}
-    return Template(
-        set_name=settings.set, name=name, text=text, sha256=sha256,
-        identity=hashlib.sha256(f"{sha256}{json.dumps(how, sort_keys=True)}".encode()).hexdigest(),
-        placeholders=entry.placeholders, reference_line=entry.reference_line, answer=entry.answer,
-        lowest=entry.lowest, highest=entry.highest, shot_from=entry.shot_from, shots=entry.shots,
-        protect=settings.protect,
-        pick=settings.pick,
-    )  # fmt: skip
+            return PromptSet(folder.parent / entry.use, bring=self._bring).get(name)
+        source = folder / entry.file if entry.file else self._bring(entry.registered)
+        try:
+            raw = source.read_bytes()
+            text = raw.decode("utf-8")
+        except (FileNotFoundError, UnicodeDecodeError) as error:
+            raise ValueError(f"{where}: {source} can't be read as text ({error})") from None
+        text = text.replace("\r\n", "\n").replace("\r", "\n").strip()  # as Python's open().read().strip()
+        for field, mark in entry.placeholders.items():
+            if mark not in text:
+                raise ValueError(f"{where}.placeholders.{field}: {mark} doesn't stand in {source.name}")
+        protect = self._settings.protect
+        strays = set(re.findall(r"\{\{\w*\}\}", text)) - set(entry.placeholders.values())
+        if protect and strays:
+            raise ValueError(f"{where}.placeholders: {source.name} holds {sorted(strays)[0]}, which is not listed")
+        if entry.shot_from and text.count(entry.shot_from) != 1:
+            raise ValueError(f"{where}.shot_from: {entry.shot_from!r} must stand once in {source.name}")
+        sha256 = hashlib.sha256(raw).hexdigest()
+        how = entry.model_dump(mode="json", exclude={"file", "registered"}) | {"protect": protect}
+        return Template(
+            **dict(entry), set_name=self._settings.set, name=name, text=text, sha256=sha256,
+            identity=hashlib.sha256(f"{sha256}{json.dumps(how, sort_keys=True)}".encode()).hexdigest(),
+            protect=protect, pick=self._settings.pick,
+        )  # fmt: skip
 
 
 def _fill(template: Template, text: str, texts: dict[str, str], references: Sequence[str]) -> str:
-    clean = (lambda given: clean_text(given)[0]) if template.protect else (lambda given: given)
+    clean = clean_text if template.protect else str
     values = {field: clean(given) for field, given in texts.items()}
     if references:
         values["references"] = "".join(
@@ -277,26 +229,21 @@ def _set_in(text: str, values: dict[str, str]) -> str:
     return re.sub("|".join(map(re.escape, marks)), lambda found: values[found[0]], text)
 
 
-def clean_text(text: str) -> tuple[str, int]:
-    """A text that can neither end its fence nor speak as the prompt, and how many places were changed.
+def clean_text(text: str) -> str:
+    """A text that can neither end its fence nor speak as the prompt.
 
-    Line ends become `\\n` (not counted). Control characters but newline and tab, and invisible ones (zero-width,
-    direction overrides), go; a line or page separator becomes a newline and a lone surrogate U+FFFD. The brackets of
-    our fences and of models' control marks (`<|im_end|>`, `[INST]`, `</s>`, `<<SYS>>`) become round ones. What looks
-    like a verdict stays: only a judge's completion is ever read for one.
+    Line ends become `\\n`. Control characters but newline and tab, and invisible ones (zero-width, direction
+    overrides), go; a line or page separator becomes a newline and a lone surrogate U+FFFD. The brackets of our fences
+    and of models' control marks (`<|im_end|>`, `[INST]`, `</s>`, `<<SYS>>`) become round ones. What looks like a
+    verdict stays: only a judge's completion is ever read for one.
     """
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    changed = 0
+    text = _UNUSUAL.sub(_show, text.replace("\r\n", "\n").replace("\r", "\n"))
+    return _MARKS.sub(lambda found: found[0].translate(_ROUND), text)
 
-    def show(found: re.Match[str]) -> str:
-        nonlocal changed
-        old = found[0]
-        new = "\n" if old in _LINE_ENDS else _SHOWN.get(unicodedata.category(old), old)
-        changed += old != new
-        return new
 
-    text, broken = _MARKS.subn(lambda found: found[0].translate(_ROUND), _UNUSUAL.sub(show, text))
-    return text, changed + broken
+def _show(found: re.Match[str]) -> str:
+    """What stands for an unusual character."""
+    return "\n" if found[0] in _LINE_ENDS else _SHOWN.get(unicodedata.category(found[0]), found[0])
 
 
 def read_prompt_set(root: Path, name: str) -> PromptSet:
@@ -309,4 +256,4 @@ def read_prompt_set(root: Path, name: str) -> PromptSet:
     if name not in known:
         raise ValueError(f"prompts is {name!r}; known: {', '.join(known)}")
     registry = read_registry(root)
-    return read_prompts(folder, bring=lambda file: fetch_file(registry[file], root / "build" / "data"))
+    return PromptSet(folder, bring=lambda file: fetch_file(registry[file], root / "build" / "data"))
