@@ -5,11 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nfqa.kernels.agreement import (
-    average_others,
-    measure_fleiss_kappa,
-    measure_krippendorff_alpha,
-)
+from nfqa.kernels.agreement import average_others, measure_fleiss_kappa, measure_krippendorff_alpha
 
 NAN = float("nan")
 # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", section D: four observers, twelve units
@@ -33,12 +29,6 @@ def test_fleiss_kappa():
 )
 def test_alpha_of_the_published_example(level, published):
     assert measure_krippendorff_alpha(WORKED, level=level) == pytest.approx(published, abs=5e-4)
-
-
-def test_alpha_by_hand():
-    # two raters, two items, 1 1 and 1 2. Nominal: D_o = 2/4 (ordered pairs that differ)
-    # counts 3 ones, 1 two: D_e = 2 * 3 * 1 / (4 * 3) = 1/2; alpha = 0
-    assert measure_krippendorff_alpha([[1, 1], [1, 2]], level="nominal") == pytest.approx(0, abs=1e-12)
 
 
 def test_alpha_without_items_that_two_rated_or_without_variation():

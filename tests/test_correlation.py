@@ -65,6 +65,7 @@ def assert_equals_scipy(x: list[float], y: list[float], sizes: list[int], method
     expected = np.array([scipy_value(a, b, method) for a, b in parts])
     np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-12)
     assert ((found.reasons == 0) == ~np.isnan(found.values)).all()
+    assert (np.abs(found.values[found.reasons == 0]) <= 1).all()
 
 
 @pytest.mark.parametrize(
@@ -87,13 +88,6 @@ def test_hand_arithmetic(x, y, method, expected):
     assert correlate_one(x, y, method) == pytest.approx(expected, abs=1e-15)
 
 
-def test_groups_do_not_touch_each_other():
-    # [1 2 3] with [1 2 3] gives 1; [1 2] with [2 1] gives -1; an empty group between them stays undefined
-    for method in METHODS:
-        found = correlate_groups([1, 2, 3, 1, 2], [1, 2, 3, 2, 1], [3, 0, 2], method=method)
-        np.testing.assert_allclose(found.values, [1, np.nan, -1], atol=1e-15)
-
-
 def test_undefined_groups_say_why():
     scores = [1, 5, 5, 1, 2, 7, 7, 1, 2]
     labels = [1, 1, 2, 3, 3, 4, 4, 1, 2]
@@ -102,12 +96,6 @@ def test_undefined_groups_say_why():
     wanted = ["fewer_than_two", "constant_scores", "constant_labels", "constant_scores", "defined", "fewer_than_two"]
     assert [REASONS[code] for code in found.reasons] == wanted
     assert np.isnan(found.values).tolist() == [True, True, True, True, False, True]
-
-
-def test_no_groups_give_no_values():
-    for method in METHODS:
-        found = correlate_groups([], [], [], method=method)
-        assert found.values.shape == found.reasons.shape == (0,)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -132,32 +120,26 @@ def test_pearson_equals_exact_fractions_even_for_subnormal_and_huge_numbers(grou
     for value, reason, group in zip(found.values, found.reasons, groups, strict=True):
         if reason == 0:
             assert value == pytest.approx(correlate_exactly(*flatten([group])[:2]), abs=1e-12)
+            assert abs(value) <= 1
+
+
+@pytest.mark.parametrize("x", [[1e-231, 1e-155, 1e-78], [1 - 2**-53, 1.0, 1.0], [0.1 + i * 2**-55 for i in (3, 0, 7)]])
+def test_scores_whose_squares_vanish_or_that_differ_in_the_last_bits(x):
+    y = [0.0, 1.0, 2.0]
+    assert correlate_one(x, y, "pearson") == pytest.approx(correlate_exactly(x, y), abs=1e-12)
+    for method in ("kendall", "spearman"):
+        assert_equals_scipy(x, y, [3], method)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_big_groups_with_heavy_ties_equal_scipy(method):
+def test_no_groups_and_big_groups_with_heavy_ties_equal_scipy(method):
+    assert_equals_scipy([], [], [], method)
     rng = np.random.default_rng(1)
     sizes = [700, 2, 400, 1, 0, 300]
     assert_equals_scipy(
         rng.integers(0, 12, sum(sizes)).tolist(), rng.integers(0, 4, sum(sizes)).tolist(), sizes, method
     )
     assert_equals_scipy(rng.normal(size=sum(sizes)).tolist(), rng.normal(size=sum(sizes)).tolist(), sizes, method)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_unsmoothed_bleu_sizes_do_not_vanish(method):
-    # 1e-231 squared is 0 in double precision; the order 1e-231 < 1e-155 < 1e-78 must survive all the same
-    expected = 1.0 if method != "pearson" else correlate_exactly([1e-231, 1e-155, 1e-78], [0, 1, 2])
-    assert correlate_one([1e-231, 1e-155, 1e-78], [0, 1, 2], method) == pytest.approx(expected, abs=1e-12)
-    assert correlate_one([1e-231, 3e-231, 5e-231], [0, 1, 2], method) == pytest.approx(1, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("x", "y"),
-    [([1 - 2**-53, 1.0], [0.0, 1.0]), ([0.1 + i * 2**-55 for i in (3, 0, 1, 7, 2)], [2.0, 0.0, 1.0, 3.0, 1.0])],
-)
-def test_pearson_of_scores_that_differ_in_the_last_bits(x, y):
-    assert correlate_one(x, y, "pearson") == pytest.approx(correlate_exactly(x, y), abs=1e-12)
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 60])
@@ -173,40 +155,6 @@ def test_pairs_in_small_batches_give_the_same(monkeypatch, at_once):
     batched = correlate_groups(x, y, sizes, method="kendall")
     assert len(seen) > 5
     np.testing.assert_array_equal(whole.values, batched.values)
-
-
-@pytest.mark.parametrize("method", ["kendall", "spearman"])
-@settings(max_examples=40, deadline=None)
-@given(groups=groups_of(counts))
-def test_a_rising_transform_changes_no_rank_correlation(method, groups):
-    x, y, sizes = flatten(groups)
-    before = correlate_groups(x, y, sizes, method=method)
-    bent = np.exp(np.array(x) / 4) - 3  # strictly rising over -40 to 40
-    np.testing.assert_array_equal(before.values, correlate_groups(bent, y, sizes, method=method).values)
-    falling = correlate_groups(-np.array(x), y, sizes, method=method)
-    np.testing.assert_allclose(falling.values, -before.values, atol=1e-15)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=40, deadline=None)
-@given(groups=groups_of(grades), data=st.data())
-def test_order_of_groups_and_of_members_does_not_matter(method, groups, data):
-    before = correlate_groups(*flatten(groups), method=method)
-    order = data.draw(st.permutations(range(len(groups))))
-    mixed = [data.draw(st.permutations(groups[i])) for i in order]
-    after = correlate_groups(*flatten(mixed), method=method)
-    np.testing.assert_allclose(after.values, before.values[order], atol=1e-12)
-    np.testing.assert_array_equal(after.reasons, before.reasons[order])
-
-
-@pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=40, deadline=None)
-@given(groups=groups_of(wild))
-def test_values_lie_between_minus_one_and_one_and_sides_may_be_exchanged(method, groups):
-    x, y, sizes = flatten(groups)
-    values = correlate_groups(x, y, sizes, method=method).values
-    assert (np.abs(values[~np.isnan(values)]) <= 1).all()
-    np.testing.assert_allclose(correlate_groups(y, x, sizes, method=method).values, values, atol=1e-15)
 
 
 @pytest.mark.parametrize(

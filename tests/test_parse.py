@@ -20,8 +20,20 @@ def rank(completion: str) -> Reading:
     return read_number(completion, lowest=1, highest=5)
 
 
-def mark(completion: str) -> Reading:
-    return read_number(completion, lowest=0, highest=10, whole=False)
+@pytest.mark.parametrize(
+    ("completion", "expected"),
+    [
+        ("[[7.5]]", 7.5),
+        ("[[0]]", 0.0),
+        ("[[10.0]]", 10.0),
+        ("[[10.01]]", OUT),
+        ("[[-0.5]]", OUT),
+        ("[[7.]]", UNREADABLE),
+    ],
+)
+def test_a_mark_may_have_decimals_and_reaches_both_ends(completion, expected):
+    reading = expected if isinstance(expected, Reading) else Reading(expected)
+    assert read_number(completion, lowest=0, highest=10, whole=False) == reading
 
 
 READINGS = {
@@ -54,13 +66,6 @@ def test_the_first_of_several_counts_where_the_released_code_is_followed():
     assert read_choice("[[B]] or [[A]]", pick="first") == Reading(-1.0)
     with pytest.raises(ValueError, match="pick is 'last'; expected one of only, first"):
         read_choice("[[A]]", pick="last")
-
-
-def test_a_mark_may_have_decimals_and_reaches_both_ends():
-    assert mark("[[7.5]]") == Reading(7.5)
-    assert (mark("[[0]]"), mark("[[10]]"), mark("[[10.0]]")) == (Reading(0.0), Reading(10.0), Reading(10.0))
-    assert (mark("[[10.01]]"), mark("[[-0.5]]")) == (OUT, OUT)
-    assert mark("[[7.]]") == mark("[[.5]]") == UNREADABLE
 
 
 CHOICES = {
@@ -98,11 +103,7 @@ def test_whatever_is_written_gives_a_number_in_range_or_a_reason(completion):
     assert found.value is None or re.search(rf"\[\[\s*\+?0*{found.value:g}(\.0+)?\s*\]\]", completion)
 
 
-@given(
-    st.text(alphabet=st.characters(exclude_characters="[]"), max_size=40),
-    st.integers(1, 5),
-    st.text(max_size=40),
-)
+@given(st.text(alphabet=st.characters(exclude_characters="[]"), max_size=40), st.integers(1, 5), st.text(max_size=40))
 def test_what_stands_around_a_verdict_changes_nothing(before, number, after):
     assert rank(f"{before}[[{number}]]{after}") == Reading(number)
 
@@ -124,16 +125,10 @@ LOG = math.log
 def test_an_expected_rank_by_hand(logs, values, expected, mass):
     found = expect_value(logs, values)
     assert (found.value, found.mass, found.reason) == (pytest.approx(expected), pytest.approx(mass), "")
-
-
-def test_without_any_probability_there_is_no_verdict():
     assert expect_value([-math.inf, -math.inf], [1, 2]) == Reading(None, "unreadable", 0.0)
 
 
-@given(
-    st.lists(st.tuples(st.floats(-50, 0), st.floats(-10, 10)), min_size=1, max_size=11),
-    st.floats(0, 400),
-)
+@given(st.lists(st.tuples(st.floats(-50, 0), st.floats(-10, 10)), min_size=1, max_size=11), st.floats(0, 400))
 def test_an_expectation_lies_among_the_values_and_a_shift_of_all_leaves_it(pairs, shift):
     logs, values = zip(*pairs, strict=True)
     found = expect_value(logs, values)

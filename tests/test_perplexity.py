@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict
 
 import numpy as np
 import pytest
 
-from nfqa.kernels.perplexity import (
-    PAPER,
-    RELEASED,
-    Settings,
-    aggregate_perplexities,
-    compute_perplexities,
-    settings,
-)
+from nfqa.kernels.perplexity import PAPER, RELEASED, Settings, aggregate_perplexities, compute_perplexities, settings
 
 
 def test_the_perplexity_is_that_of_the_target_s_own_tokens():
@@ -50,9 +44,8 @@ def test_missing_and_overflowing_losses():
     ],
 )
 def test_bad_losses_are_refused(arguments, message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=re.escape(message)):
         compute_perplexities(*arguments)
-    assert message in str(caught.value)
 
 
 def test_sum_and_mean():
@@ -79,12 +72,9 @@ def test_the_two_variants_differ_in_five_switches():
     paper, released = asdict(PAPER), asdict(RELEASED)
     changed = {name: (paper[name], released[name]) for name in paper if paper[name] != released[name]}
     assert changed == {
-        "aggregate": ("sum", "mean"),
-        "denominator": ("target", "attended"),
-        "instruction": ("Please restate.", ""),
-        "generation_prompt": (True, False),
-        "boundary": ("apart", "joint"),
-    }
+        "aggregate": ("sum", "mean"), "denominator": ("target", "attended"), "instruction": ("Please restate.", ""),
+        "generation_prompt": (True, False), "boundary": ("apart", "joint"),
+    }  # fmt: skip
     assert settings() == PAPER
     assert settings("released") == RELEASED
     assert settings("released", aggregate="sum", boundary="apart") == Settings("sum", "attended", "", False, "apart")
@@ -101,8 +91,7 @@ def test_every_switch_is_in_the_signature():
     assert len(signatures | {PAPER.signature}) == len(switched) + 2
     assert PAPER.signature == "agg:sum|per:target|instr:'Please restate.'|wrap:chat|gen:yes|bound:apart|long:error"
 
-
-def test_signatures_leave_out_what_has_no_effect():
+    # what has no effect is left out
     assert settings(plain_format="{answer}").signature == PAPER.signature
     plain = settings(wrapping="plain")
     assert settings(wrapping="plain", generation_prompt=False).signature == plain.signature

@@ -20,16 +20,8 @@ def test_ratings_of_a_group_become_all_its_pairs_with_ties_kept():
     made = list(zip(found.left, found.right, found.outcomes, groups, strict=True))
     # 0 against 1: 3 < 5, right is preferred; 0 against 2: tie; 1 against 2: left; group b, 0 against 2: left
     assert made == [(0, 1, 0.0, "a"), (0, 2, 0.5, "a"), (1, 2, 1.0, "a"), (0, 2, 1.0, "b")]
-
-
-def test_groups_may_be_mixed_and_the_order_of_rows_does_not_matter():
-    rng = np.random.default_rng(0)
-    ratings, systems, groups = rng.integers(1, 6, 12), np.tile(np.arange(4), 3), np.repeat([2, 0, 1], 4)
-    shuffle = rng.permutation(12)
-    one, _ = derive_preferences(ratings, systems, groups)
-    other, _ = derive_preferences(ratings[shuffle], systems[shuffle], groups[shuffle])
-    for name in ("left", "right", "outcomes"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    mixed, _ = derive_preferences([4, 3, 1, 5, 3], [0, 2, 2, 1, 0], ["b", "a", "b", "a", "a"])
+    assert list(zip(mixed.left, mixed.right, mixed.outcomes, groups, strict=True)) == made
 
 
 @pytest.mark.parametrize(
@@ -60,19 +52,15 @@ def test_comparisons_that_do_not_fit_are_refused(given_, message):
 
 
 def test_elo_by_hand():
+    # 0 beats 1: 1016, 984; then a tie: e = 1 / (1 + 10^(-32/400)) = 0.545922, 0 loses 32 (e - 1/2) = 1.469502
+    found = rate_elo(make_preferences([0, 0], [1, 1], [1, 0.5]), systems=2, orders=0, k=32)
+    assert found == pytest.approx([1016 - 1.469502, 984 + 1.469502], abs=1e-6)
     # k = 32, all at 1000. 0 beats 1: e = 1/2, so 1016 and 984.
     # then 1 beats 2: e = 1 / (1 + 10^((1000 - 984) / 400)) = 0.476990, gain 32 * 0.523010 = 16.736307
     found = rate_elo(make_preferences([0, 1], [1, 2], [1, 1]), systems=3, orders=0, k=32)
     gain = 32 * (1 - 1 / (1 + 10 ** (16 / 400)))
     assert gain == pytest.approx(16.736307, abs=1e-6)
     assert found == pytest.approx([1016, 984 + gain, 1000 - gain], abs=1e-9)
-
-
-def test_elo_of_a_tie_moves_the_two_towards_each_other():
-    # 0 beats 1: 1016, 984; then a tie: e = 1 / (1 + 10^(-32/400)) = 0.545922, 0 loses 32 * 0.045922 = 1.469510
-    found = rate_elo(make_preferences([0, 0], [1, 1], [1, 0.5]), systems=2, orders=0, k=32)
-    loss = 32 * (1 / (1 + 10 ** (-32 / 400)) - 0.5)
-    assert found == pytest.approx([1016 - loss, 984 + loss], abs=1e-9)
 
 
 def test_shuffled_elo_is_the_mean_over_seeded_orders():
