@@ -148,7 +148,7 @@ def test_every_dependency_has_its_reason_in_the_readme() -> None:
 def test_every_import_is_a_declared_dependency() -> None:
     pyproject = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     declared = {normalise(name) for name in pyproject["dependencies"]}
-    other_names = {"sklearn": "scikit-learn", "yaml": "pyyaml"}
+    other_names = {"sklearn": "scikit-learn", "yaml": "pyyaml", "bs4": "beautifulsoup4"}
     top = {name.split(".")[0] for path in MODULES for name in list_imports(path)}
     foreign = top - set(sys.stdlib_module_names) - {"nfqa", "__future__"}
     assert {normalise(other_names.get(name, name)) for name in foreign} - declared == set()

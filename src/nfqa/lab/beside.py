@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from nfqa.data.paths import write_atomically
-from nfqa.lab.artefacts import KnownDifference, Leaf, Paper, list_leaves, list_needs
-from nfqa.lab.values import match_rows, name_keys
+from nfqa.lab.artefacts import Leaf, Paper, list_leaves, list_needs
+from nfqa.lab.values import is_given, match_rows, name_keys
 
 if TYPE_CHECKING:
     from pandas.io.formats.style import Styler
@@ -52,13 +52,11 @@ def _judge(paper: Paper, name: str, leaf: Leaf, row: dict) -> tuple[str, str]:
         return "near", f"{gap:+.4f}, within {artefact.tolerance}"
     if row["low"] <= leaf.value <= row["high"]:
         return "near", f"{gap:+.4f}, published value inside our 95 % interval"
-    reason = next((known.reason for known in artefact.known_differences if _is_about(known, leaf)), "")
-    return ("differs, known", reason) if reason else ("differs", f"{gap:+.4f}, no reason listed")
-
-
-def _is_about(known: KnownDifference, leaf: Leaf) -> bool:
-    wanted = zip((known.system, known.dataset, known.metric), leaf.key, strict=True)
-    return all(want in (None, have) for want, have in wanted)
+    for known in artefact.known_differences:
+        fields = zip((known.system, known.dataset, known.metric), leaf.key, strict=True)
+        if all(want in (None, have) for want, have in fields):
+            return "differs, known", known.reason
+    return "differs", f"{gap:+.4f}, no reason listed"
 
 
 def lay_beside_paper(lab: Lab, table: pd.DataFrame) -> Styler:
@@ -75,22 +73,19 @@ def lay_beside_paper(lab: Lab, table: pd.DataFrame) -> Styler:
     ours = _list_ours_alone(lab, table, published[list(layout.columns)].drop_duplicates())
     both = pd.concat([published.assign(ours=False), ours.assign(ours=True, printed="", verdict="")], ignore_index=True)
     both["cell"] = [_write_cell(row, lab.artefact.decimals, lab.artefact.scale) for row in both.to_dict("records")]
-    shown = {side: both[side].map(lab.title) for side in (*layout.rows, *layout.columns)}
-    both = both.assign(**shown)
-    cells, shades = (
-        both.pivot_table(
-            index=["ours", *layout.rows], columns=list(layout.columns), values=values, aggfunc="first", sort=False
-        )
-        for values in ("cell", "verdict")
-    )
-    cells, shades = cells.sort_index(level="ours", sort_remaining=False), shades.reindex_like(cells)
-    alone = cells.index.get_level_values("ours").to_numpy(dtype=bool)
-    cells.index, shades.index = (frame.index.droplevel("ours") for frame in (cells, shades))
-    cells = cells.fillna("").rename_axis(index=[None] * cells.index.nlevels, columns=[None] * cells.columns.nlevels)
+    sides = [*layout.rows, *layout.columns]
+    both[sides] = both[sides].map(lab.title)
+    index, columns = ["ours", *layout.rows], list(layout.columns)
+    pivot = both.pivot_table(["cell", "verdict"], index, columns, aggfunc="first", sort=False)
+    pivot = pivot.sort_index(level="ours", sort_remaining=False)
+    alone = pivot.index.get_level_values("ours").to_numpy(dtype=bool)
+    pivot = pivot.droplevel("ours").rename_axis(index=[None] * len(layout.rows), columns=[None] * (1 + len(columns)))
+    cells, shades = pivot["cell"].fillna(""), pivot["verdict"]
     _write_tables(lab, cells)
     colours = shades.map(lambda verdict: f"background-color: {SHADES[verdict]}" if verdict in SHADES else "")
-    style = cells.style.apply(lambda _: colours.set_axis(cells.index).set_axis(cells.columns, axis=1), axis=None)
-    style = style.set_properties(**{"white-space": "pre-line", "text-align": "left"})
+    style = cells.style.apply(lambda _: colours, axis=None).set_properties(
+        **{"white-space": "pre-line", "text-align": "left"}
+    )
     if alone.any() and not alone.all():
         first = int(np.flatnonzero(alone)[0])
         rule = [{"selector": f"tbody tr:nth-child({first + 1}) > *", "props": "border-top: 2px solid #5b6470;"}]
@@ -109,16 +104,11 @@ def _list_ours_alone(lab: Lab, table: pd.DataFrame, known: pd.DataFrame) -> pd.D
     metric = rows.statistic.copy()
     for name, columns in artefact.statistics.items():
         sides = {side: columns.get(side, "") for side in told & set(keys)}
-        metric[np.logical_and.reduce([_equals(rows[side], want) for side, want in sides.items()])] = name
+        metric[np.logical_and.reduce([is_given(rows[side], want) for side, want in sides.items()])] = name
     named = [name for name in keys if name not in ("dataset", "statistic", *told, *artefact.columns)]
     found = rows.assign(metric=metric, system=[_name_row(lab, row, named) for row in rows[named].to_dict("records")])
     shown = ["system", "dataset", "metric", "value", "low", "high", "n", "origin"]
     return found.merge(known, on=list(known.columns))[shown]
-
-
-def _equals(column: pd.Series, want: object) -> pd.Series:
-    """Where a column has a value, or is blank if that is ""."""
-    return column.isna() | (column.astype(object) == "") if want == "" else column == want
 
 
 def label_rows(lab: Lab, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nfqa.data.paths import find_place, find_root, write_atomically
-from nfqa.data.registry import fetch_file, read_registry
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.judge.limits import Limits
 from nfqa.judge.prompts import read_prompt_set
@@ -34,19 +33,16 @@ if TYPE_CHECKING:
     from nfqa.models.evaluator import Evaluator
     from nfqa.models.roles import RoleSpec
 
-_OTHER_JUDGE = "judge"  # the family of a judge that is no published model, or is not asked as published
-
 
 class Lab:
     """What `open_lab` gives. Results go to `out`; the runner moves them into place when the notebook has succeeded."""
 
-    def __init__(
-        self, identifier: str, *, data: str, out: str, root: Path, roles: Mapping[str, str], asking: Asking, dry: bool
-    ) -> None:
-        self.root, self.identifier, self.data, self.dry, self.asking = root, identifier, data, dry, asking
-        self.paper, self.name = find_artefact(read_papers(root), identifier)
+    def __init__(self, identifier: str, *, data: str, out: str, roles: Mapping[str, str], asking: Asking) -> None:
+        self.root, self.dry = find_root(), bool(os.environ.get("NFQA_DRY"))
+        self.identifier, self.data, self.asking = identifier, data, asking
+        self.paper, self.name = find_artefact(read_papers(self.root), identifier)
         self.artefact = self.paper.artefacts[self.name]
-        self.out = Path(out) if out else find_place(root, profile="drafts").work / self.paper.paper
+        self.out = Path(out) if out else find_place(self.root, profile="drafts").work / self.paper.paper
         self.roles = {role: roles.get(role) or DEFAULTS[role] for role in DEFAULTS}
         self._inputs: dict[str, str] = {}
         self._askers: list[Asker] = []
@@ -66,7 +62,7 @@ class Lab:
         """A dataset by its registered name; the bundled stand-in when the run is on the sample.
 
         Args: how: `limit`, `split` or `repeats`, as `nfqa.data.load.load` has them.
-        Raises: ValueError where papers/*.yml does not list it; else as `nfqa.data.load.load`.
+        Raises: ValueError where papers/*.yml does not list it, and as that function.
         """
         from nfqa.data.load import load
 
@@ -83,11 +79,6 @@ class Lab:
         from nfqa.data.load import has
 
         return has(name, data=self.data, root=self.root)
-
-    def fetch(self, name: str) -> Path:
-        """A registered upstream file that is no dataset, as papers/*.yml lists it under files."""
-        self._check_listed(name, "fetches", "files")
-        return fetch_file(read_registry(self.root)[name], self.root / "build" / "data")
 
     def read_prompts(self, name: str = "") -> PromptSet:
         """A set of prompts, by default the one the judge is asked with; `upstream` fetches the released files."""
@@ -115,10 +106,9 @@ class Lab:
 
     def open_evaluators(self) -> dict[str, Evaluator]:
         """All embedded evaluators by name, and the role's, called "role", if it is none of them."""
-        specs = {name: f"embedded:{name}" for name in EVALUATORS} | {self.evaluator_name: self.roles["evaluator"]}
-        others = {name: spec for name, spec in specs.items() if name != self.evaluator_name}
+        others = {name: f"embedded:{name}" for name in EVALUATORS if name != self.evaluator_name}
         opened = {name: self._open_evaluator(parse_role("evaluator", spec)) for name, spec in others.items()}
-        return {name: opened.get(name, self.evaluator) for name in specs}
+        return {name: opened.get(name, self.evaluator) for name in dict.fromkeys([*EVALUATORS, self.evaluator_name])}
 
     def open_without_cache(self, evaluator: Evaluator) -> Evaluator:
         """The same model without its continuous cache."""
@@ -148,9 +138,9 @@ class Lab:
     def judge_name(self) -> str:
         """The published model that the judge is, if it is asked as published; else "judge", whose rows are its own."""
         if self.judge is None or not self.asking.as_published:
-            return _OTHER_JUDGE
+            return "judge"
         name = self.judge.asker.spec.name.rpartition("/")[2].lower()
-        return next((family for family, start in self.paper.judges.items() if name.startswith(start)), _OTHER_JUDGE)
+        return next((family for family, start in self.paper.judges.items() if name.startswith(start)), "judge")
 
     @cached_property
     def generators(self) -> list[Asker]:
@@ -236,7 +226,7 @@ class Lab:
         return lay_beside_paper(self, table)
 
     def label(self, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-        """The table for a figure, as `nfqa.lab.beside.label_rows` gives it: labels in words, published beside ours."""
+        """The table for a figure: each row with its label in words, published beside ours."""
         from nfqa.lab.beside import label_rows
 
         return label_rows(self, table, by)
@@ -306,9 +296,8 @@ def open_lab(
     for role, spec in roles.items():
         if spec:
             identify_role(role, spec)
-    dry = bool(os.environ.get("NFQA_DRY"))
     use_style()
-    return Lab(identifier, data=data, out=out, root=find_root(), roles=roles, asking=Asking(**asking), dry=dry)
+    return Lab(identifier, data=data, out=out, roles=roles, asking=Asking(**asking))
 
 
 def find_cache(root: Path, what: Literal["embeddings", "losses"]) -> Path:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import shutil
 import tempfile
 from collections import Counter
@@ -20,6 +19,7 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
+from nfqa.data.json_lines import read_json
 from nfqa.data.paths import Place
 from nfqa.lab.artefacts import Artefact, Paper, list_needs, read_papers
 from nfqa.lab.beside import compare_published
@@ -30,6 +30,7 @@ from nfqa.lab.values import name_keys, read_values
 VERDICTS = ("equal", "near", "differs", "differs, known", "not run")
 _PARTIAL = "A quick run, or one with other parameters: these are not the numbers of the full report."
 _HERE = Path(__file__).parent / "site"
+_FOLDERS = {"csv": "results", "json": "results", "png": "figures", "pdf": "figures", "ipynb": "notebooks"}
 Kind = Literal["measured", "sample"]
 
 
@@ -41,47 +42,41 @@ class Sheet:
     name: str
     place: Place
     kind: Kind
-    values: pd.DataFrame | None
-    provenance: dict[str, Any] | None
-    functions: tuple[Definition, ...]
+    values: pd.DataFrame | None = None
+    provenance: dict[str, Any] | None = None
+    functions: tuple[Definition, ...] = ()
 
     @property
     def artefact(self) -> Artefact:
         return self.paper.artefacts[self.name]
 
-    def path(self, what: str, ending: str) -> str:
-        """The sheet's file of a kind, from the site's top folder."""
-        return f"{'sample/' if self.kind == 'sample' else ''}{what}/{self.paper.paper}/{self.name}.{ending}"
+    def path(self, ending: str = "html") -> str:
+        """Its page, or the copy of its file with an ending, from the site's top folder."""
+        folder, shown = _FOLDERS.get(ending, "pages"), "html" if ending == "ipynb" else ending
+        return f"{'sample/' if self.kind == 'sample' else ''}{folder}/{self.paper.paper}/{self.name}.{shown}"
 
     @cached_property
     def files(self) -> dict[str, Path]:
         """What there is of it on this machine, by ending."""
-        beside = f"{self.paper.paper}/{self.name}"
-        folders = {"csv": self.place.results, "json": self.place.results, "png": self.place.figures}
-        folders |= {"pdf": self.place.figures, "ipynb": self.place.notebooks}
-        found = {ending: folder / f"{beside}.{ending}" for ending, folder in folders.items()}
+        stem = f"{self.paper.paper}/{self.name}"
+        found = {ending: getattr(self.place, folder) / f"{stem}.{ending}" for ending, folder in _FOLDERS.items()}
         return {ending: path for ending, path in found.items() if path.is_file()}
 
     @cached_property
     def published(self) -> pd.DataFrame:
         """Published numbers beside ours; none beside a sample's, which is other data than the paper's."""
-        if self.kind == "sample":
-            return pd.DataFrame(columns=["verdict"])
-        found = compare_published(self.paper, self.name, self.values)
-        needs = [", ".join(list_needs(self.paper, self.name, system)) for system in found.system]
-        shown = {side: found[side].map(self.title) for side in ("system", "dataset", "metric")}
-        return found.assign(**shown, needs=needs, gap=found.value - found.published).replace({"missing": "not run"})
+        found = compare_published(self.paper, self.name, self.values).replace({"missing": "not run"})
+        return found.assign(gap=found.value - found.published)[: 0 if self.kind == "sample" else None]
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """Our values, each with its key in words."""
         if self.values is None:
             return []
-        keys = name_keys(self.values)
-        named = self.values[keys].map(lambda part: "" if pd.isna(part) or part == "" else self.title(part))
-        words = [{name: word for name, word in row.items() if word} for row in named.to_dict("records")]
-        rows = self.values.astype(object).where(self.values.notna(), None).to_dict("records")
-        return [row | {"words": own} for row, own in zip(rows, words, strict=True)]
+        table = self.values.astype(object).where(self.values.notna(), None)
+        keys = table[name_keys(self.values)].itertuples(index=False)
+        words = [", ".join(self.title(part) for part in key if part not in ("", None)) for key in keys]
+        return table.assign(words=words).to_dict("records")
 
     def title(self, name: object) -> str:
         """How a dataset, metric, condition or statistic is shown."""
@@ -94,21 +89,21 @@ class Sheet:
     @property
     def needs(self) -> tuple[str, ...]:
         """The roles and files that what is not run waits for."""
-        waiting = self.published[self.published.verdict == "not run"]
-        words = [need for text in waiting.get("needs", []) for need in text.split(", ") if need]
-        return tuple(dict.fromkeys([*self.artefact.missing_roles, *words]))
+        waiting = self.published.system[self.published.verdict == "not run"]
+        needs = [need for system in waiting for need in list_needs(self.paper, self.name, system)]
+        return tuple(dict.fromkeys([*self.artefact.missing_roles, *needs]))
 
     @property
     def state(self) -> str:
         """The artefact's state in words."""
+        waiting = self.counts["not run"]
         if self.values is None:
-            waits = self.counts["not run"] or self.artefact.notebook or self.artefact.missing_roles
-            return "not run" if waits else "no numbers"
+            return "not run" if waiting or self.artefact.notebook or self.artefact.missing_roles else "no numbers"
         if set(self.values.origin) == {"paper"}:
             return "computed from published numbers"
-        if not self.counts["not run"]:
+        if not waiting:
             return "measured"
-        return "measured in part" if self.counts["not run"] < len(self.published) else "ours only"
+        return "measured in part" if waiting < len(self.published) else "ours only"
 
 
 def build_site(place: Place, *, sample: Place | None = None) -> Path:
@@ -120,18 +115,20 @@ def build_site(place: Place, *, sample: Place | None = None) -> Path:
     papers = read_papers(place.root)
     gathered = _gather(papers, place, "measured")
     sheets = [sheet for sheet in gathered if sheet.kind == "measured"]
-    examples = [sheet for sheet in gathered if sheet.kind == "sample" and sheet.values is not None]
-    shown = {(sheet.paper.paper, sheet.name) for sheet in examples}
-    ran = _gather(papers, sample, "sample") if sample else []
-    examples += [s for s in ran if s.values is not None and (s.paper.paper, s.name) not in shown]
+    ran = [sheet for sheet in gathered if sheet.kind == "sample"] + (
+        _gather(papers, sample, "sample") if sample else []
+    )
+    samples: dict[tuple[str, str], Sheet] = {}
+    for sheet in ran:
+        if sheet.values is not None:
+            samples.setdefault((sheet.paper.paper, sheet.name), sheet)
     place.work.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=place.work, prefix=".site.new."))
-    try:
-        scratch.chmod(0o755)
-        _write_pages(scratch, place, papers, sheets, examples)
-        _swap(scratch, place.site)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=place.work, prefix=".site.new.") as scratch:
+        site = Path(scratch) / "site"
+        _write_pages(site, place, papers, sheets, list(samples.values()))
+        if place.site.exists():
+            place.site.rename(Path(scratch) / "old")
+        site.rename(place.site)
     return place.site / "index.html"
 
 
@@ -147,8 +144,10 @@ def _make_sheet(paper: Paper, name: str, place: Place, kind: Kind) -> Sheet:
     path = place.results / paper.paper / f"{name}.csv"
     kind = "sample" if paper.artefacts[name].bundled else kind
     if not path.is_file():
-        return Sheet(paper, name, place, kind, None, None, ())
-    values, provenance = read_values(path), _read_provenance(path.with_suffix(".json"), f"{paper.paper}/{name}")
+        return Sheet(paper, name, place, kind)
+    values, provenance = read_values(path), read_json(path.with_suffix(".json"))
+    if not isinstance(provenance, dict) or provenance.get("artefact") != f"{paper.paper}/{name}":
+        raise ValueError(f"{path.with_suffix('.json')}: not the provenance of {path.name}; run the artefact again")
     # A sample value must never stand among measured ones, nor the other way round.
     strange = values[~values.origin.isin([kind, "paper"])]
     if len(strange):
@@ -158,81 +157,47 @@ def _make_sheet(paper: Paper, name: str, place: Place, kind: Kind) -> Sheet:
     return Sheet(paper, name, place, kind, values, provenance, functions)
 
 
-def _read_provenance(path: Path, identifier: str) -> dict[str, Any]:
-    try:
-        provenance = dict(json.loads(path.read_text(encoding="utf-8")))
-        if provenance["artefact"] != identifier or not isinstance(provenance["functions"], list):
-            raise ValueError(f"it is of {provenance['artefact']}")
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path}: not the provenance of {identifier} ({error}); run the artefact again") from None
-    return provenance
-
-
 def _write_pages(site: Path, place: Place, papers: dict[str, Paper], sheets: list[Sheet], samples: list[Sheet]) -> None:
-    pages = _Pages(site, "" if place.results == place.root / "results" else _PARTIAL)
+    templates = _open_templates("" if place.results == place.root / "results" else _PARTIAL)
+
+    def write(template: str, path: str, **facts: Any) -> None:
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        page = templates.get_template(template).render(up="../" * path.count("/"), **facts)
+        (site / path).write_text(page, encoding="utf-8", newline="\n")
+
     totals: Counter[str] = sum((sheet.counts for sheet in sheets), Counter())
-    pages.write("index.html", "index.html", papers=papers, sheets=sheets, samples=samples, totals=totals)
+    write("index.html", "index.html", papers=papers, sheets=sheets, samples=samples, totals=totals)
     for group in (sheets, samples):
-        for number, sheet in enumerate(group):
-            for ending, what in (("png", "figures"), ("pdf", "figures"), ("csv", "results"), ("json", "results")):
-                if ending in sheet.files:
-                    target = site / sheet.path(what, ending)
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(sheet.files[ending], target)
-            around = {
-                "before": group[number - 1] if number else None,
-                "after": group[number + 1] if number + 1 < len(group) else None,
-            }
-            pages.write("artefact.html", sheet.path("pages", "html"), sheet=sheet, **around)
-            if "ipynb" in sheet.files:
-                body = render_notebook(sheet.files["ipynb"], place.root)
-                pages.write("notebook.html", sheet.path("notebooks", "html"), sheet=sheet, body=body)
-    everything = {function for sheet in [*sheets, *samples] for function in sheet.functions}
-    for file in sorted({function.file for function in everything}):
-        named = sorted((function.line, function.name) for function in everything if function.file == file)
-        lines = render_source(place.root / "src" / file)
-        pages.write("source.html", f"source/{file}.html", file=file, lines=lines, named=named)
+        for before, sheet, after in zip([None, *group], group, [*group[1:], None], strict=False):
+            write("artefact.html", sheet.path(), sheet=sheet, before=before, after=after)
+            for ending, path in sheet.files.items():
+                if ending == "ipynb":
+                    write("notebook.html", sheet.path(ending), sheet=sheet, body=render_notebook(path, place.root))
+                else:
+                    (site / sheet.path(ending)).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(path, site / sheet.path(ending))
+    functions = {function for sheet in [*sheets, *samples] for function in sheet.functions}
+    for file in sorted({function.file for function in functions}):
+        named = sorted((each for each in functions if each.file == file), key=lambda each: (each.line, each.name))
+        body = render_source(place.root / "src" / file)
+        write("source.html", f"source/{file}.html", file=file, body=body, named=named)
 
 
-def _swap(new: Path, place: Path) -> None:
-    """Put a finished folder where an old one may be; the old one comes back if that fails."""
-    old = Path(tempfile.mkdtemp(dir=place.parent, prefix=".site.old."))
-    try:
-        if place.exists():
-            place.rename(old / "site")
-        try:
-            new.rename(place)
-        except OSError:
-            if (old / "site").exists():
-                (old / "site").rename(place)
-            raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
-
-
-class _Pages:
-    """Fills templates; style and script go into every page, so that a page needs no other file to be read."""
-
-    def __init__(self, site: Path, notice: str) -> None:
-        self._site = site
-        self._environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined,
-            trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-        )  # fmt: skip
-        script = (_HERE / "site.js").read_text(encoding="utf-8")
-        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        self._environment.globals.update(
-            verdicts=VERDICTS,
-            notice=notice,
-            style=Markup((_HERE / "site.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
-            script=Markup(script),  # noqa: S704 - our own file
-            # Only our own script runs, and nothing is fetched, whatever a notebook's output holds.
-            policy="default-src 'none'; form-action 'none'; img-src 'self' data: file:; style-src 'unsafe-inline'; "
-            f"script-src 'sha256-{digest}'",
-        )
-
-    def write(self, template: str, path: str, **facts: Any) -> None:
-        target = self._site / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        page = self._environment.get_template(template).render(up="../" * path.count("/"), **facts)
-        target.write_text(page, encoding="utf-8", newline="\n")
+def _open_templates(notice: str) -> jinja2.Environment:
+    """Templates with style and script in every page, so that a page needs no other file to be read."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    script = (_HERE / "site.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    environment.globals.update(
+        verdicts=VERDICTS,
+        notice=notice,
+        style=Markup((_HERE / "site.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
+        script=Markup(script),  # noqa: S704 - our own file
+        # Only our own script runs, and nothing is fetched, whatever a notebook's output holds.
+        policy="default-src 'none'; form-action 'none'; img-src 'self' data: file:; style-src 'unsafe-inline'; "
+        f"script-src 'sha256-{digest}'",
+    )
+    return environment

@@ -6,23 +6,18 @@ import ast
 import re
 from dataclasses import dataclass
 from functools import cache
-from html import unescape
 from pathlib import Path
 
 import nbformat
-from markupsafe import Markup, escape
+from bs4 import BeautifulSoup
+from markupsafe import Markup
 from nbconvert import HTMLExporter
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from traitlets.config import Config
 
-_IMAGE = re.compile(r"<img\b[^>]*>", re.IGNORECASE)
-_SCRIPT = re.compile(r"<(script|iframe|object)\b.*?(?:</\1\s*>|\Z)|<(?:link|base|meta|embed)\b[^>]*>", re.I | re.S)
-_STYLE = re.compile(r"<style\b.*?</style>|\bstyle=\"[^\"]*\"|\bstyle='[^']*'", re.IGNORECASE | re.DOTALL)  # no prose
-_FETCHED_STYLE = re.compile(r"@import[^;<]*;?|url\(\s*['\"]?(?!data:)[^)]*\)", re.IGNORECASE)
-_SOURCE = re.compile(r"\bsrc\s*=\s*[\"']?\s*data:", re.IGNORECASE)
-_ALT = re.compile(r"\balt=\"([^\"]*)\"", re.IGNORECASE)
+_ACTIVE = ["script", "iframe", "object", "embed", "link", "base", "meta"]  # what could run or fetch
 # At least two folders deep, so that "a/b", "</td>" and "// comment" stay as they are.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w/.:<~])/(?:[\w.+@-]+/)+(?=[\w.+@-])")
 _QUOTED_PATH = re.compile(r"([\"'])/[^\"'\n]*\1")
@@ -40,12 +35,11 @@ class Definition:
     @property
     def short(self) -> str:
         """Last module and function, which is what a reader recognises."""
-        module, _, function = self.name.partition(":")
-        return f"{module.rpartition('.')[2]}.{function}"
+        return self.name.rpartition(".")[2].replace(":", ".")
 
     @property
-    def page(self) -> str:
-        return f"source/{self.file}.html"
+    def link(self) -> str:
+        return f"source/{self.file}.html#L-{self.line}"
 
 
 def find_definition(root: Path, name: str, *, wanted_by: str) -> Definition:
@@ -58,33 +52,20 @@ def find_definition(root: Path, name: str, *, wanted_by: str) -> Definition:
     if (stem / f"{wanted}.py").is_file():  # a module, imported by its name
         return Definition(name, (stem / f"{wanted}.py").relative_to(root / "src").as_posix(), 1)
     for path in (stem.with_suffix(".py"), stem / "__init__.py"):
-        if path.is_file():
-            found = _list_names(path, path.stat().st_mtime_ns).get(wanted)
-            if isinstance(found, str):
-                return find_definition(root, f"{found}:{wanted}", wanted_by=wanted_by)
-            if found:
-                return Definition(name, path.relative_to(root / "src").as_posix(), found)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body if path.is_file() else ():
+            if isinstance(node, ast.ImportFrom) and wanted in [alias.name for alias in node.names]:
+                return find_definition(root, f"{node.module}:{wanted}", wanted_by=wanted_by)
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+            if wanted in [getattr(target, "id", getattr(target, "name", None)) for target in targets]:
+                return Definition(name, path.relative_to(root / "src").as_posix(), node.lineno)
     raise ValueError(f"{wanted_by}: names {name}, which is not in src; run the artefact again")
 
 
-@cache
-def _list_names(path: Path, _: int) -> dict[str, int | str]:
-    """Every name at a module's top: the line of one that it defines, the module of one that it imports from."""
-    body = ast.parse(path.read_text(encoding="utf-8"), filename=str(path)).body
-    imports = [node for node in body if isinstance(node, ast.ImportFrom) and node.module]
-    found: dict[str, int | str] = {a.name: str(node.module) for node in imports for a in node.names}
-    for node in body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
-        found |= {name: node.lineno for t in targets if (name := getattr(t, "id", None) or getattr(t, "name", None))}
-    return found
-
-
-def render_source(path: Path) -> list[Markup]:
-    """A Python file as highlighted HTML, one string a line."""
+def render_source(path: Path) -> Markup:
+    """A Python file as highlighted HTML with numbered lines, the anchor of line 5 being L-5."""
+    formatter = HtmlFormatter(linenos="inline", linespans="L", anchorlinenos=True, cssclass="highlight listing")
     code = path.read_text(encoding="utf-8")
-    # The formatter closes and reopens its spans at line ends, so cutting there leaves every line well-formed.
-    html = highlight(code, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True))
-    return [Markup(line) for line in html.rstrip("\n").split("\n")]  # noqa: S704 - escaped by the formatter
+    return Markup(highlight(code, PythonLexer(stripnl=False), formatter))  # noqa: S704 - escaped by the formatter
 
 
 def render_notebook(path: Path, root: Path) -> Markup:
@@ -97,40 +78,31 @@ def render_notebook(path: Path, root: Path) -> Markup:
     except Exception as error:  # nbformat has several kinds, and JSON errors come through as they are
         raise ValueError(f"{path}: not a notebook ({str(error).splitlines()[0]}); run the artefact again") from None
     for number, cell in enumerate(notebook.cells):
-        cell["id"] = (
-            f"cell-{number}"  # old notebooks get random ones on reading, and pages must not change by themselves
-        )
+        cell["id"] = f"cell-{number}"  # some are drawn at random, and pages must not change by themselves
         if "injected-parameters" in cell.get("metadata", {}).get("tags", []):
             cell["source"] = _QUOTED_PATH.sub(r"\1…\1", cell["source"])
         for output in cell.get("outputs", []):
-            _hide_paths(output, root)
+            for holder, key in ((output, "text"), (output.get("data", {}), "text/plain")):
+                if key in holder:
+                    holder[key] = _ABSOLUTE_PATH.sub("…/", holder[key].replace(str(root), "."))
+    body, _ = _open_exporter().from_notebook_node(notebook)
+    page = BeautifulSoup(body.replace(str(root), "."), "html.parser")
+    for tag in page(_ACTIVE):
+        tag.decompose()
+    for image in page("img"):
+        if str(image.get("src", "")).startswith("data:"):
+            image["alt"] = "Figure drawn by this cell"
+        else:
+            image.replace_with(f"[picture not included: {image.get('alt') or 'no description'}]")
+    for table in page("table"):  # a box of its own for every table, which can then be wider than the page
+        table.wrap(
+            page.new_tag("div", attrs={"class": "scroller", "tabindex": "0", "role": "group", "aria-label": "Table"})
+        )
+    return Markup(page)  # noqa: S704 - made above, scripts taken out
+
+
+@cache
+def _open_exporter() -> HTMLExporter:
+    """Opened once, as it compiles its templates."""
     config = Config({"NbConvertBase": {"display_data_priority": _SHOWN}})
-    exporter = HTMLExporter(template_name="basic", exclude_anchor_links=True, config=config)  # type: ignore[no-untyped-call]
-    body, _ = exporter.from_notebook_node(notebook)
-    body = body.replace(str(root), ".")
-    body = _STYLE.sub(lambda match: _FETCHED_STYLE.sub("none", match.group(0)), _SCRIPT.sub("", body))
-    body = _IMAGE.sub(_keep_inline_image, body)
-    # A box of its own for every table, which can then be wider than the page.
-    body = re.sub(r"(<table\b)", r'<div class="scroller" tabindex="0" role="group" aria-label="Table">\1', body)
-    return Markup(body.replace("</table>", "</table></div>"))  # noqa: S704 - made above, scripts taken out
-
-
-def _hide_paths(output: nbformat.NotebookNode, root: Path) -> None:
-    def hide(text: str) -> str:
-        return _ABSOLUTE_PATH.sub("…/", text.replace(str(root), "."))
-
-    if "text" in output:
-        output["text"] = hide(output["text"])
-    if "traceback" in output:
-        output["traceback"] = [hide(line) for line in output["traceback"]]
-    if "text/plain" in output.get("data", {}):
-        output["data"]["text/plain"] = hide(output["data"]["text/plain"])
-
-
-def _keep_inline_image(match: re.Match[str]) -> str:
-    tag = match.group(0)
-    if _SOURCE.search(tag):
-        return tag.replace('alt="No description has been provided for this image"', 'alt="Figure drawn by this cell"')
-    alt = _ALT.search(tag)
-    described = f": {escape(unescape(alt[1]))}" if alt and alt[1] else ""
-    return f"<em>[picture not included{described}]</em>"
+    return HTMLExporter(template_name="basic", exclude_anchor_links=True, config=config)  # type: ignore[no-untyped-call]

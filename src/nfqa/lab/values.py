@@ -112,17 +112,19 @@ def _read_numbers(column: pd.Series) -> pd.Series:
 
 def match_rows(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.Series:
     """Which rows have exactly these conditions: those named are equal, all others are blank."""
-    found = pd.Series(True, table.index)
+    found = pd.Series(all(name in table or want in ("", None) for name, want in wanted.items()), table.index)
     for name in name_keys(table):
-        column = table[name]
-        want = wanted.get(name, "")
-        if want == "" or want is None:
-            found &= column.isna() | (column.astype(object) == "")
-        elif isinstance(want, (int, float)) and pd.api.types.is_numeric_dtype(column):
-            found &= column == want
-        else:
-            found &= column.astype(str) == str(want)
-    return found & all(name in table or want in ("", None) for name, want in wanted.items())
+        found &= is_given(table[name], wanted.get(name, ""))
+    return found
+
+
+def is_given(column: pd.Series, want: object) -> pd.Series:
+    """Where a column of conditions holds what is wanted; "" and None want a blank."""
+    if want == "" or want is None:
+        return column.isna() | (column.astype(object) == "")
+    if isinstance(want, (int, float)) and pd.api.types.is_numeric_dtype(column):
+        return column == want
+    return column.astype(str) == str(want)
 
 
 def pick(table: pd.DataFrame, **conditions: object) -> pd.Series:
