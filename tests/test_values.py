@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from nfqa.lab import check
-from nfqa.lab.artefacts import Artefact, Paper
+from nfqa.lab.artefacts import Paper
 from nfqa.lab.beside import compare_published
 from nfqa.lab.values import match_rows, name_keys, pick, read_values, tidy_values, write_values
 
@@ -46,12 +46,13 @@ def test_values_are_rounded_once_sorted_and_read_back_as_they_are(tmp_path: Path
 
 
 def test_values_that_cannot_stand_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"two rows have the key .*'form': 'rank'"):
-        tidy_values(make_values(metric="m"), origin="x")
-    with pytest.raises(ValueError, match="value is infinite in row"):
-        tidy_values(make_values(value=np.inf), origin="x")
-    with pytest.raises(ValueError, match="no column statistic"):
-        tidy_values(make_values().drop(columns="statistic"), origin="x")
+    for values, words in (
+        (make_values(metric="m"), r"two rows have the key .*'form': 'rank'"),
+        (make_values(value=np.inf), "value is infinite in row"),
+        (make_values().drop(columns="statistic"), "no column statistic"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            tidy_values(values, origin="x")
     for content in ("half a fi", "value,low\n1,2\n", ""):
         (tmp_path / "bad.csv").write_text(content)
         with pytest.raises(ValueError, match=r"bad\.csv: not a values file"):
@@ -69,47 +70,37 @@ def test_a_row_is_found_by_all_its_conditions() -> None:
     assert pick(undefined, dataset="d", metric="e", statistic="kendall", form="rank").said == "undefined"
 
 
-def make_paper(**fields: object) -> Paper:
-    artefact = {"label": "T", "title": "t", "notebook": "n", "leaves": {"s": {"d": {"kendall": "0.2088"}}}, **fields}
+NONE = (np.nan, np.nan)
+
+
+@pytest.mark.parametrize(
+    ("value", "interval", "known", "verdict"),
+    [
+        (0.20883, NONE, {}, "equal"),  # rounds to the printed 0.2088
+        (0.20886, NONE, {}, "near"),  # rounds to 0.2089, but lies within the tolerance of 0.01
+        (0.25, (0.20, 0.30), {}, "near"),  # off by more, but the published value is in our interval
+        (0.25, (0.24, 0.26), {}, "differs"),
+        (0.25, NONE, {}, "differs"),
+        (np.nan, NONE, {}, "missing"),
+        (0.25, NONE, {"system": "s"}, "differs, known"),
+        (0.25, NONE, {"metric": "kendall", "dataset": "d"}, "differs, known"),
+        (0.25, NONE, {"system": "s", "dataset": "other"}, "differs"),  # every field that it names must match
+    ],
+)
+def test_a_verdict_follows_from_digits_tolerance_interval_and_known_differences(
+    value: float, interval: tuple[float, float], known: dict[str, str], verdict: str
+) -> None:
+    artefact = {"label": "T", "title": "t", "notebook": "n", "leaves": {"s": {"d": {"kendall": "0.2088"}}}}
+    artefact |= {"known_differences": [known | {"reason": "r"}] if known else []}
     systems = {"s": {"title": "S", "columns": {"metric": "m"}}}
     content = {"paper": "p", "title": "t", "source": "s", "systems": systems, "artefacts": {"t": artefact}}
-    return Paper.model_validate(content)
-
-
-@pytest.mark.parametrize(
-    ("value", "low", "high", "verdict"),
-    [
-        (0.20883, np.nan, np.nan, "equal"),  # rounds to the printed 0.2088
-        (0.20886, np.nan, np.nan, "near"),  # rounds to 0.2089, but lies within the tolerance of 0.01
-        (0.25, 0.20, 0.30, "near"),  # off by more, but the published value is in our interval
-        (0.25, 0.24, 0.26, "differs"),
-        (0.25, np.nan, np.nan, "differs"),
-        (np.nan, np.nan, np.nan, "missing"),
-    ],
-)
-def test_a_verdict_follows_from_digits_tolerance_and_interval(value, low, high, verdict) -> None:  # type: ignore[no-untyped-def]
-    frame = pd.DataFrame(
-        [{"dataset": "d", "metric": "m", "statistic": "kendall", "value": value, "low": low, "high": high}]
-    )
+    paper = Paper.model_validate(content)
+    row = {"dataset": "d", "metric": "m", "statistic": "kendall", "value": value, "low": interval[0]}
+    frame = pd.DataFrame([row | {"high": interval[1]}])
     table = tidy_values(frame, origin="measured", exact=True)
-    assert compare_published(make_paper(), "t", table).verdict.tolist() == [verdict]
+    assert compare_published(paper, "t", table).verdict.tolist() == [verdict]
     elsewhere = tidy_values(frame.assign(condition="c"), origin="measured")
-    assert compare_published(make_paper(), "t", elsewhere).verdict.tolist() == ["missing"]
-
-
-@pytest.mark.parametrize(
-    ("entry", "verdict"),
-    [
-        ({"system": "s"}, "differs, known"),
-        ({"metric": "kendall", "dataset": "d"}, "differs, known"),
-        ({"system": "s", "dataset": "other"}, "differs"),
-    ],
-)
-def test_a_known_difference_must_match_every_field_that_it_names(entry: dict[str, str], verdict: str) -> None:
-    frame = pd.DataFrame([{"dataset": "d", "metric": "m", "statistic": "kendall", "value": 0.5}])
-    paper = make_paper(known_differences=[{**entry, "reason": "r"}])
-    assert compare_published(paper, "t", tidy_values(frame, origin="m")).verdict.tolist() == [verdict]
-    assert Artefact.model_validate(paper.artefacts["t"].model_dump()) == paper.artefacts["t"]
+    assert compare_published(paper, "t", elsewhere).verdict.tolist() == ["missing"]
 
 
 @pytest.mark.parametrize(
