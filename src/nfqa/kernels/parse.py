@@ -41,14 +41,12 @@ def read_number(completion: str, *, lowest: int, highest: int, whole: bool = Tru
     Source: LINKAGE's released code. Differs from: it takes any whole number, in range or not, and gives an answer
         whose verdict it can't read rank 2; here that is missing.
     """
-    found = [text for text in _list_marks(completion) if _NUMBER.fullmatch(text)]
-    values = _pick([float(text) for text in found], pick)
-    if len(values) != 1:
-        return _explain(completion, values)
-    (value,) = values
-    if not lowest <= value <= highest or (whole and value != int(value)):
+    found = [float(text) for text in _list_marks(completion) if _NUMBER.fullmatch(text)]
+    reading = _pick_one(completion, found, pick)
+    value = reading.value
+    if value is not None and (not lowest <= value <= highest or (whole and value != int(value))):
         return Reading(None, "out_of_range")
-    return Reading(value)
+    return reading
 
 
 def read_choice(completion: str, *, choices: Sequence[str] = ("A", "B", "C"), pick: Pick = "only") -> Reading:
@@ -59,8 +57,7 @@ def read_choice(completion: str, *, choices: Sequence[str] = ("A", "B", "C"), pi
     """
     meanings = dict(zip(choices, (1.0, -1.0, 0.0), strict=True))
     found = [meanings[text.upper()] for text in _list_marks(completion) if text.upper() in meanings]
-    values = _pick(found, pick)
-    return Reading(values[0]) if len(values) == 1 else _explain(completion, values)
+    return _pick_one(completion, found, pick)
 
 
 def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Reading:
@@ -75,12 +72,10 @@ def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Readin
     """
     marked = [text for text in _list_marks(completion) if _NUMBER.fullmatch(text)]
     found = marked or _ALONE.findall(_MARKED.sub(" ", completion.rpartition("</think>")[2]))
-    values = list(dict.fromkeys(text for text in found if text in digits))
-    if len(values) == 1:
-        return Reading(float(values[0]))
+    values = [float(text) for text in found if text in digits]
     if found and not values:
         return Reading(None, "out_of_range")
-    return _explain(completion, [float(value) for value in values])
+    return _pick_one(completion, values, "only")
 
 
 def _list_marks(completion: str) -> list[str]:
@@ -88,16 +83,12 @@ def _list_marks(completion: str) -> list[str]:
     return [found.strip() for found in _MARKED.findall(said)]
 
 
-def _pick(values: list[float], pick: Pick) -> list[float]:
+def _pick_one(completion: str, values: list[float], pick: Pick) -> Reading:
     if pick not in get_args(Pick):
         raise ValueError(f"pick is {pick!r}; expected one of {', '.join(get_args(Pick))}")
-    return values[:1] if pick == "first" else list(dict.fromkeys(values))
-
-
-def _explain(completion: str, values: list[float]) -> Reading:
-    if values:
-        return Reading(None, "ambiguous")
-    return Reading(None, "unreadable" if completion.strip() else "empty")
+    if not values:
+        return Reading(None, "unreadable" if completion.strip() else "empty")
+    return Reading(None, "ambiguous") if pick == "only" and len(set(values)) > 1 else Reading(values[0])
 
 
 def expect_value(logprobs: Sequence[float], values: Sequence[float]) -> Reading:
