@@ -136,19 +136,26 @@ def load_bench(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="session")
+def make_checkout() -> Callable[[Path], Checkout]:
+    """Makes a checkout of three notebooks on the bundled sample, each of which reads the result of the one before."""
+
+    def make(root: Path) -> Checkout:
+        copy_project(root, "src", "data")
+        (root / "papers").mkdir()
+        (root / "papers" / "made_up.yml").write_text(STUDY)
+        for name, cells in (("first", FIRST), ("second", SECOND), ("third", THIRD)):
+            write_notebook(root / "notebooks" / "made_up" / f"{name}.ipynb", cells)
+        made = Checkout(root)
+        made.environment["DATA"] = "sample"
+        return made
+
+    return make
+
+
 @pytest.fixture
-def checkout(tmp_path: Path) -> Checkout:
-    """Three notebooks on the bundled sample, each of which reads the result of the one before."""
-    root = tmp_path / "checkout"
-    copy_project(root, "src", "data")
-    (root / "papers").mkdir()
-    (root / "papers" / "made_up.yml").write_text(STUDY)
-    write_notebook(root / "notebooks" / "made_up" / "first.ipynb", FIRST)
-    write_notebook(root / "notebooks" / "made_up" / "second.ipynb", SECOND)
-    write_notebook(root / "notebooks" / "made_up" / "third.ipynb", THIRD)
-    made = Checkout(root)
-    made.environment["DATA"] = "sample"
-    return made
+def checkout(tmp_path: Path, make_checkout: Callable[[Path], Checkout]) -> Checkout:
+    return make_checkout(tmp_path / "checkout")
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from conftest import Checkout
         ),
         (["run", "elsewhere/first"], {}, "unknown artefact 'elsewhere/first'"),
         (["run", "made_up/fourth"], {}, "made_up/fourth has no notebook: none is written yet; it would need judge"),
-        (["reproduce"], {"PROFILE": "fast"}, "PROFILE is 'fast'; expected quick or full"),
+        (["reproduce"], {"PROFILE": "fast"}, "PROFILE is 'fast'; expected full or quick"),
         (["reproduce"], {"DATA": "real"}, "DATA is 'real'; expected full or sample"),
         (["reproduce"], {"SEEDS": "0"}, "SEEDS is '0'; expected a whole number"),
         (["reproduce"], {"SEEDS": "ten"}, "SEEDS is 'ten'"),

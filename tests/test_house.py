@@ -189,7 +189,7 @@ def test_committed_results_are_whole_and_match_their_entries() -> None:
 
 
 def test_the_readme_tables_are_the_committed_results() -> None:
-    from nfqa.lab.readme import fill_tables
+    from readme_tables import fill_tables
 
     readme = (PROJECT / "README.md").read_text()
-    assert fill_tables(PROJECT, readme) == readme, "run `python -m nfqa.lab.readme`"
+    assert fill_tables(PROJECT, readme) == readme, "run `python -m tools.readme_tables`"

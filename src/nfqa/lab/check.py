@@ -11,7 +11,7 @@ import pandas as pd
 
 from nfqa.data.paths import Place
 from nfqa.data.registry import read_yaml
-from nfqa.lab.artefacts import read_papers
+from nfqa.lab.artefacts import list_chosen, read_papers
 from nfqa.lab.beside import VERDICTS, compare_published
 from nfqa.lab.values import COUNTS, EXACT_DIGITS, MODEL_DIGITS, NUMBERS, name_keys, read_values
 
@@ -23,13 +23,12 @@ _FLIPPED = 1e-4  # of 1, or of a larger value: what a near tie that another proc
 
 def check_published(root: Path, place: Place) -> pd.DataFrame:
     """Every published number beside ours, of both papers: artefact and the columns of `compare_published`."""
-    frames = []
-    for paper in read_papers(root).values():
-        for name, artefact in paper.artefacts.items():
-            if artefact.leaves:
-                path = place.results / paper.paper / f"{name}.csv"
-                table = read_values(path) if path.is_file() else None
-                frames.append(compare_published(paper, name, table).assign(artefact=f"{paper.paper}/{name}"))
+    frames = [
+        compare_published(paper, name, _read(place, f"{paper.paper}/{name}")).assign(artefact=f"{paper.paper}/{name}")
+        for paper in read_papers(root).values()
+        for name, artefact in paper.artefacts.items()
+        if artefact.leaves
+    ]
     return pd.concat(frames, ignore_index=True)
 
 
@@ -51,10 +50,13 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
     Returns: artefact, row (its key in words), column, committed, now, change (relative), state, and excused, the reason
         listed in results/intended_changes.yml, "" for none. Without git, or a commit that has results, no rows.
     """
-    frames = []
-    for artefact, path in _list_artefacts(root, place).items() if _has_commit(root, place.results) else ():
-        now = read_values(path) if path.is_file() else None
-        frames.append(_compare(_read_committed(root, path), now).assign(artefact=artefact))
+    folder, frames = place.results.relative_to(root).as_posix(), []
+    committed = _run_git(root, "ls-tree", "-r", "--name-only", "HEAD", f"{folder}/").splitlines()
+    for paper, name in list_chosen(root) if committed else ():
+        identifier = f"{paper.paper}/{name}"
+        path = f"{folder}/{identifier}.csv"
+        then = read_values(StringIO(_run_git(root, "show", f"HEAD:./{path}"))) if path in committed else None
+        frames.append(_compare(then, _read(place, identifier)).assign(artefact=identifier))
     columns = ["artefact", "row", "column", "committed", "now", "change", "state"]
     found = pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
     excuses = read_excuses(root)
@@ -85,42 +87,32 @@ def _excuse(artefact: str, row: str, excuses: list[dict[str, str]]) -> str:
     return next((e["reason"] for e in excuses if e["artefact"] == artefact and e["row"] in row), "")
 
 
-def _list_artefacts(root: Path, place: Place) -> dict[str, Path]:
-    papers = read_papers(root)
-    return {
-        f"{paper}/{name}": place.results / paper / f"{name}.csv"
-        for paper, entry in papers.items()
-        for name, artefact in entry.artefacts.items()
-        if artefact.notebook
-    }
+def _read(place: Place, identifier: str) -> pd.DataFrame | None:
+    path = place.results / f"{identifier}.csv"
+    return read_values(path) if path.is_file() else None
 
 
 def _compare(committed: pd.DataFrame | None, now: pd.DataFrame | None) -> pd.DataFrame:
     sides = [_unfold(side) for side in (committed, now)]
     both = sides[0].merge(sides[1], on=["row", "column"], how="outer", suffixes=("_then", "_now"), indicator=True)
     then, new = (both[name].to_numpy(dtype=np.float64) for name in ("number_then", "number_now"))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        change = np.abs(new - then) / np.maximum(np.abs(then), np.abs(new))
-    same = (then == new) | (np.isnan(then) & np.isnan(new))
-    digit, processor = (
-        np.array([_allow(*numbers) for numbers in zip(then, new, both.column, strict=True)]).reshape(-1, 2).T
-    )
     gap = np.abs(new - then)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        change = gap / np.maximum(np.abs(then), np.abs(new))
+    same = (then == new) | (np.isnan(then) & np.isnan(new))
+    allowed = [_allow(*numbers) for numbers in zip(then, new, both.column, strict=True)]
+    digit, processor = np.array(allowed).reshape(-1, 2).T
     state = np.select(
         [both._merge == "left_only", both._merge == "right_only", same, gap <= digit, gap <= processor],
         [GONE, NEW, SAME, LAST_DIGIT, PROCESSOR], default=MOVED,
     )  # fmt: skip
-    return pd.DataFrame(
-        {"row": both.row, "column": both.column, "committed": then, "now": new, "change": change, "state": state}
-    )
+    return both[["row", "column"]].assign(committed=then, now=new, change=change, state=state)
 
 
 def _unfold(table: pd.DataFrame | None) -> pd.DataFrame:
     """A row a number: row (the key in words), column, number. A count, and a missing value, are numbers too."""
     if table is None:
-        return pd.DataFrame({"row": [], "column": [], "number": []}).astype(
-            {"row": str, "column": str, "number": float}
-        )
+        return pd.DataFrame(columns=["row", "column", "number"]).astype({"row": str, "column": str, "number": float})
     keys = name_keys(table)
     words = [
         " ".join(f"{name}={value}" for name, value in row.items() if not pd.isna(value) and value != "")
@@ -132,10 +124,8 @@ def _unfold(table: pd.DataFrame | None) -> pd.DataFrame:
 
 def _allow(then: float, now: float, column: str) -> tuple[float, float]:
     """What a number may differ by, in its last digit and by another processor; printed digits tell an exact one."""
-    if column in COUNTS or np.isnan(then) or np.isnan(now):
-        return 0.0, 0.0
     largest = max(abs(then), abs(now))
-    if largest == 0:
+    if column in COUNTS or np.isnan(then) or np.isnan(now) or largest == 0:
         return 0.0, 0.0
     printed = max(len(f"{abs(number):.15g}".split("e")[0].replace(".", "").lstrip("0")) for number in (then, now))
     exact = printed > MODEL_DIGITS
@@ -143,18 +133,9 @@ def _allow(then: float, now: float, column: str) -> tuple[float, float]:
     return (1.001 * unit, 0.0) if exact else (1.001 * max(unit, _CLOSE * largest), _FLIPPED * max(1.0, largest))
 
 
-def _has_commit(root: Path, results: Path) -> bool:
-    return _run_git(root, "rev-parse", f"HEAD:{results.relative_to(root).as_posix()}") is not None
-
-
-def _read_committed(root: Path, path: Path) -> pd.DataFrame | None:
-    shown = _run_git(root, "show", f"HEAD:{path.relative_to(root).as_posix()}")
-    return None if shown is None else read_values(StringIO(shown))
-
-
-def _run_git(root: Path, *arguments: str) -> str | None:
+def _run_git(root: Path, *arguments: str) -> str:
+    """What git says; nothing where there is no git, no repository, or no such object."""
     try:
-        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
+        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False).stdout
     except FileNotFoundError:
-        return None
-    return done.stdout if done.returncode == 0 else None
+        return ""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nfqa.data.paths import find_root
-from nfqa.lab.options import RunOptions, read_jobs, read_options
+from nfqa.lab.options import RunOptions, read_count, read_options
 from nfqa.lab.targets import Target, list_targets
 
 if TYPE_CHECKING:
@@ -26,24 +26,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code. Wrong input prints one line and gives 2, an interruption 130."""
     parser = _make_parser()
     given = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)  # end as tidily as after Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as tidily as after Ctrl-C
     try:
         root = find_root()
         options = RunOptions() if given.command is _verdicts else read_options(root, given.artefacts)
         return int(given.command(root, options, given))
     except KeyboardInterrupt:
-        print(
-            "\ninterrupted; what was finished is kept, nothing half-written stays; the same command goes on",
-            file=sys.stderr,
-        )
+        _complain("\ninterrupted; what was finished is kept, nothing half-written stays; the same command goes on")
         return 130
     except (ValueError, OSError, sqlite3.Error) as error:
-        print(f"error: {error}", file=sys.stderr)
+        _complain(f"error: {error}")
         return 2
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+def _complain(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -63,23 +60,21 @@ def _make_parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text)
         sub.set_defaults(command=command)
         if name == "score":
-            sub.add_argument("file", type=Path)
             sub.add_argument("--questions", type=Path, help="the questions of answers in the released format")
             sub.set_defaults(artefacts=[OWN_ANSWERS])
-            continue
-        if name == "verdicts":
+        elif name == "verdicts":
             sub.add_argument("action", choices=("export", "import"))
+        else:
+            sub.add_argument("artefacts", nargs="+" if name == "run" else "*", metavar="PAPER/NAME")
+        if name in ("score", "verdicts"):
             sub.add_argument("file", type=Path)
-            sub.set_defaults(artefacts=[])
-            continue
-        sub.add_argument("artefacts", nargs="*" if name != "run" else "+", metavar="PAPER/NAME")
     return parser
 
 
 def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.lab.runner import reach_data, run_targets
 
-    jobs = read_jobs()
+    jobs = read_count("JOBS", "how many notebooks run at a time") or 2
     targets = list_targets(root, options, given.artefacts)
     if options.data == "full":
         problems = reach_data(root, targets)
@@ -91,62 +86,48 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
             print("Running on the small bundled SAMPLE instead, into results/sample/; it says nothing of a paper.\n")
             options = replace(options, data="sample")
         targets = list_targets(root, options, given.artefacts)  # an optional file may have come
-    stale = [target for target in targets if target.stale]
-    done, failed = run_targets(root, options, given.artefacts, jobs=jobs) if stale else ([], [])
+    done, failed = run_targets(root, options, targets, given.artefacts, jobs=jobs)
     skipped = [target for target in targets if target.lacks]
     for target in skipped:
         print(f"{target.identifier}: {_describe(target)}")
     fresh = len(targets) - len(done) - len(failed) - len(skipped)
     print(f"{len(done)} artefacts run, {fresh} were fresh, {len(failed)} failed")
     if failed:
-        print("failed: " + ", ".join(failed), file=sys.stderr)
-    if given.artefacts:
-        if not failed:
-            _say_where(root, options)
-        return 1 if failed or {target.identifier for target in skipped} & set(given.artefacts) else 0
-    _report(root, options, given)
-    if stale:
-        from nfqa.lab.check import compare_committed
-
-        _say_moved(compare_committed(root, options.find_place(root)))
-    return 1 if failed else 0
-
-
-def _say_where(root: Path, options: RunOptions) -> None:
+        _complain("failed: " + ", ".join(failed))
     place = options.find_place(root)
-    print(f"results in {place.results.relative_to(root)}/, figures in {place.figures.relative_to(root)}/")
-    if options.roles:
-        print("its page: `make report` with the same variables")
+    if not given.artefacts:
+        _report(root, options, given)
+        if done or failed:
+            from nfqa.lab.check import compare_committed
+
+            _say_moved(compare_committed(root, place))
+    elif not failed:
+        print(f"results in {place.results.relative_to(root)}/, figures in {place.figures.relative_to(root)}/")
+        if options.roles:
+            print("its page: `make report` with the same variables")
+    return int(bool(failed or {target.identifier for target in skipped} & set(given.artefacts)))
 
 
 def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.lab.artefacts import read_papers
-
-    ran = {target.identifier: target for target in list_targets(root, options, given.artefacts)}
-    for paper in read_papers(root).values():
-        for name, artefact in paper.artefacts.items():
-            identifier = f"{paper.paper}/{name}"
-            if identifier in ran:
-                print(f"{identifier:24} {_describe(ran[identifier])}")
-            elif not given.artefacts:
-                roles = ", ".join(artefact.missing_roles)
-                print(
-                    f"{identifier:24} not run: {'no notebook yet; needs ' + roles if roles else 'nothing to compute'}"
-                )
-    _say_verdicts(root, options, list(ran.values()))
-    return 0
-
-
-def _say_verdicts(root: Path, options: RunOptions, targets: Sequence[Target]) -> None:
-    """What the journal holds, and, where a language model fills a role, what a run would ask it."""
     from nfqa.lab.plan import describe_journal, describe_plan, plan_targets
 
+    targets = {target.identifier: target for target in list_targets(root, options, given.artefacts)}
+    for paper in read_papers(root).values():
+        for name, artefact in paper.artefacts.items():
+            identifier, needs = f"{paper.paper}/{name}", ", ".join(artefact.missing_roles)
+            if identifier in targets:
+                print(f"{identifier:24} {_describe(targets[identifier])}")
+            elif not given.artefacts:
+                why = f"no notebook yet; needs {needs}" if needs else "nothing to compute"
+                print(f"{identifier:24} not run: {why}")
     print(*describe_journal(root), sep="\n")
-    asking = [target for target in targets if target.stale]
-    if any(options.asks(target.artefact.roles) for target in asking):
+    stale = [target for target in targets.values() if target.stale]
+    if any(options.asks(target.artefact.roles) for target in stale):
         print("A run would ask (what two artefacts share is asked once):")
-        for plan in plan_targets(root, asking, options):
+        for plan in plan_targets(root, stale, options):
             print(describe_plan(plan), flush=True)
+    return 0
 
 
 def _score(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
@@ -168,9 +149,9 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
             raise ValueError(f"there is no journal at {path}; no verdict was asked for yet")
         if given.file.is_file() and given.file.read_bytes()[:15] == b"SQLite format 3":
             raise ValueError(f"{given.file} is a database, perhaps the journal itself; name another file to write to")
-        journal, count = Journal(path), 0
+        count = 0
         with write_atomically(given.file) as scratch, scratch.open("w", encoding="utf-8", newline="\n") as handle:
-            for line in journal.export():
+            for line in Journal(path).export():
                 handle.write(line + "\n")
                 count += 1
         print(f"{count:,} completions written to {given.file}")
@@ -213,9 +194,7 @@ def _say_published(published: pd.DataFrame) -> bool:
     print(count_verdicts(published))
     wrong = bool(published.verdict.isin(["differs", "missing"]).any())
     if wrong:
-        print(
-            "a value is missing, or differs without a reason under known_differences in papers/*.yml", file=sys.stderr
-        )
+        _complain("a value is missing, or differs without a reason under known_differences in papers/*.yml")
     return wrong
 
 
@@ -235,7 +214,7 @@ def _say_moved(found: pd.DataFrame) -> bool:
     for row in failing[failing.change.isna()].head(10).itertuples():
         print(f"  {row.state}: {row.artefact} {row.row}, {row.column}")
     if len(failing):
-        print("values moved; if that is meant, list them in results/intended_changes.yml", file=sys.stderr)
+        _complain("values moved; if that is meant, list them in results/intended_changes.yml")
     return bool(len(failing))
 
 
@@ -245,10 +224,8 @@ def _figures(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.lab.artefacts import list_chosen
     from nfqa.lab.replay import redraw_figure
 
-    chosen = list_chosen(root, given.artefacts)
-    drawn = sum(
-        redraw_figure(paper, name, options.find_place(root), options) for paper, name in tqdm(chosen, "figures")
-    )
+    place, chosen = options.find_place(root), list_chosen(root, given.artefacts)
+    drawn = sum(redraw_figure(paper, name, place, options) for paper, name in tqdm(chosen, "figures"))
     print(f"{drawn} figures drawn from results")
     return 0
 

@@ -21,7 +21,7 @@ def execute(job: Path) -> int:
     import papermill
 
     _end_with_parent()
-    signal.signal(signal.SIGTERM, _interrupt)  # lets papermill end its kernel
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # lets papermill end its kernel
     task = json.loads(job.read_text(encoding="utf-8"))
     os.environ |= task["environment"]
     quiet = "ignore:IProgress not found"  # tqdm.auto, which transformers imports, misses widgets that nothing here uses
@@ -42,16 +42,12 @@ def execute(job: Path) -> int:
                 frames = "\n".join(error.traceback[-6:])
                 print(f"cell [{number}] failed:\n\n{error.source}\n\n{frames}", file=sys.stderr)
             return 1
-        except (
-            RuntimeError
-        ) as error:  # two kernels that start at once can be given one port; a second try has never failed
-            if _has_begun(Path(task["output"])):
-                print(
-                    f"the kernel died in the middle of the notebook, out of memory perhaps ({error})", file=sys.stderr
-                )
-                return 1
-            if attempt == 2:
-                print(f"the kernel did not start: {error}", file=sys.stderr)
+        except RuntimeError as error:  # two kernels that start at once can be given one port: tried once more
+            begun = _has_begun(Path(task["output"]))
+            if begun or attempt == 2:
+                what = "died in the middle of the notebook, out of memory perhaps" if begun else "did not start"
+                print(f"the kernel {what} ({error})", file=sys.stderr)
+                break
     return 1
 
 
@@ -80,10 +76,6 @@ def _has_begun(output: Path) -> bool:
     except (OSError, ValueError, KeyError):
         return False
     return any(cell.get("execution_count") for cell in cells)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _end_with_parent() -> None:

@@ -7,13 +7,15 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nfqa.data.paths import Place, find_place
+from nfqa.judge.limits import Limits
 from nfqa.lab.artefacts import list_chosen
+from nfqa.lab.judging import Asking, read_concurrency
 from nfqa.lab.notebooks import read_parameters
 from nfqa.models.roles import DEFAULTS, ROLES, identify_role
 
@@ -72,50 +74,56 @@ def read_options(root: Path, artefacts: Sequence[str]) -> RunOptions:
 
     Raises: ValueError naming the variable, what it is and what was expected.
     """
-    profile = os.environ.get("PROFILE") or "full"
-    if profile not in ("quick", "full"):
-        raise ValueError(f"PROFILE is {profile!r}; expected quick or full")
-    data = os.environ.get("DATA") or "full"
-    if data not in ("full", "sample"):
-        raise ValueError(f"DATA is {data!r}; expected full or sample")
-    seeds = os.environ.get("SEEDS") or None
-    if seeds is not None and (not seeds.isdecimal() or int(seeds) < 1):
-        raise ValueError(f"SEEDS is {seeds!r}; expected a whole number of reference draws, 1 or more")
-    roles = {role: os.environ[role.upper()] for role in ROLES if os.environ.get(role.upper())}
+    profile, data = _read_choice("PROFILE", "full", "quick"), _read_choice("DATA", "full", "sample")
+    seeds = read_count("SEEDS", "a whole number of reference draws")
+    roles = _read_given(ROLES)
+    asking: dict[str, Any] = _read_given(_ASKING)
     for role, spec in roles.items():
         identify_role(role, spec)
-    asking = {name: os.environ[name.upper()] for name in _ASKING if os.environ.get(name.upper())}
     for name in asking:
         about = ("judge", "generator", "evaluator") if name == "wrapping" else ("judge", "generator")
-        if not any(role in roles for role in about):
+        if not set(about) & set(roles):
             said = " or ".join(role.upper() for role in about)
             raise ValueError(f"{name.upper()} is set, but no {said} that it could be about")
     parameters = _read_parameters(os.environ.get("PARAMS", ""))
     if parameters and not artefacts:
         raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
-    options = RunOptions(data, profile, int(seeds) if seeds else None, roles, parameters, asking)
-    _refuse_idle_roles(root, options, artefacts)
-    _check_asking(options)
-    return options
-
-
-def _check_asking(options: RunOptions) -> None:
-    """Refuse before a notebook starts what it would refuse half a minute later."""
-    from nfqa.judge.limits import Limits
-    from nfqa.lab.judging import Asking, read_concurrency
-
-    Asking(**options.asking)
+    _refuse_idle_roles(root, roles, artefacts)
+    Asking(**asking)  # these three refuse before a notebook starts what they would refuse half a minute later
     Limits.from_environment()
     read_concurrency()
+    return RunOptions(data, profile, seeds, roles, parameters, asking)
+
+
+def _read_given(names: Iterable[str]) -> dict[str, str]:
+    return {name: os.environ[name.upper()] for name in names if os.environ.get(name.upper())}
+
+
+def _read_choice(name: str, *known: str) -> str:
+    chosen = os.environ.get(name) or known[0]
+    if chosen not in known:
+        raise ValueError(f"{name} is {chosen!r}; expected {' or '.join(known)}")
+    return chosen
+
+
+def read_count(name: str, what: str) -> int | None:
+    """A variable's whole number, None where it is unset.
+
+    Raises: ValueError for anything but one of 1 or more.
+    """
+    text = os.environ.get(name)
+    if text and not (text.isdecimal() and int(text) > 0):
+        raise ValueError(f"{name} is {text!r}; expected {what}, 1 or more")
+    return int(text) if text else None
 
 
 def _read_parameters(text: str) -> dict[str, Any]:
     """NAME=VALUE words; a value that is no Python literal is taken as text."""
-    parameters: dict[str, Any] = {}
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise ValueError(f"PARAMS is {text!r}: {str(error).lower()}") from None
+    parameters: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name.isidentifier():
@@ -131,24 +139,11 @@ def _read_parameters(text: str) -> dict[str, Any]:
     return parameters
 
 
-def _refuse_idle_roles(root: Path, options: RunOptions, only: Sequence[str]) -> None:
+def _refuse_idle_roles(root: Path, roles: dict[str, str], only: Sequence[str]) -> None:
     """A role that no chosen notebook takes would change nothing and look as if it had."""
-    if options.roles.get("judge", "").startswith("embedded:"):
+    if roles.get("judge", "").startswith("embedded:"):
         raise ValueError("JUDGE names the embedded judge, both forms of which every run measures; unset it")
-    if not options.roles:
-        return
-    notebooks = [root / "notebooks" / str(paper.artefacts[name].notebook) for paper, name in list_chosen(root, only)]
-    for role in options.roles:
-        if not any(role in read_parameters(notebook) for notebook in notebooks):
+    for role in roles:
+        notebooks = [str(paper.artefacts[name].notebook) for paper, name in list_chosen(root, only)]
+        if not any(role in read_parameters(root / "notebooks" / notebook) for notebook in notebooks):
             raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")
-
-
-def read_jobs() -> int:
-    """How many notebooks run at a time.
-
-    Raises: ValueError.
-    """
-    jobs = os.environ.get("JOBS") or "2"
-    if not jobs.isdecimal() or int(jobs) < 1:
-        raise ValueError(f"JOBS is {jobs!r}; expected how many notebooks run at a time, 1 or more")
-    return int(jobs)

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from nfqa.data.paths import Place
-from nfqa.data.registry import has_file, hash_file, read_registry
-from nfqa.lab.artefacts import Artefact, Paper
+from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
+from nfqa.lab.artefacts import Paper
 from nfqa.lab.notebooks import hash_cells, hash_modules, read_parameters, read_versions
 from nfqa.lab.options import RunOptions
 from nfqa.models.chat import PASSING
@@ -31,29 +33,32 @@ def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptio
     """
     known = read_parameters(notebook)
     artefact = paper.artefacts[name]
-    asked = {**artefact.parameters, **options.parameters}
+    identifier = f"{paper.paper}/{name}"
+    asked = artefact.parameters | options.parameters
     for parameter, value in asked.items():
         if parameter not in known:
-            raise ValueError(f"{paper.paper}/{name} has no parameter {parameter!r}; known: {', '.join(known)}")
-        _check_kind(f"{paper.paper}/{name}: {parameter}", value, known[parameter])
-    chosen: dict[str, Any] = {"artefact": f"{paper.paper}/{name}", "data": options.data, "out": str(out)}
+            raise ValueError(f"{identifier} has no parameter {parameter!r}; known: {', '.join(known)}")
+        _check_kind(f"{identifier}: {parameter}", value, known[parameter])
+    chosen: dict[str, Any] = {"artefact": identifier, "data": options.data, "out": str(out)}
     if options.profile == "quick":
         slow = "evaluator" in artefact.roles  # a language model runs every partial answer
         chosen |= {"n_seeds": 2, "resamples": 500, "limit": QUICK_LIMIT // 2 if slow else QUICK_LIMIT}
     if options.seeds:
         chosen["n_seeds"] = options.seeds
     chosen |= options.roles | options.asking
-    chosen = {key: value for key, value in chosen.items() if key in known}
-    return chosen | asked
+    return {key: value for key, value in chosen.items() if key in known} | asked
 
 
 def _check_kind(where: str, value: Any, default: Any) -> None:
     """Refuse a value of another kind than the default; None stands for a number that is not given."""
-    kinds = {bool: (bool,), str: (str, type(None)), type(None): (int, float, type(None))}
-    expected = kinds.get(type(default), (int, float, type(None)))
-    if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
-        words = {bool: "True or False", str: "a text", type(None): "a number or None"}.get(type(default), "a number")
-        raise ValueError(f"{where} is {value!r}; expected {words}; its default is {default!r}")
+    if isinstance(default, bool):
+        fits, expected = isinstance(value, bool), "True or False"
+    elif isinstance(default, str):
+        fits, expected = isinstance(value, str | None), "a text"
+    else:
+        fits, expected = isinstance(value, int | float | None) and not isinstance(value, bool), "a number or None"
+    if not fits:
+        raise ValueError(f"{where} is {value!r}; expected {expected}; its default is {default!r}")
 
 
 def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions) -> dict[str, str]:
@@ -61,30 +66,25 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
 
     Raises: ValueError as `choose_parameters`, or for a role spec that can't be read.
     """
-    artefact = paper.artefacts[name]
-    notebook = place.root / "notebooks" / str(artefact.notebook)
+    artefact, root = paper.artefacts[name], place.root
+    notebook, prompts = root / "notebooks" / str(artefact.notebook), root / "prompts"
     parameters = choose_parameters(paper, name, notebook, options, Path())
+    modules = hash_modules(notebook, root, roles=artefact.roles)
     parts = {"notebook": hash_cells(notebook), "entry": _hash_json(_describe_entry(paper, name))}
     parts |= {f"parameter {key}": _hash_json(value) for key, value in parameters.items() if key != "out"}
-    parts |= {
-        f"module {module}": digest
-        for module, digest in hash_modules(notebook, place.root, roles=artefact.roles).items()
-    }
-    parts |= {
-        f"table {file}": hash_file(place.root / file)
-        for module, file in _FILES_OF_MODULES.items()
-        if f"module {module}" in parts
-    }
+    parts |= {f"module {module}": digest for module, digest in modules.items()}
+    parts |= {f"table {t}": hash_file(root / t) for module, t in _FILES_OF_MODULES.items() if module in modules}
     parts |= {f"package {package}": version for package, version in read_versions().items()}
-    parts |= {f"data {dataset}": _hash_dataset(place.root, dataset, options.data) for dataset in artefact.datasets}
-    parts |= {f"bundled {file}": hash_file(place.root / "data" / "sample" / file) for file in artefact.bundled}
-    parts |= {f"file {file}": _hash_dataset(place.root, file, "full") for file in artefact.files}
-    parts |= {f"data {file}": _hash_dataset(place.root, file, options.data) for file in artefact.needs_files}
+    parts |= {f"data {dataset}": _hash_upstream(root, dataset, options.data) for dataset in artefact.datasets}
+    parts |= {f"bundled {file}": hash_file(root / "data" / "sample" / file) for file in artefact.bundled}
+    parts |= {f"file {file}": _hash_upstream(root, file, "full") for file in artefact.files}
+    parts |= {f"data {file}": _hash_upstream(root, file, options.data) for file in artefact.needs_files}
     parts |= {f"role {role}": identify_role(role, options.find_role(role)) for role in artefact.roles}
     if "evaluator" in artefact.roles:  # some notebooks open all embedded ones, whichever fills the role
         parts |= {f"model {name}": identify_role("evaluator", f"embedded:{name}") for name in EVALUATORS}
-    if artefact.prompts or options.asks(artefact.roles):
-        parts |= {f"prompts {name}": digest for name, digest in _hash_prompts(place.root).items()}
+    if artefact.prompts or options.asks(artefact.roles):  # released texts are pinned by data/registry.yml
+        files = sorted(file for file in prompts.rglob("*") if file.is_file())
+        parts |= {f"prompts {file.relative_to(prompts)}": hash_file(file) for file in files}
     if options.asks(artefact.roles):
         parts["number format"] = os.environ.get("NFQA_DTYPE") or "auto"
     for other in artefact.reads:
@@ -94,25 +94,47 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     return parts
 
 
+class Record(BaseModel):
+    """What an artefact's last run read and wrote, by hash; how long it took; what language models were asked for it."""
+
+    parts: dict[str, str]
+    outputs: dict[str, str]
+    usage: dict[str, Any] = {}
+    minutes: float | None = None
+    finished: str = ""
+
+
+def find_record(place: Place, identifier: str) -> Path:
+    """Where an artefact's run record is kept."""
+    return place.runs / f"{identifier}.json"
+
+
+def read_record(place: Place, identifier: str) -> Record | None:
+    """An artefact's run record; None when there is none, or one cut short by a full disk: it is run again."""
+    try:
+        return Record.model_validate_json(find_record(place, identifier).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
 def hash_code(parts: dict[str, str]) -> str:
     """One hash over notebook and modules, for the results' provenance."""
-    return "sha256:" + _hash_json(
-        {key: value for key, value in parts.items() if key.split()[0] in ("notebook", "module")}
-    )
+    code = {key: value for key, value in parts.items() if key.split()[0] in ("notebook", "module")}
+    return f"sha256:{_hash_json(code)}"
 
 
-def explain_staleness(record: dict[str, Any] | None, parts: dict[str, str], place: Place) -> list[str]:
+def explain_staleness(record: Record | None, parts: dict[str, str], place: Place) -> list[str]:
     """Why an artefact must run, in words; empty when it is fresh."""
     if record is None:
         return ["never run here"]
-    before = record["parts"]
-    unanswered = sum(n for why, n in record.get("usage", {}).get("missing", {}).items() if why in PASSING)
+    before = record.parts
+    unanswered = sum(n for why, n in record.usage.get("missing", {}).items() if why in PASSING)
     reasons = [f"{key} changed" for key in parts if key in before and before[key] != parts[key]]
     reasons += [f"{key} is new" for key in parts if key not in before]
     reasons += [f"{key} is gone" for key in before if key not in parts]
     if unanswered:
         reasons.append(f"{unanswered:,} verdicts failed for passing causes, ask them again")
-    for name, digest in record["outputs"].items():
+    for name, digest in record.outputs.items():
         file = place.root / name
         if not file.is_file():
             reasons.append(f"{name} is missing")
@@ -135,35 +157,35 @@ def hash_site(root: Path, places: Sequence[Place]) -> str:
 def _describe_entry(paper: Paper, name: str) -> dict[str, Any]:
     """The parts of papers/*.yml that reach a notebook. The wording of claim and note changes no number."""
     others = (*paper.artefacts[name].reads, *paper.artefacts[name].cites)
-    artefacts: list[Artefact] = [paper.artefacts[other] for other in (name, *others)]
+    artefacts = [paper.artefacts[other] for other in (name, *others)]
     keep = {"title", "label", "leaves", "decimals", "scale", "tolerance", "known_differences"}
-    entry: dict[str, Any] = {"artefacts": [artefact.model_dump(mode="json", include=keep) for artefact in artefacts]}
     shown = {system for artefact in artefacts for system in artefact.leaves}
-    entry["systems"] = {  # those that it may show: its own leaves' and ours
-        key: system.model_dump(mode="json") for key, system in paper.systems.items() if key in shown or not system.needs
+    systems = {key: system for key, system in paper.systems.items() if key in shown or not system.needs}
+    return {
+        "artefacts": [artefact.model_dump(mode="json", include=keep) for artefact in artefacts],
+        "systems": {key: system.model_dump(mode="json") for key, system in systems.items()},  # those it may show
+        "same_settings": paper.same_settings if others else (),
     }
-    entry["same_settings"] = paper.same_settings if others else ()
-    return entry
 
 
-def _hash_dataset(root: Path, name: str, data: str) -> str:
+def find_upstream(root: Path, name: str) -> UpstreamFile:
+    """The registered file that papers/*.yml names.
+
+    Raises: ValueError for a name that isn't in data/registry.yml.
+    """
     registry = read_registry(root)
     if name not in registry:
-        raise ValueError(f"papers/*.yml names the data set {name!r}; data/registry.yml has {', '.join(registry)}")
-    file = registry[name]
+        raise ValueError(f"papers/*.yml needs the file {name!r}; data/registry.yml has {', '.join(registry)}")
+    return registry[name]
+
+
+def _hash_upstream(root: Path, name: str, data: str) -> str:
+    file = find_upstream(root, name)
     how = f"{file.shape} {file.lowest_label}"
-    if data == "sample" and not file.sample:
-        return f"{how} no sample"
     if data == "sample":
-        return f"{how} {hash_file(root / 'data' / 'sample' / file.sample)}"
+        return f"{how} {hash_file(root / 'data' / 'sample' / file.sample) if file.sample else 'no sample'}"
     absent = (file.optional or file.local) and not has_file(file, root / "build" / "data")
-    return f"{how} absent" if absent else f"{how} {file.sha256}"
-
-
-def _hash_prompts(root: Path) -> dict[str, str]:
-    """Our own prompts and the settings of all sets, by file; released texts are pinned by data/registry.yml."""
-    files = sorted(file for file in (root / "prompts").rglob("*") if file.is_file())
-    return {str(file.relative_to(root / "prompts")): hash_file(file) for file in files}
+    return f"{how} {'absent' if absent else file.sha256}"
 
 
 def _hash_json(value: Any) -> str:
