@@ -7,50 +7,43 @@ from conftest import Checkout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variables", "words"),
+    ("command", "variables", "words"),
     [
+        ("run made_up/frist", {}, "unknown artefact 'made_up/frist'; did you mean made_up/first"),
+        ("run elsewhere/first", {}, "unknown artefact 'elsewhere/first'"),
+        ("run made_up/fourth", {}, "made_up/fourth has no notebook: none is written yet; it would need judge"),
+        ("reproduce", {"PROFILE": "fast"}, "PROFILE is 'fast'; expected full or quick"),
+        ("reproduce", {"DATA": "real"}, "DATA is 'real'; expected full or sample"),
+        ("reproduce", {"SEEDS": "0"}, "SEEDS is '0'; expected a whole number"),
+        ("reproduce", {"SEEDS": "ten"}, "SEEDS is 'ten'"),
+        ("reproduce", {"JOBS": "-1"}, "JOBS is '-1'; expected how many notebooks"),
+        ("reproduce", {"CONCURRENCY": "0"}, "CONCURRENCY is '0'"),
+        ("reproduce", {"MAX_COST": "2"}, "MAX_COST is 2, but it can't be held to without prices"),
         (
-            ["run", "made_up/frist"],
-            {},
-            "unknown artefact 'made_up/frist'; did you mean made_up/first",
-        ),
-        (["run", "elsewhere/first"], {}, "unknown artefact 'elsewhere/first'"),
-        (["run", "made_up/fourth"], {}, "made_up/fourth has no notebook: none is written yet; it would need judge"),
-        (["reproduce"], {"PROFILE": "fast"}, "PROFILE is 'fast'; expected full or quick"),
-        (["reproduce"], {"DATA": "real"}, "DATA is 'real'; expected full or sample"),
-        (["reproduce"], {"SEEDS": "0"}, "SEEDS is '0'; expected a whole number"),
-        (["reproduce"], {"SEEDS": "ten"}, "SEEDS is 'ten'"),
-        (["reproduce"], {"JOBS": "-1"}, "JOBS is '-1'; expected how many notebooks"),
-        (
-            ["reproduce"],
+            "reproduce",
             {"EMBEDDER": "minilm"},
-            "role embedder is 'minilm'; expected package:NAME or hf:NAME or path:NAME",
+            "role embedder is 'minilm'; expected package:NAME or hf:NAME",
         ),
-        (["reproduce"], {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
-        (["reproduce"], {"JUDGE": "gpt"}, "role judge is 'gpt'; expected embedded:NAME"),
+        ("reproduce", {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
+        ("reproduce", {"JUDGE": "gpt"}, "role judge is 'gpt'; expected embedded:NAME"),
+        ("reproduce", {"JUDGE": "embedded:zero_shot"}, "JUDGE names the embedded judge, both forms of which"),
         (
-            ["reproduce"],
+            "reproduce",
             {"EVALUATOR": "gpt2"},
-            "role evaluator is 'gpt2'; expected embedded:NAME or hf:NAME or path:NAME",
+            "role evaluator is 'gpt2'; expected embedded:NAME or hf:NAME",
         ),
-        (["reproduce"], {"JUDGE": "embedded:zero_shot"}, "JUDGE names the embedded judge, both forms of which"),
-        (
-            ["run", "made_up/first"],
-            {"PARAMS": "valeu=2"},
-            "has no parameter 'valeu'; known: artefact, data, out, value",
-        ),
-        (["run", "made_up/first"], {"PARAMS": "value"}, "PARAMS has 'value'; expected NAME=VALUE"),
-        (["run", "made_up/first"], {"PARAMS": "value=high"}, "value is 'high'; expected a number"),
-        (["reproduce"], {"PARAMS": "value=2"}, "PARAMS needs one artefact"),
-        (["run", "made_up/first"], {"PARAMS": "out=/elsewhere"}, "PARAMS has out, which the runner sets"),
-        (["run", "made_up/first"], {"PARAMS": "value={1}"}, "expected a number, a word, True, False or None"),
-        (["run", "made_up/first"], {"PARAMS": "value='2"}, "no closing quotation"),
+        ("reproduce", {"EVALUATOR": "embedded:tiny"}, "EVALUATOR is set, but no notebook of this run takes the role"),
+        ("reproduce", {"PARAMS": "value=2"}, "PARAMS needs one artefact"),
+        ("run made_up/first", {"PARAMS": "valeu=2"}, "has no parameter 'valeu'; known: artefact, data, out, value"),
+        ("run made_up/first", {"PARAMS": "value"}, "PARAMS has 'value'; expected NAME=VALUE"),
+        ("run made_up/first", {"PARAMS": "value=high"}, "value is 'high'; expected a number"),
+        ("run made_up/first", {"PARAMS": "out=/elsewhere"}, "PARAMS has out, which the runner sets"),
+        ("run made_up/first", {"PARAMS": "value={1}"}, "expected a number, a word, True, False or None"),
+        ("run made_up/first", {"PARAMS": "value='2"}, "no closing quotation"),
     ],
 )
-def test_wrong_input_is_refused(
-    checkout: Checkout, arguments: list[str], variables: dict[str, str], words: str
-) -> None:
-    done = checkout.run(*arguments, **variables)
+def test_wrong_input_is_refused(checkout: Checkout, command: str, variables: dict[str, str], words: str) -> None:
+    done = checkout.run(*command.split(), **variables)
     assert done.returncode == 2, done.stdout + done.stderr
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
@@ -58,9 +51,8 @@ def test_wrong_input_is_refused(
 
 def test_an_entry_that_names_an_unknown_parameter_is_refused(checkout: Checkout) -> None:
     papers = checkout.root / "papers" / "made_up.yml"
-    papers.write_text(
-        papers.read_text().replace("made_up/first.ipynb,", "made_up/first.ipynb, parameters: {valeu: 2},")
-    )
+    parameters = "made_up/first.ipynb, parameters: {valeu: 2},"
+    papers.write_text(papers.read_text().replace("made_up/first.ipynb,", parameters))
     done = checkout.run("reproduce")
     assert done.returncode == 2
     assert "made_up/first has no parameter 'valeu'" in done.stderr

@@ -37,30 +37,15 @@ def list_imports(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_imports_only_from_its_floor_and_below(path: Path) -> None:
-    floor = path.relative_to(SOURCE).parts[0]
-    if floor not in FLOORS:
-        return
-    above = FLOORS[FLOORS.index(floor) + 1 :]
-    assert not [name for name in list_imports(path) if name.split(".")[:1] == ["nfqa"] and name.split(".")[1] in above]
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_has_a_docstring_and_at_most_350_lines(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text()))
-    assert len(path.read_text().splitlines()) <= 350
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_every_public_function_and_class_says_what_it_does(path: Path) -> None:
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-            assert ast.get_docstring(node), f"{path.name}: {node.name}"
-
-
-def test_no_input_is_checked_by_assert() -> None:
-    asserts = [p.name for p in MODULES for node in ast.walk(ast.parse(p.read_text())) if isinstance(node, ast.Assert)]
-    assert asserts == []
+def test_a_module_keeps_to_the_house(path: Path) -> None:
+    code, floor = path.read_text(), path.relative_to(SOURCE).parts[0]
+    tree = ast.parse(code)
+    above = FLOORS[FLOORS.index(floor) + 1 :] if floor in FLOORS else ()
+    assert not [name for name in list_imports(path) if name.startswith(tuple(f"nfqa.{folder}" for folder in above))]
+    assert len(code.splitlines()) <= 350
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Assert)], "no input is checked by assert"
+    public = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_")]
+    assert [getattr(node, "name", "module") for node in (tree, *public) if not ast.get_docstring(node)] == []
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -139,32 +124,28 @@ def test_requirements_environment_and_package_name_one_set() -> None:
     assert conda == {name: pins[name] for name in direct}
 
 
-def test_every_dependency_has_its_reason_in_the_readme() -> None:
-    pyproject = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+def test_every_import_is_a_declared_dependency_and_each_has_its_reason_in_the_readme() -> None:
+    dependencies = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["dependencies"]
     readme = (PROJECT / "README.md").read_text()
-    assert [name for name in pyproject["dependencies"] if f"`{name}`" not in readme] == []
-
-
-def test_every_import_is_a_declared_dependency() -> None:
-    pyproject = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    declared = {normalise(name) for name in pyproject["dependencies"]}
+    assert [name for name in dependencies if f"`{name}`" not in readme] == []
+    declared = {normalise(name) for name in dependencies}
     other_names = {"sklearn": "scikit-learn", "yaml": "pyyaml", "bs4": "beautifulsoup4"}
     top = {name.split(".")[0] for path in MODULES for name in list_imports(path)}
     foreign = top - set(sys.stdlib_module_names) - {"nfqa", "__future__"}
-    assert {normalise(other_names.get(name, name)) for name in foreign} - declared == set()
+    assert {normalise(other_names.get(name, name)) for name in foreign} <= declared
 
 
 def test_importing_the_package_is_quick_and_loads_nothing_heavy() -> None:
     code = (
-        "import sys, time; start = time.perf_counter(); import nfqa, nfqa.lab.cli, nfqa.lab.artefacts;"
-        "took = time.perf_counter() - start;"
+        "import sys, time; start = time.process_time(); import nfqa, nfqa.lab.cli, nfqa.lab.artefacts;"
+        "took = time.process_time() - start;"
         "heavy = {'torch', 'transformers', 'sentence_transformers', 'sklearn', 'matplotlib', 'pandas', 'papermill'};"
         "print(took, heavy & set(sys.modules))"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     took, heavy = printed.split(maxsplit=1)
     assert heavy.strip() == "set()"
-    assert float(took) < 2.0  # about 0.3 s; the bound is loose because test machines are shared
+    assert float(took) < 2.0  # seconds of work, about 0.3
 
 
 def test_committed_results_are_whole_and_match_their_entries() -> None:
