@@ -26,8 +26,6 @@ from nfqa.lab.runner import prepare_vectors, reach_data, run_pending
 from nfqa.lab.targets import Target, list_targets
 from nfqa.lab.values import NAMES, name_keys, read_values
 
-_OUTPUTS = ("scores.csv", "scores.json")
-
 
 def score_file(root: Path, options: RunOptions, identifier: str, path: Path, questions: Path | None = None) -> int:
     """Score a file of answers into build/scores/STEM-HASH/, the hash being that of its path, as `name_folder` has it.
@@ -44,9 +42,9 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
     chosen = replace(options, parameters=options.parameters | given)
     target = list_targets(root, chosen, [identifier])[-1]
     folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new."))
-    place = Place(root, scratch / "results", scratch / "results", scratch)
-    try:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new.") as name:
+        scratch = Path(name)
+        place = Place(root, scratch / "results", scratch / "results", scratch)
         print(f"{path}: {len(own.answers):,} answers to {len(own.questions):,} questions", flush=True)
         _say_plan(root, target, chosen)
         datasets = _list_training(root, target, chosen, own)
@@ -55,13 +53,11 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
         if failed:
             print(f"{path} could not be scored; the message above says why", file=sys.stderr)
             return 1
-        made = [scratch / "scratch" / identifier / name for name in _OUTPUTS]
+        made = [scratch / "scratch" / identifier / file for file in ("scores.csv", "scores.json")]
         made += [*(scratch / "results").rglob("*.*"), place.notebooks / f"{identifier}.ipynb"]
         for file in made:
             with write_atomically(folder / file.name) as copy:
                 shutil.copyfile(file, copy)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     print(f"\n{tabulate_means(target.paper, read_values(folder / f'{target.name}.csv'), own.systems)}\n")
     print(*json.loads((folder / f"{target.name}.json").read_text(encoding="utf-8"))["findings"], sep="\n")
     reasons = Counter(each.reason for each in own.excluded)
@@ -75,8 +71,8 @@ def name_folder(options: RunOptions, answers: str, questions: str = "") -> str:
     """STEM-HASH, the hash of the files' resolved paths, then what is overridden: no two files share a folder."""
     digest = hashlib.sha256(f"{answers}\n{questions}".encode()).hexdigest()[:8]
     stem = Path(answers).stem.strip(". ")[:40] or "answers"
-    changed = [options.data if options.data != "full" else "", options.profile if options.profile != "full" else ""]
-    return "-".join(part for part in (stem, digest, options.variant, *changed) if part)
+    changed = (options.variant, options.data, options.profile)
+    return "-".join([stem, digest, *(part for part in changed if part not in ("", "full"))])
 
 
 def tabulate_means(paper: Paper, table: pd.DataFrame, systems: Sequence[str]) -> str:
