@@ -40,10 +40,8 @@ def main(url: str, journal: str, out: str) -> None:
     table = {}
     for method in METHODS:
         found = judge_draws(draws, method, LanguageJudge(asker, read_own()))
-        table[method] = [
-            {"scores": [None if score != score else score for score in one.scores.tolist()], "missing": one.missing}
-            for one in found
-        ]
+        kept = found[["draw", "answer", "value", "reason"]].astype(object)
+        table[method] = kept.where(kept.notna(), None).to_dict("records")
     draft = Path(out).with_suffix(".draft")
     draft.write_text(json.dumps(table, indent=1, sort_keys=True, allow_nan=False))
     draft.replace(out)

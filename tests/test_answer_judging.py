@@ -115,21 +115,14 @@ def test_a_mark_that_is_none_is_missing_with_its_reason(completion, reason):
     assert marks.missing == {reason: 1}
 
 
-def test_empty_and_refused_answers_are_not_asked_for_and_leave_others_in_place():
-    judge = make_judge(lambda _: "[[4]]", max_words=5, too_long="refuse")
-    pairs = [("Why not tea?", " "), ("Why not tea?", "word " * 6), ("Why not tea?", "short")]
-    marks = mark_answers(pairs, "direct_score", judge)
-    np.testing.assert_array_equal(marks.scores, [np.nan, np.nan, 4])
-    assert marks.missing == {"no_text": 1, "too_long": 1}
-    assert len(list_prompts(judge)) == 1
-    assert judge.cut == {"refuse": 1}
-
-
-def test_a_long_answer_is_cut_and_counted():
+def test_empty_answers_are_not_asked_for_and_leave_others_in_place_and_long_ones_are_cut():
     judge = make_judge(lambda _: "[[4]]", max_words=3)
-    mark_answers([("Why?", "one two three four")], "direct_score", judge)
-    assert "<candidate>\none two three\n</candidate>" in list_prompts(judge)[0]
-    assert judge.cut == {"cut_tail": 1}
+    marks = mark_answers([("Why not tea?", " "), ("Why not tea?", "one two three four")], "direct_score", judge)
+    np.testing.assert_array_equal(marks.scores, [np.nan, 4])
+    assert marks.missing == {"no_text": 1}
+    (prompt,) = list_prompts(judge)
+    assert "<candidate>\none two three\n</candidate>" in prompt
+    assert judge.cut == 1
 
 
 def test_an_answer_can_not_mark_itself():

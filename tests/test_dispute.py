@@ -113,8 +113,6 @@ def test_what_cannot_be_read_is_missing_with_its_reason():
     assert found.missing == {"ambiguous": 1, "no_text": 1, "out_of_range": 1, "unreadable": 1}
     assert found.share == 1.0
     assert math.isnan(judge_awareness([""], judge).share)
-    long = judge_awareness(["one " * 30], make_judge(lambda _: "1", max_words=20, too_long="refuse"))
-    assert long.missing == {"too_long": 1}
 
 
 def test_logits_give_a_probability():

@@ -28,7 +28,6 @@ from nfqa.metrics.listwise_training import (
     FOLDS,
     TrainingRows,
     find_fold,
-    fit_apart,
     fit_by_size,
     fit_scorer,
     make_training_rows,
@@ -357,7 +356,7 @@ def test_training_questions_are_nested_and_depend_on_the_seed_alone():
     assert any(np.allclose(fit_scorer([rows[first], *pair]).weights, weights.loc[("3", 3)]) for pair in pairs)
 
 
-def test_sizes_that_the_folds_cannot_fill_are_left_out_and_too_few_are_refused():
+def test_sizes_that_the_folds_cannot_fill_are_left_out():
     few = make_set("antique", make_questions(12, answers=14))
     judged, sizes = make_set("trec_dl_nf", [Question("other?", ())]), [1, 3, 5, 10, 30]
     assert list(fit_by_size(few, judged, StubEmbedder(), sizes=sizes, seeds=[0]).trained_on) == [
@@ -371,9 +370,6 @@ def test_sizes_that_the_folds_cannot_fill_are_left_out_and_too_few_are_refused()
     left = 12 - max(Counter(find_fold(question) for question in few.questions).values())
     own = fit_by_size(few, few, StubEmbedder(), sizes=sizes, seeds=[0])
     assert list(own.trained_on.unique()) == ["0", *(str(size) for size in sizes if size < left), "all"]
-    taught = [(question, make_training_rows(question, LIST, StubEmbedder())) for question in few.questions]
-    with pytest.raises(ValueError, match="12 training questions outside fold None, but 13"):
-        fit_apart(taught, judged, count=13)
 
 
 def test_questions_that_cannot_teach_are_not_drawn():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
@@ -13,10 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.judge.asking import Asker, Verdict
-from nfqa.judge.prompts import Template
-from nfqa.kernels.parse import Reading, expect_value, read_number
-from nfqa.metrics.judging import LEAST_MASS, LanguageJudge, trim_text
-from nfqa.models.chat import Reply, Request
+from nfqa.metrics.judging import LanguageJudge, ask_planned, read_verdict, trim_text
+from nfqa.models.chat import Request
 
 Baseline = Literal["direct_score", "g_eval", "count_povs", "delphi_comprehensiveness", "delphi_acknowledgement"]
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
@@ -61,7 +59,7 @@ def judge_answers(
     frames = []
     for baseline in baselines:
         marks = mark_answers(pairs, baseline, judge, writer=writer)
-        missing = ["" if verdict.value is not None else verdict.reason for verdict in marks.verdicts]
+        missing = [verdict.reason for verdict in marks.verdicts]
         masses = np.array([verdict.mass for verdict in marks.verdicts], dtype=np.float64)
         frames.append(names.assign(
             metric=baseline, judge=named, score=marks.scores, missing=missing, verdicts=1, unreadable=missing,
@@ -82,8 +80,8 @@ def mark_answers(
 
     Args: pairs: (question, answer); judge: whose prompts have templates of these names, as prompts/own; writer: who
         writes g_eval's steps, by default the judge, which can't where it is read from logits.
-    Returns: marks; an empty answer is not asked for and is missing as "no_text", one that is too long is cut or
-        missing as the judge has it; where g_eval's steps could not be written every mark is missing as "no_steps".
+    Returns: marks; an empty answer is not asked for and is missing as "no_text"; where g_eval's steps could not be
+        written every mark is missing as "no_steps".
     Raises: ValueError for an unknown baseline, or g_eval from logits without a writer.
     Source: DebateQA, section B.1.2; Liu et al. (2023) for G-Eval; Sun et al. (2023) for DELPHI's two. Differs from:
         them, in the words of the prompts; G-Eval's weighting needs logits, and is a single mark where they are not
@@ -96,48 +94,25 @@ def mark_answers(
     labels = tuple(str(n) for n in range(template.lowest or 0, (template.highest or 0) + 1))
     planned: list[Request | Verdict] = []
     for question, answer in pairs:
-        shown = [trim_text(question, judge), trim_text(answer, judge)]
+        shown, candidate = trim_text(question, judge), trim_text(answer, judge)
         if baseline == "g_eval" and steps is None:
             planned.append(Verdict(None, "no_steps"))
-        elif not answer.strip():
+        elif not candidate.strip():
             planned.append(Verdict(None, "no_text"))
-        elif shown[0] is None or shown[1] is None:
-            planned.append(Verdict(None, "too_long"))
         else:
-            prompt = judge.prompts.render(baseline, question=shown[0], candidate=shown[1], steps=steps)
+            prompt = judge.prompts.render(baseline, question=shown, candidate=candidate, steps=steps)
             planned.append(Request(prompt, judge.seed, labels, f"{baseline}|{question}"))
-    return Marks(*ask_planned(planned, judge, partial(_read, template)), sign_marks(baseline, judge))
-
-
-def ask_planned(
-    planned: Sequence[Request | Verdict], judge: LanguageJudge, read: Callable[[Reply, Request], Reading]
-) -> tuple[NDArray[np.float64], tuple[Verdict, ...]]:
-    """Ask the requests; a `Verdict` among them is kept as it is. Returns values, [n], NaN if missing, and verdicts."""
-    answered = iter(judge.asker.ask([one for one in planned if isinstance(one, Request)], read))
-    verdicts = tuple(next(answered) if isinstance(one, Request) else one for one in planned)
-    return np.array([verdict.value for verdict in verdicts], dtype=np.float64), verdicts
+    return Marks(*ask_planned(planned, judge, partial(read_verdict, pick=template.pick)), sign_marks(baseline, judge))
 
 
 def sign_marks(baseline: Baseline, judge: LanguageJudge) -> str:
-    """How marks are made, as `sign_asked`."""
-    names = ("g_eval_steps", baseline) if baseline == "g_eval" else (baseline,)
-    return sign_asked(judge, *names)
+    """How marks are made, for signatures."""
+    return sign_asked(judge, *(("g_eval_steps", baseline) if baseline == "g_eval" else (baseline,)))
 
 
 def sign_asked(judge: LanguageJudge, *templates: str) -> str:
-    """How verdicts of these templates are made: model, prompts and their hashes, decoding, cut, seed, retries."""
-    prompts = "+".join(judge.prompts.signature(name) for name in templates)
-    asked = f"{judge.asker.decoding.signature}|{judge.too_long}:{judge.max_words}w"
-    return f"judge:{judge.asker.identity}|prompt:{prompts}|{asked}|seed:{judge.seed}|retries:{judge.asker.retries}"
-
-
-def read_logprobs(logprobs: Sequence[float], request: Request) -> Reading:
-    """The expected label from the labels' log-probabilities; missing as "bad_logprobs" or "no_mass"."""
-    try:
-        found = expect_value(logprobs, [float(label) for label in request.labels])
-    except ValueError:  # a NaN, or more than certain: one bad reply is a missing verdict, not the end of a run
-        return Reading(None, "bad_logprobs")
-    return found if found.mass is None or found.mass >= LEAST_MASS else Reading(None, "no_mass", found.mass)
+    """How verdicts of these templates are made: the model, and `LanguageJudge.sign`."""
+    return f"judge:{judge.asker.identity}|{judge.sign(*templates)}"
 
 
 def _write_steps(judge: LanguageJudge, writer: Asker) -> str | None:
@@ -145,10 +120,3 @@ def _write_steps(judge: LanguageJudge, writer: Asker) -> str | None:
         raise ValueError("g_eval needs a writer for its steps: one that is read from logits writes no text")
     (written,) = writer.write([judge.prompts.get("g_eval_steps").text], seed=judge.seed)
     return written or ("1. Give the mark." if writer.dry else None)  # a plan counts the marks that the steps lead to
-
-
-def _read(template: Template, reply: Reply, request: Request) -> Reading:
-    if reply.logprobs is not None:
-        return read_logprobs(reply.logprobs, request)
-    lowest, highest = int(request.labels[0]), int(request.labels[-1])
-    return read_number(reply.text, lowest=lowest, highest=highest, pick=template.pick)

@@ -13,10 +13,10 @@ from nfqa.judge.asking import Verdict
 from nfqa.kernels.classification import MEASURES, Measure, measure_classification
 from nfqa.kernels.parse import Reading, read_digit
 from nfqa.kernels.resample import Interval
-from nfqa.metrics.answer_judging import Marks, ask_planned, mark_answers, read_logprobs, sign_asked
+from nfqa.metrics.answer_judging import Marks, mark_answers, sign_asked
 from nfqa.metrics.dispute_detector import Detector, open_detector
 from nfqa.metrics.dispute_rules import Rule, apply_rule
-from nfqa.metrics.judging import LanguageJudge, trim_text
+from nfqa.metrics.judging import LanguageJudge, ask_planned, read_logprobs, trim_text
 from nfqa.models.chat import Reply, Request
 
 __all__ = [
@@ -174,7 +174,7 @@ def judge_awareness(answers: Sequence[str], judge: LanguageJudge, *, form: Form 
     for answer in answers:
         shown = trim_text(answer, judge) if answer.strip() else ""
         if not shown:
-            planned.append(Verdict(None, "no_text" if shown == "" else "too_long"))
+            planned.append(Verdict(None, "no_text"))
         else:
             planned.append(Request(judge.prompts.render(form, candidate=shown), judge.seed, LABELS, form))
     return Awareness(*ask_planned(planned, judge, _read), sign_awareness(judge, form))

@@ -6,15 +6,14 @@ Scores are frames as in `nfqa.metrics.statistics`; two ways of scoring the same 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from nfqa.metrics.judging import LanguageJudge, Order, judge_draws
+from nfqa.metrics.judging import LanguageJudge, Order, judge_draws, sign_verdicts
+from nfqa.metrics.references import hash_name
 from nfqa.metrics.statistics import OF_AN_ANSWER, correlate, subtract
 
 ORDERS: tuple[Order, Order] = ("candidate_first", "reference_first")  # of the two texts that a judge compares
@@ -27,11 +26,10 @@ def take_candidates(draws: pd.DataFrame, most: int) -> pd.DataFrame:
     """
     if most < 1:
         raise ValueError(f"candidates is {most}; expected 1 or more")
-
-    thinned: list[Any] = []
+    thinned = []
     for draw in draws.draw:
-        hashes = {a.id: hashlib.sha256(f"health|{draw.question.key}|{a.id}".encode()).digest() for a in draw.candidates}
-        kept = sorted(draw.candidates, key=lambda answer: hashes[answer.id])[:most]
+        names = {answer: f"health|{draw.question.key}|{answer.id}" for answer in draw.candidates}
+        kept = sorted(draw.candidates, key=lambda answer: hash_name(names[answer]))[:most]
         thinned.append(replace(draw, candidates=tuple(kept)))
     return draws.assign(draw=thinned)
 
@@ -43,7 +41,7 @@ def alter_candidates(draws: pd.DataFrame, change: str) -> pd.DataFrame:
     """
     if "{text}" not in change:
         raise ValueError(f"the change {change!r} has no place for {{text}}, the candidate's own")
-    altered: list[Any] = []
+    altered = []
     for draw in draws.draw:
         texts = [change.format(question=draw.question.text, text=answer.text) for answer in draw.candidates]
         changed = (replace(answer, text=text) for answer, text in zip(draw.candidates, texts, strict=True))
@@ -151,20 +149,12 @@ def compare_orders(draws: pd.DataFrame, judge: LanguageJudge | None, *, named: s
     """
     if judge is None:
         return pd.DataFrame()
-    frames = []
-    one, other = (judge_draws(list(draws.draw), "pairwise", judge, order=order) for order in ORDERS)
-    for (_, row), *both in zip(draws.iterrows(), one, other, strict=True):
-        asked = len(both[0].positions)  # verdicts after these are of candidates that were not asked about
-        answers = [row.draw.candidates[owner] for owner in both[0].owners[:asked]]
-        named_answers = [(answer.id, float(answer.label)) for answer in answers] or [("", np.nan)]
-        made = pd.DataFrame(named_answers, columns=["answer", "grade"])
-        for order, judgement in zip(ORDERS, both, strict=True):
-            values = [verdict.value for verdict in judgement.verdicts[:asked]] or [None]
-            made[order] = np.array(values, dtype=np.float64)
-        frames.append(made.assign(**row.drop("draw")))
-    signature = f"judge:{judge.asker.identity}|method:pairwise|{judge.sign('pairwise', order='candidate_first')}"
-    choices = pd.concat(frames, ignore_index=True)
-    return choices.assign(metric="pairwise", judge=named, signature=f"{signature}|and reversed")
+    first, last = (judge_draws(draws.draw, "pairwise", judge, order=order) for order in ORDERS)
+    choices = first[["draw", "answer", "grade"]].assign(candidate_first=first.value, reference_first=-last.value)
+    compared = choices[first["first"].notna()].set_index("draw")
+    listed = draws.drop(columns="draw").reset_index(drop=True).join(compared).reset_index(drop=True)
+    signature = sign_verdicts(judge, "pairwise", order="candidate_first")
+    return listed.fillna({"answer": ""}).assign(metric="pairwise", judge=named, signature=f"{signature}|and reversed")
 
 
 def measure_order(choices: pd.DataFrame) -> pd.DataFrame:

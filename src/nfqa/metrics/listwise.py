@@ -93,31 +93,23 @@ def judge_by_vectors(
     Returns: two rows a candidate, `output` "score" and "rank" (its score is minus the rank): the columns of `draws` but
         for `draw`, answer, grade, metric ("embedded_judge"), training, output, score, missing, signature.
     """
-    one = (
-        dict.fromkeys(zip(draws.dataset, draws.question, strict=True), scorers)
-        if isinstance(scorers, Scorer)
-        else scorers
-    )
-    verdicts = [
-        judge_draw(draw, one[dataset, question], embedder)
-        for dataset, question, draw in zip(draws.dataset, draws.question, draws.draw, strict=True)
-    ]
-    counts = {
-        dataset: sorted({scorer.trained_on for (name, _), scorer in one.items() if name == dataset})
-        for dataset in draws.dataset.unique()
-    }
+    keys = list(zip(draws.dataset, draws.question, strict=True))
+    one = dict.fromkeys(keys, scorers) if isinstance(scorers, Scorer) else scorers
+    verdicts = [judge_draw(draw, one[key], embedder) for key, draw in zip(keys, draws.draw, strict=True)]
+    counts: dict[str, set[int]] = {}
+    for (dataset, _), scorer in one.items():
+        counts.setdefault(dataset, set()).add(scorer.trained_on)
+    ends = {dataset: sorted({min(own), max(own)}) for dataset, own in counts.items()}
     name = next(iter(one.values())).name.replace("_", "-")
     candidates = list_candidates(draws)
-    trained_on = candidates.dataset.map(
-        {d: "-".join(map(str, dict.fromkeys((c[0], c[-1])))) for d, c in counts.items()}
-    )
+    trained_on = candidates.dataset.map({dataset: "-".join(map(str, own)) for dataset, own in ends.items()})
     signature = sign(candidates, f"embedded_judge|weights:{name}|trained_on:" + trained_on)
     judged = candidates.assign(metric="embedded_judge", training=name, signature=signature)
     frames = []
     for output in ("score", "rank"):
         scores = np.full(len(candidates), np.nan)
         found = [v.scores if output == "score" else -v.ranks.astype(np.float64) for v in verdicts]
-        scores[candidates.missing.to_numpy() == ""] = np.concatenate([np.zeros(0), *found])
+        scores[candidates.missing == ""] = np.concatenate([np.zeros(0), *found])
         frames.append(judged.assign(output=output, score=scores))
     return pd.concat(frames, ignore_index=True)
 
@@ -136,51 +128,25 @@ def describe_candidates(draws: pd.DataFrame, embedder: Embedder) -> pd.DataFrame
 
 
 def describe_draw(draw: Draw, embedder: Embedder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Feature rows of the references, [R, F], each left out of its own list, and of the candidates, [n, F]."""
+    """Feature rows of the references, [R, F], each left out of its own list, and of the candidates, [n, F].
+
+    A list without good (or poor) references uses all of them in their place.
+    """
     texts = [draw.question.text, *(a.text for a in draw.references), *(a.text for a in draw.candidates)]
     vectors = embedder.embed_sentences(texts).astype(np.float64)
-    words = np.log1p([len(text.split()) for text in texts[1:]])
     grades = np.array([answer.label for answer in draw.references])
     count = len(grades)
     # Equal rows of one matrix product can differ in their last bits; rounded, equal texts get equal features.
-    to_question = np.round(vectors[1:] @ vectors[0], 12)
+    to_question = np.round(vectors[1:] @ vectors[0], 12)  # [R + n]
     to_references = np.round(vectors[1:] @ vectors[1 : 1 + count].T, 12)  # [R + n, R]
     seen = np.ones_like(to_references, dtype=bool)
     if count > 1:
         seen[np.arange(count), np.arange(count)] = False
-    rows = describe(to_question, to_references, to_question[:count], grades, words, seen)
+    means = []
+    for kept in (seen & (grades >= GOOD_FROM), seen & (grades < GOOD_FROM)):
+        kept = np.where(kept.any(1, keepdims=True), kept, seen)
+        means.append(np.where(kept, to_references, 0.0).sum(1) / kept.sum(1))
+    beaten = (to_question[:count] < to_question[:, None]) & seen
+    words = np.log1p([len(text.split()) for text in texts[1:]])
+    rows = np.column_stack([to_question, *means, beaten.sum(1) / seen.sum(1), words])
     return rows[:count], rows[count:]
-
-
-def describe(
-    to_question: NDArray,
-    to_references: NDArray,
-    references_to_question: NDArray,
-    grades: NDArray,
-    words: NDArray,
-    seen: NDArray,
-) -> NDArray[np.float64]:
-    """Feature rows from similarities alone.
-
-    Args: to_question: [n]; to_references: [n, R]; references_to_question: [R]; grades: [R]; words: [n], log lengths;
-        seen: [n, R], which references each row is compared with.
-    Returns: [n, len(FEATURES)]. A list without good (or poor) references uses all of them in their place.
-    """
-    good = seen & (grades >= GOOD_FROM)[None, :]
-    poor = seen & (grades < GOOD_FROM)[None, :]
-    good = np.where(good.any(1, keepdims=True), good, seen)
-    poor = np.where(poor.any(1, keepdims=True), poor, seen)
-    beaten = (references_to_question[None, :] < to_question[:, None]) & seen
-    return np.column_stack(
-        [
-            to_question,
-            _mean_where(to_references, good),
-            _mean_where(to_references, poor),
-            beaten.sum(1) / seen.sum(1),
-            words,
-        ]
-    )
-
-
-def _mean_where(values: NDArray, kept: NDArray) -> NDArray[np.float64]:
-    return np.where(kept, values, 0.0).sum(1) / kept.sum(1)

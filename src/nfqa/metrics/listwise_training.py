@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from nfqa.data.records import Question, QuestionSet
 from nfqa.metrics.listwise import FEATURES, Scorer, describe_draw, make_zero_shot
-from nfqa.metrics.references import Draw, draw_list, find_own_list
+from nfqa.metrics.references import Draw, draw_list, find_own_list, hash_name
 from nfqa.models.embed import Embedder
 
 FOLDS = 5
@@ -114,12 +113,7 @@ def fit_scorer(rows: Iterable[TrainingRows]) -> Scorer:
 
 
 def fit_by_size(
-    training: QuestionSet,
-    dataset: QuestionSet,
-    embedder: Embedder,
-    *,
-    sizes: Sequence[int],
-    seeds: Iterable[int],
+    training: QuestionSet, dataset: QuestionSet, embedder: Embedder, *, sizes: Sequence[int], seeds: Iterable[int]
 ) -> pd.DataFrame:
     """The judge's weights by number of training questions: 0 (the fixed weights), each of `sizes`, and all.
 
@@ -134,13 +128,13 @@ def fit_by_size(
     taught = [(question, own) for question, own in rows if len(own.grades)]
     kept_out = set(_keep_out(taught, dataset))
     fewest = min((sum(find_fold(question) != fold for question, _ in taught) for fold in kept_out), default=0)
-    fixed = dict.fromkeys([(dataset.name, question.text) for question in dataset.questions], make_zero_shot())
-    of_all = fit_apart(_shuffle(taught, 0), dataset) if fewest else {}
+    ends = {"0": dict.fromkeys([(dataset.name, question.text) for question in dataset.questions], make_zero_shot())}
+    if fewest:
+        ends["all"] = fit_apart(_shuffle(taught, 0), dataset)
     frames = []
-    for size in ["0", *(str(size) for size in sizes if 0 < size < fewest), *(["all"] if fewest else [])]:
+    for size in ("0", *(str(size) for size in sizes if 0 < size < fewest), *(["all"] if fewest else [])):
         for seed in seeds:
-            ends = {"0": fixed, "all": of_all}
-            scorers = ends[size] if size in ends else fit_apart(_shuffle(taught, seed), dataset, count=int(size))
+            scorers = ends.get(size) or fit_apart(_shuffle(taught, seed), dataset, count=int(size))
             weights = pd.DataFrame([scorer.weights for scorer in scorers.values()], columns=list(FEATURES))
             weights[["dataset", "question"]] = list(scorers)
             frames.append(weights.assign(seed=seed, trained_on=size))
@@ -156,15 +150,12 @@ def fit_apart(taught: Taught, dataset: QuestionSet, *, count: int | None = None)
     """A scorer for each (dataset, question), fitted on the first `count` training questions, or all, outside its fold.
 
     Folds depend on the question's text. Where no judged question is a training question, one scorer serves all.
-    Raises: ValueError when fewer than `count` are left, or none that can teach.
     """
     kept_out = _keep_out(taught, dataset)
-    scorers = {}
-    for fold in dict.fromkeys(kept_out):
-        left = [rows for question, rows in taught if find_fold(question) != fold]
-        if count is not None and len(left) < count:
-            raise ValueError(f"{len(left)} training questions outside fold {fold}, but {count} are asked for")
-        scorers[fold] = fit_scorer(left[:count])
+    scorers = {
+        fold: fit_scorer([rows for question, rows in taught if find_fold(question) != fold][:count])
+        for fold in dict.fromkeys(kept_out)
+    }
     return {(dataset.name, q.text): scorers[fold] for q, fold in zip(dataset.questions, kept_out, strict=True)}
 
 
@@ -176,7 +167,7 @@ def _keep_out(taught: Taught, dataset: QuestionSet) -> list[int | None]:
 
 
 def _shuffle(taught: Taught, seed: int) -> Taught:
-    return sorted(taught, key=lambda each: hashlib.sha256(f"{seed}|{each[0].key}".encode()).digest())
+    return sorted(taught, key=lambda each: hash_name(f"{seed}|{each[0].key}"))
 
 
 def find_fold(question: Question) -> int:
