@@ -122,16 +122,13 @@ class Lab:
     @cached_property
     def judge(self) -> LanguageJudge | None:
         """The judge role as a language model; None where the embedded judge fills it."""
-        return self._open_judge(self.asking)
+        return self.open_other_reading(self.asking.reading)
 
     def open_other_reading(self, reading: Reading) -> LanguageJudge | None:
         """The judge role's language model once more, its verdicts read in another way."""
-        return self._open_judge(replace(self.asking, reading=reading))
-
-    def _open_judge(self, asking: Asking) -> LanguageJudge | None:
-        judge = open_judge(self.root, self.roles["judge"], asking, dry=self.dry, progress=show_progress(self.out))
-        if judge is not None:
-            self._askers.append(judge.asker)
+        asking, progress = replace(self.asking, reading=reading), show_progress(self.out)
+        judge = open_judge(self.root, self.roles["judge"], asking, dry=self.dry, progress=progress)
+        self._askers += [judge.asker] if judge is not None else []
         return judge
 
     @cached_property
@@ -186,8 +183,7 @@ class Lab:
         return pd.DataFrame(rows)
 
     def read(self, name: str = "") -> pd.DataFrame:
-        """The values of this artefact, or of another one, made before this one because papers/*.yml lists it under
-        reads."""
+        """The values of this artefact, or of another one that papers/*.yml lists under reads, and so made before it."""
         from nfqa.lab.values import read_values
 
         self._check_listed(name, "reads", "reads")
@@ -213,11 +209,9 @@ class Lab:
         from nfqa.lab.values import read_values, tidy_values
 
         roles = {"embedder", "evaluator"} & set(self.artefact.roles) or self._askers
-        table = tidy_values(values, origin=self._find_origin(), exact=exact if roles else True)
+        origin = "sample" if self.data == "sample" or self.artefact.bundled else "measured"
+        table = tidy_values(values, origin=origin, exact=exact if roles else True)
         return read_values(StringIO(table.to_csv(index=False)))  # exactly what a reader of the file will see
-
-    def _find_origin(self) -> Literal["measured", "sample"]:
-        return "sample" if self.data == "sample" or self.artefact.bundled else "measured"
 
     def beside_paper(self, table: pd.DataFrame) -> Styler:
         """The table in the paper's own shape: ours with its interval above the published value, rows of ours below."""
