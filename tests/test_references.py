@@ -28,39 +28,24 @@ some_grades = st.lists(st.integers(0, 3), min_size=1, max_size=8)
 seeds = st.integers(0, 1000)
 
 
-def test_a_question_with_one_answer_of_each_grade_gives_them_best_first():
-    draw = draw_list(make_question([1, 3, 0, 2]), (3, 2, 1, 0), seed=0)
-    assert name(draw.references) == ["a1", "a3", "a0", "a2"]
-    assert draw.best.id == "a1"
-    assert (draw.candidates, draw.labels, draw.dropped) == ((), [], None)
-
-
-def test_candidates_keep_the_order_of_the_file():
-    draw = draw_list(make_question([0, 3, 0, 2, 0]), (3, 2), seed=4)
-    assert name(draw.references) == ["a1", "a3"]
-    assert name(draw.candidates) == ["a0", "a2", "a4"]
-    assert draw.labels == [0, 0, 0]
-
-
-def test_a_short_question_takes_what_there_is_or_is_left_out():
-    question = make_question([3, 1, 1])
-    partial = draw_list(question, (3, 3, 2, 0), seed=0)
-    assert (name(partial.references), name(partial.candidates), partial.dropped) == (["a0"], ["a1", "a2"], None)
-    dropped = draw_list(question, (3, 3, 2, 0), seed=0, short="drop")
-    assert (name(dropped.references), dropped.candidates, dropped.dropped) == (["a0"], (), "short_list")
-    full = draw_list(question, (3, 1), seed=0, short="drop")
-    assert (len(full.references), len(full.candidates), full.dropped) == (2, 1, None)
-
-
-def test_a_question_without_any_wanted_grade_has_no_reference():
-    draw = draw_list(make_question([0, 0]), (3, 2), seed=0)
-    assert (draw.references, draw.candidates, draw.dropped) == ((), (), "no_reference")
-    assert draw_list(make_question([]), (3,), seed=0).dropped == "no_reference"
-    assert draw_list(make_question([0, 0]), (3,), seed=0, short="drop").dropped == "short_list"
-
-
-def test_the_best_reference_is_the_highest_grade_present():
-    assert draw_list(make_question([1, 2, 0]), (3, 2, 1, 0), seed=0).best.label == 2
+@pytest.mark.parametrize(
+    ("labels", "composition", "short", "references", "candidates", "dropped"),
+    [
+        ([1, 3, 0, 2], (3, 2, 1, 0), "partial", ["a1", "a3", "a0", "a2"], [], None),  # best first
+        ([0, 3, 0, 2, 0], (3, 2), "partial", ["a1", "a3"], ["a0", "a2", "a4"], None),  # in the order of the file
+        ([3, 1, 1], (3, 3, 2, 0), "partial", ["a0"], ["a1", "a2"], None),
+        ([3, 1, 1], (3, 3, 2, 0), "drop", ["a0"], [], "short_list"),
+        ([3, 1, 0], (3, 1), "drop", ["a0", "a1"], ["a2"], None),
+        ([0, 0], (3, 2), "partial", [], [], "no_reference"),
+        ([], (3,), "partial", [], [], "no_reference"),
+        ([0, 0], (3,), "drop", [], [], "short_list"),
+    ],
+)
+def test_a_list_takes_the_grades_that_there_are(labels, composition, short, references, candidates, dropped):
+    draw = draw_list(make_question(labels), composition, seed=4, short=short)
+    assert (name(draw.references), name(draw.candidates), draw.dropped) == (references, candidates, dropped)
+    assert draw.labels == [labels[int(place[1:])] for place in candidates]
+    assert not references or draw.best.id == references[0]
 
 
 def test_remove_says_which_references_leave_the_candidates():
