@@ -47,7 +47,7 @@ def test_values_and_resamples_equal_scikit_learn(measure):
     given = np.round(generator.random(40), 1)
     weights = generator.integers(0, 4, size=(5, 40)).astype(float)
     repeated = [(np.repeat(truth, w.astype(int)), np.repeat(given, w.astype(int))) for w in weights]
-    found = classification._measure(truth, given, measure, 0.5, weights)
+    found = classification._measure(truth, given, measure, weights)
     np.testing.assert_allclose(found, [CHECKS[measure](y, p) for y, p in repeated], rtol=1e-12)
     value = measure_classification(truth, given, measure=measure, resamples=10).value
     assert value == pytest.approx(CHECKS[measure](truth, given), abs=1e-12)

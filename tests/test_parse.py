@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -14,28 +15,8 @@ from nfqa.kernels.parse import Reading, expect_value, read_choice, read_number
 
 AMBIGUOUS = Reading(None, "ambiguous")
 UNREADABLE, EMPTY, OUT = Reading(None, "unreadable"), Reading(None, "empty"), Reading(None, "out_of_range")
-
-
-def rank(completion: str) -> Reading:
-    return read_number(completion, lowest=1, highest=5)
-
-
-@pytest.mark.parametrize(
-    ("completion", "expected"),
-    [
-        ("[[7.5]]", 7.5),
-        ("[[0]]", 0.0),
-        ("[[10.0]]", 10.0),
-        ("[[10.01]]", OUT),
-        ("[[-0.5]]", OUT),
-        ("[[7.]]", UNREADABLE),
-    ],
-)
-def test_a_mark_may_have_decimals_and_reaches_both_ends(completion, expected):
-    reading = expected if isinstance(expected, Reading) else Reading(expected)
-    assert read_number(completion, lowest=0, highest=10, whole=False) == reading
-
-
+rank = partial(read_number, lowest=1, highest=5)
+mark = partial(read_number, lowest=0, highest=10, whole=False)
 READINGS = {
     Reading(3.0): ("[[3]]", "Rank: [[ 3 ]].", "[[\n3\n]]", "[[03]]", "[[3.0]]", "[[+3]]", "[[[3]]]", "[[ [[3]]"),
     Reading(2.0): ("[[2]], yes: [[2]]", "<think>the format is [[1]]</think>[[2]]", "from [[N]], so [[2]]"),
@@ -55,19 +36,18 @@ READINGS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("expected", "completion"), [(one, text) for one in READINGS for text in READINGS[one]])
-def test_a_rank_is_the_number_between_double_brackets(expected, completion):
-    assert rank(completion) == expected
-
-
 def test_the_first_of_several_counts_where_the_released_code_is_followed():
-    assert read_number("[[2]] or rather [[4]]", lowest=1, highest=5, pick="first") == Reading(2.0)
-    assert read_number("[[9]] no, [[3]]", lowest=1, highest=5, pick="first") == OUT
+    assert rank("[[2]] or rather [[4]]", pick="first") == Reading(2.0)
+    assert rank("[[9]] no, [[3]]", pick="first") == OUT
     assert read_choice("[[B]] or [[A]]", pick="first") == Reading(-1.0)
     with pytest.raises(ValueError, match="pick is 'last'; expected one of only, first"):
         read_choice("[[A]]", pick="last")
 
 
+MARKS = {
+    Reading(7.5): ("[[7.5]]",), Reading(0.0): ("[[0]]",), Reading(10.0): ("[[10]]", "[[10.0]]"),
+    OUT: ("[[10.01]]", "[[-0.5]]"), UNREADABLE: ("[[7.]]", "[[.5]]"),
+}  # fmt: skip
 CHOICES = {
     Reading(1.0): ("[[A]]", "[[a]], so [[A]]"),
     Reading(-1.0): ("[[B]]", "so [[ b ]].", "[[answer A]] that is [[B]]"),
@@ -76,11 +56,17 @@ CHOICES = {
     UNREADABLE: ("A", "[A]", "[[D]]", "[[1]]", "[[]]"),
     EMPTY: ("", "\n"),
 }
+CASES = [
+    (read, expected, completion)
+    for read, table in ((rank, READINGS), (mark, MARKS), (read_choice, CHOICES))
+    for expected, completions in table.items()
+    for completion in completions
+]
 
 
-@pytest.mark.parametrize(("expected", "completion"), [(one, text) for one in CHOICES for text in CHOICES[one]])
-def test_a_choice_is_the_letter_between_double_brackets(expected, completion):
-    assert read_choice(completion) == expected
+@pytest.mark.parametrize(("read", "expected", "completion"), CASES)
+def test_a_verdict_is_what_double_brackets_hold(read, expected, completion):
+    assert read(completion) == expected
 
 
 @pytest.mark.parametrize("piece", ["[", "]", "[[", "]]", "[[1", "[[x]]", "[ ", "1", "[[" + "9" * 39, "\n", "[]"])

@@ -53,14 +53,14 @@ def test_value_spread_and_counts_equal_hand_arithmetic():
     assert (found.value, found.spread) == (3.5, pytest.approx(math.sqrt(4.5), abs=1e-15))
 
 
-@given(st.lists(st.sampled_from([0.0, 1.0, NAN]), min_size=1, max_size=60), st.sampled_from([0.5, 0.9, 0.95]))
-def test_a_share_has_wilson_s_interval(values: list[float], confidence: float) -> None:
-    found, present = find_share(values, confidence=confidence), [v for v in values if v == v]
+@given(st.lists(st.sampled_from([0.0, 1.0, NAN]), min_size=1, max_size=60))
+def test_a_share_has_wilson_s_interval(values: list[float]) -> None:
+    found, present = find_share(values), [v for v in values if v == v]
     assert (found.n, found.n_missing, found.spread) == (len(present), len(values) - len(present), None)
     if not present:
         assert all(math.isnan(v) for v in (found.value, found.low, found.high))
         return
-    expected = proportion_confint(sum(present), len(present), alpha=1 - confidence, method="wilson")
+    expected = proportion_confint(sum(present), len(present), alpha=0.05, method="wilson")
     assert found.value == pytest.approx(sum(present) / len(present))
     assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
 
@@ -69,8 +69,6 @@ def test_a_share_has_wilson_s_interval(values: list[float], confidence: float) -
 def test_what_is_no_share_is_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match="expected one row of 0, 1 or NaN"):
         find_share(values)
-    with pytest.raises(ValueError, match="confidence is 1"):
-        find_share([1.0], confidence=1)
 
 
 def test_one_column_has_no_spread_and_equal_values_no_width():
@@ -88,11 +86,11 @@ def test_the_fast_way_equals_a_plain_loop_over_the_same_draws(rows, columns, mis
     columns_apart = resample._resample(table, 60, seed)
     over_columns = [np.nan if np.isnan(row).all() else np.nanmean(row) for row in columns_apart]
     np.testing.assert_allclose(over_columns, plain, rtol=0, atol=1e-12)
-    found = bootstrap_mean(table, resamples=60, confidence=0.9, seed=seed)
+    found = bootstrap_mean(table, resamples=60, seed=seed)
     if not np.isnan(table).all() and not np.isnan(plain).all():
         assert found.value == pytest.approx(average_plainly(table.tolist()), abs=1e-12)
-        assert found.low == pytest.approx(np.nanquantile(plain, 0.05), abs=1e-12)
-        assert found.high == pytest.approx(np.nanquantile(plain, 0.95), abs=1e-12)
+        assert found.low == pytest.approx(np.nanquantile(plain, 0.025), abs=1e-12)
+        assert found.high == pytest.approx(np.nanquantile(plain, 0.975), abs=1e-12)
         assert found.n + found.n_missing == table.size
 
 
@@ -163,9 +161,6 @@ def test_the_interval_matches_scipy():
         ([[[1.0]]], {}, r"values has shape \(1, 1, 1\); expected"),
         ([1.0, np.inf], {}, r"values holds an infinite number"),
         ([1.0], {"resamples": 0}, r"resamples is 0; expected 1 or more"),
-        ([1.0], {"confidence": 1.0}, r"confidence is 1.0; expected a number between 0 and 1"),
-        ([1.0], {"confidence": 0}, r"confidence is 0; expected a number between 0 and 1"),
-        ([1.0], {"confidence": 95}, r"confidence is 95; expected a number between 0 and 1"),
     ],
 )
 def test_bad_input_is_refused(values, options, message):
@@ -197,5 +192,3 @@ def test_an_interval_of_drawn_values_leaves_out_what_is_missing():
     assert (found.n, found.n_missing, found.spread) == (7, 2, None)
     assert np.isnan(find_interval(0.5, [np.nan], n=1).low)
     assert np.isnan(find_interval(float("nan"), [1.0, 2.0], n=1).high)
-    with pytest.raises(ValueError, match="confidence is 2"):
-        find_interval(0.5, [1.0], n=1, confidence=2)

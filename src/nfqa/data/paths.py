@@ -10,16 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
-def find_root(start: Path | None = None) -> Path:
+def find_root() -> Path:
     """The checkout's top folder: $NFQA_ROOT, or the nearest folder upwards with data/registry.yml.
 
     Raises: ValueError when there is none.
     """
-    if named := os.environ.get("NFQA_ROOT"):
-        candidates = [Path(named).resolve()]
-    else:
-        here = (start or Path.cwd()).resolve()
-        candidates = [here, *here.parents]
+    named, here = os.environ.get("NFQA_ROOT"), Path.cwd()
+    candidates = [Path(named).resolve()] if named else [here, *here.parents]
     for folder in candidates:
         if (folder / "data" / "registry.yml").is_file():
             return folder

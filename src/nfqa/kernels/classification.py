@@ -19,10 +19,8 @@ def measure_classification(
     scores: ArrayLike,
     *,
     measure: Measure,
-    threshold: float = 0.5,
     groups: Sequence[object] | None = None,
     resamples: int = 1_000,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> Interval:
     """One measure of decisions against labels, with a percentile bootstrap interval over items or groups of them.
@@ -31,8 +29,8 @@ def measure_classification(
     (2 TP + FP + FN). mcc: Matthews' (TP TN - FP FN) / sqrt((TP + FP)(TP + FN)(TN + FP)(TN + FN)). kappa: Cohen's
     (p_o - p_e) / (1 - p_e). auroc: P(score of a positive > score of a negative) + half of that of a tie.
 
-    Args: labels: [n], 0 or 1; scores: [n], in [0, 1], NaN where there is no verdict; decisions are scores of 0 or 1;
-        threshold: from which on a score counts as 1; groups: [n], items of one group are drawn together.
+    Args: labels: [n], 0 or 1; scores: [n], in [0, 1], NaN where there is no verdict; from 0.5 on a score counts as 1;
+        groups: [n], items of one group are drawn together.
     Returns: value and interval over the items with a verdict, `n_missing` without. NaN where the measure is undefined:
         no positive at all for f1, labels or decisions all equal for mcc, both all equal to one value for kappa, one
         label only for auroc. Resamples where it is undefined are left out of the interval.
@@ -61,14 +59,14 @@ def measure_classification(
     names = np.array([str(group) for group in groups])[known] if groups is not None else np.arange(n)
     present, inside = np.unique(names, return_inverse=True)
     weights = draw_counts(len(present), resamples=resamples, seed=seed)[:, inside]  # [resamples, n]
-    value = _measure(truth, given, measure, threshold, np.ones((1, n)))[0]
-    draws = _measure(truth, given, measure, threshold, weights)
-    return find_interval(value, draws, n=n, n_missing=missing, confidence=confidence)
+    value = _measure(truth, given, measure, np.ones((1, n)))[0]
+    draws = _measure(truth, given, measure, weights)
+    return find_interval(value, draws, n=n, n_missing=missing)
 
 
-def _measure(truth: NDArray, given: NDArray, measure: Measure, threshold: float, weights: NDArray) -> NDArray:
+def _measure(truth: NDArray, given: NDArray, measure: Measure, weights: NDArray) -> NDArray:
     """The measure of each resample, [resamples], from how often it holds each item, [resamples, n]; NaN for 0 / 0."""
-    positive, decided = truth == 1, given >= threshold
+    positive, decided = truth == 1, given >= 0.5
     with np.errstate(invalid="ignore", divide="ignore"):
         if measure == "auroc":
             gap = given[positive][:, None] - given[~positive][None, :]
