@@ -332,17 +332,18 @@ def test_an_empty_prompt_is_answered_where_it_has_a_token_and_fails_where_not(ll
 def test_a_prompt_that_does_not_fit_in_memory_alone_fails_alone(llama, monkeypatch, decoding):
     requests = [*make_requests(3), Request(SHARED + "salt " * 900, labels=TEN, group="q")]
     expected = collect(open_folder(llama), requests[:3], decoding)
-    read, write = engine.run_segments, engine.complete
+    read, write = engine.run_after, engine.complete
 
-    def limit(size: int, call: Callable[[], Any]) -> Any:
-        if size > 500:
-            raise torch.OutOfMemoryError("tried to allocate too much\nand more")
-        return call()
+    def limit(run: Callable[..., Any], place: int) -> Callable[..., Any]:
+        def call(*given: Any, **options: Any) -> Any:
+            if len(given[place][0]) > 500:  # the rows; the first is the longest
+                raise torch.OutOfMemoryError("tried to allocate too much\nand more")
+            return run(*given, **options)
 
-    monkeypatch.setattr(engine, "run_segments", lambda m, s: limit(sum(p.length for p in s), lambda: read(m, s)))
-    monkeypatch.setattr(
-        engine, "complete", lambda m, p, rows, *more: limit(len(rows[-1]), lambda: write(m, p, rows, *more))
-    )
+        return call
+
+    monkeypatch.setattr(engine, "run_after", limit(read, 3))
+    monkeypatch.setattr(engine, "complete", limit(write, 2))
     *replies, failed = collect(open_folder(llama), requests, decoding)
     assert [reply.text for reply in replies] == [reply.text for reply in expected]
     assert failed.reason == "out_of_memory"

@@ -1,8 +1,9 @@
-"""The engine that judges and evaluators share: what it packs or shares against one row at a time by transformers."""
+"""The engine that judges and evaluators share: what it shares and batches against one row at a time by transformers."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,11 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from nfqa.models import completing, engine, head, packing
+from nfqa.models import completing, engine
 from nfqa.models.completing import Sampling, draw_tokens
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.engine import Engine, Row, count_common
-from nfqa.models.packing import can_share, find_window
+from nfqa.models.sharing import can_share, find_window
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -42,7 +43,7 @@ SMALL = {"vocab_size": 400, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id"
 SHAPE = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 HEADS = {"num_key_value_heads": 2, "head_dim": 4}
 DYNAMIC = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-PACKED = {
+SHARED = {
     "scaled logits": CohereConfig(num_key_value_heads=2, logit_scale=0.3, **SHAPE, **SMALL),
     "capped scores and logits, windows": Gemma2Config(
         sliding_window=16, attn_logit_softcapping=2.0, final_logit_softcapping=3.0, query_pre_attn_scalar=4,
@@ -112,29 +113,28 @@ def models(folders: dict[str, Path]) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def others() -> dict[str, Any]:
     made = {}
-    for name, config in (PACKED | ALONE).items():
+    for name, config in (SHARED | ALONE).items():
         torch.manual_seed(0)
         made[name] = AutoModelForCausalLM.from_config(config).eval()
     return made
 
 
-# Reading: packed rows equal single ones
+# Reading: rows after a shared beginning equal single ones
 
 
 @pytest.mark.parametrize("cache", CACHES, ids=["none", "context", "context_and_target"])
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "qwen2", "mistral"])
-def test_packed_rows_equal_the_plain_loop(models, architecture, cache):
+def test_rows_of_shared_beginnings_equal_the_plain_loop(models, architecture, cache):
     for batch_tokens in (1, 60, 150, 4096):
         run = Engine(models[architecture], batch_tokens=batch_tokens, cache=cache)
-        assert run.packs
         assert_plain(run, make_groups())
 
 
-@pytest.mark.parametrize("what", PACKED | ALONE)
+@pytest.mark.parametrize("what", SHARED | ALONE)
 @pytest.mark.parametrize("cache", CACHES[:2], ids=["none", "context"])
-def test_other_models_are_packed_or_run_alone_and_equal_the_plain_loop(others, what, cache):
+def test_other_models_share_or_are_run_alone_and_equal_the_plain_loop(others, what, cache):
     run = Engine(others[what], batch_tokens=300, cache=cache)
-    assert (run.shares, run.packs) == ((what in PACKED),) * 2
+    assert run.shares == (what in SHARED)
     if cache is None or what != "places that begin at two":
         assert_plain(run, make_groups())
 
@@ -152,95 +152,72 @@ def test_the_plain_loop_is_what_transformers_gives(models, others, what):
 
 
 @hypothesis_settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    seed=st.integers(0, 10**6),
-    architecture=st.sampled_from(["gpt2", "mistral"]),
-    together=st.sampled_from([0, 30, 1024]),
-    batch_tokens=st.integers(1, 400),
-)
-def test_shapes_batches_and_shared_calls_of_attention_move_nothing(models, seed, architecture, together, batch_tokens):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(packing._TOGETHER, "cpu", together)
-        assert_plain(Engine(models[architecture], batch_tokens=batch_tokens), make_groups(seed))
+@given(seed=st.integers(0, 10**6), architecture=st.sampled_from(["gpt2", "mistral"]), batch_tokens=st.integers(1, 400))
+def test_shapes_and_batches_move_nothing(models, seed, architecture, batch_tokens):
+    assert_plain(Engine(models[architecture], batch_tokens=batch_tokens), make_groups(seed))
 
 
-def test_what_a_group_shares_is_run_once_and_a_group_is_divided_only_if_it_must(models, monkeypatch):
-    seen: list[list[int]] = []
-    run = engine.run_segments
-    monkeypatch.setattr(engine, "run_segments", lambda m, s: seen.append([part.length for part in s]) or run(m, s))
+def test_what_a_group_shares_is_run_once_and_batches_keep_under_the_bound(models, monkeypatch):
+    seen: list[list[list[int]]] = []
+    begin, read = engine.run_beginnings, engine.run_after
 
-    def ask(*sizes: int, begin: int = 40) -> list[Row]:
-        contexts = range(begin, begin + 40)
-        return [Row((*contexts, *range(100 * n, 100 * n + size)), (39,), (5,)) for n, size in enumerate(sizes, 1)]
+    def measure(tokens: Sequence[Sequence[int]]) -> list[int]:
+        return [len(row) for row in tokens]
 
-    cases = {4096: [57, 52, 41], 109: [57, 52, 41], 56: [52, 45, 52, 41], 1: [43, 49, 45, 43, 49, 41]}
-    for batch_tokens, widths in cases.items():
-        made = Engine(models["gpt2"], batch_tokens=batch_tokens)
-        assert made.packs
+    def ask(*sizes: int) -> list[Row]:
+        return [Row((*range(40), *range(100 * n, 100 * n + size)), (39,), (5,)) for n, size in enumerate(sizes, 1)]
+
+    monkeypatch.setattr(engine, "run_beginnings", lambda m, t, **o: seen.append(measure(t)) or begin(m, t, **o))
+    monkeypatch.setattr(
+        engine, "run_after", lambda m, b, n, t, *o, **k: seen.append(measure(t)) or read(m, b, n, t, *o, **k)
+    )
+    # Where 39 tokens are shared, each row has the last one of the context and its own; a row alone shares nothing.
+    cases = {
+        4096: [[39, 39, 0], [41, 10, 10, 6, 4, 4]],
+        70: [[39], [10, 4], [39], [10, 6, 4], [0], [41]],
+        12: [[39], [10], [4], [39], [10], [6, 4], [0], [41]],
+    }
+    for batch_tokens, expected in cases.items():
         seen.clear()
-        list(made.find_logprobs([ask(3, 9), ask(1), ask(3, 9, 5)]))
-        assert seen == {4096: [widths], 109: [[57, 52], [41]]}.get(batch_tokens, [[width] for width in widths])
-
-
-def test_the_output_matrix_is_used_where_it_is_asked_for_and_in_blocks(models, monkeypatch):
-    run, groups, made, multiply = Engine(models["gpt2"], batch_tokens=4096), make_groups(), [], head.Head.multiply
-    assert run.packs
-
-    def watch(self: Any, states: Any, begin: int, end: int) -> Any:
-        logits = multiply(self, states, begin, end)
-        made.append(tuple(logits.shape))
-        return logits
-
-    monkeypatch.setattr(head.Head, "multiply", watch)
-    monkeypatch.setitem(head._BLOCK, "cpu", (16, 150))
-    assert_plain(run, groups)
-    assert max(deep for deep, _ in made) <= 16
-    assert max(wide for _, wide in made) <= 150
-    asked = sum(len(row.targets) for rows in groups for row in rows)
-    assert sum(a * b for a, b in made) == asked * len(models["gpt2"].lm_head.weight)
-
-
-def test_a_head_that_does_more_is_run_whole(others):
-    scaled = ("scaled logits", "capped scores and logits, windows")
-    assert {what: head.open_head(others[what]).divisible for what in PACKED} == {w: w not in scaled for w in PACKED}
+        list(Engine(models["gpt2"], batch_tokens=batch_tokens).find_logprobs([ask(3, 9), ask(1), ask(3, 9, 5)]))
+        assert seen == expected
 
 
 def test_too_little_memory_halves_the_batch_and_one_row_too_large_says_so(models, monkeypatch):
-    run, groups, sizes = engine.run_segments, make_groups(), []
+    groups, sizes, read = make_groups(), [], engine.run_after
 
-    def run_out(model: Any, segments: Any) -> Any:
-        sizes.append(sum(part.length for part in segments))
+    def run_out(model: Any, begun: Any, numbers: Any, rows: Any, *more: Any, **options: Any) -> Any:
+        sizes.append(len(rows) * len(rows[0]))
         if sizes[-1] > most:
             raise torch.OutOfMemoryError("no more\nmemory")
-        return run(model, segments)
+        return read(model, begun, numbers, rows, *more, **options)
 
-    most, made = 100, Engine(models["gpt2"], batch_tokens=4096)
-    monkeypatch.setattr(engine, "run_segments", run_out)
-    expected = {key: made.find_plain(groups[key[0]][key[1]]) for key in collect(made.find_logprobs(groups))}
+    most, made = 30, Engine(models["gpt2"], batch_tokens=4096)
+    monkeypatch.setattr(engine, "run_after", run_out)
+    assert_plain(made, groups)
+    assert made.batch_tokens <= 60
     sizes.clear()
-    for key, logprobs in collect(made.find_logprobs(groups)).items():
-        assert logprobs.tolist() == pytest.approx(expected[key].tolist(), rel=1e-4)
-    assert made.batch_tokens <= 100
-    assert max(sizes) <= 100, "what did not fit once is not tried again"
-    most = 40
+    list(made.find_logprobs(groups))
+    assert max(sizes) <= 30, "what did not fit once is not tried again"
+    most = 10
     found = collect(made.find_logprobs(groups))
-    for (group, place), logprobs in found.items():
-        row = groups[group][place]
-        assert (logprobs == "no more") == (len(row.tokens) > 40 and len(row.places) > 0)
+    assert {type(result) for result in found.values()} == {str, torch.Tensor}
+    assert {result for result in found.values() if isinstance(result, str)} == {"no more"}
 
 
-def test_the_trial_finds_a_model_that_heeds_no_layout(models, folders, monkeypatch):
-    model = AutoModelForCausalLM.from_pretrained(folders["llama"])
-    forward = model.forward
-    with monkeypatch.context() as patch:
-        patch.setattr(model, "forward", lambda *, position_ids=None, **options: forward(**options))
-        patch.setattr(engine, "can_share", lambda _: True)
-        assert not Engine(model, batch_tokens=100).packs
-    monkeypatch.setattr(model.config, "_attn_implementation_internal", "flash_attention_2")
-    assert not Engine(model, batch_tokens=100).packs
-    assert Engine(models["mistral"], batch_tokens=100).packs
-    monkeypatch.setattr(packing, "_list_windows", lambda _: [32])
-    assert not Engine(models["mistral"], batch_tokens=100).packs, "a window that attention isn't told"
+def test_a_beginning_too_large_for_the_memory_fails_with_its_rows(models, monkeypatch):
+    begin = engine.run_beginnings
+
+    def run_out(model: Any, tokens: Any, **options: Any) -> Any:
+        if max(map(len, tokens)) > 50:
+            raise torch.OutOfMemoryError("no more")
+        return begin(model, tokens, **options)
+
+    monkeypatch.setattr(engine, "run_beginnings", run_out)
+    groups = [[Row((*range(size), n), (size - 1,), (n,)) for n in (7, 8)] for size in (60, 20)]
+    found = collect(Engine(models["gpt2"], batch_tokens=4096).find_logprobs(groups))
+    assert found[0, 0] == found[0, 1] == "no more"
+    assert len(found[1, 0]) == len(found[1, 1]) == 1
 
 
 def test_windows_are_found_and_the_usual_architectures_share(models, others):
@@ -277,7 +254,7 @@ def make_prompts(shared: int = 80) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("what", ["llama", "gpt2", "qwen2", "mistral", *PACKED, *ALONE])
+@pytest.mark.parametrize("what", ["llama", "gpt2", "qwen2", "mistral", *SHARED, *ALONE])
 def test_completions_equal_those_one_by_one(models, others, what, sampling):
     model, prompts, seeds = (models | others)[what], make_prompts(), [4, 3, 2, 1, 0]
     expected = [completing.complete(model, None, [p], [s], sampling)[0] for p, s in zip(prompts, seeds, strict=True)]
@@ -293,17 +270,17 @@ def test_completions_equal_those_one_by_one(models, others, what, sampling):
 
 def test_prompts_share_what_they_begin_with_and_batches_keep_under_the_bound(models, monkeypatch):
     begun, sizes = [], []
-    start, write = engine.run_prefix, engine.complete
-    monkeypatch.setattr(engine, "run_prefix", lambda m, tokens: begun.append(len(tokens)) or start(m, tokens))
+    start, write = engine.run_beginnings, engine.complete
+    monkeypatch.setattr(engine, "run_beginnings", lambda m, tokens: begun.append(len(tokens[0])) or start(m, tokens))
     monkeypatch.setattr(
         engine, "complete", lambda m, p, rows, *more: sizes.append([len(r) for r in rows]) or write(m, p, rows, *more)
     )
     list(Engine(models["llama"], batch_tokens=300).complete(make_prompts(), range(5), GREEDY))
     assert begun == [80]
-    assert sizes == [[81, 83, 85], [85, 89]]
+    assert sizes == [[89, 85, 85], [83, 81]]
     sizes.clear()
     list(Engine(models["mistral"], batch_tokens=900).complete(make_prompts(), range(5), GREEDY))
-    assert sizes == [[81], [83], [85, 85], [89]], "padding would shorten a window"
+    assert sizes == [[89], [85, 85], [83], [81]], "padding would shorten a window"
 
 
 def test_a_batch_of_prompts_that_does_not_fit_is_halved_and_one_alone_fails_alone(models, monkeypatch):
@@ -311,7 +288,7 @@ def test_a_batch_of_prompts_that_does_not_fit_is_halved_and_one_alone_fails_alon
 
     def limit(model: Any, prefix: Any, rows: Any, *more: Any) -> Any:
         sizes.append(len(rows))
-        if len(rows) > 2 or len(rows[-1]) > 88:
+        if len(rows) > 2 or len(rows[0]) > 88:
             raise torch.OutOfMemoryError("tried to allocate too much\nand more")
         return write(model, prefix, rows, *more)
 

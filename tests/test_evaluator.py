@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
-from nfqa.models import engine, evaluator, roles
+from nfqa.models import engine, roles
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.evaluator import Evaluator, TargetLoss
 from nfqa.models.restated import Restated, Row, RowMaker
@@ -84,7 +84,7 @@ def test_the_bundled_evaluator_keeps_its_tokens_and_log_probabilities(cache, fie
 @pytest.mark.parametrize("cache", [None, ContinuousCache()], ids=["none", "context"])
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "qwen2", "mistral"])
 def test_the_shared_and_the_plain_way_are_equal(folders, architecture, cache):
-    for batch_tokens in (200, "auto"):
+    for batch_tokens in (200, 16_384):
         model = open_folder(folders[architecture], cache=cache, batch_tokens=batch_tokens)
         for chosen in (PAPER, RELEASED, PLAIN, settings("released", wrapping="plain", plain_format="{answer} ")):
             assert_close(model.score(ITEMS, chosen), model.score_plain(ITEMS, chosen))
@@ -131,12 +131,11 @@ def opened(folders: dict[str, Path]) -> Evaluator:
 
 
 def test_one_item_too_large_for_the_memory_is_an_error(gpt2, monkeypatch):
-    def run_out(*_: Any) -> Any:
+    def run_out(*_: Any, **options: Any) -> Any:
         raise torch.OutOfMemoryError("no more\nmemory")
 
     model = open_folder(gpt2)
-    assert model._engine.packs
-    monkeypatch.setattr(engine, "run_segments", run_out)
+    monkeypatch.setattr(engine, "run_after", run_out)
     with pytest.raises(ValueError, match=r"a context and a target of \d+ tokens don't fit: no more$"):
         model.score(ITEMS[:1], PLAIN)
 
@@ -369,9 +368,8 @@ def test_a_loss_is_made_once_and_kept(gpt2, tmp_path, monkeypatch):
 
 
 def test_equal_texts_are_run_once(gpt2, monkeypatch):
-    model, seen, run = open_folder(gpt2), [], engine.run_segments
-    assert model._engine.packs
-    monkeypatch.setattr(engine, "run_segments", lambda m, s: seen.append(sum(len(p.suffixes) for p in s)) or run(m, s))
+    model, seen, run = open_folder(gpt2), [], engine.run_after
+    monkeypatch.setattr(engine, "run_after", lambda m, b, n, *o, **k: seen.append(len(n)) or run(m, b, n, *o, **k))
     item = Restated("sea", ("salt", "salt", "rivers"))
     found = model.score([item, item, Restated("sea", ("rivers",))], PAPER)
     assert sum(seen) == 2
@@ -381,17 +379,16 @@ def test_equal_texts_are_run_once(gpt2, monkeypatch):
 
 
 def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
-    store, run, done = tmp_path / "losses.sqlite", engine.run_segments, []
+    store, run, done = tmp_path / "losses.sqlite", engine.run_after, []
 
-    def stop(model: Any, segments: Any) -> Any:
+    def stop(*given: Any, **options: Any) -> Any:
         if done:
             raise KeyboardInterrupt
         done.append(1)
-        return run(model, segments)
+        return run(*given, **options)
 
     model = open_folder(gpt2, store=store, batch_tokens=1000)
-    assert model._engine.packs
-    monkeypatch.setattr(engine, "run_segments", stop)
+    monkeypatch.setattr(engine, "run_after", stop)
     with pytest.raises(KeyboardInterrupt):
         model.score([Restated(f"{LONG} {i}", (LONG,)) for i in range(9)], PAPER)
     with sqlite3.connect(store) as db:
@@ -467,14 +464,6 @@ def test_the_identity_tells_model_precision_and_cache_apart(gpt2, folders):
     assert open_folder(gpt2).identity.endswith("|float32|cache:none")
     rough, exact = (open_folder(gpt2, dtype=dtype).score(ITEMS[:1], PAPER)[0][0] for dtype in ("bfloat16", "auto"))
     assert rough.nats == pytest.approx(exact.nats, rel=0.1)
-
-
-def test_the_spelled_out_activation_is_replaced_by_an_equal_one(gpt2):
-    model = AutoModelForCausalLM.from_pretrained(gpt2)
-    before = model(torch.tensor([[5, 6, 7]])).logits
-    evaluator.fuse_activations(model)
-    assert "NewGELUActivation" not in {type(module).__name__ for module in model.modules()}
-    assert torch.allclose(model(torch.tensor([[5, 6, 7]])).logits, before, rtol=1e-4, atol=1e-4)
 
 
 def test_a_closed_evaluator_opens_again(gpt2):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nfqa.models.head import run_body
+from nfqa.models.sharing import Beginnings
 
 if TYPE_CHECKING:
     import torch
@@ -24,27 +23,14 @@ class Sampling:
     stops: frozenset[int]
 
 
-def run_prefix(model: Any, tokens: Sequence[int]) -> Any:
-    """Keys and values of what a group's prompts begin with, as a cache of one row; None for no tokens."""
-    import torch
-    from transformers import DynamicCache
-
-    if not tokens:
-        return None
-    cache = DynamicCache(config=model.config)
-    ids = torch.tensor([list(tokens)], device=model.device)
-    run_body(model, input_ids=ids, attention_mask=torch.ones_like(ids), past_key_values=cache)
-    return cache
-
-
 def complete(
-    model: Any, prefix: Any, rows: Sequence[Sequence[int]], seeds: Sequence[int], sampling: Sampling
+    model: Any, begun: Beginnings | None, rows: Sequence[Sequence[int]], seeds: Sequence[int], sampling: Sampling
 ) -> list[list[int]]:
     """The tokens of one completion for each row, its stop token included.
 
-    prefix: what `run_prefix` gives for the tokens that all rows begin with, which stays as it was; None to share
-    nothing. Shorter rows have padding after it. Each row draws from its own generator, so what it draws depends
-    neither on the other rows nor on their order. Without a prefix, one row works for every causal model.
+    begun: the tokens that all rows begin with, run once; None to share nothing. Shorter rows have padding after it.
+    Each row draws from its own generator, so what it draws depends neither on the other rows nor on their order.
+    With nothing shared, one row works for every causal model.
     """
     import torch
     from transformers import GenerationConfig, LogitsProcessorList
@@ -61,17 +47,17 @@ def complete(
         eos_token_id=sorted(sampling.stops) or None,
         pad_token_id=min(sampling.stops, default=0),
     )
-    begun = prefix.get_seq_length() if prefix is not None else 0
+    shared = begun.mask.shape[1] if begun is not None else 0
     width = max(map(len, rows))
-    ids = [[*row[:begun], *[0] * (width - len(row)), *row[begun:]] for row in rows]
-    mask = [[1] * begun + [0] * (width - len(row)) + [1] * (len(row) - begun) for row in rows]
+    ids = [[*row[:shared], *[0] * (width - len(row)), *row[shared:]] for row in rows]
+    mask = [[1] * shared + [0] * (width - len(row)) + [1] * (len(row) - shared) for row in rows]
     with torch.inference_mode():
         done = model.generate(
             torch.tensor(ids, device=model.device),
             attention_mask=torch.tensor(mask, device=model.device),
             generation_config=settings,
             logits_processor=LogitsProcessorList([force_drawn]),
-            **({} if prefix is None else {"past_key_values": _repeat_cache(prefix, len(rows))}),
+            **({} if begun is None else {"past_key_values": begun.repeat([0] * len(rows))}),
         )
     written = done[:, width:].tolist()
     ends = [next((i for i, token in enumerate(row, 1) if token in sampling.stops), len(row)) for row in written]
@@ -94,14 +80,3 @@ def draw_tokens(logits: Tensor, generators: Sequence[torch.Generator], sampling:
     place = (summed < (uniform * (probabilities * kept).sum(-1))[:, None]).sum(-1)
     place = place.minimum(kept.sum(-1) - 1)
     return order.gather(1, place[:, None])[:, 0]
-
-
-def _repeat_cache(prefix: Any, rows: int) -> Any:
-    """A cache of `rows` equal rows. The tensors are views: a layer grows by making a new one, so none is written to."""
-    cache = copy.copy(prefix)
-    cache.layers = [copy.copy(layer) for layer in prefix.layers]
-    for layer in cache.layers:
-        if layer.is_initialized:
-            layer.keys = layer.keys.expand(rows, -1, -1, -1)
-            layer.values = layer.values.expand(rows, -1, -1, -1)
-    return cache

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from nfqa.models.completing import Sampling, complete, run_prefix
+from nfqa.models.completing import Sampling, complete
 from nfqa.models.continuous_cache import ContinuousCache, mix_logprobs
-from nfqa.models.head import Head, open_head
-from nfqa.models.packing import Segment, can_share, find_window, run_segments
+from nfqa.models.sharing import Beginnings, can_share, find_window, run_after, run_beginnings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_TRIED = ((1, 2, 3, 4, 5, 6, 7), (1, 2, 3, 4, 5, 8, 9, 10), (6, 11, 2, 4), (3, 11, 2))
+_Item = TypeVar("_Item")
+# Tokens that are read at once: a processor does best with no padding, a graphics card with few calls.
+_READ_AT_ONCE = {"cpu": 256, "cuda": 8_192}
 
 
 @dataclass(frozen=True)
@@ -34,24 +34,15 @@ class Row:
 
 @dataclass(frozen=True)
 class _Job:
-    """A row on its way. group, place: where its caller has it.
-
-    begun: how many tokens all of its group begin with. whole: how many the group has, those once.
-    """
+    """A row on its way. group, place: where its caller has it. begun: how many tokens it shares with its group."""
 
     group: int
     place: int
     row: Row
-    begun: int
-    whole: int
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        return self.row.tokens
+    begun: int = 0
 
     @property
     def own(self) -> tuple[int, ...]:
-        """The tokens after those that are shared, one or more."""
         return self.row.tokens[self.begun :]
 
 
@@ -61,10 +52,9 @@ Found = tuple[int, int, Any]  # group, place in it, and what was found, or why t
 class Engine:
     """A causal language model that shares what rows begin with, as far as it allows, and at most one continuous cache.
 
-    Rows that are read are packed into one sequence, see `packing`; rows that write make a padded batch after the keys
-    and values of what they share. A model for which this would move a number is run one row at a time.
-    batch_tokens bounds the tokens of a batch; it is halved when memory runs out. For rows that write, it counts the
-    keys and values held at their end. share: False runs every row by itself, which all else is held against.
+    A model for which sharing would move a number is run one row at a time. batch_tokens bounds the tokens of a batch,
+    padding included, for rows that write those at their end; it is halved when memory runs out.
+    share: False runs every row by itself, which all else is held against.
     """
 
     def __init__(
@@ -73,35 +63,30 @@ class Engine:
         self.model, self.cache, self.batch_tokens = model, cache, batch_tokens
         self.shares = share and can_share(model)
 
-    @cached_property
-    def packs(self) -> bool:
-        """Whether packed rows give the plain way's numbers, tried on a few tokens.
-
-        Not so for a model that brings its own attention, or adds to it what is not passed on.
-        """
-        if not self.shares or self.model.config._attn_implementation not in ("sdpa", "eager"):
-            return False
-        rows = [Row(tokens, (2, len(tokens) - 2, len(tokens) - 1), (1, 5, 9)) for tokens in _TRIED]
-        jobs = [*_line_up(0, list(enumerate(rows[:2]))), *_line_up(1, list(enumerate(rows[2:])))]
-        try:
-            found = self._run_packed(jobs)
-        except (TypeError, ValueError, KeyError, RuntimeError, IndexError):
-            return False
-        apart = [(logprobs - self.find_plain(row)).abs().max() for (*_, logprobs), row in zip(found, rows, strict=True)]
-        return float(max(apart)) < (1e-3 if self.model.dtype.itemsize > 2 else 0.25)
-
     def find_logprobs(self, groups: Sequence[Sequence[Row]]) -> Iterator[list[Found]]:
         """Group, place in it and log-probabilities (nats, float64, one a target) of every row, batch by batch.
 
         What the rows of a group begin with is run once. The longest groups come first, so that too little memory shows
         at once. A row too long for the memory has the reason, a text, in place of its numbers.
         """
-        asked = [[(place, row) for place, row in enumerate(rows) if row.places] for rows in groups]
-        for number, rows in enumerate(groups):
-            yield [(number, place, self.find_plain(row)) for place, row in enumerate(rows) if not row.places]
-        jobs = [job for number, rows in enumerate(asked) for job in _line_up(number, rows)]
-        jobs.sort(key=lambda job: (-job.whole, job.group))
-        yield from self._run_batches(jobs, self._count_packed, self._run_packed if self.packs else self._run_alone)
+        lined = [_line_up(number, rows, share=self.shares) for number, rows in enumerate(groups)]
+        yield [(job.group, job.place, self.find_plain(job.row)) for jobs in lined for job in jobs if not job.row.places]
+        asked = [[job for job in jobs if job.row.places] for jobs in lined]
+        if not self.shares:
+            alone = [job for jobs in asked for job in jobs]
+            for batch in self._run_batches(
+                alone, lambda job: len(job.own), lambda jobs: [self.find_plain(jobs[0].row)]
+            ):
+                yield [(job.group, job.place, found) for job, found in batch]
+            return
+
+        most = _READ_AT_ONCE["cuda" if self.model.device.type == "cuda" else "cpu"]
+        for begun in self._run_batches(list(filter(None, asked)), lambda jobs: jobs[0].begun, self._begin, most=most):
+            rows = [(started, job) for jobs, started in begun for job in jobs]
+            yield [(job.group, job.place, started) for started, job in rows if isinstance(started, str)]
+            ready = [(started, job) for started, job in rows if not isinstance(started, str)]
+            for batch in self._run_batches(ready, lambda row: len(row[1].own), self._read, most=most):
+                yield [(job.group, job.place, found) for (_, job), found in batch]
 
     def complete(
         self, prompts: Sequence[tuple[int, ...]], seeds: Sequence[int], sampling: Sampling
@@ -110,135 +95,100 @@ class Engine:
 
         What all prompts begin with is run once. A prompt too long for the memory has the reason in place of tokens.
         """
-        jobs = _line_up(0, [(number, Row(prompt, (), ())) for number, prompt in enumerate(prompts)])
-        jobs.sort(key=lambda job: len(job.tokens))
+        begun = _count_begun(prompts) if self.shares else 0
+        start = cache(lambda: run_beginnings(self.model, [prompts[0][:begun]]) if begun else None)
+
+        def run(numbers: list[int]) -> list[list[int]]:
+            return complete(self.model, start(), [prompts[i] for i in numbers], [seeds[i] for i in numbers], sampling)
+
         window = find_window(self.model) if self.shares else None
-        begin = jobs[0].tokens[: jobs[0].begun] if jobs and self.shares else ()
-        start = cache(lambda: run_prefix(self.model, begin))
-
-        def run(batch: list[_Job]) -> list[Found]:
-            chosen = [seeds[job.place] for job in batch]
-            written = complete(self.model, start(), [job.tokens for job in batch], chosen, sampling)
-            return [(0, job.place, tokens) for job, tokens in zip(batch, written, strict=True)]
-
-        yield from self._run_batches(jobs, lambda queue: self._count_padded(queue, sampling.max_tokens, window), run)
+        numbers = list(range(len(prompts)))
+        for batch in self._run_batches(numbers, lambda i: len(prompts[i]) + sampling.max_tokens, run, window=window):
+            yield [(0, number, tokens) for number, tokens in batch]
 
     def find_plain(self, row: Row) -> Tensor:
         """The log-probabilities of one row by one call of the model, nothing shared: what all else is held against."""
         import torch
 
-        if not row.places:
-            return torch.zeros(0, dtype=torch.float64)
         with torch.inference_mode():
-            device = self.model.device
-            more = {"output_hidden_states": True} if self.cache is not None else {}
-            found = self.model(input_ids=torch.tensor([row.tokens], device=device), use_cache=False, **more)
-            places, targets = (torch.tensor(numbers, device=device) for numbers in (row.places, row.targets))
-            logprobs = found.logits[0, places].float().log_softmax(-1).gather(1, targets[:, None])[:, 0]
-            if self.cache is not None:
-                states = found.hidden_states[-1][0]
-                logprobs = self._mix(logprobs, states[places], row, states[row.answer[0] : row.answer[1]])
-            return logprobs.cpu().double()
-
-    @cached_property
-    def _head(self) -> Head:
-        return open_head(self.model)
+            ids, remembers = torch.tensor([row.tokens], device=self.model.device), self.cache is not None
+            found = self.model(input_ids=ids, use_cache=False, output_hidden_states=remembers)
+            states = found.hidden_states[-1][0] if remembers else None
+            return self._find_targets(found.logits[0, list(row.places)], states, row)
 
     def _run_batches(
         self,
-        queue: list[_Job],
-        count: Callable[[list[_Job]], tuple[int, int]],
-        run: Callable[[list[_Job]], list[Found]],
-    ) -> Iterator[list[Found]]:
-        """Run the queue batch by batch. count: how many of its first jobs make a batch, and the tokens in it."""
+        queue: list[_Item],
+        width: Callable[[_Item], int],
+        run: Callable[[list[_Item]], Sequence[Any]],
+        *,
+        most: int | None = None,
+        window: int | None = None,
+    ) -> Iterator[list[tuple[_Item, Any]]]:
+        """Each item with what `run` gave for it, or with a text where there was no memory for it alone.
+
+        The widest items come first; a batch counts as many tokens for each of its items as for the widest. most: a
+        bound that stays, whatever memory there is. window: a sliding one would reach less far back over padding, so
+        that only items of equal width are put together where they are wider.
+        """
         import torch
 
+        queue = sorted(queue, key=width, reverse=True)
         while queue:
-            size, used = count(queue)
+            widest = max(width(queue[0]), 1)
+            size = max(1, min(self.batch_tokens, most or self.batch_tokens) // widest) if self.shares else 1
+            batch = [item for item in queue[:size] if not window or widest <= window or width(item) == widest]
             message = ""
             try:
-                found = run(queue[:size])
+                found = run(batch)
             except torch.OutOfMemoryError as error:
                 message = str(error).partition("\n")[0][:200] or "no more memory"
             if message:
                 torch.cuda.empty_cache()  # out of the handler: its traceback would hold on to the batch's tensors
-                if size > 1:
-                    self.batch_tokens = max(1, used // 2)
+                if len(batch) > 1:
+                    self.batch_tokens = max(1, len(batch) * widest // 2)
                     continue
-                found = [(queue[0].group, queue[0].place, message)]
-            yield found
-            queue = queue[size:]
+                found = [message]
+            yield list(zip(batch, found, strict=True))
+            queue = queue[len(batch) :]
 
-    def _count_packed(self, queue: list[_Job]) -> tuple[int, int]:
-        """A group that fits into a batch isn't divided, as each part of it would run what they share."""
-        used, group = 0, -1
-        for size, job in enumerate(queue):
-            more, least = len(job.own), len(job.own)
-            if job.group != group:
-                more, least, group = more + job.begun, job.whole, job.group
-            if size and (not self.packs or used + least > self.batch_tokens):
-                return size, used
-            used += more
-        return len(queue), used
+    def _begin(self, groups: list[list[_Job]]) -> list[tuple[Beginnings, int]]:
+        """The groups' beginnings, and each one's number among them."""
+        tokens = [jobs[0].row.tokens[: jobs[0].begun] for jobs in groups]
+        begun = run_beginnings(self.model, tokens, states=self.cache is not None)
+        return [(begun, number) for number in range(len(groups))]
 
-    def _count_padded(self, queue: list[_Job], room: int, window: int | None) -> tuple[int, int]:
-        """The queue is in rising length, and each row has room to write.
-
-        A window would reach less far back over padding, so where one is shorter than the rows, only those of equal
-        length are put together.
-        """
-        used = 0
-        for size, job in enumerate(queue):
-            width = len(job.tokens) + room
-            gap = window is not None and width > window and len(job.tokens) > len(queue[0].tokens)
-            if size and (gap or not self.shares or (size + 1) * width > self.batch_tokens):
-                return size, used
-            used = (size + 1) * width
-        return len(queue), used
-
-    def _run_alone(self, batch: list[_Job]) -> list[Found]:
-        return [(job.group, job.place, self.find_plain(job.row)) for job in batch]
-
-    def _run_packed(self, batch: list[_Job]) -> list[Found]:
-        """The states of a batch, and from those at the rows' places the log-probabilities."""
+    def _read(self, rows: list[tuple[tuple[Beginnings, int], _Job]]) -> list[Tensor]:
+        """The log-probabilities of rows whose beginnings were run together."""
         import torch
 
-        device = self.model.device
-        groups = [list(members) for _, members in groupby(batch, key=lambda job: job.group)]
-        segments = [Segment(group[0].tokens[: group[0].begun], tuple(job.own for job in group)) for group in groups]
-        with torch.inference_mode():
-            jobs: list[tuple[_Job, Tensor, Tensor]] = []  # with the states at its places, and at its answer
-            for group, states in zip(groups, run_segments(self.model, segments), strict=True):
-                start = 0  # a token of a row's own at i is at start + i
-                for job in group:
-                    answer = range(*job.row.answer) if self.cache is not None else ()
-                    asked, remembered = (
-                        states[[i if i < job.begun else start + i for i in places]]
-                        for places in (job.row.places, answer)
-                    )
-                    jobs.append((job, asked, remembered))
-                    start += len(job.own)
-            targets = torch.tensor([target for job in batch for target in job.row.targets], device=device)
-            every = self._head.find_logprobs(torch.cat([asked for _, asked, _ in jobs]), targets)
-            pieces = torch.split(every, [len(job.row.targets) for job in batch])
-            mixed = [
-                self._mix(piece, asked, job.row, remembered)
-                for piece, (job, asked, remembered) in zip(pieces, jobs, strict=True)
-            ]
-            found = torch.split(torch.cat(mixed).cpu().double(), [len(piece) for piece in mixed])
-        return [(job.group, job.place, piece) for job, piece in zip(batch, found, strict=True)]
-
-    def _mix(self, logprobs: Tensor, asked: Tensor, row: Row, remembered: Tensor) -> Tensor:
-        """The log-probabilities under the model and the continuous cache, if there is one."""
-        import torch
-
-        if self.cache is None:
-            return logprobs
-        targets, followers = (
-            torch.tensor(tokens, dtype=torch.long, device=logprobs.device)
-            for tokens in (row.targets, row.tokens[row.answer[0] + 1 : row.answer[1]])
+        begun, numbers, jobs = rows[0][0][0], [number for (_, number), _ in rows], [job for _, job in rows]
+        places = [[place - job.begun for place in job.row.places] for job in jobs]
+        kept = sorted({place for row in places for place in row})
+        output = run_after(
+            self.model, begun, numbers, [job.own for job in jobs], kept, output_hidden_states=self.cache is not None
         )
-        return mix_logprobs(self.cache, logprobs, asked, targets, remembered[: len(followers)], followers)
+        index = {place: i for i, place in enumerate(kept)}
+        found = []
+        for i, (number, job) in enumerate(zip(numbers, jobs, strict=True)):
+            states = output.hidden_states[-1][i, : len(job.own)] if self.cache is not None else None
+            if begun.states is not None:
+                states = torch.cat([begun.states[number, begun.states.shape[1] - job.begun :], states])
+            found.append(self._find_targets(output.logits[i, [index[place] for place in places[i]]], states, job.row))
+        return found
+
+    def _find_targets(self, logits: Tensor, states: Tensor | None, row: Row) -> Tensor:
+        """The log-probability of each target: logits at the row's places, [K, V], and the states of all its tokens."""
+        import torch
+
+        targets = torch.tensor(row.targets, dtype=torch.long, device=logits.device)
+        logprobs = logits.float().log_softmax(-1).gather(1, targets[:, None])[:, 0]
+        if self.cache is not None and states is not None:
+            begin, end = row.answer
+            followers = torch.tensor(row.tokens[begin + 1 : end], dtype=torch.long, device=logits.device)
+            asked, remembered = states[list(row.places)], states[begin : begin + len(followers)]
+            logprobs = mix_logprobs(self.cache, logprobs, asked, targets, remembered, followers)
+        return logprobs.cpu().double()
 
 
 def count_common(sequences: Sequence[Sequence[int]]) -> int:
@@ -248,9 +198,17 @@ def count_common(sequences: Sequence[Sequence[int]]) -> int:
     return next(differ, min(len(low), len(high)))
 
 
-def _line_up(group: int, rows: Sequence[tuple[int, Row]]) -> list[_Job]:
-    """The jobs of one group, of rows with their places in it."""
-    sequences = [row.tokens for _, row in rows]
-    begun = min(count_common(sequences), min(map(len, sequences)) - 1) if len(rows) > 1 else 0
-    whole = begun + sum(len(tokens) - begun for tokens in sequences)
-    return [_Job(group, place, row, begun, whole) for place, row in rows]
+def _count_begun(sequences: Sequence[Sequence[int]]) -> int:
+    """How many tokens several sequences begin with and may share: each keeps one or more of its own."""
+    return min(count_common(sequences), min(map(len, sequences)) - 1) if len(sequences) > 1 else 0
+
+
+def _line_up(group: int, rows: Sequence[Row], *, share: bool) -> list[_Job]:
+    """The jobs of one group. A token after which something is asked is each row's own."""
+    asked = [row for row in rows if row.places]
+    begun = (
+        min([_count_begun([row.tokens for row in asked]), *(min(row.places) for row in asked)])
+        if share and asked
+        else 0
+    )
+    return [_Job(group, place, row, begun) for place, row in enumerate(rows)]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from nfqa.kernels.perplexity import Settings
 from nfqa.models.continuous_cache import ContinuousCache
@@ -23,7 +23,6 @@ from nfqa.models.roles import RoleSpec, find_evaluator
 if TYPE_CHECKING:
     from torch import Tensor
 
-BATCH_TOKENS = {"cpu": 4_096, "cuda": 32_768}
 # Names the arithmetic in the keys of kept losses: the modules that made them in version 0.3, by hash. When a change
 # moves the golden numbers of the tests, put any other text here: kept losses are then made again.
 _VERSION = (
@@ -65,7 +64,7 @@ class Evaluator:
     cache: a continuous cache over the answer, None for none, or "own": what the model's evaluator.json names for an
     embedded model, none for any other. dtype "auto" is float32 on every device, so that scores don't depend on it; a
     model too large for that takes bfloat16 by name, and is then no closer than about 1 % to its own plain way.
-    batch_tokens bounds the tokens of a batch, padding included ("auto": by device); it is halved when memory runs out.
+    batch_tokens is the `Engine`'s.
     store: a file that keeps losses by evaluator, settings and texts; another process may share it.
     Losses are rounded to six digits when they are made: batches and threads move the last ones.
     Raises: ValueError for what `Pretrained` refuses, a missing embedded model, or one without a
@@ -79,12 +78,12 @@ class Evaluator:
         cache: ContinuousCache | Literal["own"] | None = "own",
         device: str = "auto",
         dtype: str = "auto",
-        batch_tokens: int | Literal["auto"] = "auto",
+        batch_tokens: int = 16_384,
         trust_remote_code: bool = False,
         progress: bool = False,
         store: Path | None = None,
     ) -> None:
-        if batch_tokens != "auto" and batch_tokens < 1:
+        if batch_tokens < 1:
             raise ValueError(f"batch_tokens is {batch_tokens}; expected 1 or more")
         if spec.role != "evaluator":
             raise ValueError(f"the spec is of role {spec.role}; expected parse_role('evaluator', ...)")
@@ -157,11 +156,7 @@ class Evaluator:
 
     @cached_property
     def _engine(self) -> Engine:
-        size = self._batch_tokens
-        if size == "auto":
-            size = BATCH_TOKENS["cuda" if self._loaded.place.startswith("cuda") else "cpu"]
-        fuse_activations(self._loaded.model)
-        return Engine(self._loaded.model, batch_tokens=size, cache=self.cache)
+        return Engine(self._loaded.model, batch_tokens=self._batch_tokens, cache=self.cache)
 
     def _run(self, groups: list[list[Row]], places: list[list[bytes]], known: dict[bytes, TargetLoss]) -> None:
         """Losses of all rows, into `known` and the store; killed half-way, the store keeps every finished batch."""
@@ -243,14 +238,3 @@ def _read_cache(folder: Path) -> ContinuousCache | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         expected = 'expected {"cache": {"theta": ..., "weight": ...}} or {"cache": null}'
         raise ValueError(f"{path}: field cache can't be read ({error!r}); {expected}") from None
-
-
-def fuse_activations(model: Any) -> None:
-    """Put torch's own kernel in the place of transformers' spelled-out GELU: the same formula, a tenth less time."""
-    from torch import nn
-    from transformers.activations import NewGELUActivation
-
-    for module in model.modules():
-        for name, child in list(module.named_children()):
-            if isinstance(child, NewGELUActivation):
-                setattr(module, name, nn.GELU(approximate="tanh"))
