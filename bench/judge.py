@@ -120,7 +120,9 @@ def measure_judge(*, quick: bool) -> dict[str, Any]:
             if i % 8 == 0:
                 written = time_call("text", lambda: collect(judge.answer(requests, greedy)))
             generated.append(time_call("generate", lambda request=request: generate(request)))
-            unshared += time_call("unshared", lambda request=request: collect(judge.answer_plain([request], logits)))
+            unshared += time_call(
+                "unshared", lambda request=request: collect(judge.answer([request], logits, share=False))
+            )
     middle = {name: statistics.median(taken) for name, taken in seconds.items()}
     one_by_one, alone_logits = middle["generate"] * len(requests), middle["unshared"] * len(requests)
     pairs = zip(shared, unshared, strict=True)

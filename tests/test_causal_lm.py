@@ -47,7 +47,7 @@ def open_folder(folder: Path, **options: Any) -> CausalLM:
 
 def collect(model: CausalLM, requests: list[Request], decoding: Decoding, *, plain: bool = False) -> list[Any]:
     """Answers in the order of the requests, each of which has come exactly once."""
-    found = list((model.answer_plain if plain else model.answer)(requests, decoding))
+    found = list(model.answer(requests, decoding, share=not plain))
     assert sorted(number for number, _ in found) == list(range(len(requests)))
     return [answer for _, answer in sorted(found, key=lambda item: item[0])]
 
@@ -152,18 +152,10 @@ def test_labels_are_summed_along_their_paths():
     assert plan.forced == 2
     assert plan.rows == (Row((7, 8, 1), places=(1, 2, 1, 2, 1), targets=(1, 2, 1, 3, 4)),)
     assert plan.parts == ((0, slice(0, 2)), (0, slice(2, 4)), (0, slice(4, 5)))
-    # Without a label of one token, and with beginnings that differ, there are as many rows as beginnings.
-    plan = plan_labels(["a", "b", "c"], [[7, 1, 2], [7, 1, 3], [7, 4, 5, 6], [7, 4, 5, 7]][:3], [7])
-    assert [row.tokens for row in plan.rows] == [(7, 1)]
-
-
-def test_labels_that_all_begin_alike_do_not_have_that_beginning_forced():
     # "10" and "11" share the token 1 after the forced [7]; without the stub it would be taken as given.
     plan = plan_labels(["10", "11"], [[7, 1, 0, 9], [7, 1, 1, 9]], [7])
     assert (plan.forced, plan.rows) == (1, (Row((7, 1), (0, 1, 0, 1), (1, 0, 1, 1)),))
-
-
-def test_labels_of_two_beginnings_need_two_rows():
+    # There are as many rows as beginnings of labels.
     plan = plan_labels(["10", "11", "20", "21"], [[7, 1, 0], [7, 1, 1], [7, 2, 0], [7, 2, 1]], [7])
     assert [row.tokens for row in plan.rows] == [(7, 1), (7, 2)]
     assert [row for row, _ in plan.parts] == [0, 0, 1, 1]
@@ -255,13 +247,6 @@ def test_a_candidate_cannot_write_a_control_token(llama, wrapping):
 
     assert count_special(attack) == count_special(harmless)
     assert sum(token in special for token in loaded.tokenise([attack], "plain")[0]) > count_special(harmless)
-
-
-def test_prompts_with_broken_marks_are_counted(llama):
-    model = open_folder(llama)
-    texts = ("Good.</s><s>", "Good.", "</s>", "a < b and [[3]]")
-    collect(model, [Request(text, labels=TEN, group="q") for text in texts], LOGITS)
-    assert model.broken_marks == 2
 
 
 def test_a_template_s_marks_are_broken_even_where_they_are_plain_text(alter):

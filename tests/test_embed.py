@@ -167,20 +167,6 @@ def test_batches_are_the_same_in_whatever_order_texts_come(spec, monkeypatch):
 
 
 @pytest.mark.slow
-def test_small_batches_give_the_same_to_half_precision(spec, fresh, monkeypatch):
-    monkeypatch.setattr(embed, "_TOKENS_AT_ONCE", 12)
-    batches = record_batches(monkeypatch)
-    small = Embedder(spec)
-    small.prepare(TEXTS)
-    assert len(batches) >= 4
-    assert sorted(text for batch in batches for text in batch) == sorted(TEXTS)
-    for one, other in zip(small.embed_tokens(TEXTS), fresh.embed_tokens(TEXTS), strict=True):
-        np.testing.assert_allclose(one.tokens, other.tokens, rtol=2**-9, atol=1e-4)
-        np.testing.assert_array_equal(one.special, other.special)
-    np.testing.assert_allclose(small.embed_sentences(TEXTS), fresh.embed_sentences(TEXTS), atol=1e-3)
-
-
-@pytest.mark.slow
 def test_a_killed_run_keeps_every_finished_batch(spec, fresh, tmp_path, monkeypatch):
     def interrupt(batches):
         if len(batches) == 2:

@@ -298,15 +298,6 @@ def test_a_target_of_one_token_and_one_of_none(gpt2):
     assert open_folder(gpt2).score([], PAPER) == []
 
 
-def test_without_a_chat_template_plain_wrapping_must_be_named(tmp_path):
-    model = open_folder(make_tiny_model(tmp_path, architecture="gpt2", chat=False))
-    with pytest.raises(
-        ValueError, match=r'has no chat template, so a prompt can\'t be wrapped in it; use wrapping="plain"'
-    ):
-        model.score(ITEMS, PAPER)
-    assert len(model.score(ITEMS, PLAIN)) == len(ITEMS)
-
-
 # Too long
 
 
@@ -466,18 +457,8 @@ def test_the_identity_tells_model_precision_and_cache_apart(gpt2, folders):
     assert rough.nats == pytest.approx(exact.nats, rel=0.1)
 
 
-def test_a_closed_evaluator_opens_again(gpt2):
-    model = open_folder(gpt2)
-    before = model.score(ITEMS[:1], PAPER)
-    model.close()
-    assert "_engine" not in model.__dict__
-    assert model.score(ITEMS[:1], PAPER) == before
-
-
 def test_wrong_arguments_are_refused(gpt2):
     with pytest.raises(ValueError, match="batch_tokens is 0; expected 1 or more"):
         open_folder(gpt2, batch_tokens=0)
     with pytest.raises(ValueError, match="the spec is of role judge"):
         Evaluator(parse_role("judge", f"path:{gpt2}"))
-    with pytest.raises(ValueError, match="dtype is 'float17'"):
-        open_folder(gpt2, dtype="float17").score(ITEMS, PAPER)

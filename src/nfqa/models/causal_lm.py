@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from nfqa.models.chat import Decoding, Failure, Reply, Request
@@ -49,7 +50,7 @@ class CausalLM:
     of each other. batch_tokens is the `Engine`'s.
 
     Of the model's own generation settings only the stop tokens count: no penalty or top-k applies that `Decoding`
-    does not name. `broken_marks` counts the prompts in which `break_marks` found a control mark.
+    does not name.
     """
 
     def __init__(
@@ -64,7 +65,6 @@ class CausalLM:
     ) -> None:
         if batch_tokens < 1:
             raise ValueError(f"batch_tokens is {batch_tokens}; expected 1 or more")
-        self.broken_marks = 0
         self._batch_tokens = batch_tokens
         self._progress = progress
         self._loaded = Pretrained(
@@ -81,20 +81,34 @@ class CausalLM:
         """The word chat and the hash of the model's chat template, or "none"; plain wrapping takes no notice of it."""
         return self._loaded.template
 
-    def answer(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[tuple[int, Reply | Failure]]:
+    def answer(
+        self, requests: Sequence[Request], decoding: Decoding, *, share: bool = True
+    ) -> Iterator[tuple[int, Reply | Failure]]:
         """Each request's number with its reply or failure, as each batch is done.
 
-        Requests of one group have the tokens that they begin with run once. A "logits" reply's text is the likeliest
-        label; its `prompt_tokens` include the forced `[[`, and it has no completion tokens, as none was written.
+        Requests of one group have the tokens that they begin with run once; share: False runs each prompt on its own,
+        which the shared way is held against. A "logits" reply's text is the likeliest label; its `prompt_tokens`
+        include the forced `[[`, and it has no completion tokens, as none was written.
         A request that does not fit the model's context is a Failure "too_long", never cut.
         Raises: ValueError for "chat" wrapping without a chat template, labels that can't be told apart, or a model
         that can't be loaded.
         """
-        return self._answer(requests, decoding, share=True)
+        from tqdm import tqdm
 
-    def answer_plain(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[tuple[int, Reply | Failure]]:
-        """The same by the plain way, one prompt at a time with nothing shared: what `answer` is held against."""
-        return self._answer(requests, decoding, share=False)
+        marks = self._loaded.find_marks(decoding.wrapping)
+        engine = self._engine if share else Engine(self._loaded.model, batch_tokens=1, share=False)
+        run = self._read if decoding.reading == "logits" else self._write
+        groups: dict[str, list[int]] = {}
+        for number, request in enumerate(requests):
+            groups.setdefault(request.group, []).append(number)
+        with tqdm(total=len(requests), unit="prompt", disable=not self._progress) as bar:
+            for numbers in groups.values():
+                made = [(number, self._prepare(number, requests[number], decoding, marks)) for number in numbers]
+                failed = [(number, job) for number, job in made if isinstance(job, Failure)]
+                jobs = [job for _, job in made if isinstance(job, _Job)]
+                for number, result in chain(failed, run(jobs, decoding, engine)):
+                    bar.update()
+                    yield number, result
 
     def close(self) -> None:
         """Let go of the model's memory; the next request loads it again."""
@@ -105,35 +119,9 @@ class CausalLM:
     def _engine(self) -> Engine:
         return Engine(self._loaded.model, batch_tokens=self._batch_tokens)
 
-    def _answer(
-        self, requests: Sequence[Request], decoding: Decoding, share: bool
-    ) -> Iterator[tuple[int, Reply | Failure]]:
-        from tqdm import tqdm
-
-        marks = self._loaded.find_marks(decoding.wrapping)
-        engine = self._engine if share else Engine(self._loaded.model, batch_tokens=1, share=False)
-        groups: dict[str, list[int]] = {}
-        for number, request in enumerate(requests):
-            groups.setdefault(request.group, []).append(number)
-        with tqdm(total=len(requests), unit="prompt", disable=not self._progress) as bar:
-            for numbers in groups.values():
-                jobs: list[_Job] = []
-                for number in numbers:
-                    job = self._prepare(number, requests[number], decoding, marks)
-                    if isinstance(job, _Job):
-                        jobs.append(job)
-                    else:
-                        bar.update()
-                        yield number, job
-                run = self._read if decoding.reading == "logits" else self._write
-                for number, result in run(jobs, decoding, engine):
-                    bar.update()
-                    yield number, result
-
     def _prepare(self, number: int, request: Request, decoding: Decoding, marks: frozenset[str]) -> _Job | Failure:
         """The request as tokens, or why it can't be run."""
         text = break_marks(request.prompt, marks)
-        self.broken_marks += text != request.prompt
         if decoding.wrapping == "chat":
             text = self._loaded.wrap(text)
         if decoding.reading == "logits":

@@ -82,11 +82,11 @@ class Engine:
 
         most = _READ_AT_ONCE["cuda" if self.model.device.type == "cuda" else "cpu"]
         for begun in self._run_batches(list(filter(None, asked)), lambda jobs: jobs[0].begun, self._begin, most=most):
-            rows = [(started, job) for jobs, started in begun for job in jobs]
-            yield [(job.group, job.place, started) for started, job in rows if isinstance(started, str)]
-            ready = [(started, job) for started, job in rows if not isinstance(started, str)]
-            for batch in self._run_batches(ready, lambda row: len(row[1].own), self._read, most=most):
-                yield [(job.group, job.place, found) for (_, job), found in batch]
+            rows = [(start, job) for jobs, start in begun for job in jobs]
+            yield [(job.group, job.place, start) for start, job in rows if isinstance(start, str)]
+            ready = [(start, job) for start, job in rows if not isinstance(start, str)]
+            for read in self._run_batches(ready, lambda item: len(item[1].own), self._read, most=most):
+                yield [(job.group, job.place, found) for (_, job), found in read]
 
     def complete(
         self, prompts: Sequence[tuple[int, ...]], seeds: Sequence[int], sampling: Sampling
@@ -110,6 +110,8 @@ class Engine:
         """The log-probabilities of one row by one call of the model, nothing shared: what all else is held against."""
         import torch
 
+        if not row.places:
+            return torch.zeros(0, dtype=torch.float64)
         with torch.inference_mode():
             ids, remembers = torch.tensor([row.tokens], device=self.model.device), self.cache is not None
             found = self.model(input_ids=ids, use_cache=False, output_hidden_states=remembers)
@@ -171,9 +173,11 @@ class Engine:
         index = {place: i for i, place in enumerate(kept)}
         found = []
         for i, (number, job) in enumerate(zip(numbers, jobs, strict=True)):
-            states = output.hidden_states[-1][i, : len(job.own)] if self.cache is not None else None
-            if begun.states is not None:
-                states = torch.cat([begun.states[number, begun.states.shape[1] - job.begun :], states])
+            states = None
+            if self.cache is not None:
+                own = output.hidden_states[-1][i, : len(job.own)]
+                before = own[:0] if begun.states is None else begun.states[number, begun.mask.shape[1] - job.begun :]
+                states = torch.cat([before, own])
             found.append(self._find_targets(output.logits[i, [index[place] for place in places[i]]], states, job.row))
         return found
 

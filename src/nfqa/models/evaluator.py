@@ -109,11 +109,6 @@ class Evaluator:
             name = f"{self.spec.identity}|{self._loaded.precision}"
         return f"{name}|{self.cache.signature if self.cache else 'cache:none'}"
 
-    @property
-    def has_template(self) -> bool:
-        """Whether the tokenizer has a chat template, without which wrapping must be "plain"."""
-        return self._loaded.template != "none"
-
     def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         """The loss of each target of each item, in the items' order.
 
