@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pandas as pd
 
 from nfqa.data.paths import write_atomically
 from nfqa.data.records import QuestionSet
+from nfqa.lab.values import write_json
 
 _DRAWABLE = 0x530  # Latin, Greek and Cyrillic
 _COLUMNS = (
@@ -42,9 +42,7 @@ def write_scores(
         "not_run": dict(not_run or {}),
         "scores": [{k: v for k, v in row.items() if v == v and v != ""} for row in lines.to_dict("records")],  # no NaN
     }
-    with write_atomically(folder / "scores.json") as scratch:
-        text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
-        scratch.write_text(text + "\n", encoding="utf-8")
+    write_json(folder / "scores.json", content)
     return lines
 
 

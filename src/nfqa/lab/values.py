@@ -78,9 +78,14 @@ def write_values(stem: Path, table: pd.DataFrame, provenance: Mapping[str, Any])
     """Write STEM.csv and STEM.json, each moved into place whole."""
     with write_atomically(stem.with_suffix(".csv")) as scratch:
         scratch.write_text(table.to_csv(index=False, lineterminator="\n"), encoding="utf-8")
-    with write_atomically(stem.with_suffix(".json")) as scratch:
-        content = json.dumps(provenance, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
-        scratch.write_text(content + "\n", encoding="utf-8")
+    write_json(stem.with_suffix(".json"), provenance)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON of which equal contents give equal bytes."""
+    with write_atomically(path) as scratch:
+        text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        scratch.write_text(text + "\n", encoding="utf-8")
 
 
 def read_values(path: Path | StringIO) -> pd.DataFrame:
