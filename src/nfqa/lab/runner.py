@@ -145,7 +145,7 @@ def _open_bar(count: int) -> tqdm:
     shape, seconds = "{n_fmt} of {total_fmt} artefacts{postfix}\n", 30.0
     if sys.stderr.isatty():
         shape, seconds = "artefacts: {n_fmt}/{total_fmt}|{bar}|{postfix}", 0.5
-    return tqdm(total=count, bar_format=shape, miniters=0, mininterval=seconds)
+    return tqdm(total=count, bar_format=shape, miniters=0, mininterval=seconds, delay=seconds)
 
 
 def _describe_rest(pending: Sequence[Target], running: Sequence[_Job], jobs: int) -> str:
