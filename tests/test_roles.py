@@ -67,9 +67,8 @@ def test_the_address_is_no_part_of_a_server_s_identity_and_the_tag_is():
 
 
 def test_only_a_judge_or_generator_that_is_not_embedded_is_a_language_model(tmp_path):
-    assert parse_role("judge", "openai:m").is_language_model
-    assert parse_role("judge", "hf:m").is_language_model
-    assert parse_role("generator", f"path:{tmp_path}").is_language_model
+    known = (("judge", "openai:m"), ("judge", "hf:m"), ("generator", f"path:{tmp_path}"))
+    assert all(parse_role(role, spec).is_language_model for role, spec in known)
     assert not parse_role("embedder", "hf:m").is_language_model
     assert not any(parse_role(role, spec).is_language_model for role, spec in DEFAULTS.items())
 

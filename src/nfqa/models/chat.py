@@ -96,22 +96,20 @@ class Failure:
 
 
 class ChatModel(Protocol):
-    """A way to ask a model. `identity` is model and revision, `template` what wraps a prompt; both enter every key."""
+    """A way to ask a model.
+
+    identity: model and revision, and precision in process. template: what wraps a prompt, a hash of the chat template,
+    "plain", or "server". Both enter every key.
+    """
 
     @property
-    def identity(self) -> str:
-        """Model and revision (and precision, in process)."""
-        ...
+    def identity(self) -> str: ...
 
     @property
-    def template(self) -> str:
-        """What wraps the prompt: a hash of the chat template, "plain", or "server"."""
-        ...
+    def template(self) -> str: ...
 
     def answer(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[tuple[int, Reply | Failure]]:
         """Each request's number with its reply or failure, in the order in which they arrive; each exactly once."""
         ...
 
-    def close(self) -> None:
-        """Let go of connections or memory."""
-        ...
+    def close(self) -> None: ...
