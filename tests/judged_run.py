@@ -9,6 +9,7 @@ from pathlib import Path
 from nfqa.data.load import load
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
+from nfqa.judge.limits import Limits
 from nfqa.judge.openai_server import OpenAIServer
 from nfqa.judge.prompts import PromptSet
 from nfqa.metrics.judging import LanguageJudge, judge_draws
@@ -35,7 +36,10 @@ def main(url: str, journal: str, out: str) -> None:
     questions = load("trec_dl_nf", data="sample", root=PROJECT).questions
     draws = [draw_list(question, (3, 2, 1, 0), seed=0) for question in questions]
     asker = Asker(
-        spec, lambda spec: OpenAIServer(spec, concurrency=CONCURRENCY, backoff=0.01), Journal(Path(journal)), Decoding()
+        spec,
+        lambda spec: OpenAIServer(spec, limits=Limits(concurrency=CONCURRENCY), backoff=0.01),
+        Journal(Path(journal)),
+        Decoding(),
     )
     table = {}
     for method in METHODS:

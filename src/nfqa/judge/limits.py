@@ -1,4 +1,4 @@
-"""When to stop asking a server that counts: a cap on requests and one on money."""
+"""How much a server is asked: requests at a time, and caps on all of them and on money."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ _Amount = Annotated[float, Field(ge=0)]
 
 
 class Limits(BaseModel):
-    """max_requests counts every attempt; max_cost and the prices (per million tokens) are in one currency.
+    """concurrency is how many requests are on their way at a time; max_requests counts every attempt; max_cost and the
+    prices (per million tokens) are in one currency.
 
     A completion's cost is known when it has come, so those on their way at that moment may lead past max_cost.
-    Raises: ValueError for a number below 0, or max_cost without both prices.
+    Raises: ValueError for a number below 0, no concurrency, or max_cost without both prices.
     """
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, alias_generator=str.upper, populate_by_name=True
     )
+    concurrency: Annotated[int, Field(ge=1)] = 16
     max_requests: Annotated[int, Field(ge=0)] | None = None
     max_cost: _Amount | None = None
     price_in: _Amount | None = None
@@ -40,7 +42,7 @@ class Limits(BaseModel):
 
     @classmethod
     def from_environment(cls) -> Limits:
-        """Read MAX_REQUESTS, MAX_COST, PRICE_IN and PRICE_OUT; what is unset or empty is no limit."""
+        """Read CONCURRENCY, MAX_REQUESTS, MAX_COST, PRICE_IN and PRICE_OUT; what is unset or empty is the default."""
         names = [name.upper() for name in cls.model_fields]
         given = {name: os.environ[name] for name in names if os.environ.get(name, "").strip()}
         return check(cls, given, "environment")

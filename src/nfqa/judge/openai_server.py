@@ -35,7 +35,7 @@ class OpenAIServer:
     field is its own affair: `transformers serve` ignores the temperature unless the model's generation settings say
     `do_sample`, and draws under one seed for all requests that it serves at once.
     Raises: ValueError with neither address nor key, for a login inside the address, for a key that no header can
-        carry, and for `concurrency`, `attempts` or `timeout` below what makes sense.
+        carry, and for `attempts` or `timeout` below what makes sense.
     """
 
     template = "server"
@@ -44,19 +44,15 @@ class OpenAIServer:
         self,
         spec: RoleSpec,
         *,
-        concurrency: int = 16,
         timeout: float = 120.0,
         attempts: int = 5,
         backoff: float = 1.0,
         limits: Limits | None = None,
         used: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
-        if concurrency < 1 or attempts < 1 or timeout <= 0:
-            raise ValueError(
-                f"concurrency is {concurrency}, attempts {attempts}, timeout {timeout:g};"
-                " expected 1 or more, 1 or more, and above 0 seconds"
-            )
-        self.spec, self.concurrency = spec, concurrency
+        if attempts < 1 or timeout <= 0:
+            raise ValueError(f"attempts is {attempts}, timeout {timeout:g}; expected 1 or more, and above 0 seconds")
+        self.spec = spec
         self.meter = Meter(limits or Limits(), used)
         self._client = ServerClient(spec, self.meter, timeout=timeout, attempts=attempts, backoff=backoff)
         self.refused_fields = self._client.refused_fields
@@ -67,7 +63,7 @@ class OpenAIServer:
         return self.spec.identity
 
     def answer(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[tuple[int, Reply | Failure]]:
-        """Each request's number with its reply or failure, as they arrive, at most `concurrency` on their way.
+        """Each request's number with its reply or failure, as they arrive.
 
         A request is on its way until its reply was taken from here, so a killed run loses no more than those. A fatal
         failure ends the sending, also of requests that wait to be tried again; it comes last, for all that got no
@@ -77,7 +73,8 @@ class OpenAIServer:
         bare = [i for i, request in enumerate(requests) if not request.labels]
         if decoding.reading == "logits" and bare:
             raise ValueError(f'request {bare[0]} has no labels; a "logits" reading needs the verdicts to choose among')
-        run, free, unanswered = Run(), Semaphore(self.concurrency), set(range(len(requests)))
+        concurrency = self.meter.limits.concurrency
+        run, free, unanswered = Run(), Semaphore(concurrency), set(range(len(requests)))
 
         def send() -> Iterator[tuple[int, Request]]:
             for numbered in enumerate(requests):
@@ -90,7 +87,7 @@ class OpenAIServer:
             return numbered[0], self._ask(numbered[1], decoding, run)
 
         # ThreadPool's threads are daemons, an executor's are not: an interrupt needn't wait for a server that hangs.
-        pool = ThreadPool(max(1, min(self.concurrency, len(requests))))
+        pool = ThreadPool(max(1, min(concurrency, len(requests))))
         try:
             for number, result in pool.imap_unordered(ask, send()):
                 if not (isinstance(result, Failure) and result.fatal):

@@ -110,7 +110,7 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
 
 def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.lab.artefacts import read_papers
-    from nfqa.lab.plan import describe_journal, describe_plan, plan_targets
+    from nfqa.lab.plan import describe_journal, plan_targets
 
     targets = {target.identifier: target for target in list_targets(root, options, given.artefacts)}
     for paper in read_papers(root).values():
@@ -125,8 +125,8 @@ def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     stale = [target for target in targets.values() if target.stale]
     if any(options.asks(target.artefact.roles) for target in stale):
         print("A run would ask (what two artefacts share is asked once):")
-        for plan in plan_targets(root, stale, options):
-            print(describe_plan(plan), flush=True)
+        for line in plan_targets(root, stale, options):
+            print(line, flush=True)
     return 0
 
 

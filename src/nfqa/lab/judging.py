@@ -65,8 +65,7 @@ def open_model(spec: RoleSpec, journal: Journal) -> ChatModel:
         from nfqa.judge.limits import Limits
         from nfqa.judge.openai_server import OpenAIServer
 
-        limits, used = Limits.from_environment(), journal.count_run(journal.run)
-        return OpenAIServer(spec, concurrency=read_concurrency(), limits=limits, used=used)
+        return OpenAIServer(spec, limits=Limits.from_environment(), used=journal.count_run(journal.run))
     from nfqa.models.causal_lm import CausalLM
 
     trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
@@ -118,14 +117,3 @@ def _open_asker(
 ) -> Asker:
     journal = Journal(find_journal(root), run=os.environ.get("NFQA_RUN", ""))
     return Asker(spec, partial(open_model, journal=journal), journal, decoding, dry=dry, progress=progress)
-
-
-def read_concurrency() -> int:
-    """How many requests are in flight at a time, from $CONCURRENCY.
-
-    Raises: ValueError for anything but a whole number, 1 or more.
-    """
-    text = os.environ.get("CONCURRENCY") or "16"
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"CONCURRENCY is {text!r}; expected how many requests are in flight at a time, 1 or more")
-    return int(text)

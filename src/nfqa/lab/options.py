@@ -15,7 +15,7 @@ from typing import Any
 from nfqa.data.paths import Place, find_place
 from nfqa.judge.limits import Limits
 from nfqa.lab.artefacts import list_chosen
-from nfqa.lab.judging import Asking, read_concurrency
+from nfqa.lab.judging import Asking
 from nfqa.lab.notebooks import read_parameters
 from nfqa.models.roles import DEFAULTS, ROLES, identify_role
 
@@ -89,9 +89,8 @@ def read_options(root: Path, artefacts: Sequence[str]) -> RunOptions:
     if parameters and not artefacts:
         raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
     _refuse_idle_roles(root, roles, artefacts)
-    Asking(**asking)  # these three refuse before a notebook starts what they would refuse half a minute later
+    Asking(**asking)  # these two refuse before a notebook starts what they would refuse half a minute later
     Limits.from_environment()
-    read_concurrency()
     return RunOptions(data, profile, seeds, roles, parameters, asking)
 
 

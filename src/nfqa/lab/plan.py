@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from nfqa.judge.asking import Tally
@@ -17,29 +16,16 @@ from nfqa.lab.targets import Target
 _COMPLETION_TOKENS = 12  # about what a bare verdict takes; a judge that explains itself writes up to 512
 
 
-@dataclass(frozen=True)
-class Plan:
-    """One artefact's need: what it wants, what is kept, and what would be asked."""
-
-    identifier: str
-    tally: Tally
-
-
-def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> Iterator[Plan]:
-    """A plan for each target that asks a language model; what two targets share is asked once, and counted in each.
+def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> Iterator[str]:
+    """A line for each target that asks a language model; what two targets share is asked once, and counted in each.
 
     References that a language model would write aren't known before they are written: where they are missing from the
     journal, the verdicts over them are not counted.
     """
     for target in targets:
         if options.asks(target.artefact.roles):
-            place = options.find_place(root)
-            yield Plan(target.identifier, count_asked(target.paper, target.name, place, options))
-
-
-def describe_plan(plan: Plan) -> str:
-    """One line."""
-    return f"{plan.identifier:24} {_say(plan.tally)}"
+            tally = count_asked(target.paper, target.name, options.find_place(root), options)
+            yield f"{target.identifier:24} {_describe(tally)}"
 
 
 def describe_journal(root: Path) -> list[str]:
@@ -48,24 +34,23 @@ def describe_journal(root: Path) -> list[str]:
     if not path.is_file():
         return ["journal: no verdicts yet"]
     journal = Journal(path)
-    lines = []
-    for entry in journal.count():
-        spent = _price(entry["prompt_tokens"], entry["completion_tokens"])
-        lines.append(
-            f"journal: {entry['model']}: {entry['completions']:,} completions, {entry['unreadable']:,} unreadable,"
-            f" {entry['prompt_tokens']:,} tokens in, {entry['completion_tokens']:,} out{spent}"
-        )
+    found = journal.count()
     journal.close()
-    return lines or ["journal: no verdicts yet"]
+    return [
+        f"journal: {each['model']}: {each['completions']:,} completions, {each['unreadable']:,} unreadable,"
+        f" {each['prompt_tokens']:,} tokens in, {each['completion_tokens']:,} out"
+        f"{_price(each['prompt_tokens'], each['completion_tokens'])}"
+        for each in found
+    ] or ["journal: no verdicts yet"]
 
 
-def _say(tally: Tally) -> str:
+def _describe(tally: Tally) -> str:
     if not tally.asked:
         return f"{tally.wanted:,} verdicts wanted, all in the journal"
-    tokens, out = tally.tokens_to_ask, tally.asked * _COMPLETION_TOKENS
+    tokens = tally.tokens_to_ask
     return (
         f"{tally.wanted:,} verdicts wanted, {tally.kept:,} in the journal, {tally.asked:,} to ask:"
-        f" about {tokens / 1e6:.1f} M tokens in{_price(tokens, out)}"
+        f" about {tokens / 1e6:.1f} M tokens in{_price(tokens, tally.asked * _COMPLETION_TOKENS)}"
     )
 
 

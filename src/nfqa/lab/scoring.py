@@ -21,7 +21,7 @@ from nfqa.data.registry import UnreachableError
 from nfqa.lab.artefacts import Paper
 from nfqa.lab.open import show_name
 from nfqa.lab.options import RunOptions
-from nfqa.lab.plan import describe_plan, plan_targets
+from nfqa.lab.plan import plan_targets
 from nfqa.lab.runner import prepare_vectors, reach_data, run_pending
 from nfqa.lab.targets import Target, list_targets
 from nfqa.lab.values import NAMES, name_keys, read_values
@@ -90,8 +90,8 @@ def tabulate_means(paper: Paper, table: pd.DataFrame, systems: Sequence[str]) ->
 def _say_plan(root: Path, target: Target, options: RunOptions) -> None:
     """What a language model would be asked, before it is."""
     try:
-        for plan in plan_targets(root, [target], options):
-            print(describe_plan(plan), flush=True)
+        for line in plan_targets(root, [target], options):
+            print(line, flush=True)
     except UnreachableError as error:  # the released prompts
         raise ValueError(f"{error}; or use PROMPTS=own") from None
 
