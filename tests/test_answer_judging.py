@@ -80,13 +80,6 @@ def test_g_eval_is_marked_by_the_steps_that_the_model_wrote():
     assert "own:g_eval_steps@" in sign_marks("g_eval", judge)
 
 
-def test_without_steps_there_is_no_mark():
-    judge = make_judge(lambda prompt: "" if "<candidate>" not in prompt else "[[3]]")
-    marks = mark_answers(PAIRS, "g_eval", judge)
-    assert np.isnan(marks.scores).all()
-    assert marks.missing == {"no_steps": 2}
-
-
 def test_a_dry_run_counts_the_marks_that_follow_the_steps():
     judge = LanguageJudge(Asker(SPEC, lambda _: Scripted(lambda *_: ""), Journal(), GREEDY, dry=True), PROMPTS)
     assert mark_answers(PAIRS, "g_eval", judge).missing == {"planned": 2}
@@ -106,11 +99,17 @@ def test_from_logits_a_mark_is_the_expected_one():
 
 
 @pytest.mark.parametrize(
-    ("completion", "reason"),
-    [("[[6]]", "out_of_range"), ("[[2.5]]", "out_of_range"), ("five", "unreadable"), ("", "empty")],
+    ("baseline", "completion", "reason"),
+    [
+        ("direct_score", "[[6]]", "out_of_range"),
+        ("direct_score", "[[2.5]]", "out_of_range"),
+        ("direct_score", "five", "unreadable"),
+        ("direct_score", "", "empty"),
+        ("g_eval", "", "no_steps"),
+    ],
 )
-def test_a_mark_that_is_none_is_missing_with_its_reason(completion, reason):
-    marks = mark_answers(PAIRS[:1], "direct_score", make_judge(lambda _: completion))
+def test_a_mark_that_is_none_is_missing_with_its_reason(baseline, completion, reason):
+    marks = mark_answers(PAIRS[:1], baseline, make_judge(lambda _: completion))
     assert np.isnan(marks.scores).all()
     assert marks.missing == {reason: 1}
 

@@ -74,9 +74,8 @@ def average_by_question(scores: pd.DataFrame, column: pd.Series, statistic: str)
 
 def correlate_pairs(pairs: pd.DataFrame, statistic: str) -> pd.DataFrame:
     """Spearman between `score` and `other` inside each question, as measurements."""
-    return correlate(pairs.assign(grade=pairs.other).drop(columns="other"), methods=["spearman"]).assign(
-        statistic=statistic
-    )
+    sides = pairs.assign(grade=pairs.other).drop(columns="other")
+    return correlate(sides, methods=["spearman"]).assign(statistic=statistic)
 
 
 def correlate_seeds(scores: pd.DataFrame, *, over: str = "seed") -> pd.DataFrame:
@@ -113,16 +112,14 @@ def measure_length(scores: pd.DataFrame) -> pd.DataFrame:
     sl, gl, sg = (frame.measured.to_numpy() for frame in (by_score, by_people, agreement))
     rest = (1 - sl**2) * (1 - gl**2)
     partial = np.divide(sg - sl * gl, np.sqrt(rest), out=np.full_like(sg, np.nan), where=rest > 1e-9)
-    return pd.concat(
-        [
-            by_score.assign(statistic="length_with_score"),
-            by_people.assign(statistic="length_with_people"),
-            agreement,
-            agreement.assign(statistic="spearman_length_constant", measured=partial, missing=""),
-            agreement.assign(measured=sg - partial, missing="", difference_from="spearman_length_constant"),
-        ],
-        ignore_index=True,
-    )
+    frames = [
+        by_score.assign(statistic="length_with_score"),
+        by_people.assign(statistic="length_with_people"),
+        agreement,
+        agreement.assign(statistic="spearman_length_constant", measured=partial, missing=""),
+        agreement.assign(measured=sg - partial, missing="", difference_from="spearman_length_constant"),
+    ]
+    return pd.concat(frames, ignore_index=True)
 
 
 def measure_effect(pairs: pd.DataFrame, *, named: str, resamples: int = 10_000) -> pd.DataFrame:
@@ -167,13 +164,8 @@ def measure_order(choices: pd.DataFrame) -> pd.DataFrame:
     plain = choices.drop(columns=list(ORDERS))
     flips = (np.sign(one) != -np.sign(other)).where(one.notna() & other.notna())
     shown_first = pd.concat([(choice > 0).where(choice.notna() & (choice != 0)) for choice in (one, other)])
-    return pd.concat(
-        [
-            average_by_question(plain, flips, "flip_rate"),
-            average_by_question(pd.concat([plain, plain]), shown_first, "first_chosen"),
-        ],
-        ignore_index=True,
-    )
+    first_chosen = average_by_question(pd.concat([plain, plain]), shown_first, "first_chosen")
+    return pd.concat([average_by_question(plain, flips, "flip_rate"), first_chosen], ignore_index=True)
 
 
 def score_orders(choices: pd.DataFrame) -> pd.DataFrame:

@@ -227,7 +227,7 @@ def score_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     sums = groups[["value", "weight"]].sum()
     reasons = groups.reason.agg(lambda own: "; ".join(filter(None, own))).astype(str)
     scores = sums.value / sums.weight
-    why = reasons.str.split("; ").str[0].where(scores.isna(), "")
+    why = reasons.str.replace("; .*", "", regex=True).where(scores.isna(), "")
     return pd.DataFrame(
         {"score": scores, "why": why, "verdicts": groups.size(), "unreadable": reasons, "mass": groups.mass.mean()}
     )

@@ -25,8 +25,6 @@ COMPOSITIONS: dict[str, tuple[int, ...]] = {
     "r33221100": (3, 3, 2, 2, 1, 1, 0, 0),
     "r32221110": (3, 2, 2, 2, 1, 1, 1, 0),
 }
-
-
 OWN_LISTS = {"antique": "r33221100", "trec_dl_nf": "r3210", "webglm": "r3210"}  # the paper's list for each dataset
 
 
