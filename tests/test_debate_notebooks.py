@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -75,22 +76,18 @@ def test_answers_are_thinned_by_hash_and_keep_their_order(tmp_path):
     assert few["drawn"].index.is_monotonic_increasing
 
 
-def run_whole(name: str, out: Path, **given: Any) -> Any:
-    return run_notebook(name, out=out, resamples=20, **given)["table"]
-
-
 @pytest.mark.slow
 def test_whole_notebooks_have_the_language_model_s_rows(model, tmp_path, monkeypatch):
     monkeypatch.setattr(Lab, "embedder", PlainEmbedder())
     monkeypatch.setattr(dispute_detector, "read_sentences", lambda: read_few(150))
-    table = run_whole(LABELS, tmp_path, judge="openai:any")
+    table = run_notebook(LABELS, out=tmp_path, resamples=20, judge="openai:any")["table"]
     for metric, form, reading in DECIDERS:
         own = {"dataset": "sample_demo_answers", "metric": metric, "method": "judge", "form": form, "reading": reading}
         for statistic in ("accuracy", "f1", "auroc", "mcc", "share_aware"):
             assert match_rows(table, own | {"statistic": statistic}).sum() == 1
-    table = run_whole(AGREEMENT, tmp_path, judge="openai:any", answers=6)
+    table = run_notebook(AGREEMENT, out=tmp_path, resamples=20, judge="openai:any", answers=6)["table"]
     assert (table.statistic == "kappa").sum() == 9 * 8 / 2
-    table = run_whole(PROMPTS, tmp_path, generator="openai:a, openai:b", limit=3)
+    table = run_notebook(PROMPTS, out=tmp_path, resamples=20, generator="openai:a, openai:b", limit=3)["table"]
     assert set(table.level) == {"basic", "comprehensive", "detailed"}
     assert set(table.generator) == {1, 2}
 
@@ -108,8 +105,6 @@ def test_generators_answer_under_each_prompt_and_what_they_do_not_give_is_missin
 
 
 def test_a_set_whose_claims_have_too_few_perspectives_is_refused(monkeypatch, tmp_path):
-    from dataclasses import replace
-
     load = Lab.load
 
     def load_few(lab: Lab, name: str, **how: Any) -> Any:
@@ -144,10 +139,8 @@ def test_reading_prompt_and_completion_together_finds_the_prompts_own_digits(tmp
         assert (value[form, "", "lowest"], value[form, "", "highest"]) == (0, 1)
     # the first demonstration's verdict is 0: right as often as 0 was said
     assert value["demonstrations", "together_first_demonstration", "read_right"] == 1 - said
-    assert (value["demonstrations", "", "demonstrations"], value["demonstrations", "", "demonstrations_aware"]) == (
-        3,
-        1,
-    )
+    assert value["demonstrations", "", "demonstrations"] == 3
+    assert value["demonstrations", "", "demonstrations_aware"] == 1
     assert value["zero_shot", "", "demonstrations"] == 0
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from copy import copy
+from itertools import combinations
+from types import SimpleNamespace
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -21,6 +25,7 @@ from nfqa.metrics.dispute_awareness import compare_decisions, judge_awareness, j
 from nfqa.metrics.dispute_detector import (
     CALIBRATED_THRESHOLD,
     Detector,
+    Features,
     calibrate_threshold,
     choose_threshold,
     open_detector,
@@ -65,11 +70,6 @@ def test_each_rule_finds_what_it_says(text, one_word, phrases, or_sides):
     assert found == [one_word, phrases, or_sides]
 
 
-def test_an_unknown_rule_is_refused():
-    with pytest.raises(ValueError, match="rule is 'hunch'; expected one of one_word, phrases, phrases_or_sides"):
-        apply_rule(["a"], "hunch")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("completion", "value", "reason"),
     [
@@ -98,21 +98,17 @@ def test_only_the_completion_is_read(form):
     """The prompt holds verdicts of its own; a reader of prompt and completion would find those."""
     judge = make_judge(lambda prompt: "[[0]]" if "debated" not in prompt.rpartition("<candidate>")[2] else "1")
     found = judge_awareness([AWARE, PLAIN], judge, form=form)
-    np.testing.assert_array_equal(found.decisions, [1, 0])
-    assert found.share == 0.5
+    np.testing.assert_array_equal(found.scores, [1, 0])
     assert use_own().signature(form) in found.signature
-    prompt = use_own().render(form, candidate=PLAIN)
-    assert read_digit(prompt + "[[0]]").reason == "ambiguous"
+    assert read_digit(use_own().render(form, candidate=PLAIN) + "[[0]]").reason == "ambiguous"
 
 
 def test_what_cannot_be_read_is_missing_with_its_reason():
     replies = {"one": "[[1]]", "two": "perhaps", "three": "0 and 1", "four": "7"}
     judge = make_judge(lambda prompt: replies[prompt.rpartition("<candidate>")[2].split()[0]])
     found = judge_awareness(["one", "two", "three", "four", " "], judge)
-    np.testing.assert_array_equal(found.decisions, [1, np.nan, np.nan, np.nan, np.nan])
+    np.testing.assert_array_equal(found.scores, [1, NAN, NAN, NAN, NAN])
     assert found.missing == {"ambiguous": 1, "no_text": 1, "out_of_range": 1, "unreadable": 1}
-    assert found.share == 1.0
-    assert math.isnan(judge_awareness([""], judge).share)
 
 
 def test_logits_give_a_probability():
@@ -124,14 +120,8 @@ def test_logits_give_a_probability():
         return Reply("[[1]]", 5, 0, "logits", logprobs=logprobs)
 
     found = judge_awareness(list(masses), make_judge(answer, decoding=Decoding(reading="logits")))
-    assert found.probabilities[:2] == pytest.approx([0.75, 0.25])
-    np.testing.assert_array_equal(found.decisions, [1, 0, np.nan, np.nan])
+    assert found.scores == pytest.approx([0.75, 0.25, NAN, NAN], nan_ok=True)
     assert found.missing == {"bad_logprobs": 1, "no_mass": 1}
-
-
-def test_an_unknown_form_is_refused():
-    with pytest.raises(ValueError, match="form is 'pointwise'; expected one of dispute_awareness"):
-        judge_awareness(["a"], make_judge(lambda _: "1"), form="pointwise")  # type: ignore[arg-type]
 
 
 def test_both_readings_work_with_a_model_in_process(tmp_path):
@@ -145,11 +135,11 @@ def test_both_readings_work_with_a_model_in_process(tmp_path):
             Decoding(temperature=0, reading=reading, max_tokens=8),
         )  # fmt: skip
         found[reading] = judge_awareness([AWARE, PLAIN], LanguageJudge(asker, use_own()))
-    assert set(found["text"].decisions) <= {0.0, 1.0}
+    assert set(found["text"].scores) <= {0.0, 1.0}
     assert found["text"].missing == found["logits"].missing == {}
-    assert ((found["logits"].probabilities > 0) & (found["logits"].probabilities < 1)).all()
+    assert ((found["logits"].scores > 0) & (found["logits"].scores < 1)).all()
     # greedy text writes the likelier digit, which is what the logits decide
-    np.testing.assert_array_equal(found["text"].decisions, found["logits"].decisions)
+    np.testing.assert_array_equal(found["text"].scores, found["logits"].scores >= 0.5)
 
 
 def test_the_zero_shot_form_is_the_other_without_its_demonstrations():
@@ -162,17 +152,13 @@ def test_the_zero_shot_form_is_the_other_without_its_demonstrations():
 
 
 def test_the_training_sentences_are_whole_and_varied():
-    sentences = read_sentences()
-    assert len(sentences.texts) >= 300
-    assert 0.25 < np.mean(sentences.labels) < 0.5
-    kinds = set(sentences.kinds)
-    assert {"hedge", "benefits_and_risks", "circumstances", "complex_only", "one_side_for", "other_dispute"} <= kinds
-    assert len(set(sentences.topics)) > 60
-    assert min(np.bincount(sentences.folds)) > 30
-    placed: dict[str, set[int]] = {}
-    for topic, fold in zip(sentences.topics, sentences.folds.tolist(), strict=True):
-        placed.setdefault(topic, set()).add(fold)
-    assert all(len(found) == 1 for topic, found in placed.items() if not topic.startswith(("general", "long")))
+    table = read_sentences().table
+    assert 0.25 < table.label.mean() < 0.5
+    kinds = {"hedge", "benefits_and_risks", "circumstances", "complex_only", "one_side_for", "other_dispute"}
+    assert kinds <= set(table.kind)
+    assert table.topic.nunique() > 60
+    assert table.fold.value_counts().min() > 30
+    assert table[~table.topic.str.startswith(("general", "long"))].groupby("topic").fold.nunique().max() == 1
 
 
 @pytest.mark.parametrize(
@@ -180,10 +166,11 @@ def test_the_training_sentences_are_whole_and_varied():
     [
         ("a,b\n1,2\n", "line 1: expected the columns topic, kind, label, text"),
         ("topic,kind,label,text\n", "expected the columns"),
-        ("topic,kind,label,text\nx,guess,0,a\n", "row 1: kind is 'guess'; known: dispute_stated"),
-        ("topic,kind,label,text\nx,fact,1,a\n", "row 1: label is '1', but the kind fact has the other one"),
-        ("topic,kind,label,text\nx,fact,0,a\nx,fact,0,a\n", "row 2: text is empty or duplicated"),
-        ("topic,kind,label,text\nx,fact,0, \n", "row 1: text is empty"),
+        ("topic,kind,label,text\nx,guess,0,a\n", "row 1 (guess, 0, 'a'): kind is unknown; known: dispute_stated"),
+        ("topic,kind,label,text\nx,fact,1,a\n", "row 1 (fact, 1, 'a'): label contradicts the kind"),
+        ("topic,kind,label,text\nx,fact,0,a\nx,fact,0,a\n", "row 2 (fact, 0, 'a'): text is empty or duplicated"),
+        ("topic,kind,label,text\nx,fact,0, \n", "text is empty"),
+        ("topic,kind,label,text\nx,fact,0\n", "text is empty"),
         ('topic,kind,label,text\nx,fact,0,"a\n', "not a CSV file"),
         (b"topic,kind,label,text\nx,fact,0,\xff\n", "not a CSV file in UTF-8"),
         (None, "not there; run nfqa from its checkout"),
@@ -200,12 +187,13 @@ def test_bad_sentences_are_refused(tmp_path, content, message):
 def read_few(count: int) -> Labelled:
     """The last sentences alone, so that a fit takes a fraction of the time."""
     whole = read_sentences()
-    parts = (whole.texts, whole.kinds, whole.topics, whole.labels)
-    return Labelled(*(part[-count:] for part in parts), whole.sha256)
+    return Labelled(whole.table.tail(count), whole.sha256)
 
 
 class Bags:
     """Vectors from the letters that a text holds: enough for an embedder that costs nothing."""
+
+    spec = SimpleNamespace(identity="bags")
 
     def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
         rows = np.array([[text.lower().count(letter) + 0.01 for letter in "abcdefghij"] for text in texts])
@@ -217,20 +205,11 @@ def detector() -> Detector:
     return open_detector(None, features="text")
 
 
-def set_threshold(fitted: Detector, threshold: float) -> Detector:
-    """The same detector with another threshold; what was fitted is kept."""
-    other = Detector(None, fitted.sentences, features="text", threshold=threshold)
-    fitted.probabilities(["fit"])
-    other.__dict__ |= {name: fitted.__dict__[name] for name in ("_model", "_calibration")}
-    return other
-
-
 def test_the_detector_tells_plain_cases(detector):
     sides = "Supporters argue that it saves lives. It costs ten euros a head. Critics fear for the quality of the air."
     found = detector.probabilities([AWARE, PLAIN, sides, "", "Coffee contains caffeine. It keeps you awake."])
     np.testing.assert_array_equal(found >= 0.5, [True, False, True, False, False])
     assert found[3] == 0.0
-    np.testing.assert_array_equal(detector.decide([AWARE, PLAIN]), [True, False])
 
 
 def test_the_detector_is_the_same_each_time_and_looks_at_one_answer_at_a_time(detector, monkeypatch):
@@ -244,14 +223,29 @@ def test_the_detector_is_the_same_each_time_and_looks_at_one_answer_at_a_time(de
 
 
 def test_the_threshold_decides_and_is_in_the_signature(detector):
-    strict = set_threshold(detector, CALIBRATED_THRESHOLD)
-    assert "threshold:0.5|" in detector.signature
-    assert f"threshold:{CALIBRATED_THRESHOLD}|" in strict.signature
     texts = [AWARE, PLAIN, "Some people like it, while others are less fond of it."]
-    np.testing.assert_array_equal(strict.decide(texts), detector.probabilities(texts) >= CALIBRATED_THRESHOLD)
-    for wrong in (0.0, 1.5, NAN):
-        with pytest.raises(ValueError, match="threshold is"):
-            Detector(None, detector.sentences, features="text", threshold=wrong)
+    answers = pd.DataFrame({"text": texts})
+    for threshold in (0.5, CALIBRATED_THRESHOLD, 1.0):
+        other = copy(detector)
+        other.threshold = threshold
+        found = score_awareness(answers, other)
+        assert found.signature.str.contains(f"|threshold:{threshold:g}|", regex=False).all()
+        np.testing.assert_array_equal(found.score, detector.probabilities(texts) >= threshold)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: apply_rule(["a"], "hunch"), "rule is 'hunch'; expected one of one_word, phrases, phrases_or_sides"),
+        (lambda: judge_awareness(["a"], make_judge(str), form="pointwise"), "form is 'pointwise'; expected one of"),
+        (lambda: open_detector(None, features="vectors"), "features is 'vectors', which needs an embedder"),
+        (lambda: open_detector(None, features="letters"), "features is 'letters'; expected one of text_and_vectors"),
+        *((lambda at=at: open_detector(None, features="text", threshold=at), "threshold is") for at in (0.0, 1.5, NAN)),
+    ],
+)
+def test_what_is_unknown_or_can_not_be_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 @pytest.mark.parametrize(
@@ -274,27 +268,14 @@ def test_a_threshold_never_sees_the_question_that_it_decides():
     groups = [f"q{i // 2}" for i in range(60)]
     p, y = generator.random(60), generator.integers(0, 2, 60)
     found = calibrate_threshold(p, y, groups)
-    assert found.threshold == choose_threshold(p, y)
-    np.testing.assert_array_equal(found.decisions, p >= found.thresholds)
     for group in set(groups):  # other labels of its own question change no threshold of an answer
         own = np.array(groups) == group
         other = calibrate_threshold(p, np.where(own, 1 - y, y), groups)
-        np.testing.assert_array_equal(other.thresholds[own], found.thresholds[own])
+        np.testing.assert_array_equal(other[own], found[own])
     # 5 groups in 10 folds: each left out alone
     few = calibrate_threshold(p[:10], y[:10], groups[:10])
     expected = [choose_threshold(np.delete(p[:10], [i, i + 1]), np.delete(y[:10], [i, i + 1])) for i in range(0, 10, 2)]
-    np.testing.assert_array_equal(few.thresholds, np.repeat(expected, 2))
-
-
-def test_over_prediction_is_mended():
-    """Scores that rank well, but are all high: at 0.5 everything is aware."""
-    generator = np.random.default_rng(1)
-    y = generator.integers(0, 2, 200)
-    p = np.clip(0.75 + 0.12 * y + 0.04 * generator.normal(size=200), 0, 1)
-    found = calibrate_threshold(p, y, range(200))
-    assert (p >= 0.5).all()
-    assert abs(found.decisions.mean() - y.mean()) < 0.05
-    assert (found.decisions == y).mean() > 0.9
+    np.testing.assert_array_equal(few, np.repeat(expected, 2))
 
 
 @pytest.mark.parametrize(
@@ -319,58 +300,48 @@ def test_left_out_topics_are_told_far_better_than_by_chance(detector):
     from sklearn.metrics import roc_auc_score
 
     found = detector.cross_validate()
-    assert roc_auc_score(detector.sentences.labels, found[:, 0]) > 0.9  # 0.94 when it was written
+    assert roc_auc_score(detector.sentences.table.label, found[:, 0]) > 0.9  # 0.94 when it was written
 
 
 def test_a_fold_is_not_seen_by_the_model_that_scores_it():
     """Sentences of nonsense words, labelled at random by topic: seen, they are known; left out, they can't be."""
     generator = np.random.default_rng(0)
     words = ["".join(generator.choice(list("klmnopqrst"), 9)) for _ in range(160)]
-    topics = tuple(f"t{i // 2}" for i in range(160))
-    kinds = tuple(("dispute_stated", "fact")[(i // 2) % 2] for i in range(160))
-    labels = tuple(int(kind == "dispute_stated") for kind in kinds)
-    made = Labelled(tuple(f"{word} {word[::-1]}" for word in words), kinds, topics, labels, "0" * 64)
-    found = Detector(None, made, features="text").cross_validate()[:, 0]
-    assert abs(np.mean((found >= 0.5) == np.array(labels)) - 0.5) < 0.15
+    kinds = [i // 2 % 2 for i in range(160)]
+    made = pd.DataFrame({
+        "text": [f"{word} {word[::-1]}" for word in words], "label": kinds, "fold": [i // 4 % 10 for i in range(160)],
+        "group": np.where(kinds, "aware", "plain"),
+    })  # fmt: skip
+    found = Detector(None, Labelled(made, "0" * 64), features="text").cross_validate()[:, 0]
+    assert abs(np.mean((found >= 0.5) == made.label) - 0.5) < 0.15
 
 
-def test_vectors_alone_and_with_text_use_the_embedder():
+def test_each_choice_of_features_has_probabilities_of_its_own():
     few = read_few(120)
-    found = {
-        features: Detector(Bags(), few, features=features, embedder_identity="bags").cross_validate()
-        for features in ("text_and_vectors", "text", "vectors")
-    }
-    assert found["text"].shape == (120, 3)
-    assert not np.allclose(found["text"], found["text_and_vectors"])
-    assert not np.allclose(found["vectors"], found["text_and_vectors"])
-    with pytest.raises(ValueError, match="needs an embedder"):
-        Detector(None, few, features="vectors")
-    with pytest.raises(ValueError, match="features is 'letters'"):
-        Detector(Bags(), few, features="letters")  # type: ignore[arg-type]
+    found = [Detector(Bags(), few, features=features).cross_validate() for features in get_args(Features)]
+    assert found[0].shape == (120, 3)
+    assert not any(np.allclose(one, other) for one, other in combinations(found, 2))
 
 
 def test_weights_from_inner_products_are_those_of_a_fit_on_all_columns():
     from sklearn.linear_model import LogisticRegression
 
-    from nfqa.metrics.dispute_detector import _SentenceModel
-
-    few = read_sentences()
-    texts, classes = few.texts[:150], few.classes[:150]
-    model = _SentenceModel(texts, Bags().embed_sentences(texts), classes, "vectors")
-    rows = Bags().embed_sentences(texts).astype(float)
-    plain = LogisticRegression(C=10.0, max_iter=5_000).fit(rows, classes == "aware")
-    expected = plain.predict_proba(rows)[:, 1]
-    np.testing.assert_allclose(model.predict(texts, rows)[:, 0], expected, atol=1e-3)
+    few = read_few(300)
+    rows = Bags().embed_sentences(few.table.text).astype(float)
+    found = Detector(Bags(), few, features="vectors").cross_validate()
+    kept = few.table.fold != 0
+    plain = LogisticRegression(C=10.0, max_iter=5_000).fit(rows[kept], few.table.group[kept] == "aware")
+    np.testing.assert_allclose(found[~kept, 0], plain.predict_proba(rows[~kept])[:, 1], atol=5e-3)
 
 
 def test_composed_answers_keep_to_one_fold_and_to_their_label():
     sentences = read_sentences()
-    classes, folds = sentences.classes, sentences.folds
+    groups, folds = sentences.table.group.to_numpy(), sentences.table.fold.to_numpy()
     composed = list(compose_answers(sentences, count=200))
     assert len(composed) > 150
     for fold, chosen, label in composed:
         assert set(folds[chosen]) == {fold}
-        held = set(classes[chosen])
+        held = set(groups[chosen])
         assert label == int("aware" in held or {"for", "against"} <= held)
     assert 0.35 < np.mean([label for *_, label in composed]) < 0.65
 
@@ -389,9 +360,8 @@ def test_a_frame_of_answers_is_scored_by_each_method(detector):
     np.testing.assert_array_equal(by_rule["score"], [1, np.nan, 0, 0])
     np.testing.assert_array_equal(by_judge["score"], [1, np.nan, 0, np.nan])
     assert by_judge["missing"].tolist() == ["", "no_answer", "", "unreadable"]
-    np.testing.assert_array_equal(by_detector["score"].dropna(), detector.decide([AWARE, PLAIN, "perhaps"]))
-    never = set_threshold(detector, 1.0)
-    assert score_awareness(answers, never)["score"].sum() == 0
+    expected = detector.probabilities([AWARE, PLAIN, "perhaps"]) >= 0.5
+    np.testing.assert_array_equal(by_detector["score"].dropna(), expected)
     assert [set(found.method) for found in (by_rule, by_judge, by_detector)] == [{"phrases"}, {"judge"}, {"detector"}]
 
 

@@ -15,17 +15,14 @@ import torch
 from tiny_models import SENTENCES, Architecture, make_tiny_model
 
 from nfqa.data.records import PartialAnswer
-from nfqa.kernels.perplexity import Settings
+from nfqa.kernels.perplexity import PAPER, RELEASED, Settings, settings
 from nfqa.metrics.compose import compose_answers
 from nfqa.metrics.perspective_diversity import (
-    PAPER,
-    RELEASED,
     Diversity,
     choose_wrapping,
     measure_diversity,
     score_diversity,
     score_views,
-    settings,
 )
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.evaluator import TOO_LONG, Evaluator, TargetLoss
@@ -73,7 +70,7 @@ def test_the_paper_sums_perplexities_of_the_targets_own_tokens(stub):
     assert found.value == pytest.approx(10.0)
     assert found.perplexities.tolist() == pytest.approx([2.0, 8.0])
     assert found.losses == (LOSSES["two"], LOSSES["eight"])
-    assert (found.dropped, found.cut) == ({}, 4)
+    assert found.dropped == {}
     assert stub.asked == [([Restated("A", ("two", "eight"))], PAPER)]
 
 
@@ -127,7 +124,6 @@ def test_an_answer_that_can_not_be_scored_is_left_out_by_name(stub, answer, text
     assert found.losses == (None,) * len(texts)
     assert np.isnan(found.perplexities).all()
     assert found.perplexities.shape == (len(texts),)
-    assert found.cut == 0
     assert other.value == pytest.approx(2.0)
     assert stub.asked[0][0] == [Restated("B", ("two",))]
 

@@ -30,7 +30,7 @@ def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedd
     covered = score_coverage(answers.assign(row=range(len(answers))), views, embedder)
     embedded = f"embedder:{embedder.spec.identity}"
     made = {
-        "length": ("words:split", [count_words(text) if text.strip() else np.nan for text in texts]),
+        "length": ("words:split", [len(text.split()) or np.nan for text in texts]),
         "coverage": (
             f"cosine:nearest_sentence|{embedded}",
             covered.groupby("row")["score"].mean().reindex(range(len(answers))),
@@ -90,11 +90,6 @@ def split_answer(text: str) -> list[str]:
     return [sentence for sentence in cleaned if any(character.isalnum() for character in sentence)]
 
 
-def count_words(text: str) -> int:
-    """The number of words, split at whitespace."""
-    return len(text.split())
-
-
 def measure_coverage(answer: str, perspectives: Sequence[str], embedder: Embedder) -> NDArray[np.float64]:
     """The cosine of each perspective with the answer's nearest sentence: max over sentences s of cos(s, perspective).
 
@@ -110,24 +105,21 @@ def measure_coverage(answer: str, perspectives: Sequence[str], embedder: Embedde
     return np.asarray(cosines.max(1), dtype=np.float64)
 
 
-def count_clusters(answer: str, embedder: Embedder, *, threshold: float = THRESHOLD) -> float:
+def count_clusters(answer: str, embedder: Embedder) -> float:
     """The number of clusters of an answer's sentences: two are merged while their mean cosine distance is small.
 
-    Args: threshold: of 1 - cosine, averaged over the pairs of two groups, below which they are one; in (0, 2).
-    Returns: the number of groups, from 1 to the number of sentences; NaN for an answer without a sentence.
-    Raises: ValueError for a threshold outside (0, 2).
+    Returns: the number of groups, from 1 to the number of sentences; NaN for an answer without a sentence. Two groups
+        are one where 1 - cosine, averaged over their pairs, is below THRESHOLD.
     Source: average-linkage clustering of scikit-learn; an embedded stand-in for counting points of view.
     """
     from sklearn.cluster import AgglomerativeClustering
 
-    if not 0 < threshold < 2:
-        raise ValueError(f"threshold is {threshold}; expected a cosine distance between 0 and 2, such as {THRESHOLD}")
     sentences = list(dict.fromkeys(split_answer(answer)))
     if len(sentences) < 2:
         return float(len(sentences)) or float("nan")
     vectors = embedder.embed_sentences(sentences)
     distances = np.clip(1 - vectors @ vectors.T, 0, 2)
     made = AgglomerativeClustering(
-        n_clusters=None, metric="precomputed", linkage="average", distance_threshold=threshold
+        n_clusters=None, metric="precomputed", linkage="average", distance_threshold=THRESHOLD
     ).fit(distances)
     return float(made.n_clusters_)

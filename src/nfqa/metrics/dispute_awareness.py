@@ -17,39 +17,15 @@ from nfqa.metrics.answer_judging import Marks, mark_answers, sign_asked
 from nfqa.metrics.dispute_detector import Detector, open_detector
 from nfqa.metrics.dispute_rules import Rule, apply_rule
 from nfqa.metrics.judging import LanguageJudge, ask_planned, read_logprobs, trim_text
+from nfqa.metrics.statistics import count_reasons, iterate_groups
 from nfqa.models.chat import Reply, Request
 
-__all__ = [
-    "Awareness", "Form", "compare_decisions", "judge_awareness", "judge_dispute", "open_detector", "score_awareness",
-    "sign_awareness",
-]  # fmt: skip
+__all__ = ["compare_decisions", "judge_awareness", "judge_dispute", "open_detector", "score_awareness"]
 
 Form = Literal["dispute_awareness", "dispute_awareness_zero_shot"]  # names of templates
 LABELS = ("0", "1")
 _FORMS: dict[Form, str] = {"dispute_awareness": "demonstrations", "dispute_awareness_zero_shot": "zero_shot"}
 _NO_QUESTION = "(not at hand)"  # DELPHI's prompt has a place for the question, which the demo answers come without
-
-
-class Awareness(Marks):
-    """What a judge decides of each answer: `scores` are probabilities of 1; from text the same as the decisions, from
-    logits P("1") / (P("0") + P("1")). [n], NaN where no verdict could be had.
-    """
-
-    @property
-    def probabilities(self) -> NDArray[np.float64]:
-        """The scores: probabilities of being aware, [n]."""
-        return self.scores
-
-    @property
-    def decisions(self) -> NDArray[np.float64]:
-        """0 or 1, NaN without a verdict, [n]."""
-        return np.where(np.isnan(self.scores), np.nan, (self.scores >= 0.5).astype(np.float64))
-
-    @property
-    def share(self) -> float:
-        """D.A. of a system: the share of its answers that are aware, of those with a verdict; NaN without any."""
-        known = self.decisions[~np.isnan(self.scores)]
-        return float(known.mean()) if len(known) else float("nan")
 
 
 def score_awareness(
@@ -75,8 +51,8 @@ def score_awareness(
     elif isinstance(by, LanguageJudge):
         found = judge_awareness(texts, by, form=form)
         method, signature = "judge", found.signature
-        scores[given], probabilities[given] = found.decisions, found.probabilities
-        missing[given] = [verdict.reason if verdict.value is None else "" for verdict in found.verdicts]
+        scores[given], probabilities[given] = _decide(found.scores), found.scores
+        missing[given] = [verdict.reason for verdict in found.verdicts]
     else:
         method, signature = by, f"rule:{by}"
         scores[given] = apply_rule(texts, by)
@@ -106,8 +82,8 @@ def judge_dispute(answers: pd.DataFrame, judges: Mapping[str, LanguageJudge]) ->
         marks = mark_answers(pairs, "delphi_acknowledgement", judge)
         frames.append(frames[0].assign(
             metric="delphi_acknowledgement", form="", reading=reading, probability=marks.scores,
-            score=np.where(np.isnan(marks.scores), np.nan, marks.scores >= 0.5), signature=marks.signature,
-            missing=["" if verdict.value is not None else verdict.reason for verdict in marks.verdicts],
+            score=_decide(marks.scores), missing=[verdict.reason for verdict in marks.verdicts],
+            signature=marks.signature,
         ))  # fmt: skip
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
@@ -132,11 +108,11 @@ def compare_decisions(
     Source: `nfqa.kernels.classification.measure_classification`.
     """
     rows: list[dict[str, Any]] = []
-    for key, group in decided.groupby(list(by), sort=False, dropna=False):
+    for key, group in iterate_groups(decided, by):
         kept = group["score"].notna() & group[against].notna()
         known = group[kept]
-        why = group.get("missing", pd.Series("", group.index))[~kept]
-        reasons = why.replace("", "no_verdict").value_counts().sort_index()
+        reasons = group.get("missing", pd.Series("", group.index))[~kept].replace("", "no_verdict")
+        dropped = {"n": len(known), "dropped": len(reasons), "dropped_because": count_reasons(reasons)}
         for measure in measures:
             scores = known["score"]
             if measure == "auroc" and "probability" in known:
@@ -147,22 +123,19 @@ def compare_decisions(
                 found = measure_classification(
                     known[against], scores, measure=measure, groups=groups, resamples=resamples, seed=seed
                 )
-            rows.append(dict(zip(by, key, strict=True)) | {
-                "statistic": measure, "value": found.value, "low": found.low, "high": found.high,
-                "n": len(known), "dropped": int((~kept).sum()),
-                "dropped_because": "; ".join(f"{reason} {count}" for reason, count in reasons.items()),
-            })  # fmt: skip
+            values = {"statistic": measure, "value": found.value, "low": found.low, "high": found.high}
+            rows.append(key | values | dropped)
     return pd.DataFrame(rows)
 
 
-def judge_awareness(answers: Sequence[str], judge: LanguageJudge, *, form: Form = "dispute_awareness") -> Awareness:
+def judge_awareness(answers: Sequence[str], judge: LanguageJudge, *, form: Form = "dispute_awareness") -> Marks:
     """Ask the judge of every answer whether it is aware of the dispute: 1, or 0.
 
     Args: answers: texts alone, as the metric looks at nothing else; judge: whose prompts have templates of the forms'
         names, as prompts/own; form: with three demonstrations, or the same text without them.
-    Returns: one decision an answer. An empty answer is not asked for and is missing as "no_text", one that is too long
-        is cut or missing as the judge has it; a completion without a digit is "unreadable", one with both "ambiguous".
-        From logits the decision is 1 where P("1") >= P("0") after a forced `[[`.
+    Returns: probabilities of 1; from text 0 or 1, from logits P("1") / (P("0") + P("1")) after a forced `[[`. An empty
+        answer is not asked for and is missing as "no_text", one that is too long is cut or missing as the judge has
+        it; a completion without a digit is "unreadable", one with both "ambiguous".
     Raises: ValueError for an unknown form.
     Source: DebateQA, section 4 and Table 14. Differs from: its prompt, in the words. The released script looks for the
         digit in prompt and completion together, and finds that of its own first demonstration; here the completion
@@ -177,12 +150,12 @@ def judge_awareness(answers: Sequence[str], judge: LanguageJudge, *, form: Form 
             planned.append(Verdict(None, "no_text"))
         else:
             planned.append(Request(judge.prompts.render(form, candidate=shown), judge.seed, LABELS, form))
-    return Awareness(*ask_planned(planned, judge, _read), sign_awareness(judge, form))
+    return Marks(*ask_planned(planned, judge, _read), sign_asked(judge, form))
 
 
-def sign_awareness(judge: LanguageJudge, form: Form) -> str:
-    """How decisions are made, for signatures: model, prompt and its hash, decoding, cut, seed, retries."""
-    return sign_asked(judge, form)
+def _decide(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """0 or 1, NaN without a verdict."""
+    return np.where(np.isnan(probabilities), np.nan, probabilities >= 0.5)
 
 
 def _read(reply: Reply, request: Request) -> Reading:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,20 +27,11 @@ Features = Literal["text_and_vectors", "text", "vectors"]
 THRESHOLD = 0.5  # of the probability, which composed answers calibrate
 # `choose_threshold` on the 200 labelled answers of data/labels/dispute_awareness.csv, with text and vectors
 CALIBRATED_THRESHOLD = 0.866
-_CLASSES = ("aware", "for", "against")
+_GROUPS = ("aware", "for", "against")
 # Chosen by cross-validation over topics on the sentences alone.
 _PENALTY = 10.0  # inverse strength of the sentences' regression
 _VECTOR_SCALE, _CUE_SCALE = 0.5, 0.3  # beside n-grams of unit length
-_AT_ONCE = 100  # answers whose sentences are described together, to save time alone
 _COMPOSED = 400  # answers that the calibration is fitted on
-
-
-class SentenceEmbedder(Protocol):
-    """What gives unit-length sentence vectors, [len(texts), D]."""
-
-    def embed_sentences(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors."""
-        ...
 
 
 class Detector:
@@ -60,12 +50,11 @@ class Detector:
 
     def __init__(
         self,
-        embedder: SentenceEmbedder | None,
+        embedder: Embedder | None,
         sentences: Labelled,
         *,
         features: Features = "text_and_vectors",
         threshold: float = THRESHOLD,
-        embedder_identity: str = "",
     ) -> None:
         if features not in get_args(Features):
             raise ValueError(f"features is {features!r}; expected one of {', '.join(get_args(Features))}")
@@ -76,15 +65,14 @@ class Detector:
         self.sentences = sentences
         self.features = features
         self.threshold = threshold
-        self._embedder = embedder
-        self._identity = embedder_identity
+        self._embedder = None if features == "text" else embedder
 
     @property
     def signature(self) -> str:
         """Which features, embedder, sentences and decision."""
-        embedded = "" if self.features == "text" else f"|embedder:{self._identity}"
+        embedded = "" if self._embedder is None else f"|embedder:{self._embedder.spec.identity}"
         return (
-            f"detector:{self.features}{embedded}|sentences:{len(self.sentences.texts)}@{self.sentences.sha256[:12]}"
+            f"detector:{self.features}{embedded}|sentences:{len(self.sentences.table)}@{self.sentences.sha256[:12]}"
             f"|unit:sentence+pair|threshold:{self.threshold:g}|v1"
         )
 
@@ -99,134 +87,108 @@ class Detector:
     def describe(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """s_1 and s_2 of each answer, [len(texts), 2]; NaN for one without a sentence."""
         rows = np.full((len(texts), 2), np.nan)
-        parts = [split_answer(text) for text in texts]
-        asked = [number for number, sentences in enumerate(parts) if sentences]
-        for some in (asked[i : i + _AT_ONCE] for i in range(0, len(asked), _AT_ONCE)):
-            rows[some] = self._describe([parts[number] for number in some], self._model)
+        for number, sentences in enumerate(map(split_answer, texts)):
+            if sentences:
+                rows[number] = self._describe(sentences, self._model)
         return rows
-
-    def decide(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Which answers are aware, [len(texts)]."""
-        return self.probabilities(texts) >= self.threshold
 
     def cross_validate(self) -> NDArray[np.float64]:
         """P(aware), P(for), P(against) of each training sentence, its topic left out of the fit; [n, 3]."""
-        texts, folds = self.sentences.texts, self.sentences.folds
-        vectors = self._embed(texts)
-        found = np.zeros((len(texts), len(_CLASSES)))
-        for fold, model in self._fold_models:
-            out = np.flatnonzero(folds == fold)
-            found[out] = model.predict([texts[i] for i in out], vectors[out])
+        table = self.sentences.table
+        found = np.zeros((len(table), len(_GROUPS)))
+        for fold, model in self._fold_models.items():
+            out = (table.fold == fold).to_numpy()
+            found[out] = model.predict(table.text[out].tolist(), self._vectors[out])
         return found
 
-    def _describe(self, answers: Sequence[Sequence[str]], model: _SentenceModel) -> NDArray[np.float64]:
-        """The features of answers, each given as its sentences, one at least: s_1 and s_2, [answers, 2]."""
-        flat = self._embed([sentence for sentences in answers for sentence in sentences])
-        texts: list[str] = []
-        vectors: list[NDArray[np.float64]] = []
-        ends = np.cumsum([len(sentences) for sentences in answers])
-        for sentences, own in zip(answers, np.split(flat, ends[:-1]), strict=True):
-            joined = own[:-1] + own[1:]
-            joined /= np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-12)
-            texts += [*sentences, *(f"{first} {second}" for first, second in pairwise(sentences))]
-            vectors += [own, joined]
-        units = np.cumsum([2 * len(sentences) - 1 for sentences in answers])
-        found = model.predict(texts, np.concatenate(vectors))
-        return np.array([pool_units(own) for own in np.split(found, units[:-1])])
+    def _describe(self, sentences: Sequence[str], model: _SentenceModel) -> NDArray[np.float64]:
+        """s_1 and s_2 of an answer of one sentence or more, [2]."""
+        own = self._embed(sentences)
+        pairs = [f"{first} {second}" for first, second in pairwise(sentences)]
+        vectors = np.concatenate([own, _scale(own[:-1] + own[1:])])
+        return pool_units(model.predict([*sentences, *pairs], vectors))
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """The vector of each text; of a passage the mean over its sentences, unit length. [n, D], [n, 0] without."""
-        if self._embedder is None or self.features == "text":
+        if self._embedder is None:
             return np.zeros((len(texts), 0))
         parts = [split_answer(text) or [text] for text in texts]
         flat = self._embedder.embed_sentences([part for row in parts for part in row]).astype(np.float64)
         starts = np.cumsum([0, *(len(row) for row in parts)])[:-1]
-        sums = np.add.reduceat(flat, starts, axis=0)
-        return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12))
+        return _scale(np.add.reduceat(flat, starts, axis=0))
+
+    @cached_property
+    def _vectors(self) -> NDArray[np.float64]:
+        return self._embed(self.sentences.table.text.tolist())  # [n, D]
 
     @cached_property
     def _model(self) -> _SentenceModel:
-        texts = self.sentences.texts
-        return _SentenceModel(texts, self._embed(texts), self.sentences.classes, self.features)
+        return self._fit(np.ones(len(self.sentences.table), dtype=np.bool_))
+
+    @cached_property
+    def _fold_models(self) -> dict[int, _SentenceModel]:
+        """By fold the model that has not seen it."""
+        folds = self.sentences.table.fold.to_numpy()
+        return {fold: self._fit(folds != fold) for fold in sorted(set(folds.tolist()))}
+
+    def _fit(self, kept: NDArray[np.bool_]) -> _SentenceModel:
+        table = self.sentences.table[kept]
+        return _SentenceModel(table.text.tolist(), self._vectors[kept], table.group.to_numpy(), self.features)
 
     @cached_property
     def _calibration(self) -> Any:
         from sklearn.linear_model import LogisticRegression
 
         composed = list(compose_answers(self.sentences, count=_COMPOSED))
-        rows = np.zeros((len(composed), 2))
-        for fold, model in self._fold_models:
-            own = [number for number, (inside, _, _) in enumerate(composed) if inside == fold]
-            if own:
-                rows[own] = self._describe([[self.sentences.texts[i] for i in composed[n][1]] for n in own], model)
-        return LogisticRegression(C=10.0, max_iter=1_000).fit(rows, [label for _, _, label in composed])
-
-    @cached_property
-    def _fold_models(self) -> list[tuple[int, _SentenceModel]]:
-        """Each fold with the model that has not seen it."""
-        texts, classes, folds = self.sentences.texts, self.sentences.classes, self.sentences.folds
-        vectors = self._embed(texts)
-        made = []
-        for fold in sorted(set(folds.tolist())):
-            kept = np.flatnonzero(folds != fold)
-            model = _SentenceModel([texts[i] for i in kept], vectors[kept], classes[kept], self.features)
-            made.append((fold, model))
-        return made
+        texts = self.sentences.table.text
+        rows = [self._describe(texts.iloc[own].tolist(), self._fold_models[fold]) for fold, own, _ in composed]
+        return LogisticRegression(C=10.0, max_iter=1_000).fit(rows, [label for *_, label in composed])
 
 
 class _SentenceModel:
-    """How far a sentence is of each class.
+    """P(aware), P(for) and P(against) of a sentence, by logistic regressions over its n-grams, cues and vector.
 
-    A row x of a sentence joins n-grams, cues and vector. The regressions are fitted on the eigenvectors of the n x n
-    matrix of inner products, which gives the very weights of a fit on all columns, in a fraction of the time.
+    They are fitted on the eigenvectors of the n x n matrix of inner products. A fit on all columns has the same
+    optimum, but stops elsewhere under the solver's tolerance.
     """
 
-    def __init__(self, texts: Sequence[str], vectors: NDArray, classes: NDArray, features: Features) -> None:
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(limits=1):  # small products: more threads double the time
-            self._fit(texts, vectors, classes, features)
-
-    def _fit(self, texts: Sequence[str], vectors: NDArray, classes: NDArray, features: Features) -> None:
+    def __init__(self, texts: Sequence[str], vectors: NDArray, groups: NDArray, features: Features) -> None:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression
+        from threadpoolctl import threadpool_limits
 
         self._grams: Any = None
         if features != "vectors":
             self._grams = TfidfVectorizer(
                 analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True, preprocessor=_plain_text
             ).fit(texts)
-        parts = self._describe(texts, vectors)
-        products = sum(np.asarray((part @ part.T).todense()) for part in parts)
-        values, basis = np.linalg.eigh(products)
-        kept = values > 1e-9 * values[-1]
-        values, basis = np.sqrt(values[kept]), basis[:, kept]
-        self._weights = [np.zeros((part.shape[1], len(_CLASSES))) for part in parts]
-        self._biases = np.full(len(_CLASSES), -np.inf)  # probability 0 for a class that training has none of
-        for column, name in enumerate(_CLASSES):
-            wanted = classes == name
-            if wanted.any() and not wanted.all():
-                fitted = LogisticRegression(C=_PENALTY, max_iter=5_000).fit(basis * values, wanted)
-                dual = basis / values @ fitted.coef_[0]
-                self._biases[column] = fitted.intercept_[0]
-                for part, weights in zip(parts, self._weights, strict=True):
-                    weights[:, column] = part.T @ dual
+        rows = self._describe(texts, vectors)  # [n, columns]
+        self._weights = np.zeros((rows.shape[1], len(_GROUPS)))
+        self._biases = np.full(len(_GROUPS), -np.inf)  # probability 0 for a group that training has none of
+        with threadpool_limits(limits=1):  # small products: more threads double the time
+            values, basis = np.linalg.eigh((rows @ rows.T).toarray())
+            kept = values > 1e-9 * values[-1]
+            values, basis = np.sqrt(values[kept]), basis[:, kept]
+            for column, name in enumerate(_GROUPS):
+                if name in groups:
+                    fitted = LogisticRegression(C=_PENALTY, max_iter=5_000).fit(basis * values, groups == name)
+                    self._weights[:, column] = rows.T @ (basis / values @ fitted.coef_[0])
+                    self._biases[column] = fitted.intercept_[0]
 
     def predict(self, texts: Sequence[str], vectors: NDArray) -> NDArray[np.float64]:
-        """Probabilities of aware, for and against, [n, 3]."""
+        """The three probabilities, [n, 3]."""
         from scipy.special import expit
 
-        parts = self._describe(texts, vectors)
-        logits = sum(part @ weights for part, weights in zip(parts, self._weights, strict=True))
-        return np.asarray(expit(logits + self._biases))
+        return np.asarray(expit(self._describe(texts, vectors) @ self._weights + self._biases))
 
-    def _describe(self, texts: Sequence[str], vectors: NDArray) -> list[Any]:
-        from scipy.sparse import csr_array
+    def _describe(self, texts: Sequence[str], vectors: NDArray) -> Any:
+        from scipy.sparse import csr_array, hstack
 
         if self._grams is None:
-            return [csr_array(vectors)]
+            return csr_array(vectors)
         cues = np.array([list_cues(text) for text in texts], dtype=np.float64)
-        return [self._grams.transform(texts), csr_array(_CUE_SCALE * cues), csr_array(_VECTOR_SCALE * vectors)]
+        parts = [self._grams.transform(texts), csr_array(_CUE_SCALE * cues), csr_array(_VECTOR_SCALE * vectors)]
+        return hstack(parts, format="csr")
 
 
 def open_detector(
@@ -236,39 +198,28 @@ def open_detector(
 
     Raises: ValueError as `Detector`, or for a table of sentences that doesn't fit.
     """
-    identity = "" if embedder is None else embedder.spec.identity
-    return Detector(embedder, read_sentences(), features=features, threshold=threshold, embedder_identity=identity)
-
-
-@dataclass(frozen=True)
-class CalibratedDecisions:
-    """Decisions, [n], 0 or 1, each by a threshold that was chosen without the item's group; these thresholds, [n]; and
-    the threshold chosen on all items, for new ones."""
-
-    decisions: NDArray[np.float64]
-    thresholds: NDArray[np.float64]
-    threshold: float
+    return Detector(embedder, read_sentences(), features=features, threshold=threshold)
 
 
 def calibrate_threshold(
     probabilities: ArrayLike, labels: ArrayLike, groups: Sequence[object], *, folds: int = 10
-) -> CalibratedDecisions:
-    """Choose a threshold by `choose_threshold`, cross-validated: groups (questions) are never split between folds.
+) -> NDArray[np.float64]:
+    """The threshold for each item, by `choose_threshold` on the other folds; groups (questions) are never split.
 
     Args: probabilities: [n], none missing; labels: [n], 0 or 1; groups: [n]; folds: at most one a group.
-    Raises: ValueError for unequal lengths, what is no probability or label, fewer than two folds or groups.
+    Returns: [n]. Raises: ValueError as `choose_threshold`, for fewer than two folds or groups, or unequal lengths.
     Source: scikit-learn's GroupKFold, without shuffling: the same input gives the same folds.
     """
     from sklearn.model_selection import GroupKFold
 
-    threshold = choose_threshold(probabilities, labels)
+    choose_threshold(probabilities, labels)  # the refusals
     p, y, names = np.asarray(probabilities, dtype=np.float64), np.asarray(labels), np.array([str(g) for g in groups])
     if len(names) != len(p) or folds < 2 or len(set(names)) < 2:
         raise ValueError(f"{len(names)} groups for {len(p)} items in {folds} folds; expected one each, and two or more")
     thresholds = np.full(len(p), np.nan)
     for kept, out in GroupKFold(min(folds, len(set(names)))).split(p, y, names):
         thresholds[out] = choose_threshold(p[kept], y[kept])
-    return CalibratedDecisions((p >= thresholds).astype(np.float64), thresholds, threshold)
+    return thresholds
 
 
 def choose_threshold(probabilities: ArrayLike, labels: ArrayLike) -> float:
@@ -294,6 +245,10 @@ def pool_units(probabilities: NDArray) -> NDArray[np.float64]:
     aware, one, other = (float(probabilities[:, column].max()) for column in range(3))
     aware = min(max(aware, 1e-6), 1 - 1e-6)
     return np.array([np.log(aware) - np.log1p(-aware), np.sqrt(one * other)])
+
+
+def _scale(vectors: NDArray) -> NDArray[np.float64]:
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
 
 
 def _plain_text(text: str) -> str:

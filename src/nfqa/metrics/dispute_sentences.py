@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 SENTENCES = Path(__file__).resolve().parents[3] / "data" / "dispute_sentences.csv"
@@ -25,58 +26,50 @@ _OWN_GROUP = ("general", "long")  # no topics: each of their sentences is a grou
 
 @dataclass(frozen=True)
 class Labelled:
-    """The sentences that a detector is trained on; `labels` is 1 where a sentence alone makes its reader aware."""
+    """The sentences that a detector is trained on, and the hash of the file that they are from.
 
-    texts: tuple[str, ...]
-    kinds: tuple[str, ...]
-    topics: tuple[str, ...]
-    labels: tuple[int, ...]
+    table: topic, kind, label (1 where a sentence alone makes its reader aware), text, group (aware, for or against: one
+    side alone, or plain) and fold (sentences of one topic are in one fold, by a hash of its name).
+    """
+
+    table: pd.DataFrame
     sha256: str
-
-    @property
-    def classes(self) -> NDArray[np.str_]:
-        """aware, for or against (one side alone), or plain; [n]."""
-        named = {**dict.fromkeys(_AWARE, "aware"), _SIDES[0]: "for", _SIDES[1]: "against"}
-        return np.array([named.get(kind, "plain") for kind in self.kinds])
-
-    @property
-    def folds(self) -> NDArray[np.int64]:
-        """The fold of each sentence, [n]: sentences of one topic are in one fold, by a hash of its name."""
-        own = [
-            f"{topic}|{text}" if topic.startswith(_OWN_GROUP) else topic
-            for topic, text in zip(self.topics, self.texts, strict=True)
-        ]
-        return np.array([int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) % _FOLDS for name in own])
 
 
 def read_sentences(path: Path = SENTENCES) -> Labelled:
     """Read the training sentences.
 
-    Raises: ValueError naming file, line and field for a table that doesn't fit, a kind or label that is unknown, a
+    Raises: ValueError naming file, row and field for a table that doesn't fit, a kind or label that is unknown, a
         label that contradicts its kind, or a text that is empty or duplicated.
     """
     try:
         raw = path.read_bytes()
-        rows = list(csv.DictReader(raw.decode("utf-8").splitlines(keepends=True), strict=True))
+        table = pd.read_csv(BytesIO(raw), dtype=str, keep_default_na=False)
     except FileNotFoundError:
         raise ValueError(f"{path}: not there; run nfqa from its checkout") from None
-    except (UnicodeDecodeError, csv.Error) as error:
+    except ValueError as error:
         raise ValueError(f"{path}: not a CSV file in UTF-8 ({error})") from None
-    if not rows or tuple(rows[0]) != _COLUMNS:
+    if table.empty or tuple(table.columns) != _COLUMNS:
         raise ValueError(f"{path}: line 1: expected the columns {', '.join(_COLUMNS)}, and rows below them")
-    seen: set[str] = set()
-    for number, row in enumerate(rows, start=1):
-        where = f"{path}: row {number}"
-        if row["kind"] not in (*_AWARE, *_SIDES, *_PLAIN):
-            raise ValueError(f"{where}: kind is {row['kind']!r}; known: {', '.join((*_AWARE, *_SIDES, *_PLAIN))}")
-        if row["label"] != str(int(row["kind"] in _AWARE)):
-            raise ValueError(f"{where}: label is {row['label']!r}, but the kind {row['kind']} has the other one")
-        if not (row["text"] or "").strip() or row["text"] in seen:
-            raise ValueError(f"{where}: text is empty or duplicated; give each sentence once")
-        seen.add(row["text"])
-    columns = [tuple(row[column] for row in rows) for column in ("text", "kind", "topic")]
-    labels = tuple(int(row["label"]) for row in rows)
-    return Labelled(columns[0], columns[1], columns[2], labels, hashlib.sha256(raw).hexdigest())
+    aware, known = table.kind.isin(_AWARE), (*_AWARE, *_SIDES, *_PLAIN)
+    faults = {
+        f"kind is unknown; known: {', '.join(known)}": ~table.kind.isin(known),
+        "label contradicts the kind; expected 1 for a sentence that makes aware, else 0": (
+            table.label != aware.astype(int).astype(str)
+        ),
+        "text is empty or duplicated; give each sentence once": (
+            (table.text.str.strip() == "") | table.text.duplicated()
+        ),
+    }
+    for fault, rows in faults.items():
+        if rows.any():
+            row = table[rows].iloc[0]
+            raise ValueError(f"{path}: row {row.name + 1} ({row.kind}, {row.label}, {row.text!r:.40}): {fault}")
+    groups = np.select([aware, table.kind == _SIDES[0], table.kind == _SIDES[1]], ["aware", "for", "against"], "plain")
+    alone = table.topic.str.startswith(_OWN_GROUP)
+    hashed = table.topic.where(~alone, table.topic + "|" + table.text).map(_hash)
+    table = table.assign(label=table.label.astype(int), group=groups, fold=hashed % _FOLDS)
+    return Labelled(table, hashlib.sha256(raw).hexdigest())
 
 
 def compose_answers(sentences: Labelled, *, count: int, seed: int = 0) -> Iterator[tuple[int, NDArray[np.int64], int]]:
@@ -87,13 +80,13 @@ def compose_answers(sentences: Labelled, *, count: int, seed: int = 0) -> Iterat
     has one side alone.
     """
     generator = np.random.default_rng(seed)
-    folds, kinds, classes = sentences.folds, np.array(sentences.kinds), sentences.classes
-    plain = (classes == "plain") & (kinds != "other_dispute")
+    folds, groups = sentences.table.fold.to_numpy(), sentences.table.group.to_numpy()
+    disputes = sentences.table.kind.to_numpy() == "other_dispute"
     for number in range(count):
         inside = folds == number % _FOLDS
-        pools = {name: np.flatnonzero(inside & (classes == name)) for name in ("aware", "for", "against")}
-        other = np.flatnonzero(inside & (kinds == "other_dispute"))
-        background = np.flatnonzero(inside & plain)
+        pools = {name: np.flatnonzero(inside & (groups == name)) for name in ("aware", "for", "against")}
+        other = np.flatnonzero(inside & disputes)
+        background = np.flatnonzero(inside & (groups == "plain") & ~disputes)
         if not all(len(pool) for pool in (*pools.values(), background)):
             continue
         chosen = [generator.choice(background, generator.integers(*_SIZES))]
@@ -107,3 +100,7 @@ def compose_answers(sentences: Labelled, *, count: int, seed: int = 0) -> Iterat
         elif kind < 16:
             chosen.append(generator.choice(pools[("for", "against")[kind % 2]], 1))
         yield number % _FOLDS, generator.permutation(np.concatenate(chosen)), int(kind < 12)
+
+
+def _hash(name: str) -> int:
+    return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from nfqa.kernels.agreement import average_others, measure_krippendorff_alpha
 from nfqa.kernels.correlation import Method
 from nfqa.kernels.rating import Preferences, derive_preferences, rate_bradley_terry, rate_elo
-from nfqa.kernels.resample import draw_counts, find_interval
-from nfqa.metrics.statistics import correlate
+from nfqa.kernels.resample import draw_counts
+from nfqa.metrics.statistics import correlate, find_intervals
 
 Rule = Literal["elo", "bradley_terry"]
 # Shuffles of the comparisons over which Elo is averaged: one rater's are few, those of all differ by little.
@@ -60,11 +60,9 @@ def rank_systems(
     Raises: ValueError for an unknown rule.
     Source: DebateQA, section 5.1; `nfqa.kernels.rating`: rate_elo, rate_bradley_terry.
     """
-    if rule not in get_args(Rule):
-        raise ValueError(f"rule is {rule!r}; expected one of {', '.join(get_args(Rule))}")
-    preferences, systems = _number(comparisons)
+    preferences, systems = _read_comparisons(comparisons, rule)
     groups = comparisons.groupby(list(by), sort=False).ngroup() if by else pd.Series(0, comparisons.index)
-    heads = comparisons[list(by)].loc[~groups.duplicated()]
+    heads = comparisons[list(by)][~groups.duplicated()]
     frames = []
     for number, head in enumerate(heads.to_dict("records")):
         own = preferences.take((groups == number).to_numpy())
@@ -83,9 +81,7 @@ def resample_rankings(comparisons: pd.DataFrame, rule: Rule, *, resamples: int, 
     Elo is run once, in one shuffled order, in each resample: its interval includes the luck of the order.
     Returns: resample (from 1), system, grade. Raises: as `rank_systems`.
     """
-    if rule not in get_args(Rule):
-        raise ValueError(f"rule is {rule!r}; expected one of {', '.join(get_args(Rule))}")
-    preferences, systems = _number(comparisons)
+    preferences, systems = _read_comparisons(comparisons, rule)
     raters, names = pd.factorize(comparisons.rater, sort=True)
     draws = []
     for number, counts in enumerate(draw_counts(len(names), resamples=resamples, seed=seed)):
@@ -144,9 +140,9 @@ def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd
         measure_krippendorff_alpha(np.hstack([tables[q] for q in np.repeat(np.arange(len(tables)), counts)]))
         for counts in draw_counts(len(tables), resamples=resamples, seed=seed).astype(np.int64)
     ]
-    interval = find_interval(measure_krippendorff_alpha(np.hstack(tables)), draws, n=len(ratings))
-    row = {"value": interval.value, "low": interval.low, "high": interval.high, "n": interval.n, "dropped": 0}
-    return pd.DataFrame([{"statistic": "alpha_ordinal"} | row])
+    measured = [measure_krippendorff_alpha(np.hstack(tables)), *draws]
+    frame = pd.DataFrame({"statistic": "alpha_ordinal", "resample": range(resamples + 1), "measured": measured})
+    return find_intervals(frame.assign(n=len(ratings))).assign(dropped=0)
 
 
 def correlate_halves(ratings: pd.DataFrame, *, splits: int = 50, seed: int = 0) -> pd.DataFrame:
@@ -177,8 +173,10 @@ def correlate_halves(ratings: pd.DataFrame, *, splits: int = 50, seed: int = 0) 
     return table.assign(dropped=splits - table["n"])
 
 
-def _number(comparisons: pd.DataFrame) -> tuple[Preferences, NDArray]:
+def _read_comparisons(comparisons: pd.DataFrame, rule: Rule) -> tuple[Preferences, NDArray]:
     """The comparisons with systems as numbers, and the systems in that order."""
+    if rule not in get_args(Rule):
+        raise ValueError(f"rule is {rule!r}; expected one of {', '.join(get_args(Rule))}")
     systems, numbers = np.unique(comparisons[["left", "right"]].to_numpy(dtype=str), return_inverse=True)
     left, right = numbers.reshape(-1, 2).T
     return Preferences(left, right, comparisons.outcome.to_numpy(dtype=float)), systems

@@ -6,15 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.kernels.perplexity import (
-    PAPER,
-    RELEASED,
     Settings,
     Switches,
     Variant,
@@ -22,25 +20,11 @@ from nfqa.kernels.perplexity import (
     compute_perplexities,
     settings,
 )
-from nfqa.models.evaluator import TargetLoss
+from nfqa.metrics.statistics import require_columns
+from nfqa.models.evaluator import Evaluator, TargetLoss
 from nfqa.models.restated import Restated
 
-if TYPE_CHECKING:
-    from nfqa.models.evaluator import Evaluator
-
-__all__ = [
-    "PAPER", "RELEASED", "Diversity", "Settings", "Switches", "Variant", "choose_wrapping", "describe_views",
-    "measure_diversity", "score_diversity", "score_views", "settings",
-]  # fmt: skip
 _NOT_SCORED = ("empty_answer", "no_partial_answers", "not_finite", "no_tokens", "too_long")  # of `Diversity.dropped`
-
-
-class Scorer(Protocol):
-    """What gives the losses: an `Evaluator`, or a stand-in with made-up numbers."""
-
-    def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
-        """The loss of each target of each item."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -53,18 +37,12 @@ class Diversity:
     perplexity is NaN or infinite: without them an answer that can't restate them would look better. "no_tokens"
     leaves out a partial answer without a token that has a probability, and "too_long" one that doesn't fit the model
     even without the answer: both are the same for every answer to a question.
-    cut: the answer's tokens that were taken out to make it fit, of the partial answer where they were most.
     """
 
     value: float
     perplexities: NDArray[np.float64]
     losses: tuple[TargetLoss | None, ...]
     dropped: dict[str, int]
-
-    @property
-    def cut(self) -> int:
-        """Answer tokens taken out to make context and target fit, at most."""
-        return max((loss.cut for loss in self.losses if loss), default=0)
 
 
 def score_diversity(
@@ -88,11 +66,12 @@ def score_diversity(
     Raises: ValueError for a missing column, no view on any question that is answered, and as `measure_diversity`.
     """
     found = _measure_frame(answers, views, evaluator, variant, switches)
+    reasons = [_find_first(one.dropped) if math.isnan(one.value) else "" for one in found]
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
     return names.assign(
         metric="pd", evaluator=named, cache=cache, variant=variant,
-        score=np.array([math.nan if one is None else one.value for one in found], dtype=np.float64),
-        missing=[_say_missing(one) for one in found],
+        score=np.array([one.value for one in found], dtype=np.float64),
+        missing=np.where(answers["text"].isna(), "no_answer", np.array(reasons, dtype=object)),
         signature=f"pd:{settings(variant, **switches).signature}|evaluator:{evaluator.identity}",
     )  # fmt: skip
 
@@ -113,19 +92,19 @@ def score_views(
         perplexity. A row whose text is missing gives none.
     Raises: as `score_diversity`.
     """
-    found = _measure_frame(answers, views, evaluator, variant, switches)
-    ids = views.groupby(["dataset", "question"], sort=False)["view"].agg(list).to_dict()
-    names = answers.drop(columns=["text", "grade"], errors="ignore").to_dict("records")
-    rows = [
-        row | {"view": view, "perplexity": perplexity} | {
-            name: getattr(loss, name) if loss else math.nan for name in ("nats", "tokens", "attended", "cut")
-        } | {"missing": _find_reason(loss, perplexity)}
-        for row, one in zip(names, found, strict=True) if one is not None
-        for view, loss, perplexity in zip(
-            ids.get((row["dataset"], row["question"]), []), one.losses, one.perplexities, strict=True
-        )
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
+    given = answers[answers["text"].notna()]
+    found = _measure_frame(given, views, evaluator, variant, switches)
+    losses = [loss for one in found for loss in one.losses]
+    perplexities = [float(perplexity) for one in found for perplexity in one.perplexities]
+    names = given.drop(columns=["text", "grade"], errors="ignore")
+    return names.merge(views[["dataset", "question", "view"]], on=["dataset", "question"]).assign(
+        perplexity=perplexities,
+        **{
+            name: [getattr(loss, name) if loss else math.nan for loss in losses]
+            for name in ("nats", "tokens", "attended", "cut")
+        },
+        missing=list(map(_find_reason, losses, perplexities)),
+    )
 
 
 def describe_views(views: pd.DataFrame) -> pd.DataFrame:
@@ -152,37 +131,23 @@ def choose_wrapping(evaluator: Evaluator, wrapping: Literal["chat", "plain"]) ->
 
 
 def _measure_frame(
-    answers: pd.DataFrame, views: pd.DataFrame, evaluator: Scorer, variant: Variant, switches: Switches
-) -> list[Diversity | None]:
-    """P.D. of each row of `answers`, None where its text is missing; all given to the evaluator at once."""
-    for name, frame in (("answers", answers), ("views", views)):
-        lacking = [column for column in ("dataset", "question", "text") if column not in frame]
-        if lacking:
-            raise ValueError(f"{name} have no column {', '.join(lacking)}; they have {', '.join(frame.columns)}")
+    answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, variant: Variant, switches: Switches
+) -> list[Diversity]:
+    """P.D. of each row of `answers`, a missing text as an empty one; all given to the evaluator at once."""
+    for frame in (answers, views):
+        require_columns(frame, ["dataset", "question", "text"])
     texts = views.groupby(["dataset", "question"], sort=False)["text"].agg(list).to_dict()
     keys = list(zip(answers["dataset"], answers["question"], strict=True))
     if keys and not any(key in texts for key in keys):
         raise ValueError(f"no view on any of the questions that are answered, such as {keys[0]}; check both frames")
-    given = answers["text"].notna().to_numpy()
-    found = iter(
-        measure_diversity(
-            answers["text"][given].tolist(), [texts.get(key, []) for key, is_given in zip(keys, given, strict=True)
-                                              if is_given], evaluator, variant=variant, **switches,
-        )
-    )  # fmt: skip
-    return [next(found) if is_given else None for is_given in given]
-
-
-def _say_missing(one: Diversity | None) -> str:
-    if one is None:
-        return "no_answer"
-    return "" if not math.isnan(one.value) else next(reason for reason in _NOT_SCORED if reason in one.dropped)
+    given = answers["text"].fillna("").tolist()
+    return measure_diversity(given, [texts.get(key, []) for key in keys], evaluator, variant=variant, **switches)
 
 
 def measure_diversity(
     answers: Sequence[str],
     partial_answers: Sequence[Sequence[str]],
-    evaluator: Scorer,
+    evaluator: Evaluator,
     *,
     variant: Variant = "paper",
     **switches: Unpack[Switches],
@@ -217,14 +182,12 @@ def measure_diversity(
         raise ValueError(
             f"{len(answers)} answers, but {len(partial_answers)} lists of partial answers; expected one for each"
         )
-    runs = [
-        i for i, (answer, texts) in enumerate(zip(answers, partial_answers, strict=True)) if answer.strip() and texts
-    ]
-    items = [Restated(answers[i], tuple(partial_answers[i])) for i in runs]
-    found = dict(zip(runs, evaluator.score(items, chosen) if items else [], strict=True))
+    pairs = list(zip(answers, partial_answers, strict=True))
+    items = [Restated(answer, tuple(texts)) for answer, texts in pairs if answer.strip() and texts]
+    losses = iter(evaluator.score(items, chosen) if items else [])
     return [
-        _combine(found[i], chosen) if i in found else _leave_out(answer, len(texts))
-        for i, (answer, texts) in enumerate(zip(answers, partial_answers, strict=True))
+        _combine(next(losses), chosen) if answer.strip() and texts else _leave_out(answer, len(texts))
+        for answer, texts in pairs
     ]
 
 
@@ -232,6 +195,10 @@ def _leave_out(answer: str, partial_answers: int) -> Diversity:
     reasons = {"empty_answer": not answer.strip(), "no_partial_answers": not partial_answers}
     dropped = {reason: 1 for reason, holds in reasons.items() if holds}
     return Diversity(math.nan, np.full(partial_answers, np.nan), (None,) * partial_answers, dropped)
+
+
+def _find_first(dropped: dict[str, int]) -> str:
+    return next(reason for reason in _NOT_SCORED if reason in dropped)
 
 
 def _find_reason(loss: TargetLoss | None, perplexity: float) -> str:
@@ -243,16 +210,13 @@ def _find_reason(loss: TargetLoss | None, perplexity: float) -> str:
 
 def _combine(losses: Sequence[TargetLoss], chosen: Settings) -> Diversity:
     perplexities = np.full(len(losses), np.nan)
-    scored = np.array([loss.tokens > 0 for loss in losses])
     given = [loss for loss in losses if loss.tokens]
-    perplexities[scored] = compute_perplexities(
-        [loss.nats for loss in given],
-        [loss.tokens for loss in given],
-        [loss.attended for loss in given],
+    perplexities[[loss.tokens > 0 for loss in losses]] = compute_perplexities(
+        [loss.nats for loss in given], [loss.tokens for loss in given], [loss.attended for loss in given],
         denominator=chosen.denominator,
-    )
+    )  # fmt: skip
     finite = np.isfinite(perplexities)
-    counts = Counter(_find_reason(loss, value) for loss, value in zip(losses, perplexities, strict=True))
+    counts = Counter(map(_find_reason, losses, perplexities))
     dropped = {reason: counts[reason] for reason in ("no_tokens", "not_finite", "too_long") if counts[reason]}
     value = aggregate_perplexities(perplexities[finite], aggregate=chosen.aggregate)
     if counts["not_finite"]:

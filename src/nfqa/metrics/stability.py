@@ -10,13 +10,7 @@ import pandas as pd
 from nfqa.metrics.statistics import average, correlate, find_intervals, resample_means
 
 
-def compare_orders(
-    scores: pd.DataFrame,
-    *,
-    by: Sequence[str],
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> pd.DataFrame:
+def compare_orders(scores: pd.DataFrame, *, by: Sequence[str], resamples: int = 10_000, seed: int = 0) -> pd.DataFrame:
     """Kendall's tau between every two ways of measuring: of the order of systems, and of the answers to a question.
 
     Systems are ordered by their means over questions, whose interval comes from resamples of the questions that both
@@ -28,7 +22,7 @@ def compare_orders(
         way, statistic ("kendall"), value, low, high, n (systems, or questions), dropped, dropped_because.
     Raises: ValueError for fewer than two ways.
     """
-    ways = [dict(zip(by, way, strict=True)) for way, _ in scores.groupby(list(by), sort=False, dropna=False)]
+    ways = scores[list(by)].drop_duplicates().to_dict("records")
     if len(ways) < 2:
         raise ValueError(f"{len(ways)} way of measuring in {', '.join(by)}; comparing orders takes two or more")
     means = resample_means(scores, by=list(by), resamples=resamples, seed=seed)

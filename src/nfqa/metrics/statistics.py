@@ -46,7 +46,7 @@ def correlate(
     if undefined not in get_args(Undefined):
         raise ValueError(f"undefined is {undefined!r}; expected one of {', '.join(get_args(Undefined))}")
     keys = list(by) if by is not None else [name for name in scores.columns if name not in OF_AN_ANSWER]
-    _require(scores, [*keys, "score", "grade"])
+    require_columns(scores, [*keys, "score", "grade"])
     group = scores.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
     order = np.argsort(group, kind="stable")  # groups one after another, in the order of their first row
     scored = scores.score.notna().to_numpy()[order]
@@ -73,15 +73,15 @@ def credit_choices(scores: pd.DataFrame, *, ties: TieRule = "expected") -> pd.Da
         from 0 to 1. With any answer unscored both are missing, with the first answer's reason, or "unscored".
     Source: `nfqa.kernels.choice.credit_choice`.
     """
-    _require(scores, ["question", "score", "grade"])
+    require_columns(scores, ["question", "score", "grade"])
     keys = [name for name in scores.columns if name not in OF_AN_ANSWER]
     rows = []
-    for key, group in scores.groupby(keys, sort=False, dropna=False):
+    for key, group in iterate_groups(scores, keys):
         reasons = group.get("missing", pd.Series("", group.index))[group.score.isna()]
         why = "" if reasons.empty else reasons.iloc[0] or "unscored"
         for statistic, worst_too in (("acc_best", False), ("acc_best_worst", True)):
             credit = np.nan if why else credit_choice(group.score, group.grade, worst_too=worst_too, ties=ties)
-            rows.append((*key, statistic, credit, why))
+            rows.append(key | {"statistic": statistic, "measured": credit, "missing": why})
     return pd.DataFrame(rows, columns=[*keys, "statistic", *_MEASURED])
 
 
@@ -171,19 +171,18 @@ def resample_means(
         without any) and `n`, how many are drawn from.
     Raises: ValueError for a missing column, or two scores of one question and system in a group.
     """
-    _require(scores, [*by, over, columns, "score"])
+    require_columns(scores, [*by, over, columns, "score"])
     index = scores[over].drop_duplicates()
     counts = np.vstack([np.ones(len(index)), draw_counts(len(index), resamples=resamples, seed=seed)])
     frames = []
-    for key, group in scores.groupby(list(by), sort=False, dropna=False):
+    for key, group in iterate_groups(scores, by):
         if group.duplicated([over, columns]).any():
             raise ValueError(f"several scores of one {over} and {columns}; name what tells them apart in by={by}")
         table = group.pivot(index=over, columns=columns, values="score").reindex(index)
         with np.errstate(invalid="ignore"):
             means = (counts @ table.fillna(0).to_numpy(np.float64)) / (counts @ table.notna().to_numpy(np.float64))
         drawn = pd.DataFrame(means, columns=table.columns).rename_axis("resample").reset_index()
-        given: dict[str, Any] = dict(zip(by, key, strict=True))
-        frames.append(drawn.melt("resample", value_name="mean").assign(**given, n=len(index)))
+        frames.append(drawn.melt("resample", value_name="mean").assign(**key, n=len(index)))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -209,18 +208,29 @@ def _find_share(table: NDArray[np.float64]) -> Interval:
     return replace(find_share(each), n=int(present.sum()), n_missing=int((~present).sum()))
 
 
-def _require(frame: pd.DataFrame, names: Sequence[str]) -> None:
+def require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
+    """Refuse a frame without one of the columns. Raises: ValueError naming those it lacks and those it has."""
     lacking = [name for name in names if name not in frame]
     if lacking:
         raise ValueError(f"no column {', '.join(lacking)}; the frame has {', '.join(frame.columns)}")
 
 
-def _split(measurements: pd.DataFrame, own: Sequence[str]) -> Iterator[tuple[dict[str, object], pd.DataFrame]]:
-    """Each group with its conditions by name, in order of first appearance."""
-    _require(measurements, [own[0], "measured"])
-    keys = [name for name in measurements.columns if name not in own]
-    for key, group in measurements.groupby(keys, sort=False, dropna=False):
-        yield dict(zip(keys, key, strict=True)), group
+def iterate_groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """The rows of each group with its values of the columns `by` by name, in order of first appearance."""
+    for key, group in frame.groupby(list(by), sort=False, dropna=False):
+        yield dict(zip(by, key, strict=True)), group
+
+
+def count_reasons(reasons: pd.Series) -> str:
+    """How often each reason is given, in alphabetical order, as "no_text 1; unreadable 2"; blanks are left out."""
+    counts = reasons[reasons.fillna("") != ""].value_counts().sort_index()
+    return "; ".join(f"{reason} {count}" for reason, count in counts.items())
+
+
+def _split(measurements: pd.DataFrame, own: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Each set of conditions, which are all columns but `own`, with its measurements."""
+    require_columns(measurements, [own[0], "measured"])
+    return iterate_groups(measurements, [name for name in measurements.columns if name not in own])
 
 
 def _hashable(key: dict[str, Any], names: Sequence[str]) -> tuple[object, ...]:
@@ -229,22 +239,19 @@ def _hashable(key: dict[str, Any], names: Sequence[str]) -> tuple[object, ...]:
 
 def _tabulate(group: pd.DataFrame, over: str, columns: str, within: str, index: pd.Series) -> NDArray[np.float64]:
     """[rows of `index`, distinct `columns`], NaN where nothing was measured."""
-    seeds = group[columns] if columns in group else pd.Series(0, group.index)
-    group = group.assign(**{columns: seeds})
+    if columns not in group:
+        group = group.assign(**{columns: 0})
     if within:
         group = group.groupby([over, columns], sort=False)["measured"].mean().reset_index()
-        seeds = group[columns]
-    if pd.DataFrame({"row": group[over], "column": seeds}).duplicated().any():
+    if group.duplicated([over, columns]).any():
         raise ValueError(f"several measurements of one {over} and {columns}; name what tells them apart in a column")
-    pivoted = group.pivot(index=over, columns=columns, values="measured")
-    return pivoted.reindex(index).to_numpy(dtype=np.float64)
+    return group.pivot(index=over, columns=columns, values="measured").reindex(index).to_numpy(dtype=np.float64)
 
 
 def _describe(interval: Interval, group: pd.DataFrame) -> dict[str, object]:
-    reasons = group.missing[group.missing.fillna("") != ""] if "missing" in group else pd.Series(dtype=object)
-    because = "; ".join(f"{reason} {count}" for reason, count in reasons.value_counts().sort_index().items())
     return {
         "value": interval.value, "low": interval.low, "high": interval.high,
         "spread": np.nan if interval.spread is None else interval.spread,
-        "n": interval.n, "dropped": interval.n_missing, "dropped_because": because,
+        "n": interval.n, "dropped": interval.n_missing,
+        "dropped_because": count_reasons(group.missing) if "missing" in group else "",
     }  # fmt: skip

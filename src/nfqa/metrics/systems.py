@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nfqa.metrics.statistics import OF_AN_ANSWER
+from nfqa.metrics.statistics import OF_AN_ANSWER, iterate_groups
 
 _OWN = (*OF_AN_ANSWER, "question", "ten", "rank", "wins", "note")
 
@@ -64,6 +64,4 @@ def measure_systems(scores: pd.DataFrame, column: str, *, named: str, questions:
 
 def _split(scores: pd.DataFrame, *others: str) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """Each set of conditions, by name, with its rows, in order of first appearance."""
-    keys = [name for name in scores.columns if name not in _OWN] + list(others)
-    for key, group in scores.groupby(keys, sort=False, dropna=False):
-        yield dict(zip(keys, key, strict=True)), group
+    return iterate_groups(scores, [*(name for name in scores.columns if name not in _OWN), *others])
