@@ -179,16 +179,6 @@ def test_an_answer_that_holds_the_perspectives_is_better_by_the_cache(evaluator)
     assert holding.value < unrelated.value
 
 
-def test_length_alone_moves_the_released_value_and_not_the_paper_s(evaluator):
-    plain = Evaluator(evaluator.spec, device="cpu", cache=None)
-    answers = ["7 " * count for count in (10, 40, 160)]
-    targets = [[SENTENCES[1]]] * 3
-    paper = [found.value for found in measure_diversity(answers, targets, plain, aggregate="mean")]
-    released = [found.value for found in measure_diversity(answers, targets, plain, variant="released")]
-    assert released[0] > 3 * released[2] > 3
-    assert max(paper) / min(paper) < released[0] / released[2]
-
-
 def test_an_unusable_partial_answer_is_left_out_end_to_end(evaluator):
     (found,) = measure_diversity(["A sea."], [[SENTENCES[0], "", "7"]], evaluator)
     assert found.dropped == {"no_tokens": 1}
@@ -282,14 +272,6 @@ def test_composed_answers_tell_what_an_evaluator_follows(model, falls, padded_le
     assert np.sign(round(scores[5] - scores[4], 9)) == padded_less
     if model.reads and not model.length:
         assert scores[[0, 4]] == pytest.approx([4 * math.exp(2), 4 * math.exp(0.5)])
-
-
-def test_the_released_settings_are_the_papers_with_five_switches_set() -> None:
-    switches = {"aggregate": "mean", "denominator": "attended", "instruction": ""}
-    switches |= {"generation_prompt": False, "boundary": "joint"}
-    alone = [settings("paper", **{name: value}) for name, value in switches.items()]
-    assert len({PAPER, RELEASED, *alone}) == 7
-    assert settings("paper", **switches) == RELEASED
 
 
 def test_length_alone_lowers_the_released_value_only() -> None:

@@ -57,10 +57,9 @@ def score_diversity(
 ) -> pd.DataFrame:
     """P.D. of each answer under the points of view on its question: one row an answer, lower is better.
 
-    Args: answers: dataset, question, text (NaN where a system gave no answer), and any columns that name the answer
-        (`system`, `answer`, conditions); views: dataset, question, text, in any order of the questions
-        (`QuestionSet.views`); named, cache: what the columns `evaluator` and `cache` say; variant, switches: as
-        `measure_diversity`.
+    Args: answers: dataset, question, text (NaN where a system gave no answer), and any columns that name the answer;
+        views: dataset, question, text (`QuestionSet.views`); named, cache: what the columns `evaluator` and `cache`
+        say; variant, switches: as `measure_diversity`.
     Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, cache, variant, score, missing (the
         reason where there is no score: "no_answer" or one of `Diversity.dropped`) and signature. In their order.
     Raises: ValueError for a missing column, no view on any question that is answered, and as `measure_diversity`.
