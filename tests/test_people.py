@@ -12,6 +12,7 @@ from nfqa.metrics.people import (
     correlate_halves,
     group_raters,
     measure_alpha,
+    measure_kappa,
     rank_systems,
     resample_rankings,
 )
@@ -118,6 +119,16 @@ def test_alpha_of_raters_who_agree_and_of_one_rater():
     assert (row["statistic"], row["value"], row["n"]) == ("alpha_ordinal", pytest.approx(1), 18)
     assert (row["low"], row["high"]) == (pytest.approx(1), pytest.approx(1))
     assert np.isnan(measure_alpha(make_ratings({"x": [5, 3, 1]}), resamples=5).value[0])
+
+
+def test_kappa_takes_the_items_that_the_usual_number_of_raters_labelled():
+    # Both raters give a 1 and b 2, so that every pair agrees; c has one label only and is dropped.
+    ratings = make_ratings({"x": [1, 2, 3], "y": [1, 2, NAN]})
+    row = measure_kappa(ratings, "rating", items=["question", "system"]).iloc[0]
+    assert (row.statistic, row.value, row.n, row.dropped) == ("fleiss_kappa", 1.0, 2, 1)
+    assert row.signature == "items_judged_by:2"
+    alone = measure_kappa(make_ratings({"x": [1, 2, 3]}), "rating", items=["question", "system"]).iloc[0]
+    assert np.isnan(alone.value)
 
 
 def test_halves_that_agree_do_and_halves_without_two_raters_are_dropped():

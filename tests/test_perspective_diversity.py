@@ -22,6 +22,7 @@ from nfqa.metrics.perspective_diversity import (
     choose_wrapping,
     measure_diversity,
     score_diversity,
+    score_forms,
     score_views,
 )
 from nfqa.models.continuous_cache import ContinuousCache
@@ -220,6 +221,20 @@ def test_a_frame_of_answers_is_scored_row_by_row_with_reasons(stub):
     assert scores["missing"].tolist() == ["not_finite", "", "empty_answer", "no_answer", "no_partial_answers"]
     assert set(scores["signature"]) == {f"pd:{PAPER.signature}|evaluator:stub"}
     assert len(stub.asked) == 1
+
+
+def test_every_evaluator_scores_in_every_form(stub):
+    stub.spec = SimpleNamespace(kind="hf")
+    evaluators = {("small", ""): stub, ("small", "no"): stub}
+    forms = {"paper": {"variant": "paper"}, "mean": {"aggregate": "mean"}}
+    found = score_forms(ANSWER_ROWS.iloc[[1]], VIEWS, evaluators, forms, wrapping="plain")
+    assert list(zip(found.evaluator, found.cache, found.variant, found.score, strict=True)) == [
+        ("small", "", "paper", pytest.approx(10)),  # 2 + 8
+        ("small", "", "mean", pytest.approx(5)),
+        ("small", "no", "paper", pytest.approx(10)),
+        ("small", "no", "mean", pytest.approx(5)),
+    ]
+    assert {settings.wrapping for _, settings in stub.asked} == {"plain"}
 
 
 def test_what_an_answers_score_is_made_of_sums_to_it(stub):

@@ -12,7 +12,16 @@ import pytest
 from nfqa.lab import check
 from nfqa.lab.artefacts import Paper
 from nfqa.lab.beside import compare_published
-from nfqa.lab.values import match_rows, name_keys, pick, read_values, tidy_values, write_values
+from nfqa.lab.values import (
+    match_rows,
+    name_keys,
+    pick,
+    read_values,
+    say_change,
+    tidy_values,
+    write_intervals,
+    write_values,
+)
 
 
 def make_values(**columns: object) -> pd.DataFrame:
@@ -68,6 +77,30 @@ def test_a_row_is_found_by_all_its_conditions() -> None:
         pick(table, metric="nothing")
     undefined = tidy_values(make_values(value=np.nan), origin="measured")
     assert pick(undefined, dataset="d", metric="e", statistic="kendall", form="rank").said == "undefined"
+
+
+NAN = float("nan")
+
+
+def test_values_are_written_with_their_intervals() -> None:
+    rows = [(0.4342, 0.4081, 0.4589), (0.5, NAN, NAN), (NAN, NAN, NAN), (-1234.5, -2000.0, -9.4)]
+    table = pd.DataFrame(rows, columns=["value", "low", "high"])
+    assert write_intervals(table) == ["0.43 [0.41, 0.46]", "0.50", "undefined", "-1234.50 [-2000.00, -9.40]"]
+    assert write_intervals(table, digits=1, whole_from=10)[::3] == ["0.4 [0.4, 0.5]", "-1,234 [-2,000, -9]"]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ((0.5, 0.25, 0.75), "rises (+0.50 [+0.25, +0.75])"),
+        ((-1234.0, -2000.0, -9.0), "falls (-1,234 [-2,000, -9])"),
+        ((0.5, 0.0, 0.75), "does not clearly change (+0.50 [+0.00, +0.75])"),
+        ((0.5, NAN, NAN), "is undefined"),
+        ((NAN, NAN, NAN), "is undefined"),
+    ],
+)
+def test_a_difference_is_said_by_its_interval(row: tuple[float, float, float], said: str) -> None:
+    assert say_change(pd.Series(row, ["value", "low", "high"])) == said
 
 
 NONE = (np.nan, np.nan)

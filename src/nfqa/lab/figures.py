@@ -57,13 +57,20 @@ def use_style() -> None:
     so.Plot.config.theme.update(_STYLE | {"axes.prop_cycle": mpl.rcParams["axes.prop_cycle"]})
 
 
+def subplots(*shape: int, **how: Any) -> tuple[Figure, Any]:
+    """As `matplotlib.pyplot.subplots`, but shown once, where a cell ends with the figure's name, not a second time."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(*shape, **how)
+    plt.close(figure)  # what pyplot still knows at a cell's end, JupyterLab shows of itself
+    return figure, axes
+
+
 def draw_prompt(text: str, counts: pd.DataFrame, notes: Sequence[str], *, title: str) -> Figure:
     """A prompt shown as it is written, beside a small table of what was counted in it and notes below the table.
 
     Args: counts: what is counted (index, in words) by prompt (columns), NaN where it does not apply.
     """
-    import matplotlib.pyplot as plt
-
     lines = "\n".join(
         textwrap.fill(line, 74, subsequent_indent=" " * len(re.match(r"\s*(?:-|\d\.)?\s*", line)[0]))  # type: ignore[index]
         for line in text.splitlines()
@@ -72,7 +79,7 @@ def draw_prompt(text: str, counts: pd.DataFrame, notes: Sequence[str], *, title:
     for note in notes:
         beside += [("",), *((line,) for line in textwrap.wrap(note, 40))]
     points = max(9.1 * (lines.count("\n") + 1.5), 10.5 * (len(beside) + 1))
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, points / 72 + 0.4), width_ratios=[1.75, 1])
+    figure, (left, right) = subplots(1, 2, figsize=(7.2, points / 72 + 0.4), width_ratios=[1.75, 1])
     for axes in (left, right):
         axes.set_axis_off()
         axes.set(xlim=(0, 1), ylim=(0, 1))

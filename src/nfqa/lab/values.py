@@ -140,6 +140,30 @@ def pick(table: pd.DataFrame, **conditions: object) -> pd.Series:
     found = table[match_rows(table, conditions)]
     if len(found) != 1:
         raise ValueError(f"{len(found)} rows have {conditions}; expected one. The columns are {name_keys(table)}")
-    row = found.iloc[0]
-    interval = "" if pd.isna(row.low) else f" [{row.low:.3f}, {row.high:.3f}]"
-    return pd.concat([row, pd.Series({"said": "undefined" if pd.isna(row.value) else f"{row.value:.3f}{interval}"})])
+    return found.assign(said=write_intervals(found, digits=3)).iloc[0]
+
+
+def write_intervals(table: pd.DataFrame, *, digits: int = 2, whole_from: float = np.inf) -> list[str]:
+    """Each row as "value [low, high]": without brackets where it has no interval, "undefined" without a value.
+
+    Args: whole_from: rows whose value is of this size or more are written without decimals.
+    """
+    said = []
+    for value, low, high in table[["value", "low", "high"]].astype(float).itertuples(index=False):
+        form = ",.0f" if abs(value) >= whole_from else f".{digits}f"
+        interval = "" if np.isnan(low) else f" [{low:{form}}, {high:{form}}]"
+        said.append("undefined" if np.isnan(value) else f"{value:{form}}{interval}")
+    return said
+
+
+def say_change(difference: pd.Series) -> str:
+    """A difference in words: "rises", "falls" or, with 0 in its interval, "does not clearly change"; then the numbers.
+
+    A difference without a value or an interval is "undefined".
+    """
+    value, low, high = (float(difference[name]) for name in ("value", "low", "high"))
+    if np.isnan([value, low, high]).any():
+        return "is undefined"
+    form = "+,.0f" if abs(value) >= 10 else "+.2f"
+    change = "does not clearly change" if low <= 0 <= high else "falls" if high < 0 else "rises"
+    return f"{change} ({value:{form}} [{low:{form}}, {high:{form}}])"

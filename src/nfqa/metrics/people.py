@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.kernels.agreement import average_others, measure_krippendorff_alpha
+from nfqa.kernels.agreement import average_others, measure_fleiss_kappa, measure_krippendorff_alpha
 from nfqa.kernels.correlation import Method
 from nfqa.kernels.rating import Preferences, derive_preferences, rate_bradley_terry, rate_elo
 from nfqa.kernels.resample import draw_counts
@@ -143,6 +143,22 @@ def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd
     measured = [measure_krippendorff_alpha(np.hstack(tables)), *draws]
     frame = pd.DataFrame({"statistic": "alpha_ordinal", "resample": range(resamples + 1), "measured": measured})
     return find_intervals(frame.assign(n=len(ratings))).assign(dropped=0)
+
+
+def measure_kappa(labels: pd.DataFrame, column: str, *, items: Sequence[str]) -> pd.DataFrame:
+    """Fleiss' kappa of labels, over the items that the usual number of raters labelled: it needs equally many of each.
+
+    Args: labels: a row a label, in the column `column`; items: the columns that name what is labelled.
+    Returns: one row: statistic `fleiss_kappa`, value (NaN with one rater an item), n (items), dropped (items that
+        another number of raters labelled), signature.
+    Source: `nfqa.kernels.agreement.measure_fleiss_kappa`.
+    """
+    each = labels.groupby(list(items))[column].agg(list)
+    usual = each.str.len().mode()[0]
+    kept = each[each.str.len() == usual]
+    kappa = measure_fleiss_kappa(kept.tolist()) if usual > 1 else np.nan
+    row = {"value": kappa, "n": len(kept), "dropped": len(each) - len(kept), "signature": f"items_judged_by:{usual}"}
+    return pd.DataFrame([{"statistic": "fleiss_kappa"} | row])
 
 
 def correlate_halves(ratings: pd.DataFrame, *, splits: int = 50, seed: int = 0) -> pd.DataFrame:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import pandas as pd
@@ -73,6 +73,28 @@ def score_diversity(
         missing=np.where(answers["text"].isna(), "no_answer", np.array(reasons, dtype=object)),
         signature=f"pd:{settings(variant, **switches).signature}|evaluator:{evaluator.identity}",
     )  # fmt: skip
+
+
+def score_forms(
+    answers: pd.DataFrame,
+    views: pd.DataFrame,
+    evaluators: Mapping[tuple[str, str], Evaluator],
+    forms: Mapping[str, Mapping[str, Any]],
+    *,
+    wrapping: Literal["chat", "plain"],
+) -> pd.DataFrame:
+    """P.D. by every evaluator in every form, as `score_diversity` gives it, one below the other.
+
+    Args: evaluators: by what the columns `evaluator` and `cache` say; forms: variant and switches, by what the column
+        `variant` says; wrapping: as `choose_wrapping`.
+    """
+    frames = []
+    for (name, cache), model in evaluators.items():
+        way = choose_wrapping(model, wrapping)
+        for form, switches in forms.items():
+            found = score_diversity(answers, views, model, named=name, cache=cache, wrapping=way, **switches)
+            frames.append(found.assign(variant=form))
+    return pd.concat(frames)
 
 
 def score_views(
