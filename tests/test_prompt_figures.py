@@ -14,7 +14,7 @@ from notebook_cells import run_notebook
 
 from nfqa.judge.prompt_facts import COUNTS, REMARKS, count_facts, find_remarks
 from nfqa.judge.prompts import PromptSet, Template
-from nfqa.lab.figures import draw_prompt
+from nfqa.lab.figures import draw_prompt, subplots, use_style
 from nfqa.lab.open import Lab
 
 # In our words, with what is odd in the released file.
@@ -107,10 +107,11 @@ def test_a_released_prompt_out_of_reach_stops_a_full_run(run: Any) -> None:
 
 @pytest.mark.parametrize("name", ["pairwise", "label_guideline", "write_lower", "dispute_awareness"])
 def test_our_text_is_whole_in_the_figure(name: str) -> None:
+    use_style()
     text = read_own(name).text
     counts = pd.DataFrame({"ours": {"words": 1234.0}, "released": {"words": np.nan}})
     figure = draw_prompt(text, counts, ["A note. " * 20], title="Ours")
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     left, right = figure.axes
     box, frame = left.texts[0].get_window_extent(), left.get_window_extent()
     plt.close(figure)
@@ -118,3 +119,10 @@ def test_our_text_is_whole_in_the_figure(name: str) -> None:
     assert [word.get_text() for word in right.texts[:6]] == ["", "ours", "released", "words", "1,234", "–"]
     assert box.y0 >= frame.y0 - 15  # nothing below the figure
     assert box.x1 <= right.get_window_extent().x0  # nor into the other panel
+
+
+def test_pyplot_keeps_no_figure_that_a_cell_shows_by_its_name() -> None:
+    before = plt.get_fignums()
+    figure, panels = subplots(1, 2, figsize=(4, 2))
+    assert plt.get_fignums() == before
+    assert list(figure.axes) == list(panels)
