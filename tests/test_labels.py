@@ -47,6 +47,11 @@ def test_labels_meet_answers_by_question_and_system_in_the_labels_order(tmp_path
     ]
 
 
+def test_a_limit_counts_labelled_questions(tmp_path: Path) -> None:
+    root = write_labels(tmp_path, "systems,1:b,0,1,0", "systems,0:a,1,1,1", "systems,1:a,1,1,1")
+    assert read_labels(root, SYSTEMS, limit=1)["id"].tolist() == ["1:b", "1:a"]
+
+
 @pytest.mark.parametrize(
     ("lines", "facts"),
     [

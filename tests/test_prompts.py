@@ -270,7 +270,7 @@ SHOTS = {"shot_from": "Q", "shots": {"open": "", "each": "", "close": ""}}
 @pytest.mark.parametrize(
     ("text", "changes", "message"),
     [
-        ("", {"file": ""}, r"settings.yml: templates.one is an object; expected one of file, registered, or not_rel"),
+        ("", {"file": ""}, r"settings.yml: templates.one: expected one of file, registered, or not_rel"),
         ("", {"not_released": True}, "expected one of file, registered, or not_released"),
         ("", {"placeholders": {"answer": "{{answer}}"}}, "unknown placeholder 'answer'; known: question, candidate"),
         ("", {"answer": "score"}, "a score, and nothing else, has a lowest and a highest"),

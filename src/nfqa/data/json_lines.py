@@ -96,7 +96,7 @@ def _explain(error: ValidationError) -> str:
     if fault["type"] == "missing":
         return f"{field} is missing; add it"
     said = fault["msg"].removeprefix("Value error, ")
-    if said.startswith("unknown field"):
+    if fault["type"] == "value_error" and isinstance(fault["input"], dict):  # our own words for several fields at once
         return f"{field}: {said}".removeprefix(": ")
     found = f"{field} is" if field else "found"
     return f"{found} {describe(fault['input'])}; {said[0].lower()}{said[1:]}"

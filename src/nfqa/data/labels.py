@@ -24,14 +24,14 @@ class _Row(Item):
     label: Literal["0", "1"]
 
 
-def read_labels(root: Path, dataset: QuestionSet) -> pd.DataFrame:
+def read_labels(root: Path, dataset: QuestionSet, *, limit: int | None = None) -> pd.DataFrame:
     """The labelled answers of `demo_answers` (ids) or `system_answers` (QUESTION:SYSTEM), in the labels' order.
 
+    Args: limit: at most this many labelled questions, the first ones.
     Returns: dataset, question, answer, system, text, id (as in the labels), and pass_1 and pass_2, the labels of two
         readings apart, and label, the one that counts; 1 is aware. Answers of one question are drawn and left out
         together.
-    Where the dataset was cut to fewer questions, the labels of the others are left aside. A sample run reads the labels
-    of the bundled answers.
+    A sample run reads the labels of the bundled answers.
     Raises: ValueError for a dataset that has no labels, or naming file, line and field for a table that doesn't fit: an
         unknown column or set, a label other than 0 or 1, a duplicated id; or where no label is of this dataset.
     """
@@ -45,7 +45,8 @@ def read_labels(root: Path, dataset: QuestionSet) -> pd.DataFrame:
     labels = labels[labels.pop("set") == _SETS[name]].astype({"pass_1": int, "pass_2": int, "label": int})
     found = labels.merge(answers.assign(id=answers["question"] if name == "demo_answers" else by_system), on="id")
     if found.empty:
-        raise ValueError(f"{path}: none of its labels is of the {len(answers)} answers of {name}; take another limit")
+        raise ValueError(f"{path}: none of its labels is of the {len(answers)} answers of {name}")
+    found = found[pd.factorize(found["question"])[0] < (len(found) if limit is None else limit)]
     return found[[*answers.columns, *labels.columns]]
 
 

@@ -43,6 +43,7 @@ def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptio
     if options.profile == "quick":
         slow = "evaluator" in artefact.roles  # a language model runs every partial answer
         chosen |= {"n_seeds": 2, "resamples": 500, "limit": QUICK_LIMIT // 2 if slow else QUICK_LIMIT}
+        chosen["training_sentences"] = 120
     if options.seeds:
         chosen["n_seeds"] = options.seeds
     chosen |= options.roles | options.asking

@@ -192,13 +192,21 @@ class _SentenceModel:
 
 
 def open_detector(
-    embedder: Embedder | None, *, features: Features = "text_and_vectors", threshold: float = THRESHOLD
+    embedder: Embedder | None,
+    *,
+    features: Features = "text_and_vectors",
+    threshold: float = THRESHOLD,
+    sentences: int | None = None,
 ) -> Detector:
     """The embedded detector, trained on data/dispute_sentences.csv when it is first used.
 
+    Args: sentences: for a quick look, so many of the last ones alone; the signature says how many.
     Raises: ValueError as `Detector`, or for a table of sentences that doesn't fit.
     """
-    return Detector(embedder, read_sentences(), features=features, threshold=threshold)
+    labelled = read_sentences()
+    if sentences is not None:
+        labelled = Labelled(labelled.table.tail(sentences).reset_index(drop=True), labelled.sha256)
+    return Detector(embedder, labelled, features=features, threshold=threshold)
 
 
 def calibrate_threshold(
