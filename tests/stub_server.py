@@ -199,6 +199,10 @@ class _Handler(BaseHTTPRequestHandler):
         if name == "refusal":
             whole["choices"][0]["message"] |= {"content": None, "refusal": "I would rather not."}
             return self.send_json(200, whole)
+        if name == "plain_text":
+            return self.send_text(200, json.dumps(whole), "text/plain")
+        if name == "deep":
+            return self.send_text(200, '{"choices":' + "[" * 100_000, "application/json")
         if name == "truncated":
             return self.send_text(200, json.dumps(whole)[:-20], "application/json")
         if name == "cut_body":  # fewer bytes than announced

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -415,11 +416,22 @@ def test_a_servers_bad_hour_stops_a_run_instead_of_emptying_its_table():
     assert len(journal) == 6  # what was answered is kept
 
 
-def test_many_failures_in_a_row_stop_a_run_at_once():
-    model = Scripted(lambda prompt, seed: Failure("connection", "nobody answers"))
+@pytest.mark.parametrize("reason", ["connection", "bad_request"])
+def test_many_failures_in_a_row_stop_a_run_at_once(reason):
+    model = Scripted(lambda prompt, seed: Failure(reason, "nobody answers"))
     with pytest.raises(StoppedError, match="nobody answers"):
         make_asker(model, Journal()).ask(requests_for(*map(str, range(500))), read)
     assert len(model.asked) == 20
+
+
+def test_probabilities_that_are_none_cost_one_verdict_and_are_not_kept():
+    odd = Reply("", 9, 1, "logits", logprobs=(math.nan, -1.0))
+    model = Scripted(lambda prompt, seed: odd if prompt == "a" else replace(odd, logprobs=(-1.0, -2.0)))
+    journal = Journal()
+    asked = [Request(prompt, labels=("1", "2")) for prompt in "ab"]
+    found = make_asker(model, journal, LOGITS).ask(asked, read)
+    assert [verdict.reason for verdict in found] == ["bad_logprobs", ""]
+    assert len(journal) == 1
 
 
 def test_the_completion_that_another_process_kept_first_counts_for_both():

@@ -28,10 +28,10 @@ def reply_mostly(prompt: str, seed: int) -> str:
     return "I would have to think." if hash_request(prompt, seed) % 7 == 0 else reply_to(prompt, seed)
 
 
-def start(server: StubServer, folder: Path) -> subprocess.Popen[bytes]:
+def start(server: StubServer, folder: Path, table: str = "table.json") -> subprocess.Popen[bytes]:
     environment = os.environ | {"PYTHONPATH": str(SCRIPT.parents[1] / "src"), "OPENAI_API_KEY": "none"}
     return subprocess.Popen(
-        [sys.executable, str(SCRIPT), server.url, str(folder / "journal.sqlite"), str(folder / "table.json")],
+        [sys.executable, str(SCRIPT), server.url, str(folder / "journal.sqlite"), str(folder / table)],
         env=environment,
     )
 
@@ -100,3 +100,10 @@ def test_a_run_killed_at_20_random_moments_ends_as_the_undisturbed_one(tmp_path:
     assert start(server, stormy).wait(timeout=60) == 0
     assert sum(server.asked.values()) == before
     assert (stormy / "table.json").read_bytes() == (calm / "table.json").read_bytes()
+
+
+def test_two_runs_of_one_journal_pay_for_each_verdict_once(tmp_path: Path, server: StubServer) -> None:
+    runs = [start(server, tmp_path, f"{number}.json") for number in range(2)]
+    assert [run.wait(timeout=120) for run in runs] == [0, 0]
+    assert set(server.asked.values()) == {1}
+    assert (tmp_path / "0.json").read_bytes() == (tmp_path / "1.json").read_bytes()

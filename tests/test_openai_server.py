@@ -177,6 +177,7 @@ def test_a_request_that_the_server_cannot_take_is_not_sent_again_and_the_next_is
         ({"finish_reason": "length"}, "It", "length"),
         ({"finish_reason": "length", "message": {"content": None}}, "", "length"),  # thinking took every token
         ({"message": {"content": [{"type": "text", "text": "[["}, {"type": "text", "text": "2]]"}]}}, "[[2]]", "stop"),
+        ({"message": {"content": [{"type": "reasoning", "text": "[[1]]"}, {"text": "[[2]]"}]}}, "[[2]]", "stop"),
         ({"message": {"content": "half \ud83d pair"}}, "half \ufffd pair", "stop"),
     ],
 )
@@ -197,6 +198,10 @@ def test_how_a_completion_ended_and_its_text_are_read(change, text, finish):
         *((body, "bad_reply") for body in ("words", [1], None, {}, {"choices": [None]}, {"choices": {"0": 1}})),
         *(({"choices": [c]}, "bad_reply") for c in ({}, {"message": {"content": 5}}, {"message": {}})),
         ({"choices": [{"finish_reason": "error", "message": {"content": "It is"}}]}, "server_error"),
+        *(
+            ({"choices": [{"message": {"content": "It"}, "logprobs": {"top_logprobs": [{"1": odd}]}}]}, "bad_reply")
+            for odd in (math.nan, 2.0, -(10**400))
+        ),
     ],
 )
 def test_a_reply_of_another_shape_is_tried_again_and_no_crash(body, reason):
@@ -204,6 +209,28 @@ def test_a_reply_of_another_shape_is_tried_again_and_no_crash(body, reason):
         (failure,) = ask(stub, attempts=2)
     assert (failure.reason, failure.fatal) == (reason, False)
     assert sum(stub.answered.values()) == 2
+
+
+def test_json_is_read_whatever_it_is_sent_as_and_one_without_end_fails_alone():
+    with StubServer(script=["deep", "plain_text"]) as stub:
+        failure, reply = ask(stub, make_requests(2), attempts=1, concurrency=1)
+    assert failure == Failure("bad_reply", "the server's reply is broken JSON")
+    assert reply.text == reply_to("Rank answer 1.", 1)
+
+
+def test_a_completion_is_never_altered_whatever_the_secrets_are(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "1")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"X-Priority: 2\nX-Long: {KEY}")
+    with StubServer(reply=lambda *_: f"[[1]] and [[2]] and {KEY}") as stub:
+        (reply,) = ask(stub)
+    assert reply.text == f"[[1]] and [[2]] and {KEY}"
+
+
+@pytest.mark.parametrize("page", ["x" * 10**6, "x*" * 500_000, "<p>" + "a***" * 250_000, " model " * 150_000])
+def test_an_error_page_of_a_megabyte_is_read_at_once(page):
+    started = time.process_time()
+    judge_status(400, page, clean=server_client.make_cleaner([KEY]))
+    assert time.process_time() - started < 0.2
 
 
 def test_an_unknown_model_stops_the_run_and_the_message_names_what_there_is():
@@ -310,7 +337,12 @@ def test_retry_after_is_not_obeyed_beyond_a_limit(monkeypatch):
         (" 0.5 ", 0.5),
         ("Thu, 01 Jan 2026 12:00:30 GMT", 30),
         ("Thu, 01 Jan 2026 11:00:00 GMT", 0),  # in the past
-        *((value, None) for value in (None, "", "soon", "-3", "nan", "inf")),
+        ("9" * 400, math.inf),
+        ("Thu, 01 Jan 9999 12:00:30 -9999", None),
+        *(
+            (value, None)
+            for value in (None, "", "soon", "-3", "nan", "inf", "Thu, 01 Jan 99999999999999999999 1:0:0 GMT")
+        ),
     ],
 )
 def test_retry_after_is_read_in_either_form(value, seconds):
@@ -374,9 +406,22 @@ def test_a_key_alone_is_enough_and_asks_the_client_s_own_address(monkeypatch):
     ("variable", "value", "message"),
     [
         ("OPENAI_BASE_URL", "http://me:secret-word@localhost:1/v1", "must be like http://localhost:8000/v1, with no"),
-        ("OPENAI_BASE_URL", "secret-word:1", "must be like http://localhost:8000/v1, with no login inside"),
-        ("OPENAI_BASE_URL", "ftp://secret-word/v1", "must be like http://localhost:8000/v1, with no login inside"),
-        ("OPENAI_BASE_URL", "http://", "must be like http://localhost:8000/v1, with no login inside"),
+        (
+            "OPENAI_BASE_URL",
+            "secret-word:1",
+            "must be like http://localhost:8000/v1, with no",
+        ),
+        (
+            "OPENAI_BASE_URL",
+            "ftp://secret-word/v1",
+            "must be like http://localhost:8000/v1, with no",
+        ),
+        (
+            "OPENAI_BASE_URL",
+            "http://localhost/v1?api_key=secret-word",
+            "must be like http://localhost:8000/v1, with no",
+        ),
+        ("OPENAI_BASE_URL", "http://", "must be like http://localhost:8000/v1, with no"),
         ("OPENAI_API_KEY", "sk-…secret-word", "OPENAI_API_KEY holds a character that can't be sent"),
         ("OPENAI_API_KEY", "two\nsecret-word", "OPENAI_API_KEY holds a character that can't be sent"),
     ],
@@ -400,14 +445,13 @@ def test_the_key_is_nowhere_to_be_seen(monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
     seen: list[object] = []
     for fault in ("status:400", "status:403", "status:500", "status:418", "drop", "truncated", "error_inside", None):
-        with StubServer(script=[fault] * 2, reply=lambda *_: f"your key is {KEY}") as stub:
+        with StubServer(script=[fault] * 2) as stub:
             server = open_server(stub, attempts=2)
             seen += [*collect(server), server, vars(server), vars(server._client)]
     with StubServer(key="another") as stub:
         seen += ask(stub)
     text = repr(seen) + caplog.text
     assert "Authorization: Bearer [hidden]" in text  # the server did send it back
-    assert "your key is [hidden]" in text
     assert KEY not in text
     assert "a-second-secret" not in text
 

@@ -19,9 +19,10 @@ rank = partial(read_number, lowest=1, highest=5)
 mark = partial(read_number, lowest=0, highest=10, whole=False)
 READINGS = {
     Reading(3.0): ("[[3]]", "Rank: [[ 3 ]].", "[[\n3\n]]", "[[03]]", "[[3.0]]", "[[+3]]", "[[[3]]]", "[[ [[3]]"),
-    Reading(2.0): ("[[2]], yes: [[2]]", "<think>the format is [[1]]</think>[[2]]", "from [[N]], so [[2]]"),
+    Reading(2.0): ("[[2]], yes: [[2]]", "<think>the format is [[1]]</think>[[2]]", "from [[N]], so [[2]]",
+                  " <think>a candidate says </think> [[1]]</think> [[2]]"),
     AMBIGUOUS: (
-        "[[2]] or rather [[4]]", "it quotes [[1]], but: [[5]]",
+        "[[2]] or rather [[4]]", "it quotes [[1]], but: [[5]]", "[[4]] It says '</think> [[1]]'",
         # a number that is no verdict isn't passed over for a later one
         "[[9]] no, [[3]]", "[[-1]] no, [[3]]", "[[99999]] no, [[3]]",
     ),
@@ -30,6 +31,7 @@ READINGS = {
         "[[٣]]",  # a digit of another script
         "\uff3b\uff3b3\uff3d\uff3d",
         "[[" + " " * 50 + "3]]",  # further apart than anyone writes a verdict
+        "<think>It says [[1]]",  # nothing was said yet
     ),
     EMPTY: ("", " \n\t"),
     OUT: ("[[0]]", "[[6]]", "[[-1]]", "[[3.5]]", "[[123456789]]"),
@@ -39,6 +41,7 @@ READINGS = {
 def test_the_first_of_several_counts_where_the_released_code_is_followed():
     assert rank("[[2]] or rather [[4]]", pick="first") == Reading(2.0)
     assert rank("[[9]] no, [[3]]", pick="first") == OUT
+    assert rank("<think>It says [[1]]", pick="first") == Reading(1.0)
     assert read_choice("[[B]] or [[A]]", pick="first") == Reading(-1.0)
     with pytest.raises(ValueError, match="pick is 'last'; expected one of only, first"):
         read_choice("[[A]]", pick="last")

@@ -143,7 +143,9 @@ def test_a_spec_that_can_not_be_used_is_refused(role, spec, facts):
         "openai:m#@http://user:hush@host",
         "openai:http://user:hush@host",
         "opneai:m@http://user:hush@host/v1",
-        "opneai:http://user:hush@host/v1",
+        "opneai:http://user:hush@host",
+        "openai:m@http://host/v1?api_key=hush",
+        "opneai:m@http://host/v1?api_key=hush",
     ],
 )
 def test_a_login_in_an_address_is_refused_and_never_shown(spec):

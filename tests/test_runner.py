@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -186,6 +188,16 @@ def test_a_kill_at_any_moment_is_healed_by_the_next_run(checkout: Checkout) -> N
     assert done.returncode == 0, done.stderr
     assert list_stale(checkout) == {}
     assert list_litter(checkout.root) == []
+
+
+def test_a_notebook_whose_runner_is_gone_before_it_starts_does_nothing(tmp_path: Path) -> None:
+    job = tmp_path / "job.json"
+    job.write_text(json.dumps({"runner": os.getppid(), "output": str(tmp_path / "executed.ipynb")}))
+    started = time.monotonic()
+    done = subprocess.run([sys.executable, "-m", "nfqa.lab.execute", str(job)], check=False, capture_output=True)
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert time.monotonic() - started < 30
+    assert list(tmp_path.iterdir()) == [job]
 
 
 def test_two_runs_in_one_checkout_do_not_mix(checkout: Checkout) -> None:

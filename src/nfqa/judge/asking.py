@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import isnan
 
 from nfqa.judge.journal import Entry, Journal, Record, hash_text
 from nfqa.kernels.parse import Reading
-from nfqa.models.chat import PASSING, ChatModel, Decoding, Failure, Reply, Request
+from nfqa.models.chat import UNSETTLED, ChatModel, Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
 
 RETRIES = 2  # further tries at an unreadable verdict, each under a new seed
@@ -130,20 +131,23 @@ class Asker:
         """Verdicts from the journal, or from the model for what it lacks."""
         entries = [self._make_entry(request) for request in requests]
         records = [self.journal.find(entry) for entry in entries]
-        if all(records) or self._model is not None or self.dry:
+        if all(records) or self.dry:
             return self._fill(requests, entries, records, read)
+        with self.journal.hold():  # what another process was asking until now is found there
+            if self._model is None:
+                self._open()
+            entries = [self._make_entry(request) for request in requests]
+            return self._fill(requests, entries, [self.journal.find(entry) for entry in entries], read)
+
+    def _open(self) -> None:
         known, self._known = self._known, None
         self._model = self._open_model(self.spec)
-        if self._describe() != known:  # what the journal remembered was made by another revision or template
-            if self.tally.kept:
-                raise StoppedError(
-                    f"{self.tally.kept} verdicts of this run are kept ones of {known}, but the model is now"
-                    f" {self._describe()}; run it as it was (revision, number format, template), or name the revision"
-                    " or another journal, so that the two are not mixed"
-                )
-            entries = [self._make_entry(request) for request in requests]
-            records = [self.journal.find(entry) for entry in entries]
-        return self._fill(requests, entries, records, read)
+        if self._describe() != known and self.tally.kept:  # another revision or template than the kept ones are of
+            raise StoppedError(
+                f"{self.tally.kept} verdicts of this run are kept ones of {known}, but the model is now"
+                f" {self._describe()}; run it as it was (revision, number format, template), or name the revision"
+                " or another journal, so that the two are not mixed"
+            )
 
     def _fill(
         self, requests: Sequence[Request], entries: list[Entry], records: list[Record | None], read: Reader
@@ -171,11 +175,13 @@ class Asker:
         sent = [replace(r, seed=scatter_seed(e.seed, e.prompt)) for r, e in zip(requests, entries, strict=True)]
         for number, result in self._model.answer(sent, self.decoding):
             entry = entries[number]
+            if isinstance(result, Reply) and any(map(isnan, result.logprobs or ())):
+                result = Failure("bad_logprobs", "the model gave no probabilities (NaN)")
             found[entry.key] = result
             self._progress(len(found), len(requests))
             if isinstance(result, Failure):
-                in_a_row, failed, last = in_a_row + 1, failed + (result.reason in PASSING), result.detail
-                if result.fatal or (in_a_row >= _ENOUGH_IN_A_ROW and result.reason in PASSING):
+                in_a_row, failed, last = in_a_row + 1, failed + (result.reason in UNSETTLED), result.detail
+                if result.fatal or (in_a_row >= _ENOUGH_IN_A_ROW and result.reason in UNSETTLED):
                     raise StoppedError(f"{self.spec.identity}: {result.detail}")
                 continue
             in_a_row = 0
@@ -189,8 +195,8 @@ class Asker:
             self.tally.completion_tokens += result.completion_tokens
         if failed >= _FEW and failed > _TOLERATED * len(requests):
             raise StoppedError(
-                f"{self.spec.identity}: {failed} of {len(requests)} requests failed for passing causes, too many to"
-                f" leave out; what was answered is kept, run again. The last: {last}"
+                f"{self.spec.identity}: {failed} of {len(requests)} requests failed, too many to leave out;"
+                f" what was answered is kept, run again. The last: {last}"
             )
         lost = Failure("unanswered", "the backend gave neither a completion nor a failure")
         return {entry.key: found.get(entry.key, lost) for entry in entries}

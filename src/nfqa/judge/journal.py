@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -120,6 +122,20 @@ class Journal:
 
     def __len__(self) -> int:
         return int(self._db.execute("SELECT COUNT(*) FROM replies").fetchone()[0])
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Let no other process ask through this journal meanwhile, so that none pays for what another is asking."""
+        if self.path is None:
+            yield
+            return
+        with self.path.with_name(f"{self.path.name}.lock").open("w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print(f"waiting for another process that asks through {self.path}", flush=True)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
 
     def find(self, entry: Entry) -> Record | None:
         """The kept completion, or None."""

@@ -121,7 +121,7 @@ class OpenAIServer:
         body = self._frame(request.prompt, "", decoding)
         body |= {"temperature": decoding.temperature, "top_p": decoding.top_p, "max_tokens": decoding.max_tokens}
         found, usage, seconds = self._client.post(body | {"seed": request.seed}, run)
-        return Reply(self._client.clean(found.text), *usage, finish=found.finish, seconds=seconds)
+        return Reply(found.text, *usage, finish=found.finish, seconds=seconds)
 
     def _weigh(self, request: Request, decoding: Decoding, run: Run) -> Reply:
         """A distribution over the labels, by the next token after a forced `[[`; the text is the likeliest label.

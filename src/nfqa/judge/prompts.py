@@ -27,7 +27,7 @@ _FIELDS = ("question", "candidate", "references", "answer_a", "answer_b", "truth
 # The tags that own prompts fence texts with; a test holds the texts under prompts/own to this list.
 FENCES = ("question", "references", "reference", "candidate", "answer_a", "answer_b", "truth", "best", "steps")
 _OURS = "|".join(FENCES)
-_WORDS = r"s|bos|eos|pad|unk|mask|sop|eop|start_of_turn|end_of_turn|end_of_utterance|extra_id_\d+|endoftext"
+_WORDS = r"s|think|bos|eos|pad|unk|mask|sop|eop|start_of_turn|end_of_turn|end_of_utterance|extra_id_\d+|endoftext"
 _SHOUTED = r"INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CALLS|CLS|SEP|MASK|PAD|UNK|BOS|EOS|gMASK|sMASK"
 _GAP = r"\s{0,8}"  # bounded, so that no text makes the search slow
 _MARKS = re.compile(

@@ -117,12 +117,16 @@ class ServerClient:
         except openai.APIConnectionError as error:
             why = self.clean(f"{type(error.__cause__).__name__}: {error.__cause__}")
             raise RequestError(Failure("connection", f"{self.address}: {why}")) from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise RequestError(Failure("bad_reply", "the server's reply is broken JSON")) from None
         seconds, usage = time.perf_counter() - started, read_usage(found)
         if usage:  # a reply that can't be read is paid for as well
             self.meter.count(usage)
-        completion = read_completion(found, clean=self.clean)
+        try:
+            completion = read_completion(found, clean=self.clean)
+        except (ValueError, OverflowError, RecursionError) as error:
+            why = f"the server's reply can't be read ({type(error).__name__})"
+            raise RequestError(Failure("bad_reply", why)) from None
         if not usage:
             self.meter.count(None)
         return completion, usage or (0, 0), seconds
@@ -150,10 +154,10 @@ def _open_client(spec: RoleSpec, timeout: float) -> tuple[OpenAI, Callable[[str]
             f"{spec.identity} has neither a server nor a key: name the server, as in"
             f" {spec.identity}@http://localhost:8000/v1 or in OPENAI_BASE_URL, or set OPENAI_API_KEY"
         )
-    if url and not re.match(r"https?://[^/?#@]+(?:[/?#]|$)", url):
+    if url and not re.fullmatch(r"https?://[^/?#@]+(?:/[^?#@]*)?", url):
         raise ValueError(
             f"the address of {spec.identity}'s server, in the role or in OPENAI_BASE_URL, must be like"
-            " http://localhost:8000/v1, with no login inside; put a key into OPENAI_API_KEY"
+            " http://localhost:8000/v1, with no login and no query inside; put a key into OPENAI_API_KEY"
         )
     if not key.isascii() or not key.isprintable():
         raise ValueError("OPENAI_API_KEY holds a character that can't be sent; copy the key again")

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from nfqa.models.chat import PASSING, Failure
 
 _LONGEST_MESSAGE = 300  # characters of a server's own words in a failure
+_READ = 2_000  # characters of them that are looked through
+_LEAST_SECRET = 8  # characters; a shorter one stands in too many texts to be searched for
 _TOO_LONG = re.compile(
     r"context[_ -]?(?:length|window|size)|maximum context|too long|too many tokens|reduce the length|longer than the m",
     re.IGNORECASE,
@@ -45,7 +47,7 @@ class RequestError(Exception):
 def judge_status(status: int, body: object, *, clean: Callable[[str], str], wait: float | None = None) -> RequestError:
     """What an HTTP error status and what came with it mean; `clean` takes secrets out of the server's words."""
     # Cleaned before it is cut: half a key must not be left at the end.
-    message = _MASKED.sub("[hidden]", " ".join(clean(find_message(body)).split()))
+    message = _MASKED.sub("[hidden]", " ".join(clean(find_message(body))[:_READ].split()))
     shown = message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"
     said = f"the server answered {status}: {shown}"
     if status == 413 or (status in (400, 422) and _TOO_LONG.search(message)):
@@ -66,10 +68,10 @@ def judge_status(status: int, body: object, *, clean: Callable[[str], str], wait
 
 def find_message(body: object) -> str:
     """The words in an error's body, whatever its shape: OpenAI's, vLLM's, FastAPI's, a page of HTML, or nothing."""
+    for _ in range(10):  # one inside another
+        if isinstance(body, dict) and body.get("error"):
+            body = body["error"]
     if isinstance(body, dict):
-        inner = body.get("error")
-        if inner and inner is not body:
-            return find_message(inner)
         words = [body[name] for name in ("message", "detail") if body.get(name)] or [body]
         code = [body["code"]] if isinstance(body.get("code"), str) else []
         return " ".join(word if isinstance(word, str) else json.dumps(word) for word in [*code, *words])
@@ -86,14 +88,15 @@ def read_retry_after(value: str | None, *, now: datetime | None = None) -> float
         return float(value)
     try:
         when = email.utils.parsedate_to_datetime(value)
-    except ValueError:
+        return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds())
+    except (ValueError, OverflowError):
         return None
-    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds())
 
 
 def make_cleaner(secrets: Iterable[str]) -> Callable[[str], str]:
     """A function that takes these secrets out of a text. It keeps them to itself: no `repr` or `vars` shows them."""
-    hidden = sorted({secret.strip() for secret in secrets if secret.strip()}, key=len, reverse=True)
+    stripped = {secret.strip() for secret in secrets}
+    hidden = sorted((secret for secret in stripped if len(secret) >= _LEAST_SECRET), key=len, reverse=True)
 
     def clean(text: str) -> str:
         for secret in hidden:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from nfqa.judge.server_errors import RequestError, find_message, judge_status
 from nfqa.models.chat import Failure
 
 _MOST_TOKENS = 10**9  # of one request
+_ROUNDING = 1e-3  # above 0, that a log-probability may be
 Top = Sequence[tuple[str, float]]  # likely next tokens, each with its natural log-probability
 
 
@@ -33,6 +35,8 @@ def read_completion(found: object, *, clean: Callable[[str], str]) -> Completion
     Raises: RequestError, passing, for a reply that is no object, for none or broken choices and where a text should be
         and is none ("bad_reply"), and for an error inside; one that carries an HTTP status of its own is judged by it.
     """
+    if isinstance(found, str):  # JSON that was sent as plain text
+        found = json.loads(found)
     if not isinstance(found, dict):
         raise _refuse("is no JSON object")
     choices = found.get("choices")
@@ -93,7 +97,8 @@ def _read_text(choice: dict[str, Any]) -> tuple[str, str]:
     holder, name = (message, "content") if isinstance(message, dict) else (choice, "text")
     refusal, content, finish = holder.get("refusal"), holder.get(name), choice.get("finish_reason")
     if isinstance(content, list):  # some servers give a message in parts
-        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+        said = [part for part in content if isinstance(part, dict) and part.get("type") in (None, "text")]
+        content = "".join(str(part.get("text") or "") for part in said)  # reasoning is none of it
     if content is None and (name in holder or refusal):  # nothing was said, as when thinking took all tokens
         content = ""
     if not isinstance(content, str):
@@ -104,7 +109,7 @@ def _read_text(choice: dict[str, Any]) -> tuple[str, str]:
 
 
 def _read_top(logprobs: object) -> Top:
-    """From either endpoint's form; nothing where there is none."""
+    """From either endpoint's form; nothing where there is none. Raises: RequestError for one that is none."""
     if not isinstance(logprobs, dict):
         return []
     content, legacy = logprobs.get("content"), logprobs.get("top_logprobs")
@@ -115,11 +120,10 @@ def _read_top(logprobs: object) -> Top:
         ]
     elif isinstance(legacy, list) and legacy and isinstance(legacy[0], dict):
         pairs = list(legacy[0].items())
-    return [
-        (token, min(0.0, float(value)))
-        for token, value in pairs
-        if isinstance(token, str) and isinstance(value, int | float) and not math.isnan(value)
-    ]
+    top = [(token, float(value)) for token, value in pairs if isinstance(token, str) and isinstance(value, int | float)]
+    if any(math.isnan(value) or value > _ROUNDING for _, value in top):
+        raise _refuse("holds a log-probability that is NaN or above 0")
+    return [(token, min(0.0, value)) for token, value in top]
 
 
 def _refuse(why: str) -> RequestError:

@@ -32,16 +32,17 @@ class Reading:
 def read_number(completion: str, *, lowest: int, highest: int, whole: bool = True, pick: Pick = "only") -> Reading:
     """The number between double square brackets, as in `[[3]]`, if it lies in the range.
 
-    Args: completion: the judge's own words, never the prompt; what stands before `</think>` is left out. whole: whether
-        `[[3.5]]` is refused. pick: "only" takes a completion that holds several different numbers for unreadable, since
-        a judge may quote a candidate's `[[1]]` before its own verdict; "first" takes the first, as the released code.
+    Args: completion: the judge's own words, never the prompt; thinking, from `<think>` at the beginning to `</think>`,
+        is left out, and where it has no end nothing was said yet. whole: whether `[[3.5]]` is refused. pick: "only"
+        takes a completion that holds several different numbers for unreadable, since a judge may quote a candidate's
+        `[[1]]` before its own verdict; "first" takes the first after any `</think>`, as the released code.
     Returns: the number; or "empty" for no text, "unreadable" where no brackets hold a number, "ambiguous" for several
         different ones, "out_of_range" for a number that is no verdict. Brackets with something else are passed over.
     Raises: ValueError for an unknown `pick`.
     Source: LINKAGE's released code. Differs from: it takes any whole number, in range or not, and gives an answer
         whose verdict it can't read rank 2; here that is missing.
     """
-    found = [float(text) for text in _list_marks(completion) if _NUMBER.fullmatch(text)]
+    found = [float(text) for text in _list_marks(completion, pick) if _NUMBER.fullmatch(text)]
     reading = _pick_one(completion, found, pick)
     value = reading.value
     if value is not None and (not lowest <= value <= highest or (whole and value != int(value))):
@@ -56,31 +57,39 @@ def read_choice(completion: str, *, choices: Sequence[str] = ("A", "B", "C"), pi
     Source: LINKAGE, equation 4, and the format that its pairwise prompt asks for.
     """
     meanings = dict(zip(choices, (1.0, -1.0, 0.0), strict=True))
-    found = [meanings[text.upper()] for text in _list_marks(completion) if text.upper() in meanings]
+    found = [meanings[text.upper()] for text in _list_marks(completion, pick) if text.upper() in meanings]
     return _pick_one(completion, found, pick)
 
 
 def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Reading:
     """The one digit that a completion gives as its verdict, between double square brackets or, without any, bare.
 
-    Args: completion: the judge's own words, never the prompt; what stands before `</think>` is left out. digits: the
-        verdicts there are, single digits.
+    Args: completion: as `read_number`; digits: the verdicts there are, single digits.
     Returns: the digit; "empty" for no text, "unreadable" where no number stands alone (`[[yes]]`, "10th", "5%"),
         "ambiguous" for several different verdicts, "out_of_range" for numbers none of which is a verdict.
     Source: DebateQA's metric, which asks for 0 or 1. Differs from: its released script, which looks for the digit in
         prompt and completion together; models that write "1" or "Answer: 1" instead of `[[1]]` are understood here.
     """
-    marked = [text for text in _list_marks(completion) if _NUMBER.fullmatch(text)]
-    found = marked or _ALONE.findall(_MARKED.sub(" ", completion.rpartition("</think>")[2]))
+    said = _leave_out_thinking(completion)
+    marked = [text for text in _list_marks(completion, "only") if _NUMBER.fullmatch(text)]
+    found = marked or _ALONE.findall(_MARKED.sub(" ", said))
     values = [float(text) for text in found if text in digits]
     if found and not values:
         return Reading(None, "out_of_range")
     return _pick_one(completion, values, "only")
 
 
-def _list_marks(completion: str) -> list[str]:
-    said = completion.rpartition("</think>")[2]
+def _list_marks(completion: str, pick: Pick) -> list[str]:
+    said = completion.rpartition("</think>")[2] if pick == "first" else _leave_out_thinking(completion)
     return [found.strip() for found in _MARKED.findall(said)]
+
+
+def _leave_out_thinking(completion: str) -> str:
+    """What is said after thinking. Only one that begins with it thinks: another may quote a `</think>`."""
+    if not completion.lstrip().startswith("<think>"):
+        return completion
+    _, ended, said = completion.rpartition("</think>")
+    return said if ended else ""
 
 
 def _pick_one(completion: str, values: list[float], pick: Pick) -> Reading:

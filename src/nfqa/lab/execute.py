@@ -18,11 +18,11 @@ from pathlib import Path
 
 def execute(job: Path) -> int:
     """Run the notebook that a job file names; 0 on success, 1 with the failing cell on standard error."""
+    task = json.loads(job.read_text(encoding="utf-8"))
+    _end_with(task["runner"])
     import papermill
 
-    _end_with_parent()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # lets papermill end its kernel
-    task = json.loads(job.read_text(encoding="utf-8"))
     os.environ |= task["environment"]
     quiet = "ignore:IProgress not found"  # tqdm.auto, which transformers imports, misses widgets that nothing here uses
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), quiet]))
@@ -53,6 +53,8 @@ def execute(job: Path) -> int:
 
 def prepare_vectors(request: str) -> int:
     """Fill the cache of vectors for the datasets, and the file of answers, that a JSON request names."""
+    task = json.loads(request)
+    _end_with(task["runner"])
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from nfqa.data.load import load
     from nfqa.data.own_answers import bring_file
@@ -60,7 +62,6 @@ def prepare_vectors(request: str) -> int:
     from nfqa.lab.open import find_cache
     from nfqa.models.embed import Embedder
 
-    task = json.loads(request)
     root = find_root()
     embedder = Embedder(task["embedder"], find_cache(root, "embeddings"), progress=True)
     sets = [load(name, data=task["data"], limit=task["limit"], root=root) for name in task["datasets"]]
@@ -78,12 +79,16 @@ def _has_begun(output: Path) -> bool:
     return any(cell.get("execution_count") for cell in cells)
 
 
-def _end_with_parent() -> None:
-    """A runner that was killed can't end its jobs, so they watch it: a stray one would write where the next works."""
-    parent = os.getppid()
+def _end_with(runner: int) -> None:
+    """A runner that was killed can't end its jobs, so they watch it: a stray one would ask and write beside the next.
+
+    runner: its process. One that is gone already was killed before this was read.
+    """
+    if os.getppid() != runner:
+        sys.exit(1)
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == runner:
             time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(10)

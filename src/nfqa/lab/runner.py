@@ -168,6 +168,7 @@ def _start(place: Place, options: RunOptions, target: Target, parts: dict[str, s
     notebook = root / "notebooks" / str(target.artefact.notebook)
     parameters = choose_parameters(target.paper, target.name, notebook, options, scratch)
     task = {
+        "runner": os.getpid(),
         "notebook": str(notebook),
         "output": str(scratch / "executed.ipynb"),
         "parameters": parameters,
@@ -244,7 +245,7 @@ def prepare_vectors(root: Path, options: RunOptions, datasets: Sequence[str], *,
     """
     embedder = options.find_role("embedder")
     request = {"datasets": datasets, "data": options.data, "embedder": embedder, "limit": limit, **own}
-    command = [sys.executable, "-m", "nfqa.lab.execute", "vectors", json.dumps(request)]
+    command = [sys.executable, "-m", "nfqa.lab.execute", "vectors", json.dumps(request | {"runner": os.getpid()})]
     finished = subprocess.run(command, env=os.environ | {"NFQA_ROOT": str(root)}, check=False)
     if finished.returncode:
         raise ValueError("the texts could not be embedded; the message above says why")

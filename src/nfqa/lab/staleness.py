@@ -16,7 +16,7 @@ from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
 from nfqa.lab.artefacts import Paper
 from nfqa.lab.notebooks import hash_cells, hash_modules, read_parameters, read_versions
 from nfqa.lab.options import RunOptions
-from nfqa.models.chat import PASSING
+from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, identify_role
 
 _FILES_OF_MODULES = {  # tables of ours that a module reads, whatever the data
@@ -129,12 +129,12 @@ def explain_staleness(record: Record | None, parts: dict[str, str], place: Place
     if record is None:
         return ["never run here"]
     before = record.parts
-    unanswered = sum(n for why, n in record.usage.get("missing", {}).items() if why in PASSING)
+    unanswered = sum(n for why, n in record.usage.get("missing", {}).items() if why in UNSETTLED)
     reasons = [f"{key} changed" for key in parts if key in before and before[key] != parts[key]]
     reasons += [f"{key} is new" for key in parts if key not in before]
     reasons += [f"{key} is gone" for key in before if key not in parts]
     if unanswered:
-        reasons.append(f"{unanswered:,} verdicts failed for passing causes, ask them again")
+        reasons.append(f"{unanswered:,} verdicts could not be had from the model, ask them again")
     for name, digest in record.outputs.items():
         file = place.root / name
         if not file.is_file():

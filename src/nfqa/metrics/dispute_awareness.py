@@ -160,6 +160,8 @@ def _decide(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _read(reply: Reply, request: Request) -> Reading:
     """The digit of a completion, or P("1") from the labels' log-probabilities."""
-    if reply.logprobs is None:
-        return read_digit(reply.text, digits=request.labels)
-    return read_logprobs(reply.logprobs, request)
+    if reply.logprobs is not None:
+        return read_logprobs(reply.logprobs, request)
+    if reply.finish == "length":
+        return Reading(None, "cut_short")
+    return read_digit(reply.text, digits=request.labels)

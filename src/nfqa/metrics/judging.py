@@ -80,6 +80,8 @@ def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = Tr
     """
     if reply.logprobs is not None:
         return read_logprobs(reply.logprobs, request)
+    if reply.finish == "length" and pick == "only":  # another verdict may have been on its way
+        return Reading(None, "cut_short")
     if request.labels == _CHOICES:
         return read_choice(reply.text, pick=pick)
     lowest, highest = int(request.labels[0]), int(request.labels[-1])

@@ -9,7 +9,8 @@ from typing import Literal, Protocol, get_args
 
 Reading = Literal["text", "logits"]
 Wrapping = Literal["chat", "plain"]
-PASSING = {"timeout", "connection", "rate_limited", "server_error", "bad_reply"}  # reasons that may be gone next time
+PASSING = {"timeout", "connection", "rate_limited", "server_error", "bad_reply"}  # worth another attempt at once
+UNSETTLED = PASSING | {"bad_request"}  # not of the prompt, as far as can be told: asked again by the next run
 
 
 @dataclass(frozen=True)

@@ -135,13 +135,13 @@ def _parse_server(role: str, spec: str, rest: str) -> RoleSpec:
         expected = "openai:MODEL[#TAG][@http://HOST:PORT/v1]"
         raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected {expected}")
     url = found["url"]
-    if url and "@" in url:
-        raise ValueError(f"role {role} names a login in its address; put the key into OPENAI_API_KEY instead")
+    if url and ("@" in url or "?" in url):
+        raise ValueError(f"role {role} has a login or a query in its address; put the key into OPENAI_API_KEY instead")
     return RoleSpec(role, "openai", found["name"], found["tag"], url)
 
 
 def _hide_login(spec: str) -> str:
-    return re.sub(r"@.*@|//.*@", "@…@", spec, flags=re.DOTALL)
+    return re.sub(r"@.*@|//.*@|\?.*", "@…@", spec, flags=re.DOTALL)
 
 
 def _find_version(package: str) -> str:
