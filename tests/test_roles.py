@@ -37,11 +37,16 @@ def test_a_judge_is_read_from_its_spec(spec, expected):
     assert parse_role("judge", spec) == expected
 
 
+def make_folder(path: Path) -> Path:
+    (path / "config.json").write_text("{}")
+    return path
+
+
 def test_every_role_has_a_default_kinds_and_a_line(tmp_path):
     assert set(ROLES) == set(KINDS)
     assert all(parse_role(role, spec).role == role for role, spec in DEFAULTS.items())
     assert parse_role("evaluator", DEFAULTS["evaluator"]) == RoleSpec("evaluator", "embedded", "small")
-    assert parse_role("evaluator", f"path:{tmp_path}").name == str(tmp_path)
+    assert parse_role("evaluator", f"path:{make_folder(tmp_path)}").name == str(tmp_path)
 
 
 def test_a_folder_is_known_by_its_files(tmp_path, monkeypatch):
@@ -67,7 +72,7 @@ def test_the_address_is_no_part_of_a_server_s_identity_and_the_tag_is():
 
 
 def test_only_a_judge_or_generator_that_is_not_embedded_is_a_language_model(tmp_path):
-    known = (("judge", "openai:m"), ("judge", "hf:m"), ("generator", f"path:{tmp_path}"))
+    known = (("judge", "openai:m"), ("judge", "hf:m"), ("generator", f"path:{make_folder(tmp_path)}"))
     assert all(parse_role(role, spec).is_language_model for role, spec in known)
     assert not parse_role("embedder", "hf:m").is_language_model
     assert not any(parse_role(role, spec).is_language_model for role, spec in DEFAULTS.items())
@@ -81,7 +86,7 @@ def test_a_folder_is_read_once_for_its_identity(tmp_path, monkeypatch):
         return "0" * 64
 
     monkeypatch.setattr(roles, "_hash_folder", count_and_hash)
-    spec = parse_role("judge", f"path:{tmp_path}")
+    spec = parse_role("judge", f"path:{make_folder(tmp_path)}")
     assert {spec.identity for _ in range(1000)} == {f"path:{tmp_path.name}@{'0' * 16}"}
     assert read == [tmp_path]
 
@@ -114,6 +119,7 @@ def test_more_generators_a_mixture_or_a_gap_is_refused(spec):
         ("embedder", "openai:x", ["'openai:x'"]),
         ("embedder", "", ["role embedder is ''"]),
         ("embedder", "path:/no/such", ["/no/such is not a folder"]),
+        ("judge", "path:/", ["/ is not a folder with a model"]),
         ("judge", "hf:", ["'hf:'", "embedded:NAME or hf:NAME or path:NAME or openai:NAME"]),
         ("judge", "hf:@main", ["'hf:@main'"]),
         ("judge", "openai:", ["'openai:'"]),

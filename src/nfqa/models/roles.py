@@ -86,8 +86,8 @@ def parse_role(role: str, spec: str) -> RoleSpec:
         return _parse_server(role, spec, rest)
     name, _, revision = rest.partition("@") if kind == "hf" else (rest, "", "")
     parsed = RoleSpec(role, kind, name, revision or None)
-    if kind == "path" and not Path(name).is_dir():
-        raise ValueError(f"role {role} is {spec!r}, but {name} is not a folder with a model")
+    if kind == "path" and not any((Path(name) / file).is_file() for file in ("config.json", "modules.json")):
+        raise ValueError(f"role {role} is {spec!r}, but {name} is not a folder with a model: it has no config.json")
     if kind == "embedded" and name not in _EMBEDDED[role]:
         known = " or ".join(f"embedded:{form}" for form in _EMBEDDED[role])
         raise ValueError(f"role {role} is {spec!r}; expected {known}")
