@@ -69,7 +69,7 @@ def test_what_needs_an_absent_file_is_skipped_and_keeps_its_result(debates: Chec
     assert done.returncode == 0, done.stdout + done.stderr
     assert words in done.stdout
     assert "made_up/second: not run: needs results of first" in done.stdout, "nor what reads it, as it was never run"
-    assert "1 artefacts run, 0 were fresh, 0 failed" in done.stdout
+    assert "artefacts: 1 run, 0 fresh, 0 failed" in done.stdout
     assert debates.read(f"{RESULTS}/third.csv") == 2
     assert "not run: needs debateqa_system" in debates.run("status").stdout
     named = debates.run("run", "made_up/first")
@@ -78,14 +78,14 @@ def test_what_needs_an_absent_file_is_skipped_and_keeps_its_result(debates: Chec
     line = json.dumps({"question": "why?", "answers": {"one": "A."}}) + "\n"
     put(debates, tmp_path, "system_answers", line.encode() * 1)
     done = debates.run("reproduce")
-    assert "2 artefacts run, 1 were fresh, 0 failed" in done.stdout, done.stderr
+    assert "artefacts: 2 run, 1 fresh, 0 failed" in done.stdout, done.stderr
     assert debates.read(f"{RESULTS}/second.csv") == 2
     before = (debates.root / RESULTS / "first.csv").read_bytes()
 
     (tmp_path / "debateqa_system_answers_sample.jsonl").unlink()
     done = debates.run("reproduce")
     assert words in done.stdout
-    assert "0 artefacts run, 2 were fresh, 0 failed" in done.stdout, done.stdout
+    assert "artefacts: 0 run, 2 fresh, 0 failed" in done.stdout, done.stdout
     assert (debates.root / RESULTS / "first.csv").read_bytes() == before
 
 

@@ -25,7 +25,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, make_checkout) -> Checkout:
     made = make_checkout(tmp_path_factory.mktemp("made") / "checkout")
     done = made.run("reproduce")
     assert done.returncode == 0, done.stderr
-    assert "3 artefacts run, 0 were fresh, 0 failed" in done.stdout
+    assert "artefacts: 3 run, 0 fresh, 0 failed" in done.stdout
     return made
 
 
@@ -56,7 +56,7 @@ def test_an_edit_stales_just_what_depends_on_it(ran: Checkout) -> None:
     assert (root / "build" / "site" / "index.html").is_file()
     first_bytes = result.read_bytes()
     started = time.monotonic()
-    assert "0 artefacts run, 3 were fresh" in ran.run("reproduce").stdout
+    assert "artefacts: 0 run, 3 fresh" in ran.run("reproduce").stdout
     assert time.monotonic() - started < 3
 
     ran.edit_notebook("made_up/second.ipynb", [*SECOND, "1 + 1"])
@@ -116,7 +116,7 @@ def test_a_failing_notebook_says_why_and_keeps_the_last_good_result(ran: Checkou
     assert words in failed.stderr
     assert "made_up/first FAILED; its last good result stays" in failed.stderr
     assert "made_up/second: not run, because it reads first, which failed" in failed.stderr
-    assert "0 artefacts run, 0 were fresh, 3 failed" in failed.stdout
+    assert "artefacts: 0 run, 0 fresh, 3 failed" in failed.stdout
     assert (ran.root / RESULT).read_bytes() == good
     assert "first" in list_stale(ran)
     assert list_litter(ran.root) == []

@@ -60,6 +60,11 @@ class Place:
         return self.work / "runs"
 
     @property
+    def tables(self) -> Path:
+        """Tables in the paper's shape, PAPER/NAME.md and .tex."""
+        return self.work / "tables"
+
+    @property
     def site(self) -> Path:
         return self.work / "site"
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from nfqa.data.paths import write_atomically
+from nfqa.data.paths import find_place, write_atomically
 from nfqa.lab.artefacts import Leaf, Paper, list_leaves, list_needs
 from nfqa.lab.values import is_given, match_rows, name_keys
 
@@ -63,7 +65,7 @@ def lay_beside_paper(lab: Lab, table: pd.DataFrame) -> Styler:
     """The published table's own rows and columns, a cell showing ours with its interval above the published value.
 
     Cells are shaded by verdict; rows that are ours alone are below a rule. The same table is written as LaTeX and
-    Markdown into build/tables/.
+    Markdown beside the run's other work (build/tables/).
     Raises: ValueError for an artefact without published numbers.
     """
     paper, layout = lab.paper, lab.artefact.layout
@@ -153,8 +155,12 @@ def _write_cell(row: dict, decimals: int, scale: int) -> str:
 
 
 def _write_tables(lab: Lab, cells: pd.DataFrame) -> None:
-    folder = lab.root / "build" / "tables" / lab.paper.paper
+    given = os.environ.get("NFQA_TABLES")
+    folder = (Path(given) if given else find_place(lab.root, profile="drafts").tables) / lab.paper.paper
     flat = cells.map(lambda cell: cell.replace("\n", " / "))
+    for axis in ("index", "columns"):
+        names = getattr(flat, axis)
+        flat = flat.set_axis([", ".join(name) if isinstance(name, tuple) else name for name in names], axis=axis)
     for ending, text in ((".md", flat.to_markdown()), (".tex", flat.style.to_latex(hrules=True))):
         with write_atomically(folder / f"{lab.name}{ending}") as scratch:
             scratch.write_text(text + "\n", encoding="utf-8")

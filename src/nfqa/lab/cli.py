@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain("\ninterrupted; what was finished is kept, nothing half-written stays; the same command goes on")
         return 130
     except (ValueError, OSError, sqlite3.Error) as error:
-        _complain(f"error: {error}")
+        named = isinstance(error, OSError) and error.filename is not None
+        _complain(f"error: {error.filename}: {error.strerror}" if named else f"error: {error}")  # type: ignore[union-attr]
         return 2
 
 
@@ -91,7 +92,7 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
     for target in skipped:
         print(f"{target.identifier}: {_describe(target)}")
     fresh = len(targets) - len(done) - len(failed) - len(skipped)
-    print(f"{len(done)} artefacts run, {fresh} were fresh, {len(failed)} failed")
+    print(f"artefacts: {len(done)} run, {fresh} fresh, {len(failed)} failed")
     if failed:
         _complain("failed: " + ", ".join(failed))
     place = options.find_place(root)
@@ -102,7 +103,8 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
 
             _say_moved(compare_committed(root, place))
     elif not failed:
-        print(f"results in {place.results.relative_to(root)}/, figures in {place.figures.relative_to(root)}/")
+        folders = {"results": place.results, "figures": place.figures, "executed notebooks": place.notebooks}
+        print(", ".join(f"{what} in {folder.relative_to(root)}/" for what, folder in folders.items()))
         if options.roles:
             print("its page: `make report` with the same variables")
     return int(bool(failed or {target.identifier for target in skipped} & set(given.artefacts)))

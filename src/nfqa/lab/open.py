@@ -17,7 +17,7 @@ from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab.artefacts import Paper, find_artefact, list_leaves, read_papers
 from nfqa.lab.figures import save_figure, use_style
 from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
-from nfqa.lab.notebooks import list_functions, read_versions
+from nfqa.lab.notebooks import list_functions, read_parameters, read_versions
 from nfqa.models.chat import Reading
 from nfqa.models.roles import DEFAULTS, EVALUATORS, identify_role, parse_role
 
@@ -248,13 +248,18 @@ class Lab:
 
     def _describe(self) -> dict[str, Any]:
         """What all values of the artefact depend on, in one place."""
+        notebook = self.root / "notebooks" / str(self.artefact.notebook)
+        parameters = read_parameters(notebook) | json.loads(os.environ.get("NFQA_PARAMETERS", "{}"))
+        for name in ("artefact", "out"):
+            parameters.pop(name, None)
         return {
             "artefact": self.identifier,
             "inputs": self._inputs,
-            "parameters": json.loads(os.environ.get("NFQA_PARAMETERS", "{}")),
+            "notebook": str(self.artefact.notebook),
+            "parameters": parameters,
             "reads": sorted(self.artefact.reads),
             "roles": {role: identify_role(role, self.roles[role]) for role in self.artefact.roles},
-            "functions": list_functions(self.root / "notebooks" / str(self.artefact.notebook)),
+            "functions": list_functions(notebook),
             "code": os.environ.get("NFQA_CODE", "not run by the runner"),
             "packages": read_versions(),
         }

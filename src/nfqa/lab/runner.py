@@ -178,6 +178,7 @@ def _start(place: Place, options: RunOptions, target: Target, parts: dict[str, s
             "NFQA_CODE": hash_code(parts),
             "NFQA_PARAMETERS": json.dumps({k: v for k, v in parameters.items() if k not in ("artefact", "out")}),
             "NFQA_RESULTS": str(place.results),
+            "NFQA_TABLES": str(place.tables),
             "HF_HUB_DISABLE_PROGRESS_BARS": "1",
             "TOKENIZERS_PARALLELISM": "false",
             # Two notebooks at a time on two cores, sums in one order; but a model in process has the machine alone.
