@@ -178,8 +178,10 @@ def test_what_a_group_shares_is_run_once_and_batches_keep_under_the_bound(models
         12: [[39], [10], [4], [39], [10], [6, 4], [0], [41]],
     }
     for batch_tokens, expected in cases.items():
+        made = Engine(models["gpt2"], batch_tokens=batch_tokens)
+        assert made.shares  # which it tries
         seen.clear()
-        list(Engine(models["gpt2"], batch_tokens=batch_tokens).find_logprobs([ask(3, 9), ask(1), ask(3, 9, 5)]))
+        list(made.find_logprobs([ask(3, 9), ask(1), ask(3, 9, 5)]))
         assert seen == expected
 
 
@@ -268,15 +270,31 @@ def test_completions_equal_those_one_by_one(models, others, what, sampling):
         assert [found[0, place] for place in range(5)] == expected, batch_tokens
 
 
+def test_a_model_that_counts_positions_in_its_own_way_is_not_shared():
+    from transformers import RobertaConfig, RobertaForCausalLM
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    config = RobertaConfig(vocab_size=400, is_decoder=True, initializer_range=1.0, pad_token_id=1, **shape)
+    made = Engine(RobertaForCausalLM(config).eval(), batch_tokens=4096)
+    assert can_share(made.model)
+    assert not made.shares
+    rows = [Row((*range(40, 80), *range(100, 100 + size)), (39, 39 + size), (5, 6)) for size in (3, 9)]
+    for _, place, found in (one for batch in made.find_logprobs([rows]) for one in batch):
+        assert found.tolist() == made.find_plain(rows[place]).tolist()
+
+
 def test_prompts_share_what_they_begin_with_and_batches_keep_under_the_bound(models, monkeypatch):
     begun, sizes = [], []
     start, write = engine.run_beginnings, engine.complete
-    monkeypatch.setattr(engine, "run_beginnings", lambda m, tokens: begun.append(len(tokens[0])) or start(m, tokens))
+    monkeypatch.setattr(
+        engine, "run_beginnings", lambda m, tokens, **more: begun.append(len(tokens[0])) or start(m, tokens, **more)
+    )
     monkeypatch.setattr(
         engine, "complete", lambda m, p, rows, *more: sizes.append([len(r) for r in rows]) or write(m, p, rows, *more)
     )
     list(Engine(models["llama"], batch_tokens=300).complete(make_prompts(), range(5), GREEDY))
-    assert begun == [80]
+    assert begun == [24, 80]  # a trial, then what all begin with
     assert sizes == [[89, 85, 85], [83, 81]]
     sizes.clear()
     list(Engine(models["mistral"], batch_tokens=900).complete(make_prompts(), range(5), GREEDY))

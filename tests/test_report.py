@@ -214,7 +214,7 @@ def test_equal_inputs_give_equal_bytes_wherever_they_are(tmp_path: Path) -> None
         ("toy", "measured", "", "names toy"),
         (FUNCTION, "sample", "", "origin 'sample'; expected 'measured'"),
         (FUNCTION, "measured", "results/toy/table_99.csv", "papers/toy.yml has no table_99"),
-        (FUNCTION, "measured", "results/toy/table_01.json", "not the provenance of table_01.csv"),
+        (FUNCTION, "measured", "results/toy/table_01.json", "table_01.json: found empty"),
         (FUNCTION, "measured", "build/notebooks/toy/table_01.ipynb", "table_01.ipynb: not a notebook"),
     ],
 )

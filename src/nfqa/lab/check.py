@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from nfqa.data.json_lines import Item, Text, check, refuse_repeats
 from nfqa.data.paths import Place
 from nfqa.data.registry import read_yaml
 from nfqa.lab.artefacts import list_chosen, read_papers
@@ -17,6 +18,7 @@ from nfqa.lab.values import COUNTS, EXACT_DIGITS, MODEL_DIGITS, NUMBERS, name_ke
 
 EXCUSES = "results/intended_changes.yml"
 SAME, LAST_DIGIT, PROCESSOR, MOVED, GONE, NEW = "same", "last digit", "processor", "moved", "gone", "new"
+TEXTS = ["dropped_because", "origin", "signature"]
 _CLOSE = 1e-6  # relative: what a sum in another order changes
 _FLIPPED = 1e-4  # of 1, or of a larger value: what a near tie that another processor decides otherwise changes
 
@@ -45,7 +47,7 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
     significant ones behind a model, of 12 otherwise) or by 1e-6 relative behind a model; "processor" where a value
     behind a model differs by no more than 1e-4 (of 1, or of a larger value): vectors that differ in their last bits
     decide a near tie otherwise, which moves an average of ranks by some 1e-5; else "moved". Counts are compared
-    exactly. A row is "gone" or "new" where only one side has it.
+    exactly, and so are origin, signature and reasons. A row is "gone" or "new" where only one side has it.
 
     Returns: artefact, row (its key in words), column, committed, now, change (relative), state, and excused, the reason
         listed in results/intended_changes.yml, "" for none. Without git, or a commit that has results, no rows.
@@ -70,21 +72,26 @@ def fails(found: pd.DataFrame, *, strict: bool = False) -> pd.DataFrame:
     return found[found.state.isin(states) & (found.excused == "")]
 
 
-def read_excuses(root: Path) -> list[dict[str, str]]:
-    """The committed list of intended changes: artefact, row (words that the row's key holds; "" for all) and reason.
+class Excuse(Item):
+    """An intended change: of the rows whose key holds these words, of all where there are none."""
 
-    Raises: ValueError for an entry without one of these.
-    """
+    artefact: Text
+    row: str
+    reason: Text
+
+
+def read_excuses(root: Path) -> list[Excuse]:
+    """The committed list of intended changes. Raises: ValueError for an entry that doesn't fit, or no artefact's."""
     path = root / EXCUSES
-    entries = (read_yaml(path) or []) if path.is_file() else []
-    for entry in entries:
-        if set(entry) != {"artefact", "row", "reason"} or not entry["reason"]:
-            raise ValueError(f"{path}: {entry} needs artefact, row and a reason")
+    entries = check(list[Excuse], read_yaml(path) or [], str(path)) if path.is_file() else []
+    if entries:
+        list_chosen(root, [entry.artefact for entry in entries])
     return entries
 
 
-def _excuse(artefact: str, row: str, excuses: list[dict[str, str]]) -> str:
-    return next((e["reason"] for e in excuses if e["artefact"] == artefact and e["row"] in row), "")
+def _excuse(artefact: str, row: str, excuses: list[Excuse]) -> str:
+    fits = (e.reason for e in excuses if e.artefact == artefact and (not e.row or f" {e.row} " in f" {row} "))
+    return next(fits, "")
 
 
 def _read(place: Place, identifier: str) -> pd.DataFrame | None:
@@ -106,19 +113,28 @@ def _compare(committed: pd.DataFrame | None, now: pd.DataFrame | None) -> pd.Dat
         [both._merge == "left_only", both._merge == "right_only", same, gap <= digit, gap <= processor],
         [GONE, NEW, SAME, LAST_DIGIT, PROCESSOR], default=MOVED,
     )  # fmt: skip
-    return both[["row", "column"]].assign(committed=then, now=new, change=change, state=state)
+    numbers = both[["row", "column"]].assign(committed=then, now=new, change=change, state=state)
+    if committed is None or now is None:
+        return numbers
+    told = [_name_rows(side).melt("row", TEXTS, "column", "text") for side in (committed, now)]
+    texts = told[0].merge(told[1], on=["row", "column"], suffixes=("_then", "_now"))
+    texts = texts[texts.text_then.fillna("") != texts.text_now.fillna("")]
+    return pd.concat([numbers, texts[["row", "column"]].assign(state=MOVED)], ignore_index=True)
+
+
+def _name_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with its key in words as the column `row`. Raises: ValueError where two rows have one key."""
+    rows = table[name_keys(table)].to_dict("records")
+    words = [" ".join(f"{k}={v}" for k, v in row.items() if not pd.isna(v) and v != "") for row in rows]
+    refuse_repeats(words, "in results the row")
+    return table.assign(row=words)
 
 
 def _unfold(table: pd.DataFrame | None) -> pd.DataFrame:
     """A row a number: row (the key in words), column, number. A count, and a missing value, are numbers too."""
     if table is None:
         return pd.DataFrame(columns=["row", "column", "number"]).astype({"row": str, "column": str, "number": float})
-    keys = name_keys(table)
-    words = [
-        " ".join(f"{name}={value}" for name, value in row.items() if not pd.isna(value) and value != "")
-        for row in table[keys].to_dict("records")
-    ]
-    numbers = table[[*NUMBERS, *COUNTS]].astype(np.float64).assign(row=words)
+    numbers = _name_rows(table)[["row", *NUMBERS, *COUNTS]].astype(dict.fromkeys((*NUMBERS, *COUNTS), np.float64))
     return numbers.melt("row", var_name="column", value_name="number")
 
 

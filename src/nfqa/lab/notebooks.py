@@ -13,7 +13,7 @@ from typing import Any
 
 from nfqa.data.registry import hash_file, stamp
 
-_ALWAYS = ("nfqa.lab.open",)
+_ALWAYS = ("nfqa.lab.open", "nfqa.lab.beside", "nfqa.data.load")
 _OF_ROLES = {  # what nfqa.lab imports only where a role is used
     "embedder": ("nfqa.models.embed",),
     "evaluator": ("nfqa.models.evaluator",),

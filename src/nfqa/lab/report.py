@@ -19,7 +19,7 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
-from nfqa.data.json_lines import read_json
+from nfqa.data.json_lines import LooseItem, check, read_json
 from nfqa.data.paths import Place
 from nfqa.lab.artefacts import Artefact, Paper, list_needs, read_papers
 from nfqa.lab.beside import compare_published
@@ -32,6 +32,12 @@ _PARTIAL = "A quick run, or one with other parameters: these are not the numbers
 _HERE = Path(__file__).parent / "site"
 _FOLDERS = {"csv": "results", "json": "results", "png": "figures", "pdf": "figures", "ipynb": "notebooks"}
 Kind = Literal["measured", "sample"]
+
+
+class _Provenance(LooseItem):
+    artefact: str
+    functions: list[str]
+    findings: list[str]
 
 
 @dataclass(frozen=True)
@@ -146,7 +152,7 @@ def _make_sheet(paper: Paper, name: str, place: Place, kind: Kind) -> Sheet:
     if not path.is_file():
         return Sheet(paper, name, place, kind)
     values, provenance = read_values(path), read_json(path.with_suffix(".json"))
-    if not isinstance(provenance, dict) or provenance.get("artefact") != f"{paper.paper}/{name}":
+    if check(_Provenance, provenance, str(path.with_suffix(".json"))).artefact != f"{paper.paper}/{name}":
         raise ValueError(f"{path.with_suffix('.json')}: not the provenance of {path.name}; run the artefact again")
     # A sample value must never stand among measured ones, nor the other way round.
     strange = values[~values.origin.isin([kind, "paper"])]

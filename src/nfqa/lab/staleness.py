@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from nfqa.data.paths import Place
 from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
@@ -20,8 +20,8 @@ from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, identify_role
 
 _FILES_OF_MODULES = {  # tables of ours that a module reads, whatever the data
-    "nfqa.metrics.dispute_sentences": "data/dispute_sentences.csv",
-    "nfqa.data.labels": "data/labels/dispute_awareness.csv",
+    "nfqa.metrics.dispute_sentences": ("data/dispute_sentences.csv",),
+    "nfqa.data.labels": ("data/labels/dispute_awareness.csv", "data/sample/dispute_labels.csv"),
 }
 QUICK_LIMIT = 8  # questions of each dataset in a quick run
 
@@ -74,7 +74,8 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts = {"notebook": hash_cells(notebook), "entry": _hash_json(_describe_entry(paper, name))}
     parts |= {f"parameter {key}": _hash_json(value) for key, value in parameters.items() if key != "out"}
     parts |= {f"module {module}": digest for module, digest in modules.items()}
-    parts |= {f"table {t}": hash_file(root / t) for module, t in _FILES_OF_MODULES.items() if module in modules}
+    tables = [table for module, own in _FILES_OF_MODULES.items() if module in modules for table in own]
+    parts |= {f"table {table}": hash_file(root / table) for table in tables}
     parts |= {f"package {package}": version for package, version in read_versions().items()}
     parts |= {f"data {dataset}": _hash_upstream(root, dataset, options.data) for dataset in artefact.datasets}
     parts |= {f"bundled {file}": hash_file(root / "data" / "sample" / file) for file in artefact.bundled}
@@ -95,12 +96,19 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     return parts
 
 
+class Usage(BaseModel):
+    """What asking language models came to: of all that is kept, the verdicts that are missing, by reason."""
+
+    model_config = ConfigDict(extra="allow")
+    missing: dict[str, int] = {}
+
+
 class Record(BaseModel):
     """What an artefact's last run read and wrote, by hash; how long it took; what language models were asked for it."""
 
     parts: dict[str, str]
     outputs: dict[str, str]
-    usage: dict[str, Any] = {}
+    usage: Usage = Usage()
     minutes: float | None = None
     finished: str = ""
 
@@ -129,7 +137,7 @@ def explain_staleness(record: Record | None, parts: dict[str, str], place: Place
     if record is None:
         return ["never run here"]
     before = record.parts
-    unanswered = sum(n for why, n in record.usage.get("missing", {}).items() if why in UNSETTLED)
+    unanswered = sum(n for why, n in record.usage.missing.items() if why in UNSETTLED)
     reasons = [f"{key} changed" for key in parts if key in before and before[key] != parts[key]]
     reasons += [f"{key} is new" for key in parts if key not in before]
     reasons += [f"{key} is gone" for key in before if key not in parts]

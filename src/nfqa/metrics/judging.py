@@ -208,7 +208,6 @@ def judge_by_language_model(
     """
     if judge is None or draws.empty:
         return pd.DataFrame()
-    how = sign_verdicts(judge, method, weights=weights)
     frames = []
     for dataset, part in draws.groupby("dataset", sort=False):
         examples = tuple((shots or {}).get(str(dataset), ()))
@@ -216,6 +215,7 @@ def judge_by_language_model(
         judged = score_verdicts(judge_draws(part.draw, method, judge, shots=examples, weights=weights))
         rows = rows.join(judged.set_index(rows.index[rows.missing == ""]))
         rows["missing"] = rows.pop("why").fillna(rows.missing)
+        how = sign_verdicts(judge, method, weights=weights)  # after asking: a model is known whole once it is open
         frames.append(rows.fillna({"verdicts": 0, "unreadable": ""}).assign(
             metric=method, judge=named, shots=len(examples), signature=sign(rows, how)
         ))  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nfqa.models.completing import Sampling, complete
@@ -61,7 +61,27 @@ class Engine:
         self, model: Any, *, batch_tokens: int, cache: ContinuousCache | None = None, share: bool = True
     ) -> None:
         self.model, self.cache, self.batch_tokens = model, cache, batch_tokens
-        self.shares = share and can_share(model)
+        self._may_share = share
+
+    @cached_property
+    def shares(self) -> bool:
+        """Whether what rows begin with may be run once: the model's kind allows it, and gives the plain numbers so.
+
+        The second is tried on a few tokens: a model may count positions in a way of its own (RoBERTa's begin at 2).
+        """
+        if not self._may_share or not can_share(self.model):
+            return False
+        vocabulary = self.model.config.get_text_config(decoder=True).vocab_size
+        begun = [(11 * i + 5) % vocabulary for i in range(24)]
+        tried = [(*begun, *[(7 * i + n) % vocabulary for i in range(3 + n)]) for n in (1, 4)]  # of unequal length
+        rows = [Row(tokens, (len(begun), len(tokens) - 1), (1, 2), (2, 9)) for tokens in tried]
+        jobs = _line_up(0, rows, share=True)
+        try:
+            found = self._read([(start, job) for start in self._begin([jobs]) for job in jobs])
+            apart = [(shared - self.find_plain(row)).abs().max() for shared, row in zip(found, rows, strict=True)]
+        except (TypeError, ValueError, KeyError, RuntimeError, IndexError):
+            return False
+        return float(max(apart)) < (1e-3 if self.model.dtype.itemsize > 2 else 0.25)
 
     def find_logprobs(self, groups: Sequence[Sequence[Row]]) -> Iterator[list[Found]]:
         """Group, place in it and log-probabilities (nats, float64, one a target) of every row, batch by batch.

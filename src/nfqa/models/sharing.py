@@ -89,8 +89,8 @@ def can_share(model: Any) -> bool:
     """Whether keys and values may be computed once for several sequences without moving any number.
 
     False for what keeps a state rather than keys and values (state-space and recurrent layers), what takes no positions
-    or doesn't heed them (ALiBi, as in BLOOM and some Falcons), what attends in chunks or to a window that its cache
-    doesn't know of (GPT-Neo), and rotations that change with the length of the input.
+    or doesn't heed them (ALiBi, as in BLOOM and some Falcons), what attends in chunks, sparsely, or to a window that
+    its cache doesn't know of (GPT-Neo), and rotations that change with the length of the input.
     """
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
@@ -105,6 +105,7 @@ def can_share(model: Any) -> bool:
         and not model.config.is_encoder_decoder
         and not getattr(config, "attention_chunk_size", None)
         and not getattr(config, "alibi", False)
+        and not getattr(config, "keep_window_size", None)
         and "local" not in (getattr(config, "attention_layers", None) or ())
         and not kinds & {"dynamic", "longrope"}
         and {type(layer) for layer in DynamicCache(config=model.config).layers}
