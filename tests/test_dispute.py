@@ -164,7 +164,7 @@ def test_the_training_sentences_are_whole_and_varied():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a,b\n1,2\n", "line 1: expected the columns topic, kind, label, text"),
+        ("a,b\n1,2\n", "expected the columns topic, kind, label, text"),
         ("topic,kind,label,text\n", "expected the columns"),
         ("topic,kind,label,text\nx,guess,0,a\n", "row 1 (guess, 0, 'a'): kind is unknown; known: dispute_stated"),
         ("topic,kind,label,text\nx,fact,1,a\n", "row 1 (fact, 1, 'a'): label contradicts the kind"),
@@ -173,6 +173,7 @@ def test_the_training_sentences_are_whole_and_varied():
         ("topic,kind,label,text\nx,fact,0\n", "text is empty"),
         ('topic,kind,label,text\nx,fact,0,"a\n', "not a CSV file"),
         (b"topic,kind,label,text\nx,fact,0,\xff\n", "not a CSV file in UTF-8"),
+        ("topic,kind,label,text\nx,fact,0,a,stray\n", "rows with as many fields"),
         (None, "not there; run nfqa from its checkout"),
     ],
 )

@@ -44,14 +44,14 @@ def read_sentences(path: Path = SENTENCES) -> Labelled:
     """
     try:
         raw = path.read_bytes()
-        table = pd.read_csv(BytesIO(raw), dtype=str, keep_default_na=False, index_col=False)
+        table = pd.read_csv(BytesIO(raw), dtype=str, keep_default_na=False)
     except FileNotFoundError:
         raise ValueError(f"{path}: not there; run nfqa from its checkout") from None
     except ValueError as error:
         said = " ".join(str(error).split())
         raise ValueError(f"{path}: not a CSV file in UTF-8 ({said})") from None
-    if table.empty or tuple(table.columns) != _COLUMNS:
-        raise ValueError(f"{path}: line 1: expected the columns {', '.join(_COLUMNS)}, and rows below them")
+    if table.empty or tuple(table.columns) != _COLUMNS or not isinstance(table.index, pd.RangeIndex):
+        raise ValueError(f"{path}: expected the columns {', '.join(_COLUMNS)}, and rows with as many fields below them")
     aware, known = table.kind.isin(_AWARE), (*_AWARE, *_SIDES, *_PLAIN)
     faults = {
         f"kind is unknown; known: {', '.join(known)}": ~table.kind.isin(known),
