@@ -116,7 +116,7 @@ def _compare(committed: pd.DataFrame | None, now: pd.DataFrame | None) -> pd.Dat
     numbers = both[["row", "column"]].assign(committed=then, now=new, change=change, state=state)
     if committed is None or now is None:
         return numbers
-    told = [_name_rows(side).melt("row", TEXTS, "column", "text") for side in (committed, now)]
+    told = [_name_rows(side)[["row", *TEXTS]].melt("row", TEXTS, "column", "text") for side in (committed, now)]
     texts = told[0].merge(told[1], on=["row", "column"], suffixes=("_then", "_now"))
     texts = texts[texts.text_then.fillna("") != texts.text_now.fillna("")]
     return pd.concat([numbers, texts[["row", "column"]].assign(state=MOVED)], ignore_index=True)
