@@ -201,6 +201,7 @@ def test_another_model_does_not_read_the_first_one_s_vectors(spec, tmp_path):
 @pytest.mark.parametrize("empty", ["", "  ", "\n\t"])
 def test_an_empty_text_is_refused_before_anything_is_computed(tmp_path, monkeypatch, empty):
     monkeypatch.setattr(Embedder, "_load", refuse_to_load)
+    (tmp_path / "config.json").write_text("{}")
     embedder = Embedder(f"path:{tmp_path}")
     for ask, texts in ((embedder.prepare, ["the cat", empty]), (embedder.embed_sentences, [empty])):
         with pytest.raises(ValueError, match="empty text"):

@@ -135,6 +135,7 @@ def test_one_item_too_large_for_the_memory_is_an_error(gpt2, monkeypatch):
         raise torch.OutOfMemoryError("no more\nmemory")
 
     model = open_folder(gpt2)
+    assert model._engine.shares  # which it tries
     monkeypatch.setattr(engine, "run_after", run_out)
     with pytest.raises(ValueError, match=r"a context and a target of \d+ tokens don't fit: no more$"):
         model.score(ITEMS[:1], PLAIN)
@@ -360,6 +361,7 @@ def test_a_loss_is_made_once_and_kept(gpt2, tmp_path, monkeypatch):
 
 def test_equal_texts_are_run_once(gpt2, monkeypatch):
     model, seen, run = open_folder(gpt2), [], engine.run_after
+    assert model._engine.shares
     monkeypatch.setattr(engine, "run_after", lambda m, b, n, *o, **k: seen.append(len(n)) or run(m, b, n, *o, **k))
     item = Restated("sea", ("salt", "salt", "rivers"))
     found = model.score([item, item, Restated("sea", ("rivers",))], PAPER)
@@ -379,6 +381,7 @@ def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
         return run(*given, **options)
 
     model = open_folder(gpt2, store=store, batch_tokens=1000)
+    assert model._engine.shares
     monkeypatch.setattr(engine, "run_after", stop)
     with pytest.raises(KeyboardInterrupt):
         model.score([Restated(f"{LONG} {i}", (LONG,)) for i in range(9)], PAPER)
