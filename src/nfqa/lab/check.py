@@ -100,8 +100,9 @@ def _read(place: Place, identifier: str) -> pd.DataFrame | None:
 
 
 def _compare(committed: pd.DataFrame | None, now: pd.DataFrame | None) -> pd.DataFrame:
-    sides = [_unfold(side) for side in (committed, now)]
-    both = sides[0].merge(sides[1], on=["row", "column"], how="outer", suffixes=("_then", "_now"), indicator=True)
+    sides = [None if side is None else _name_rows(side) for side in (committed, now)]
+    before, after = map(_unfold, sides)
+    both = before.merge(after, on=["row", "column"], how="outer", suffixes=("_then", "_now"), indicator=True)
     then, new = (both[name].to_numpy(dtype=np.float64) for name in ("number_then", "number_now"))
     gap = np.abs(new - then)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -114,9 +115,9 @@ def _compare(committed: pd.DataFrame | None, now: pd.DataFrame | None) -> pd.Dat
         [GONE, NEW, SAME, LAST_DIGIT, PROCESSOR], default=MOVED,
     )  # fmt: skip
     numbers = both[["row", "column"]].assign(committed=then, now=new, change=change, state=state)
-    if committed is None or now is None:
+    told = [side[["row", *TEXTS]].melt("row", TEXTS, "column", "text") for side in sides if side is not None]
+    if len(told) < 2:
         return numbers
-    told = [_name_rows(side)[["row", *TEXTS]].melt("row", TEXTS, "column", "text") for side in (committed, now)]
     texts = told[0].merge(told[1], on=["row", "column"], suffixes=("_then", "_now"))
     texts = texts[texts.text_then.fillna("") != texts.text_now.fillna("")]
     return pd.concat([numbers, texts[["row", "column"]].assign(state=MOVED)], ignore_index=True)
@@ -131,10 +132,10 @@ def _name_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _unfold(table: pd.DataFrame | None) -> pd.DataFrame:
-    """A row a number: row (the key in words), column, number. A count, and a missing value, are numbers too."""
+    """A row a number: row, column, number. A count, and a missing value, are numbers too."""
     if table is None:
         return pd.DataFrame(columns=["row", "column", "number"]).astype({"row": str, "column": str, "number": float})
-    numbers = _name_rows(table)[["row", *NUMBERS, *COUNTS]].astype(dict.fromkeys((*NUMBERS, *COUNTS), np.float64))
+    numbers = table[["row", *NUMBERS, *COUNTS]].astype(dict.fromkeys((*NUMBERS, *COUNTS), np.float64))
     return numbers.melt("row", var_name="column", value_name="number")
 
 
