@@ -182,17 +182,20 @@ class Asker:
             if isinstance(result, Failure):
                 in_a_row, failed, last = in_a_row + 1, failed + (result.reason in UNSETTLED), result.detail
                 if result.fatal or (in_a_row >= _ENOUGH_IN_A_ROW and result.reason in UNSETTLED):
-                    raise StoppedError(f"{self.spec.identity}: {result.detail}")
+                    said = f"{self.spec.identity}: {result.detail}"
+                    raise StoppedError("; ".join(filter(None, [said, self.journal.trouble])))
                 continue
             in_a_row = 0
             verdict = _read(result, requests[number], read)
             record = Record(entry, result, verdict.value, verdict.reason, self.spec.identity)
-            self.journal.keep(record)
-            kept = self.journal.find(entry)  # another process may have been first: one completion counts for all
-            found[entry.key] = kept.reply if kept else result
+            found[entry.key] = self.journal.keep(record).reply
+            if self.journal.trouble and not self.journal.spare:
+                raise StoppedError(self.journal.trouble)
             self.tally.asked += 1
             self.tally.prompt_tokens += result.prompt_tokens
             self.tally.completion_tokens += result.completion_tokens
+        if self.journal.trouble:
+            raise StoppedError(self.journal.trouble)
         if failed >= _FEW and failed > _TOLERATED * len(requests):
             raise StoppedError(
                 f"{self.spec.identity}: {failed} of {len(requests)} requests failed, too many to leave out;"

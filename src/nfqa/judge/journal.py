@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 import sqlite3
+import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -98,6 +100,8 @@ class Journal:
     """Completions by key, in sqlite with a write-ahead log: what was written before a kill stays.
 
     Several processes may read and write one journal. A completion that is there already is not replaced.
+    `trouble` says, once a completion could not be written, why, where it was put instead, and what to do.
+    Raises: ValueError naming the file, from every method but `keep`, where sqlite can't read or write it.
     """
 
     def __init__(self, path: Path | None = None, *, run: str = "") -> None:
@@ -105,6 +109,9 @@ class Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self.run = run
+        self.trouble = ""
+        self.spare: Path | None = None
+        self._unsaved: dict[str, Record] = {}
         self._lock = threading.Lock()
         try:
             self._db = sqlite3.connect(path or ":memory:", timeout=60, check_same_thread=False)
@@ -121,7 +128,7 @@ class Journal:
             raise ValueError(f"{path}: not a journal of verdicts ({error}); move it away, or restore it") from None
 
     def __len__(self) -> int:
-        return int(self._db.execute("SELECT COUNT(*) FROM replies").fetchone()[0])
+        return int(self._query("SELECT COUNT(*) FROM replies")[0][0])
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -139,45 +146,60 @@ class Journal:
 
     def find(self, entry: Entry) -> Record | None:
         """The kept completion, or None."""
-        with self._lock:
-            row = self._db.execute(f"SELECT {', '.join(_COLUMNS)} FROM replies WHERE key = ?", (entry.key,)).fetchone()  # noqa: S608
-        return None if row is None else _read_row(dict(zip(_COLUMNS, row, strict=True)))
+        if entry.key in self._unsaved:
+            return self._unsaved[entry.key]
+        rows = self._query(f"SELECT {', '.join(_COLUMNS)} FROM replies WHERE key = ?", (entry.key,))  # noqa: S608
+        return _read_row(dict(zip(_COLUMNS, rows[0], strict=True))) if rows else None
 
-    def keep(self, record: Record) -> None:
-        """Write a completion at once."""
-        self._insert([_make_row(record, self.run or record.run)])
+    def keep(self, record: Record) -> Record:
+        """Write a completion at once; returns the one that counts, as another process may have been first.
+
+        One that the journal can't take, as on a full disk, is held in memory and added to the file `spare`, which
+        `take_in` reads: next to the journal, else in the folder for temporary files; None where neither could be
+        written.
+        """
+        row = _make_row(record, self.run or record.run)
+        try:
+            self._insert([row])
+            return self.find(record.entry) or record
+        except ValueError as error:
+            self._unsaved[record.entry.key] = record
+            self.spare = self._write_spare(_make_line(dict(zip(_COLUMNS, row, strict=True))))
+            put = "it can be written nowhere else either, so nothing more is asked"
+            if self.spare:
+                put = (
+                    f"what it could not take is in {self.spare}: make room or mend it, then"
+                    f" `make import-verdicts FILE={self.spare}`, and run again"
+                )
+            self.trouble = f"{error}; {put}"
+            return record
 
     def find_models(self, spec: str, *, plain: bool = False) -> list[tuple[str, str]]:
         """Model and template of what was asked under a role spec's identity, plain or not, the most used first."""
         query = """SELECT model, template FROM replies WHERE spec = ? AND (template = 'plain') = ?
                    GROUP BY model, template ORDER BY COUNT(*) DESC, MAX(rowid) DESC"""
-        with self._lock:
-            return [(model, template) for model, template in self._db.execute(query, (spec, plain))]
+        return [(model, template) for model, template in self._query(query, (spec, plain))]
 
     def count(self) -> list[dict[str, Any]]:
         """Of each model: completions, those unreadable, tokens in and out."""
         query = """SELECT model, COUNT(*), SUM(verdict IS NULL), SUM(prompt_tokens), SUM(completion_tokens)
                    FROM replies GROUP BY model ORDER BY model"""
         names = ("model", "completions", "unreadable", "prompt_tokens", "completion_tokens")
-        with self._lock:
-            return [dict(zip(names, row, strict=True)) for row in self._db.execute(query)]
+        return [dict(zip(names, row, strict=True)) for row in self._query(query)]
 
     def count_run(self, run: str) -> tuple[int, int, int]:
         """Of one run, over all its processes: completions, tokens in, tokens out."""
         query = """SELECT COUNT(*), COALESCE(SUM(prompt_tokens), 0), COALESCE(SUM(completion_tokens), 0) FROM replies
                    WHERE run = ? AND run != ''"""
-        with self._lock:
-            completions, inside, outside = self._db.execute(query, (run,)).fetchone()
+        completions, inside, outside = self._query(query, (run,))[0]
         return int(completions), int(inside), int(outside)
 
     def export(self) -> Iterator[str]:
         """One JSON line a completion, ordered by key, each with a hash of what it holds; no prompt, run or date."""
         query = f"SELECT {', '.join(_COLUMNS)} FROM replies ORDER BY key"  # noqa: S608
-        for row in self._db.execute(query):
-            fields = dict(zip(_COLUMNS, row, strict=True))
-            line = {name: value for name, value in fields.items() if name not in ("run", "written")}
-            line["labels"], line["logprobs"] = json.loads(line["labels"]), json.loads(line["logprobs"] or "null")
-            yield json.dumps({**line, "sha256": _hash(line)}, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        with self._naming():
+            for row in self._db.execute(query):
+                yield _make_line(dict(zip(_COLUMNS, row, strict=True)))
 
     def take_in(self, lines: Iterable[str], *, where: str = "import") -> int:
         """Add exported completions, all or none; returns how many were new.
@@ -201,8 +223,36 @@ class Journal:
         """All or none; what is there already stays, and anything else that the table doesn't take is an error."""
         marks = ", ".join("?" * len(_COLUMNS))
         query = f"INSERT INTO replies ({', '.join(_COLUMNS)}) VALUES ({marks}) ON CONFLICT (key) DO NOTHING"  # noqa: S608
-        with self._lock, self._db:
+        with self._lock, self._naming(), self._db:
             return max(0, self._db.executemany(query, rows).rowcount)
+
+    def _query(self, query: str, values: Sequence[Any] = ()) -> list[tuple]:
+        with self._lock, self._naming():
+            return self._db.execute(query, values).fetchall()
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """sqlite's own words name no file, and say no more of a damaged one than "malformed"."""
+        try:
+            yield
+        except sqlite3.IntegrityError:  # a fault of ours, not of the file
+            raise
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{self.path}: the journal of verdicts can't be read or written ({error})") from None
+
+    def _write_spare(self, line: str) -> Path | None:
+        """Add a line to the first file that takes it."""
+        name = f"unsaved-verdicts-{os.getpid()}.jsonl"
+        folders = [self.path.parent] if self.path else []
+        for file in [folder / name for folder in (*folders, Path(tempfile.gettempdir()))]:
+            with suppress(OSError), file.open("ab", buffering=0) as handle:
+                size = handle.tell()
+                data = f"{line}\n".encode()
+                if handle.write(data) == len(data):
+                    os.fsync(handle.fileno())
+                    return file
+                handle.truncate(size)  # half a line on a full disk
+        return None
 
     def _refuse_another(self, where: str, record: Record, seen: dict[str, Reply]) -> None:
         kept = self.find(record.entry)
@@ -243,6 +293,12 @@ def _use_write_ahead_log(db: sqlite3.Connection) -> None:
 
 def _hash(value: dict[str, Any]) -> str:
     return hash_text(json.dumps(value, sort_keys=True))
+
+
+def _make_line(row: dict[str, Any]) -> str:
+    fields = {name: value for name, value in row.items() if name not in ("run", "written")}
+    fields |= {"labels": json.loads(row["labels"]), "logprobs": json.loads(row["logprobs"] or "null")}
+    return json.dumps({**fields, "sha256": _hash(fields)}, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 def _make_row(record: Record, run: str) -> tuple:
