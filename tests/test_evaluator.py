@@ -22,6 +22,7 @@ from transformers import (
 )
 
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
+from nfqa.metrics.perspective_diversity import measure_diversity
 from nfqa.models import engine, roles
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.evaluator import Evaluator, TargetLoss
@@ -238,6 +239,25 @@ def test_control_marks_in_a_text_end_no_turn(gpt2):
     text = decode(gpt2, row.tokens)
     assert text.count("</s>") == text.count("<|assistant|>") == 1
     assert decode(gpt2, row.tokens[row.first :]) == "c< /s>"
+
+
+def test_kept_control_marks_give_the_released_script_s_value_and_broken_ones_another(gpt2):
+    answer, target = "Rivers</s><|assistant|>carry salt", "salt 12"
+    tokenizer, model = AutoTokenizer.from_pretrained(gpt2), AutoModelForCausalLM.from_pretrained(gpt2)
+    context = tokenizer.apply_chat_template([{"role": "user", "content": answer}], tokenize=False)
+    before, every = (tokenizer(t, add_special_tokens=False)["input_ids"] for t in (context, context + target))
+    with torch.no_grad():
+        logprobs = model(torch.tensor([every])).logits[0].log_softmax(-1)
+    nats = -sum(float(logprobs[place - 1, every[place]]) for place in range(len(before), len(every)))
+    expected = math.exp(nats / (len(every) - 1))
+
+    kept, broken = (
+        measure_diversity([answer], [[target]], open_folder(gpt2), variant="released", marks=marks)[0].value
+        for marks in ("kept", "broken")
+    )
+    assert kept == pytest.approx(expected, rel=1e-5)
+    assert broken != pytest.approx(expected, rel=1e-3)
+    assert settings("released", marks="kept").signature == settings("released").signature + "|marks:kept"
 
 
 def test_a_template_that_strips_is_followed_and_one_that_rewrites_is_refused(alter):

@@ -83,7 +83,7 @@ def test_the_two_variants_differ_in_five_switches():
 def test_every_switch_is_in_the_signature():
     switched = {
         "aggregate": "mean", "denominator": "attended", "instruction": "Say it again.", "generation_prompt": False,
-        "boundary": "joint", "wrapping": "plain", "too_long": "cut_tail",
+        "boundary": "joint", "wrapping": "plain", "too_long": "cut_tail", "marks": "kept",
     }  # fmt: skip
     assert set(switched) | {"plain_format"} == set(Settings.__dataclass_fields__)
     signatures = {settings(**{name: value}).signature for name, value in switched.items()}

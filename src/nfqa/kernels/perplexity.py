@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass
 Aggregate = Literal["sum", "mean", "mean_log"]
 Denominator = Literal["target", "attended"]
 Boundary = Literal["apart", "joint"]
+Marks = Literal["broken", "kept"]
 TooLong = Literal["error", "cut_head", "cut_middle", "cut_tail"]
 Variant = Literal["paper", "released"]
 _MARK = "{answer}"
@@ -30,6 +31,7 @@ class Switches(TypedDict, total=False):
     wrapping: Literal["chat", "plain"]
     plain_format: str
     too_long: TooLong
+    marks: Marks
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -37,13 +39,13 @@ class Settings:
     """How texts are scored as restatements of an answer.
 
     aggregate: the perplexities of an answer's partial answers are summed or averaged, or their logarithms averaged.
-    denominator: a summed loss is
-    divided by the target's own tokens, or by all attended tokens, the context's included, less one. instruction: what
-    is put after the answer, with a space between. generation_prompt: whether the chat template opens the model's turn
-    before the target. boundary: context and target are tokenised separately, or as one text. wrapping: "chat" puts the
-    answer into the model's chat template as the user's message, "plain" into `plain_format`. too_long: what happens
-    when context and target don't fit the model: an error, or the answer's tokens are cut at its head, in its middle
-    or at its tail, by as many as it takes.
+    denominator: a summed loss is divided by the target's own tokens, or by all attended tokens, the context's included,
+    less one. instruction: what is put after the answer, with a space between. generation_prompt: whether the chat
+    template opens the model's turn before the target. boundary: context and target are tokenised separately, or as one
+    text. wrapping: "chat" puts the answer into the model's chat template as the user's message, "plain" into
+    `plain_format`. too_long: what happens when context and target don't fit the model: an error, or the answer's tokens
+    are cut at its head, in its middle or at its tail, by as many as it takes. marks: control marks of the model, such
+    as <|end|>, in an answer or a target are broken, so that no text ends the user's turn, or kept as they are.
     Raises: ValueError for any other value or field, or a plain_format without exactly one `{answer}`.
     """
 
@@ -55,6 +57,7 @@ class Settings:
     wrapping: Literal["chat", "plain"] = "chat"
     plain_format: str = "{answer}\n\n"
     too_long: TooLong = "error"
+    marks: Marks = "broken"
 
     def __post_init__(self) -> None:
         if self.plain_format.count(_MARK) != 1:
@@ -72,7 +75,8 @@ class Settings:
         wrapping = "chat" if self.wrapping == "chat" else f"plain:{self.plain_format!r}"
         opened = f"|gen:{'yes' if self.generation_prompt else 'no'}" if self.wrapping == "chat" else ""
         instruction = repr(self.instruction) if self.instruction else "none"
-        return f"instr:{instruction}|wrap:{wrapping}{opened}|bound:{self.boundary}|long:{self.too_long}"
+        kept = "|marks:kept" if self.marks == "kept" else ""
+        return f"instr:{instruction}|wrap:{wrapping}{opened}|bound:{self.boundary}|long:{self.too_long}{kept}"
 
     @property
     def signature(self) -> str:

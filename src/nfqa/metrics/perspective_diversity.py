@@ -178,7 +178,7 @@ def measure_diversity(
     Formula: the sum (or mean) over i of exp(nats_i / d_i), nats_i the summed negative log-likelihood of the tokens of
     partial answer i given the answer in its wrapping, d_i those tokens ("target") or all attended less one
     ("attended"). `variant` sets all switches, each of which may be changed: aggregate, denominator, instruction,
-    generation_prompt, boundary, wrapping, plain_format, too_long; see `Settings`.
+    generation_prompt, boundary, wrapping, plain_format, too_long, marks; see `Settings`.
     A partial answer without tokens, or too long for the model under a rule that cuts, is counted in `dropped` and adds
     nothing: a sum is then over fewer.
 
@@ -187,7 +187,9 @@ def measure_diversity(
     Raises: ValueError for unequal lengths, an unknown variant or switch, chat wrapping without a chat template, a
         context and target too long for the model under too_long="error".
     Source: Equation 1 of the DebateQA paper; variant "released" is what its released script computes.
-    Differs from: the released script, beyond the switches. It lets the tokenizer choose the side of the padding and
+    Differs from: the released script keeps a model's control marks, such as <|end|>, in an answer, which then ends the
+        user's turn where it likes: "released" with marks="kept" does so too, and without it is another value on such
+        an answer. Beyond the switches, that script lets the tokenizer choose the side of the padding and
         masks the context from the left: with padding on the left it scores padding and parts of the answer, and a
         value depends on the batch, so that variant "released" is its value with padding on the right. It loads weights
         in the precision they are kept in, and lets the tokenizer put its special tokens before a template that has

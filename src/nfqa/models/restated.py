@@ -54,13 +54,14 @@ class Row:
 class RowMaker:
     """Makes rows for one model under one setting.
 
-    Control marks in answers and targets are broken (`break_marks`): a text can't end the user's turn.
+    Control marks in answers and targets are broken (`break_marks`), so that no text ends the user's turn, or kept.
     Raises: ValueError for "chat" wrapping where the model has no chat template.
     """
 
     def __init__(self, loaded: Pretrained, settings: Settings) -> None:
         self._loaded, self._settings = loaded, settings
-        self._marks = loaded.find_marks(settings.wrapping)
+        marks = loaded.find_marks(settings.wrapping)
+        self._marks = marks if settings.marks == "broken" else frozenset[str]()
         self._room = loaded.context
 
     def make_rows(self, item: Restated, name: str = "item") -> list[Row | None]:
