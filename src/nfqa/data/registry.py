@@ -22,6 +22,7 @@ from nfqa.data.paths import write_atomically
 _UPSTREAM = "https://raw.githubusercontent.com"
 _ARCHIVES = "https://codeload.github.com"
 _TIMEOUT = 20  # seconds without an answer before upstream counts as out of reach
+_DEEPEST = 50  # levels of a YAML file: beyond some 10,000 the parser would end the process
 
 
 class UnreachableError(Exception):
@@ -102,26 +103,51 @@ def _read_registry(path: Path, *_: int) -> dict[str, UpstreamFile]:
 
 
 class _StrictLoader(yaml.CSafeLoader):
+    """Of YAML what JSON has too: no dates, binary data or sets, and no key that is no text."""
+
+    yaml_constructors = {  # noqa: RUF012
+        tag: make
+        for tag, make in yaml.CSafeLoader.yaml_constructors.items()
+        if tag is None or tag.rpartition(":")[2] in ("null", "bool", "int", "float", "str", "seq", "map")
+    }
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        value = super().construct_object(node, deep)
+        if isinstance(value, int | float) and not abs(value) < 2**63:
+            raise ValueError(f"line {node.start_mark.line + 1}: {node.value:.60} is no number that can be held")
+        return value
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
+            key, line = self.construct_object(key_node, deep=True), key_node.start_mark.line + 1
+            if not isinstance(key, str):
+                raise ValueError(f"line {line}: the key {key!r:.60} is no text; put it into quotes")
             if key in seen:
-                line = key_node.start_mark.line + 1
                 raise ValueError(f"line {line}: the key {key!r} is duplicated; the second would hide the first")
             seen.add(key)
         return super().construct_mapping(node, deep)
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds.
+    """What a YAML file holds, of what JSON has too.
 
-    Raises: ValueError naming the file when it isn't YAML, or a key is duplicated in one mapping.
+    Raises: ValueError naming the file, and the line, when it isn't YAML or holds anything else (a date, an alias, a key
+        that is no text), when a key is duplicated in one mapping, and for nesting deeper than any of our files.
     """
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)  # noqa: S506 (a SafeLoader)
-    except (yaml.YAMLError, ValueError, TypeError) as error:  # TypeError: a key that is a list
-        raise ValueError(f"{path}: not YAML that can be read: {error}") from None
+        text, depth = path.read_text(encoding="utf-8"), 0
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            mark: Any = event.start_mark
+            if isinstance(event, yaml.AliasEvent):
+                raise yaml.MarkedYAMLError(None, None, "found an alias; write it out", mark)
+            if depth > _DEEPEST:
+                raise yaml.MarkedYAMLError(None, None, f"nested over {_DEEPEST} levels deep", mark)
+        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 (a SafeLoader)
+    except (yaml.YAMLError, ValueError, KeyError) as error:  # KeyError: !!bool x
+        said = " ".join(str(error).split())
+        raise ValueError(f"{path}: not YAML that can be read, or holds what JSON has not: {said}") from None
 
 
 def stamp(path: Path) -> tuple[int, int, int]:

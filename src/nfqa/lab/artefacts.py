@@ -14,7 +14,9 @@ from pydantic import ConfigDict, Field, StringConstraints
 from nfqa.data.json_lines import Item, check
 from nfqa.data.registry import read_yaml
 
-Printed = Annotated[str, StringConstraints(pattern=r"^-?\d+(\.\d+)?$")]  # a number as printed
+Printed = Annotated[str, StringConstraints(pattern=r"^-?[0-9]{1,15}(\.[0-9]{1,20})?$")]  # a number as printed
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
+Role = Literal["embedder", "judge", "generator", "evaluator"]
 Columns = dict[str, str | int | float]  # conditions of a row of results
 Side = Literal["system", "dataset", "metric"]
 
@@ -71,13 +73,13 @@ class Artefact(_Entry):
     claim: str = ""
     note: str = ""
     notebook: str | None = None
-    minutes: float = 0.1  # about how long it takes on one core: the long ones start first
+    minutes: Annotated[float, Field(ge=0)] = 0.1  # about how long it takes on one core: the long ones start first
     datasets: tuple[str, ...] = ()
     bundled: tuple[str, ...] = ()  # files of data/sample that it reads whatever the data: its values are a sample's
     files: tuple[str, ...] = ()  # further upstream files that it reads, such as prompts
     needs_files: tuple[str, ...] = ()  # optional files without which it can't run: its last result stays then
     prompts: bool = False  # whether it reads the folder prompts/, with or without a language model
-    roles: tuple[str, ...] = ()
+    roles: tuple[Role, ...] = ()
     missing_roles: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()  # artefacts of the same paper whose results the notebook reads, made before it
     cites: tuple[str, ...] = ()  # artefacts of the same paper whose published numbers alone it reads
@@ -85,9 +87,9 @@ class Artefact(_Entry):
     columns: Columns = Field(default_factory=dict)
     statistics: dict[str, Columns] = Field(default_factory=dict)
     layout: Layout = Layout()
-    decimals: int = 4
+    decimals: Annotated[int, Field(ge=0, le=15)] = 4
     scale: Literal[1, 100] = 1
-    tolerance: float = 0.01
+    tolerance: Annotated[float, Field(ge=0)] = 0.01
     leaves: dict[str, dict[str, dict[str, Printed]]] = Field(default_factory=dict)
     known_differences: tuple[KnownDifference, ...] = ()
 
@@ -95,14 +97,14 @@ class Artefact(_Entry):
 class Paper(_Entry):
     """A papers/*.yml file."""
 
-    paper: str
+    paper: FileName
     title: str
     source: str
     systems: dict[str, System]
     judges: dict[str, str] = Field(default_factory=dict)  # family -> how the names of its models begin
     names: dict[str, str] = Field(default_factory=dict)  # how a dataset, metric, condition or statistic is shown
     same_settings: tuple[tuple[str, ...], ...] = ()  # groups of ARTEFACT/SYSTEM/DATASET that name one setting
-    artefacts: dict[str, Artefact]
+    artefacts: dict[FileName, Artefact]
 
 
 @dataclass(frozen=True)
