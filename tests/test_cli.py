@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Checkout
+from conftest import Checkout, copy_project
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,11 @@ from conftest import Checkout
         ("reproduce", {"SEEDS": "0"}, "SEEDS is '0'; expected a whole number"),
         ("reproduce", {"SEEDS": "ten"}, "SEEDS is 'ten'"),
         ("reproduce", {"JOBS": "-1"}, "JOBS is '-1'; expected how many notebooks"),
+        ("reproduce", {"JOBS": "9" * 5000}, "JOBS is '999"),
+        ("status", {"SEEDS": "9" * 400}, "SEEDS is '999"),
+        ("status", {"CONCURRENCY": "9" * 400}, "CONCURRENCY is '999"),
+        ("status", {"MAX_REQUESTS": "9" * 5000}, "MAX_REQUESTS is '999"),
+        ("status", {"MAX_COST": "1e308", "PRICE_IN": "1", "PRICE_OUT": "1"}, "MAX_COST is '1e308'"),
         ("reproduce", {"CONCURRENCY": "0"}, "CONCURRENCY is '0'"),
         ("reproduce", {"MAX_COST": "2"}, "can't be held to without prices"),
         (
@@ -40,6 +45,19 @@ from conftest import Checkout
         ("run made_up/first", {"PARAMS": "out=/elsewhere"}, "PARAMS has out, which the runner sets"),
         ("run made_up/first", {"PARAMS": "value={1}"}, "expected a number, a word, True, False or None"),
         ("run made_up/first", {"PARAMS": "value='2"}, "no closing quotation"),
+        ("run made_up/first", {"PARAMS": "value=1 value=2"}, "PARAMS has value twice"),
+        *(
+            ("run made_up/first", {"PARAMS": f"value={value}"}, "value is ")
+            for value in (
+                "-" * 20_000 + "1",
+                "1+" * 20_000 + "1",
+                "[" * 20_000,
+                "{[]:1}",
+                "9" * 400,
+                "9" * 5000,
+                "1e999",
+            )
+        ),
     ],
 )
 def test_wrong_input_is_refused(checkout: Checkout, command: str, variables: dict[str, str], words: str) -> None:
@@ -56,6 +74,16 @@ def test_an_entry_that_names_an_unknown_parameter_is_refused(checkout: Checkout)
     done = checkout.run("reproduce")
     assert done.returncode == 2
     assert "made_up/first has no parameter 'valeu'" in done.stderr
+
+
+def test_a_notebook_that_opens_no_lab_can_not_be_planned_and_says_so(checkout: Checkout) -> None:
+    papers = checkout.root / "papers" / "made_up.yml"
+    papers.write_text(papers.read_text().replace("made_up/third.ipynb,", "made_up/third.ipynb, roles: [judge],"))
+    checkout.edit_notebook("made_up/third.ipynb", ["judge = ''", "lab = None"])
+    copy_project(checkout.root, "prompts")
+    done = checkout.run("status", "made_up/third", JUDGE="openai:m@http://127.0.0.1:9/v1")
+    assert done.returncode == 2
+    assert "third.ipynb: no cell tagged `setup` opens `lab`" in done.stderr
 
 
 def test_outside_a_checkout_it_says_so(checkout: Checkout) -> None:

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from nfqa.data.json_lines import check
 from nfqa.models.chat import Failure
 
-_Amount = Annotated[float, Field(ge=0)]
+_MOST = 10**9  # beyond it a cost is no number any more
+_Amount = Annotated[float, Field(ge=0, le=_MOST)]
 
 
 class Limits(BaseModel):
@@ -19,14 +20,14 @@ class Limits(BaseModel):
     prices (per million tokens) are in one currency.
 
     A completion's cost is known when it has come, so those on their way at that moment may lead past max_cost.
-    Raises: ValueError for a number below 0, no concurrency, or max_cost without both prices.
+    Raises: ValueError for a number below 0 or above 1e9, no concurrency, or max_cost without both prices.
     """
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, alias_generator=str.upper, populate_by_name=True
     )
-    concurrency: Annotated[int, Field(ge=1)] = 16
-    max_requests: Annotated[int, Field(ge=0)] | None = None
+    concurrency: Annotated[int, Field(ge=1, le=_MOST)] = 16
+    max_requests: Annotated[int, Field(ge=0, le=_MOST)] | None = None
     max_cost: _Amount | None = None
     price_in: _Amount | None = None
     price_out: _Amount | None = None

@@ -108,11 +108,11 @@ def _read_choice(name: str, *known: str) -> str:
 def read_count(name: str, what: str) -> int | None:
     """A variable's whole number, None where it is unset.
 
-    Raises: ValueError for anything but one of 1 or more.
+    Raises: ValueError for anything but one of 1 or more, or one of ten digits and more.
     """
     text = os.environ.get(name)
-    if text and not (text.isdecimal() and int(text) > 0):
-        raise ValueError(f"{name} is {text!r}; expected {what}, 1 or more")
+    if text and not (text.isdecimal() and len(text) < 10 and int(text) > 0):
+        raise ValueError(f"{name} is {text!r:.60}; expected {what}, from 1 to 999999999")
     return int(text) if text else None
 
 
@@ -121,20 +121,22 @@ def _read_parameters(text: str) -> dict[str, Any]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise ValueError(f"PARAMS is {text!r}: {str(error).lower()}") from None
+        raise ValueError(f"PARAMS is {text!r:.80}: {str(error).lower()}") from None
     parameters: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name.isidentifier():
-            raise ValueError(f"PARAMS has {word!r}; expected NAME=VALUE words, such as 'n_seeds=3 short=drop'")
+            raise ValueError(f"PARAMS has {word!r:.80}; expected NAME=VALUE words, such as 'n_seeds=3 short=drop'")
         if name in ("artefact", "data", "out"):
             raise ValueError(f"PARAMS has {name}, which the runner sets; for the sample use DATA=sample")
+        if name in parameters:
+            raise ValueError(f"PARAMS has {name} twice; keep one of them")
         try:
             parameters[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # as its documentation lists them
             parameters[name] = value
         if not isinstance(parameters[name], str | int | float | bool | None):
-            raise ValueError(f"PARAMS has {word!r}; expected a number, a word, True, False or None")
+            raise ValueError(f"PARAMS has {word!r:.80}; expected a number, a word, True, False or None")
     return parameters
 
 

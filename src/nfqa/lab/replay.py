@@ -54,9 +54,12 @@ def count_asked(paper: Paper, name: str, place: Place, options: RunOptions) -> T
     os.environ["NFQA_DRY"] = "1"
     try:
         with redirect_stdout(StringIO()):
-            return _run_cells(notebook, parameters, ["parameters", "setup", "ask"])["lab"].tally
+            found = _run_cells(notebook, parameters, ["parameters", "setup", "ask"])
     finally:
         os.environ.pop("NFQA_DRY") if before is None else os.environ.update(NFQA_DRY=before)
+    if "lab" not in found:
+        raise ValueError(f"{notebook}: no cell tagged `setup` opens `lab`, which counts what would be asked")
+    return found["lab"].tally
 
 
 def _run_cells(

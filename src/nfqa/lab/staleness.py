@@ -57,9 +57,10 @@ def _check_kind(where: str, value: Any, default: Any) -> None:
     elif isinstance(default, str):
         fits, expected = isinstance(value, str | None), "a text"
     else:
-        fits, expected = isinstance(value, int | float | None) and not isinstance(value, bool), "a number or None"
+        sized = value is None or (isinstance(value, int | float) and abs(value) < 2**63)  # no infinity, no NaN
+        fits, expected = sized and not isinstance(value, bool), "a number or None"
     if not fits:
-        raise ValueError(f"{where} is {value!r}; expected {expected}; its default is {default!r}")
+        raise ValueError(f"{where} is {value!r:.80}; expected {expected}; its default is {default!r}")
 
 
 def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions) -> dict[str, str]:
