@@ -284,10 +284,14 @@ def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, val
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda line: line[: len(line) // 2], r"JSONDecodeError"),
-        (lambda line: "[1, 2]", r"TypeError"),
-        (lambda line: "5", r"TypeError"),
-        (lambda line: "{}", r"KeyError: 'sha256'"),
+        (lambda line: line[: len(line) // 2], r"not JSON"),
+        (lambda line: "[1, 2]", r"found a list"),
+        (lambda line: "5", r"found 5"),
+        (lambda line: "[" * 100_000, r"recursion"),
+        (lambda line: '{"text": 1, ' + line[1:], r"'text' is duplicated"),
+        (lambda line: "{}", r"key is missing"),
+        (lambda line: sign(json.loads(line) | {"prompt_tokens": 2**62}), r"prompt_tokens is 4611686018427387904"),
+        (lambda line: sign(json.loads(line) | {"completion_tokens": -1}), r"completion_tokens is -1"),
         (lambda line: sign({"text": "so"}), r"key is missing; add it"),
         (lambda line: sign(json.loads(line) | {"extra": 1}), r"extra is 1; extra inputs are not permitted"),
         (lambda line: sign(json.loads(line) | {"seed": "7"}), r"seed is '7'; input should be a valid integer"),
@@ -302,7 +306,7 @@ def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, val
         ),
         (
             lambda line: sign(json.loads(line) | {"seconds": math.nan}),
-            r"seconds is nan; input should be a finite number",
+            r"NaN is no JSON",
         ),
     ],
 )
@@ -349,6 +353,13 @@ def test_models_are_found_by_spec_the_most_used_first_and_plain_apart():
         ("hf:m@2", "bb"),
     ]  # twice, then once each, the later first
     assert journal.find_models("hf:m", plain=True) == [("hf:m@1", "plain")]
+
+
+def test_counts_whose_sum_is_beyond_sqlites_integers_break_no_count():
+    huge = replace(REPLY, prompt_tokens=2**62)
+    journal = fill(Journal(run="r"), *(replace(make_record(n), reply=huge) for n in range(3)))
+    assert journal.count()[0]["prompt_tokens"] == 2**63 - 1
+    assert journal.count_run("r")[:2] == (3, 2**63 - 1)
 
 
 def test_a_count_sums_tokens_and_the_unreadable_of_each_model():

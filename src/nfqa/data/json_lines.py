@@ -145,12 +145,17 @@ def parse_lines(name: str, content: bytes, counts: Counter[str]) -> Iterator[tup
         if line.strip():
             where = f"{name}, line {number}"
             hint = "the file ends inside this line, so it may have been cut short; " if last else ""
-            item = _parse(where, line, f"{hint}expected one whole object a line")
-            if not isinstance(item, dict):
-                raise ValueError(f"{where}: found {describe(item)}; expected one JSON object a line")
-            yield number, where, item
+            yield number, where, parse_object(where, line, hint)
         else:
             counts["blank_lines"] += bool(line) or not last
+
+
+def parse_object(where: str, line: str, hint: str = "") -> dict[str, Any]:
+    """The JSON object of a line. Raises: ValueError naming `where` for anything else, or a field that it has twice."""
+    item = _parse(where, line, f"{hint}expected one whole object a line")
+    if not isinstance(item, dict):
+        raise ValueError(f"{where}: found {describe(item)}; expected one JSON object a line")
+    return item
 
 
 def _decode(name: str, content: bytes) -> str:

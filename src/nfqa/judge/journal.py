@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from nfqa.data.json_lines import check
+from nfqa.data.json_lines import check, parse_object
 from nfqa.models.chat import Reply
 
 _FORMAT = 1
@@ -29,6 +29,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS replies (
     finish TEXT NOT NULL, prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, seconds REAL NOT NULL,
     verdict REAL, reason TEXT NOT NULL, run TEXT NOT NULL, written TEXT NOT NULL)"""
 _Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # as sqlite has them
+_Tokens = Annotated[int, Field(ge=0, lt=2**40)]  # of one completion
 
 
 class _Line(BaseModel):
@@ -46,8 +47,8 @@ class _Line(BaseModel):
     text: str
     logprobs: list[float | None] | None
     finish: str
-    prompt_tokens: _Whole
-    completion_tokens: _Whole
+    prompt_tokens: _Tokens
+    completion_tokens: _Tokens
     seconds: float
     verdict: float | None
     reason: str
@@ -182,15 +183,15 @@ class Journal:
 
     def count(self) -> list[dict[str, Any]]:
         """Of each model: completions, those unreadable, tokens in and out."""
-        query = """SELECT model, COUNT(*), SUM(verdict IS NULL), SUM(prompt_tokens), SUM(completion_tokens)
-                   FROM replies GROUP BY model ORDER BY model"""
+        query = """SELECT model, COUNT(*), SUM(verdict IS NULL), CAST(TOTAL(prompt_tokens) AS INTEGER),
+                   CAST(TOTAL(completion_tokens) AS INTEGER) FROM replies GROUP BY model ORDER BY model"""
         names = ("model", "completions", "unreadable", "prompt_tokens", "completion_tokens")
         return [dict(zip(names, row, strict=True)) for row in self._query(query)]
 
     def count_run(self, run: str) -> tuple[int, int, int]:
         """Of one run, over all its processes: completions, tokens in, tokens out."""
-        query = """SELECT COUNT(*), COALESCE(SUM(prompt_tokens), 0), COALESCE(SUM(completion_tokens), 0) FROM replies
-                   WHERE run = ? AND run != ''"""
+        query = """SELECT COUNT(*), CAST(TOTAL(prompt_tokens) AS INTEGER), CAST(TOTAL(completion_tokens) AS INTEGER)
+                   FROM replies WHERE run = ? AND run != ''"""
         completions, inside, outside = self._query(query, (run,))[0]
         return int(completions), int(inside), int(outside)
 
@@ -263,12 +264,10 @@ class Journal:
 
 
 def _read_line(where: str, line: str) -> Record:
-    try:
-        fields = dict(json.loads(line))
-        claimed = fields.pop("sha256")
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{where}: not an exported completion ({type(error).__name__}: {error})") from None
-    check(_Line, fields, f"{where}: not an exported completion")
+    refused = f"{where}: not an exported completion"
+    fields = parse_object(refused, line)
+    claimed = fields.pop("sha256", None)
+    check(_Line, fields, refused)
     record = _read_row({**fields, "labels": json.dumps(fields["labels"]), "logprobs": json.dumps(fields["logprobs"]),
                         "run": "imported", "written": ""})  # fmt: skip
     if claimed != _hash(fields):
