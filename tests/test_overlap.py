@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import time
 import warnings
 from collections.abc import Sequence
 
@@ -17,7 +18,7 @@ from test_embed import TEXTS, WORDS, make_model
 from nfqa.data.records import Answer, Question
 from nfqa.kernels.rouge import score_rouge_sets
 from nfqa.metrics import overlap
-from nfqa.metrics.overlap import METRICS, OverlapMetric, score_overlap, score_pairs
+from nfqa.metrics.overlap import LONGEST, METRICS, MOST_STOPS, OverlapMetric, score_overlap, score_pairs
 from nfqa.metrics.references import Draw
 from nfqa.models.embed import Embedder, TextVectors
 
@@ -146,6 +147,26 @@ def test_rouge_over_sets_equals_the_package_bit_for_bit(candidate, reference):
         theirs = Rouge().get_scores(candidate, reference)[0]
         for variant in "12l":
             assert score(f"rouge{variant}", candidate, reference) == theirs[f"rouge-{variant}"]["f"]
+
+
+@pytest.mark.parametrize("words", ["ab", "abc", "abcdefgh"])
+def test_rouge_of_longer_sentences_of_few_words_equals_the_package_bit_for_bit(words):
+    from rouge import Rouge
+
+    rng = np.random.default_rng(len(words))
+    for shared in ("", "x", "xyz"):  # words that only the candidate has turn the walk as well
+        candidate = ". ".join(" ".join(rng.choice([*words, *shared], size)) for size in rng.integers(60, 130, 2))
+        reference = ". ".join(" ".join(rng.choice([*words], size)) for size in rng.integers(60, 130, 2))
+        for pair in ((candidate, reference), (reference, candidate)):
+            assert score("rougel", *pair) == Rouge().get_scores(*pair)[0]["rouge-l"]["f"]
+
+
+def test_a_sentence_of_20000_words_takes_seconds():
+    rng = np.random.default_rng(0)
+    texts = [[[f"w{i}" for i in rng.integers(0, 2_000, 20_000)]] for _ in "ab"]
+    start = time.perf_counter()
+    assert 0.1 < score_rouge_sets(*texts).rougel < 1
+    assert time.perf_counter() - start < 10
 
 
 @settings(max_examples=150, deadline=None)
@@ -330,6 +351,19 @@ def test_a_pair_that_comes_up_again_is_scored_once_and_question_by_question(monk
     assert [len(block) for block in blocks] == [4] * 6
     assert [len({reference for _, reference in block}) for block in blocks] == [1] * 6
     assert found.score.tolist() == sorted(found.score[:24]) * 2
+
+
+def test_a_text_that_is_too_long_has_no_score_and_says_why():
+    beyond = ["a b " * 2_500_000, "x" + " " * LONGEST, "a." * (MOST_STOPS + 1)]
+    draws = [make_draw("q", "the cat sat", ["a cat", *beyond]), make_draw("r", "a b " * LONGEST, ["a cat"])]
+    found = score_overlap(make_frame(draws), list(METRICS), StubEmbedder())
+    for name, rows in found.groupby("metric"):
+        assert rows.missing.tolist() == ["", *["too_long"] * 4]
+        np.testing.assert_array_equal(
+            rows.score, [score(str(name), "a cat", "the cat sat", StubEmbedder()), *[np.nan] * 4]
+        )
+    for longest in ("a " * (LONGEST // 2), "a." * MOST_STOPS):
+        assert score("rougel", longest, "a b") > 0
 
 
 @pytest.mark.parametrize("name", ["bertscore", "cls_cosine"])

@@ -36,9 +36,14 @@ def score_rouge_sets(candidate: Sentences, reference: Sentences) -> RougeF:
     c_words = [word for sentence in candidate for word in sentence]
     r_words = [word for sentence in reference for word in sentence]
     found: set[str] = set()
-    for r_sentence in reference:
-        for c_sentence in candidate:
-            found |= _find_subsequence(r_sentence, c_sentence)
+    c_sentences = [(sentence, frozenset(sentence)) for sentence in dict.fromkeys(map(tuple, candidate))]
+    for r_sentence in dict.fromkeys(map(tuple, reference)):
+        missing = set(r_sentence) - found
+        for c_sentence, c_present in c_sentences:
+            if not missing.isdisjoint(c_present):  # else the pair could only find again what was found
+                new = _find_subsequence(r_sentence, c_sentence)
+                found |= new
+                missing -= new
     c_set, r_set = set(c_words), set(r_words)
     c_pairs, r_pairs = set(pairwise(c_words)), set(pairwise(r_words))
     return RougeF(
@@ -57,32 +62,30 @@ def _combine(hits: int, in_candidate: int, in_reference: int) -> float:
 def _find_subsequence(x: Sequence[str], y: Sequence[str]) -> set[str]:
     """The distinct words of one longest common subsequence of x and y.
 
+    Bit j of rows[i] is 0 where the table of lengths grows from (i, j) to (i, j + 1): a row is one whole number, made
+    from the row above by an addition whose carries do the comparing (Hyyro, 2004). Where the two words differ and the
+    table grows along y, the neighbour without x's word is strictly longer: the one case in which the walk turns to x.
     Words of y that x lacks never change the walk and are left out first. Words of x that y lacks do: they decide how
     far the walk goes along y before it turns, so their rows stay, as copies of the row above.
     """
     shared = set(x)
     y = [word for word in y if word in shared]
-    if not y:
-        return set()
-    present = set(y)
-    table = [[0] * (len(y) + 1)]
+    places: dict[str, int] = {}
+    for j, word in enumerate(y):
+        places[word] = places.get(word, 0) | 1 << j
+    row = full = (1 << len(y)) - 1
+    rows = [row]
     for word in x:
-        above = table[-1]
-        if word not in present:
-            table.append(above)
-            continue
-        row, left = [0], 0
-        for j, other in enumerate(y):
-            left = above[j] + 1 if word == other else max(above[j + 1], left)
-            row.append(left)
-        table.append(row)
+        if at := row & places.get(word, 0):
+            row = (row + at | row - at) & full
+        rows.append(row)
     i, j, words = len(x), len(y), set()
     while i and j:
         if x[i - 1] == y[j - 1]:
             words.add(x[i - 1])
             i, j = i - 1, j - 1
-        elif table[i - 1][j] > table[i][j - 1]:
-            i -= 1
-        else:
+        elif rows[i] >> j - 1 & 1:
             j -= 1
+        else:
+            i -= 1
     return words

