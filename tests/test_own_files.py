@@ -38,6 +38,10 @@ def change(**fields: Any) -> dict[str, Any]:
         ([change(id="a"), change(id="a", question="what?")], "line 2: id is that of line 1, 'a'"),
         ([change(id="line2"), change(question="what?")], "line 2: id is that of line 1, 'line2'"),
         ([LINE, LINE], "line 2: question is that of line 1, 'why?'"),
+        *(
+            ([change(partial_answers=[{"point_of_view": "No.", "explanation": value}])], "[0].explanation is ")
+            for value in (False, 0, [], {})
+        ),
         ([change(partial_answers=[{"explanation": "x"}])], "line 1: partial_answers[0].point_of_view is missing"),
         ([change(references=["best", ""])], "line 1: references[1].text is ''"),
         ([change(references=[{"text": "t", "grade": 4}])], "line 1: references[0].grade is 4"),
@@ -136,7 +140,7 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
 @pytest.mark.parametrize(
     ("lines", "facts"),
     [
-        ([answer(1), answer("1", "again")], "the id '1' is duplicated"),
+        ([answer(1), "", answer("1", "again")], "line 3: id is that of line 1, '1'"),
         ([answer(7), answer(8)], "(answer to an unknown question: 2, no answer: 1)"),
         ([answer(1, "")], "(empty answer: 1)"),
         ([""], "holds no answer"),
@@ -157,3 +161,7 @@ def test_questions_without_answers_and_two_with_one_text_are_refused(tmp_path: P
     path = write(tmp_path / "mine.jsonl", answer(1), answer(2))
     with pytest.raises(ValueError, match=r"test\.jsonl: the question 'whether\?' is duplicated"):
         bring_file(path, make_questions(tmp_path, "whether?", "whether?"))
+    questions = make_questions(tmp_path, "whether?", "why?")
+    questions.write_text(questions.read_text().replace('"id": 2', '"id": "1"'))
+    with pytest.raises(ValueError, match=r"test\.jsonl, line 2: id is that of line 1, '1'"):
+        bring_file(path, questions)

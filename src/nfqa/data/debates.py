@@ -46,7 +46,7 @@ class _Demo(Item):
 
 def read_demo(path: Path, counts: Counter[str]) -> Iterator[Question]:
     """`{id, generation}` a line: the answers of one system to questions whose text isn't given."""
-    for _, line in read_items(path, _Demo, counts):
+    for _, line in read_items(path, _Demo, counts, once="id"):
         yield Question("", _make_answers({"demo": line.generation}), id=line.id)
 
 
@@ -58,7 +58,7 @@ class _Debate(Item):
 
 def read_debateqa(path: Path, counts: Counter[str]) -> Iterator[Question]:
     """`{id, question, partial_answers: [{point_of_view, explanation}]}` a line, as DebateQA is released."""
-    for _, line in read_items(path, _Debate, counts):
+    for _, line in read_items(path, _Debate, counts, once="id"):
         points = make_points(line.id, line.partial_answers, counts)
         yield Question(line.question, id=line.id, partial_answers=points)
 
@@ -163,7 +163,7 @@ class _Views(LooseItem):
 
 def read_povs(path: Path, counts: Counter[str]) -> Iterator[Question]:
     """`{dev_index, question, points_of_view: [text]}` a line; what is OFF_TOPIC is left out and counted."""
-    for _, line in read_items(path, _Views, counts):
+    for _, line in read_items(path, _Views, counts, once="dev_index"):
         points = make_points(line.dev_index, line.points_of_view, counts)
         if line.dev_index in OFF_TOPIC:
             counts["questions_off_topic"] += 1

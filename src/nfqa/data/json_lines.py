@@ -117,10 +117,24 @@ def read_json(path: Path) -> Any:
     return _parse(str(path), _decode(str(path), path.read_bytes()), "fetch it again")
 
 
-def read_items(path: Path, shape: type[T], counts: Counter[str]) -> Iterator[tuple[str, T]]:
-    """The words that say where each line is, and its object as a `shape`. Raises: as `parse_lines` and `check`."""
-    lines = parse_lines(str(path), path.read_bytes(), counts)
-    return ((where, check(shape, item, where)) for _, where, item in lines)
+def read_items(path: Path, shape: type[T], counts: Counter[str], *, once: str = "") -> Iterator[tuple[str, T]]:
+    """The words that say where each line is, and its object as a `shape`, whose field `once` no two lines share.
+
+    Raises: as `parse_lines`, `check` and `refuse_twin`.
+    """
+    seen: dict[tuple[str, str], int] = {}
+    for number, where, item in parse_lines(str(path), path.read_bytes(), counts):
+        found = check(shape, item, where)
+        if once:
+            refuse_twin(seen, number, where, once, getattr(found, once))
+        yield where, found
+
+
+def refuse_twin(seen: dict[tuple[str, str], int], number: int, where: str, field: str, value: str) -> None:
+    """Raises: ValueError naming both lines where the field's value is one that another line in `seen` has."""
+    first = seen.setdefault((field, value), number)
+    if first != number:
+        raise ValueError(f"{where}: {field} is that of line {first}, {value!r:.80}; give each its own line")
 
 
 def refuse_repeats(values: Iterable[str], what: str) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import PositiveInt
 
 from nfqa.data import debates, graded
-from nfqa.data.json_lines import Item, check, refuse_repeats
+from nfqa.data.json_lines import Item, check
 from nfqa.data.paths import find_root
 from nfqa.data.records import Question, QuestionSet
 from nfqa.data.registry import UpstreamFile, fetch_file, has_file, hash_file, read_registry
@@ -121,7 +121,6 @@ def read_file(path: Path, shape: str, lowest_label: int = 0) -> tuple[list[Quest
     questions = list(DEBATES[shape](path, counts))
     if not questions:
         raise ValueError(f"{path}: holds no question; fetch it again")
-    refuse_repeats((question.id for question in questions), f"{path}: the id")
     return questions, counts
 
 

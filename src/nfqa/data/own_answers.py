@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from nfqa.data.debates import Points, make_points
-from nfqa.data.json_lines import AnyText, Item, Name, Text, check, parse_lines, read_items, refuse_repeats
+from nfqa.data.json_lines import AnyText, Item, Name, Text, check, parse_lines, read_items, refuse_repeats, refuse_twin
 from nfqa.data.load import read_file
 from nfqa.data.paths import find_root
 from nfqa.data.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
@@ -94,9 +94,7 @@ def read_own_answers(path: Path, *, name: str = OWN, origin: str = "measured") -
         line = check(_Line, item, where)
         identifier = line.id or f"line{number}"
         for field, value in (("id", identifier), ("question", line.question)):
-            first = seen.setdefault((field, value), number)
-            if first != number:
-                raise ValueError(f"{where}: {field} is that of line {first}, {value!r:.80}; give each its own line")
+            refuse_twin(seen, number, where, field, value)
         references = _make_references(where, line.references, counts)
         points = make_points(identifier, line.partial_answers, counts)
         answers = _make_answers(where, line.answers)
@@ -159,9 +157,7 @@ def read_generations(path: Path, questions: Path, *, name: str, origin: str) -> 
     asked, asked_counts = read_file(questions, "debateqa")
     refuse_repeats((question.text for question in asked), f"{questions}: the question")
     counts: Counter[str] = Counter()
-    lines = [line for _, line in read_items(path, _Generation, counts)]
-    refuse_repeats((line.id for line in lines), f"{path}: the id")
-    found = {line.id: line.generation for line in lines}
+    found = {line.id: line.generation for _, line in read_items(path, _Generation, counts, once="id")}
     if not found:
         raise ValueError(f"{path}: holds no answer; expected one {{id, generation}} object a line")
     reasons = {
