@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from conftest import Checkout, copy_project
 
@@ -84,6 +86,48 @@ def test_a_notebook_that_opens_no_lab_can_not_be_planned_and_says_so(checkout: C
     done = checkout.run("status", "made_up/third", JUDGE="openai:m@http://127.0.0.1:9/v1")
     assert done.returncode == 2
     assert "third.ipynb: no cell tagged `setup` opens `lab`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "variables"),
+    [
+        ("score made/my\udcff.jsonl", {}),
+        ("score made/folder\udcff/my.jsonl", {}),
+        ("score made/answers.jsonl --questions made/test\udcff.jsonl", {}),
+        ("run linkage/table_02", {"PARAMS": "short=\udcff"}),
+        ("run linkage/table_02", {"JUDGE": "openai:\udcff"}),
+        ("run linkage/table_02", {"EMBEDDER": "path:made/folder\udcff"}),
+    ],
+)
+def test_what_no_notebook_can_be_given_is_refused_before_it_runs(
+    tmp_path: Path, command: str, variables: dict[str, str]
+) -> None:
+    made = Checkout(tmp_path)
+    copy_project(tmp_path, "src", "data", "papers", "notebooks", "prompts")
+    folder = tmp_path / "made" / "folder\udcff"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    own = (tmp_path / "data" / "sample" / "own_answers.jsonl").read_bytes()
+    for path in (folder / "my.jsonl", folder.parent / "my\udcff.jsonl"):
+        path.write_bytes(own)
+    (folder.parent / "answers.jsonl").write_text('{"id": 1, "generation": "So."}')
+    (folder.parent / "test\udcff.jsonl").write_text('{"id": 1, "question": "Why?", "partial_answers": ["So."]}')
+    done = made.run(*command.split(), DATA="sample", PROFILE="quick", **variables)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "\\udcff" in done.stderr
+    assert "is not UTF-8" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "ascii:strict"])
+def test_a_file_name_that_can_not_be_shown_is_escaped(checkout: Checkout, encoding: str) -> None:
+    path = checkout.root / "v\udcff.jsonl"
+    assert checkout.run("verdicts", "import", "/dev/null").returncode == 0
+    done = checkout.start("verdicts", "export", str(path), PYTHONIOENCODING=encoding)
+    said, errors = done.communicate(timeout=60)
+    assert (done.returncode, errors) == (0, "")
+    assert "v\\udcff.jsonl" in said
+    assert path.is_file()
 
 
 def test_outside_a_checkout_it_says_so(checkout: Checkout) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -69,7 +70,7 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
 
 def name_folder(options: RunOptions, answers: str, questions: str = "") -> str:
     """STEM-HASH, the hash of the files' resolved paths, then what is overridden: no two files share a folder."""
-    digest = hashlib.sha256(f"{answers}\n{questions}".encode()).hexdigest()[:8]
+    digest = hashlib.sha256(os.fsencode(f"{answers}\n{questions}")).hexdigest()[:8]
     stem = Path(answers).stem.strip(". ")[:40] or "answers"
     changed = (options.variant, options.data, options.profile)
     return "-".join([stem, digest, *(part for part in changed if part not in ("", "full"))])

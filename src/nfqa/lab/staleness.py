@@ -29,7 +29,8 @@ QUICK_LIMIT = 8  # questions of each dataset in a quick run
 def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptions, out: Path) -> dict[str, Any]:
     """What papermill is given: the entry's parameters, the profile's, the user's; refused if the notebook lacks them.
 
-    Raises: ValueError naming an unknown parameter and listing the known ones.
+    Raises: ValueError naming an unknown parameter and listing the known ones; for a value of another kind than the
+        default, or a text that UTF-8 can't carry.
     """
     known = read_parameters(notebook)
     artefact = paper.artefacts[name]
@@ -47,7 +48,13 @@ def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptio
     if options.seeds:
         chosen["n_seeds"] = options.seeds
     chosen |= options.roles | options.asking
-    return {key: value for key, value in chosen.items() if key in known} | asked
+    found = {key: value for key, value in chosen.items() if key in known} | asked
+    for key, value in found.items():
+        try:
+            str(value).encode()
+        except UnicodeEncodeError:  # a notebook, which is JSON, can't hold it
+            raise ValueError(f"{identifier}: {key} is {value!r}, which is not UTF-8; rename it") from None
+    return found
 
 
 def _check_kind(where: str, value: Any, default: Any) -> None:
@@ -160,7 +167,7 @@ def hash_site(root: Path, places: Sequence[Place]) -> str:
     for folder in [root / "papers", root / "src" / "nfqa", *shown]:
         for file in sorted(folder.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
-                digest.update(f"{file.relative_to(root)} {hash_file(file)}\n".encode())
+                digest.update(os.fsencode(f"{file.relative_to(root)} {hash_file(file)}\n"))
     return digest.hexdigest()
 
 

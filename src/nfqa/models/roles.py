@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -155,6 +156,6 @@ def _hash_folder(folder: Path) -> str:
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.is_file():
-            digest.update(str(file.relative_to(folder)).encode())
+            digest.update(os.fsencode(file.relative_to(folder)))
             digest.update(bytes.fromhex(hash_file(file)))
     return digest.hexdigest()
