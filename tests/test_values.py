@@ -55,6 +55,27 @@ def test_values_are_rounded_once_sorted_and_read_back_as_they_are(tmp_path: Path
     assert read_values(StringIO(again.to_csv(index=False))).equals(again)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (",3,0,", ",3.5,0,", ""),
+        (",3,0,", f",{'9' * 30},0,", ""),
+        (",0.333333,", ",inf,", "infinite"),
+        (",0.333333,", ",nan,", "nan"),
+        (",origin,", ",orig,", "it has no column origin"),
+        ("d,m,rank,", "d,e,rank,", "is duplicated"),
+    ],
+)
+def test_a_results_file_edited_by_hand_is_refused_by_name(tmp_path: Path, old: str, new: str, words: str) -> None:
+    write_values(tmp_path / "mine", tidy_values(make_values(), origin="measured"), {})
+    path = tmp_path / "mine.csv"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(ValueError, match=rf"mine\.csv: not a values file.*{words}"):
+        read_values(path)
+
+
 def test_values_that_cannot_stand_are_refused(tmp_path: Path) -> None:
     for values, words in (
         (make_values(metric="m"), r"two rows have the key .*'form': 'rank'"),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nfqa.data.json_lines import refuse_repeats
 from nfqa.data.paths import write_atomically
 
 NUMBERS = ("value", "low", "high", "spread")
@@ -93,7 +94,8 @@ def read_values(path: Path | StringIO) -> pd.DataFrame:
 
     Names that users or datasets give (NAMES) stay text: a system called "07" is not one called "7".
 
-    Raises: ValueError naming the file when it is no values file.
+    Raises: ValueError naming the file when it is no values file: a column is missing, two rows have one key, or a
+        number is none or infinite.
     """
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
@@ -102,9 +104,13 @@ def read_values(path: Path | StringIO) -> pd.DataFrame:
         for name in COUNTS:
             table[name] = pd.to_numeric(table[name]).astype("Int64")
         keys = name_keys(table)
-        if "statistic" not in table or table.empty:
-            raise ValueError("it has no rows, or no column statistic")
-    except (KeyError, ValueError) as error:
+        lacking = [name for name in ("statistic", *MEASURED) if name not in table]
+        if lacking or table.empty:
+            raise ValueError(f"it has no column {', '.join(lacking)}" if lacking else "it has no rows")
+        if np.isinf(table[list(NUMBERS)].to_numpy(dtype=np.float64)).any():
+            raise ValueError("a number is infinite")
+        refuse_repeats(map(str, table[keys].to_numpy().tolist()), "the row")
+    except (KeyError, ValueError, TypeError, OverflowError) as error:  # pandas on counts that are no whole numbers
         raise ValueError(f"{path}: not a values file ({error}); run the artefact again") from None
     return table.assign(**{name: _read_numbers(table[name]) for name in keys if name not in NAMES})
 
