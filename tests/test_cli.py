@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 
 import pytest
@@ -128,6 +130,28 @@ def test_a_file_name_that_can_not_be_shown_is_escaped(checkout: Checkout, encodi
     assert (done.returncode, errors) == (0, "")
     assert "v\\udcff.jsonl" in said
     assert path.is_file()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"null", b"\xff", b"[" * 100_000,
+        *(
+            json.dumps({"parts": {}, "outputs": {}} | fields).encode()
+            for fields in (
+                {"usage": []}, {"usage": {"missing": []}}, {"usage": {"missing": {"refused": math.inf}}}, {"parts": []},
+                {"outputs": {"x": 1}}, {"minutes": math.nan}, {"minutes": -1}, {"minutes": 1e308}, {"finished": None},
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_a_run_record_of_another_shape_counts_as_none(checkout: Checkout, content: bytes) -> None:
+    path = checkout.root / "build" / "sample" / "runs" / "made_up" / "first.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    done = checkout.run("status", "made_up/first")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "STALE  (not timed yet): never run here" in done.stdout
 
 
 def test_outside_a_checkout_it_says_so(checkout: Checkout) -> None:

@@ -7,9 +7,9 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from nfqa.data.paths import Place
 from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
@@ -117,7 +117,7 @@ class Record(BaseModel):
     parts: dict[str, str]
     outputs: dict[str, str]
     usage: Usage = Usage()
-    minutes: float | None = None
+    minutes: Annotated[float, Field(ge=0, lt=1e9)] | None = None
     finished: str = ""
 
 
