@@ -120,6 +120,14 @@ def test_percent_leaves_come_in_natural_units_with_their_digits(tmp_path: Path) 
         (["import os"], "may hold `name = literal` lines only"),
         ('{"cells": []}', "no cell is tagged `parameters`"),
         ("[", "not a notebook"),
+        ("[" * 100_000, "not a notebook"),
+        (
+            '{"cells": [{"cell_type": "code", "source": "n = 3", "metadata": []}]}',
+            r"not a notebook: cells\[0\].metadata is",
+        ),
+        ('{"cells": [{"cell_type": "code", "source": "n = 3", "metadata": {"tags": 1}}]}', "metadata.tags is 1"),
+        (["n = {[]: 1}"], "parameter n is not a literal"),
+        (["n = " + "-" * 20_000 + "1"], "nested too deeply"),
         ("", "no such notebook"),
     ],
 )

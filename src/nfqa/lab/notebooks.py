@@ -11,6 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
+from nfqa.data.json_lines import LooseItem, check
 from nfqa.data.registry import hash_file, stamp
 
 _ALWAYS = ("nfqa.lab.open", "nfqa.lab.beside", "nfqa.data.load")
@@ -20,6 +23,20 @@ _OF_ROLES = {  # what nfqa.lab imports only where a role is used
     "judge": ("nfqa.metrics.judging", "nfqa.models.causal_lm", "nfqa.judge.openai_server"),
     "generator": ("nfqa.models.causal_lm", "nfqa.judge.openai_server"),
 }
+
+
+class _Metadata(LooseItem):
+    tags: list[str] = Field(default_factory=list)
+
+
+class _Cell(LooseItem):
+    cell_type: str
+    source: str | list[str]
+    metadata: _Metadata = _Metadata()
+
+
+class _Notebook(LooseItem):
+    cells: list[_Cell]
 
 
 def read_cells(notebook: Path) -> Sequence[dict[str, Any]]:
@@ -46,7 +63,7 @@ def read_parameters(notebook: Path) -> dict[str, Any]:
             raise ValueError(f"{notebook}: the parameters cell may hold `name = literal` lines only")
         try:
             found[statement.targets[0].id] = ast.literal_eval(statement.value)
-        except ValueError:
+        except (ValueError, TypeError):
             raise ValueError(f"{notebook}: parameter {statement.targets[0].id} is not a literal") from None
     return found
 
@@ -94,10 +111,11 @@ def list_functions(notebook: Path) -> list[str]:
 @cache
 def _parse_notebook(path: Path, *_: int) -> Sequence[dict[str, Any]]:
     try:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        return [cell | {"source": "".join(cell["source"])} for cell in cells]
-    except (ValueError, KeyError, TypeError) as error:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not a notebook ({type(error).__name__}: {error})") from None
+    check(_Notebook, found, f"{path}: not a notebook")
+    return [cell | {"source": "".join(cell["source"])} for cell in found["cells"]]
 
 
 @cache
@@ -132,6 +150,8 @@ def _parse_code(code: str, path: Path) -> ast.Module:
         return ast.parse(code)
     except SyntaxError as error:
         raise ValueError(f"{path}: not Python ({error.msg}: {str(error.text).strip()!r})") from None
+    except (MemoryError, RecursionError):
+        raise ValueError(f"{path}: its code is nested too deeply to be read") from None
 
 
 _PACKAGES = (

@@ -19,7 +19,7 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
-from nfqa.data.json_lines import LooseItem, check, read_json
+from nfqa.data.json_lines import AnyText, LooseItem, check, read_json
 from nfqa.data.paths import Place
 from nfqa.lab.artefacts import Artefact, Paper, list_needs, read_papers
 from nfqa.lab.beside import compare_published
@@ -37,7 +37,7 @@ Kind = Literal["measured", "sample"]
 class _Provenance(LooseItem):
     artefact: str
     functions: list[str]
-    findings: list[str]
+    findings: list[AnyText]
 
 
 @dataclass(frozen=True)
