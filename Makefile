@@ -23,7 +23,7 @@ READY := $(VENV)/ready-$(call hash,requirements.txt pyproject.toml)
 READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt pyproject.toml)
 
 .NOTPARALLEL:
-.PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check figures report lab test test-fast bench fetch score clean distclean FORCE
+.PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check figures report lab test test-fast soak bench fetch score clean distclean FORCE
 
 help: ## this text
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -107,6 +107,9 @@ test: $(READY_DEV) ## linters, type checker and all tests, notebooks included
 test-fast: $(READY_DEV) ## the same without notebooks, browser and embedding: under two minutes
 	$(VENV)/bin/ruff check .
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+soak: $(READY_DEV) ## runs killed at random moments against a faulty server: nothing lost, nothing paid twice
+	$(VENV)/bin/python tests/soak.py --calls $(or $(CALLS),10000) --kills $(or $(KILLS),80) --runner-kills $(or $(RUNNER_KILLS),20)
 
 bench: $(READY_DEV) ## speed, as ratios against a named way of doing the same work
 	$(VENV)/bin/python bench/kernels.py

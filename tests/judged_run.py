@@ -1,8 +1,9 @@
-"""A run that asks a server and ends in one file, for tests that kill it: `python judged_run.py URL JOURNAL OUT`."""
+"""A run that asks a server and ends in one file, to be killed: `python judged_run.py URL MODEL JOURNAL OUT`."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -30,24 +31,28 @@ def read_own() -> PromptSet:
     return PromptSet(PROJECT / "prompts" / "own", bring=refuse)
 
 
-def main(url: str, journal: str, out: str) -> None:
-    """Judge the bundled sample by both methods; the file is in its place only when all is done."""
-    spec = parse_role("judge", f"openai:stub@{url}")
+def judge_sample(asker: Asker) -> dict[str, list[dict[str, object]]]:
+    """The bundled sample judged by both methods: the verdicts of each, as JSON has them."""
     questions = load("trec_dl_nf", data="sample", root=PROJECT).questions
     draws = [draw_list(question, (3, 2, 1, 0), seed=0) for question in questions]
-    asker = Asker(
-        spec,
-        lambda spec: OpenAIServer(spec, limits=Limits(concurrency=CONCURRENCY), backoff=0.01),
-        Journal(Path(journal)),
-        Decoding(),
-    )
     table = {}
     for method in METHODS:
         found = judge_draws(draws, method, LanguageJudge(asker, read_own()))
         kept = found[["draw", "answer", "value", "reason"]].astype(object)
         table[method] = kept.where(kept.notna(), None).to_dict("records")
+    return table
+
+
+def main(url: str, model: str, journal: str, out: str) -> None:
+    """Ask a server; the file is in its place only when all is done."""
+    asker = Asker(
+        parse_role("judge", f"openai:{model}@{url}"),
+        lambda spec: OpenAIServer(spec, limits=Limits(concurrency=CONCURRENCY), backoff=0.01, timeout=10),
+        Journal(Path(journal), run=os.environ.get("NFQA_RUN", "")),
+        Decoding(),
+    )
     draft = Path(out).with_suffix(".draft")
-    draft.write_text(json.dumps(table, indent=1, sort_keys=True, allow_nan=False))
+    draft.write_text(json.dumps(judge_sample(asker), indent=1, sort_keys=True, allow_nan=False))
     draft.replace(out)
 
 

@@ -16,13 +16,27 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 # What passes and what is final; a name with a number after a colon, such as "rate_limit:3", says how long.
 PASSING = ("rate_limit", "error_500", "drop", "cut_body", "truncated", "no_choices", "error_inside")
 FINAL = ("refusal", "too_long")
+WHOLE = ("plain_text",)  # a reply all the same
 Top = Sequence[tuple[str, float]]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A reply that went out whole, so that it is paid for; `run` is what the client says of itself in X-Run."""
+
+    run: str
+    model: str
+    prompt: str
+    seed: int
+    text: str
+    time: float
 
 
 def hash_request(prompt: str, seed: int) -> int:
@@ -73,6 +87,7 @@ class StubServer:
         self.listed, self.echo, self.random_seed = listed, echo, random_seed
         self.asked: Counter[tuple[str, int]] = Counter()  # attempts
         self.answered: Counter[tuple[str, int]] = Counter()  # replies that went out whole
+        self.sent: list[Sent] = []
         self.bodies: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.times: list[float] = []
@@ -174,10 +189,14 @@ class _Handler(BaseHTTPRequestHandler):
             )
         used = {"prompt_tokens": len(prompt.split()), "completion_tokens": len(text.split())}
         whole: dict[str, Any] = {"object": "completion", "choices": [choice], "usage": used}
-        if fault:
+        sent = Sent(self.headers.get("X-Run", ""), body["model"], prompt, body.get("seed", 0), text, time.monotonic())
+        if fault and fault not in WHOLE:
             return self.fail(fault, whole)
         with stub.lock:
-            stub.answered[prompt, body.get("seed", 0)] += 1
+            stub.answered[sent.prompt, sent.seed] += 1
+            stub.sent.append(sent)
+        if fault:
+            return self.fail(fault, whole)
         return self.send_json(200, stub.edit(whole) if stub.edit else whole)
 
     def fail(self, fault: str, whole: dict[str, Any]) -> None:

@@ -1,0 +1,87 @@
+"""The soak test in short; and that it sees what it is there to see."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from soak import Rule, audit, judge_sample, storm_askers, storm_runner
+from stub_server import Sent
+
+from nfqa.judge.asking import Asker
+from nfqa.judge.journal import Journal
+from nfqa.models.chat import Decoding
+from nfqa.models.roles import parse_role
+
+
+@pytest.mark.slow
+def test_processes_killed_at_random_moments_lose_nothing_and_pay_no_more_than_what_was_in_flight(
+    tmp_path: Path,
+) -> None:
+    found = storm_askers(tmp_path / "askers", calls=600, kills=10, seed=1)
+    assert not found.broken, found
+    assert found.kills == 10
+    assert found.kept > 400
+
+
+@pytest.mark.slow
+def test_a_killed_runner_leaves_no_notebook_that_goes_on_asking(tmp_path: Path) -> None:
+    found = storm_runner(tmp_path / "runner", kills=2, seed=1)
+    assert not found.broken, found
+    assert found.kills == 2
+
+
+def take_back(path: Path, log: list[Sent]) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM replies WHERE rowid = 1")
+
+
+def alter_text(path: Path, log: list[Sent]) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE replies SET text = '[[hidden]]' WHERE rowid = 1")
+
+
+def alter_verdict(path: Path, log: list[Sent]) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE replies SET verdict = verdict + 1 WHERE verdict IS NOT NULL")
+
+
+def send_twice(path: Path, log: list[Sent]) -> None:
+    log.append(log[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [(take_back, "lost"), (alter_text, "wrong"), (alter_verdict, "wrong"), (send_twice, "paid_twice")],
+)
+def test_a_journal_that_breaks_a_promise_is_seen(
+    tmp_path: Path, change: Callable[[Path, list[Sent]], None], fault: str
+) -> None:
+    path, log = tmp_path / "journal.sqlite", list[Sent]()
+
+    class Logged(Rule):
+        def answer(self, requests, decoding):
+            for number, reply in super().answer(requests, decoding):
+                asked = requests[number]
+                log.append(Sent("run", "stub", asked.prompt, asked.seed, reply.text, 0.0))
+                yield number, reply
+
+    journal = Journal(path, run="run")
+    judge_sample(Asker(parse_role("judge", "openai:stub"), lambda _: Logged(), journal, Decoding()))
+    journal.close()
+    assert not audit(log, path, {}, concurrency=4).broken
+    change(path, log)
+    found = audit(log, path, {}, concurrency=4)
+    assert found.broken
+    assert getattr(found, fault) > 0
+
+
+def test_what_a_killed_run_had_on_its_way_is_no_loss_and_what_it_asks_long_afterwards_is_late(tmp_path: Path) -> None:
+    Journal(tmp_path / "journal.sqlite").close()
+    sent = [Sent("run", "stub", f"prompt {number}", 0, "[[1]]", float(number)) for number in range(4)]
+    found = audit(sent, tmp_path / "journal.sqlite", {"run": 3.0}, concurrency=4)
+    assert (found.in_flight, found.late) == (4, 0)
+    found = audit(sent, tmp_path / "journal.sqlite", {"run": -50.0}, concurrency=3)
+    assert found.late == 4
