@@ -39,6 +39,7 @@ from nfqa.models.roles import parse_role
 SCRIPT = Path(__file__).with_name("judged_run.py")
 FAULTS, SHARE = (*PASSING, "plain_text", "status:503", "deep"), 0.125  # one attempt in eight
 HANGS = (*(8 * FAULTS), "hang")  # where the time-out is short
+_ENOUGH = 3  # crashes end a storm
 _STARTING = 5.0  # seconds until a notebook asks
 LATEST = 20.0  # seconds after a kill in which what is left of a run may still ask
 _MARKED = re.compile(r"\[\[(\w+)\]\]")
@@ -174,13 +175,17 @@ def storm_askers(folder: Path, *, calls: int, kills: int, seed: int) -> Findings
     with StubServer(faults=HANGS, share=SHARE, reply=reply_mostly, delay=0.01, random_seed=seed) as server:
         storm, running, complete = Storm(server, folder, seed=seed), dict[str, subprocess.Popen[bytes]](), 0
         moments = sorted(storm.draw.sample(range(calls), kills))
+
+        def wanted() -> bool:
+            return storm.crashed < _ENOUGH and bool(moments or len(server.bodies) < calls)
+
         with tqdm(total=calls, desc="askers", unit="call", mininterval=1) as bar:
-            while running or moments or len(server.bodies) < calls:
+            while running or wanted():
                 bar.update(min(calls, len(server.bodies)) - bar.n)
                 for run in [run for run, process in running.items() if process.poll() is not None]:
                     storm.crashed += running.pop(run).returncode != 0
                     complete = len(list(folder.glob("stub-*.json")))
-                while len(running) < 2 and (moments or len(server.bodies) < calls):
+                while len(running) < 2 and wanted():
                     model = f"stub-{complete}"
                     out = folder / f"{model}.json"
                     run, process = storm.start(SCRIPT, server.url, model, storm.journal, out)
@@ -213,7 +218,7 @@ def storm_runner(folder: Path, *, kills: int, seed: int) -> Findings:
         variables |= {"DATA": "sample", "PROMPTS": "own", "PYTHONPATH": str(root / "src")}
         complete, most, ended = 0, 0, 1
         with tqdm(total=kills, desc="runners", unit="kill") as bar:
-            while ended or len(storm.killed) < kills:
+            while (ended or len(storm.killed) < kills) and storm.crashed < _ENOUGH:
                 judge, before = f"openai:stub-{complete}@{server.url}", len(server.bodies)
                 run, process = storm.start("-m", "nfqa", "run", "linkage/table_05", **variables, JUDGE=judge)
                 moment = storm.draw.uniform(-0.5, 1)  # in one of three runs before anything is asked
