@@ -80,6 +80,15 @@ def test_an_entry_that_names_an_unknown_parameter_is_refused(checkout: Checkout)
     assert "made_up/first has no parameter 'valeu'" in done.stderr
 
 
+def test_a_plan_over_released_prompts_that_can_not_be_had_says_what_to_do(tmp_path: Path) -> None:
+    made = Checkout(tmp_path)
+    copy_project(tmp_path, "src", "data", "papers", "notebooks", "prompts")
+    variables = {"JUDGE": "openai:m@http://127.0.0.1:9/v1", "PROMPTS": "upstream", "NFQA_MIRROR": "/nowhere"}
+    done = made.run("status", "linkage/use_your_own_answers", DATA="sample", PROFILE="quick", **variables)
+    assert done.returncode == 2
+    assert "NFQA_MIRROR has no /nowhere" in done.stderr
+
+
 def test_a_notebook_that_opens_no_lab_can_not_be_planned_and_says_so(checkout: Checkout) -> None:
     papers = checkout.root / "papers" / "made_up.yml"
     papers.write_text(papers.read_text().replace("made_up/third.ipynb,", "made_up/third.ipynb, roles: [judge],"))

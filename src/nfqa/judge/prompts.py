@@ -17,7 +17,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nfqa.data.json_lines import Item, check
+from nfqa.data.json_lines import Item, Text, check
 from nfqa.data.registry import fetch_file, read_registry, read_yaml
 from nfqa.kernels.parse import Pick
 
@@ -64,7 +64,7 @@ class _Entry(Item):
     answer: Kind = "text"
     lowest: int | None = None
     highest: int | None = None
-    placeholders: dict[str, str] = Field(default_factory=dict)
+    placeholders: dict[str, Text] = Field(default_factory=dict)
     reference_line: str = ""
     shot_from: str = ""
     shots: ShotLayout | None = None
@@ -78,6 +78,10 @@ class _Entry(Item):
             raise ValueError(f"unknown placeholder {sorted(unknown)[0]!r}; known: {', '.join(_FIELDS)}")
         if (self.answer == "score") != (self.lowest is not None and self.highest is not None):
             raise ValueError("a score, and nothing else, has a lowest and a highest")
+        if self.lowest is not None and self.highest is not None and self.lowest >= self.highest:
+            raise ValueError(f"lowest is {self.lowest}, highest {self.highest}; expected the lower one first")
+        if len(set(self.placeholders.values())) < len(self.placeholders):
+            raise ValueError("two placeholders share one mark; give each its own")
         if ("references" in self.placeholders) != ("{text}" in self.reference_line):
             raise ValueError("a place for references goes with a reference_line that holds {text}")
         if bool(self.shot_from) != (self.shots is not None):
@@ -178,7 +182,10 @@ class PromptSet:
     def _load(self, name: str, entry: _Entry) -> Template:
         folder, where = self._path.parent, f"{self._path}: templates.{name}"
         if entry.use:
-            return PromptSet(folder.parent / entry.use, bring=self._bring).get(name)
+            other = PromptSet(folder.parent / entry.use, bring=self._bring)
+            if name in other._settings.templates and other._settings.templates[name].use:
+                raise ValueError(f"{where}.use is {entry.use!r}, which has no text of its own for it either")
+            return other.get(name)
         source = folder / entry.file if entry.file else self._bring(entry.registered)
         try:
             raw = source.read_bytes()

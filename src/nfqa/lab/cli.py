@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nfqa.data.paths import find_root
+from nfqa.data.registry import UnreachableError
 from nfqa.lab.options import RunOptions, read_count, read_options
 from nfqa.lab.targets import Target, list_targets
 
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _complain("\ninterrupted; what was finished is kept, nothing half-written stays; the same command goes on")
         return 130
-    except (ValueError, OSError, sqlite3.Error) as error:
+    except (ValueError, OSError, sqlite3.Error, UnreachableError) as error:
         named = isinstance(error, OSError) and error.filename is not None
         _complain(f"error: {error.filename}: {error.strerror}" if named else f"error: {error}")  # type: ignore[union-attr]
         return 2
