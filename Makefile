@@ -47,6 +47,7 @@ help: ## this text
 	@echo "  NFQA_MIRROR=  a folder to read upstream files from instead of the network"
 	@echo "  NFQA_LOCAL=   a folder of files that can't be downloaded; some rows need them"
 	@echo "  STRICT=1      check fails on what another processor may move as well"
+	@echo "  PORT=         for lab: where JupyterLab listens"
 	@echo "  TORCH_INDEX=  a package index to take torch from, at set-up (README.md)"
 
 setup: $(READY) ## the virtual environment, from pinned requirements
@@ -95,8 +96,11 @@ train-evaluator: $(READY) ## the embedded evaluators anew, into models/ (or one:
 fetch: $(READY) ## the data alone, verified
 	@$(RUN) fetch
 
-lab: $(READY) ## JupyterLab on the notebooks
-	$(VENV)/bin/jupyter lab --notebook-dir=notebooks
+lab: $(READY) ## JupyterLab, opened on an index of all notebooks, values and figures
+	@mkdir -p build
+	$(VENV)/bin/papermill --no-progress-bar --log-level ERROR notebooks/index.ipynb build/index.ipynb
+	$(VENV)/bin/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/build/index.ipynb \
+		$(if $(PORT),--port=$(PORT)) $(if $(filter 0,$(shell id -u)),--allow-root)
 
 test: $(READY_DEV) ## linters, type checker and all tests, notebooks included
 	$(VENV)/bin/ruff check .
