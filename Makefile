@@ -23,7 +23,7 @@ READY := $(VENV)/ready-$(call hash,requirements.txt pyproject.toml)
 READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt pyproject.toml)
 
 .NOTPARALLEL:
-.PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check figures report lab test test-fast soak bench fetch score clean distclean FORCE
+.PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check claims figures report lab test test-fast soak bench fetch score clean distclean FORCE
 
 help: ## this text
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -77,6 +77,9 @@ status: $(READY) ## of each artefact: fresh, or stale and why, minutes last time
 
 check: $(READY) ## results against published and committed values; fails if one differs or moved without a listed reason
 	@$(RUN) check
+
+claims: $(READY) ## of each claim of the papers: does it hold on the published values, does it hold here
+	@$(RUN) claims
 
 figures: $(READY) ## every figure drawn again from results/, without computing anything
 	@$(RUN) figures

@@ -18,7 +18,9 @@ Printed = Annotated[str, StringConstraints(pattern=r"^-?[0-9]{1,15}(\.[0-9]{1,20
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
 Role = Literal["embedder", "judge", "generator", "evaluator"]
 Columns = dict[str, str | int | float]  # conditions of a row of results
+STAND_IN = "stand-in"  # the origin of what is measured on other data or with another model than the paper's row
 Side = Literal["system", "dataset", "metric"]
+Wanted = dict[str, str | int | float | tuple[str | int | float, ...]]  # conditions; of several, any
 
 
 class _Entry(Item):
@@ -94,6 +96,49 @@ class Artefact(_Entry):
     known_differences: tuple[KnownDifference, ...] = ()
 
 
+class Order(_Entry):
+    """What a claim says of rows of one table: those of each group lie above all of the next, highest first.
+
+    order: groups of rows, by their columns, where a column that is not named is blank; or a number, which is there to
+        be above or below. within: columns inside each combination of which rows are compared. where: further columns
+        of all groups. by: at least so far above, in natural units.
+    """
+
+    table: FileName
+    order: Annotated[tuple[Wanted | float, ...], Field(min_length=2)]
+    within: tuple[str, ...] = ()
+    where: Wanted = Field(default_factory=dict)
+    by: Annotated[float, Field(ge=0)] = 0.0
+
+
+class StandIn(_Entry):
+    """What is measured on other data or with another model than the paper's, in one line.
+
+    rows: the columns of those rows of results; every row without any. artefacts: where; everywhere without any.
+    """
+
+    says: str
+    rows: Wanted = Field(default_factory=dict)
+    artefacts: tuple[str, ...] = ()
+
+
+class Claim(_Entry):
+    """A sentence of the paper, in our words, with its place, and how it is tested.
+
+    published: of the published rows, and of ours in their place; all must hold. here: of our own rows, where nothing
+    of the paper is beside them. stand_in: what these are measured with in the paper's place, "" where nothing is.
+    needs: what a test on the paper's own rows would take, where no row says.
+    """
+
+    says: str
+    where: str
+    published: tuple[Order, ...] = ()
+    here: tuple[Order, ...] = ()
+    stand_in: str = ""
+    needs: tuple[str, ...] = ()
+    headline: bool = False  # one of the three that matter most
+
+
 class Paper(_Entry):
     """A papers/*.yml file."""
 
@@ -105,6 +150,8 @@ class Paper(_Entry):
     names: dict[str, str] = Field(default_factory=dict)  # how a dataset, metric, condition or statistic is shown
     same_settings: tuple[tuple[str, ...], ...] = ()  # groups of ARTEFACT/SYSTEM/DATASET that name one setting
     artefacts: dict[FileName, Artefact]
+    claims: dict[FileName, Claim] = Field(default_factory=dict)
+    stand_ins: tuple[StandIn, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -146,6 +193,12 @@ def _check_names(path: Path, paper: Paper) -> None:
             unknown = [other for other in getattr(artefact, field) if other not in known]
             if unknown:
                 raise ValueError(f"{path}: {name}.{field}: unknown {unknown[0]!r}; known: {', '.join(known)}")
+    named = {f"claims.{name}": tuple(o.table for o in (*c.published, *c.here)) for name, c in paper.claims.items()}
+    named |= {f"stand_ins[{place}]": entry.artefacts for place, entry in enumerate(paper.stand_ins)}
+    for field, tables in named.items():
+        unknown = [table for table in tables if table not in paper.artefacts]
+        if unknown:
+            raise ValueError(f"{path}: {field}: unknown artefact {unknown[0]!r}")
     try:
         TopologicalSorter({name: artefact.reads for name, artefact in paper.artefacts.items()}).prepare()
     except CycleError as error:
@@ -177,6 +230,11 @@ def list_needs(paper: Paper, name: str, system: str) -> tuple[str, ...]:
     """The roles that a row without a value waits for: its system's, or those of an artefact that has no notebook."""
     entry, artefact = paper.systems.get(system), paper.artefacts[name]
     return (entry.needs if entry else ()) or (() if artefact.notebook else artefact.missing_roles)
+
+
+def list_stand_ins(paper: Paper, name: str) -> list[StandIn]:
+    """What stands in for what in an artefact's results."""
+    return [entry for entry in paper.stand_ins if name in (entry.artefacts or (name,))]
 
 
 def list_leaves(paper: Paper, name: str) -> Iterator[Leaf]:

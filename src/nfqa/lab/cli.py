@@ -53,6 +53,7 @@ def _make_parser() -> argparse.ArgumentParser:
         ("run", _reproduce, "bring the named artefacts up to date"),
         ("status", _status, "say of each artefact whether it is fresh"),
         ("check", _check, "compare results with the published and the committed ones"),
+        ("claims", _claims, "say of each claim of the papers whether it holds"),
         ("figures", _figures, "draw every figure again from results, without computing anything"),
         ("report", _report, "build the report site from the results at hand"),
         ("fetch", _fetch, "fetch and verify the data"),
@@ -219,6 +220,20 @@ def _say_moved(found: pd.DataFrame) -> bool:
     if len(failing):
         _complain("values moved; if that is meant, list them in results/intended_changes.yml")
     return bool(len(failing))
+
+
+def _claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
+    from nfqa.lab.artefacts import read_papers
+    from nfqa.lab.claims import count_claims, judge_claims, write_claim
+
+    place = options.find_place(root)
+    if options.data == "sample":
+        raise ValueError("the sample says nothing of a paper's claims; use DATA=full")
+    for name, paper in reversed(read_papers(root).items()):
+        claims = judge_claims(paper, place.results)
+        print(f"{name}: {len(claims)} claims\n", *map(write_claim, claims.to_dict("records")), sep="\n", end="\n\n")
+        print(count_claims(claims).to_string(), end="\n\n")
+    return 0
 
 
 def _figures(root: Path, options: RunOptions, given: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from nfqa.data.paths import find_place, find_root, write_atomically
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.judge.limits import Limits
 from nfqa.judge.prompts import read_prompt_set
-from nfqa.lab.artefacts import Paper, find_artefact, list_leaves, read_papers
+from nfqa.lab.artefacts import STAND_IN, Paper, find_artefact, list_leaves, list_stand_ins, read_papers
 from nfqa.lab.figures import save_figure, use_style
 from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
 from nfqa.lab.notebooks import list_functions, read_parameters, read_versions
@@ -206,11 +206,13 @@ class Lab:
         """
         from io import StringIO
 
-        from nfqa.lab.values import read_values, tidy_values
+        from nfqa.lab.values import find_rows, read_values, tidy_values
 
         roles = {"embedder", "evaluator"} & set(self.artefact.roles) or self._askers
         origin = "sample" if self.data == "sample" or self.artefact.bundled else "measured"
         table = tidy_values(values, origin=origin, exact=exact if roles else True)
+        for entry in list_stand_ins(self.paper, self.name):
+            table["origin"] = table.origin.mask(find_rows(table, entry.rows) & (table.origin == "measured"), STAND_IN)
         return read_values(StringIO(table.to_csv(index=False)))  # exactly what a reader of the file will see
 
     def beside_paper(self, table: pd.DataFrame) -> Styler:

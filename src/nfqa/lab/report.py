@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from nfqa.data.json_lines import AnyText, LooseItem, check, read_json
 from nfqa.data.paths import Place
-from nfqa.lab.artefacts import Artefact, Paper, list_needs, read_papers
+from nfqa.lab.artefacts import STAND_IN, Artefact, Paper, list_needs, read_papers
 from nfqa.lab.beside import compare_published
 from nfqa.lab.open import show_name
 from nfqa.lab.source_pages import Definition, find_definition, render_notebook, render_source
@@ -155,7 +155,7 @@ def _make_sheet(paper: Paper, name: str, place: Place, kind: Kind) -> Sheet:
     if check(_Provenance, provenance, str(path.with_suffix(".json"))).artefact != f"{paper.paper}/{name}":
         raise ValueError(f"{path.with_suffix('.json')}: not the provenance of {path.name}; run the artefact again")
     # A sample value must never stand among measured ones, nor the other way round.
-    strange = values[~values.origin.isin([kind, "paper"])]
+    strange = values[~values.origin.isin(["sample", "paper"] if kind == "sample" else [kind, STAND_IN, "paper"])]
     if len(strange):
         what = f"{path}: a row has origin {strange.origin.iloc[0]!r}; expected {kind!r} here"
         raise ValueError(f"{what}; move the file or run the artefact again")

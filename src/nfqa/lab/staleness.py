@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from nfqa.data.paths import Place
 from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
-from nfqa.lab.artefacts import Paper
+from nfqa.lab.artefacts import Paper, list_stand_ins
 from nfqa.lab.notebooks import hash_cells, hash_modules, read_parameters, read_versions
 from nfqa.lab.options import RunOptions
 from nfqa.models.chat import UNSETTLED
@@ -182,6 +182,7 @@ def _describe_entry(paper: Paper, name: str) -> dict[str, Any]:
         "artefacts": [artefact.model_dump(mode="json", include=keep) for artefact in artefacts],
         "systems": {key: system.model_dump(mode="json") for key, system in systems.items()},  # those it may show
         "same_settings": paper.same_settings if others else (),
+        "stand_ins": [entry.rows for entry in list_stand_ins(paper, name)],
     }
 
 

@@ -138,6 +138,16 @@ def is_given(column: pd.Series, want: object) -> pd.Series:
     return column.astype(str) == str(want)
 
 
+def find_rows(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.Series:
+    """Which rows have these conditions, whatever else they have; of several options, in a tuple, any."""
+    found = pd.Series(True, table.index)
+    for name, want in wanted.items():
+        options = want if isinstance(want, tuple) else (want,)
+        held = [is_given(table[name], option) if name in table else option in ("", None) for option in options]
+        found &= np.logical_or.reduce(held)
+    return found
+
+
 def pick(table: pd.DataFrame, **conditions: object) -> pd.Series:
     """The one row with exactly these conditions, all others blank; its `said` is "value [low, high]".
 

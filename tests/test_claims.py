@@ -1,0 +1,147 @@
+"""What a claim comes to: on published rows, on ours in their place, and on what stands in for them."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from nfqa.data.json_lines import check
+from nfqa.lab.artefacts import Order, Paper, read_papers
+from nfqa.lab.claims import compare_order, judge_claims
+from nfqa.lab.values import read_values, tidy_values
+
+PROJECT = Path(__file__).parents[1]
+ROWS = """dataset,metric,form,statistic,value,low,high,n
+one,high,,spearman,0.9,0.8,1.0,10
+one,middle,,spearman,0.6,0.5,0.85,10
+one,low,,spearman,0.2,0.1,0.3,10
+one,low,other,spearman,0.95,0.9,1.0,10
+two,high,,spearman,0.5,,,10
+two,middle,,spearman,0.4,,,10
+two,low,,spearman,,,,0
+"""
+LEAVES = {"theirs": "0.90", "middle": "0.50", "low": "0.40"}
+SYSTEMS = {name: {"title": name.capitalize(), "needs": ["judge"] if name == "theirs" else []} for name in LEAVES}
+TABLE = {"label": "Table", "title": "t", "notebook": "n.ipynb"}
+PAPER = {
+    "paper": "made_up", "title": "t", "source": "s", "systems": SYSTEMS,
+    "artefacts": {"table": TABLE | {"leaves": {name: {"one": {"spearman": v}} for name, v in LEAVES.items()}}},
+    "stand_ins": [{"says": "middle in place of theirs", "rows": {"metric": "middle"}}],
+}  # fmt: skip
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    table = tidy_values(pd.read_csv(StringIO(ROWS)), origin="measured")
+    table["origin"] = table.origin.mask(table.metric == "middle", "stand-in")
+    (tmp_path / "made_up").mkdir()
+    table.to_csv(tmp_path / "made_up" / "table.csv", index=False)
+    return tmp_path
+
+
+def compare(results: Path, *order: object, **others: object) -> list[str]:
+    table = read_values(results / "made_up" / "table.csv")
+    asked = check(Order, {"table": "table", "order": list(order), **others}, "test")
+    return compare_order(asked, table, ["dataset", "metric", "form", "statistic"]).state.tolist()
+
+
+@pytest.mark.parametrize(
+    ("order", "others", "states"),
+    [
+        ([{"metric": "high"}, {"metric": "low"}], {}, ["holds"]),
+        ([{"metric": "low"}, {"metric": "high"}], {}, ["fails"]),
+        ([{"metric": "high"}, {"metric": "middle"}], {}, ["can't be told at this size"]),  # 0.8 is below 0.85
+        ([{"metric": "high"}, {"metric": "middle"}, {"metric": "low"}], {}, ["can't be told at this size", "holds"]),
+        ([{"metric": "high"}, {"metric": ["middle", "low"]}], {}, ["holds", "can't be told at this size"]),
+        ([{"metric": "low", "form": "other"}, {"metric": "low"}], {}, ["holds"]),  # a blank is a condition
+        ([{"metric": "high"}, 0.7], {}, ["holds"]),
+        ([1.1, {"metric": "high"}, 0.85], {}, ["holds", "can't be told at this size"]),
+        ([{"metric": "high"}, {"metric": "low"}], {"by": 0.5}, ["holds"]),  # 0.8 - 0.3 is not more than 0.5
+        ([{"metric": "high"}, {"metric": "none"}], {}, ["missing"]),
+    ],
+)
+def test_a_comparison_goes_by_intervals(results, order, others, states):
+    if others.get("by"):
+        states = ["can't be told at this size"]
+    assert compare(results, *order, where={"dataset": "one", "statistic": "spearman"}, **others) == states
+
+
+def test_rows_are_compared_inside_each_combination_and_one_without_a_value_is_missing(results):
+    everywhere = {"within": ["dataset", "statistic"]}
+    assert compare(results, {"metric": "middle"}, {"metric": "low"}, **everywhere) == ["holds", "missing"]
+    assert compare(results, {"metric": "high"}, {"metric": "middle"}, **everywhere) == [
+        "can't be told at this size",
+        "holds",  # no intervals: as they are
+    ]
+
+
+def judge(results: Path, **claim: object) -> dict[str, object]:
+    paper = check(Paper, PAPER | {"claims": {"c": {"says": "so", "where": "section 1", **claim}}}, "test")
+    return judge_claims(paper, results).iloc[0].to_dict()
+
+
+def test_a_claim_has_a_verdict_on_the_published_values_and_one_on_ours(results):
+    order = [{"table": "table", "order": [{"system": "middle"}, {"system": "low"}], "within": ["dataset", "metric"]}]
+    found = judge(results, published=order)
+    assert (found["published"], found["here"]) == ("holds", "holds for a stand-in")
+    assert found["published_because"] == "1 of 1 comparisons hold"
+    turned = [order[0] | {"order": [{"system": "low"}, {"system": "middle"}]}]
+    found = judge(results, published=turned)
+    assert (found["published"], found["here"]) == ("fails", "fails for a stand-in")
+    assert "not Low above Middle (one, spearman)" in found["published_because"]
+
+
+def test_a_row_that_needs_a_role_can_not_be_tested_and_says_which(results):
+    order = [{"table": "table", "order": [{"system": "theirs"}, {"system": "low"}], "within": ["dataset", "metric"]}]
+    own = [
+        {
+            "table": "table",
+            "order": [{"metric": "high"}, {"metric": "low"}],
+            "where": {"dataset": "one", "statistic": "spearman"},
+        }
+    ]
+    found = judge(results, published=order, here=own, stand_in="high in place of theirs")
+    assert (found["published"], found["here"], found["here_because"]) == ("holds", "not testable here", "judge")
+    assert (found["stand_in"], found["stand_in_for"]) == ("holds for a stand-in", "high in place of theirs")
+
+
+def test_without_published_cells_or_results_nothing_is_said_to_hold(results, tmp_path):
+    found = judge(results, needs=["the annotations"])
+    assert (found["published"], found["here"], found["here_because"]) == (
+        "no cells in our copy", "not testable here", "the annotations"
+    )  # fmt: skip
+    own = [{"table": "table", "order": [{"metric": "high"}, 0.0]}]
+    assert judge(tmp_path / "elsewhere", here=own)["here"] == "not testable here"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"claims": {"c": {"says": "s", "where": "w", "published": [{"table": "none", "order": [{}, {}]}]}}},
+            "claims.c",
+        ),
+        ({"stand_ins": [{"says": "s", "artefacts": ["none"]}]}, "stand_ins"),
+    ],
+)
+def test_a_claim_or_stand_in_on_an_unknown_table_is_refused(tmp_path, change, said):
+    import yaml
+
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "made_up.yml").write_text(yaml.safe_dump(PAPER | change))
+    with pytest.raises(ValueError, match=rf"made_up.yml: {said}.*unknown artefact 'none'"):
+        read_papers(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["linkage", "debateqa"])
+def test_every_claim_of_a_paper_is_tested_or_says_what_it_needs(name):
+    claims = judge_claims(read_papers(PROJECT)[name], PROJECT / "results")
+    if claims.empty:
+        pytest.skip("no claims are registered yet")
+    assert not claims.duplicated("says").any()
+    untested = claims[(claims.here == "not testable here") & (claims.stand_in == "")]
+    assert (untested.here_because != "").all(), untested.claim.tolist()
+    assert claims.says.str.len().max() < 200
