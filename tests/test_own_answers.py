@@ -229,6 +229,24 @@ def test_diversity_leaves_out_a_partial_answer_that_fits_no_model_and_counts_it(
     assert any("1 partial answers left out: too long" in line and "3 answers" in line for line in found["notes"])
 
 
+def test_each_point_of_view_has_its_own_place_beside_that_of_the_question_alone(found):
+    table = found["table"].query("metric == 'pd_view' and variant == 'paper'")
+    places = {key: rows.sort_values("view").value.tolist() for key, rows in table.groupby("answer")}
+    # perplexities of 10, or 100 after "one"; "Long." fits no model; a blank answer is the question alone
+    assert set(places) == {"", "llama-3", "LLaMA", "a3"}
+    for answer, place in places.items():
+        ten = 5 if answer == "LLaMA" else 7.5
+        assert place == pytest.approx([ten, ten, NAN], nan_ok=True)
+    lines = pd.read_csv(found["lab"].out / "scores.csv", keep_default_na=False)
+    lines = lines[(lines.metric == "pd_view") & (lines.variant == "paper") & (lines.answer == "LLaMA")]
+    assert lines.point_of_view.tolist() == ["Yes.", "No.", "Long."]
+    assert lines["view"].astype(str).tolist() == ["1", "2", "3"]
+    assert lines.missing.tolist() == ["", "", "too_long"]
+    assert lines.score[:2].astype(float).tolist() == pytest.approx([-100, -100])
+    labels = {label.get_text() for label in found["figure"].axes[1].get_yticklabels()}
+    assert labels == {"line3: the question alone", "line3: llama-3", "line3: LLaMA", "line3: a3"}
+
+
 def test_a_language_model_judges_in_five_ways_which_the_plan_counts(found):
     # 7 answers alone; 3 with references in view; 3 x 2 pairs; 3 in a list; 3 on whether they see the dispute
     assert found["planned"].wanted == 7 + 3 + 6 + 3 + 3
@@ -259,7 +277,7 @@ def test_the_table_has_all_answers_apart_from_a_system_of_any_name(found):
     spearman = pick(table, dataset="own_answers", metric="rouge1", statistic="spearman")
     assert (spearman.value, spearman.n, spearman.dropped) == (1, 1, 2)
     assert np.isnan(spearman.low), "one question has no interval"
-    assert (table.statistic == "ten").sum() == 7 * 16
+    assert (table.statistic == "ten").sum() == 7 * 16 + 2 * 4 * 3, "and, in two variants, 3 views after 4 texts"
     assert set(table.origin) == {"sample"}, "what the judge learned from is"
 
 
@@ -339,7 +357,7 @@ def test_a_file_is_scored_from_the_door_with_a_judge(scored: Checkout, tmp_path:
         "use_your_own_answers.json", "use_your_own_answers.pdf", "use_your_own_answers.png",
     }  # fmt: skip
     content = json.loads((folder / "scores.json").read_text())
-    assert len(content["scores"]) == 17 * 16  # answers by methods
+    assert len(content["scores"]) == 17 * 16 + 2 * 6 * 3  # answers by methods; two variants of 3 views after 6 texts
     assert all(-1e-9 <= line["ten"] <= 10 + 1e-9 for line in content["scores"] if "ten" in line)
     before = (folder / "scores.json").read_bytes()
     assert "all in the journal" in scored.run("score", str(mine), **variables).stdout

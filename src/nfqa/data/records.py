@@ -114,6 +114,11 @@ class QuestionSet:
         """The systems that answer any question, in order of first appearance."""
         return list(dict.fromkeys(answer.system for q in self.questions for answer in q.answers if answer.system))
 
+    @property
+    def texts_by_name(self) -> dict[str, str]:
+        """Each question's text by what names it in the frames."""
+        return {question.name: question.text for question in self.questions}
+
     def texts(self) -> list[str]:
         """Every distinct text of questions, answers and references, in order of first appearance."""
         groups = ((q.text, *(answer.text for answer in (*q.answers, *q.references))) for q in self.questions)

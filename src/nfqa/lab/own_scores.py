@@ -13,8 +13,8 @@ from nfqa.lab.values import write_json
 
 _DRAWABLE = 0x530  # Latin, Greek and Cyrillic
 _COLUMNS = (
-    "question", "answer", "system", "label", "metric", "training", "variant", "method", "judge", "score", "rank", "ten",
-    "note", "missing", "signature",
+    "question", "answer", "system", "label", "metric", "training", "variant", "method", "judge", "view",
+    "point_of_view", "score", "rank", "ten", "note", "missing", "signature",
 )  # fmt: skip
 _LABEL = 28  # characters of a name in a legend
 
@@ -46,15 +46,15 @@ def write_scores(
     return lines
 
 
-def label_systems(names: Sequence[str]) -> dict[str, str]:
+def label_systems(names: Sequence[str], *, noun: str = "system") -> dict[str, str]:
     """A label for each name: short, not taken for a formula, of letters that the figure's font has, and its own.
 
-    A name that is no such label is cut, or gives way to "system N", N its place.
+    A name that is no such label is cut, or gives way to "system N", N its place; `noun` says what else it names.
     """
     labels: dict[str, str] = {}
     for place, name in enumerate(names, start=1):
         drawable = name.isprintable() and all(ord(letter) < _DRAWABLE for letter in name) and "$" not in name
-        label = name if drawable and not name.startswith("_") else f"system {place}"
+        label = name if drawable and not name.startswith("_") else f"{noun} {place}"
         label = label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…"
-        labels[name] = f"system {place}" if label in labels.values() else label
+        labels[name] = f"{noun} {place}" if label in labels.values() else label
     return labels
