@@ -34,6 +34,9 @@ def read_words(text: str) -> list[str]:
     [
         ("Use yeast (dry or fresh) [1].", "Use yeast."),
         ("Spices, such as cumin, help.", "Spices, help."),
+        # a detail ends at the line, and the next begins there; blanks before no detail stay
+        ("Bake,  such as so \n  due to it", "Bake"),
+        ("Bake  \n  (dry) [1]   so,  and now", "Bake   so, and now"),
         # shares "bread" 1, "bake" 1, nothing 0: the last goes
         ("Bread rises. It must bake. Have fun.", "Bread rises. It must bake."),
         # of equals the later

@@ -26,7 +26,7 @@ SYSTEMS = {  # as upstream's ids end -> the identifier used here
 }
 _FILE = "annotated_instances.jsonl"
 _RATED = "To what extent is your perspective represented in this response?"
-_INSTANCE = re.compile(r"(\d+)_(.+)")
+_INSTANCE = re.compile(r"(\d{1,9})_(.+)")
 
 
 class _Screen(LooseItem):
@@ -115,13 +115,13 @@ def _read_person(who: str, content: bytes, questions: dict[int, dict[str, Any]])
 def _read_shown(where: str, shown: str) -> tuple[str, str]:
     """The question and the answer, "" for none, of what was shown: `Question: Q <br> <hr> LLM ...: <br> <br> A`."""
     head, mark, answer = shown.partition("LLM generated response:")
-    found = re.match(r"(?:\[Question\]|Question:)\s*(.*?)\s*(?:<br>|<hr>|$)", head, flags=re.DOTALL)
-    if not found or not found[1]:
+    found = re.match(r"(?:\[Question\]|Question:)(.*?)(?:<br>|<hr>|$)", head, flags=re.DOTALL)
+    if not found or not found[1].strip():
         raise ValueError(f"{where}: displayed_text begins {shown[:40]!r}; expected `Question: ` and the question")
-    text = re.sub(r"\s*<br>\s*", "\n", answer).strip()
+    text = "\n".join(map(str.strip, answer.split("<br>"))).strip()
     if mark and not text:
         raise ValueError(f"{where}: displayed_text shows an empty answer; fetch it again")
-    return found[1], re.sub(r"\n{2,}", "\n\n", text)
+    return found[1].strip(), re.sub(r"\n{2,}", "\n\n", text)
 
 
 def _note(where: str, notes: dict[str, Any], key: str, value: Any) -> None:

@@ -77,9 +77,10 @@ def split_answer(text: str) -> list[str]:
     Source: our own rules, enough for edited English. Differs from: a trained splitter, which knows more abbreviations.
     """
     sentences: list[str] = []
-    start = 0
+    start = seen = 0
     for found in _END.finditer(text):
-        last = text[start : found.start()].rsplit(None, 1)[-1:] or [""]
+        last = text[seen : found.start()].rsplit(None, 1)[-1:] or [""]
+        seen = found.end()
         word = last[0].rstrip(".").lower().lstrip("\"'([\u201c\u2018")
         short = last[0].endswith(".") and _SHORT.fullmatch(word)
         if "\n" not in found[0] and short:

@@ -40,11 +40,12 @@ _STATEMENTS = (
 )
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-_CLAUSE_END = re.compile(r"(?<=[,;:])\s+|\s+(?=(?:and|but|or|because|so|then|when|if|while|which|where)\s)")
-_ASIDE = re.compile(r"\s*\([^()]*\)|\s*\[[^\[\]]*\]")
+# A run of blanks is tried once and as a whole, so that no text makes the search slow.
+_CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<!\s)\s++(?=(?:and|but|or|because|so|then|when|if|while|which|where)\s)")
+_ASIDE = re.compile(r"(?<!\s)\s*+(?:\([^()]*\)|\[[^\[\]]*\])")
 _DETAIL = re.compile(
-    r",?\s+(?:such as|for example|for instance|e\.g\.|including|especially|in particular|in order to|so that|due to)"
-    r"\s[^,;.!?\n]*",
+    r",?\s++(?:such as|for example|for instance|e\.g\.|including|especially|in particular|in order to|so that|due to)"
+    r"\s[^,;.!?\n]*|(\s{2,}+)",  # the group is passed over: blanks before no detail
     re.IGNORECASE,
 )
 _DIGITS = "123456789"
@@ -107,7 +108,7 @@ def omit_details(text: str, *, question: str) -> str:
 
     Of a text of one or two sentences a clause goes instead; with fewer than three clauses all stay.
     """
-    shorter = _DETAIL.sub("", _ASIDE.sub("", text))
+    shorter = _DETAIL.sub(r"\1", _ASIDE.sub("", text))
     parts = _split(shorter, _SENTENCE_END)
     if len(parts) < 3:
         parts = _split(shorter, _CLAUSE_END)
