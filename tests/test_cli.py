@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import Checkout, copy_project
 
+from nfqa.data.paths import find_place
+from nfqa.lab.staleness import Record, Usage, explain_staleness
+
 
 @pytest.mark.parametrize(
     ("command", "variables", "words"),
@@ -211,3 +214,20 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
     assert checkout.run("check", DATA="full").returncode == 1
     path.write_text("half a fi")
     assert "not a values file" in checkout.run("check", DATA="full").stderr
+
+
+@pytest.mark.parametrize(
+    ("missing", "asked_again"),
+    [
+        ({}, 0),
+        ({"unreadable": 4, "too_long": 1, "refused": 2}, 0),  # of the prompt or the model: the same again
+        ({"bad_request": 3, "unreadable": 4}, 3),
+        ({"timeout": 1, "bad_reply": 2}, 3),
+    ],
+)
+def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
+    tmp_path: Path, missing: dict[str, int], asked_again: int
+) -> None:
+    record = Record(parts={"notebook": "1"}, outputs={}, usage=Usage(missing=missing))
+    said = explain_staleness(record, {"notebook": "1"}, find_place(tmp_path))
+    assert said == ([f"{asked_again} verdicts could not be had from the model, ask them again"] if asked_again else [])
