@@ -177,6 +177,13 @@ def test_pairwise_weights_go_by_the_reference_s_grade(weights, expected):
     assert len(list_prompts(judge)) == len(verdicts) == sum(weight > 0 for weight in weights)
 
 
+def test_a_reference_without_a_grade_has_no_weight_in_pairs_and_is_refused():
+    draw = make_draw("one")
+    bare = replace(draw, references=(replace(draw.references[0], label=-1), *draw.references[1:]))
+    with pytest.raises(ValueError, match=r"reference '.*' of question '.*' has no grade"):
+        judge_draws([bare], "pairwise", make_judge(beat_the_lower))
+
+
 def test_a_comparison_that_can_not_be_read_counts_neither_way():
     # against grade 3 unreadable, against 2, 1, 0 a win: (2 + 3 + 4) / (2 + 3 + 4), not 9 / 10
     judge = make_judge(lambda prompt: "hm" if "grade 3" in prompt else prefer("good")(prompt))

@@ -1,4 +1,4 @@
-"""Answers labelled by reading for Dispute Awareness: labels by id from data/labels, texts from their dataset."""
+"""Answers that a language model labelled for Dispute Awareness: labels by id from data/labels, texts from their set."""
 
 from __future__ import annotations
 

@@ -162,6 +162,12 @@ def _plan(
     ranks = range(1, len(references) + 2) if method == "listwise" else range(11)
     labels = _CHOICES if method == "pairwise" else tuple(map(str, ranks))
     request = partial(Request, seed=judge.seed, labels=labels, group=f"{method}|{draw.question.key}")
+    ungraded = [one.id for one in draw.references if not 0 <= one.label < len(weights)]
+    if method == "pairwise" and ungraded:
+        raise ValueError(
+            f"reference {ungraded[0]!r} of question {draw.question.id!r} has no grade, by which a comparison with it"
+            " counts; give each reference one from 0 to 3"
+        )
     compared = [pair for pair in zip(draw.references, references, strict=False) if weights[pair[0].label]]
     for answer in draw.candidates:
         candidate = trim_text(answer.text, judge)
