@@ -219,6 +219,18 @@ def test_overrides_go_to_a_folder_of_their_own(checkout: Checkout) -> None:
     assert not (checkout.root / RESULT).exists()
     (made,) = (checkout.root / "build" / "variants").glob("*/sample/results/made_up/first.csv")
     assert checkout.read(str(made)) == 5.0
+    reported = checkout.run("report", PARAMS="value=5.0")
+    assert reported.returncode == 0, reported.stderr
+    work = made.relative_to(checkout.root).parents[2]
+    assert f"report: {work.parent}/site/index.html" in reported.stdout
+    for said in (done.stdout, reported.stdout):
+        assert said.split("made_up/first, Table 1: First\n")[1].splitlines()[:4] == [
+            "dataset   antique (sample)", "statistic           number", "Ours                     5",
+            f"  {work}/results/made_up/first.csv",
+        ]  # fmt: skip
+        assert f"  {work}/notebooks/made_up/first.ipynb\n" in said
+    unknown = checkout.run("report", PARAMS="value=6.0")
+    assert (unknown.returncode, unknown.stderr[:47]) == (2, "error: nothing was made with these variables ye")
 
 
 def test_results_are_compared_with_the_committed_ones(ran: Checkout) -> None:

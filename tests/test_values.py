@@ -12,7 +12,7 @@ from conftest import PROJECT
 
 from nfqa.lab import check
 from nfqa.lab.artefacts import Paper
-from nfqa.lab.beside import compare_published
+from nfqa.lab.beside import compare_published, tabulate_values
 from nfqa.lab.values import (
     match_rows,
     name_keys,
@@ -32,6 +32,16 @@ def make_values(**columns: object) -> pd.DataFrame:
         "n": [3, 4, 5], "dropped": 0,
     })  # fmt: skip
     return frame.assign(**columns)
+
+
+def test_main_values_are_the_fullest_columns_and_what_is_left_out_is_counted() -> None:
+    paper = Paper(paper="p", title="P", source="", systems={}, artefacts={})
+    rows = [{"metric": f"m{n}", "statistic": "seldom" if n == 9 else "often", "value": n + 0.25} for n in range(10)]
+    table = tidy_values(pd.DataFrame([*rows, {"metric": "none", "statistic": "often"}]).assign(dataset="d"), origin="x")
+    lines = tabulate_values(paper, table, rows=3, columns=1).splitlines()
+    assert [line.split() for line in lines[2:5]] == [["m0", "0.25"], ["m1", "1.25"], ["m2", "2.25"]]
+    assert (lines[5].split()[:3], "seldom" in lines[1]) == (["...", "and", "8"], False)
+    assert tabulate_values(paper, table.assign(value=np.nan)[:2]).startswith("... and 2 more values")
 
 
 def test_values_are_rounded_once_sorted_and_read_back_as_they_are(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from nfqa.data.paths import find_place, write_atomically
 from nfqa.lab.artefacts import Leaf, Paper, list_leaves, list_needs
+from nfqa.lab.open import show_name
 from nfqa.lab.values import is_given, match_rows, name_keys
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _list_ours_alone(lab: Lab, table: pd.DataFrame, known: pd.DataFrame) -> pd.D
         sides = {side: columns.get(side, "") for side in told & set(keys)}
         metric[np.logical_and.reduce([is_given(rows[side], want) for side, want in sides.items()])] = name
     named = [name for name in keys if name not in ("dataset", "statistic", *told, *artefact.columns)]
-    found = rows.assign(metric=metric, system=[_name_row(lab, row, named) for row in rows[named].to_dict("records")])
+    found = rows.assign(metric=metric, system=name_rows(lab.paper, rows, named))
     shown = ["system", "dataset", "metric", "value", "low", "high", "n", "origin"]
     return found.merge(known, on=list(known.columns))[shown]
 
@@ -126,7 +127,7 @@ def label_rows(lab: Lab, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.Data
     places = {leaf.system: place for place, leaf in reversed(list(enumerate(leaves)))}
     matched = [match_rows(table, leaf.columns) for leaf in leaves]
     table = table.assign(published=np.nan, place=len(leaves))
-    table["label"] = [_name_row(lab, row, named) for row in table[named].to_dict("records")]
+    table["label"] = name_rows(lab.paper, table, named)
     lonely = []
     for leaf, rows, why in zip(leaves, matched, published.why, strict=True):
         shown = {"published": leaf.value, "label": lab.title(leaf.system), "place": places[leaf.system]}
@@ -138,9 +139,26 @@ def label_rows(lab: Lab, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.Data
     return both.assign(panel=both.dataset.map(lab.title) if "dataset" in both else "")
 
 
-def _name_row(lab: Lab, row: dict, named: list[str]) -> str:
-    parts = [lab.title(row[name]) for name in named if not pd.isna(row[name]) and row[name] != ""]
-    return ", ".join(parts)
+def tabulate_values(paper: Paper, table: pd.DataFrame, *, rows: int = 24, columns: int = 6) -> str:
+    """The main values for a terminal: a line a metric with its conditions, a column a dataset and statistic.
+
+    Of more columns the fullest are shown, and of more lines the first; a last line says how many values are not.
+    """
+    heads = [name for name in ("dataset", "statistic") if name in table]
+    labels = name_rows(paper, table, [name for name in name_keys(table) if name not in heads])
+    shown = table[heads].map(lambda head: show_name(paper, head)).assign(label=labels, value=table.value)
+    wide = shown.dropna().pivot_table("value", "label", heads, aggfunc="first", sort=False)
+    fullest = wide.notna().sum().rank(method="first", ascending=False) <= columns
+    main = wide.loc[:, fullest].dropna(how="all")[:rows].rename_axis(index=None)
+    lines = [] if main.empty else [main.to_string(float_format="{:.4g}".format, na_rep="–")]
+    more = len(table) - int(main.notna().sum().sum())
+    return "\n".join([*lines, *([f"... and {more} more values, intervals and counts in the CSV"] if more else [])])
+
+
+def name_rows(paper: Paper, table: pd.DataFrame, named: Sequence[str]) -> list[str]:
+    """Each row's metric and conditions in words, those that are given."""
+    rows = table[list(named)].replace("", None).to_dict("records")
+    return [", ".join(show_name(paper, part) for part in row.values() if not pd.isna(part)) for row in rows]
 
 
 def _write_cell(row: dict, decimals: int, scale: int) -> str:

@@ -20,6 +20,8 @@ from nfqa.lab.targets import Target, list_targets
 if TYPE_CHECKING:
     import pandas as pd
 
+    from nfqa.data.paths import Place
+
 OWN_ANSWERS = "linkage/use_your_own_answers"
 
 
@@ -30,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as tidily as after Ctrl-C
     try:
         root = find_root()
-        options = RunOptions() if given.command is _verdicts else read_options(root, given.artefacts)
+        options = RunOptions()
+        if given.command is not _verdicts:
+            options = read_options(root, given.artefacts, makes=given.command is not _report)
         return int(given.command(root, options, given))
     except KeyboardInterrupt:
         _complain("\ninterrupted; what was finished is kept, nothing half-written stays; the same command goes on")
@@ -105,11 +109,28 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
 
             _say_moved(compare_committed(root, place))
     elif not failed:
-        folders = {"results": place.results, "figures": place.figures, "executed notebooks": place.notebooks}
-        print(", ".join(f"{what} in {folder.relative_to(root)}/" for what, folder in folders.items()))
-        if options.roles:
-            print("its page: `make report` with the same variables")
+        _say_made(root, place, [identifier for identifier in given.artefacts if identifier not in failed])
+        if options.variant:
+            print("\nits page: `make report` with the same variables")
     return int(bool(failed or {target.identifier for target in skipped} & set(given.artefacts)))
+
+
+def _say_made(root: Path, place: Place, identifiers: Sequence[str]) -> None:
+    """Say of each artefact its main values and where its files are, those that there are."""
+    from nfqa.lab.artefacts import find_artefact, read_papers
+    from nfqa.lab.beside import tabulate_values
+    from nfqa.lab.values import read_values
+
+    papers = read_papers(root)
+    for identifier in identifiers:
+        paper, name = find_artefact(papers, identifier)
+        values = place.results / f"{identifier}.csv"
+        if not values.is_file():
+            continue
+        print(f"\n{identifier}, {paper.artefacts[name].label}: {paper.artefacts[name].title}")
+        print(tabulate_values(paper, read_values(values)))
+        files = (values, place.figures / f"{identifier}.png", place.notebooks / f"{identifier}.ipynb")
+        print(*(f"  {path.relative_to(root)}" for path in files if path.is_file()), sep="\n")
 
 
 def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
@@ -254,6 +275,10 @@ def _report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
 
     place = replace(options, data="full").find_place(root)  # a sample run gets a section of its own there
     sample = options.find_place(root) if options.data == "sample" else None
+    own = sample or place
+    made = sorted(str(path.relative_to(own.results).with_suffix("")) for path in own.results.glob("*/*.csv"))
+    if options.variant and not made:
+        raise ValueError("nothing was made with these variables yet; run `make PAPER/NAME` with them first")
     index, record = place.site / "index.html", place.work / "site.txt"
     digest = hash_site(root, [place, *([sample] if sample else [])])
     if not (index.is_file() and record.is_file() and record.read_text(encoding="utf-8") == digest):
@@ -262,6 +287,8 @@ def _report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
         build_site(place, sample=sample)
         with write_atomically(record) as scratch:
             scratch.write_text(digest, encoding="utf-8")
+    if options.parameters:  # few, and nowhere else to be seen beside each other
+        _say_made(root, own, made)
     print(f"report: {index.relative_to(root)}")
     return 0
 

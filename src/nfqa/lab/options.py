@@ -69,8 +69,10 @@ class RunOptions:
         return find_place(root, data=self.data, profile=self.profile, variant=self.variant)
 
 
-def read_options(root: Path, artefacts: Sequence[str]) -> RunOptions:
+def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True) -> RunOptions:
     """Options from the environment, where Make puts its variables, checked against the artefacts of the run.
+
+    makes: whether artefacts are made: PARAMS then needs to know which. What was made is found by PARAMS alone.
 
     Raises: ValueError naming the variable, what it is and what was expected.
     """
@@ -86,7 +88,7 @@ def read_options(root: Path, artefacts: Sequence[str]) -> RunOptions:
             said = " or ".join(role.upper() for role in about)
             raise ValueError(f"{name.upper()} is set, but no {said} that it could be about")
     parameters = _read_parameters(os.environ.get("PARAMS", ""))
-    if parameters and not artefacts:
+    if parameters and not artefacts and makes:
         raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
     _refuse_idle_roles(root, roles, artefacts)
     Asking(**asking)  # these two refuse before a notebook starts what they would refuse half a minute later

@@ -20,7 +20,7 @@ from nfqa.data.paths import Place, write_atomically
 from nfqa.data.records import QuestionSet
 from nfqa.data.registry import UnreachableError
 from nfqa.lab.artefacts import Paper
-from nfqa.lab.open import show_name
+from nfqa.lab.beside import name_rows
 from nfqa.lab.options import RunOptions
 from nfqa.lab.plan import plan_targets
 from nfqa.lab.runner import prepare_vectors, reach_data, run_pending
@@ -80,9 +80,7 @@ def tabulate_means(paper: Paper, table: pd.DataFrame, systems: Sequence[str]) ->
     """A line a method: its means on the 0-10 scale, of all answers and of each system's; a dash for none."""
     means = table[table.statistic == "mean_ten"]
     named = [name for name in name_keys(table) if name not in ("dataset", "statistic", *NAMES)]
-    rows = means[named].replace("", None).to_dict("records")
-    labels = [", ".join(show_name(paper, part) for part in row.values() if not pd.isna(part)) for row in rows]
-    wide = means.assign(method=labels).pivot(index="method", columns="system", values="value")
+    wide = means.assign(method=name_rows(paper, means, named)).pivot(index="method", columns="system", values="value")
     wide = wide.reindex(columns=["", *systems]).set_axis(["all answers", *systems], axis=1)
     wide = wide.rename_axis(index=None, columns="mean, 0 (worst) to 10 (best)")
     return wide.to_string(float_format="{:.2f}".format, na_rep="–", line_width=None)
