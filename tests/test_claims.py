@@ -10,18 +10,19 @@ import pytest
 
 from nfqa.data.json_lines import check
 from nfqa.lab.artefacts import Order, Paper, read_papers
-from nfqa.lab.claims import compare_order, judge_claims
+from nfqa.lab.claims import compare_order, judge_claims, write_claim
 from nfqa.lab.values import read_values, tidy_values
 
 PROJECT = Path(__file__).parents[1]
-ROWS = """dataset,metric,form,statistic,value,low,high,n
-one,high,,spearman,0.9,0.8,1.0,10
-one,middle,,spearman,0.6,0.5,0.85,10
-one,low,,spearman,0.2,0.1,0.3,10
-one,low,other,spearman,0.95,0.9,1.0,10
-two,high,,spearman,0.5,,,10
-two,middle,,spearman,0.4,,,10
-two,low,,spearman,,,,0
+ROWS = """dataset,metric,form,k,statistic,value,low,high,n
+one,high,,,spearman,0.9,0.8,1.0,10
+one,middle,,,spearman,0.6,0.5,0.85,10
+one,low,,,spearman,0.2,0.1,0.3,10
+one,low,,0,spearman,0.7,0.6,0.8,10
+one,low,other,,spearman,0.95,0.9,1.0,10
+two,high,,,spearman,0.5,,,10
+two,middle,,,spearman,0.4,,,10
+two,low,,,spearman,,,,0
 """
 LEAVES = {"theirs": "0.90", "middle": "0.50", "low": "0.40"}
 SYSTEMS = {name: {"title": name.capitalize(), "needs": ["judge"] if name == "theirs" else []} for name in LEAVES}
@@ -45,7 +46,7 @@ def results(tmp_path: Path) -> Path:
 def compare(results: Path, *order: object, **others: object) -> list[str]:
     table = read_values(results / "made_up" / "table.csv")
     asked = check(Order, {"table": "table", "order": list(order), **others}, "test")
-    return compare_order(asked, table, ["dataset", "metric", "form", "statistic"]).state.tolist()
+    return compare_order(asked, table, ["dataset", "metric", "form", "k", "statistic"]).state.tolist()
 
 
 @pytest.mark.parametrize(
@@ -87,11 +88,11 @@ def test_a_claim_has_a_verdict_on_the_published_values_and_one_on_ours(results):
     order = [{"table": "table", "order": [{"system": "middle"}, {"system": "low"}], "within": ["dataset", "metric"]}]
     found = judge(results, published=order)
     assert (found["published"], found["here"]) == ("holds", "holds for a stand-in")
-    assert found["published_because"] == "1 of 1 comparisons hold"
+    assert found["published_because"] == "1 of 1 comparisons hold; such as Middle 0.50 above Low 0.40 (one, spearman)"
     turned = [order[0] | {"order": [{"system": "low"}, {"system": "middle"}]}]
     found = judge(results, published=turned)
     assert (found["published"], found["here"]) == ("fails", "fails for a stand-in")
-    assert "not Low above Middle (one, spearman)" in found["published_because"]
+    assert "not Low 0.40 above Middle 0.50 (one, spearman)" in found["published_because"]
 
 
 def test_a_row_that_needs_a_role_can_not_be_tested_and_says_which(results):
@@ -106,6 +107,14 @@ def test_a_row_that_needs_a_role_can_not_be_tested_and_says_which(results):
     found = judge(results, published=order, here=own, stand_in="high in place of theirs")
     assert (found["published"], found["here"], found["here_because"]) == ("holds", "not testable here", "judge")
     assert (found["stand_in"], found["stand_in_for"]) == ("holds for a stand-in", "high in place of theirs")
+
+
+def test_a_reader_sees_what_was_compared_with_its_numbers_and_where_the_bar_is(results):
+    own = [{"table": "table", "order": [{"k": 0}, 0.5], "where": {"dataset": "one", "metric": "low"}}]
+    own[0]["where"]["statistic"] = "spearman"
+    lines = write_claim(judge(results, here=own, stand_in="this in place of that", bar="well: above 0.5")).splitlines()
+    assert lines[1].split(maxsplit=1) == ["bar:", "well: above 0.5"]
+    assert "one, Low, k = 0, spearman 0.70 [0.60, 0.80] above 0.5; this in place of that" in lines[-1]
 
 
 def test_without_published_cells_or_results_nothing_is_said_to_hold(results, tmp_path):

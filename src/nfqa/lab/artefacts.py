@@ -132,6 +132,7 @@ class Claim(_Entry):
 
     says: str
     where: str
+    bar: str = ""  # what the test takes a word of the claim to mean ("strongly": above 0.8), and why
     published: tuple[Order, ...] = ()
     here: tuple[Order, ...] = ()
     stand_in: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -13,12 +13,12 @@ import pandas as pd
 from nfqa.lab.artefacts import STAND_IN, Claim, Order, Paper, list_needs
 from nfqa.lab.beside import compare_published
 from nfqa.lab.open import show_name
-from nfqa.lab.values import find_rows, name_keys, read_values
+from nfqa.lab.values import find_rows, name_keys, read_values, write_intervals
 
 HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "can't be told at this size", "not testable here"
 NO_CELLS = "no cells in our copy"  # of the published table
 _PUBLISHED = ("system", "dataset", "metric")
-_COLUMNS = ["claim", "says", "where", "headline", "published", "published_because", "here", "here_because"]
+_COLUMNS = ["claim", "says", "where", "bar", "headline", "published", "published_because", "here", "here_because"]
 _COLUMNS += ["stand_in", "stand_in_because", "stand_in_for"]
 
 
@@ -26,9 +26,9 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
     """Each claim with its verdicts, in the paper's order.
 
     Args: results: the folder with a folder of values for each paper.
-    Returns: claim (its name), says, where, headline; published, its verdict on the paper's own numbers; here, on ours
-        in the place of the paper's rows; stand_in, on rows with another model or other data, "" where it has no such
-        test; for each a column `..._because`, and stand_in_for, what is measured instead of what.
+    Returns: claim (its name), says, where, bar, headline; published, its verdict on the paper's own numbers; here, on
+        ours in the place of the paper's rows; stand_in, on rows with another model or other data, "" where it has no
+        such test; for each a column `..._because`, and stand_in_for, what is measured instead of what.
     """
     rows = [_judge(paper, name, claim, results / paper.paper) for name, claim in paper.claims.items()]
     return pd.DataFrame(rows, columns=_COLUMNS)
@@ -82,7 +82,7 @@ def _judge(paper: Paper, name: str, claim: Claim, results: Path) -> dict[str, ob
     tables = {order.table: _read(results / f"{order.table}.csv") for order in (*claim.published, *claim.here)}
     beside = {order.table: compare_published(paper, order.table, tables[order.table]) for order in claim.published}
     bare = {table: both.assign(value=both.published, low=math.nan, high=math.nan) for table, both in beside.items()}
-    found: dict[str, object] = {"claim": name, "says": claim.says, "where": claim.where, "headline": claim.headline}
+    found: dict[str, object] = {"claim": name} | claim.model_dump(include={"says", "where", "bar", "headline"})
 
     found["published"], found["published_because"] = _weigh(_compare_all(paper, claim.published, bare), NO_CELLS)
     ours = _compare_all(paper, claim.published, beside)
@@ -128,8 +128,9 @@ def _compare_all(paper: Paper, orders: Sequence[Order], tables: Mapping[str, pd.
         conditions = _PUBLISHED if "published" in table else name_keys(table)
         compared = compare_order(order, table, conditions)
         named = [name for name in conditions if name not in order.within]
-        words = table[named].map(lambda part: show_name(paper, part) if part == part and part else "")
-        said = words.apply(lambda row: ", ".join(filter(None, row)), axis=1).to_dict()
+        words = table[named].apply(lambda column: [_say_condition(paper, column.name, part) for part in column])
+        words["value"] = write_intervals(table, whole_from=100)
+        said = words.apply(lambda row: ", ".join(filter(None, row[:-1])) + f" {row.iloc[-1]}", axis=1).to_dict()
         upper, lower = ([said.get(place, place) for place in compared[side]] for side in ("upper", "lower"))
         inside = [", ".join(show_name(paper, part) for part in key.values()) for key in compared.within]
         compared["words"] = [f"{a} above {b}" for a, b in zip(upper, lower, strict=True)]
@@ -140,14 +141,22 @@ def _compare_all(paper: Paper, orders: Sequence[Order], tables: Mapping[str, pd.
     return pd.concat(found) if found else pd.DataFrame(columns=["state", "origin", "words"])
 
 
+def _say_condition(paper: Paper, name: Hashable, part: object) -> str:
+    if part != part or part == "":
+        return ""
+    shown = show_name(paper, part)
+    return f"{name} = {shown}" if isinstance(part, int | float) and shown == f"{part:g}" else shown
+
+
 def _weigh(compared: pd.DataFrame, untested: str) -> tuple[str, str]:
-    """The verdict on all comparisons together, and how many hold."""
+    """The verdict on all comparisons together, how many hold, and one of them: where any doesn't, one of those."""
     states = compared.state.value_counts()
     verdict = next((state for state in (FAILS, "missing", UNDECIDED) if state in states), HOLDS)
     if compared.empty or verdict == "missing":
         return untested, ""
-    against = compared[(compared.state == verdict) & (verdict != HOLDS)].head(1)
-    return verdict, "; not ".join([f"{states.get(HOLDS, 0)} of {len(compared)} comparisons hold", *against.words])
+    one = compared.words[compared.state == verdict].iloc[0]
+    but = "such as" if verdict == HOLDS else "not"
+    return verdict, f"{states.get(HOLDS, 0)} of {len(compared)} comparisons hold; {but} {one}"
 
 
 def count_claims(claims: pd.DataFrame) -> pd.DataFrame:
@@ -158,7 +167,7 @@ def count_claims(claims: pd.DataFrame) -> pd.DataFrame:
 
 def write_claim(claim: Mapping[str, object]) -> str:
     """A claim with its verdicts, in lines of plain text."""
-    lines = [f"{claim['says']} ({claim['where']})"]
+    lines = [f"{claim['says']} ({claim['where']})", *([f"  {'bar:':14}{claim['bar']}"] if claim["bar"] else [])]
     for side, what in (("published", "as published"), ("here", "here"), ("stand_in", "stand-in")):
         because = [str(claim[f"{side}_because"])] if claim[f"{side}_because"] else []
         because += [str(claim["stand_in_for"])] if side == "stand_in" and claim[side] else []
