@@ -31,7 +31,7 @@ def test_every_table_and_figure_is_registered(paper: Paper) -> None:
 
 def test_the_numbers_that_the_sources_state_and_no_others(paper: Paper) -> None:
     counts = {name: len(list(list_leaves(paper, name))) for name in paper.artefacts}
-    # Counted in our text copy of the paper: no cell of Tables 2 to 7 is there, nor a value of Figures 2 to 6 and 8 to 10.
+    # Our text copy of the paper has no cell of Tables 2 to 7, nor a value of Figures 2 to 6 and 8 to 10.
     assert {name: count for name, count in counts.items() if count} == {
         "table_01": 4, "table_03": 1, "table_08": 2, "table_09": 4, "figure_01": 6, "figure_07": 60, "figure_11": 1,
         "equation_07": 1, "pd_variants": 1,
