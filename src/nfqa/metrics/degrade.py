@@ -23,7 +23,7 @@ _SHORT = (
     " through to too under until up upon us very was we were what when where whether which while who whom whose why"
     " will with within without would yes yet you your"
 )
-_FUNCTION_WORDS = frozenset(_SHORT.split())
+FUNCTION_WORDS = frozenset(_SHORT.split())
 _OPPOSITES = (
     "always never", "all none", "more less", "better worse", "good bad", "best worst", "increase decrease",
     "increases decreases", "before after", "safe dangerous", "helps harms", "true false", "yes no", "high low",
@@ -208,7 +208,7 @@ def _order_by_overlap(parts: Sequence[str], question: str) -> list[int]:
 
 def _find_content(text: str) -> set[str]:
     words = (word.lower() for word in _WORD.findall(text))
-    return {word[:5] for word in words if word not in _FUNCTION_WORDS}  # the beginning stands for the stem
+    return {word[:5] for word in words if word not in FUNCTION_WORDS}  # the beginning stands for the stem
 
 
 def _find_nouns(text: str) -> list[str]:
@@ -216,7 +216,7 @@ def _find_nouns(text: str) -> list[str]:
     for sentence in _split(text, _SENTENCE_END):
         for place, word in enumerate(_WORD.findall(sentence)):
             name = place > 0 and word[0].isupper() and len(word) > 1
-            if word.lower() not in _FUNCTION_WORDS and (name or len(word) >= 5):
+            if word.lower() not in FUNCTION_WORDS and (name or len(word) >= 5):
                 nouns.append(word if name else word.lower())
     return nouns
 

@@ -35,12 +35,12 @@ def take_candidates(draws: pd.DataFrame, most: int) -> pd.DataFrame:
 
 
 def alter_candidates(draws: pd.DataFrame, change: str) -> pd.DataFrame:
-    """The draws with the text of every candidate changed: `change` is a text with {text} and, if need be, {question}.
+    """The draws with the text of every candidate changed: `change` is a text with {text}, {question} or both.
 
-    Raises: ValueError for a change without the candidate's own text.
+    Raises: ValueError for a change with neither, which would make all candidates one.
     """
-    if "{text}" not in change:
-        raise ValueError(f"the change {change!r} has no place for {{text}}, the candidate's own")
+    if "{text}" not in change and "{question}" not in change:
+        raise ValueError(f"the change {change!r} has no place for {{text}}, the candidate's own, or {{question}}")
     altered = []
     for draw in draws.draw:
         texts = [change.format(question=draw.question.text, text=answer.text) for answer in draw.candidates]

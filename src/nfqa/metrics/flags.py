@@ -1,0 +1,185 @@
+"""Answers that a score should not be trusted for: rules that find them, whose thresholds honest answers chose.
+
+An answer that repeats its question is near to it in every vector, one that copies a reference is near to that: a judge
+by vectors places both high. A flag changes no score; it says which to look at. `judge_guarded` alone acts on one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from nfqa.metrics.degrade import FUNCTION_WORDS
+from nfqa.metrics.listwise import Scorer, judge_by_vectors
+from nfqa.metrics.references import list_candidates
+from nfqa.models.embed import Embedder
+
+# Chosen on the development half of ANTIQUE (`nfqa.metrics.listwise.is_development`): of each GRID, the strictest value
+# at which at most 1 % of its answers, all written by people in good faith, are beyond it. A cosine to the question was
+# tried and left out: from 0.85 on it marks answers that people there grade above average, 2.1 of 3 against 1.6.
+THRESHOLDS = {
+    "words": 2,  # fewer: `empty`
+    "question_share": 0.8,  # from here on, with half of the question's words: `repeats_question`
+    "copied": 0.5,  # from here on: `copies_reference`
+    "repeated": 0.3,  # from here on: `repeats_itself`
+    "times": 6.0,  # from here on: `length`
+}
+GRIDS = {
+    "words": (3, 2, 1),
+    "question_share": (0.8, 0.9, 1.0),
+    "copied": (0.5, 0.6, 0.7, 0.8, 0.9),
+    "repeated": (0.3, 0.4),
+    "times": (3, 4, 5, 6, 8, 10),
+}
+FLAGS = {
+    "empty": f"of fewer than {THRESHOLDS['words']} words",
+    "repeats_question": (
+        f"holds the whole question, or {THRESHOLDS['question_share']:.0%} of its words are the question's and half of"
+        " the question's are in it; a judge by vectors would place it high"
+    ),
+    "copies_reference": (
+        f"a reference's own words, or one with {THRESHOLDS['copied']:.0%} of its runs of four words, so that its scores"
+        " show the copy alone"
+    ),
+    "repeats_itself": f"{THRESHOLDS['repeated']:.0%} or more of its runs of four words were there before",
+    "length": (
+        f"{THRESHOLDS['times']:g} times as long as its longest reference, or as short as its shortest; overlap and"
+        " closeness depend on length"
+    ),
+    "verdict_mark": "holds a mark such as [[1]], by which a language model's verdict is read",
+}
+_RUN, _COVERED = 4, 0.5  # words; share of the question's words
+_CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # written without spaces: a letter counts as a word
+_WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
+_MARK = re.compile(r"\[\[\s*\w{1,4}\s*\]\]")
+_ENGLISH_FROM, _FOREIGN_FROM = 0.15, 0.2  # share of function words among words; of other letters among letters
+_READABLE = 10  # words from which the language is guessed
+
+
+def describe_answers(
+    answers: pd.DataFrame, questions: Mapping[str, str], references: Mapping[str, Sequence[str]]
+) -> pd.DataFrame:
+    """What the flags are decided by: one row an answer, in order.
+
+    Args: answers: question, text, and any columns that name the answer; questions: their texts, references: those of
+        each question that has any, both by the column `question`.
+    Returns: the columns of `answers` but text; words; question_share, of the answer's words those that the question
+        has, NaN where it has not half of the question's; question_inside, whether the question's words, three or more,
+        are in it in a row; copied, of its runs of four words those of the reference that has most, 1 for equal words,
+        NaN without a reference; repeated, of these runs those that are there before; times, how often its length holds
+        the longest reference's or the shortest one's length holds its own, NaN without a reference; mark, whether a
+        verdict could be read in it. Case and punctuation don't count.
+    """
+    known = {name: [_split(text) for text in texts] for name, texts in references.items()}
+    asked = {name: _split(text) for name, text in questions.items()}
+    rows = [
+        _describe(text, asked[name], known.get(name, ()))
+        for text, name in zip(answers.text, answers.question, strict=True)
+    ]
+    return answers.drop(columns="text").join(pd.DataFrame(rows, index=answers.index))
+
+
+def flag_answers(described: pd.DataFrame) -> pd.DataFrame:
+    """Which flags hold, from `describe_answers`: a column of booleans for each of FLAGS. What is NaN flags nothing."""
+    beyond = {name: is_beyond(described[name], name) for name in THRESHOLDS}
+    return pd.DataFrame({
+        "empty": beyond["words"],
+        "repeats_question": described.question_inside | beyond["question_share"],
+        "copies_reference": beyond["copied"],
+        "repeats_itself": beyond["repeated"],
+        "length": beyond["times"],
+        "verdict_mark": described.mark,
+    })  # fmt: skip
+
+
+def is_beyond(values: pd.Series, name: str, threshold: float | None = None) -> pd.Series:
+    """Whether a quantity of `describe_answers` counts against an answer: few words, or much of anything else."""
+    threshold = THRESHOLDS[name] if threshold is None else threshold
+    return values < threshold if name == "words" else values >= threshold
+
+
+def join_flags(flagged: pd.DataFrame) -> pd.Series:
+    """The names of the flags that hold for each answer, "; " between them, "" for none."""
+    return flagged.apply(lambda row: "; ".join(flagged.columns[row]), axis=1).astype(object)
+
+
+def judge_guarded(
+    draws: pd.DataFrame, scorers: Scorer | Mapping[tuple[str, str], Scorer], embedder: Embedder
+) -> pd.DataFrame:
+    """As `judge_by_vectors`, but closeness to the question can't be had by repeating it.
+
+    A candidate that holds the whole question is judged by what else it says. One that says nothing else (question_share
+    beyond its threshold) is placed behind all references, and its score is the lowest of its draw's candidates'.
+    """
+    bare = draws.assign(draw=[
+        replace(draw, candidates=tuple(replace(a, text=remove_question(a.text, draw.question.text)) for a in
+                                       draw.candidates)) for draw in draws.draw
+    ])  # fmt: skip
+    judged = judge_by_vectors(bare, scorers, embedder)
+    lists = draws.assign(list=range(len(draws)), last=[-(len(draw.references) + 1.0) for draw in draws.draw])
+    listed = list_candidates(lists, texts=True)
+    texts = {
+        name: question.text for name, question in zip(draws.question, (d.question for d in draws.draw), strict=True)
+    }
+    nothing = is_beyond(describe_answers(listed[["question", "text"]], texts, {}).question_share, "question_share")
+    both = pd.concat(
+        [listed.assign(nothing=nothing)] * judged.output.nunique(), ignore_index=True
+    )  # scores, then ranks
+    lowest = judged.score.groupby([both.list, judged.output]).transform("min")
+    lowest = lowest.where(judged.output == "score", both["last"])
+    signature = judged.signature + "|question:removed"
+    return judged.assign(score=judged.score.mask(both.nothing & judged.score.notna(), lowest), signature=signature)
+
+
+def remove_question(text: str, question: str) -> str:
+    """The text without the question's words, three or more in a row; as it is where no word would be left."""
+    words = _split(question)
+    if len(words) < 3:
+        return text
+    left = re.sub(r"(?<!\w)" + r"\W+".join(map(re.escape, words)) + r"(?!\w)[?!.,:;\s]*", "", text, flags=re.IGNORECASE)
+    return left.strip() if _WORD.search(left) else text
+
+
+def seems_english(text: str) -> bool:
+    """Whether the text could be English: a guess by its letters and function words, True for under ten words.
+
+    It is taken for another language where a fifth of its letters are not a to z, or where under 15 % of its words are
+    English function words, which make up a third to a half of English prose.
+    """
+    words = _split(text)
+    if len(words) < _READABLE:
+        return True
+    letters = [letter for letter in text if letter.isalpha()]
+    foreign = sum(not letter.isascii() for letter in letters) / max(len(letters), 1)
+    return foreign < _FOREIGN_FROM and sum(word in FUNCTION_WORDS for word in words) >= _ENGLISH_FROM * len(words)
+
+
+def _describe(text: str, question: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, object]:
+    words = _split(text)
+    runs, lengths = _list_runs(words), [len(reference) for reference in references]
+    copied = [
+        1.0 if words == reference else sum(run in own for run in runs) / max(len(runs), 1)
+        for reference, own in ((reference, set(_list_runs(reference))) for reference in references)
+    ]
+    covered = bool(question) and len({*words} & {*question}) >= _COVERED * len({*question})
+    return {
+        "words": len(words),
+        "question_share": sum(word in question for word in words) / len(words) if covered else np.nan,
+        "question_inside": len(question) >= 3 and tuple(question) in _list_runs(words, len(question)),
+        "copied": max(copied, default=np.nan),
+        "repeated": 1 - len(set(runs)) / len(runs) if runs else 0.0,
+        "times": max(len(words) / max(*lengths, 1), min(lengths) / max(len(words), 1)) if lengths else np.nan,
+        "mark": bool(_MARK.search(text)),
+    }
+
+
+def _split(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _list_runs(words: Sequence[str], length: int = _RUN) -> list[tuple[str, ...]]:
+    return [tuple(words[i : i + length]) for i in range(len(words) - length + 1)]

@@ -1,0 +1,135 @@
+"""Flags by hand: what each marks and what it leaves alone; the guard of a judge by vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_listwise import StubEmbedder
+
+from nfqa.data.records import Answer, Question
+from nfqa.metrics.flags import (
+    FLAGS,
+    GRIDS,
+    THRESHOLDS,
+    describe_answers,
+    flag_answers,
+    join_flags,
+    judge_guarded,
+    remove_question,
+    seems_english,
+)
+from nfqa.metrics.listwise import judge_by_vectors, make_zero_shot
+from nfqa.metrics.references import Draw
+
+QUESTION = "Why is the sky blue?"
+REFERENCE = "Air scatters short waves of light more than long ones, so the light from all sides is blue."
+GOOD = "Sunlight meets molecules of air, and these scatter its blue part most of all colours."
+
+
+def flag(text: str, *references: str, question: str = QUESTION) -> str:
+    answers = pd.DataFrame({"question": ["q"], "answer": "a", "text": text})
+    described = describe_answers(answers, {"q": question}, {"q": references} if references else {})
+    assert "text" not in described
+    return str(join_flags(flag_answers(described)).item())
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        (GOOD, ""),
+        ("The sky is blue because air scatters the blue part of sunlight most.", ""),  # repeats words, says more
+        ("why is the sky  BLUE", "repeats_question"),
+        (f"{QUESTION} {GOOD}", "repeats_question"),
+        (f"You ask why is the sky blue. {GOOD}", "repeats_question"),
+        ("blue sky, is it blue?", "repeats_question"),
+        ("Blue sky.", "length"),  # all its words, but not half of the question's
+        (REFERENCE.upper(), "copies_reference"),
+        (f"{REFERENCE} That is all there is to it, we think.", "copies_reference"),
+        (f"{GOOD} So the light from all sides is blue.", ""),  # 5 of its 21 runs
+        (f"{GOOD} {GOOD}", "repeats_itself"),
+        (f"{GOOD} [[1]]", "verdict_mark"),
+        (f"{GOOD} [[ A ]]", "verdict_mark"),
+        (f"{GOOD} See [1] and [[the second of these]].", ""),
+        ("Scattering.", "empty; length"),
+        ("!?", "empty; length"),
+        ("Light scatters there.", "length"),  # 18 words to 3: six times
+        ("Light scatters there, mostly.", ""),
+        ("Light scatters.", "length"),
+        (" ".join(f"word{number}" for number in range(108)), "length"),
+        (" ".join(f"word{number}" for number in range(107)), ""),
+        ("天空是蓝色的因为空气散射蓝光", ""),  # each letter a word
+    ],
+)
+def test_an_answer_has_the_flags_that_its_words_earn(text: str, flags: str) -> None:
+
+    assert flag(text, REFERENCE) == flags
+
+
+def test_without_references_and_in_a_short_question_less_is_asked() -> None:
+    assert flag(REFERENCE) == flag("Light scatters.") == ""
+    assert flag("Sky blue, says everyone who ever looked up at it", question="Sky blue?") == ""
+    assert flag("sky, blue", question="Sky blue?") == "repeats_question"
+
+
+def test_every_flag_and_threshold_is_described() -> None:
+    answers = pd.DataFrame({"question": "q", "text": [GOOD, f"{QUESTION} [[2]]"]})
+    flagged = flag_answers(describe_answers(answers, {"q": QUESTION}, {}))
+    assert list(flagged) == list(FLAGS)
+    assert join_flags(flagged).tolist() == ["", "repeats_question; verdict_mark"]
+    assert all(THRESHOLDS[name] in grid for name, grid in GRIDS.items())
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"{QUESTION} {GOOD}", GOOD),
+        (f"{GOOD} why is the sky, blue...", GOOD),
+        (QUESTION, QUESTION),  # nothing would be left
+        (GOOD, GOOD),
+        ("Why is the sky blueish?", "Why is the sky blueish?"),
+    ],
+)
+def test_the_question_is_taken_out_of_an_answer(text: str, left: str) -> None:
+    assert remove_question(text, QUESTION) == left
+
+
+def test_a_guarded_judge_gains_nothing_from_a_repeated_question() -> None:
+    candidates = (Answer("plain", GOOD, 2), Answer("before", f"{QUESTION} {GOOD}", 2), Answer("alone", QUESTION, 0))
+    references = tuple(Answer(f"r{grade}", f"reference {grade}", grade) for grade in (3, 2, 1, 0))
+    question = Question(QUESTION, (*candidates, *references))
+    dropped = Draw(Question("what?"), (), (), dropped="fewer_than_two")
+    draws = pd.DataFrame({
+        "dataset": "d", "question": [QUESTION, "what?"], "seed": 0,
+        "draw": [Draw(question, references, candidates), dropped],
+    })  # fmt: skip
+    embedder, scorer = StubEmbedder(), make_zero_shot()
+    plain, guarded = (judge(draws, scorer, embedder) for judge in (judge_by_vectors, judge_guarded))
+    assert guarded.answer.tolist() == plain.answer.tolist()
+    scores = guarded.set_index(["output", "answer"]).score
+    assert (
+        scores["rank", "before"]
+        == scores["rank", "plain"]
+        == plain.set_index(["output", "answer"]).score["rank", "plain"]
+    )
+    assert scores["score", "before"] == scores["score", "plain"]
+    assert scores["rank", "alone"] == -5
+    assert scores["score", "alone"] <= scores["score", "plain"]
+    assert np.isnan(scores["rank", ""])
+    assert plain.set_index(["output", "answer"]).score["score", "alone"] > scores["score", "plain"], "unguarded it wins"
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        (GOOD, True),
+        (REFERENCE, True),
+        ("ok", True),  # too short to tell
+        ("Der Himmel ist blau, weil die Luft das kurzwellige Licht stärker streut als das langwellige.", False),
+        ("Le ciel paraît bleu parce que les molécules diffusent davantage la lumière bleue du soleil.", False),
+        ("Небо голубое потому что воздух рассеивает синий свет сильнее чем красный и жёлтый.", False),
+        ("天空是蓝色的因为空气散射蓝光", False),
+    ],
+)
+def test_a_text_in_another_language_is_noticed(text: str, english: bool) -> None:
+    assert seems_english(text) == english
