@@ -27,9 +27,9 @@ READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt
 
 help: ## this text
 	@echo "make TARGET [VARIABLE=value ...]"; echo
-	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
-	@echo "  linkage/NAME  one artefact and what it reads, as in: make linkage/table_02"
-	@echo "  debateqa/NAME likewise, as in: make debateqa/sensitivity"; echo
+	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@echo "  linkage/NAME    one artefact and what it reads, as in: make linkage/table_02"
+	@echo "  debateqa/NAME   likewise, as in: make debateqa/sensitivity"; echo
 	@echo "Variables"
 	@echo "  JOBS=2        notebooks at a time"
 	@echo "  PROFILE=full  or quick: few questions, draws and resamples, into build/quick/"
@@ -48,7 +48,10 @@ help: ## this text
 	@echo "  NFQA_LOCAL=   a folder of files that can't be downloaded; some rows need them"
 	@echo "  STRICT=1      check fails on what another processor may move as well"
 	@echo "  PORT=         for lab: where JupyterLab listens"
-	@echo "  TORCH_INDEX=  a package index to take torch from, at set-up (README.md)"
+	@echo "  CALLS=10000, KILLS=80, RUNNER_KILLS=20: how long soak is"
+	@echo "  NFQA_JOURNAL= the file of verdicts; NFQA_DEVICE=, NFQA_DTYPE=, NFQA_TRUST_REMOTE_CODE=yes: a model in process"
+	@echo "  PYTHON=       the interpreter to set up with, 3.11 or 3.12"
+	@echo "  TORCH_INDEX=  a package index to take torch from, at set-up (docs/dependencies.md)"
 
 setup: $(READY) ## the virtual environment, from pinned requirements
 

@@ -129,10 +129,10 @@ def test_requirements_environment_and_package_name_one_set() -> None:
     assert conda == {name: pins[name] for name in direct}
 
 
-def test_every_import_is_a_declared_dependency_and_each_has_its_reason_in_the_readme() -> None:
+def test_every_import_is_a_declared_dependency_and_each_has_its_reason() -> None:
     dependencies = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["dependencies"]
-    readme = (PROJECT / "README.md").read_text()
-    assert [name for name in dependencies if f"`{name}`" not in readme] == []
+    reasons = (PROJECT / "docs" / "dependencies.md").read_text()
+    assert [name for name in dependencies if f"`{name}`" not in reasons] == []
     declared = {normalise(name) for name in dependencies}
     other_names = {"sklearn": "scikit-learn", "yaml": "pyyaml", "bs4": "beautifulsoup4"}
     top = {name.split(".")[0] for path in MODULES for name in list_imports(path)}

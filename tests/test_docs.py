@@ -1,0 +1,105 @@
+"""README and docs: Python blocks run as printed, commands and links exist, numbers are those of the record."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import PROJECT
+from stub_server import StubServer
+
+from nfqa.lab.artefacts import list_chosen
+
+PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+MAKEFILE = (PROJECT / "Makefile").read_text()
+TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+EXPORTED = {name for line in re.findall(r"^export (.*)", MAKEFILE, re.MULTILINE) for name in line.split()}
+OWN = set(re.findall(r"^([A-Z_]+) :=", MAKEFILE, re.MULTILINE))  # what the Makefile sets for itself
+VARIABLES = (EXPORTED | set(re.findall(r"\$\(([A-Z_]+)\)", MAKEFILE))) - OWN - {"MAKEFILE_LIST"}
+
+
+def list_blocks(path: Path, language: str) -> list[str]:
+    return [text for name, text in BLOCK.findall(path.read_text()) if name == language]
+
+
+def list_code(path: Path) -> Iterator[str]:
+    """Shell blocks and code within a line."""
+    text = path.read_text()
+    yield from list_blocks(path, "")
+    yield from re.findall(r"`([^`\n]+)`", BLOCK.sub("", text))
+
+
+@pytest.fixture
+def stub_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """JUDGE is a server that answers by rule, its verdicts kept apart."""
+    with StubServer() as server:
+        monkeypatch.setenv("JUDGE", f"openai:stub@{server.url}")
+        monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path", [path for path in PAGES if list_blocks(path, "python")], ids=lambda path: path.stem
+)  # fmt: skip
+def test_python_blocks_run_as_printed(path, stub_judge, monkeypatch, capsys):
+    monkeypatch.chdir(PROJECT)
+    names: dict[str, object] = {}
+    for block in list_blocks(path, "python"):
+        exec(compile(block, path.name, "exec"), names)
+        printed = capsys.readouterr().out.splitlines()
+        assert printed == [line.removeprefix("# -> ") for line in block.splitlines() if line.startswith("# -> ")]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_commands_name_what_the_makefile_knows(path):
+    artefacts = {f"{paper.paper}/{name}" for paper, name in list_chosen(PROJECT)} | {"PAPER/NAME"}
+    source = "".join(module.read_text() for module in (PROJECT / "src").rglob("*.py"))
+    environment = set(re.findall(r"\"((?:NFQA|OPENAI)_[A-Z_]+)\"", source)) | {"NFQA_REQUIRE_BROWSER"}
+    for code in list_code(path):
+        for target in re.findall(r"\bmake ([\w/-]+)", code):
+            assert target in TARGETS | artefacts, code
+        for name in re.findall(r"(?<![\w'=])([A-Z][A-Z_]+)=", code):
+            assert name in VARIABLES | environment, code
+
+
+def test_help_lists_every_target_and_variable():
+    said = "\n".join(re.findall(r"^\t@echo \"(.*)\"", MAKEFILE, re.MULTILINE))
+    described = dict(re.findall(r"^([a-z-]+):.*## (.*)", MAKEFILE, re.MULTILINE))
+    assert set(described) == TARGETS
+    assert {name for name in VARIABLES if f"{name}=" not in f"{said} {described}"} == set()
+
+
+@pytest.mark.parametrize("path", [*PAGES, PROJECT / "CHANGELOG.md"], ids=lambda path: path.stem)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", path.read_text()):
+        name, _, anchor = target.partition("#")
+        other = (path.parent / name).resolve() if name else path
+        assert other.is_file(), target
+        heads = {re.sub(r"[^\w -]", "", head).lower().replace(" ", "-")
+                 for head in re.findall(r"^#+ (.*)", other.read_text(), re.MULTILINE)}  # fmt: skip
+        assert not anchor or anchor in heads, target
+
+
+def test_speeds_are_those_of_the_record():
+    page, record = (
+        (PROJECT / "docs/performance.md").read_text(),
+        json.loads((PROJECT / "bench/recorded.json").read_text()),
+    )
+    cpu, judge = record["perplexity"]["cpu"], record["judge"]
+    rows = [[f"{point['ratio']:.1f}" for point in cpu["growth"][name]] for name in ("partial_answers", "answer_tokens")]
+    assert re.findall(r"as the released way \| (.*) \|", page) == [" | ".join(row) for row in rows]
+    assert f"it is {cpu['ratio']:.1f} times as fast" in page
+    assert f"{cpu['share_of_matmul_rate']:.0%}".replace("%", " %") in page
+    for name in ("logits", "text"):
+        ratio = judge["ratio" if name == "logits" else "ratio_shared_text"]
+        assert f"once | {judge[f'shared_{name}_seconds']:.1f} | {ratio:.1f}" in page
+    assert f"alone | {judge['unshared_logits_seconds']:.1f} | {judge['ratio_unshared_logits']:.1f} |" in page
+    kernels = record["correlation"]
+    assert ", ".join(f"{kernels[name]['ratio']:.0f}" for name in ("kendall", "spearman", "pearson")) in page
+    assert f"{record['bootstrap']['ratio_to_numpy_loop']:.1f} (target" in page
+    assert f"`rouge-score` | {record['rouge']['ratio']:.0f} |" in page
