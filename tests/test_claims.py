@@ -24,8 +24,9 @@ two,high,,,spearman,0.5,,,10
 two,middle,,,spearman,0.4,,,10
 two,low,,,spearman,,,,0
 """
-LEAVES = {"theirs": "0.90", "middle": "0.50", "low": "0.40"}
-SYSTEMS = {name: {"title": name.capitalize(), "needs": ["judge"] if name == "theirs" else []} for name in LEAVES}
+LEAVES = {"theirs": "0.90", "absent": "0.80", "middle": "0.50", "low": "0.40"}
+NEEDS = {"theirs": ["judge"], "absent": ["generator"]}
+SYSTEMS = {name: {"title": name.capitalize(), "needs": NEEDS.get(name, [])} for name in LEAVES}
 TABLE = {"label": "Table", "title": "t", "notebook": "n.ipynb"}
 PAPER = {
     "paper": "made_up", "title": "t", "source": "s", "systems": SYSTEMS,
@@ -114,7 +115,7 @@ def test_a_reader_sees_what_was_compared_with_its_numbers_and_where_the_bar_is(r
     own[0]["where"]["statistic"] = "spearman"
     lines = write_claim(judge(results, here=own, stand_in="this in place of that", bar="well: above 0.5")).splitlines()
     assert lines[1].split(maxsplit=1) == ["bar:", "well: above 0.5"]
-    assert "one, Low, k = 0, spearman 0.70 [0.60, 0.80] above 0.5; this in place of that" in lines[-1]
+    assert "one, Low, k = 0, spearman 0.700 [0.600, 0.800] above 0.5; this in place of that" in lines[-1]
 
 
 def test_without_published_cells_or_results_nothing_is_said_to_hold(results, tmp_path):

@@ -8,6 +8,8 @@ import pytest
 
 from nfqa.data.registry import read_registry
 from nfqa.lab.artefacts import Paper, list_leaves, list_needs, read_papers
+from nfqa.lab.open import mark_stand_ins
+from nfqa.lab.values import read_values
 
 PROJECT = Path(__file__).parents[1]
 
@@ -74,3 +76,22 @@ def test_the_printed_counts_agree_with_one_another(paper: Paper) -> None:
     assert round(found["n_partial_answers"] / found["n_questions"], 1) == found["mean_partial_answers"]
     kept = found["n_partial_answers"] / (found["n_partial_answers"] + found["n_removed"])
     assert round(kept, 3) == found["share_kept"]
+
+
+def test_the_paper_has_its_claims_the_three_that_matter_most_first(paper: Paper) -> None:
+    claims = list(paper.claims.values())
+    assert len(claims) >= 20
+    assert [claim.headline for claim in claims] == [True] * 3 + [False] * (len(claims) - 3)
+    for claim in claims:
+        assert len(claim.says) < 160
+        assert claim.says.endswith(".")
+        assert bool(claim.stand_in) == bool(claim.here), f"{claim.says}: nothing of ours is measured as the paper did"
+
+
+def test_only_rows_of_the_papers_own_data_or_example_are_measured_as_it_did(paper: Paper) -> None:
+    own = ["debateqa_test", "debateqa_dev", "worked_example"]
+    for path in sorted((PROJECT / "results" / "debateqa").glob("*.csv")):
+        table = mark_stand_ins(paper, path.stem, read_values(path))
+        measured = table.dataset[table.origin == "measured"].unique()
+        assert set(measured) <= set(own), f"{path.name}: {measured}"
+        assert not table.dataset[table.origin == "stand-in"].isin(own).any()

@@ -81,7 +81,10 @@ def _compare(upper: dict, lower: dict, key: dict[str, object], by: float) -> dic
 def _judge(paper: Paper, name: str, claim: Claim, results: Path) -> dict[str, object]:
     tables = {order.table: _read(results / f"{order.table}.csv") for order in (*claim.published, *claim.here)}
     beside = {order.table: compare_published(paper, order.table, tables[order.table]) for order in claim.published}
-    bare = {table: both.assign(value=both.published, low=math.nan, high=math.nan) for table, both in beside.items()}
+    bare = {
+        table: both.assign(value=both.published, low=math.nan, high=math.nan, said=both.printed)
+        for table, both in beside.items()
+    }
     found: dict[str, object] = {"claim": name} | claim.model_dump(include={"says", "where", "bar", "headline"})
 
     found["published"], found["published_because"] = _weigh(_compare_all(paper, claim.published, bare), NO_CELLS)
@@ -91,10 +94,11 @@ def _judge(paper: Paper, name: str, claim: Claim, results: Path) -> dict[str, ob
         waiting = [
             need
             for table, both in beside.items()
-            for system in both.system[both.value.isna()]
+            for system in both.system[both.value.isna() & both.index.isin(_list_places(ours, table))]
             for need in list_needs(paper, table, system)
         ]
-        found["here_because"] = ", ".join(dict.fromkeys([*claim.needs, *waiting]))
+        needs = dict.fromkeys([*claim.needs, *waiting])
+        found["here_because"] = "; ".join(show_name(paper, need) for need in needs)
     elif (ours.origin == STAND_IN).any():
         found["here"] = _mark(str(found["here"]))
 
@@ -107,6 +111,11 @@ def _judge(paper: Paper, name: str, claim: Claim, results: Path) -> dict[str, ob
         else:
             found |= {"here": verdict, "here_because": why}
     return found
+
+
+def _list_places(compared: pd.DataFrame, table: str) -> list[object]:
+    """The rows of a table that are compared with others."""
+    return compared.loc[compared["table"] == table, ["upper", "lower"]].to_numpy().ravel().tolist()
 
 
 def _read(path: Path) -> pd.DataFrame | None:
@@ -122,14 +131,14 @@ def _compare_all(paper: Paper, orders: Sequence[Order], tables: Mapping[str, pd.
     found = []
     for order in orders:
         if order.table not in tables:
-            found.append(pd.DataFrame([{"state": "missing"}]))
+            found.append(pd.DataFrame([{"table": order.table, "state": "missing"}]))
             continue
         table = tables[order.table]
         conditions = _PUBLISHED if "published" in table else name_keys(table)
-        compared = compare_order(order, table, conditions)
+        compared = compare_order(order, table, conditions).assign(table=order.table)
         named = [name for name in conditions if name not in order.within]
         words = table[named].apply(lambda column: [_say_condition(paper, column.name, part) for part in column])
-        words["value"] = write_intervals(table, whole_from=100)
+        words["value"] = table.said if "said" in table else write_intervals(table, digits=3, whole_from=100)
         said = words.apply(lambda row: ", ".join(filter(None, row[:-1])) + f" {row.iloc[-1]}", axis=1).to_dict()
         upper, lower = ([said.get(place, place) for place in compared[side]] for side in ("upper", "lower"))
         inside = [", ".join(show_name(paper, part) for part in key.values()) for key in compared.within]
@@ -138,14 +147,14 @@ def _compare_all(paper: Paper, orders: Sequence[Order], tables: Mapping[str, pd.
         replaced = set(table.index[table.origin == STAND_IN])
         compared["origin"] = compared[["upper", "lower"]].isin(replaced).any(axis=1).map({True: STAND_IN, False: ""})
         found.append(compared)
-    return pd.concat(found) if found else pd.DataFrame(columns=["state", "origin", "words"])
+    return pd.concat(found) if found else pd.DataFrame(columns=["table", "upper", "lower", "state", "origin", "words"])
 
 
 def _say_condition(paper: Paper, name: Hashable, part: object) -> str:
     if part != part or part == "":
         return ""
     shown = show_name(paper, part)
-    return f"{name} = {shown}" if isinstance(part, int | float) and shown == f"{part:g}" else shown
+    return f"{name} = {shown}" if shown.replace(".", "", 1).isdigit() else shown
 
 
 def _weigh(compared: pd.DataFrame, untested: str) -> tuple[str, str]:
@@ -170,6 +179,7 @@ def write_claim(claim: Mapping[str, object]) -> str:
     lines = [f"{claim['says']} ({claim['where']})", *([f"  {'bar:':14}{claim['bar']}"] if claim["bar"] else [])]
     for side, what in (("published", "as published"), ("here", "here"), ("stand_in", "stand-in")):
         because = [str(claim[f"{side}_because"])] if claim[f"{side}_because"] else []
+        because = [f"needs: {need}" for need in because] if claim[side] == UNTESTABLE else because
         because += [str(claim["stand_in_for"])] if side == "stand_in" and claim[side] else []
         if claim[side]:
             lines.append(f"  {what + ':':14}{'; '.join([str(claim[side]), *because])}")

@@ -206,13 +206,12 @@ class Lab:
         """
         from io import StringIO
 
-        from nfqa.lab.values import find_rows, read_values, tidy_values
+        from nfqa.lab.values import read_values, tidy_values
 
         roles = {"embedder", "evaluator"} & set(self.artefact.roles) or self._askers
         origin = "sample" if self.data == "sample" or self.artefact.bundled else "measured"
         table = tidy_values(values, origin=origin, exact=exact if roles else True)
-        for entry in list_stand_ins(self.paper, self.name):
-            table["origin"] = table.origin.mask(find_rows(table, entry.rows) & (table.origin == "measured"), STAND_IN)
+        table = mark_stand_ins(self.paper, self.name, table)
         return read_values(StringIO(table.to_csv(index=False)))  # exactly what a reader of the file will see
 
     def beside_paper(self, table: pd.DataFrame) -> Styler:
@@ -304,6 +303,16 @@ def open_lab(
 def find_cache(root: Path, what: Literal["embeddings", "losses"]) -> Path:
     """The file that keeps vectors or losses; shared by all runs, as it is keyed by model, settings and text."""
     return root / "build" / "cache" / f"{what}.sqlite"
+
+
+def mark_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> pd.DataFrame:
+    """An artefact's values with the origin "stand-in" where papers/*.yml says that a measured row is one."""
+    from nfqa.lab.values import find_rows
+
+    for entry in list_stand_ins(paper, name):
+        replaced = find_rows(table, entry.rows) & (table.origin == "measured")
+        table = table.assign(origin=table.origin.mask(replaced, STAND_IN))
+    return table
 
 
 def show_name(paper: Paper, name: object) -> str:
