@@ -1,84 +1,107 @@
-"""The README's results tables, generated from committed results: `python -m tools.readme_tables` rewrites them."""
+"""The README's tables, generated from committed results: `python -m tools.readme_tables` rewrites them."""
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 
 import pandas as pd
 
 from nfqa.data.paths import find_root, write_atomically
-from nfqa.lab.artefacts import list_leaves, read_papers
+from nfqa.lab.artefacts import Paper, list_leaves, read_papers
+from nfqa.lab.claims import count_claims, judge_claims
 from nfqa.lab.open import show_name
-from nfqa.lab.values import match_rows, pick, read_values
+from nfqa.lab.values import match_rows, read_values
 
-EMBEDDED = {"metric": "embedded_judge", "output": "score"}
-LINKAGE = {  # a row of the table: its title and its columns in results
-    "ROUGE-1": {"metric": "rouge1"},
-    "ROUGE-2": {"metric": "rouge2"},
-    "ROUGE-L": {"metric": "rougel"},
-    "BERTScore": {"metric": "bertscore"},
-    "BLEU": {"metric": "bleu"},
-    "BERTScore, the judge's candidates": {"metric": "bertscore", "candidates": "the judge's"},
-    "LINKAGE, few-shot (Mistral)": {"metric": "listwise", "judge": "mistral", "shots": 3},
-    "LINKAGE, few-shot (ChatGPT)": {"metric": "listwise", "judge": "chatgpt", "shots": 3},
-    "Embedded judge, zero-shot": EMBEDDED | {"training": "zero-shot"},
-    "Embedded judge, trained": EMBEDDED | {"training": "trained"},
-    "Embedded judge, trained, rank": EMBEDDED | {"training": "trained", "output": "rank"},
-}
+SPEARMAN = {"statistic": "spearman"}
+JUDGE = {"metric": "embedded_judge", "training": "trained", "output": "score"} | SPEARMAN
+MISTRAL = {"metric": "listwise", "judge": "mistral", "shots": 3} | SPEARMAN
+LINKAGE = [  # artefact, what a row shows, and its columns in results
+    ("table_02", "ROUGE-1", {"metric": "rouge1"} | SPEARMAN),
+    ("table_02", "ROUGE-L", {"metric": "rougel"} | SPEARMAN),
+    ("table_02", "BLEU", {"metric": "bleu"} | SPEARMAN),
+    ("table_02", "BERTScore", {"metric": "bertscore"} | SPEARMAN),
+    ("table_02", "LINKAGE, few-shot (Mistral)", MISTRAL),
+    ("table_02", "Embedded judge", JUDGE),
+    ("table_03", "One known answer: LINKAGE, few-shot (Mistral)", MISTRAL | {"references": "written"}),
+    ("table_03", "One known answer: embedded judge", JUDGE | {"references": "degraded"}),
+    ("table_04", "No known answer: LINKAGE, few-shot (Mistral)", MISTRAL | {"references": "written"}),
+    ("table_04", "No known answer: embedded judge", JUDGE | {"references": "retrieved"}),
+]
 PD = {"metric": "pd", "variant": "paper", "evaluator": "small"}
-DEBATEQA = {
-    "P.D., as the paper, embedded small": PD,
-    "P.D., as the paper, embedded small, no cache": PD | {"cache": "no"},
-    "P.D., as released, embedded small": PD | {"variant": "released"},
-    "P.D., as the paper, embedded tiny": PD | {"evaluator": "tiny"},
-    "P.D., as the paper, embedded medium": PD | {"evaluator": "medium"},
-}
+STEPS = {"statistic": "falls_at_every_step", "form": "exact"}
+PADDING = {"statistic": "padding_lowers"}
+OWN = {"level": "item", "over": "annotators"} | SPEARMAN
+DETECTOR = {"method": "detector", "features": "text_and_vectors", "threshold": 0.5, "statistic": "accuracy"}
+DEBATEQA = [
+    ("sensitivity", "P.D. falls with each point of view that is added", PD | STEPS),
+    ("sensitivity", "P.D. falls when unrelated text is added (it should not)", PD | PADDING),
+    ("sensitivity", "the same, of the released script's value", PD | PADDING | {"variant": "released"}),
+    ("human_alignment", "P.D. with people's ratings inside a question, Spearman", PD | OWN),
+    ("human_alignment", "the number of words with the same ratings", {"metric": "length"} | OWN),
+    ("human_alignment", "other people on the same side with the same ratings", {"metric": "people_same_side"} | OWN),
+    ("table_03", "D.A. by the detector: accuracy on 100 labelled answers", {"metric": "da"} | DETECTOR),
+    ("table_03", "D.A. by a list of phrases: the same", {"metric": "da", "method": "phrases", "statistic": "accuracy"}),
+]  # fmt: skip
 
 
-def say_value(table: pd.DataFrame, key: dict, absent: str) -> str:
-    """The value of the row with these columns and its 95 % interval."""
+def say_value(table: pd.DataFrame, key: dict) -> str:
+    """The value of the row with these columns, its 95 % interval, and a star for a stand-in; a dash for none."""
     for row in table[match_rows(table, key)].itertuples():
-        return f"**{row.value:.3f}** [{row.low:.3f}, {row.high:.3f}]"
-    return absent
+        star = r"\*" if row.origin == "stand-in" else ""
+        return f"**{row.value:.3f}** [{row.low:.3f}, {row.high:.3f}]{star}"
+    return "not run"
+
+
+def link(paper: Paper, name: str, what: str) -> str:
+    """A row's name, linked to the notebook that makes it."""
+    return f"[{paper.artefacts[name].label}](notebooks/{paper.artefacts[name].notebook}): {what}"
 
 
 def make_table(root: Path) -> str:
-    """Kendall and Spearman of LINKAGE's Table 2, published beside ours with the 95 % interval, as Markdown."""
-    paper, table = read_papers(root)["linkage"], read_values(root / "results" / "linkage" / "table_02.csv")
-    printed = {frozenset(leaf.columns.items()): leaf.text for leaf in list_leaves(paper, "table_02")}
-    rows = {title: {} for title in LINKAGE}
-    for title, dataset, statistic in product(LINKAGE, ("antique", "trec_dl_nf"), ("kendall", "spearman")):
-        key = LINKAGE[title] | {"dataset": dataset, "statistic": statistic}
-        head = f"{show_name(paper, dataset)}, {show_name(paper, statistic)}"
-        ours = say_value(table, key, "not run: needs a judge")
-        rows[title][head] = f"{printed.get(frozenset(key.items()), '–')} / {ours}"
-    return pd.DataFrame(rows).T.to_markdown()
+    """Spearman with people's grades, published beside ours with the 95 % interval, as Markdown."""
+    paper, rows = read_papers(root)["linkage"], {}
+    for name, what, key in LINKAGE:
+        table = read_values(root / "results" / "linkage" / f"{name}.csv")
+        printed = {frozenset(leaf.columns.items()): leaf.value for leaf in list_leaves(paper, name)}
+        cells = {}
+        for dataset in ("antique", "trec_dl_nf"):
+            of = key | {"dataset": dataset}
+            published = printed.get(frozenset(of.items()))
+            shown = "–" if published is None else f"{published:.3f}"
+            cells[f"{show_name(paper, dataset)}: published / **ours**"] = f"{shown} / {say_value(table, of)}"
+        rows[link(paper, name, what)] = cells
+    return pd.DataFrame(rows).T.rename_axis("").to_markdown()
 
 
 def make_debate_table(root: Path) -> str:
-    """What P.D. does on composed answers, and how far it agrees with people's ratings, as Markdown."""
-    folder = root / "results" / "debateqa"
-    sensitivity, people = (read_values(folder / f"{name}.csv") for name in ("sensitivity", "human_alignment"))
-    columns = {
-        "falls at every step, exact text": (sensitivity, {"statistic": "falls_at_every_step", "form": "exact"}),
-        "the same, paraphrased": (sensitivity, {"statistic": "falls_at_every_step", "form": "paraphrased"}),
-        "unrelated text lowers it": (sensitivity, {"statistic": "padding_lowers"}),
-        "Spearman with people's ratings": (people, {"statistic": "spearman", "level": "item", "over": "annotators"}),
-    }
-    rows = {}
-    for title, key in DEBATEQA.items():
-        claims = pick(sensitivity, **key, dataset="debatewise", statistic="falls_at_every_step", form="exact")
-        rows[title] = {"claims": str(claims.n)}
-        for head, (table, columns_of) in columns.items():
-            rows[title][head] = say_value(table, key | columns_of | {"dataset": table.dataset.mode()[0]}, "–")
-    return pd.DataFrame(rows).T.to_markdown()
+    """What P.D. and D.A. do on open data, as Markdown."""
+    paper, rows = read_papers(root)["debateqa"], {}
+    for name, what, key in DEBATEQA:
+        table = read_values(root / "results" / "debateqa" / f"{name}.csv")
+        dataset = {"dataset": "demo_answers" if name == "table_03" else table.dataset.mode()[0]}
+        found = table[match_rows(table, key | dataset)]
+        rows[link(paper, name, what)] = {"**ours**": say_value(table, key | dataset), "n": f"{found.n.iloc[0]:,}"}
+    return pd.DataFrame(rows).T.rename_axis("").to_markdown()
 
 
-TABLES = {
-    "results of linkage/table_02": make_table,
-    "results of debateqa/sensitivity and human_alignment": make_debate_table,
-}
+def make_claims(root: Path) -> str:
+    """The claims that matter most with their verdicts, as Markdown, then how many claims have each verdict."""
+    papers = {"LINKAGE": read_papers(root)["linkage"], "DebateQA": read_papers(root)["debateqa"]}
+    claims = pd.concat({name: judge_claims(paper, root / "results") for name, paper in papers.items()})
+    rows = []
+    for (name, _), claim in claims[claims.headline].iterrows():
+        needs = f": needs {claim.here_because}" if claim.here.startswith("not") else ""
+        rows.append([f"*{name}*: {claim.says}", claim.published, claim.here + needs, claim.stand_in or "–"])
+    table = pd.DataFrame(rows, columns=["", "as published", "here", "stand-in"]).to_markdown(index=False)
+    sides = {"published": "As published", "here": "Here", "stand_in": "Stand-ins"}
+    said = [
+        f"{title}: " + ", ".join(f"{count} {verdict}" for verdict, count in count_claims(claims)[side].items() if count)
+        for side, title in sides.items()
+    ]
+    return f"{table}\n\nAll {len(claims)} claims. {'. '.join(said)}."
+
+
+TABLES = {"claims": make_claims, "results of linkage": make_table, "results of debateqa": make_debate_table}
 
 
 def fill_tables(root: Path, text: str) -> str:
