@@ -95,7 +95,7 @@ def make_claims(root: Path) -> str:
     table = pd.DataFrame(rows, columns=["", "as published", "here", "stand-in"]).to_markdown(index=False)
     sides = {"published": "As published", "here": "Here", "stand_in": "Stand-ins"}
     said = [
-        f"{title}: " + ", ".join(f"{count} {verdict}" for verdict, count in count_claims(claims)[side].items() if count)
+        f"{title}: " + ", ".join(f"{verdict} {count}" for verdict, count in count_claims(claims)[side].items() if count)
         for side, title in sides.items()
     ]
     return f"{table}\n\nAll {len(claims)} claims. {'. '.join(said)}."
