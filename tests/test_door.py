@@ -27,7 +27,7 @@ SCORES = "build/scores/mine-2/use_your_own_answers.ipynb"
 
 def read_lab_command(*variables: str) -> list[str]:
     """The last command of `make lab`, as it would run here."""
-    make = ["make", "-n", "lab", f"VENV={sys.prefix}", *variables]
+    make = ["make", "--no-print-directory", "-n", "lab", f"VENV={sys.prefix}", *variables]
     said = subprocess.run(make, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
     return shlex.split(said.replace("\\\n", " ").splitlines()[-1])
 

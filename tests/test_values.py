@@ -42,6 +42,8 @@ def test_main_values_are_the_fullest_columns_and_what_is_left_out_is_counted() -
     assert [line.split() for line in lines[2:5]] == [["m0", "0.25"], ["m1", "1.25"], ["m2", "2.25"]]
     assert (lines[5].split()[:3], "seldom" in lines[1]) == (["...", "and", "8"], False)
     assert tabulate_values(paper, table.assign(value=np.nan)[:2]).startswith("... and 2 more values")
+    graded = tidy_values(make_values(), origin="x")
+    assert "m, k 2" in tabulate_values(paper, graded)
 
 
 def test_values_are_rounded_once_sorted_and_read_back_as_they_are(tmp_path: Path) -> None:

@@ -145,7 +145,10 @@ def tabulate_values(paper: Paper, table: pd.DataFrame, *, rows: int = 24, column
     Of more columns the fullest are shown, and of more lines the first; a last line says how many values are not.
     """
     heads = [name for name in ("dataset", "statistic") if name in table]
-    labels = name_rows(paper, table, [name for name in name_keys(table) if name not in heads])
+    named = [name for name in name_keys(table) if name not in heads]
+    numbers = table[named].select_dtypes("number")  # which say nothing without their column's name
+    told = table.assign(**{name: numbers[name].map(f"{name} {{:g}}".format, na_action="ignore") for name in numbers})
+    labels = name_rows(paper, told, named)
     shown = table[heads].map(lambda head: show_name(paper, head)).assign(label=labels, value=table.value)
     wide = shown.dropna().pivot_table("value", "label", heads, aggfunc="first", sort=False)
     fullest = wide.notna().sum().rank(method="first", ascending=False) <= columns
