@@ -115,6 +115,13 @@ def test_names_of_systems_come_back_from_a_file_as_they_were(tmp_path):
     assert shown.splitlines()[1].split() == ["BLEU", *["1.00"] * len(names)]
 
 
+def test_a_mean_is_shown_with_its_questions_and_never_as_a_zero_that_it_is_not():
+    means = [("", 1.234e-79, 3), ("a", 0.0, 3), ("b", 5.678, 1), ("c", NAN, 0)]
+    values = pd.DataFrame(means, columns=["system", "value", "n"]).assign(metric="bleu", statistic="mean_ten")
+    shown = tabulate_means(read_papers(PROJECT)["linkage"], tidy_values(values, origin="measured"), ["a", "b", "c"])
+    assert shown.splitlines()[1].split() == ["BLEU", "1.2e-79", "(3)", "0.00", "(3)", "5.68", "(1)", "–"]
+
+
 @pytest.mark.parametrize("name", ["$x_1$", "_hidden", "模型", "a" * 99])
 def test_a_figure_can_draw_whatever_a_system_is_called(name):
     labels = label_systems(["plain", name, f"{name}b"])
@@ -205,7 +212,7 @@ def test_overlap_is_with_the_best_reference_and_needs_one(found):
     # "one" and "one b" share 1 word: precision 1, recall 1/2, F = 2/3; "two" shares none
     assert take(found, "line1", "score", metric="rouge1") == pytest.approx([2 / 3, 0, 1], abs=1e-6)
     assert take(found, "line1", "ten", metric="rouge1") == pytest.approx([20 / 3, 0, 10], abs=1e-5)
-    assert take(found, "line1", "note", metric="rouge1") == ["", "", "copy of a reference"]
+    assert take(found, "line1", "flags", metric="rouge1") == ["empty", "empty", "copies_reference"]
     assert take(found, "line3", "missing", metric="rouge1") == ["needs references"] * 3
     assert not np.isnan(take(found, "line2", "ten", metric="cos_question")).any()
 
@@ -244,7 +251,7 @@ def test_each_point_of_view_has_its_own_place_beside_that_of_the_question_alone(
     assert lines.missing.tolist() == ["", "", "too_long"]
     assert lines.score[:2].astype(float).tolist() == pytest.approx([-100, -100])
     labels = {label.get_text() for label in found["figure"].axes[1].get_yticklabels()}
-    assert labels == {"line3: the question alone", "line3: llama-3", "line3: LLaMA", "line3: a3"}
+    assert labels == {"line3: the question alone", "line3: llama-3", "line3: LLaMA", "line3: a3 ×"}, "flagged"
 
 
 def test_a_language_model_judges_in_five_ways_which_the_plan_counts(found):
@@ -281,6 +288,37 @@ def test_the_table_has_all_answers_apart_from_a_system_of_any_name(found):
     assert set(table.origin) == {"sample"}, "what the judge learned from is"
 
 
+def test_what_is_flagged_and_what_the_evaluator_cannot_see_is_in_every_output(found):
+    flags = found["table"].query("statistic == 'flagged'")
+    assert set(flags[flags.flag == "copies_reference"].answer) == {"all"}
+    assert set(flags[flags.flag == "empty"].question) == {"line1", "line2", "line3"}
+    content = json.loads((found["lab"].out / "scores.json").read_text())
+    assert content["notes"] == found["notes"]
+    for fact in (
+        "copies a reference: line1: all",
+        "bundled evaluator",
+        "negating every sentence multiplies P.D. by 1.00",
+    ):
+        assert sum(fact in note for note in content["notes"]) == 1, fact
+    assert {row.get("flags") for row in content["scores"] if row.get("answer") == "all"} == {"copies_reference"}
+    assert "flagged" in found["figure"].axes[0].get_legend_handles_labels()[1]
+    assert all("too few for a verdict" in finding for finding in found["findings"] if "wins more" in finding)
+    assert not any("not to be in English" in note for note in content["notes"]), "texts too short to tell"
+
+
+def test_another_evaluator_a_flat_method_and_another_language_have_notes_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(Lab, "embedder", WholeEmbedder({}, 8))
+    monkeypatch.setattr(Lab, "evaluator", StubEvaluator())
+    monkeypatch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))
+    german = "Der Himmel ist blau, weil die Luft das kurzwellige Licht stärker streut als das langwellige."
+    lines = [{"question": "why?", "references": ["x", "y"], "answers": [{"system": "s", "text": german}]}, LINES[2]]
+    given = {"answers": str(write(tmp_path / "my.jsonl", *lines)), "evaluator": "hf:gpt2", "resamples": 20}
+    notes = "\n".join(run_notebook(ARTEFACT, out=tmp_path, **given)["notes"])
+    assert "bundled evaluator" not in notes
+    assert "1 of 11 texts seem not to be in English" in notes
+    assert "as no score reaches 0.005 of 10: BLEU, ROUGE-1, ROUGE-2, ROUGE-L." in notes
+
+
 def test_nothing_is_run_that_a_file_has_nothing_for(tmp_path, monkeypatch):
     monkeypatch.setattr(Lab, "embedder", WholeEmbedder({}, 8))
     lines = [{"question": "how?", "answers": [{"system": "模型", "text": "thus"}, {"system": "_$x$", "text": "so"}]}]
@@ -291,7 +329,7 @@ def test_nothing_is_run_that_a_file_has_nothing_for(tmp_path, monkeypatch):
         "needs partial answers",
         "needs JUDGE, a language model",
     }
-    assert {"mean_ten", "win_share", "ten"} == set(found["table"].statistic)
+    assert {"mean_ten", "win_share", "ten", "flagged"} == set(found["table"].statistic)
     assert (tmp_path / "use_your_own_answers.png").is_file()
 
 

@@ -14,18 +14,25 @@ from nfqa.lab.values import write_json
 _DRAWABLE = 0x530  # Latin, Greek and Cyrillic
 _COLUMNS = (
     "question", "answer", "system", "label", "metric", "training", "variant", "method", "judge", "view",
-    "point_of_view", "score", "rank", "ten", "note", "missing", "signature",
+    "point_of_view", "score", "rank", "ten", "flags", "note", "missing",
+    "signature",
 )  # fmt: skip
 _LABEL = 28  # characters of a name in a legend
 
 
 def write_scores(
-    folder: Path, own: QuestionSet, scores: pd.DataFrame, *, not_run: Mapping[str, str] | None = None
+    folder: Path,
+    own: QuestionSet,
+    scores: pd.DataFrame,
+    *,
+    not_run: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Write scores.csv and scores.json: every answer under every metric, in full precision, then what was excluded.
 
-    Args: scores: question, answer, system, grade, metric, conditions, score, rank, ten, note, missing, signature;
-        not_run: the reason by metric. Columns that say nothing are left out.
+    Args: scores: question, answer, system, grade, metric, conditions, score, rank, ten, flags, note, missing,
+        signature; not_run: the reason by metric; notes: what a reader should know. Columns that say nothing are left
+        out.
     Returns: what was written.
     """
     kept = scores.rename(columns={"grade": "label"})
@@ -40,6 +47,7 @@ def write_scores(
         "origin": own.origin,
         "irregularities": {name: count for name, count in own.irregularities.items() if count},
         "not_run": dict(not_run or {}),
+        "notes": list(notes),
         "scores": [{k: v for k, v in row.items() if v == v and v != ""} for row in lines.to_dict("records")],  # no NaN
     }
     write_json(folder / "scores.json", content)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from nfqa.data.own_answers import bring_file
@@ -25,7 +26,7 @@ from nfqa.lab.options import RunOptions
 from nfqa.lab.plan import plan_targets
 from nfqa.lab.runner import prepare_vectors, reach_data, run_pending
 from nfqa.lab.targets import Target, list_targets
-from nfqa.lab.values import NAMES, name_keys, read_values
+from nfqa.lab.values import NAMES, name_keys, read_values, write_intervals
 
 
 def score_file(root: Path, options: RunOptions, identifier: str, path: Path, questions: Path | None = None) -> int:
@@ -77,13 +78,20 @@ def name_folder(options: RunOptions, answers: str, questions: str = "") -> str:
 
 
 def tabulate_means(paper: Paper, table: pd.DataFrame, systems: Sequence[str]) -> str:
-    """A line a method: its means on the 0-10 scale, of all answers and of each system's; a dash for none."""
+    """A line a method: its means on the 0-10 scale, of all answers and of each system's; a dash for none.
+
+    In brackets, over how many questions: systems may have answered different ones.
+    """
     means = table[table.statistic == "mean_ten"]
     named = [name for name in name_keys(table) if name not in ("dataset", "statistic", *NAMES)]
-    wide = means.assign(method=name_rows(paper, means, named)).pivot(index="method", columns="system", values="value")
+    said = pd.Series(write_intervals(means.assign(low=np.nan), exponents=True), means.index)
+    said = (said + " (" + means.n.astype(str) + ")").where(means.n.notna(), said).where(means.value.notna())
+    wide = means.assign(method=name_rows(paper, means, named), said=said).pivot(
+        index="method", columns="system", values="said"
+    )
     wide = wide.reindex(columns=["", *systems]).set_axis(["all answers", *systems], axis=1)
-    wide = wide.rename_axis(index=None, columns="mean, 0 (worst) to 10 (best)")
-    return wide.to_string(float_format="{:.2f}".format, na_rep="–", line_width=None)
+    wide = wide.rename_axis(index=None, columns="mean, 0 (worst) to 10 (best), (questions)")
+    return wide.to_string(na_rep="–", line_width=None)
 
 
 def _say_plan(root: Path, target: Target, options: RunOptions) -> None:

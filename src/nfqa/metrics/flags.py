@@ -35,20 +35,20 @@ GRIDS = {
     "repeated": (0.3, 0.4),
     "times": (3, 4, 5, 6, 8, 10),
 }
-FLAGS = {
-    "empty": f"of fewer than {THRESHOLDS['words']} words",
+FLAGS = {  # after "It ..."
+    "empty": f"has fewer than {THRESHOLDS['words']} words",
     "repeats_question": (
         f"holds the whole question, or {THRESHOLDS['question_share']:.0%} of its words are the question's and half of"
-        " the question's are in it; a judge by vectors would place it high"
+        " the question's are in it, so that closeness to the question says nothing"
     ),
     "copies_reference": (
-        f"a reference's own words, or one with {THRESHOLDS['copied']:.0%} of its runs of four words, so that its scores"
-        " show the copy alone"
+        f"has a reference's words, or {THRESHOLDS['copied']:.0%} of its runs of four words are in one, so that"
+        " closeness to the references shows the copy alone"
     ),
-    "repeats_itself": f"{THRESHOLDS['repeated']:.0%} or more of its runs of four words were there before",
+    "repeats_itself": f"has {THRESHOLDS['repeated']:.0%} or more runs of four words that were there before",
     "length": (
-        f"{THRESHOLDS['times']:g} times as long as its longest reference, or as short as its shortest; overlap and"
-        " closeness depend on length"
+        f"is {THRESHOLDS['times']:g} times as long as its longest reference or more, or as short as its shortest, and"
+        " overlap and closeness depend on length"
     ),
     "verdict_mark": "holds a mark such as [[1]], by which a language model's verdict is read",
 }

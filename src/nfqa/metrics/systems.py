@@ -13,7 +13,7 @@ import pandas as pd
 
 from nfqa.metrics.statistics import OF_AN_ANSWER, iterate_groups
 
-_OWN = (*OF_AN_ANSWER, "question", "ten", "rank", "wins", "note")
+_OWN = (*OF_AN_ANSWER, "question", "ten", "rank", "wins", "note", "flags")
 
 
 def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str) -> pd.DataFrame:
