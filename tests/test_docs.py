@@ -11,7 +11,10 @@ import pytest
 from conftest import PROJECT
 from stub_server import StubServer
 
+from nfqa.judge.journal import _Line
 from nfqa.lab.artefacts import list_chosen
+from nfqa.lab.own_scores import _COLUMNS
+from nfqa.lab.values import MEASURED
 
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -83,6 +86,13 @@ def test_links_lead_somewhere(path):
         if anchor:
             found = re.findall(r"^#+ (.*)", other.read_text(), re.MULTILINE)
             assert anchor in {re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in found}, target
+
+
+def test_formats_name_every_column():
+    page = (PROJECT / "docs/formats.md").read_text()
+    conditions = {"training", "variant", "method", "judge"}  # of a metric, as its own row says
+    columns = {*MEASURED, *_COLUMNS, *_Line.model_fields} - conditions
+    assert {name for name in columns if f"`{name}`" not in page} == set()
 
 
 def test_speeds_are_those_of_the_record():
