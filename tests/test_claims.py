@@ -10,7 +10,7 @@ import pytest
 
 from nfqa.data.json_lines import check
 from nfqa.lab.artefacts import Order, Paper, read_papers
-from nfqa.lab.claims import compare_order, judge_claims, write_claim
+from nfqa.lab.claims import UNDECIDED, compare_order, judge_claims, write_claim
 from nfqa.lab.values import read_values, tidy_values
 
 PROJECT = Path(__file__).parents[1]
@@ -61,13 +61,13 @@ def compare(results: Path, *order: object, **others: object) -> list[str]:
         ([{"metric": "low", "form": "other"}, {"metric": "low"}], {}, ["holds"]),  # a blank is a condition
         ([{"metric": "high"}, 0.7], {}, ["holds"]),
         ([1.1, {"metric": "high"}, 0.85], {}, ["holds", "can't be told at this size"]),
-        ([{"metric": "high"}, {"metric": "low"}], {"by": 0.5}, ["holds"]),  # 0.8 - 0.3 is not more than 0.5
+        ([{"metric": "high"}, {"metric": "low"}], {"by": 0.5}, ["can't be told at this size"]),  # 0.8 - 0.3 is no more
+        ([{"metric": "middle"}, {"metric": "high"}], {"by": -0.55}, ["holds"]),  # 0.5 is not so far below 1.0
+        ([{"metric": "low"}, {"metric": "high"}], {"by": -0.4}, ["fails"]),
         ([{"metric": "high"}, {"metric": "none"}], {}, ["missing"]),
     ],
 )
 def test_a_comparison_goes_by_intervals(results, order, others, states):
-    if others.get("by"):
-        states = ["can't be told at this size"]
     assert compare(results, *order, where={"dataset": "one", "statistic": "spearman"}, **others) == states
 
 
@@ -89,11 +89,48 @@ def test_a_claim_has_a_verdict_on_the_published_values_and_one_on_ours(results):
     order = [{"table": "table", "order": [{"system": "middle"}, {"system": "low"}], "within": ["dataset", "metric"]}]
     found = judge(results, published=order)
     assert (found["published"], found["here"]) == ("holds", "holds for a stand-in")
-    assert found["published_because"] == "1 of 1 comparisons hold; such as Middle 0.50 above Low 0.40 (one, spearman)"
+    assert found["published_because"] == (
+        "1 of 1 comparisons hold; the closest: one, spearman: Middle at 0.50 is above Low at 0.40"
+    )
     turned = [order[0] | {"order": [{"system": "low"}, {"system": "middle"}]}]
     found = judge(results, published=turned)
     assert (found["published"], found["here"]) == ("fails", "fails for a stand-in")
-    assert "not Low 0.40 above Middle 0.50 (one, spearman)" in found["published_because"]
+    assert "one, spearman: Low at 0.40 is not above Middle at 0.50" in found["published_because"]
+
+
+@pytest.mark.parametrize(
+    ("order", "hold", "verdict", "because"),
+    [
+        (
+            ["high", ["middle", "low"]],
+            "all",
+            UNDECIDED,
+            "high at 0.900 [0.800, 1.000] may not be above Middle at 0.600",
+        ),
+        (["high", ["middle", "low"]], "most", UNDECIDED, "may not be above Middle at 0.600 [0.500, 0.850]"),
+        (["high", ["middle", "low"]], "some", "holds", "1 of 2 comparisons hold; the closest: one, spearman: high"),
+        (["low", ["high", "middle"]], "some", "fails", "Low at 0.200 [0.100, 0.300] is not above high at 0.900"),
+        ([0.4, ["low", "high"]], "all", "fails", "high at 0.900 [0.800, 1.000] is not below 0.4"),
+        ([["high", "low"], 0.4], "most", "fails", "1 of 2 comparisons hold; one, spearman: Low at 0.2"),
+        ([["high", "middle", "low"], 0.4], "most", "holds", "2 of 3 comparisons hold"),
+    ],
+)
+def test_as_many_comparisons_must_hold_as_the_paper_says(results, order, hold, verdict, because):
+    groups = [group if isinstance(group, float) else {"metric": group} for group in order]
+    asked = {"table": "table", "order": groups, "where": {"dataset": "one", "statistic": "spearman"}, "hold": hold}
+    found = judge(results, here=[asked])
+    assert found["here"] == verdict
+    assert because in found["here_because"]
+
+
+def test_each_order_of_a_claim_must_hold(results):
+    where = {"dataset": "one", "statistic": "spearman"}
+    holding = {"table": "table", "order": [{"metric": "high"}, {"metric": "low"}], "where": where}
+    failing = {"table": "table", "order": [{"metric": "low"}, {"metric": ["high", "middle"]}], "where": where}
+    assert judge(results, here=[holding, holding])["here"] == "holds"
+    found = judge(results, here=[holding, failing | {"hold": "some"}])
+    assert found["here"] == "fails"
+    assert "Low at 0.200 [0.100, 0.300] is not above high" in found["here_because"], "the widest of them"
 
 
 def test_a_row_that_needs_a_role_can_not_be_tested_and_says_which(results):
@@ -115,7 +152,8 @@ def test_a_reader_sees_what_was_compared_with_its_numbers_and_where_the_bar_is(r
     own[0]["where"]["statistic"] = "spearman"
     lines = write_claim(judge(results, here=own, stand_in="this in place of that", bar="well: above 0.5")).splitlines()
     assert lines[1].split(maxsplit=1) == ["bar:", "well: above 0.5"]
-    assert "one, Low, k = 0, spearman 0.700 [0.600, 0.800] above 0.5; this in place of that" in lines[-1]
+    assert "one, Low, spearman: k = 0 at 0.700 [0.600, 0.800] is above 0.5" in lines[-2]
+    assert "this in place of that" in lines[-1]
 
 
 def test_without_published_cells_or_results_nothing_is_said_to_hold(results, tmp_path):
@@ -144,6 +182,36 @@ def test_a_claim_or_stand_in_on_an_unknown_table_is_refused(tmp_path, change, sa
     (tmp_path / "papers" / "made_up.yml").write_text(yaml.safe_dump(PAPER | change))
     with pytest.raises(ValueError, match=rf"made_up.yml: {said}.*unknown artefact 'none'"):
         read_papers(tmp_path)
+
+
+def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():
+    claims = judge_claims(read_papers(PROJECT)["linkage"], PROJECT / "results").set_index("claim")
+    assert len(claims) >= 20
+    assert claims.headline.tolist() == [True] * 3 + [False] * (len(claims) - 3)
+    assert (claims.says.str.len() < 160).all()
+    assert not claims.stand_in.isin(["not testable here"]).any(), (
+        "an order of our own rows names rows that are not there"
+    )
+    contradicted = {  # by the paper's own numbers, and where
+        "listwise_above_judges": "ANTIQUE, Pearson",
+        "webglm_best_and_worst": "BLEU at 0.44",
+        "even_list_antique": "R=33321000 (Mistral) at 0.3262",
+        "longer_list_antique": "R=33221100",
+        "longer_list_trec": "R=33221100 (Mistral) at 0.363",
+        "references_help_pointwise": "Pointwise-1GT, R≠∅ (ChatGPT) at 0.3071",
+        "too_many_examples_trec": "LINKAGE, n=5 (Mistral) at 0.4339",
+        "spread_small": "Pointwise, R≠∅ (ChatGPT) at 0.0948",
+        "lead_by_mean": "Pairwise (ChatGPT) at 0.3428",
+    }
+    found = claims.loc[list(contradicted)]
+    assert set(found.published) == {"fails"}
+    for because, words in zip(found.published_because, contradicted.values(), strict=True):
+        assert words in because
+    assert claims.here[["overlap_weak", "dataset_sizes", "equal_counts_of_grades"]].tolist() == [
+        "holds",
+        "holds",
+        "fails",
+    ]
 
 
 @pytest.mark.parametrize("name", ["linkage", "debateqa"])

@@ -101,14 +101,16 @@ class Order(_Entry):
 
     order: groups of rows, by their columns, where a column that is not named is blank; or a number, which is there to
         be above or below. within: columns inside each combination of which rows are compared. where: further columns
-        of all groups. by: at least so far above, in natural units.
+        of all groups. by: at least so far above, in natural units; at most so far below where it is negative. hold: how
+        many of the comparisons must hold, where the paper says "generally" or "can".
     """
 
     table: FileName
     order: Annotated[tuple[Wanted | float, ...], Field(min_length=2)]
     within: tuple[str, ...] = ()
     where: Wanted = Field(default_factory=dict)
-    by: Annotated[float, Field(ge=0)] = 0.0
+    by: float = 0.0
+    hold: Literal["all", "most", "some"] = "all"
 
 
 class StandIn(_Entry):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,10 +38,10 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
 def compare_order(order: Order, table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
     """Every comparison that an order asks for: which row should lie above which, and whether it does.
 
-    A comparison "holds" where the whole interval of the one lies above that of the other by more than `by`, "fails"
-    where it lies at or below it, and "can't be told at this size" where they overlap; a value without an interval
-    counts as it is. Overlapping intervals of paired values can hide a difference, so a paired difference, where there
-    is one, is the better test: its rows against 0.
+    A comparison "holds" where the whole interval of the one lies above that of the other by more than `by` (at most
+    that far below it where `by` is negative), "fails" where it lies at or below that, and "can't be told at this size"
+    where they overlap; a value without an interval counts as it is. Overlapping intervals of paired values can hide a
+    difference, so a paired difference, where there is one, is the better test: its rows against 0.
 
     Args: table: the conditions, value, low, high and origin.
     Returns: upper, lower (places in the table; a number as text; None for no row), within (its columns), gap (between
@@ -82,7 +83,12 @@ def _judge(paper: Paper, name: str, claim: Claim, results: Path) -> dict[str, ob
     tables = {order.table: _read(results / f"{order.table}.csv") for order in (*claim.published, *claim.here)}
     beside = {order.table: compare_published(paper, order.table, tables[order.table]) for order in claim.published}
     bare = {
-        table: both.assign(value=both.published, low=math.nan, high=math.nan, said=both.printed)
+        table: both.assign(
+            value=both.published,
+            low=math.nan,
+            high=math.nan,  # as printed, but for percentages: an order's numbers are in natural units
+            said=both.printed if paper.artefacts[table].scale == 1 else both.published.map("{:g}".format),
+        )
         for table, both in beside.items()
     }
     found: dict[str, object] = {"claim": name} | claim.model_dump(include={"says", "where", "bar", "headline"})
@@ -129,43 +135,75 @@ def _mark(verdict: str) -> str:
 def _compare_all(paper: Paper, orders: Sequence[Order], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """The comparisons of several orders, with their rows in words; one "missing" for a table that is not there."""
     found = []
-    for order in orders:
+    for place, order in enumerate(orders):
         if order.table not in tables:
-            found.append(pd.DataFrame([{"table": order.table, "state": "missing"}]))
+            found.append(pd.DataFrame([{"table": order.table, "state": "missing", "place": place, "hold": order.hold}]))
             continue
         table = tables[order.table]
         conditions = _PUBLISHED if "published" in table else name_keys(table)
-        compared = compare_order(order, table, conditions).assign(table=order.table)
-        named = [name for name in conditions if name not in order.within]
-        words = table[named].apply(lambda column: [_say_condition(paper, column.name, part) for part in column])
-        words["value"] = table.said if "said" in table else write_intervals(table, digits=3, whole_from=100)
-        said = words.apply(lambda row: ", ".join(filter(None, row[:-1])) + f" {row.iloc[-1]}", axis=1).to_dict()
-        upper, lower = ([said.get(place, place) for place in compared[side]] for side in ("upper", "lower"))
-        inside = [", ".join(show_name(paper, part) for part in key.values()) for key in compared.within]
-        compared["words"] = [f"{a} above {b}" for a, b in zip(upper, lower, strict=True)]
-        compared["words"] += [f" ({where})" if where else "" for where in inside]
+        compared = compare_order(order, table, conditions)
+        of_all = {name: want for name, want in order.where.items() if not isinstance(want, tuple)}
+        named = [name for name in conditions if name not in of_all and name not in order.within]
+        values = table.said if "said" in table else write_intervals(table, digits=3, whole_from=100)
+        rows = zip(table[named].to_dict("records"), values, strict=True)
+        said = dict(zip(table.index, (f"{_say_conditions(paper, row)} at {value}" for row, value in rows), strict=True))
+        words = []
+        for row in compared.itertuples():
+            inside = _say_conditions(paper, {name: (of_all | row.within).get(name, "") for name in conditions})
+            pair = _say_pair(said.get(row.upper), said.get(row.lower), row, order.by)
+            words.append(f"{inside}: {pair}" if inside else pair)
+        compared["words"] = words
         replaced = set(table.index[table.origin == STAND_IN])
         compared["origin"] = compared[["upper", "lower"]].isin(replaced).any(axis=1).map({True: STAND_IN, False: ""})
-        found.append(compared)
-    return pd.concat(found) if found else pd.DataFrame(columns=["table", "upper", "lower", "state", "origin", "words"])
+        found.append(compared.assign(table=order.table, place=place, hold=order.hold))
+    columns = ["table", "upper", "lower", "state", "origin", "words", "place", "hold"]
+    return pd.concat(found) if found else pd.DataFrame(columns=columns)
 
 
-def _say_condition(paper: Paper, name: Hashable, part: object) -> str:
-    if part != part or part == "":
-        return ""
-    shown = show_name(paper, part)
-    return f"{name} = {shown}" if shown.replace(".", "", 1).isdigit() else shown
+def _say_conditions(paper: Paper, conditions: Mapping[Hashable, object]) -> str:
+    parts = []
+    for name, part in conditions.items():
+        shown = "" if part != part else show_name(paper, part)
+        lead = (
+            "minus "
+            if name == "difference_from"
+            else f"{show_name(paper, name)} = "
+            if shown.replace(".", "", 1).isdigit()
+            else ""
+        )
+        parts += [lead + shown] if shown else []
+    return ", ".join(parts).replace(", minus ", " minus ")
+
+
+def _say_pair(upper: str | None, lower: str | None, row: Any, by: float) -> str:
+    """What is found of two rows, one of which may be a number."""
+    if by < 0:
+        verb = {HOLDS: "is at most", FAILS: "is more than"}.get(row.state, "may be more than")
+        return f"{upper or row.upper} {verb} {-by:g} below {lower or row.lower}"
+    verb = {HOLDS: "is", FAILS: "is not"}.get(row.state, "may not be") + (f" more than {by:g}" if by else "")
+    return f"{lower} {verb} below {row.upper}" if upper is None else f"{upper} {verb} above {lower or row.lower}"
 
 
 def _weigh(compared: pd.DataFrame, untested: str) -> tuple[str, str]:
-    """The verdict on all comparisons together, how many hold, and one of them: where any doesn't, one of those."""
-    states = compared.state.value_counts()
-    verdict = next((state for state in (FAILS, "missing", UNDECIDED) if state in states), HOLDS)
+    """The verdict on all orders together, how many comparisons hold, and the one that is nearest to failing."""
+    verdicts = {place: _settle(part.state, part.hold.iloc[0]) for place, part in compared.groupby("place")}
+    verdict = next((state for state in (FAILS, "missing", UNDECIDED) if state in verdicts.values()), HOLDS)
     if compared.empty or verdict == "missing":
         return untested, ""
-    one = compared.words[compared.state == verdict].iloc[0]
-    but = "such as" if verdict == HOLDS else "not"
-    return verdict, f"{states.get(HOLDS, 0)} of {len(compared)} comparisons hold; {but} {one}"
+    those = compared[compared.place.map(verdicts).eq(verdict) & (compared.state == verdict)]
+    one = those.words[those.gap.astype(float) == those.gap.min()].iloc[0]
+    lead = "the closest: " if verdict == HOLDS else ""
+    return verdict, f"{(compared.state == HOLDS).sum()} of {len(compared)} comparisons hold; {lead}{one}"
+
+
+def _settle(states: pd.Series, hold: str) -> str:
+    """The verdict on one order: it holds with as many comparisons as must hold, fails where that is out of reach."""
+    wanted = {"all": len(states), "most": len(states) // 2 + 1, "some": 1}[hold]
+    if (states == HOLDS).sum() >= wanted:
+        return HOLDS
+    if (states != FAILS).sum() < wanted:
+        return FAILS
+    return "missing" if (states == "missing").any() else UNDECIDED
 
 
 def count_claims(claims: pd.DataFrame) -> pd.DataFrame:
@@ -178,9 +216,7 @@ def write_claim(claim: Mapping[str, object]) -> str:
     """A claim with its verdicts, in lines of plain text."""
     lines = [f"{claim['says']} ({claim['where']})", *([f"  {'bar:':14}{claim['bar']}"] if claim["bar"] else [])]
     for side, what in (("published", "as published"), ("here", "here"), ("stand_in", "stand-in")):
-        because = [str(claim[f"{side}_because"])] if claim[f"{side}_because"] else []
-        because = [f"needs: {need}" for need in because] if claim[side] == UNTESTABLE else because
-        because += [str(claim["stand_in_for"])] if side == "stand_in" and claim[side] else []
+        because = f"; {'needs: ' if claim[side] == UNTESTABLE else ''}{claim[f'{side}_because']}".removesuffix("; ")
         if claim[side]:
-            lines.append(f"  {what + ':':14}{'; '.join([str(claim[side]), *because])}")
-    return "\n".join(lines)
+            lines.append(f"  {what + ':':14}{claim[side]}{because}")
+    return "\n".join([*lines, *([f"  {'':14}({claim['stand_in_for']})"] if claim["stand_in"] else [])])
