@@ -412,3 +412,16 @@ def test_decisions_are_compared_with_labels_and_with_other_decisions_by_hand():
     assert found.loc[("both", "kappa"), ["n", "dropped", "dropped_because"]].tolist() == [3, 2, "no_verdict 2"]
     assert math.isnan(found.value["none", "kappa"])
     assert found.dropped["none", "kappa"] == 1
+
+
+def test_a_detector_that_was_fitted_once_is_kept_bit_for_bit(tmp_path, monkeypatch):
+    sentences = read_few(120)
+    texts = [AWARE, PLAIN]
+    plain = Detector(None, sentences, features="text").probabilities(texts)
+    first = Detector(None, sentences, features="text", cache=tmp_path).probabilities(texts)
+    with monkeypatch.context() as patch:
+        patch.setattr(dispute_detector, "compose_answers", lambda *_, **__: pytest.fail("fitted again"))
+        again = Detector(None, sentences, features="text", cache=tmp_path).probabilities(texts)
+    assert plain.tolist() == first.tolist() == again.tolist()
+    Detector(None, read_few(100), features="text", cache=tmp_path).probabilities(texts)
+    assert len(list(tmp_path.glob("detector-*.npz"))) == 2, "other sentences, another fit"

@@ -26,7 +26,7 @@ from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import label_systems, write_scores
 from nfqa.lab.scoring import name_folder, tabulate_means
 from nfqa.lab.values import pick, read_values, tidy_values, write_values
-from nfqa.metrics import dispute_detector
+from nfqa.metrics import dispute_detector, listwise_training
 from nfqa.metrics.listwise_training import train_by_grades
 from nfqa.metrics.references import use_given_references
 from nfqa.metrics.systems import add_unscored, add_wins, measure_systems
@@ -104,6 +104,30 @@ def test_the_trained_judge_learns_from_no_question_that_it_scores(tmp_path):
     assert scorer.trained_on == len(training.questions)
 
 
+def test_weights_that_were_fitted_once_are_kept_as_long_as_nothing_that_they_follow_from_changes(tmp_path, monkeypatch):
+    training = load("antique", data="sample", root=PROJECT)
+    lines = [{"question": "new?", "references": ["b", "m", "w"], "answers": ["a"]}]
+    draws = use_given_references([bring_file(write(tmp_path / "a", *lines))])
+    embedder = StubEmbedder()
+    embedder.fingerprint = "one"
+    (fitted,) = train_by_grades(training, draws, embedder, cache=tmp_path).values()
+    (plain,) = train_by_grades(training, draws, embedder).values()
+    with monkeypatch.context() as patch:
+        patch.setattr(listwise_training, "fit_scorer", lambda rows: pytest.fail("fitted again"))
+        (kept,) = train_by_grades(training, draws, embedder, cache=tmp_path).values()
+    for other in (fitted, kept):
+        assert (other.name, other.trained_on) == (plain.name, plain.trained_on)
+        assert other.weights.tolist() == plain.weights.tolist()
+    embedder.fingerprint = "two"
+    train_by_grades(training, draws, embedder, cache=tmp_path)
+    first, second = sorted(tmp_path.glob("listwise-*.npz"))
+    for damaged in (b"", b"PK no archive", first.read_bytes()[:60]):
+        first.write_bytes(damaged)
+        second.write_bytes(damaged)
+        (again,) = train_by_grades(training, draws, embedder, cache=tmp_path).values()
+        assert again.weights.tolist() == plain.weights.tolist()
+
+
 def test_names_of_systems_come_back_from_a_file_as_they_were(tmp_path):
     names = ["", "07", "7", "1e3", "nan", "all", "all answers", "llama", "LLaMA", "llama-3", 'a "b", c']
     values = pd.DataFrame({"metric": "bleu", "system": names, "statistic": "mean_ten", "value": 1.0})
@@ -156,6 +180,7 @@ class WholeEmbedder(TokenEmbedder):
     """All that a notebook asks of an embedder; nothing is cut."""
 
     spec = SimpleNamespace(identity="made:up")
+    fingerprint = "made:up"
 
     def prepare(self, texts: Sequence[str]) -> int:
         return len(texts)
@@ -193,6 +218,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         patch.setenv("NFQA_JOURNAL", str(folder / "journal.sqlite"))
         use_rule(patch, answer_by_rule)
         patch.setattr(Lab, "evaluator", StubEvaluator())
+        patch.setattr(Lab, "cache", folder / "cache")
         patch.setattr(Lab, "embedder", WholeEmbedder({}, 8))
         patch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))
         patch.setenv("NFQA_DRY", "1")
@@ -309,6 +335,7 @@ def test_what_is_flagged_and_what_the_evaluator_cannot_see_is_in_every_output(fo
 def test_another_evaluator_a_flat_method_and_another_language_have_notes_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setattr(Lab, "embedder", WholeEmbedder({}, 8))
     monkeypatch.setattr(Lab, "evaluator", StubEvaluator())
+    monkeypatch.setattr(Lab, "cache", tmp_path / "cache")
     monkeypatch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))
     german = "Der Himmel ist blau, weil die Luft das kurzwellige Licht stärker streut als das langwellige."
     lines = [{"question": "why?", "references": ["x", "y"], "answers": [{"system": "s", "text": german}]}, LINES[2]]

@@ -65,8 +65,16 @@ def prepare_vectors(request: str) -> int:
     root = find_root()
     embedder = Embedder(task["embedder"], find_cache(root, "embeddings"), progress=True)
     sets = [load(name, data=task["data"], limit=task["limit"], root=root) for name in task["datasets"]]
-    sets += [bring_file(task["answers"], task.get("questions", ""))] if "answers" in task else []
-    embedder.prepare([text for dataset in sets for text in dataset.texts()])
+    texts = [text for dataset in sets for text in dataset.texts()]
+    if "answers" in task:
+        from nfqa.metrics.coverage import split_answer
+        from nfqa.metrics.flags import remove_question
+
+        own = bring_file(task["answers"], task.get("questions", ""))
+        answers = [(question, answer.text) for question in own.questions for answer in question.answers]
+        texts += own.texts() + [remove_question(text, question.text) for question, text in answers]
+        texts += [part for question, text in answers if question.partial_answers for part in split_answer(text)]
+    embedder.prepare(texts)
     return 0
 
 

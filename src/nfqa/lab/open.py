@@ -86,6 +86,11 @@ class Lab:
 
     # Roles ------------------------------------------------------------------------------------------------------------
 
+    @property
+    def cache(self) -> Path:
+        """The folder of what is computed once: vectors, losses, and what was fitted."""
+        return self.root / "build" / "cache"
+
     @cached_property
     def embedder(self) -> Embedder:
         """The embedder role, with its cache under build/."""

@@ -10,14 +10,18 @@ CALIBRATED_THRESHOLD is chosen on labelled real answers, and `calibrate_threshol
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nfqa.data.kept_arrays import keep_arrays
+from nfqa.metrics import coverage, dispute_rules, dispute_sentences
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.dispute_rules import list_cues
 from nfqa.metrics.dispute_sentences import Labelled, compose_answers, read_sentences
@@ -43,7 +47,8 @@ class Detector:
         s_1 = logit max_u P(aware | u),  s_2 = sqrt(max_u P(for | u) max_u P(against | u)),
     the second since two sides may be far apart. A logistic regression over both gives the answer's probability; it is
     fitted on composed answers, with probabilities of sentences whose topic was left out of their fit. Deterministic.
-    Args: threshold: from which probability on an answer is decided to be aware, in (0, 1].
+    Args: threshold: from which probability on an answer is decided to be aware, in (0, 1]; cache: a folder that keeps
+        what was fitted, for the next time.
     Raises: ValueError for unknown features, features that need an embedder where there is none, or a threshold outside.
     Source: ours. Differs from: multiple-instance learning, in that labels of single sentences are available.
     """
@@ -55,6 +60,7 @@ class Detector:
         *,
         features: Features = "text_and_vectors",
         threshold: float = THRESHOLD,
+        cache: Path | None = None,
     ) -> None:
         if features not in get_args(Features):
             raise ValueError(f"features is {features!r}; expected one of {', '.join(get_args(Features))}")
@@ -65,6 +71,7 @@ class Detector:
         self.sentences = sentences
         self.features = features
         self.threshold = threshold
+        self._cache = cache
         self._embedder = None if features == "text" else embedder
 
     @property
@@ -122,8 +129,32 @@ class Detector:
         return self._embed(self.sentences.table.text.tolist())  # [n, D]
 
     @cached_property
+    def _fitted(self) -> dict[str, NDArray]:
+        """What scoring needs of the fit: weights and biases of the sentences' model and of the calibration."""
+        made_by = "" if self._embedder is None or self._cache is None else self._embedder.fingerprint
+        modules = (sys.modules[__name__], coverage, dispute_rules, dispute_sentences)
+        return keep_arrays(
+            self._cache, "detector", self._fit_all, depends_on=(self.signature, made_by), modules=modules
+        )
+
+    def _fit_all(self) -> dict[str, NDArray]:
+        from sklearn.linear_model import LogisticRegression
+
+        model = self._fit(np.ones(len(self.sentences.table), dtype=np.bool_))
+        composed = list(compose_answers(self.sentences, count=_COMPOSED))
+        texts = self.sentences.table.text
+        rows = [self._describe(texts.iloc[own].tolist(), self._fold_models[fold]) for fold, own, _ in composed]
+        calibration = LogisticRegression(C=10.0, max_iter=1_000).fit(rows, [label for *_, label in composed])
+        return {
+            "weights": model.weights, "biases": model.biases,
+            "slopes": calibration.coef_, "intercept": calibration.intercept_, "classes": calibration.classes_,
+        }  # fmt: skip
+
+    @cached_property
     def _model(self) -> _SentenceModel:
-        return self._fit(np.ones(len(self.sentences.table), dtype=np.bool_))
+        model = _SentenceModel(self.sentences.table.text.tolist(), self.features)
+        model.weights, model.biases = self._fitted["weights"], self._fitted["biases"]
+        return model
 
     @cached_property
     def _fold_models(self) -> dict[int, _SentenceModel]:
@@ -133,16 +164,17 @@ class Detector:
 
     def _fit(self, kept: NDArray[np.bool_]) -> _SentenceModel:
         table = self.sentences.table[kept]
-        return _SentenceModel(table.text.tolist(), self._vectors[kept], table.group.to_numpy(), self.features)
+        texts = table.text.tolist()
+        return _SentenceModel(texts, self.features).fit(texts, self._vectors[kept], table.group.to_numpy())
 
     @cached_property
     def _calibration(self) -> Any:
         from sklearn.linear_model import LogisticRegression
 
-        composed = list(compose_answers(self.sentences, count=_COMPOSED))
-        texts = self.sentences.table.text
-        rows = [self._describe(texts.iloc[own].tolist(), self._fold_models[fold]) for fold, own, _ in composed]
-        return LogisticRegression(C=10.0, max_iter=1_000).fit(rows, [label for *_, label in composed])
+        calibration = LogisticRegression()
+        calibration.coef_, calibration.intercept_ = self._fitted["slopes"], self._fitted["intercept"]
+        calibration.classes_ = self._fitted["classes"]
+        return calibration
 
 
 class _SentenceModel:
@@ -152,19 +184,26 @@ class _SentenceModel:
     optimum, but stops elsewhere under the solver's tolerance.
     """
 
-    def __init__(self, texts: Sequence[str], vectors: NDArray, groups: NDArray, features: Features) -> None:
+    weights: NDArray[np.float64]  # [columns, groups]
+    biases: NDArray[np.float64]  # [groups]
+
+    def __init__(self, texts: Sequence[str], features: Features) -> None:
         from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-        from threadpoolctl import threadpool_limits
 
         self._grams: Any = None
         if features != "vectors":
             self._grams = TfidfVectorizer(
                 analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True, preprocessor=_plain_text
             ).fit(texts)
+
+    def fit(self, texts: Sequence[str], vectors: NDArray, groups: NDArray) -> Self:
+        """Find weights and biases; texts are those that the n-grams are of."""
+        from sklearn.linear_model import LogisticRegression
+        from threadpoolctl import threadpool_limits
+
         rows = self._describe(texts, vectors)  # [n, columns]
-        self._weights = np.zeros((rows.shape[1], len(_GROUPS)))
-        self._biases = np.full(len(_GROUPS), -np.inf)  # probability 0 for a group that training has none of
+        self.weights = np.zeros((rows.shape[1], len(_GROUPS)))
+        self.biases = np.full(len(_GROUPS), -np.inf)  # probability 0 for a group that training has none of
         with threadpool_limits(limits=1):  # small products: more threads double the time
             values, basis = np.linalg.eigh((rows @ rows.T).toarray())
             kept = values > 1e-9 * values[-1]
@@ -172,14 +211,15 @@ class _SentenceModel:
             for column, name in enumerate(_GROUPS):
                 if name in groups:
                     fitted = LogisticRegression(C=_PENALTY, max_iter=5_000).fit(basis * values, groups == name)
-                    self._weights[:, column] = rows.T @ (basis / values @ fitted.coef_[0])
-                    self._biases[column] = fitted.intercept_[0]
+                    self.weights[:, column] = rows.T @ (basis / values @ fitted.coef_[0])
+                    self.biases[column] = fitted.intercept_[0]
+        return self
 
     def predict(self, texts: Sequence[str], vectors: NDArray) -> NDArray[np.float64]:
         """The three probabilities, [n, 3]."""
         from scipy.special import expit
 
-        return np.asarray(expit(self._describe(texts, vectors) @ self._weights + self._biases))
+        return np.asarray(expit(self._describe(texts, vectors) @ self.weights + self.biases))
 
     def _describe(self, texts: Sequence[str], vectors: NDArray) -> Any:
         from scipy.sparse import csr_array, hstack
@@ -197,16 +237,18 @@ def open_detector(
     features: Features = "text_and_vectors",
     threshold: float = THRESHOLD,
     sentences: int | None = None,
+    cache: Path | None = None,
 ) -> Detector:
     """The embedded detector, trained on data/dispute_sentences.csv when it is first used.
 
-    Args: sentences: for a quick look, so many of the last ones alone; the signature says how many.
+    Args: sentences: for a quick look, so many of the last ones alone; the signature says how many; cache: as
+        `Detector`.
     Raises: ValueError as `Detector`, or for a table of sentences that doesn't fit.
     """
     labelled = read_sentences()
     if sentences is not None:
         labelled = Labelled(labelled.table.tail(sentences).reset_index(drop=True), labelled.sha256)
-    return Detector(embedder, labelled, features=features, threshold=threshold)
+    return Detector(embedder, labelled, features=features, threshold=threshold, cache=cache)
 
 
 def calibrate_threshold(

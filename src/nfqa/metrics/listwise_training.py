@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from nfqa.data.kept_arrays import keep_arrays
 from nfqa.data.records import Question, QuestionSet
+from nfqa.metrics import listwise, references
 from nfqa.metrics.listwise import FEATURES, Scorer, describe_draw, make_zero_shot
 from nfqa.metrics.references import Draw, draw_list, find_own_list, hash_name
 from nfqa.models.embed import Embedder
@@ -41,13 +45,16 @@ def train_on_draws(draws: pd.DataFrame, dataset: QuestionSet, embedder: Embedder
     return fit_apart([(own.iloc[0].question, collect_training_rows(own, embedder)) for own in groups], dataset)
 
 
-def train_by_grades(training: QuestionSet, draws: pd.DataFrame, embedder: Embedder) -> dict[tuple[str, str], Scorer]:
+def train_by_grades(
+    training: QuestionSet, draws: pd.DataFrame, embedder: Embedder, *, cache: Path | None = None
+) -> dict[tuple[str, str], Scorer]:
     """A trained scorer for each (dataset, question) with given references, one for each make-up of their grades.
 
     It is fitted on lists of those grades, at most _MOST_OF_A_GRADE of each, drawn from the questions of `training` that
     are not among the draws.
 
-    Args: draws: as `nfqa.metrics.references.use_given_references` gives them.
+    Args: draws: as `nfqa.metrics.references.use_given_references` gives them; cache: a folder that keeps the weights,
+        for the next time.
     Raises: ValueError where no question of `training` can teach it.
     """
     known = {draw.question.text for draw in draws.draw}
@@ -58,9 +65,23 @@ def train_by_grades(training: QuestionSet, draws: pd.DataFrame, embedder: Embedd
         counts = Counter(reference.label for reference in row.draw.references)
         composition = tuple(g for g in sorted(counts, reverse=True) for _ in range(min(counts[g], _MOST_OF_A_GRADE)))
         if composition not in made:
-            made[composition] = fit_scorer(make_training_rows(other, composition, embedder) for other in others)
+            made[composition] = _fit_for_grades(composition, others, embedder, training.sha256, cache)
         scorers[row.dataset, row.question] = made[composition]
     return scorers
+
+
+def _fit_for_grades(
+    composition: Sequence[int], others: Sequence[Question], embedder: Embedder, sha256: str, cache: Path | None
+) -> Scorer:
+    def fit() -> dict[str, NDArray]:
+        scorer = fit_scorer(make_training_rows(other, composition, embedder) for other in others)
+        return {"weights": scorer.weights, "trained_on": np.array(scorer.trained_on)}
+
+    made_by = "" if cache is None else embedder.fingerprint
+    depends_on = (sha256, made_by, str(composition), *(question.text for question in others))
+    modules = (sys.modules[__name__], listwise, references)
+    kept = keep_arrays(cache, "listwise", fit, depends_on=depends_on, modules=modules)
+    return Scorer("trained", kept["weights"], int(kept["trained_on"]))
 
 
 @dataclass(frozen=True)

@@ -46,13 +46,13 @@ class Embedder:
     Vectors are rounded to half precision when they are made, so that a cached and a fresh run see the same numbers
     and results don't depend on the last bits of one processor's arithmetic (cosines move by about 1e-4).
     The model loads at the first text that is not cached. Texts over the model's limit are cut at its end, and
-    `count_cut` tells how many. No remote code is run.
+    `count_cut` tells how many. No remote code is run. `fingerprint` says what vectors depend on besides the text.
     """
 
     def __init__(self, spec: str, cache: Path | None = None, *, progress: bool = False) -> None:
         self.spec: RoleSpec = parse_role("embedder", spec)
         self.progress = progress
-        self._fingerprint = f"{_describe_maker()}|{self.spec.identity}"
+        self.fingerprint = f"{_describe_maker()}|{self.spec.identity}"
         self._model: SentenceTransformer | None = None
         self._db = _open_cache(cache)
         self._known = {row[0] for row in self._db.execute("SELECT key FROM vectors")}
@@ -98,7 +98,7 @@ class Embedder:
         return sum(row[0] for row in self._read(texts, "cut"))
 
     def _key(self, text: str) -> bytes:
-        return hashlib.sha256(f"{self._fingerprint}\0{text}".encode()).digest()
+        return hashlib.sha256(f"{self.fingerprint}\0{text}".encode()).digest()
 
     def _read(self, texts: Sequence[str], columns: str) -> list[tuple]:
         self.prepare(texts)
