@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from seaborn.objects import Plot
 
 OURS, PUBLISHED, SAMPLE = "#1f6f8b", "#2b2f36", "#c2752d"  # our values, the paper's, those of the bundled sample
+STANDING_IN = "#8b3a62"  # values of other data or another model than the paper's row
 MUTED, RULE = "#9aa5b1", "#5b6470"  # what is beside the point, reference lines
 PALETTE = ("#1f6f8b", "#c2752d", "#6b8e23", "#8b3a62", "#5b6470", "#b8860b", "#3f5ea8", "#4d4d4d")
 _STYLE: dict[str, Any] = {
