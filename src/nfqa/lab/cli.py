@@ -71,6 +71,8 @@ def _make_parser() -> argparse.ArgumentParser:
             sub.set_defaults(artefacts=[OWN_ANSWERS])
         elif name == "verdicts":
             sub.add_argument("action", choices=("export", "import"))
+        elif name == "claims":
+            sub.set_defaults(artefacts=[])
         else:
             sub.add_argument("artefacts", nargs="+" if name == "run" else "*", metavar="PAPER/NAME")
         if name in ("score", "verdicts"):
