@@ -13,7 +13,7 @@ import pandas as pd
 from nfqa.data.paths import find_place, write_atomically
 from nfqa.lab.artefacts import Leaf, Paper, list_leaves, list_needs
 from nfqa.lab.open import show_name
-from nfqa.lab.values import is_given, match_rows, name_keys
+from nfqa.lab.values import find_rows, is_given, match_rows, name_keys
 
 if TYPE_CHECKING:
     from pandas.io.formats.style import Styler
@@ -46,7 +46,7 @@ def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd
 def _judge(paper: Paper, name: str, leaf: Leaf, row: dict) -> tuple[str, str]:
     artefact, value = paper.artefacts[name], row.get("value", np.nan)
     if np.isnan(value):
-        needs = list_needs(paper, name, leaf.system)
+        needs = [show_name(paper, need) for need in list_needs(paper, name, leaf.system)]
         return ("not run", f"needs: {', '.join(needs)}") if needs else ("missing", "run `make reproduce`")
     gap = value - leaf.value
     if round(value, leaf.decimals) == leaf.value:
@@ -69,47 +69,59 @@ def lay_beside_paper(lab: Lab, table: pd.DataFrame) -> Styler:
     Markdown beside the run's other work (build/tables/).
     Raises: ValueError for an artefact without published numbers.
     """
-    paper, layout = lab.paper, lab.artefact.layout
-    published = compare_published(paper, lab.name, table)
-    if published.empty:
-        raise ValueError(f"{lab.identifier} has no published numbers to lay a table beside")
-    ours = _list_ours_alone(lab, table, published[list(layout.columns)].drop_duplicates())
-    both = pd.concat([published.assign(ours=False), ours.assign(ours=True, printed="", verdict="")], ignore_index=True)
-    both["cell"] = [_write_cell(row, lab.artefact.decimals, lab.artefact.scale) for row in both.to_dict("records")]
-    sides = [*layout.rows, *layout.columns]
-    both[sides] = both[sides].map(lab.title)
-    index, columns = ["ours", *layout.rows], list(layout.columns)
-    pivot = both.pivot_table(["cell", "verdict"], index, columns, aggfunc="first", sort=False)
-    pivot = pivot.sort_index(level="ours", sort_remaining=False)
-    alone = pivot.index.get_level_values("ours").to_numpy(dtype=bool)
-    pivot = pivot.droplevel("ours").rename_axis(index=[None] * len(layout.rows), columns=[None] * (1 + len(columns)))
-    cells, shades = pivot["cell"].fillna(""), pivot["verdict"]
+    pivot = pivot_beside_paper(lab.paper, lab.name, table)
+    cells, verdicts = pivot["cell"], pivot["verdict"]
     _write_tables(lab, cells)
-    colours = shades.map(lambda verdict: f"background-color: {SHADES[verdict]}" if verdict in SHADES else "")
+    colours = verdicts.map(lambda verdict: f"background-color: {SHADES[verdict]}" if verdict in SHADES else "")
     style = cells.style.apply(lambda _: colours, axis=None).set_properties(
         **{"white-space": "pre-line", "text-align": "left"}
     )
-    if alone.any() and not alone.all():
-        first = int(np.flatnonzero(alone)[0])
-        rule = [{"selector": f"tbody tr:nth-child({first + 1}) > *", "props": "border-top: 2px solid #5b6470;"}]
-        style = style.set_table_styles(rule)
+    alone = ~verdicts.any(axis=1).to_numpy()
+    if alone.any():
+        rule = f"tbody tr:nth-child({np.flatnonzero(alone)[0] + 1}) > *"
+        style = style.set_table_styles([{"selector": rule, "props": "border-top: 2px solid #5b6470;"}])
     return style
 
 
-def _list_ours_alone(lab: Lab, table: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> pd.DataFrame:
+    """An artefact's table in the paper's rows and columns.
+
+    Returns: below each of cell (text), verdict ("" in rows of ours alone) and origin, the paper's columns. Published
+        rows come first, in the paper's order; then ours alone, but for differences between rows.
+    Raises: ValueError for an artefact without published numbers.
+    """
+    artefact, layout = paper.artefacts[name], paper.artefacts[name].layout
+    both = compare_published(paper, name, table)
+    if both.empty:
+        raise ValueError(f"{paper.paper}/{name} has no published numbers to lay a table beside")
+    both["ours"] = False
+    if table is not None:
+        ours = _list_ours_alone(paper, name, table, both[list(layout.columns)].drop_duplicates())
+        both = pd.concat([both, ours.assign(ours=True, printed="", verdict="")], ignore_index=True)
+    both["cell"] = [_write_cell(row, artefact.decimals, artefact.scale) for row in both.to_dict("records")]
+    sides = [*layout.rows, *layout.columns]
+    both[sides] = both[sides].map(lambda part: show_name(paper, part))
+    both["origin"] = both.origin.astype(object).fillna("")
+    shown, index = ["cell", "verdict", "origin"], ["ours", *layout.rows]
+    pivot = both.pivot_table(shown, index, list(layout.columns), aggfunc="first", sort=False).fillna("")
+    pivot = pivot.sort_index(level="ours", sort_remaining=False).droplevel("ours")
+    return pivot.rename_axis(index=[None] * len(layout.rows), columns=[None] * (1 + len(layout.columns)))
+
+
+def _list_ours_alone(paper: Paper, name: str, table: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
     """Rows of ours that no published number is beside, in the published columns; named by metric and conditions."""
-    artefact, keys = lab.artefact, name_keys(table)
-    taken = pd.Series(False, table.index)
-    for leaf in list_leaves(lab.paper, lab.name):
+    artefact, keys = paper.artefacts[name], name_keys(table)
+    taken = ~find_rows(table, {"difference_from": ""})
+    for leaf in list_leaves(paper, name):
         taken |= match_rows(table, leaf.columns)
     rows = table[~taken]
-    told = {name for columns in artefact.statistics.values() for name in columns}  # what a leaf's metric says
+    told = {side for columns in artefact.statistics.values() for side in columns}  # what a leaf's metric says
     metric = rows.statistic.copy()
-    for name, columns in artefact.statistics.items():
+    for heading, columns in artefact.statistics.items():
         sides = {side: columns.get(side, "") for side in told & set(keys)}
-        metric[np.logical_and.reduce([is_given(rows[side], want) for side, want in sides.items()])] = name
-    named = [name for name in keys if name not in ("dataset", "statistic", *told, *artefact.columns)]
-    found = rows.assign(metric=metric, system=name_rows(lab.paper, rows, named))
+        metric[np.logical_and.reduce([is_given(rows[side], want) for side, want in sides.items()])] = heading
+    named = [key for key in keys if key not in ("dataset", "statistic", *told, *artefact.columns)]
+    found = rows.assign(metric=metric, system=name_rows(paper, rows, named, numbers=True))
     shown = ["system", "dataset", "metric", "value", "low", "high", "n", "origin"]
     return found.merge(known, on=list(known.columns))[shown]
 
@@ -158,10 +170,16 @@ def tabulate_values(paper: Paper, table: pd.DataFrame, *, rows: int = 24, column
     return "\n".join([*lines, *([f"... and {more} more values, intervals and counts in the CSV"] if more else [])])
 
 
-def name_rows(paper: Paper, table: pd.DataFrame, named: Sequence[str]) -> list[str]:
-    """Each row's metric and conditions in words, those that are given."""
+def name_rows(paper: Paper, table: pd.DataFrame, named: Sequence[str], *, numbers: bool = False) -> list[str]:
+    """Each row's metric and conditions in words, those that are given; with `numbers`, a number after its column."""
     rows = table[list(named)].replace("", None).to_dict("records")
-    return [", ".join(show_name(paper, part) for part in row.values() if not pd.isna(part)) for row in rows]
+    words = [
+        [(show_name(paper, name), show_name(paper, part)) for name, part in row.items() if not pd.isna(part)]
+        for row in rows
+    ]
+    return [
+        ", ".join(f"{name} {part}" if numbers and part[:1].isdigit() else part for name, part in row) for row in words
+    ]
 
 
 def _write_cell(row: dict, decimals: int, scale: int) -> str:

@@ -321,9 +321,10 @@ def mark_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> pd.DataFrame
 
 
 def show_name(paper: Paper, name: object) -> str:
-    """How a dataset, system, metric, condition or statistic is shown; by its own words where nothing is registered."""
+    """How a dataset, system, metric, condition, statistic or artefact is shown; in its own words where none is set."""
     text = str(int(name) if isinstance(name, float) and name.is_integer() else name)
     base = text.removeprefix("sample_")
-    entry = paper.systems.get(text)
-    shown = entry.title if entry else paper.names.get(text) or paper.names.get(base) or base.replace("_", " ")
+    system, artefact = paper.systems.get(text), paper.artefacts.get(text)
+    shown = system.title if system else paper.names.get(text) or paper.names.get(base)
+    shown = shown or (artefact.label if artefact else base.replace("_", " "))
     return f"{shown} (sample)" if base != text else shown
