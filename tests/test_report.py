@@ -17,10 +17,11 @@ import nbformat
 import pandas as pd
 import pytest
 import yaml
+from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
 from nbformat import v4
 
-from nfqa.data.paths import Place, find_place
+from nfqa.data.paths import Place, find_place, find_root
 from nfqa.lab.report import build_site
 from nfqa.lab.source_pages import find_definition
 from nfqa.lab.values import tidy_values, write_values
@@ -29,10 +30,32 @@ FUNCTION = "nfqa.kernels.toy:score"
 PAPER = {
     "paper": "toy",
     "title": "A paper with <b>two</b> things & more",
-    "source": "somewhere",
+    "source": "arXiv 2409.14744",
+    "names": {"test_split": "the test split"},
     "systems": {
         "overlap": {"title": "Overlap <i>"}, "noise": {"title": "Noise"},
-        "judged": {"title": "Judged", "needs": ["judge"]},
+        "judged": {"title": "Judged", "needs": ["judge", "test_split"]},
+    },
+    "stand_ins": [{"says": "vectors in place of <i>Mistral</i>", "rows": {"metric": "embedded"}}],
+    "claims": {
+        "few_tables": {"says": "Judging is costly.", "where": "section 2", "needs": ["judge", "price_list"]},
+        "judged_first": {
+            "says": "Judging < noise.", "where": "Table 1", "published": [{
+                "table": "table_01", "order": [{"system": "judged"}, {"system": "noise"}], "within": ["dataset"],
+                "where": {"dataset": "one", "metric": "tau"},
+            }],
+        },
+        "overlap_above_noise": {
+            "says": "Overlap beats noise.", "where": "Table 1", "headline": True, "published": [{
+                "table": "table_01", "order": [{"system": "overlap"}, {"system": "noise"}], "within": ["dataset"],
+                "where": {"dataset": "one", "metric": "tau"},
+            }],
+            "here": [{
+                "table": "table_01", "order": [{"metric": "embedded"}, {"metric": "noise"}], "within": ["statistic"],
+                "where": {"dataset": "one", "statistic": "tau"},
+            }],
+            "stand_in": "vectors in place of Mistral",
+        },
     },
     "artefacts": {
         "table_01": {
@@ -45,6 +68,7 @@ PAPER = {
             },
             "known_differences": [{"system": "noise", "reason": "It is noise."}],
         },
+        "table_02": {"label": "Table 2", "title": "Not run", "notebook": None, "missing_roles": ["generator"]},
         "figure_01": {"label": "Figure 1", "title": "A sketch", "notebook": None},
     },
 }  # fmt: skip
@@ -60,7 +84,7 @@ ROWS = [
     _row("overlap", "one", "rho", 0.101, dropped=7, dropped_because="constant 5; short 2"),
     _row("overlap", "two", "tau", 0.25),
     _row("noise", "one", "tau", 0.1),
-    _row("embedded", "one", "tau", 0.3333),
+    _row("embedded", "one", "tau", 0.3333, low=0.31, high=0.35, origin="stand-in"),
 ]
 
 
@@ -121,15 +145,54 @@ def _list_lines(site: Path, page: str = "pages/toy/table_01.html") -> list[str]:
     return [" ".join(unescape(re.sub(r"<[^>]+>", " ", line)).split()) for line in lines]
 
 
+def _see(site: Path, path: str, *, without: Sequence[str] = ("script", "style")) -> str:
+    """What a page says, in one line of text."""
+    page = BeautifulSoup(_read(site, path), "html.parser")
+    for tag in page(without):
+        tag.decompose()
+    return " ".join(page.get_text(" ").split())
+
+
 def test_index_counts_every_published_number(site: Path) -> None:
-    text = " ".join(re.sub(r"<[^>]+>", " ", _read(site, "index.html")).split())
+    text = _see(site, "index.html")
     # 5 leaves: overlap/one/tau equal (0.208812 rounds to 0.2088); rho 0.101 against 0.095 is 0.006 off: near;
     # overlap/two differs by 0.051; noise differs for a listed reason; judged is not run. 5 rows of ours.
     assert "5 published numbers, 4 of them compared with ours; 5 values of ours" in text
     assert "= equal 1 ≈ near 1 ≠ differs 1 † differs, known 1 ○ not run 1" in text
-    assert text.index("Table 1") < text.index("Figure 1")
-    assert "rest needs: judge" in text
+    lines = [line for line in _list_lines(site, "index.html") if line.startswith(("Table", "Figure"))]
+    assert [line[:8] for line in lines] == ["Table 1 ", "Table 2 ", "Figure 1"]
+    assert "measured in part the rest needs a language model as judge, the test split" in text
+    assert "not run needs a language model that writes" in text
+    assert "● measured 4 ⇄ stand-in 1" in text
     assert "no numbers to run" in text
+
+
+def test_claims_are_first_each_with_its_verdicts_in_words(site: Path) -> None:
+    text = _see(site, "index.html")
+    parts = ["Overlap beats noise.", "Judging is costly.", "Judging &lt; noise.", 'id="figures"', 'id="artefacts"']
+    places = [_read(site, "index.html").index(part) for part in parts]
+    assert places == sorted(places)  # the headline first, though it is the last in the paper's file
+    # As published 0.2088 is below 0.5; ours, 0.2088 [0.19, 0.22], above 0.1; of judged, 0.412, there is none of ours.
+    assert "✗ fails 2 – no cells in our copy 1" in text
+    assert "✓ holds 1 ○ not testable here 2" in text
+    assert "✓ holds for a stand-in vectors in place of Mistral 1 of 1 comparisons hold" in text
+    assert "○ not testable here needs a language model as judge, price list" in text
+    artefact = _see(site, "pages/toy/table_01.html")
+    assert "Overlap beats noise." in artefact
+    assert "Judging < noise." in artefact
+    assert "Judging is costly." not in artefact  # it names no table
+
+
+def test_stand_in_is_told_apart_from_measured(site: Path) -> None:
+    text = _see(site, "pages/toy/table_01.html")
+    assert "⇄ stand-in: vectors in place of <i>Mistral</i>" in text
+    cells = BeautifulSoup(_read(site, "pages/toy/table_01.html"), "html.parser").select("table.paper-shaped tbody tr")
+    shown = [[" ".join(cell.get_text().split()) for cell in row(["th", "td"])] for row in cells]
+    assert shown[0] == ["Overlap <i>", "20.88 [19.00, 22.00] ¶ 20.88", "10.10 ¶ 9.50", "25.00 ¶ 30.10"]
+    assert shown[2] == ["Judged", "not run ¶ 41.20", "", ""]
+    assert shown[3] == ["embedded", "33.33 [31.00, 35.00]", "", ""]
+    assert [cell["class"][-2:] for cell in (cells[0].td, cells[1].td)] == [["m-equal", "m-"], ["m-differs-known", "m-"]]
+    assert cells[3].td["class"][-2:] == ["m-ours", "m-stand-in"]
 
 
 @pytest.mark.parametrize(
@@ -139,8 +202,8 @@ def test_index_counts_every_published_number(site: Path) -> None:
         ["overlap <i>", "one rho", "9.50", "0.1010", "+0.0060", "near", "within 0.01"],
         ["overlap <i>", "two tau", "≠ differs", "−0.0510", "no reason listed"],
         ["noise", "one tau", "† differs, known", "It is noise."],
-        ["judged", "one tau", "41.20", "○ not run", "needs: judge"],
-        ["embedded", "tau", "0.3333", "● measured", "embedded|impl:toy|v1"],
+        ["judged", "one tau", "41.20", "○ not run", "needs: judge, the test split"],
+        ["embedded", "tau", "0.3333", "⇄ stand-in", "embedded|impl:toy|v1"],
         ["rho", "0.1010", "90", "7 constant 5; short 2"],
     ],
 )
@@ -151,10 +214,10 @@ def test_a_line_says_all_that_belongs_to_it(site: Path, words: list[str]) -> Non
 
 def test_links_lead_to_files_and_anchors_of_the_site(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
-    assert len(pages) == 7  # index, two artefacts, a notebook, a source file, and the sample's artefact and notebook
+    assert len(pages) == 8  # index, three artefacts, a notebook, a source file, and the sample's artefact and notebook
     for page in pages:
         for link in re.findall(r'(?:href|src)="([^"]+)"', page.read_text(encoding="utf-8")):
-            if link.startswith("data:"):
+            if link.startswith("data:") or link == "https://arxiv.org/abs/2409.14744":
                 continue
             path, _, anchor = link.partition("#")
             target = (page.parent / path).resolve() if path else page
@@ -241,6 +304,50 @@ def test_classes_and_names_of_packages_are_found(tmp_path: Path) -> None:
     assert find_definition(tmp_path, "pack:size", wanted_by="row").line == 1
 
 
+# The committed results
+
+OUTSIDE = re.compile(r"https://arxiv\.org/abs/\d{4}\.\d{5}")
+RAW_NAME = re.compile(r"\b[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+\b")
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of this checkout's own papers, results and figures, without notebooks."""
+    root = find_root()
+    return build_site(Place(root, root / "results", root / "figures", tmp_path_factory.mktemp("report"))).parent
+
+
+def _list_pages(report: Path) -> list[str]:
+    return [path.relative_to(report).as_posix() for path in sorted(report.rglob("*.html"))]
+
+
+def test_report_is_small_and_names_nothing_outside_but_arxiv(report: Path) -> None:
+    assert len(_list_pages(report)) > 60
+    for page in _list_pages(report):
+        assert (report / page).stat().st_size <= 400_000, page
+        links = re.findall(r'(?:href|src)="(\w+:[^"]*)"', _read(report, page))
+        assert {link for link in links if not OUTSIDE.fullmatch(link)} <= {"data:,"}, page
+
+
+def test_report_shows_no_raw_identifier(report: Path) -> None:
+    shown = {page: _see(report, page, without=("script", "style", "code")) for page in _list_pages(report)}
+    raw = {page: set(RAW_NAME.findall(text)) for page, text in shown.items() if not page.startswith("source/")}
+    assert {page: names for page, names in raw.items() if names} == {}
+
+
+def test_linkage_comes_before_debateqa(report: Path) -> None:
+    text = _read(report, "index.html")
+    for part in ('<a href="#claims-{}">', 'id="claims-{}"', "figures/{}/", "pages/{}/table_01.html"):
+        assert text.index(part.format("linkage")) < text.index(part.format("debateqa")), part
+    assert "Listwise" in _see(report, "pages/linkage/table_02.html")
+
+
+def test_what_is_not_run_says_what_it_needs(report: Path) -> None:
+    text = _see(report, "pages/debateqa/table_06.html")
+    assert "○ not run needs a language model that writes, retrieved documents" in text
+    assert "Not registered: our text copy of the paper has no cells of this table." in text
+
+
 # In the browser
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
@@ -313,6 +420,7 @@ def test_pages_fit_are_readable_and_stay_local(site: Path, browser: Any, width: 
 def test_table_sorts_by_click_and_by_key(site: Path, browser: Any, width: int) -> None:
     url = f"{site.as_uri()}/pages/toy/table_01.html"
     page, _ = _open(browser, url, viewport={"width": width, "height": 800})
+    page.get_by_text("Every published number beside ours").click()
     read = "[...document.querySelector('table.entries').tBodies[0].rows].map((row) => row.cells[3].textContent)"
     paper = ["20.88", "9.50", "30.10", "50.00", "41.20"]
     assert page.evaluate(read) == paper
@@ -333,17 +441,18 @@ def test_table_sorts_by_click_and_by_key(site: Path, browser: Any, width: int) -
 @pytest.mark.slow
 def test_filters_narrow_the_index(site: Path, browser: Any) -> None:
     page, _ = _open(browser, f"{site.as_uri()}/index.html")
-    page.get_by_label("Holds a verdict").select_option("not-run")
+    page.get_by_label("Claims with the verdict").select_option("holds-for-a-stand-in")
     assert page.locator("[data-item]:visible").count() == 1
-    page.get_by_label("Holds a verdict").select_option("")
-    page.get_by_label("Text").fill("sketch")
-    assert page.locator("[data-item]:visible").count() == 1
-    page.get_by_text("A sketch").click()
-    assert page.get_by_role("link", name="All of Figure 1").is_visible()
+    page.get_by_label("Claims with the verdict").select_option("")
+    page.get_by_label("Text").fill("judging")
+    assert page.locator("[data-item]:visible").count() == 2
 
 
 @pytest.mark.slow
 def test_pages_read_without_script(site: Path, browser: Any) -> None:
     page, _ = _open(browser, f"{site.as_uri()}/pages/toy/table_01.html", java_script_enabled=False)
+    assert page.locator("table.entries tbody tr:visible").count() == 0  # the long lists are folded
+    for summary in page.locator("main > details > summary").all():
+        summary.click()
     assert page.locator("table.entries tbody tr:visible").count() == 10
     assert page.locator("form:visible, button:visible").count() == 0

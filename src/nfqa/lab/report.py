@@ -1,12 +1,13 @@
-"""The report site: every artefact beside its paper, in plain files that open from disk and fetch nothing.
+"""The report site: what holds of each paper, and every artefact beside it, in files that open from disk.
 
-A failed build leaves the old site in place; equal inputs give equal bytes.
+It fetches nothing. A failed build leaves the old site in place; equal inputs give equal bytes.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -17,18 +18,22 @@ from typing import Any, Literal
 
 import jinja2
 import pandas as pd
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from nfqa.data.json_lines import AnyText, LooseItem, check, read_json
 from nfqa.data.paths import Place
-from nfqa.lab.artefacts import STAND_IN, Artefact, Paper, list_needs, read_papers
-from nfqa.lab.beside import compare_published
+from nfqa.lab.artefacts import STAND_IN, Artefact, Paper, list_needs, list_stand_ins, read_papers
+from nfqa.lab.beside import compare_published, name_rows, pivot_beside_paper
+from nfqa.lab.claims import judge_claims
 from nfqa.lab.open import show_name
 from nfqa.lab.source_pages import Definition, find_definition, render_notebook, render_source
 from nfqa.lab.values import name_keys, read_values
 
 VERDICTS = ("equal", "near", "differs", "differs, known", "not run")
 _PARTIAL = "A quick run, or one with other parameters: these are not the numbers of the full report."
+_IDS = re.compile(r'<style.*?</style>\s*| id="T_\w+"', re.DOTALL)  # what pandas gives a table
+_ARXIV = re.compile(r"arXiv[: ]?(\d{4}\.\d{4,5})")
+_FIRST_SENTENCE = re.compile(r"(?<=[^.\s][a-z0-9)\]%])\.\s(?=[A-Z]).*", re.DOTALL)
 _HERE = Path(__file__).parent / "site"
 _FOLDERS = {"csv": "results", "json": "results", "png": "figures", "pdf": "figures", "ipynb": "notebooks"}
 Kind = Literal["measured", "sample"]
@@ -80,9 +85,31 @@ class Sheet:
         if self.values is None:
             return []
         table = self.values.astype(object).where(self.values.notna(), None)
-        keys = table[name_keys(self.values)].itertuples(index=False)
-        words = [", ".join(self.title(part) for part in key if part not in ("", None)) for key in keys]
+        words = name_rows(self.paper, self.values, name_keys(self.values), numbers=True)
         return table.assign(words=words).to_dict("records")
+
+    @cached_property
+    def table(self) -> Markup | None:
+        """The paper's table, ours above the published value; None where nothing published is registered."""
+        if self.published.empty:
+            return None
+        pivot = pivot_beside_paper(self.paper, self.name, self.values)
+        replaced = pivot["origin"].where(pivot["origin"] == STAND_IN, "")
+        marks = "m-" + pivot["verdict"].replace("", "ours").map(_slug) + " m-" + replaced
+        style = pivot["cell"].style.format(_mark_cell).set_td_classes(marks)
+        style = style.format_index(escape="html", axis=0).format_index(escape="html", axis=1)
+        text = style.to_html(table_uuid="paper", cell_ids=False, table_attributes='class="paper-shaped"')
+        return Markup(_IDS.sub("", text))  # noqa: S704 - escaped above and by pandas
+
+    @cached_property
+    def origins(self) -> Counter[str]:
+        """How many of our values come from where."""
+        return Counter() if self.values is None else Counter(sorted(self.values.origin))
+
+    @property
+    def stand_ins(self) -> list[str]:
+        """What stands in for what, a line each."""
+        return [entry.says for entry in list_stand_ins(self.paper, self.name)] if self.origins[STAND_IN] else []
 
     def title(self, name: object) -> str:
         """How a dataset, metric, condition or statistic is shown."""
@@ -97,19 +124,21 @@ class Sheet:
         """The roles and files that what is not run waits for."""
         waiting = self.published.system[self.published.verdict == "not run"]
         needs = [need for system in waiting for need in list_needs(self.paper, self.name, system)]
-        return tuple(dict.fromkeys([*self.artefact.missing_roles, *needs]))
+        return tuple(dict.fromkeys(map(self.title, [*self.artefact.missing_roles, *needs])))
 
     @property
     def state(self) -> str:
         """The artefact's state in words."""
-        waiting = self.counts["not run"]
+        waiting, origins = self.counts["not run"], set(self.origins) - {"paper"}
         if self.values is None:
             return "not run" if waiting or self.artefact.notebook or self.artefact.missing_roles else "no numbers"
-        if set(self.values.origin) == {"paper"}:
+        if not origins:
             return "computed from published numbers"
-        if not waiting:
-            return "measured"
-        return "measured in part" if waiting < len(self.published) else "ours only"
+        if origins == {STAND_IN}:
+            return STAND_IN
+        if waiting == len(self.published) > 0:
+            return "ours only"
+        return "measured in part" if waiting or self.needs or STAND_IN in origins else "measured"
 
 
 def build_site(place: Place, *, sample: Place | None = None) -> Path:
@@ -118,7 +147,9 @@ def build_site(place: Place, *, sample: Place | None = None) -> Path:
     Raises: ValueError for a results file that belongs to no artefact or holds a value of the wrong origin, and for a
         function that is not in src.
     """
-    papers = read_papers(place.root)
+    papers = dict(
+        sorted(read_papers(place.root).items(), key=lambda item: item[1].source, reverse=True)
+    )  # latest first
     gathered = _gather(papers, place, "measured")
     sheets = [sheet for sheet in gathered if sheet.kind == "measured"]
     ran = [sheet for sheet in gathered if sheet.kind == "sample"] + (
@@ -172,10 +203,16 @@ def _write_pages(site: Path, place: Place, papers: dict[str, Paper], sheets: lis
         (site / path).write_text(page, encoding="utf-8", newline="\n")
 
     totals: Counter[str] = sum((sheet.counts for sheet in sheets), Counter())
-    write("index.html", "index.html", papers=papers, sheets=sheets, samples=samples, totals=totals)
+    judged = {name: judge_claims(paper, place.results) for name, paper in papers.items()}
+    claims = [claim for name, found in judged.items() for claim in _link_claims(papers[name], found, sheets)]
+    sides = ("published", "here", "stand_in")
+    counts = {name: {side: Counter(found[side]) for side in sides} for name, found in judged.items()}
+    write("index.html", "index.html", papers=papers, sheets=sheets, samples=samples, totals=totals,
+          claims=claims, counts=counts)  # fmt: skip
     for group in (sheets, samples):
         for before, sheet, after in zip([None, *group], group, [*group[1:], None], strict=False):
-            write("artefact.html", sheet.path(), sheet=sheet, before=before, after=after)
+            own = [claim for claim in claims if sheet in claim["sheets"]]
+            write("artefact.html", sheet.path(), sheet=sheet, before=before, after=after, claims=own)
             for ending, path in sheet.files.items():
                 if ending == "ipynb":
                     write("notebook.html", sheet.path(ending), sheet=sheet, body=render_notebook(path, place.root))
@@ -189,6 +226,34 @@ def _write_pages(site: Path, place: Place, papers: dict[str, Paper], sheets: lis
         write("source.html", f"source/{file}.html", file=file, body=body, named=named)
 
 
+def _link_claims(paper: Paper, judged: pd.DataFrame, sheets: list[Sheet]) -> list[dict[str, Any]]:
+    """A paper's claims with verdicts, each with the sheets of the tables that it speaks of."""
+    found = []
+    for row in judged.to_dict("records"):
+        claim = paper.claims[row["claim"]]
+        tables = {order.table for order in (*claim.published, *claim.here)}
+        own = [sheet for sheet in sheets if sheet.paper is paper and sheet.name in tables]
+        found.append(row | {"paper": paper.paper, "sheets": own})
+    return found
+
+
+def _mark_cell(cell: str) -> str:
+    """A cell of the paper's table as HTML: our value, its interval and the published value, a line each."""
+    ours, _, published = str(escape(cell)).partition("\n")
+    value, bracket, interval = ours.partition("[")
+    lines = [value and f"<b>{value.strip()}</b>", bracket + interval, published and f"¶ {published}"]
+    return "\n".join(filter(None, lines))
+
+
+def _slug(word: str) -> str:
+    return re.sub(r"\W+", "-", word)
+
+
+def _link_arxiv(text: str) -> Markup:
+    """Text with its arXiv ids as links, the one outside address that pages name."""
+    return Markup(_ARXIV.sub(r'<a href="https://arxiv.org/abs/\1">arXiv \1</a>', str(escape(text))))  # noqa: S704
+
+
 def _open_templates(notice: str) -> jinja2.Environment:
     """Templates with style and script in every page, so that a page needs no other file to be read."""
     environment = jinja2.Environment(
@@ -197,6 +262,12 @@ def _open_templates(notice: str) -> jinja2.Environment:
     )  # fmt: skip
     script = (_HERE / "site.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    environment.filters.update(
+        slug=_slug,
+        arxiv=_link_arxiv,
+        first_sentence=lambda text: _FIRST_SENTENCE.sub(".", text),
+        short=lambda paper: paper.title.partition(":")[0],
+    )
     environment.globals.update(
         verdicts=VERDICTS,
         notice=notice,

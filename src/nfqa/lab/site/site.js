@@ -5,8 +5,6 @@ document.documentElement.classList.add("js");
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("table[data-sortable]").forEach(makeSortable);
   document.querySelectorAll("form[data-filter]").forEach(makeFilter);
-  const legend = document.querySelector("details.legend");
-  if (legend && window.matchMedia("(max-width: 47.99rem)").matches) legend.open = false;
 });
 
 function makeSortable(table) {
@@ -55,29 +53,24 @@ function makeSortable(table) {
 }
 
 function makeFilter(form) {
-  const name = form.dataset.filter;
-  const items = [...document.querySelectorAll(`[data-items="${name}"] [data-item]`)];
+  const items = [...document.querySelectorAll("[data-item]")];
   const texts = new Map(items.map((item) => [item, item.textContent.toLowerCase()]));
-  const output = form.querySelector("output");
 
   const apply = () => {
     const wanted = new FormData(form);
-    const paper = wanted.get("paper") || "";
-    const verdict = wanted.get("verdict") || "";
-    const words = (wanted.get("text") || "").toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
+    const verdict = wanted.get("verdict");
+    const words = wanted.get("text").toLowerCase().split(/\s+/).filter(Boolean);
     for (const item of items) {
-      const fits =
-        (!paper || item.dataset.paper === paper) &&
-        (!verdict || item.dataset.verdicts.split(" ").includes(verdict)) &&
-        words.every((word) => texts.get(item).includes(word));
-      item.hidden = !fits;
-      shown += fits;
+      item.hidden =
+        (verdict && !item.dataset.verdicts.split(" ").includes(verdict)) ||
+        !words.every((word) => texts.get(item).includes(word));
     }
-    for (const group of document.querySelectorAll("[data-group]")) {
-      group.hidden = !group.querySelector("[data-item]:not([hidden])");
+    const shown = items.filter((item) => !item.hidden).length;
+    form.querySelector("output").textContent =
+      shown === items.length ? `${shown} claims` : `${shown} of ${items.length} claims`;
+    for (const table of document.querySelectorAll("table.claims")) {
+      table.hidden = !table.querySelector("[data-item]:not([hidden])");
     }
-    output.textContent = shown === items.length ? `${shown} rows` : `${shown} of ${items.length} rows`;
   };
 
   form.hidden = false;
