@@ -337,7 +337,7 @@ def test_report_shows_no_raw_identifier(report: Path) -> None:
 
 def test_linkage_comes_before_debateqa(report: Path) -> None:
     text = _read(report, "index.html")
-    for part in ('<a href="#claims-{}">', 'id="claims-{}"', "figures/{}/", "pages/{}/table_01.html"):
+    for part in ('<a href="#claims-{}">', 'id="claims-{}"', "figures/{}/", "pages/{}/"):
         assert text.index(part.format("linkage")) < text.index(part.format("debateqa")), part
     assert "Listwise" in _see(report, "pages/linkage/table_02.html")
 

@@ -157,10 +157,7 @@ def tabulate_values(paper: Paper, table: pd.DataFrame, *, rows: int = 24, column
     Of more columns the fullest are shown, and of more lines the first; a last line says how many values are not.
     """
     heads = [name for name in ("dataset", "statistic") if name in table]
-    named = [name for name in name_keys(table) if name not in heads]
-    numbers = table[named].select_dtypes("number")  # which say nothing without their column's name
-    told = table.assign(**{name: numbers[name].map(f"{name} {{:g}}".format, na_action="ignore") for name in numbers})
-    labels = name_rows(paper, told, named)
+    labels = name_rows(paper, table, [name for name in name_keys(table) if name not in heads], numbers=True)
     shown = table[heads].map(lambda head: show_name(paper, head)).assign(label=labels, value=table.value)
     wide = shown.dropna().pivot_table("value", "label", heads, aggfunc="first", sort=False)
     fullest = wide.notna().sum().rank(method="first", ascending=False) <= columns
@@ -178,7 +175,8 @@ def name_rows(paper: Paper, table: pd.DataFrame, named: Sequence[str], *, number
         for row in rows
     ]
     return [
-        ", ".join(f"{name} {part}" if numbers and part[:1].isdigit() else part for name, part in row) for row in words
+        ", ".join(f"{name} {part}" if numbers and part.lstrip("-")[:1].isdigit() else part for name, part in row)
+        for row in words
     ]
 
 
