@@ -463,7 +463,7 @@ def test_the_released_format_is_scored_from_the_door_with_ones_own_evaluator(sco
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (scored.root / "build" / "scores").glob("theirs-*-evaluator-wrapping-*")
     found = json.loads((folder / "scores.json").read_text())["scores"]
-    assert {row["metric"] for row in found if "metric" in row} == {"cos_question", "pd", "da"}, (
+    assert {row["metric"] for row in found if "metric" in row} == {"cos_question", "pd", "pd_view", "da"}, (
         "the rest needs references"
     )
     assert all(row["score"] < 0 for row in found if row.get("metric") == "pd")
