@@ -161,7 +161,7 @@ def test_index_counts_every_published_number(site: Path) -> None:
     assert "= equal 1 ≈ near 1 ≠ differs 1 † differs, known 1 ○ not run 1" in text
     lines = [line for line in _list_lines(site, "index.html") if line.startswith(("Table", "Figure"))]
     assert [line[:8] for line in lines] == ["Table 1 ", "Table 2 ", "Figure 1"]
-    assert "measured in part the rest needs a language model as judge, the test split" in text
+    assert "measured in part the rest needs a language model as judge; the test split" in text
     assert "not run needs a language model that writes" in text
     assert "● measured 4 ⇄ stand-in 1" in text
     assert "no numbers to run" in text
@@ -176,7 +176,7 @@ def test_claims_are_first_each_with_its_verdicts_in_words(site: Path) -> None:
     assert "✗ fails 2 – no cells in our copy 1" in text
     assert "✓ holds 1 ○ not testable here 2" in text
     assert "✓ holds for a stand-in vectors in place of Mistral 1 of 1 comparisons hold" in text
-    assert "○ not testable here needs a language model as judge, price list" in text
+    assert "○ not testable here needs a language model as judge; price list" in text
     artefact = _see(site, "pages/toy/table_01.html")
     assert "Overlap beats noise." in artefact
     assert "Judging < noise." in artefact
@@ -339,13 +339,20 @@ def test_linkage_comes_before_debateqa(report: Path) -> None:
     text = _read(report, "index.html")
     for part in ('<a href="#claims-{}">', 'id="claims-{}"', "figures/{}/", "pages/{}/"):
         assert text.index(part.format("linkage")) < text.index(part.format("debateqa")), part
-    assert "Listwise" in _see(report, "pages/linkage/table_02.html")
+
+
+def test_differences_are_no_rows_of_the_papers_table(report: Path) -> None:
+    page = BeautifulSoup(_read(report, "pages/linkage/table_06.html"), "html.parser")
+    shown = page.select_one("table.paper-shaped").get_text()
+    assert "Embedded judge, r3210, trained" in shown
+    assert "the paper's own list" in page.get_text()  # in the list of all values
+    assert "the paper's own list" not in shown
 
 
 def test_what_is_not_run_says_what_it_needs(report: Path) -> None:
     text = _see(report, "pages/debateqa/table_06.html")
-    assert "○ not run needs a language model that writes, retrieved documents" in text
-    assert "Not registered: our text copy of the paper has no cells of this table." in text
+    assert "○ not run needs a language model that writes; retrieved documents" in text
+    assert "our text copy of the paper has no cells of this table." in text
 
 
 # In the browser
