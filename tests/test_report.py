@@ -344,7 +344,7 @@ def test_linkage_comes_before_debateqa(report: Path) -> None:
 def test_differences_are_no_rows_of_the_papers_table(report: Path) -> None:
     page = BeautifulSoup(_read(report, "pages/linkage/table_06.html"), "html.parser")
     shown = page.select_one("table.paper-shaped").get_text()
-    assert "Embedded judge, r3210, trained" in shown
+    assert "Embedded judge" in shown
     assert "the paper's own list" in page.get_text()  # in the list of all values
     assert "the paper's own list" not in shown
 
