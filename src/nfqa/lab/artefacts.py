@@ -148,6 +148,7 @@ class Paper(_Entry):
     paper: FileName
     title: str
     source: str
+    verdict: str = ""  # what holds of its claims, in two or three sentences
     systems: dict[str, System]
     judges: dict[str, str] = Field(default_factory=dict)  # family -> how the names of its models begin
     names: dict[str, str] = Field(default_factory=dict)  # how a dataset, metric, condition or statistic is shown

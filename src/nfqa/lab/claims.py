@@ -18,6 +18,8 @@ from nfqa.lab.values import find_rows, name_keys, read_values, write_intervals
 
 HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "can't be told at this size", "not testable here"
 NO_CELLS = "no cells in our copy"  # of the published table
+_SHORT = {HOLDS: "yes", FAILS: "no", UNDECIDED: "undecided", "missing": "missing"}
+_QUANTIFIERS = {"most": "most have to hold", "some": "one has to hold"}
 _PUBLISHED = ("system", "dataset", "metric")
 _COLUMNS = ["claim", "says", "where", "bar", "headline", "published", "published_because", "here", "here_because"]
 _COLUMNS += ["stand_in", "stand_in_because", "stand_in_for"]
@@ -93,6 +95,7 @@ def _judge(paper: Paper, name: str, claim: Claim, results: Path) -> dict[str, ob
     }
     found: dict[str, object] = {"claim": name} | claim.model_dump(include={"says", "where", "bar", "headline"})
 
+    found |= {"stand_in": "", "stand_in_because": "", "stand_in_for": claim.stand_in}
     found["published"], found["published_because"] = _weigh(_compare_all(paper, claim.published, bare), NO_CELLS)
     ours = _compare_all(paper, claim.published, beside)
     found["here"], found["here_because"] = _weigh(ours, UNTESTABLE)
@@ -105,10 +108,9 @@ def _judge(paper: Paper, name: str, claim: Claim, results: Path) -> dict[str, ob
         ]
         needs = dict.fromkeys([*claim.needs, *waiting])
         found["here_because"] = "; ".join(show_name(paper, need) for need in needs)
-    elif (ours.origin == STAND_IN).any():
-        found["here"] = _mark(str(found["here"]))
-
-    found |= {"stand_in": "", "stand_in_because": "", "stand_in_for": claim.stand_in}
+    elif (ours.origin == STAND_IN).any():  # our rows are there, but they are not what the paper's rows are
+        found |= {"stand_in": _mark(str(found["here"])), "stand_in_because": found["here_because"]}
+        found |= {"here": UNTESTABLE, "here_because": "; ".join(show_name(paper, need) for need in claim.needs)}
     if claim.here:
         own = _compare_all(paper, claim.here, {name: table for name, table in tables.items() if table is not None})
         verdict, why = _weigh(own, UNTESTABLE)
@@ -178,9 +180,9 @@ def _say_conditions(paper: Paper, conditions: Mapping[Hashable, object]) -> str:
 def _say_pair(upper: str | None, lower: str | None, row: Any, by: float) -> str:
     """What is found of two rows, one of which may be a number."""
     if by < 0:
-        verb = {HOLDS: "is at most", FAILS: "is more than"}.get(row.state, "may be more than")
+        verb = {HOLDS: "is at most", FAILS: "is more than"}.get(row.state, "is not clearly at most")
         return f"{upper or row.upper} {verb} {-by:g} below {lower or row.lower}"
-    verb = {HOLDS: "is", FAILS: "is not"}.get(row.state, "may not be") + (f" more than {by:g}" if by else "")
+    verb = {HOLDS: "is", FAILS: "is not"}.get(row.state, "is not clearly") + (f" more than {by:g}" if by else "")
     return f"{lower} {verb} below {row.upper}" if upper is None else f"{upper} {verb} above {lower or row.lower}"
 
 
@@ -192,8 +194,14 @@ def _weigh(compared: pd.DataFrame, untested: str) -> tuple[str, str]:
         return untested, ""
     those = compared[compared.place.map(verdicts).eq(verdict) & (compared.state == verdict)]
     one = those.words[those.gap.astype(float) == those.gap.min()].iloc[0]
+    states = compared.state.value_counts()
+    said = f"{len(compared)} of {len(compared)} comparisons hold"
+    if states.get(HOLDS, 0) < len(compared):
+        told = [f"{states[state]} {word}" for state, word in _SHORT.items() if state in states]
+        said = f"{len(compared)} comparisons: {', '.join(told)}"
+    said += "".join(f"; {_QUANTIFIERS[hold]}" for hold in compared.hold.unique() if hold in _QUANTIFIERS)
     lead = "the closest: " if verdict == HOLDS else ""
-    return verdict, f"{(compared.state == HOLDS).sum()} of {len(compared)} comparisons hold; {lead}{one}"
+    return verdict, f"{said}; {lead}{one}"
 
 
 def _settle(states: pd.Series, hold: str) -> str:
