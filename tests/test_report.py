@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from nbformat import v4
 
 from nfqa.data.paths import Place, find_place, find_root
-from nfqa.lab.report import build_site
+from nfqa.lab.report import build_site, say_needs, write_number
 from nfqa.lab.source_pages import find_definition
 from nfqa.lab.values import tidy_values, write_values
 
@@ -36,11 +36,14 @@ PAPER = {
         "overlap": {"title": "Overlap <i>"}, "noise": {"title": "Noise"},
         "judged": {"title": "Judged", "needs": ["judge", "test_split"]},
     },
-    "stand_ins": [{"says": "vectors in place of <i>Mistral</i>", "rows": {"metric": "embedded"}}],
+    "stand_ins": [
+        {"says": "vectors in place of <i>Mistral</i>", "rows": {"metric": "embedded"}},
+        {"says": "rules in place of people", "rows": {"metric": "rules"}},  # no row has it
+    ],
     "claims": {
         "few_tables": {"says": "Judging is costly.", "where": "section 2", "needs": ["judge", "price_list"]},
         "judged_first": {
-            "says": "Judging < noise.", "where": "Table 1", "published": [{
+            "says": "Judging < noise.", "where": "Tables 1 and 2; Figure 1", "published": [{
                 "table": "table_01", "order": [{"system": "judged"}, {"system": "noise"}], "within": ["dataset"],
                 "where": {"dataset": "one", "metric": "tau"},
             }],
@@ -63,10 +66,13 @@ PAPER = {
             "notebook": "notebooks/toy/table_01.ipynb", "decimals": 2, "scale": 100,
             "leaves": {
                 "overlap": {"one": {"tau": "20.88", "rho": "9.50"}, "two": {"tau": "30.10"}},
-                "noise": {"one": {"tau": "50.00"}},
+                "noise": {"one": {"tau": "50.00"}, "two": {"tau": "70.00"}},
                 "judged": {"one": {"tau": "41.20"}},
             },
-            "known_differences": [{"system": "noise", "reason": "It is noise."}],
+            "known_differences": [
+                {"system": "noise", "dataset": "one", "reason": "It is noise."},
+                {"system": "noise", "reason": "Cause not established. No draws are released."},
+            ],
         },
         "table_02": {"label": "Table 2", "title": "Not run", "notebook": None, "missing_roles": ["generator"]},
         "figure_01": {"label": "Figure 1", "title": "A sketch", "notebook": None},
@@ -84,6 +90,9 @@ ROWS = [
     _row("overlap", "one", "rho", 0.101, dropped=7, dropped_because="constant 5; short 2"),
     _row("overlap", "two", "tau", 0.25),
     _row("noise", "one", "tau", 0.1),
+    _row("noise", "two", "tau", 0.1),
+    _row("overlap", "one", "tau", 0.1088, low=-0.02, high=0.2, difference_from="noise"),
+    _row("printed", "one", "tau", 4026.0249, origin="paper"),
     _row("embedded", "one", "tau", 0.3333, low=0.31, high=0.35, origin="stand-in"),
 ]
 
@@ -155,15 +164,18 @@ def _see(site: Path, path: str, *, without: Sequence[str] = ("script", "style"))
 
 def test_index_counts_every_published_number(site: Path) -> None:
     text = _see(site, "index.html")
-    # 5 leaves: overlap/one/tau equal (0.208812 rounds to 0.2088); rho 0.101 against 0.095 is 0.006 off: near;
-    # overlap/two differs by 0.051; noise differs for a listed reason; judged is not run. 5 rows of ours.
-    assert "5 published numbers, 4 of them compared with ours; 5 values of ours" in text
-    assert "= equal 1 ≈ near 1 ≠ differs 1 † differs, known 1 ○ not run 1" in text
+    # 6 leaves: overlap/one/tau equal (0.208812 rounds to 0.2088); rho 0.101 against 0.095 is 0.006 off: near;
+    # overlap/two differs by 0.051; noise differs, for a listed reason on one dataset; judged is not run. Of 8 rows one
+    # repeats the paper.
+    assert "6 published numbers, 5 of them compared with ours; 7 values computed here" in text
+    assert "and 1 of the paper’s repeated" in text
+    marks = "= 1 equal ≈ 1 near † 1 differs, explained ‡ 1 differs, cause unknown ≠ 1 differs ○ 1 not run"
+    assert marks in text
     lines = [line for line in _list_lines(site, "index.html") if line.startswith(("Table", "Figure"))]
     assert [line[:8] for line in lines] == ["Table 1 ", "Table 2 ", "Figure 1"]
-    assert "measured in part the rest needs a language model as judge; the test split" in text
-    assert "not run needs a language model that writes" in text
-    assert "● measured 4 ⇄ stand-in 1" in text
+    assert "measured in part the rest needs an LLM judge and the test split" in text
+    assert "not run to run this you would need an LLM generator" in text
+    assert "● 6 measured ¶ 1 paper ⇄ 1 stand-in" in text
     assert "no numbers to run" in text
 
 
@@ -173,25 +185,70 @@ def test_claims_are_first_each_with_its_verdicts_in_words(site: Path) -> None:
     places = [_read(site, "index.html").index(part) for part in parts]
     assert places == sorted(places)  # the headline first, though it is the last in the paper's file
     # As published 0.2088 is below 0.5; ours, 0.2088 [0.19, 0.22], above 0.1; of judged, 0.412, there is none of ours.
-    assert "✗ fails 2 – no cells in our copy 1" in text
-    assert "✓ holds 1 ○ not testable here 2" in text
-    assert "✓ holds for a stand-in vectors in place of Mistral 1 of 1 comparisons hold" in text
-    assert "○ not testable here needs a language model as judge; price list" in text
+    assert "✗ 2 fails – 1 no cells in our copy" in text
+    assert "✓ 1 holds ⊘ 2 not testable here" in text
+    assert "⇄✓ 1 holds for a stand-in · 2 no stand-in" in text
+    assert "⇄✓ holds for a stand-in vectors in place of Mistral 1 of 1 comparisons hold" in text
+    assert "⊘ not testable here needs an LLM judge and price list" in text
     artefact = _see(site, "pages/toy/table_01.html")
     assert "Overlap beats noise." in artefact
     assert "Judging < noise." in artefact
     assert "Judging is costly." not in artefact  # it names no table
 
 
+def test_claims_link_to_all_that_they_name_but_the_page_itself(site: Path) -> None:
+    linked = {}
+    for name in ("table_01", "table_02", "figure_01"):
+        page = BeautifulSoup(_read(site, f"pages/toy/{name}.html"), "html.parser")
+        (claim,) = [row for row in page.select("table.claims tbody tr") if "Judging < noise." in row.get_text()]
+        linked[name] = [link.get_text() for link in claim.select("th a")]
+    assert linked == {
+        "table_01": ["Table 2", "Figure 1"],
+        "table_02": ["Table 1", "Figure 1"],
+        "figure_01": ["Table 1", "Table 2"],
+    }
+
+
+def test_no_mark_means_two_things(site: Path) -> None:
+    page = BeautifulSoup(_read(site, "index.html"), "html.parser")
+    signs: dict[str, set[str]] = {}
+    for mark in page.select(".mark"):
+        for part in mark.select(".count"):
+            part.decompose()
+        sign, _, word = " ".join(mark.get_text().split()).partition(" ")
+        signs.setdefault(sign, set()).add(word.removesuffix(" yet").removesuffix(" to run"))
+    assert {sign: words for sign, words in signs.items() if len(words) > 1} == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "beside", "shown"),
+    [(4026.0249, (), "4026"), (0.20881, (), "0.2088"), (12.3456, (), "12.35"), (7.0, (), "7"), (1.23e-9, (), "1.2e-09"),
+     (-0.02, (12.5,), "−0.02"), (0.0, (), "0.0000"), (float("nan"), (), ""), (None, (), "")],
+)  # fmt: skip
+def test_number_has_as_many_digits_as_make_sense(value: float | None, beside: tuple[float], shown: str) -> None:
+    assert write_number(value, *beside) == shown
+
+
+def test_needs_that_hold_commas_are_told_apart() -> None:
+    assert say_needs(["judge", "generator"]) == "an LLM judge and an LLM generator"
+    assert say_needs(["D, test split", "D, dev split", "judge"]) == "D, test split; D, dev split; and an LLM judge"
+    assert say_needs([]) == ""
+
+
 def test_stand_in_is_told_apart_from_measured(site: Path) -> None:
     text = _see(site, "pages/toy/table_01.html")
     assert "⇄ stand-in: vectors in place of <i>Mistral</i>" in text
+    assert "rules in place of people" not in text
     cells = BeautifulSoup(_read(site, "pages/toy/table_01.html"), "html.parser").select("table.paper-shaped tbody tr")
     shown = [[" ".join(cell.get_text().split()) for cell in row(["th", "td"])] for row in cells]
     assert shown[0] == ["Overlap <i>", "20.88 [19.00, 22.00] ¶ 20.88", "10.10 ¶ 9.50", "25.00 ¶ 30.10"]
     assert shown[2] == ["Judged", "not run ¶ 41.20", "", ""]
     assert shown[3] == ["embedded", "33.33 [31.00, 35.00]", "", ""]
-    assert [cell["class"][-2:] for cell in (cells[0].td, cells[1].td)] == [["m-equal", "m-"], ["m-differs-known", "m-"]]
+    assert [cell["class"][-2:] for cell in (cells[0].td, cells[1].td)] == [
+        ["m-equal", "m-"],
+        ["m-differs-explained", "m-"],
+    ]
+    assert cells[1]("td")[2]["class"][-2:] == ["m-differs-cause-unknown", "m-"]
     assert cells[3].td["class"][-2:] == ["m-ours", "m-stand-in"]
 
 
@@ -201,8 +258,10 @@ def test_stand_in_is_told_apart_from_measured(site: Path) -> None:
         ["overlap <i>", "one tau", "20.88", "0.2088", "0.1900 to 0.2200", "= equal"],
         ["overlap <i>", "one rho", "9.50", "0.1010", "+0.0060", "near", "within 0.01"],
         ["overlap <i>", "two tau", "≠ differs", "−0.0510", "no reason listed"],
-        ["noise", "one tau", "† differs, known", "It is noise."],
-        ["judged", "one tau", "41.20", "○ not run", "needs: judge, the test split"],
+        ["noise", "one tau", "† differs, explained", "It is noise."],
+        ["noise", "two tau", "‡ differs, cause unknown", "No draws are released."],
+        ["one, overlap <i> minus noise, tau", "0.1088", "−0.0200 to 0.2000"],
+        ["judged", "one tau", "41.20", "○ not run", "needs an LLM judge and the test split"],
         ["embedded", "tau", "0.3333", "⇄ stand-in", "embedded|impl:toy|v1"],
         ["rho", "0.1010", "90", "7 constant 5; short 2"],
     ],
@@ -351,7 +410,7 @@ def test_differences_are_no_rows_of_the_papers_table(report: Path) -> None:
 
 def test_what_is_not_run_says_what_it_needs(report: Path) -> None:
     text = _see(report, "pages/debateqa/table_06.html")
-    assert "○ not run needs a language model that writes; retrieved documents" in text
+    assert "○ not run to run this you would need an LLM generator and retrieved documents" in text
     assert "our text copy of the paper has no cells of this table." in text
 
 
@@ -429,16 +488,16 @@ def test_table_sorts_by_click_and_by_key(site: Path, browser: Any, width: int) -
     page, _ = _open(browser, url, viewport={"width": width, "height": 800})
     page.get_by_text("Every published number beside ours").click()
     read = "[...document.querySelector('table.entries').tBodies[0].rows].map((row) => row.cells[3].textContent)"
-    paper = ["20.88", "9.50", "30.10", "50.00", "41.20"]
+    paper = ["20.88", "9.50", "30.10", "50.00", "70.00", "41.20"]
     assert page.evaluate(read) == paper
     button = page.get_by_role("button", name="Published")
     header = page.locator("th", has=button)
     button.click()
-    assert page.evaluate(read) == ["9.50", "20.88", "30.10", "41.20", "50.00"]  # as text 9.50 would come last
+    assert page.evaluate(read) == ["9.50", "20.88", "30.10", "41.20", "50.00", "70.00"]  # as text 9.50 would come last
     assert header.get_attribute("aria-sort") == "ascending"
     button.focus()
     page.keyboard.press("Enter")
-    assert page.evaluate(read) == ["50.00", "41.20", "30.10", "20.88", "9.50"]
+    assert page.evaluate(read) == ["70.00", "50.00", "41.20", "30.10", "20.88", "9.50"]
     assert header.get_attribute("aria-sort") == "descending"
     page.keyboard.press("Space")
     assert page.evaluate(read) == paper
@@ -448,10 +507,10 @@ def test_table_sorts_by_click_and_by_key(site: Path, browser: Any, width: int) -
 @pytest.mark.slow
 def test_filters_narrow_the_index(site: Path, browser: Any) -> None:
     page, _ = _open(browser, f"{site.as_uri()}/index.html")
-    page.get_by_label("Claims with the verdict").select_option("holds-for-a-stand-in")
+    page.get_by_label("Verdict, in any of the three columns").select_option("holds-for-a-stand-in")
     assert page.locator("[data-item]:visible").count() == 1
-    page.get_by_label("Claims with the verdict").select_option("")
-    page.get_by_label("Text").fill("judging")
+    page.get_by_label("Verdict, in any of the three columns").select_option("")
+    page.get_by_label("Search claims").fill("judging")
     assert page.locator("[data-item]:visible").count() == 2
 
 
@@ -461,5 +520,5 @@ def test_pages_read_without_script(site: Path, browser: Any) -> None:
     assert page.locator("table.entries tbody tr:visible").count() == 0  # the long lists are folded
     for summary in page.locator("main > details > summary").all():
         summary.click()
-    assert page.locator("table.entries tbody tr:visible").count() == 10
+    assert page.locator("table.entries tbody tr:visible").count() == 14
     assert page.locator("form:visible, button:visible").count() == 0

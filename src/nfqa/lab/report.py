@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import re
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,12 +29,17 @@ from nfqa.lab.beside import compare_published, name_rows, pivot_beside_paper
 from nfqa.lab.claims import judge_claims
 from nfqa.lab.open import show_name
 from nfqa.lab.source_pages import Definition, find_definition, render_notebook, render_source
-from nfqa.lab.values import name_keys, read_values
+from nfqa.lab.values import find_rows, name_keys, read_values
 
-VERDICTS = ("equal", "near", "differs", "differs, known", "not run")
+EXPLAINED, CAUSE_UNKNOWN = "differs, explained", "differs, cause unknown"
+VERDICTS = ("equal", "near", EXPLAINED, CAUSE_UNKNOWN, "differs", "not run")
+NO_STAND_IN = "no stand-in"  # where a claim has no test with one
 _PARTIAL = "A quick run, or one with other parameters: these are not the numbers of the full report."
 _IDS = re.compile(r'<style.*?</style>\s*| id="T_\w+"', re.DOTALL)  # what pandas gives a table
 _ARXIV = re.compile(r"arXiv[: ]?(\d{4}\.\d{4,5})")
+_LABELS = re.compile(r"(Table|Figure)s? (\d+(?:(?:, | and )\d+)*)")  # "Tables 2, 3 and 4"
+_ROLES = {"judge": "an LLM judge", "generator": "an LLM generator", "evaluator": "a causal language model",
+          "embedder": "a sentence encoder"}  # fmt: skip
 _FIRST_SENTENCE = re.compile(r"(?<=[^.\s][a-z0-9)\]%])\.\s(?=[A-Z]).*", re.DOTALL)
 _HERE = Path(__file__).parent / "site"
 _FOLDERS = {"csv": "results", "json": "results", "png": "figures", "pdf": "figures", "ipynb": "notebooks"}
@@ -77,16 +84,29 @@ class Sheet:
     def published(self) -> pd.DataFrame:
         """Published numbers beside ours; none beside a sample's, which is other data than the paper's."""
         found = compare_published(self.paper, self.name, self.values).replace({"missing": "not run"})
+        unknown = found.why.str.startswith("Cause not established")
+        found["verdict"] = found.verdict.mask(found.verdict == "differs, known", EXPLAINED)
+        found["verdict"] = found.verdict.mask(unknown & (found.verdict == EXPLAINED), CAUSE_UNKNOWN)
+        needs = found.system.map(lambda system: say_needs(map(self.title, list_needs(self.paper, self.name, system))))
+        found["why"] = found.why.mask((found.verdict == "not run") & (needs != ""), "needs " + needs.astype(str))
         return found.assign(gap=found.value - found.published)[: 0 if self.kind == "sample" else None]
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """Our values, each with its key in words."""
+        """Our values, each with its key in words; a difference reads "A minus B"."""
         if self.values is None:
             return []
         table = self.values.astype(object).where(self.values.notna(), None)
-        words = name_rows(self.paper, self.values, name_keys(self.values), numbers=True)
-        return table.assign(words=words).to_dict("records")
+        keys = self.values[name_keys(self.values)].copy()
+        if "difference_from" in keys:
+            keys["difference_from"] = [
+                f"minus {self.title(name)}" if is_given else None
+                for name, is_given in zip(
+                    keys.difference_from, keys.difference_from.replace("", None).notna(), strict=True
+                )
+            ]
+        words = name_rows(self.paper, keys, list(keys), numbers=True)
+        return table.assign(words=[word.replace(", minus ", " minus ") for word in words]).to_dict("records")
 
     @cached_property
     def table(self) -> Markup | None:
@@ -95,7 +115,12 @@ class Sheet:
             return None
         pivot = pivot_beside_paper(self.paper, self.name, self.values)
         replaced = pivot["origin"].where(pivot["origin"] == STAND_IN, "")
-        marks = "m-" + pivot["verdict"].replace("", "ours").map(_slug) + " m-" + replaced
+        layout = self.artefact.layout
+        sides = [*layout.rows, *layout.columns]
+        named = self.published.assign(**self.published[sides].map(self.title))
+        told = named.pivot_table("verdict", list(layout.rows), list(layout.columns), aggfunc="first", sort=False)
+        verdicts = pivot["verdict"].where(pivot["verdict"] == "", told.reindex_like(pivot["verdict"]))
+        marks = "m-" + verdicts.replace("", "ours").map(_slug) + " m-" + replaced
         style = pivot["cell"].style.format(_mark_cell).set_td_classes(marks)
         style = style.format_index(escape="html", axis=0).format_index(escape="html", axis=1)
         text = style.to_html(table_uuid="paper", cell_ids=False, table_attributes='class="paper-shaped"')
@@ -108,8 +133,17 @@ class Sheet:
 
     @property
     def stand_ins(self) -> list[str]:
-        """What stands in for what, a line each."""
-        return [entry.says for entry in list_stand_ins(self.paper, self.name)] if self.origins[STAND_IN] else []
+        """What stands in for what in its rows, a line each."""
+        if self.values is None:
+            return []
+        replaced = self.values[self.values.origin == STAND_IN]
+        entries = list_stand_ins(self.paper, self.name)
+        return [entry.says for entry in entries if find_rows(replaced, entry.rows).any()]
+
+    @property
+    def n_computed(self) -> int:
+        """How many of its values are computed here, rather than repeated from the paper."""
+        return self.origins.total() - self.origins["paper"]
 
     def title(self, name: object) -> str:
         """How a dataset, metric, condition or statistic is shown."""
@@ -206,7 +240,10 @@ def _write_pages(site: Path, place: Place, papers: dict[str, Paper], sheets: lis
     judged = {name: judge_claims(paper, place.results) for name, paper in papers.items()}
     claims = [claim for name, found in judged.items() for claim in _link_claims(papers[name], found, sheets)]
     sides = ("published", "here", "stand_in")
-    counts = {name: {side: Counter(found[side]) for side in sides} for name, found in judged.items()}
+    counts = {
+        name: {side: Counter(claim[side] for claim in claims if claim["paper"] == name) for side in sides}
+        for name in papers
+    }
     write("index.html", "index.html", papers=papers, sheets=sheets, samples=samples, totals=totals,
           claims=claims, counts=counts)  # fmt: skip
     for group in (sheets, samples):
@@ -227,14 +264,38 @@ def _write_pages(site: Path, place: Place, papers: dict[str, Paper], sheets: lis
 
 
 def _link_claims(paper: Paper, judged: pd.DataFrame, sheets: list[Sheet]) -> list[dict[str, Any]]:
-    """A paper's claims with verdicts, each with the sheets of the tables that it speaks of."""
+    """A paper's claims with verdicts, each with the sheets of what tests it and of what its place names."""
     found = []
     for row in judged.to_dict("records"):
         claim = paper.claims[row["claim"]]
         tables = {order.table for order in (*claim.published, *claim.here)}
-        own = [sheet for sheet in sheets if sheet.paper is paper and sheet.name in tables]
-        found.append(row | {"paper": paper.paper, "sheets": own})
+        labels = {
+            f"{kind} {number}"
+            for kind, numbers in _LABELS.findall(claim.where)
+            for number in re.findall(r"\d+", numbers)
+        }
+        own = [s for s in sheets if s.paper is paper and (s.name in tables or s.artefact.label in labels)]
+        found.append(row | {"paper": paper.paper, "sheets": own, "stand_in": row["stand_in"] or NO_STAND_IN})
     return found
+
+
+def write_number(value: float | None, *beside: float, sign: Literal["", "+"] = "") -> str:
+    """A number to read: four significant digits from 1 on, four decimals below, so few that those `beside` fit."""
+    if value is None or math.isnan(value):
+        return ""
+    size = max(map(abs, (value, *beside)))
+    places = max(0, 4 - len(f"{size:.0f}")) if size >= 1 else 4
+    whole = size >= 1 and all(number == round(number) for number in (value, *beside))
+    form = f"{sign}.1e" if 0 < size < 0.00005 else f"{sign}.{0 if whole else places}f"
+    return re.sub("^-", "−", f"{value:{form}}")
+
+
+def say_needs(words: Iterable[str]) -> str:
+    """What is needed, in words: parts that hold a comma themselves are joined by semicolons."""
+    named = [_ROLES.get(word, word) for word in words]
+    mark = ";" if any("," in word for word in named) else ","
+    *first, last = named or [""]
+    return f"{f'{mark} '.join(first)}{';' if mark == ';' else ''} and {last}" if first else last
 
 
 def _mark_cell(cell: str) -> str:
@@ -265,6 +326,8 @@ def _open_templates(notice: str) -> jinja2.Environment:
     environment.filters.update(
         slug=_slug,
         arxiv=_link_arxiv,
+        number=write_number,
+        needs=say_needs,
         first_sentence=lambda text: _FIRST_SENTENCE.sub(".", text),
         short=lambda paper: paper.title.partition(":")[0],
     )

@@ -1,9 +1,12 @@
 "use strict";
-// Pages read well without this file: it adds sorting and filters.
+// Pages read well without this file: it adds sorting, filters and, on a phone, folds.
 document.documentElement.classList.add("js");
 
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("table[data-sortable]").forEach(makeSortable);
+  if (matchMedia("(max-width: 48rem)").matches) {
+    document.querySelectorAll("details[data-fold]").forEach((part) => { part.open = false; });
+  }
   document.querySelectorAll("form[data-filter]").forEach(makeFilter);
 });
 
