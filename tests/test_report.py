@@ -23,7 +23,7 @@ from nbformat import v4
 
 from nfqa.data.paths import Place, find_place, find_root
 from nfqa.lab.report import build_site, say_needs, write_number
-from nfqa.lab.source_pages import find_definition
+from nfqa.lab.source_pages import draw_formula, find_definition
 from nfqa.lab.values import tidy_values, write_values
 
 FUNCTION = "nfqa.kernels.toy:score"
@@ -174,7 +174,7 @@ def test_index_counts_every_published_number(site: Path) -> None:
     lines = [line for line in _list_lines(site, "index.html") if line.startswith(("Table", "Figure"))]
     assert [line[:8] for line in lines] == ["Table 1 ", "Table 2 ", "Figure 1"]
     assert "measured in part the rest needs an LLM judge and the test split" in text
-    assert "not run to run this you would need an LLM generator" in text
+    assert "not run To run this you would need an LLM generator" in text
     assert "● 6 measured ¶ 1 paper ⇄ 1 stand-in" in text
     assert "no numbers to run" in text
 
@@ -306,6 +306,26 @@ def test_notebook_page_fetches_nothing_and_names_no_folder(site: Path) -> None:
     assert "not run on this machine" not in _read(site, "pages/toy/table_01.html")
 
 
+@pytest.mark.parametrize(
+    ("formula", "tag", "count"),
+    [
+        (r"\frac1n \sum_i \big(x_i \le \tfrac{1}{2}\big)", "svg", 1),
+        (r"a &lt; b, \qquad \operatorname*{mean}_q\!x", "svg", 2),
+        (r"\unknown{x}", "code", 1),
+    ],
+)
+def test_formula_is_drawn_or_else_shown_as_text(formula: str, tag: str, count: int) -> None:
+    assert len(BeautifulSoup(draw_formula(formula), "html.parser").select(f"{tag}.formula")) == count
+
+
+def test_every_formula_of_the_notebooks_is_drawn() -> None:
+    notebooks = [nbformat.read(path, as_version=4) for path in sorted((find_root() / "notebooks").glob("*/*.ipynb"))]
+    texts = [cell.source for notebook in notebooks for cell in notebook.cells if cell.cell_type == "markdown"]
+    found = {a or b for text in texts for a, b in re.findall(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", text, re.DOTALL)}
+    assert len(found) > 100
+    assert [formula for formula in found if "<code" in draw_formula(formula)] == []
+
+
 def test_sample_values_stand_apart(site: Path) -> None:
     assert "0.77" not in _read(site, "pages/toy/table_01.html")
     assert [
@@ -410,7 +430,7 @@ def test_differences_are_no_rows_of_the_papers_table(report: Path) -> None:
 
 def test_what_is_not_run_says_what_it_needs(report: Path) -> None:
     text = _see(report, "pages/debateqa/table_06.html")
-    assert "○ not run to run this you would need an LLM generator and retrieved documents" in text
+    assert "○ not run To run this you would need an LLM generator and retrieved documents" in text
     assert "our text copy of the paper has no cells of this table." in text
 
 

@@ -6,11 +6,14 @@ import ast
 import re
 from dataclasses import dataclass
 from functools import cache
+from html import unescape
 from pathlib import Path
 
 import nbformat
 from bs4 import BeautifulSoup
-from markupsafe import Markup
+from markupsafe import Markup, escape
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
 from nbconvert import HTMLExporter
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -22,6 +25,13 @@ _ACTIVE = ["script", "iframe", "object", "embed", "link", "base", "meta"]  # wha
 _ABSOLUTE_PATH = re.compile(r"(?<![\w/.:<~])/(?:[\w.+@-]+/)+(?=[\w.+@-])")
 _QUOTED_PATH = re.compile(r"([\"'])/[^\"'\n]*\1")
 _SHOWN = ["text/html", "image/svg+xml", "image/png", "image/jpeg", "text/markdown", "text/plain"]
+_FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL)
+_SPELLINGS = {  # what matplotlib's mathtext lacks, as it has it
+    r"\\(?:[bB]igg?[lr]?(?![a-z])|!)": "", r"\\tfrac": r"\\frac", r"\\frac\s*(\w)(\w)": r"\\frac{\1}{\2}",
+    r"\\(le|ge)(?![a-z])": r"\\\1q",
+    r"\\[lr]Vert": r"\\|", r"\\operatorname\*": r"\\operatorname", r"\s+": " ",
+}  # fmt: skip
+_SEGMENTS = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}  # codes of matplotlib.path.Path in SVG
 
 
 @dataclass(frozen=True)
@@ -89,6 +99,10 @@ def render_notebook(path: Path, root: Path) -> Markup:
     page = BeautifulSoup(body.replace(str(root), "."), "html.parser")
     for tag in page(_ACTIVE):
         tag.decompose()
+    for text in page.find_all(string=_FORMULA):
+        if not text.find_parent(["code", "pre", "svg"]) and text.find_parent(class_="text_cell_render"):
+            drawn = _FORMULA.sub(lambda found: draw_formula(found[1] or found[2]), str(escape(text)))
+            text.replace_with(BeautifulSoup(drawn, "html.parser"))
     for image in page("img"):
         if str(image.get("src", "")).startswith("data:"):
             image["alt"] = "Figure drawn by this cell"
@@ -99,6 +113,31 @@ def render_notebook(path: Path, root: Path) -> Markup:
             page.new_tag("div", attrs={"class": "scroller", "tabindex": "0", "role": "group", "aria-label": "Table"})
         )
     return Markup(page)  # noqa: S704 - made above, scripts taken out
+
+
+@cache
+def draw_formula(formula: str) -> str:
+    """A formula of LaTeX, escaped as HTML, as outlines in the text's colour; as its text where it can't be drawn."""
+    latex = unescape(formula)
+    parts = []
+    for part in re.split(r",?\s*\\qquad\s*", latex):  # each can have a line of its own
+        for spelling, known in _SPELLINGS.items():
+            part = re.sub(spelling, known, part)
+        try:
+            path = TextPath((0, 0), f"${part.strip()}$", size=10, prop=FontProperties(math_fontfamily="stix"))
+        except ValueError:
+            return f'<code class="formula">{formula}</code>'
+        box = path.get_extents()
+        outline = " ".join(
+            _SEGMENTS[int(code)] + ("" if code == 79 else " ".join(f"{n:.2f}" for n in points))
+            for points, code in path.iter_segments(curves=True, simplify=False)
+        )
+        parts.append(
+            f'<svg class="formula" role="img" aria-label="{escape(part.strip())}" viewBox="{box.x0:.2f} {-box.y1:.2f} '
+            f'{box.width:.2f} {box.height:.2f}" style="width:{box.width / 10:.3f}em;height:{box.height / 10:.3f}em;'
+            f'vertical-align:{box.y0 / 10:.3f}em"><path transform="scale(1 -1)" d="{outline}"/></svg>'
+        )
+    return parts[0] if len(parts) == 1 else f'<span class="formulas">{" ".join(parts)}</span>'
 
 
 @cache
