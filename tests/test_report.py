@@ -174,7 +174,7 @@ def test_index_counts_every_published_number(site: Path) -> None:
     lines = [line for line in _list_lines(site, "index.html") if line.startswith(("Table", "Figure"))]
     assert [line[:8] for line in lines] == ["Table 1 ", "Table 2 ", "Figure 1"]
     assert "measured in part the rest needs an LLM judge and the test split" in text
-    assert "not run To run this you would need an LLM generator" in text
+    assert "not run: to run this you would need an LLM generator" in text
     assert "● 6 measured ¶ 1 paper ⇄ 1 stand-in" in text
     assert "no numbers to run" in text
 
@@ -216,7 +216,7 @@ def test_no_mark_means_two_things(site: Path) -> None:
         for part in mark.select(".count"):
             part.decompose()
         sign, _, word = " ".join(mark.get_text().split()).partition(" ")
-        signs.setdefault(sign, set()).add(word.removesuffix(" yet").removesuffix(" to run"))
+        signs.setdefault(sign, set()).add(word.removesuffix(" yet").removesuffix(" to run").rstrip(":"))
     assert {sign: words for sign, words in signs.items() if len(words) > 1} == {}
 
 
@@ -430,7 +430,7 @@ def test_differences_are_no_rows_of_the_papers_table(report: Path) -> None:
 
 def test_what_is_not_run_says_what_it_needs(report: Path) -> None:
     text = _see(report, "pages/debateqa/table_06.html")
-    assert "○ not run To run this you would need an LLM generator and retrieved documents" in text
+    assert "○ not run: to run this you would need an LLM generator and retrieved documents" in text
     assert "our text copy of the paper has no cells of this table." in text
 
 
