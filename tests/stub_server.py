@@ -218,6 +218,10 @@ class _Handler(BaseHTTPRequestHandler):
         if name == "refusal":
             whole["choices"][0]["message"] |= {"content": None, "refusal": "I would rather not."}
             return self.send_json(200, whole)
+        if name == "codec":
+            return self.send_text(200, json.dumps(whole), "text/plain; charset=rot13")
+        if name == "redirect":
+            return self.send_json(307, {}, {"Location": number})
         if name == "plain_text":
             return self.send_text(200, json.dumps(whole), "text/plain")
         if name == "deep":

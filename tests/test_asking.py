@@ -443,3 +443,17 @@ def test_the_completion_that_another_process_kept_first_counts_for_both():
         return "[[2]]"
 
     assert [v.value for v in make_asker(Scripted(answer), journal).ask(requests_for("a"), read)] == [4.0]
+
+
+def test_a_bad_hour_that_falls_on_many_small_batches_stops_the_run_too():
+    asker = make_asker(Scripted(lambda prompt, seed: Failure("server_error", "503")), Journal(), retries=0)
+    asker.ask(requests_for("a", "b", "c"), read)
+    with pytest.raises(StoppedError, match="6 of 6 requests failed"):
+        asker.ask(requests_for("d", "e", "f"), read)
+
+
+def test_one_failure_of_many_batches_is_left_out():
+    answers = lambda prompt, seed: Failure("timeout", "") if prompt == "50 a" else "[[1]]"  # noqa: E731
+    asker = make_asker(Scripted(answers), Journal())
+    values = [asker.ask(requests_for(f"{number} a"), read)[0].value for number in range(100)]
+    assert (values.count(1), values.count(None)) == (99, 1)

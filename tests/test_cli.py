@@ -7,10 +7,12 @@ import math
 from pathlib import Path
 
 import pytest
-from conftest import Checkout, copy_project
+from conftest import PROJECT, Checkout, copy_project
 
 from nfqa.data.paths import find_place
-from nfqa.lab.staleness import Record, Usage, explain_staleness
+from nfqa.lab.artefacts import read_papers
+from nfqa.lab.options import RunOptions
+from nfqa.lab.staleness import Record, Usage, choose_parameters, explain_staleness
 
 
 @pytest.mark.parametrize(
@@ -231,3 +233,20 @@ def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
     record = Record(parts={"notebook": "1"}, outputs={}, usage=Usage(missing=missing))
     said = explain_staleness(record, {"notebook": "1"}, find_place(tmp_path))
     assert said == ([f"{asked_again} verdicts could not be had from the model, ask them again"] if asked_again else [])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"resamples": -3}, "resamples is -3; expected a whole number, 1 or more"),
+        ({"resamples": 0.5}, "resamples is 0.5; expected a whole number"),
+        ({"resamples": None}, "resamples is None; expected a whole number"),
+        ({"limit": 1.5}, "limit is 1.5; expected a whole number, 1 or more, or None"),
+        ({"limit": 0}, "limit is 0; expected a whole number"),
+    ],
+)
+def test_a_count_that_is_none_is_refused_before_anything_is_asked(parameters: dict[str, float], words: str) -> None:
+    paper = read_papers(PROJECT)["linkage"]
+    notebook = PROJECT / "notebooks" / str(paper.artefacts["table_05"].notebook)
+    with pytest.raises(ValueError, match=words):
+        choose_parameters(paper, "table_05", notebook, RunOptions(parameters=parameters), Path())

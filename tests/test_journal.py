@@ -299,7 +299,7 @@ def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, val
         (lambda line: sign(json.loads(line) | {"seed": 10**30}), r"seed is 10000+; input should be less than"),
         (lambda line: sign(json.loads(line) | {"labels": "12"}), r"labels is '12'; input should be a valid list"),
         (lambda line: sign(json.loads(line) | {"labels": [1, 2]}), r"labels\[0\] is 1; input should be a valid string"),
-        (lambda line: sign(json.loads(line) | {"finish": None}), r"finish is null; input should be a valid string"),
+        (lambda line: sign(json.loads(line) | {"finish": None}), r"finish is null; input should be 'stop'"),
         (
             lambda line: sign(json.loads(line) | {"logprobs": ["-1"]}),
             r"logprobs\[0\] is '-1'; input should be a valid number",

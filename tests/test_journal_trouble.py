@@ -58,15 +58,15 @@ def test_what_a_full_disk_does_not_take_is_put_aside_and_nothing_is_paid_again(t
         journal = open_full(path)
         with pytest.raises(StoppedError) as caught:
             make_asker(server, journal).ask(REQUESTS, read)
-        assert journal.spare is not None
-        assert all(part in str(caught.value) for part in (str(path), "full", f"FILE={journal.spare}"))
+        assert journal.spares
+        assert all(part in str(caught.value) for part in (str(path), "full", f"FILE={journal.spares[0]}"))
         assert 0 < len(journal) < len(REQUESTS) == len(server.asked)
         kept = len(journal)
         assert make_asker(server, journal, dry=True).ask(REQUESTS, read)[0].value  # what is put aside is found
         journal.close()
 
         later = Journal(path)
-        assert later.take_in(journal.spare.read_text(encoding="utf-8").splitlines()) == len(REQUESTS) - kept
+        assert later.take_in(journal.spares[0].read_text(encoding="utf-8").splitlines()) == len(REQUESTS) - kept
         verdicts = make_asker(server, later).ask(REQUESTS, read)
         assert {verdict.reason for verdict in verdicts} == {""}
         assert set(server.asked.values()) == {1}
@@ -85,9 +85,9 @@ def test_where_no_room_is_beside_the_journal_the_temporary_folder_is_next(
         journal = open_full(tmp_path / "journal.sqlite")
         with pytest.raises(StoppedError) as caught:
             make_asker(server, journal).ask(REQUESTS, read)
-        assert journal.spare == (None if blocked == "both" else temporary / name)
+        assert journal.spares == ([] if blocked == "both" else [temporary / name])
         if blocked == "both":  # it stops at once: what more it asked would be lost
-            assert "nothing more is asked" in str(caught.value)
+            assert "nowhere else" in str(caught.value)
             assert len(server.answered) < len(REQUESTS)
         else:
             assert len(server.answered) == len(REQUESTS)
@@ -117,6 +117,13 @@ def test_a_completion_that_a_damaged_journal_can_not_take_is_put_aside(tmp_path:
     journal = Journal(tmp_path / "journal.sqlite")
     records = [make_record(number, text="so [[2]]") for number in range(1000, 1020)]
     fill(journal, *records)
-    assert journal.spare is not None
-    assert Journal().take_in(journal.spare.read_text(encoding="utf-8").splitlines()) == len(records)
+    assert journal.spares
+    assert Journal().take_in(journal.spares[0].read_text(encoding="utf-8").splitlines()) == len(records)
     assert [journal.find(record.entry) for record in records] == records
+
+
+def test_a_link_to_a_journal_shares_its_lock(tmp_path: Path) -> None:
+    (tmp_path / "link.sqlite").symlink_to(tmp_path / "journal.sqlite")
+    first, second = Journal(tmp_path / "journal.sqlite"), Journal(tmp_path / "link.sqlite")
+    assert first.path == second.path
+    assert fill(first, make_record(1)).find(make_record(1).entry) == second.find(make_record(1).entry)

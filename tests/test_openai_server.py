@@ -664,6 +664,47 @@ def test_whole_text_is_left_as_it_is(text):
     assert mend_text(text) == text
 
 
+@pytest.mark.parametrize(
+    ("finish", "expected"),
+    [
+        *((name, "stop") for name in ("stop", "eos", "STOP", None)),
+        *((name, "length") for name in ("length", "max_tokens", "LENGTH", "model_length")),
+        *((name, "bad_reply") for name in ("abort", "insufficient_system_resource", [], 5)),
+    ],
+)
+def test_a_text_that_may_have_been_cut_is_never_taken_for_whole(finish, expected):
+    def edit(reply):
+        reply["choices"][0]["finish_reason"] = finish
+        return reply
+
+    with StubServer(edit=edit) as stub:
+        (result,) = collect(open_server(stub, attempts=1))
+    assert expected == (result.finish if isinstance(result, Reply) else result.reason)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda reply: reply["choices"][0].update(logprobs={"content": [{"top_logprobs": 5}]}) or reply,
+        lambda reply: reply["choices"][0].update(logprobs={"content": [{"top_logprobs": True}]}) or reply,
+    ],
+)
+def test_log_probabilities_of_an_odd_shape_are_none(edit):
+    with StubServer(edit=edit) as stub:
+        (result,) = collect(open_server(stub, attempts=1))
+    assert isinstance(result, Reply)
+
+
+def test_whatever_a_reply_does_to_a_codec_costs_one_request_and_a_redirect_is_not_followed():
+    with StubServer(faults=["codec"], share=1) as stub:
+        (result,) = collect(open_server(stub, attempts=1))
+        assert result.reason == "bad_reply"
+    with StubServer() as other, StubServer(faults=[f"redirect:{other.url}/chat/completions"], share=1) as stub:
+        (result,) = collect(open_server(stub, attempts=1))
+        assert isinstance(result, Failure)
+        assert other.bodies == []
+
+
 INTERRUPTED = """
 import sys
 from nfqa.models.chat import Decoding, Request

@@ -142,3 +142,10 @@ def test_an_expectation_lies_among_the_values_and_a_shift_of_all_leaves_it(pairs
 def test_numbers_that_are_no_log_probabilities_are_refused(logs, values, message):
     with pytest.raises(ValueError, match=message):
         expect_value(logs, values)
+
+
+@pytest.mark.parametrize(
+    "completion", ["<think>a</think><think>maybe [[4]]", "\ufeff<think>maybe [[4]]", " <think>[[4]]</think> <think>"]
+)
+def test_thinking_that_has_no_end_holds_no_verdict(completion):
+    assert read_number(completion, lowest=1, highest=5).value is None

@@ -83,6 +83,7 @@ class Asker:
         self.retries = retries if decoding.reading == "text" and decoding.temperature > 0 else 0
         self._open_model = open_model
         self._model: ChatModel | None = None
+        self._sent = self._failed = self._in_a_row = 0  # over all batches: a bad hour may fall on many small ones
         self._known: tuple[str, str] | None = None
 
     @property
@@ -170,7 +171,8 @@ class Asker:
         if self._model is None:
             raise RuntimeError("the model must be open before anything is sent")
         found: dict[str, Reply | Failure] = {}
-        in_a_row, failed, last = 0, 0, ""
+        last = ""
+        self._sent += len(requests)
         self._progress(0, len(requests))
         sent = [replace(r, seed=scatter_seed(e.seed, e.prompt)) for r, e in zip(requests, entries, strict=True)]
         for number, result in self._model.answer(sent, self.decoding):
@@ -180,25 +182,26 @@ class Asker:
             found[entry.key] = result
             self._progress(len(found), len(requests))
             if isinstance(result, Failure):
-                in_a_row, failed, last = in_a_row + 1, failed + (result.reason in UNSETTLED), result.detail
-                if result.fatal or (in_a_row >= _ENOUGH_IN_A_ROW and result.reason in UNSETTLED):
+                self._in_a_row, last = self._in_a_row + 1, result.detail
+                self._failed += result.reason in UNSETTLED
+                if result.fatal or (self._in_a_row >= _ENOUGH_IN_A_ROW and result.reason in UNSETTLED):
                     said = f"{self.spec.identity}: {result.detail}"
                     raise StoppedError("; ".join(filter(None, [said, self.journal.trouble])))
                 continue
-            in_a_row = 0
+            self._in_a_row = 0
             verdict = _read(result, requests[number], read)
             record = Record(entry, result, verdict.value, verdict.reason, self.spec.identity)
             found[entry.key] = self.journal.keep(record).reply
-            if self.journal.trouble and not self.journal.spare:
+            if self.journal.trouble and not self.journal.spares:
                 raise StoppedError(self.journal.trouble)
             self.tally.asked += 1
             self.tally.prompt_tokens += result.prompt_tokens
             self.tally.completion_tokens += result.completion_tokens
         if self.journal.trouble:
             raise StoppedError(self.journal.trouble)
-        if failed >= _FEW and failed > _TOLERATED * len(requests):
+        if last and self._failed >= _FEW and self._failed > _TOLERATED * self._sent:
             raise StoppedError(
-                f"{self.spec.identity}: {failed} of {len(requests)} requests failed, too many to leave out;"
+                f"{self.spec.identity}: {self._failed} of {self._sent} requests failed, too many to leave out;"
                 f" what was answered is kept, run again. The last: {last}"
             )
         lost = Failure("unanswered", "the backend gave neither a completion nor a failure")

@@ -15,11 +15,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from nfqa.data.json_lines import check, parse_object
+from nfqa.data.json_lines import AnyText, check, parse_object
 from nfqa.models.chat import Reply
 
 _FORMAT = 1
@@ -37,21 +37,21 @@ class _Line(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     key: str
-    prompt: str
-    model: str
-    template: str
-    decoding: str
+    prompt: AnyText
+    model: AnyText
+    template: AnyText
+    decoding: AnyText
     seed: _Whole
-    labels: list[str]
-    spec: str
-    text: str
+    labels: list[AnyText]
+    spec: AnyText
+    text: AnyText
     logprobs: list[float | None] | None
-    finish: str
+    finish: Literal["stop", "length", "refused", "logits"]
     prompt_tokens: _Tokens
     completion_tokens: _Tokens
-    seconds: float
+    seconds: Annotated[float, Field(ge=0)]
     verdict: float | None
-    reason: str
+    reason: AnyText
 
 
 _COLUMNS = (*_Line.model_fields, "run", "written")
@@ -107,11 +107,12 @@ class Journal:
 
     def __init__(self, path: Path | None = None, *, run: str = "") -> None:
         if path is not None:
+            path = path.resolve()  # of two links to one file, each would have a lock of its own
             path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self.run = run
         self.trouble = ""
-        self.spare: Path | None = None
+        self.spares: list[Path] = []
         self._unsaved: dict[str, Record] = {}
         self._lock = threading.Lock()
         try:
@@ -155,9 +156,8 @@ class Journal:
     def keep(self, record: Record) -> Record:
         """Write a completion at once; returns the one that counts, as another process may have been first.
 
-        One that the journal can't take, as on a full disk, is held in memory and added to the file `spare`, which
-        `take_in` reads: next to the journal, else in the folder for temporary files; None where neither could be
-        written.
+        One that the journal can't take, as on a full disk, is held in memory and added to a file that `take_in` reads:
+        next to the journal, else in the folder for temporary files. `spares` are these files.
         """
         row = _make_row(record, self.run or record.run)
         try:
@@ -165,14 +165,15 @@ class Journal:
             return self.find(record.entry) or record
         except ValueError as error:
             self._unsaved[record.entry.key] = record
-            self.spare = self._write_spare(_make_line(dict(zip(_COLUMNS, row, strict=True))))
-            put = "it can be written nowhere else either, so nothing more is asked"
-            if self.spare:
-                put = (
-                    f"what it could not take is in {self.spare}: make room or mend it, then"
-                    f" `make import-verdicts FILE={self.spare}`, and run again"
+            spare = self._write_spare(_make_line(dict(zip(_COLUMNS, row, strict=True))))
+            said = [str(error)] if spare else [f"{error}; the last could be written nowhere else either"]
+            self.spares += [spare] if spare and spare not in self.spares else []
+            if self.spares:
+                commands = ", ".join(f"`make import-verdicts FILE={file}`" for file in self.spares)
+                said.append(
+                    f"what it could not take is kept apart: make room or mend it, then {commands}, and run again"
                 )
-            self.trouble = f"{error}; {put}"
+            self.trouble = "; ".join(said)
             return record
 
     def find_models(self, spec: str, *, plain: bool = False) -> list[tuple[str, str]]:

@@ -117,14 +117,17 @@ class ServerClient:
         except openai.APIConnectionError as error:
             why = self.clean(f"{type(error.__cause__).__name__}: {error.__cause__}")
             raise RequestError(Failure("connection", f"{self.address}: {why}")) from None
-        except (ValueError, RecursionError):
-            raise RequestError(Failure("bad_reply", "the server's reply is broken JSON")) from None
+        except Exception as error:  # whatever a reply may do to a parser or a codec: it costs this request alone
+            why = "is broken JSON" if isinstance(error, ValueError | RecursionError) else "can't be decoded"
+            raise RequestError(Failure("bad_reply", f"the server's reply {why}")) from None
         seconds, usage = time.perf_counter() - started, read_usage(found)
         if usage:  # a reply that can't be read is paid for as well
             self.meter.count(usage)
         try:
             completion = read_completion(found, clean=self.clean)
-        except (ValueError, OverflowError, RecursionError) as error:
+        except RequestError:
+            raise
+        except Exception as error:
             why = f"the server's reply can't be read ({type(error).__name__})"
             raise RequestError(Failure("bad_reply", why)) from None
         if not usage:
@@ -166,7 +169,9 @@ def _open_client(spec: RoleSpec, timeout: float) -> tuple[OpenAI, Callable[[str]
     # The client reads these two as well. A server that wants no key is sent a word, as the client insists on one.
     headers = (line.partition(":")[2] for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines())
     clean = make_cleaner([key, os.environ.get("OPENAI_ADMIN_KEY", ""), *headers])
-    return openai.OpenAI(api_key=key or "none", base_url=url, timeout=timeout, max_retries=0), clean
+    # A redirect would carry custom headers, which may hold a key, to another host.
+    http = openai.DefaultHttpxClient(follow_redirects=False)
+    return openai.OpenAI(api_key=key or "none", base_url=url, timeout=timeout, max_retries=0, http_client=http), clean
 
 
 def _leave_out(body: dict[str, Any], refused: set[str]) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from nfqa.judge.server_errors import RequestError, find_message, judge_status
 from nfqa.models.chat import Failure
 
 _MOST_TOKENS = 10**9  # of one request
+_WHOLE = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call"}  # finish_reason
+_CUT = {"length", "max_tokens", "model_length"}
 _ROUNDING = 1e-3  # above 0, that a log-probability may be
 Top = Sequence[tuple[str, float]]  # likely next tokens, each with its natural log-probability
 
@@ -105,7 +107,10 @@ def _read_text(choice: dict[str, Any]) -> tuple[str, str]:
         raise _refuse("holds no text")
     if refusal or finish == "content_filter":
         return mend_text(refusal if isinstance(refusal, str) else content), "refused"
-    return mend_text(content), "length" if finish == "length" else "stop"
+    ended = "stop" if finish is None else str(finish).lower()
+    if ended not in _WHOLE | _CUT:
+        raise _refuse(f"ended for the reason {finish!r:.40}, so that its text may not be whole")
+    return mend_text(content), "length" if ended in _CUT else "stop"
 
 
 def _read_top(logprobs: object) -> Top:
@@ -115,9 +120,9 @@ def _read_top(logprobs: object) -> Top:
     content, legacy = logprobs.get("content"), logprobs.get("top_logprobs")
     pairs: list[tuple[Any, Any]] = []
     if isinstance(content, list) and content and isinstance(content[0], dict):
-        pairs = [
-            (t.get("token"), t.get("logprob")) for t in content[0].get("top_logprobs") or [] if isinstance(t, dict)
-        ]
+        listed = content[0].get("top_logprobs")
+        listed = listed if isinstance(listed, list) else []
+        pairs = [(token.get("token"), token.get("logprob")) for token in listed if isinstance(token, dict)]
     elif isinstance(legacy, list) and legacy and isinstance(legacy[0], dict):
         pairs = list(legacy[0].items())
     top = [(token, float(value)) for token, value in pairs if isinstance(token, str) and isinstance(value, int | float)]

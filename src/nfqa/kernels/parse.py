@@ -86,10 +86,10 @@ def _list_marks(completion: str, pick: Pick) -> list[str]:
 
 def _leave_out_thinking(completion: str) -> str:
     """What is said after thinking. Only one that begins with it thinks: another may quote a `</think>`."""
-    if not completion.lstrip().startswith("<think>"):
+    if not completion.lstrip("\ufeff \t\r\n").startswith("<think>"):
         return completion
     _, ended, said = completion.rpartition("</think>")
-    return said if ended else ""
+    return said if ended and "<think>" not in said else ""  # it may think again, without an end
 
 
 def _pick_one(completion: str, values: list[float], pick: Pick) -> Reading:

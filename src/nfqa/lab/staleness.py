@@ -58,14 +58,19 @@ def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptio
 
 
 def _check_kind(where: str, value: Any, default: Any) -> None:
-    """Refuse a value of another kind than the default; None stands for a number that is not given."""
+    """Refuse a value of another kind than the default, before anything is asked or computed."""
     if isinstance(default, bool):
         fits, expected = isinstance(value, bool), "True or False"
     elif isinstance(default, str):
         fits, expected = isinstance(value, str | None), "a text"
     else:
-        sized = value is None or (isinstance(value, int | float) and abs(value) < 2**63)  # no infinity, no NaN
-        fits, expected = sized and not isinstance(value, bool), "a number or None"
+        sized = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63  # no inf, no NaN
+        fits, expected = sized, "a number"
+        if not isinstance(default, float):  # a count, or a seed
+            least = 0 if default == 0 else 1
+            fits, expected = sized and isinstance(value, int) and value >= least, f"a whole number, {least} or more"
+        if default is None:
+            fits, expected = fits or value is None, f"{expected}, or None"
     if not fits:
         raise ValueError(f"{where} is {value!r:.80}; expected {expected}; its default is {default!r}")
 
