@@ -134,6 +134,9 @@ debateqa/%: $(READY) FORCE
 
 FORCE:
 
+.DEFAULT:
+	@echo "error: there is no target $@; make help lists them, make status every artefact, as in: make linkage/table_02" >&2; exit 2
+
 clean: ## remove everything made locally; results/ and figures/ stay
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 

@@ -24,7 +24,7 @@ from nfqa.lab.artefacts import read_papers
 from nfqa.lab.open import Lab
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import label_systems, write_scores
-from nfqa.lab.scoring import name_folder, tabulate_means
+from nfqa.lab.scoring import name_folder, tabulate_means, tabulate_views
 from nfqa.lab.values import pick, read_values, tidy_values, write_values
 from nfqa.metrics import dispute_detector, listwise_training
 from nfqa.metrics.listwise_training import train_by_grades
@@ -471,3 +471,16 @@ def test_the_released_format_is_scored_from_the_door_with_ones_own_evaluator(sco
     refused = scored.run("score", str(answers), EVALUATOR=f"path:{evaluator}")
     assert refused.returncode == 2
     assert "QUESTIONS=test.jsonl" in refused.stderr
+
+
+def test_each_answer_s_views_are_printed_under_the_question_alone(tmp_path):
+    rows = ["question,answer,metric,variant,view,ten,point_of_view", "q,a,pd,paper,,5,", "q,a,pd_view,paper,1,8.04,for"]
+    rows += ["q,a,pd_view,paper,2,,against", "q,,pd_view,paper,1,2.5,for", "q,,pd_view,paper,2,2.6,against"]
+    (tmp_path / "scores.csv").write_text("\n".join([*rows, "q,a,pd_view,released,1,9,for"]))
+    lines = tabulate_views(tmp_path / "scores.csv").splitlines()
+    assert [line.split() for line in lines[-3:-1]] == [
+        ["q", "a", "8.0", "–"],
+        ["the", "question", "alone", "2.5", "2.6"],
+    ]
+    (tmp_path / "scores.csv").write_text("\n".join(rows[:2]))
+    assert tabulate_views(tmp_path / "scores.csv") == ""

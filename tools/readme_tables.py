@@ -33,12 +33,12 @@ PADDING = {"statistic": "padding_lowers"}
 OWN = {"level": "item", "over": "annotators"} | SPEARMAN
 DETECTOR = {"method": "detector", "features": "text_and_vectors", "threshold": 0.5, "statistic": "accuracy"}
 DEBATEQA = [
-    ("sensitivity", "P.D. falls with each point of view that is added", PD | STEPS),
-    ("sensitivity", "P.D. falls when unrelated text is added (it should not)", PD | PADDING),
-    ("sensitivity", "the same, of the released script's value", PD | PADDING | {"variant": "released"}),
-    ("human_alignment", "P.D. with people's ratings inside a question, Spearman", PD | OWN),
-    ("human_alignment", "the number of words with the same ratings", {"metric": "length"} | OWN),
-    ("human_alignment", "other people on the same side with the same ratings", {"metric": "people_same_side"} | OWN),
+    ("sensitivity", "share of claims in which P.D. falls with each point of view added", PD | STEPS),
+    ("sensitivity", "share of answers whose P.D. falls by unrelated text (it should not)", PD | PADDING),
+    ("sensitivity", "the same by the released script", PD | PADDING | {"variant": "released"}),
+    ("human_alignment", "Spearman of P.D. with people's ratings inside a question", PD | OWN),
+    ("human_alignment", "the same of the number of words", {"metric": "length"} | OWN),
+    ("human_alignment", "the same of other people on the same side", {"metric": "people_same_side"} | OWN),
     ("table_03", "D.A. by the detector: accuracy on 100 labelled answers", {"metric": "da"} | DETECTOR),
     ("table_03", "D.A. by a list of phrases: the same", {"metric": "da", "method": "phrases", "statistic": "accuracy"}),
 ]  # fmt: skip

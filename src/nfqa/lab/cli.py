@@ -252,10 +252,12 @@ def _claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     place = options.find_place(root)
     if options.data == "sample":
         raise ValueError("the sample says nothing of a paper's claims; use DATA=full")
-    for name, paper in reversed(read_papers(root).items()):
-        claims = judge_claims(paper, place.results)
-        print(f"{name}: {len(claims)} claims\n", *map(write_claim, claims.to_dict("records")), sep="\n", end="\n\n")
-        print(count_claims(claims).to_string(), end="\n\n")
+    papers = dict(reversed(read_papers(root).items()))
+    judged = {name: judge_claims(paper, place.results) for name, paper in papers.items()}
+    for name, claims in judged.items():
+        print(f"{name}: {len(claims)} claims\n{count_claims(claims).to_string()}\n{papers[name].verdict}\n")
+    for name, claims in judged.items():
+        print(f"{name}\n", *map(write_claim, claims.to_dict("records")), sep="\n", end="\n\n")
     return 0
 
 

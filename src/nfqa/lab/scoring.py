@@ -61,6 +61,7 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
             with write_atomically(folder / file.name) as copy:
                 shutil.copyfile(file, copy)
     print(f"\n{tabulate_means(target.paper, read_values(folder / f'{target.name}.csv'), own.systems)}\n")
+    print(*filter(None, [tabulate_views(folder / "scores.csv")]), sep="\n", end="")
     print(*json.loads((folder / f"{target.name}.json").read_text(encoding="utf-8"))["findings"], sep="\n")
     reasons = Counter(each.reason for each in own.excluded)
     if reasons:
@@ -92,6 +93,18 @@ def tabulate_means(paper: Paper, table: pd.DataFrame, systems: Sequence[str]) ->
     wide = wide.reindex(columns=["", *systems]).set_axis(["all answers", *systems], axis=1)
     wide = wide.rename_axis(index=None, columns="mean, 0 (worst) to 10 (best), (questions)")
     return wide.to_string(na_rep="–", line_width=None)
+
+
+def tabulate_views(path: Path) -> str:
+    """Each answer's place on each point of view, 0 to 10, under that of the question alone; "" without any."""
+    scores = pd.read_csv(path, dtype=str, keep_default_na=False)
+    views = scores[(scores.metric == "pd_view") & (scores.variant == "paper")]
+    if views.empty:
+        return ""
+    places = views.assign(answer=views.answer.replace("", "the question alone"), ten=pd.to_numeric(views.ten))
+    wide = places.pivot(index=["question", "answer"], columns="view", values="ten")
+    title = "P.D. of each point of view, 0 to 10: an answer covers what it places clearly above the question alone"
+    return f"{title}\n{wide.rename_axis(columns='view').to_string(float_format='{:.1f}'.format, na_rep='–')}\n\n"
 
 
 def _say_plan(root: Path, target: Target, options: RunOptions) -> None:
