@@ -107,7 +107,8 @@ class ServerClient:
         started = time.perf_counter()
         try:
             path = "/chat/completions" if "messages" in body else "/completions"
-            found = self._client.post(path, cast_to=object, body=body)
+            # A redirect would carry custom headers, which may hold a key, to another host.
+            found = self._client.post(path, cast_to=object, body=body, options={"follow_redirects": False})
         except openai.APIStatusError as error:
             wait = read_retry_after(error.response.headers.get("retry-after"))
             raise judge_status(error.status_code, error.body, clean=self.clean, wait=wait) from None
@@ -169,9 +170,7 @@ def _open_client(spec: RoleSpec, timeout: float) -> tuple[OpenAI, Callable[[str]
     # The client reads these two as well. A server that wants no key is sent a word, as the client insists on one.
     headers = (line.partition(":")[2] for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines())
     clean = make_cleaner([key, os.environ.get("OPENAI_ADMIN_KEY", ""), *headers])
-    # A redirect would carry custom headers, which may hold a key, to another host.
-    http = openai.DefaultHttpxClient(follow_redirects=False)
-    return openai.OpenAI(api_key=key or "none", base_url=url, timeout=timeout, max_retries=0, http_client=http), clean
+    return openai.OpenAI(api_key=key or "none", base_url=url, timeout=timeout, max_retries=0), clean
 
 
 def _leave_out(body: dict[str, Any], refused: set[str]) -> dict[str, Any]:
