@@ -166,14 +166,11 @@ def _say_conditions(paper: Paper, conditions: Mapping[Hashable, object]) -> str:
     parts = []
     for name, part in conditions.items():
         shown = "" if part != part else show_name(paper, part)
-        lead = (
-            "minus "
-            if name == "difference_from"
-            else f"{show_name(paper, name)} = "
-            if shown.replace(".", "", 1).isdigit()
-            else ""
-        )
-        parts += [lead + shown] if shown else []
+        if name == "difference_from" and shown:
+            shown = f"minus {shown}"
+        elif shown.replace(".", "", 1).isdigit():
+            shown = f"{show_name(paper, name)} = {shown}"
+        parts += [shown] if shown else []
     return ", ".join(parts).replace(", minus ", " minus ")
 
 

@@ -36,9 +36,8 @@ def execute(job: Path) -> int:
             return 0
         except papermill.PapermillExecutionError as error:
             number = error.exec_count if error.exec_count is not None else "?"
-            if error.ename in ("ValueError", "UnreachableError", "StoppedError") and "nfqa" in "".join(
-                error.traceback[-2:]
-            ):
+            ours = "nfqa" in "".join(error.traceback[-2:])
+            if ours and error.ename in ("ValueError", "UnreachableError", "StoppedError"):
                 print(f"cell [{number}]: {error.evalue}", file=sys.stderr)  # our own refusal says what to do
             else:
                 frames = "\n".join(error.traceback[-6:])

@@ -61,7 +61,7 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
             with write_atomically(folder / file.name) as copy:
                 shutil.copyfile(file, copy)
     print(f"\n{tabulate_means(target.paper, read_values(folder / f'{target.name}.csv'), own.systems)}\n")
-    print(*filter(None, [tabulate_views(folder / "scores.csv")]), sep="\n", end="")
+    print(tabulate_views(folder / "scores.csv"), end="")
     print(*json.loads((folder / f"{target.name}.json").read_text(encoding="utf-8"))["findings"], sep="\n")
     reasons = Counter(each.reason for each in own.excluded)
     if reasons:
@@ -96,7 +96,7 @@ def tabulate_means(paper: Paper, table: pd.DataFrame, systems: Sequence[str]) ->
 
 
 def tabulate_views(path: Path) -> str:
-    """Each answer's place on each point of view, 0 to 10, under that of the question alone; "" without any."""
+    """Each answer's place on each point of view, 0 to 10, beside that of the question alone; "" without any."""
     scores = pd.read_csv(path, dtype=str, keep_default_na=False)
     views = scores[(scores.metric == "pd_view") & (scores.variant == "paper")]
     if views.empty:
