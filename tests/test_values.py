@@ -11,8 +11,9 @@ import pytest
 from conftest import PROJECT
 
 from nfqa.lab import check
-from nfqa.lab.artefacts import Paper
-from nfqa.lab.beside import compare_published, tabulate_values
+from nfqa.lab.artefacts import Artefact, Paper, StandIn, System
+from nfqa.lab.beside import compare_published
+from nfqa.lab.terminal import tabulate_values
 from nfqa.lab.values import (
     match_rows,
     name_keys,
@@ -35,15 +36,36 @@ def make_values(**columns: object) -> pd.DataFrame:
 
 
 def test_main_values_are_the_fullest_columns_and_what_is_left_out_is_counted() -> None:
-    paper = Paper(paper="p", title="P", source="", systems={}, artefacts={})
+    paper = Paper(paper="p", title="P", source="", systems={}, artefacts={"t": Artefact(label="T", title="T")})
     rows = [{"metric": f"m{n}", "statistic": "seldom" if n == 9 else "often", "value": n + 0.25} for n in range(10)]
     table = tidy_values(pd.DataFrame([*rows, {"metric": "none", "statistic": "often"}]).assign(dataset="d"), origin="x")
-    lines = tabulate_values(paper, table, rows=3, columns=1).splitlines()
+    lines = tabulate_values(paper, "t", table, rows=3, columns=1).splitlines()
     assert [line.split() for line in lines[2:5]] == [["m0", "0.25"], ["m1", "1.25"], ["m2", "2.25"]]
     assert (lines[5].split()[:3], "seldom" in lines[1]) == (["...", "and", "8"], False)
-    assert tabulate_values(paper, table.assign(value=np.nan)[:2]).startswith("... and 2 more values")
+    assert tabulate_values(paper, "t", table.assign(value=np.nan)[:2]).startswith("... and 2 more values")
     graded = tidy_values(make_values(), origin="x")
-    assert "m, k 2" in tabulate_values(paper, graded)
+    assert "m, k 2" in tabulate_values(paper, "t", graded)
+
+
+def test_values_on_a_terminal_have_the_published_beside_them_a_mark_if_they_stand_in_and_differences_last() -> None:
+    systems = {name: System(title=name.upper()) for name in ("a", "b")}
+    leaves = {"b": {"d": {"rho": "0.50"}}}
+    entry = Artefact(label="T", title="T", leaves=leaves)
+    stand_in = StandIn(says="b in place of c", rows={"metric": "b"})
+    paper = Paper(paper="p", title="P", source="", systems=systems, artefacts={"t": entry}, stand_ins=(stand_in,))
+    rows = pd.DataFrame({
+        "metric": ["a", "b", "a"], "statistic": "rho", "value": [0.25, 0.375, -0.125], "dataset": "d",
+        "difference_from": ["", "", "b"], "origin": ["measured", "stand-in", "measured"],
+    })  # fmt: skip
+    lines = tabulate_values(paper, "t", tidy_values(rows, origin="measured")).splitlines()
+    assert [line.split() for line in lines[2:5]] == [
+        ["B", "0.375*", "(0.5)"], ["A", "0.25"], ["A,", "minus", "B", "-0.125"]
+    ]  # fmt: skip
+    assert lines[5].startswith("* ")
+    assert "b in place of c" in lines[5]
+    plain = tabulate_values(paper, "t", tidy_values(rows[:1].drop(columns="origin"), origin="measured"))
+    assert "*" not in plain
+    assert "(" not in plain
 
 
 def test_values_are_rounded_once_sorted_and_read_back_as_they_are(tmp_path: Path) -> None:

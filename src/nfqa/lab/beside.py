@@ -151,22 +151,6 @@ def label_rows(lab: Lab, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.Data
     return both.assign(panel=both.dataset.map(lab.title) if "dataset" in both else "")
 
 
-def tabulate_values(paper: Paper, table: pd.DataFrame, *, rows: int = 24, columns: int = 6) -> str:
-    """The main values for a terminal: a line a metric with its conditions, a column a dataset and statistic.
-
-    Of more columns the fullest are shown, and of more lines the first; a last line says how many values are not.
-    """
-    heads = [name for name in ("dataset", "statistic") if name in table]
-    labels = name_rows(paper, table, [name for name in name_keys(table) if name not in heads], numbers=True)
-    shown = table[heads].map(lambda head: show_name(paper, head)).assign(label=labels, value=table.value)
-    wide = shown.dropna().pivot_table("value", "label", heads, aggfunc="first", sort=False)
-    fullest = wide.notna().sum().rank(method="first", ascending=False) <= columns
-    main = wide.loc[:, fullest].dropna(how="all")[:rows].rename_axis(index=None)
-    lines = [] if main.empty else [main.to_string(float_format="{:.4g}".format, na_rep="–")]
-    more = len(table) - int(main.notna().sum().sum())
-    return "\n".join([*lines, *([f"... and {more} more values, intervals and counts in the CSV"] if more else [])])
-
-
 def name_rows(paper: Paper, table: pd.DataFrame, named: Sequence[str], *, numbers: bool = False) -> list[str]:
     """Each row's metric and conditions in words, those that are given; with `numbers`, a number after its column."""
     rows = table[list(named)].replace("", None).to_dict("records")

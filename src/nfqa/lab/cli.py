@@ -120,7 +120,7 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
 def _say_made(root: Path, place: Place, identifiers: Sequence[str]) -> None:
     """Say of each artefact its main values and where its files are, those that there are."""
     from nfqa.lab.artefacts import find_artefact, read_papers
-    from nfqa.lab.beside import tabulate_values
+    from nfqa.lab.terminal import tabulate_values
     from nfqa.lab.values import read_values
 
     papers = read_papers(root)
@@ -130,8 +130,9 @@ def _say_made(root: Path, place: Place, identifiers: Sequence[str]) -> None:
         if not values.is_file():
             continue
         print(f"\n{identifier}, {paper.artefacts[name].label}: {paper.artefacts[name].title}")
-        print(tabulate_values(paper, read_values(values)))
-        files = (values, place.figures / f"{identifier}.png", place.notebooks / f"{identifier}.ipynb")
+        print(tabulate_values(paper, name, read_values(values)))
+        tables, notebook = place.tables / f"{identifier}.md", place.notebooks / f"{identifier}.ipynb"
+        files = (values, place.figures / f"{identifier}.png", tables, notebook)
         print(*(f"  {path.relative_to(root)}" for path in files if path.is_file()), sep="\n")
 
 
