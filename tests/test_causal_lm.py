@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import random
 import re
@@ -347,6 +348,9 @@ def test_identity_names_files_and_precision_and_template_the_chat_template(llama
     folder = alter("llama", "tokenizer_config.json")
     (folder / "chat_template.jinja").write_text("{{ messages[0]['content'] }}")
     assert open_folder(folder).template not in (model.template, "none")
+    for made in (llama, folder):  # read from the folder, it is the tokenizer's
+        text = open_folder(made)._loaded.tokenizer.get_chat_template()
+        assert open_folder(made).template == f"chat:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def test_a_hub_model_s_identity_has_its_commit_or_else_its_revision(llama):

@@ -153,6 +153,17 @@ def test_importing_the_package_is_quick_and_loads_nothing_heavy() -> None:
     assert float(took) < 2.0  # seconds of work, about 0.3
 
 
+def test_a_kept_loss_is_found_without_importing_what_runs_a_model() -> None:
+    code = (
+        "import sys; from nfqa.kernels.perplexity import PAPER; from nfqa.models.evaluator import Evaluator;"
+        "from nfqa.models.roles import DEFAULTS, parse_role;"
+        "Evaluator(parse_role('evaluator', DEFAULTS['evaluator']))._hash('an answer', 'a view', PAPER);"
+        "print({'torch', 'transformers'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 def test_committed_results_are_whole_and_match_their_entries() -> None:
     from nfqa.lab.check import check_published
     from nfqa.lab.values import MEASURED, read_values, tidy_values

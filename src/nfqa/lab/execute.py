@@ -20,6 +20,9 @@ def execute(job: Path) -> int:
     """Run the notebook that a job file names; 0 on success, 1 with the failing cell on standard error."""
     task = json.loads(job.read_text(encoding="utf-8"))
     _end_with(task["runner"])
+    # jsonschema, behind papermill, takes up to 2 s to compile a grammar of IRIs, a format that no notebook has; it does
+    # without what can't be imported.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import papermill
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # lets papermill end its kernel

@@ -14,6 +14,7 @@ from nfqa.models.roles import RoleSpec
 _PLACEHOLDER = "PROMPT-GOES-HERE"
 _BRACKETED = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")  # <|user|>, [/INST]
 _CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
+_DTYPES = ("float32", "bfloat16", "float16")  # named here, so that a name is checked without importing torch
 _TAIL = 200  # characters before the end of a prompt; what is written after it changes no token further back
 # For templates that tell the date: a verdict must not depend on the day.
 _FIXED_DAY = "{% macro strftime_now(form) %}{{ {'%Y-%m-%d': '2024-07-26'}.get(form, '26 Jul 2024') }}{% endmacro %}"
@@ -57,9 +58,15 @@ class Pretrained:
     @cached_property
     def template(self) -> str:
         """The word chat and the hash of the tokenizer's chat template, or "none" where it has none."""
-        if not self.tokenizer.chat_template:
-            return "none"
-        return f"chat:{hashlib.sha256(self.tokenizer.get_chat_template().encode()).hexdigest()[:12]}"
+        text = self._read_template() or (self.tokenizer.chat_template and self.tokenizer.get_chat_template())
+        return f"chat:{hashlib.sha256(text.encode()).hexdigest()[:12]}" if text else "none"
+
+    def _read_template(self) -> str:
+        """A folder's only chat template, "" where it is kept elsewhere: read without importing transformers."""
+        folder = Path(self._spec.name)
+        kept = folder / "chat_template.jinja"
+        alone = self._spec.kind == "path" and kept.is_file() and not (folder / "additional_chat_templates").exists()
+        return kept.read_text(encoding="utf-8") if alone else ""
 
     def tokenise(self, texts: list[str], wrapping: Wrapping) -> list[list[int]]:
         """Each text as tokens. A chat template writes the special ones itself; plain, the tokenizer puts in its own."""
@@ -167,14 +174,14 @@ class Pretrained:
     @cached_property
     def precision(self) -> str:
         """The dtype by name."""
-        import torch
-
         if self._dtype != "auto":
-            if not isinstance(getattr(torch, self._dtype, None), torch.dtype):
-                raise ValueError(f"dtype is {self._dtype!r}; expected auto, float32, bfloat16 or float16")
+            if self._dtype not in _DTYPES:
+                raise ValueError(f"dtype is {self._dtype!r}; expected auto, {', '.join(_DTYPES[:-1])} or {_DTYPES[-1]}")
             return self._dtype
         if not self.place.startswith("cuda"):
             return "float32"
+        import torch
+
         return "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
 
     def _load(self, loader: Any, **more: Any) -> Any:
