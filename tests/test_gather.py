@@ -56,7 +56,7 @@ def write_archive(path: Path, folder: str, **people: bytes) -> Path:
 
 
 def gather_people(folder: Path, **people: bytes) -> bytes:
-    return gather(write_folder(folder, **people), "", "set")
+    return gather("debate_ratings", write_folder(folder, **people), "", "set")
 
 
 def test_the_gathered_file_is_read_as_a_set(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_neither_order_nor_names_of_folders_nor_unused_screens_matter(tmp_path: 
     assert gather_people(tmp_path / "b", a001=dump(two), a002=dump(one)) == first
     assert gather_people(tmp_path / "c", a001=dump(two[1:]), a002=dump(one[1:])) == first
     archive = write_archive(tmp_path / "a.tar.gz", "x/pilot", other_id=dump(two), secret_id=dump(one))
-    assert gather(archive, "x/pilot", "set") == first
+    assert gather("debate_ratings", archive, "x/pilot", "set") == first
     assert b"secret_id" not in first
     assert b"time_string" not in first
 
@@ -106,8 +106,8 @@ def test_a_missing_view_is_kept_as_an_empty_one_and_nothing_to_gather_is_refused
     rows = make_rows()
     rows[1]["label_annotations"] = {}
     assert json.loads(gather_people(tmp_path / "a", a=dump(rows)).splitlines()[1])["views"] == {"3": ""}
-    with pytest.raises(ValueError, match="expected a folder a person"):
-        gather(tmp_path, "", "set")
+    with pytest.raises(ValueError, match=r"no file .*annotated_instances"):
+        gather("debate_ratings", tmp_path, "", "set")
 
 
 def register(content: bytes) -> UpstreamFile:

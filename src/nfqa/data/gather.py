@@ -1,4 +1,4 @@
-"""Upstream folders of many files, gathered into one file of the rows that are used: no names of folders in it."""
+"""Upstream files of one set, gathered into one file of the rows and fields that are used: nobody's id is in it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import json
 import re
 import tarfile
 from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from nfqa.data.json_lines import AnyText, LooseItem, check, parse_lines
+from nfqa.data.json_lines import AnyText, LooseItem, Text, check, parse_lines
 
 SYSTEMS = {  # as upstream's ids end -> the identifier used here
     "claude-3-7-sonnet-20250219": "claude_3_7_sonnet",
@@ -24,7 +25,6 @@ SYSTEMS = {  # as upstream's ids end -> the identifier used here
     "llama3-3-70b-instruct": "llama_3_3_70b",
     "o4-mini": "o4_mini",
 }
-_FILE = "annotated_instances.jsonl"
 _RATED = "To what extent is your perspective represented in this response?"
 _INSTANCE = re.compile(r"(\d{1,9})_(.+)")
 
@@ -50,41 +50,50 @@ class _Rated(LooseItem):
     rating: Annotated[dict[str, Literal["1", "2", "3", "4", "5"]], Field(min_length=1, max_length=1, alias=_RATED)]
 
 
-def gather(source: Path, folder: str, where: str) -> bytes:
-    """One file of JSON lines from each person's file: first a line a question, then a line a person.
+def gather(shape: str, source: Path, folder: str, where: str) -> bytes:
+    """One file of JSON lines of the rows that are used, from the files of a set of this shape.
 
-    Persons are numbered by the order of their content's hash. Screens that are not used (consent, demographics, times,
-    marked passages) are left out, so that two copies which differ in nothing else give equal bytes.
+    Two copies that differ in nothing that is used give equal bytes.
 
-    Args: source: a mirror's folder, one sub-folder a person, or a repository's archive, tar.gz, that has this `folder`
-        in it; where: what errors call the source.
-    Raises: ValueError for no whole archive, no such files, or naming the person's number in the order read, the line
-        and the field; never a sub-folder.
+    Args: shape: one of SETS; source: a mirror's folder, or a repository's archive, tar.gz, that has this `folder` in
+        it; where: what errors call the source.
+    Raises: ValueError for no whole archive, no such files, or naming the file's number in the order read, the line and
+        the field; never a folder.
     """
-    files = _read_folder(source) if source.is_dir() else _read_archive(source, folder, where)
-    questions: dict[int, dict[str, Any]] = {}
-    people = [_read_person(f"{where}: person {n}", file, questions) for n, file in enumerate(files, start=1)]
-    if not people:
-        raise ValueError(f"{where}: no */{_FILE} there; expected a folder a person")
-    lines = [_dump({"question": number} | body) for number, body in sorted(questions.items())]
-    hashed = sorted((hashlib.sha256(_dump(person).encode()).hexdigest(), _dump(person)) for person in people)
-    for number, (_, person) in enumerate(hashed, start=1):
-        lines.append(_dump({"annotator": f"r{number:03}"} | json.loads(person)))
-    return "".join(f"{line}\n" for line in lines).encode()
+    pattern, make = SETS[shape]
+    files = _read_folder(source, pattern) if source.is_dir() else _read_archive(source, folder, pattern, where)
+    if not files:
+        raise ValueError(f"{where}: no file {pattern} there; fetch it again")
+    return "".join(f"{_dump(line)}\n" for line in make(files, where)).encode()
 
 
-def _read_folder(folder: Path) -> list[bytes]:
-    return [path.read_bytes() for path in sorted(folder.glob(f"*/{_FILE}"))]
+def _read_folder(folder: Path, pattern: str) -> list[bytes]:
+    named = ((path.relative_to(folder).as_posix(), path) for path in folder.rglob("*.jsonl"))
+    return [path.read_bytes() for name, path in sorted(named) if re.fullmatch(pattern, name)]
 
 
-def _read_archive(archive: Path, folder: str, where: str) -> list[bytes]:
-    wanted = re.compile(rf"[^/]+/{re.escape(folder)}/[^/]+/{re.escape(_FILE)}")
+def _read_archive(archive: Path, folder: str, pattern: str, where: str) -> list[bytes]:
+    inside = "" if folder == "." else f"{re.escape(folder)}/"
+    wanted = re.compile(f"[^/]+/{inside}(?:{pattern})")
     try:
         with tarfile.open(archive, "r:gz") as tar:
-            files = [tar.extractfile(member) for member in tar if member.isfile() and wanted.fullmatch(member.name)]
-            return [file.read() for file in files if file is not None]
+            files = {m.name: tar.extractfile(m) for m in tar if m.isfile() and wanted.fullmatch(m.name)}
+            return [file.read() for _, file in sorted(files.items()) if file is not None]
     except (tarfile.TarError, EOFError, OSError) as error:
         raise ValueError(f"{where}: the archive is not whole ({type(error).__name__}); fetch it again") from None
+
+
+def _gather_ratings(files: list[bytes], where: str) -> Iterable[dict[str, Any]]:
+    """First a line a question, then a line a person, numbered by the order of their content's hash.
+
+    Screens that are not used (consent, demographics, times, marked passages) are left out.
+    """
+    questions: dict[int, dict[str, Any]] = {}
+    people = [_read_person(f"{where}: person {n}", file, questions) for n, file in enumerate(files, start=1)]
+    yield from ({"question": number} | body for number, body in sorted(questions.items()))
+    hashed = sorted((hashlib.sha256(_dump(person).encode()).hexdigest(), _dump(person)) for person in people)
+    for number, (_, person) in enumerate(hashed, start=1):
+        yield {"annotator": f"r{number:03}"} | json.loads(person)
 
 
 def _read_person(who: str, content: bytes, questions: dict[int, dict[str, Any]]) -> dict[str, Any]:
@@ -126,8 +135,93 @@ def _read_shown(where: str, shown: str) -> tuple[str, str]:
 
 def _note(where: str, notes: dict[str, Any], key: str, value: Any) -> None:
     if notes.setdefault(key, value) != value:
-        raise ValueError(f"{where}: {key} differs from before; expected one text for all, and one answer a person")
+        raise ValueError(f"{where}: {key} differs from before; expected the same wherever it is given")
 
 
 def _dump(value: dict[str, Any]) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+class _Document(LooseItem):
+    source_url: Text
+    snippet: Text
+
+
+class _Query(LooseItem):
+    id: Annotated[str, Field(pattern=r"^#\d{4}$")]
+    query: Text
+    conflict_type: Text
+    retrieved_docs: Annotated[list[_Document], Field(min_length=1)]
+
+
+_KINDS = {  # how the documents of a question relate: as upstream spells it -> here
+    "Conflicting opinions and research outcomes": "conflicting_opinions",
+    "Conflicting opinions or research outcomes": "conflicting_opinions",
+    "Complementary information": "complementary",
+    "No conflict": "no_conflict",
+    "Conflict due to outdated information": "outdated",
+    "Conflict due to misinformation": "misinformation",
+}
+_SYNTHETIC_FROM = 459  # from this id on upstream's questions and documents are made up, on domains that don't exist
+
+
+def _gather_documents(files: list[bytes], where: str) -> Iterable[dict[str, Any]]:
+    """A line a question with its documents, by upstream's id; the fields that a language model wrote are left out."""
+    found: dict[str, dict[str, Any]] = {}
+    for number, content in enumerate(files, start=1):
+        for _, at, item in parse_lines(f"{where}: file {number}", content, Counter()):
+            query = check(_Query, item, at)
+            if int(query.id[1:]) >= _SYNTHETIC_FROM:
+                continue
+            if query.conflict_type not in _KINDS:
+                raise ValueError(f"{at}: conflict_type is {query.conflict_type!r:.60}; expected one of {[*_KINDS]}")
+            documents = [{"address": d.source_url.strip(), "text": d.snippet.strip()} for d in query.retrieved_docs]
+            body = {"question": query.query.strip(), "kind": _KINDS[query.conflict_type], "documents": documents}
+            _note(at, found, query.id, body)
+    return (body for _, body in sorted(found.items()))
+
+
+class _Stated(LooseItem):
+    evidence: list[AnyText]
+    reliability: AnyText = ""
+
+
+class _Answered(LooseItem):
+    claims: list[_Stated]
+
+
+class _Asked(LooseItem):
+    question: Text
+    answers: dict[str, _Answered]
+
+
+_RELIABILITY = {"Not reliable at all": 1, "Somewhat reliable": 2, "Reliable": 3}  # any other: not rated
+_ADDRESS = re.compile(r"https?://[^\s\])>\"']+")
+
+
+def _gather_reliability(files: list[bytes], where: str) -> Iterable[dict[str, Any]]:
+    """A line a claim that was rated: its question, a running number, the addresses that it cites, and the rating.
+
+    A question and system that several files hold counts once. Who rated is left out.
+    """
+    found: dict[tuple[str, str], list[_Stated]] = {}
+    for number, content in enumerate(files, start=1):
+        for _, at, item in parse_lines(f"{where}: file {number}", content, Counter()):
+            asked = check(_Asked, item, at)
+            for system, answer in asked.answers.items():
+                found.setdefault((asked.question.strip(), system), answer.claims)
+    for (question, system), claims in sorted(found.items()):
+        for place, claim in enumerate(claims, start=1):
+            addresses = [hit[0] for evidence in claim.evidence if (hit := _ADDRESS.search(evidence))]
+            if addresses and claim.reliability in _RELIABILITY:
+                rated = {"reliability": _RELIABILITY[claim.reliability], "addresses": addresses}
+                yield {"question": question, "system": system, "claim": place} | rated
+
+
+_SPLITS = r"sft_inference_pipeline_v2/data/splits/(?:val|test)|sft_inference_pipeline/data/splits/(?:val|test)_v5"
+_STAGE = "dataset_annotation_pipeline_v3/data/experiments/stagewise_multi/stage3_final"
+SETS: dict[str, tuple[str, Callable[[list[bytes], str], Iterable[dict[str, Any]]]]] = {  # files, what makes the lines
+    "debate_ratings": (r"[^/]+/annotated_instances\.jsonl", _gather_ratings),
+    "web_documents": (rf"(?:{_SPLITS}|{_STAGE})\.jsonl", _gather_documents),
+    "source_reliability": (r"(?:rand_test|rand_val|domain_val)\.jsonl", _gather_reliability),
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -53,7 +54,7 @@ def load(
         argument; UnreachableError when the file is not at hand and can't be fetched.
     """
     root = root or find_root()
-    file = _find_dataset(root, name)
+    file = find_registered(root, name, GRADED | DEBATES)
     given = {"data": data, "limit": limit, "split": split, "repeats": repeats}
     check(_Choices, given, f"dataset {name}")
     if split == "train" and file.shape != "debatewise":
@@ -76,12 +77,12 @@ def load(
 
 
 def find_path(name: str, *, data: str = "full", root: Path | None = None) -> Path:
-    """The file that `load` reads: the upstream file, fetched where it is not at hand, or the bundled stand-in.
+    """The file of a dataset or table: the upstream file, fetched where it is not at hand, or the bundled stand-in.
 
     Raises: ValueError for an unknown dataset, or one without a stand-in; UnreachableError as `load`.
     """
     root = root or find_root()
-    file = _find_dataset(root, name)
+    file = find_registered(root, name)
     if data != "sample":
         return fetch_file(file, root / "build" / "data")
     if not file.sample:
@@ -95,13 +96,17 @@ def has(name: str, *, data: str = "full", root: Path | None = None) -> bool:
     Raises: ValueError for an unknown dataset, or a file with the wrong hash.
     """
     root = root or find_root()
-    file = _find_dataset(root, name)
+    file = find_registered(root, name)
     return bool(file.sample) if data == "sample" else has_file(file, root / "build" / "data")
 
 
-def _find_dataset(root: Path, name: str) -> UpstreamFile:
+def find_registered(root: Path, name: str, shapes: Collection[str] = ()) -> UpstreamFile:
+    """A dataset's or table's entry in the registry.
+
+    Raises: ValueError for an unknown name, a prompt's, or one that has none of the `shapes`, where some are named.
+    """
     registry = read_registry(root)
-    known = [key for key, file in registry.items() if file.shape in GRADED | DEBATES]
+    known = [key for key, file in registry.items() if (file.shape in shapes if shapes else file.shape != "prompt")]
     if name not in known:
         what = f"{name!r} is a {registry[name].shape}, no dataset" if name in registry else f"unknown dataset {name!r}"
         raise ValueError(f"{what}; known: {', '.join(known)}")

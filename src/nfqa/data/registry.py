@@ -205,7 +205,7 @@ def fetch_file(file: UpstreamFile, store: Path) -> Path:
         if file.gather:  # the archive that was downloaded isn't kept
             from nfqa.data.gather import gather
 
-            scratch.write_bytes(gather(source or scratch, file.path, f"{file.name}: {source or file.url}"))
+            scratch.write_bytes(gather(file.shape, source or scratch, file.path, f"{file.name}: {source or file.url}"))
         _refuse_hash(file, str(source or file.url), scratch)
     return target
 

@@ -69,6 +69,18 @@ class Lab:
         self._check_listed(name, "loads", "datasets", "needs_files")
         return self.use(load(name, data=self.data, root=self.root, **how))
 
+    def load_frame(self, name: str) -> pd.DataFrame:
+        """A registered table, as `nfqa.data.web` has them; the bundled stand-in when the run is on the sample.
+
+        Raises: ValueError where papers/*.yml does not list it, and as `nfqa.data.web.load_frame`.
+        """
+        from nfqa.data.web import load_frame
+
+        self._check_listed(name, "loads", "datasets", "needs_files")
+        frame, digest = load_frame(name, data=self.data, root=self.root)
+        self._inputs[frame.dataset.iloc[0]] = f"sha256:{digest}"
+        return frame
+
     def use(self, dataset: Any) -> Any:
         """Count a dataset that was read elsewhere among the inputs."""
         self._inputs[dataset.name] = f"sha256:{dataset.sha256}"

@@ -1,0 +1,106 @@
+"""Tables of the web: what is gathered of upstream's files, what is read, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from nfqa.data.gather import gather
+from nfqa.data.load import load
+from nfqa.data.web import load_frame, read_documents, read_reliability, read_stated_views
+
+_PLACE = "sft_inference_pipeline_v2/data/splits"
+
+
+def write_lines(path: Path, *rows: dict) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def make_query(number: int, kind: str = "No conflict", **more: object) -> dict:
+    documents = [{"doc_id": "d1", "source_url": "https://a.org/", "snippet": " One. ", "timestamp": ""}]
+    fields = {"query": f"What is {number}?", "conflict_type": kind, "retrieved_docs": documents, "think": "SECRET"}
+    return {"id": f"#{number:04}"} | fields | more
+
+
+def test_documents_are_united_over_files_without_made_up_ones(tmp_path: Path) -> None:
+    write_lines(tmp_path / _PLACE / "val.jsonl", make_query(7, "Conflicting opinions or research outcomes"))
+    same = make_query(7, "Conflicting opinions and research outcomes")
+    write_lines(tmp_path / _PLACE / "test.jsonl", same, make_query(3), make_query(459))
+    write_lines(tmp_path / "elsewhere" / "val.jsonl", make_query(9))
+    content = gather("web_documents", tmp_path, ".", "set")
+    assert b"SECRET" not in content
+    (tmp_path / "set.jsonl").write_bytes(content)
+    frame = read_documents(tmp_path / "set.jsonl")
+    assert frame[["question", "kind"]].to_numpy().tolist() == [
+        ["What is 3?", "no_conflict"],
+        ["What is 7?", "conflicting_opinions"],
+    ]
+    assert frame.drop(columns=["question", "kind"]).drop_duplicates().to_numpy().tolist() == [
+        ["d1", "https://a.org/", "One."]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "facts"),
+    [
+        ({"conflict_type": "Quarrel"}, "conflict_type is 'Quarrel'"),
+        ({"id": "7"}, "id is '7'"),
+        ({"retrieved_docs": []}, "retrieved_docs is empty"),
+        ({"query": " "}, "query is ' '"),
+    ],
+)
+def test_a_question_that_does_not_fit_is_refused_by_file_and_line(tmp_path: Path, change: dict, facts: str) -> None:
+    write_lines(tmp_path / _PLACE / "val.jsonl", make_query(1), make_query(2) | change)
+    with pytest.raises(ValueError, match=f"set: file 1, line 2: {re.escape(facts)}"):
+        gather("web_documents", tmp_path, ".", "set")
+
+
+def test_another_text_for_the_same_question_is_refused(tmp_path: Path) -> None:
+    write_lines(tmp_path / _PLACE / "test.jsonl", make_query(7))
+    write_lines(tmp_path / _PLACE / "val.jsonl", make_query(7, query="Other?"))
+    with pytest.raises(ValueError, match="#0007 differs"):
+        gather("web_documents", tmp_path, ".", "set")
+
+
+def test_ratings_of_sources_leave_out_who_rated_and_what_was_not_rated(tmp_path: Path) -> None:
+    def claim(rating: object, *evidence: str) -> dict:
+        return {"reliability": rating, "evidence": list(evidence), "claim_string": "x"}
+
+    claims = [
+        claim("Reliable", "[1] https://a.gov/x\n\nText http://other.com", "[2] http://b.com"),
+        claim("N/A", "https://c.com"),
+        claim(None, "https://c.com"),
+        claim("Not reliable at all"),
+        claim("Somewhat reliable", "no address"),
+    ]
+    row = {"question": "Q?", "annotator_id": "SECRET", "answers": {"s": {"claims": claims, "annotator_id": "SECRET"}}}
+    write_lines(tmp_path / "rand_val.jsonl", row)
+    write_lines(tmp_path / "domain_val.jsonl", row)
+    content = gather("source_reliability", tmp_path, "data/lfqa", "set")
+    assert b"SECRET" not in content
+    (tmp_path / "set.jsonl").write_bytes(content)
+    frame = read_reliability(tmp_path / "set.jsonl")
+    assert frame.address.tolist() == ["https://a.gov/x", "http://b.com"]
+    assert frame[["claim", "n_sources", "reliability"]].drop_duplicates().to_numpy().tolist() == [[1, 2, 3]]
+
+
+def test_a_label_that_is_no_label_is_refused_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "set.tsv"
+    path.write_text("question\tid\tdocument\tperspective\tlabel\nQ?\t1\tText.\tYes.\t2\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"set.tsv, line 2: label is '2'"):
+        read_stated_views(path)
+
+
+def test_tables_load_by_name_and_are_no_datasets() -> None:
+    frame, digest = load_frame("web_documents", data="sample")
+    assert frame.dataset.unique().tolist() == ["sample_web_documents"]
+    assert len(digest) == 64
+    with pytest.raises(ValueError, match=r"unknown dataset 'nothing'; known: .*stated_views"):
+        load_frame("nothing")
+    with pytest.raises(ValueError, match="'stated_views' is a stated_views, no dataset"):
+        load("stated_views")
