@@ -10,7 +10,7 @@ import pytest
 
 from nfqa.data.json_lines import check
 from nfqa.lab.artefacts import Order, Paper, read_papers
-from nfqa.lab.claims import UNDECIDED, compare_order, judge_claims, write_claim
+from nfqa.lab.claims import UNDECIDED, compare_order, count_claims, judge_claims, write_claim
 from nfqa.lab.values import read_values, tidy_values
 
 PROJECT = Path(__file__).parents[1]
@@ -234,3 +234,17 @@ def test_every_claim_of_a_paper_is_tested_or_says_what_it_needs(name):
     untested = claims[(claims.here == "not testable here") & (claims.stand_in == "")]
     assert (untested.here_because != "").all(), untested.claim.tolist()
     assert claims.says.str.len().max() < 200
+
+
+def test_findings_and_counts_of_data_are_counted_apart():
+    columns = ["kind", "published", "here", "stand_in"]
+    rows = [("data", "holds", "holds", ""), ("finding", "holds", "fails", ""), ("finding", "holds", "holds", "fails")]
+    counts = count_claims(pd.DataFrame(rows, columns=columns))
+    assert counts.index.tolist() == [("finding", "fails"), ("finding", "holds"), ("data", "holds")]
+    assert counts.to_numpy().tolist() == [[0, 1, 1], [2, 1, 0], [1, 1, 0]]
+
+
+def test_sizes_of_the_datasets_are_no_findings():
+    kinds = {name: claim.kind for paper in read_papers(PROJECT).values() for name, claim in paper.claims.items()}
+    assert {kinds[name] for name in ("dataset_sizes", "size_of_the_data", "equation_7_example")} == {"data"}
+    assert kinds["listwise_above_judges"] == "finding"

@@ -129,11 +129,13 @@ class Claim(_Entry):
 
     published: of the published rows, and of ours in their place; all must hold. here: of our own rows, where nothing
     of the paper is beside them. stand_in: what these are measured with in the paper's place, "" where nothing is.
-    needs: what a test on the paper's own rows would take, where no row says.
+    needs: what a test on the paper's own rows would take, where no row says. kind: a finding, or a count, size or sum
+    of the data, which holds more easily and is counted apart.
     """
 
     says: str
     where: str
+    kind: Literal["finding", "data"] = "finding"
     bar: str = ""  # what the test takes a word of the claim to mean ("strongly": above 0.8), and why
     published: tuple[Order, ...] = ()
     here: tuple[Order, ...] = ()

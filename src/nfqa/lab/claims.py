@@ -21,17 +21,18 @@ NO_CELLS = "no cells in our copy"  # of the published table
 _SHORT = {HOLDS: "yes", FAILS: "no", UNDECIDED: "undecided", "missing": "missing"}
 _QUANTIFIERS = {"most": "most have to hold", "some": "one has to hold"}
 _PUBLISHED = ("system", "dataset", "metric")
-_COLUMNS = ["claim", "says", "where", "bar", "headline", "published", "published_because", "here", "here_because"]
-_COLUMNS += ["stand_in", "stand_in_because", "stand_in_for"]
+_SIDES = ["published", "here", "stand_in"]
+_COLUMNS = ["claim", "says", "where", "kind", "bar", "headline"]
+_COLUMNS += [*(side + because for side in _SIDES for because in ("", "_because")), "stand_in_for"]
 
 
 def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
     """Each claim with its verdicts, in the paper's order.
 
     Args: results: the folder with a folder of values for each paper.
-    Returns: claim (its name), says, where, bar, headline; published, its verdict on the paper's own numbers; here, on
-        ours in the place of the paper's rows; stand_in, on rows with another model or other data, "" where it has no
-        such test; for each a column `..._because`, and stand_in_for, what is measured instead of what.
+    Returns: claim (its name), says, where, kind, bar, headline; published, its verdict on the paper's own numbers;
+        here, on ours in the place of the paper's rows; stand_in, on rows with another model or other data, "" where it
+        has no such test; for each a column `..._because`, and stand_in_for, what is measured instead of what.
     """
     rows = [_judge(paper, name, claim, results / paper.paper) for name, claim in paper.claims.items()]
     return pd.DataFrame(rows, columns=_COLUMNS)
@@ -93,7 +94,7 @@ def _judge(paper: Paper, name: str, claim: Claim, results: Path) -> dict[str, ob
         )
         for table, both in beside.items()
     }
-    found: dict[str, object] = {"claim": name} | claim.model_dump(include={"says", "where", "bar", "headline"})
+    found: dict[str, object] = {"claim": name} | claim.model_dump(include={"says", "where", "kind", "bar", "headline"})
 
     found |= {"stand_in": "", "stand_in_because": "", "stand_in_for": claim.stand_in}
     found["published"], found["published_because"] = _weigh(_compare_all(paper, claim.published, bare), NO_CELLS)
@@ -212,9 +213,10 @@ def _settle(states: pd.Series, hold: str) -> str:
 
 
 def count_claims(claims: pd.DataFrame) -> pd.DataFrame:
-    """How many claims have each verdict: rows are verdicts; columns published, here and stand_in."""
-    counts = {side: claims[side].value_counts() for side in ("published", "here", "stand_in")}
-    return pd.DataFrame(counts).fillna(0).astype(int).rename_axis(None).drop(index="", errors="ignore")
+    """How many claims have each verdict: rows are kind and verdict, findings first; a column a side."""
+    told = claims.melt("kind", _SIDES, "side", "verdict").query("verdict != ''")
+    counts = pd.crosstab([told.kind, told.verdict], told.side).reindex(columns=_SIDES, fill_value=0)
+    return counts.rename_axis(columns=None).sort_index(ascending=[False, True])
 
 
 def write_claim(claim: Mapping[str, object]) -> str:
