@@ -80,6 +80,9 @@ def test_each_rule_finds_what_it_says(text, one_word, phrases, or_sides):
         ("<think>0? No.</think>1", 1, ""),
         ("0 or 1", None, "ambiguous"),
         ("[[0]] [[1]]", None, "ambiguous"),
+        ("[[0]] or [[2]]", None, "ambiguous"),  # as in a rank, what is no verdict isn't passed over
+        ("[[0]], as I said: [[0]]", 0, ""),
+        ("[[2]], as I said: [[2]]", None, "out_of_range"),
         ("yes", None, "unreadable"),
         ("[[yes]]", None, "unreadable"),
         ("the 10th of 5%", None, "unreadable"),

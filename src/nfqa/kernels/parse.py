@@ -66,17 +66,17 @@ def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Readin
 
     Args: completion: as `read_number`; digits: the verdicts there are, single digits.
     Returns: the digit; "empty" for no text, "unreadable" where no number stands alone (`[[yes]]`, "10th", "5%"),
-        "ambiguous" for several different verdicts, "out_of_range" for numbers none of which is a verdict.
+        "ambiguous" for several different verdicts or, in brackets, numbers, "out_of_range" for no verdict among them.
     Source: DebateQA's metric, which asks for 0 or 1. Differs from: its released script, which looks for the digit in
         prompt and completion together; models that write "1" or "Answer: 1" instead of `[[1]]` are understood here.
     """
     said = _leave_out_thinking(completion)
     marked = [text for text in _list_marks(completion, "only") if _NUMBER.fullmatch(text)]
     found = marked or _ALONE.findall(_MARKED.sub(" ", said))
-    values = [float(text) for text in found if text in digits]
-    if found and not values:
+    reading = _pick_one(completion, [float(text) for text in found if marked or text in digits], "only")
+    if found and reading.reason != "ambiguous" and not {*found} & {*digits}:
         return Reading(None, "out_of_range")
-    return _pick_one(completion, values, "only")
+    return reading
 
 
 def _list_marks(completion: str, pick: Pick) -> list[str]:
