@@ -224,9 +224,10 @@ def test_overrides_go_to_a_folder_of_their_own(checkout: Checkout) -> None:
     work = made.relative_to(checkout.root).parents[2]
     assert f"report: {work.parent}/site/index.html" in reported.stdout
     for said in (done.stdout, reported.stdout):
-        assert said.split("made_up/first, Table 1: First\n")[1].splitlines()[:4] == [
-            "dataset   antique (sample)", "statistic           number", "Ours                     5",
-            f"  {work}/results/made_up/first.csv",
+        lines = said.split("made_up/first, Table 1: First\n")[1].splitlines()[:4]
+        assert [line.split() for line in lines] == [
+            ["dataset", "antique", "(sample)"], ["statistic", "number"], ["Ours", "5"],
+            [f"{work}/results/made_up/first.csv"],
         ]  # fmt: skip
         assert f"  {work}/notebooks/made_up/first.ipynb\n" in said
     unknown = checkout.run("report", PARAMS="value=6.0")
@@ -238,6 +239,13 @@ def test_results_are_compared_with_the_committed_ones(ran: Checkout) -> None:
         name = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
         subprocess.run(["git", *name, *words], cwd=ran.root, check=True, capture_output=True)
     assert ran.run("check").returncode == 0
+    record = ran.root / "build" / "sample" / "runs" / "made_up" / "first.json"
+    kept = record.read_bytes()
+    record.unlink()  # as in a checkout where the committed results are all there is of it
+    checked = ran.run("check")
+    assert checked.returncode == 0
+    assert "18 numbers against the committed results: same 12, not run here (committed values) 6" in checked.stdout
+    record.write_bytes(kept)
     ran.edit_notebook("made_up/first.ipynb", [FIRST[0].replace("1.0", "1.5"), *FIRST[1:]])
     said = ran.run("reproduce").stdout
     moved = "moved: made_up/first dataset=sample_antique metric=ours statistic=number, value: committed 1, now 1.5"

@@ -14,9 +14,11 @@ from nfqa.data.paths import Place
 from nfqa.data.registry import read_yaml
 from nfqa.lab.artefacts import list_chosen, read_papers
 from nfqa.lab.beside import VERDICTS, compare_published
+from nfqa.lab.staleness import was_run
 from nfqa.lab.values import COUNTS, EXACT_DIGITS, MODEL_DIGITS, NUMBERS, name_keys, read_values
 
 EXCUSES = "results/intended_changes.yml"
+UNRUN = "not run here (committed values)"
 SAME, LAST_DIGIT, PROCESSOR, MOVED, GONE, NEW = "same", "last digit", "processor", "moved", "gone", "new"
 TEXTS = ["dropped_because", "origin", "signature"]
 _CLOSE = 1e-6  # relative: what a sum in another order changes
@@ -47,7 +49,8 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
     significant ones behind a model, of 12 otherwise) or by 1e-6 relative behind a model; "processor" where a value
     behind a model differs by no more than 1e-4 (of 1, or of a larger value): vectors that differ in their last bits
     decide a near tie otherwise, which moves an average of ranks by some 1e-5; else "moved". Counts are compared
-    exactly, and so are origin, signature and reasons. A row is "gone" or "new" where only one side has it.
+    exactly, and so are origin, signature and reasons. A row is "gone" or "new" where only one side has it. A number of
+    an artefact whose results no run here wrote is never "same", but "not run here".
 
     Returns: artefact, row (its key in words), column, committed, now, change (relative), state, and excused, the reason
         listed in results/intended_changes.yml, "" for none. Without git, or a commit that has results, no rows.
@@ -58,7 +61,10 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
         identifier = f"{paper.paper}/{name}"
         path = f"{folder}/{identifier}.csv"
         then = read_values(StringIO(_run_git(root, "show", f"HEAD:./{path}"))) if path in committed else None
-        frames.append(_compare(then, _read(place, identifier)).assign(artefact=identifier))
+        compared = _compare(then, _read(place, identifier)).assign(artefact=identifier)
+        if not was_run(place, identifier):  # the committed values beside themselves
+            compared["state"] = compared.state.replace(SAME, UNRUN)
+        frames.append(compared)
     columns = ["artefact", "row", "column", "committed", "now", "change", "state"]
     found = pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
     excuses = read_excuses(root)

@@ -228,13 +228,13 @@ def _say_published(published: pd.DataFrame) -> bool:
 
 def _say_moved(found: pd.DataFrame) -> bool:
     """Say how results compare with the committed ones; True where one moved, is gone or is new without a reason."""
-    from nfqa.lab.check import SAME, fails
+    from nfqa.lab.check import SAME, UNRUN, fails
 
     if found.empty:
         return False
     counts = ", ".join(f"{state} {count:,}" for state, count in found.state.value_counts().items())
     print(f"{len(found):,} numbers against the committed results: {counts}")
-    changed = found[(found.state != SAME) & found.change.notna()].sort_values("change", ascending=False)
+    changed = found[~found.state.isin([SAME, UNRUN]) & found.change.notna()].sort_values("change", ascending=False)
     for row in changed.head(10).itertuples():
         numbers = f"committed {row.committed:g}, now {row.now:g}, relative {row.change:.1e}"
         print(f"  {row.state}: {row.artefact} {row.row}, {row.column}: {numbers}")

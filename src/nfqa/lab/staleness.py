@@ -139,6 +139,13 @@ def read_record(place: Place, identifier: str) -> Record | None:
         return None
 
 
+def was_run(place: Place, identifier: str) -> bool:
+    """Whether an artefact's results are those that its last run here wrote, rather than committed ones."""
+    record, results = read_record(place, identifier), place.results / f"{identifier}.csv"
+    written = record.outputs.get(str(results.relative_to(place.root))) if record else None
+    return results.is_file() and hash_file(results) == written
+
+
 def hash_code(parts: dict[str, str]) -> str:
     """One hash over notebook and modules, for the results' provenance."""
     code = {key: value for key, value in parts.items() if key.split()[0] in ("notebook", "module")}
