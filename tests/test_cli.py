@@ -10,9 +10,13 @@ import pytest
 from conftest import PROJECT, Checkout, copy_project
 
 from nfqa.data.paths import find_place
+from nfqa.judge.asking import Tally
+from nfqa.judge.journal import Entry, Journal, Record
 from nfqa.lab.artefacts import read_papers
 from nfqa.lab.options import RunOptions
-from nfqa.lab.staleness import Record, Usage, choose_parameters, explain_staleness
+from nfqa.lab.staleness import Record as RunRecord
+from nfqa.lab.staleness import Usage, choose_parameters, explain_staleness
+from nfqa.models.chat import Reply
 
 
 @pytest.mark.parametrize(
@@ -102,6 +106,34 @@ def test_a_notebook_that_opens_no_lab_can_not_be_planned_and_says_so(checkout: C
     done = checkout.run("status", "made_up/third", JUDGE="openai:m@http://127.0.0.1:9/v1")
     assert done.returncode == 2
     assert "third.ipynb: no cell tagged `setup` opens `lab`" in done.stderr
+
+
+def test_what_a_run_would_ask_is_counted_anew_only_when_the_journal_has_changed(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    papers = checkout.root / "papers" / "made_up.yml"
+    papers.write_text(papers.read_text().replace("made_up/third.ipynb,", "made_up/third.ipynb, roles: [judge],"))
+    checkout.edit_notebook("made_up/third.ipynb", ["judge = ''"])
+    copy_project(checkout.root, "prompts")
+    counted: list[str] = []
+
+    def count(_: object, name: str, *__: object) -> Tally:
+        counted.append(name)
+        return Tally(wanted=70 + len(counted), asked=3)
+
+    monkeypatch.setattr("nfqa.lab.plan.count_asked", count)
+
+    def plan(**variables: str) -> str:
+        done = checkout.run("status", "made_up/third", JUDGE="openai:m@http://127.0.0.1:9/v1", **variables)
+        return done.stdout.splitlines()[-1]
+
+    assert "71 verdicts wanted" in plan()
+    assert "71 verdicts wanted" in plan()
+    journal = Journal(checkout.root / "verdicts" / "journal.sqlite")
+    journal.keep(Record(Entry("p", "m", "t", "d", 0), Reply("[[3]]", 1, 1), 3.0, ""))
+    assert "72 verdicts wanted" in plan()
+    assert "73 verdicts wanted" in plan(DECODING="greedy")
+    assert len(counted) == 3
 
 
 @pytest.mark.parametrize(
@@ -230,7 +262,7 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
 def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
     tmp_path: Path, missing: dict[str, int], asked_again: int
 ) -> None:
-    record = Record(parts={"notebook": "1"}, outputs={}, usage=Usage(missing=missing))
+    record = RunRecord(parts={"notebook": "1"}, outputs={}, usage=Usage(missing=missing))
     said = explain_staleness(record, {"notebook": "1"}, find_place(tmp_path))
     assert said == ([f"{asked_again} verdicts could not be had from the model, ask them again"] if asked_again else [])
 

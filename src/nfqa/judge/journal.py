@@ -12,7 +12,8 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -68,10 +69,10 @@ class Entry:
     seed: int
     labels: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def key(self) -> str:
         """sha256 over every field: a change of any one is a miss."""
-        return _hash({"format": _FORMAT, **asdict(self)})
+        return _hash({"format": _FORMAT} | {each.name: getattr(self, each.name) for each in fields(self)})
 
 
 @dataclass(frozen=True)

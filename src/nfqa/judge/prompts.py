@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -230,10 +231,13 @@ def _fill(template: Template, text: str, texts: dict[str, str], references: Sequ
 
 def _set_in(text: str, values: dict[str, str]) -> str:
     """Replace every mark in one pass: what a value holds is never replaced itself."""
-    if not values:
-        return text
-    marks = sorted(values, key=len, reverse=True)
-    return re.sub("|".join(map(re.escape, marks)), lambda found: values[found[0]], text)
+    return _match_marks(*values).sub(lambda found: values[found[0]], text) if values else text
+
+
+@cache
+def _match_marks(*marks: str) -> re.Pattern[str]:
+    """Matches any of the marks, the longest that fits."""
+    return re.compile("|".join(map(re.escape, sorted(marks, key=len, reverse=True))))
 
 
 def clean_text(text: str) -> str:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from pydantic import BaseModel
+
+from nfqa.data.paths import write_atomically
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
 from nfqa.lab.judging import find_journal
 from nfqa.lab.options import RunOptions
 from nfqa.lab.replay import count_asked
+from nfqa.lab.staleness import hash_json, make_fingerprint
 from nfqa.lab.targets import Target
 
 _COMPLETION_TOKENS = 12  # about what a bare verdict takes; a judge that explains itself writes up to 512
@@ -20,12 +26,38 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
     """A line for each target that asks a language model; what two targets share is asked once, and counted in each.
 
     References that a language model would write aren't known before they are written: where they are missing from the
-    journal, the verdicts over them are not counted.
+    journal, the verdicts over them are not counted. A count is kept, and counted again only when what it depends on or
+    the journal has changed: every prompt is written for it, which takes a minute.
     """
+    place, journal = options.find_place(root), describe_journal(root)
     for target in targets:
         if options.asks(target.artefact.roles):
-            tally = count_asked(target.paper, target.name, options.find_place(root), options)
-            yield f"{target.identifier:24} {_describe(tally)}"
+            parts = make_fingerprint(target.paper, target.name, place, options)
+            depends = hash_json([parts, str(find_journal(root)), journal])
+            path = place.work / "plans" / f"{target.identifier}.json"
+            plan = None if options.parameters else _read_plan(path, depends)  # one may name a file, which may change
+            if plan is None:
+                tally = count_asked(target.paper, target.name, place, options)
+                plan = _Plan(depends=depends, tally=replace(tally, missing=Counter()))
+                with write_atomically(path) as scratch:
+                    scratch.write_text(plan.model_dump_json(), encoding="utf-8")
+            yield f"{target.identifier:24} {_describe(plan.tally)}"
+
+
+class _Plan(BaseModel):
+    """What one target would ask, and a hash of all that this depends on."""
+
+    depends: str
+    tally: Tally
+
+
+def _read_plan(path: Path, depends: str) -> _Plan | None:
+    """The plan kept at `path`; None where there is none, or one of something else."""
+    try:
+        plan = _Plan.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return plan if plan.depends == depends else None
 
 
 def describe_journal(root: Path) -> list[str]:

@@ -84,8 +84,8 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     notebook, prompts = root / "notebooks" / str(artefact.notebook), root / "prompts"
     parameters = choose_parameters(paper, name, notebook, options, Path())
     modules = hash_modules(notebook, root, roles=artefact.roles)
-    parts = {"notebook": hash_cells(notebook), "entry": _hash_json(_describe_entry(paper, name))}
-    parts |= {f"parameter {key}": _hash_json(value) for key, value in parameters.items() if key != "out"}
+    parts = {"notebook": hash_cells(notebook), "entry": hash_json(_describe_entry(paper, name))}
+    parts |= {f"parameter {key}": hash_json(value) for key, value in parameters.items() if key != "out"}
     parts |= {f"module {module}": digest for module, digest in modules.items()}
     tables = [table for module, own in _FILES_OF_MODULES.items() if module in modules for table in own]
     parts |= {f"table {table}": hash_file(root / table) for table in tables}
@@ -149,7 +149,7 @@ def was_run(place: Place, identifier: str) -> bool:
 def hash_code(parts: dict[str, str]) -> str:
     """One hash over notebook and modules, for the results' provenance."""
     code = {key: value for key, value in parts.items() if key.split()[0] in ("notebook", "module")}
-    return f"sha256:{_hash_json(code)}"
+    return f"sha256:{hash_json(code)}"
 
 
 def explain_staleness(record: Record | None, parts: dict[str, str], place: Place) -> list[str]:
@@ -218,5 +218,6 @@ def _hash_upstream(root: Path, name: str, data: str) -> str:
     return f"{how} {'absent' if absent else file.sha256}"
 
 
-def _hash_json(value: Any) -> str:
+def hash_json(value: Any) -> str:
+    """sha256 of a JSON value, in hex, whatever the order of its fields."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
