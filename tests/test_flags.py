@@ -27,9 +27,10 @@ REFERENCE = "Air scatters short waves of light more than long ones, so the light
 GOOD = "Sunlight meets molecules of air, and these scatter its blue part most of all colours."
 
 
-def flag(text: str, *references: str, question: str = QUESTION) -> str:
+def flag(text: str, *references: str, question: str = QUESTION, views: tuple[str, ...] | None = None) -> str:
     answers = pd.DataFrame({"question": ["q"], "answer": "a", "text": text})
-    described = describe_answers(answers, {"q": question}, {"q": references} if references else {})
+    held = None if views is None else {"q": views} if views else {}
+    described = describe_answers(answers, {"q": question}, {"q": references} if references else {}, held)
     assert "text" not in described
     return str(join_flags(flag_answers(described)).item())
 
@@ -72,9 +73,28 @@ def test_without_references_and_in_a_short_question_less_is_asked() -> None:
     assert flag("sky, blue", question="Sky blue?") == "repeats_question"
 
 
+VIEWS = ("It helps. Nobody can show off costly shoes to anyone.", "It harms. Clothes are a way to say who one is.")
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        ("nobody can show off costly shoes to anyone", "copies_view"),  # an explanation, word for word
+        (" ".join(VIEWS), "copies_view"),  # 14 of its 17 runs, at most half of them in one
+        ("Nobody can show off costly shoes, as I said.", "copies_view"),  # 3 of its 6 runs
+        ("Nobody can show off costly shoes, as I have said.", ""),  # 3 of 7
+        ("Some say that nobody can show off then, others that clothes say who one is.", ""),
+    ],
+)
+def test_copying_points_of_view_is_told_apart_from_copying_references(text: str, flags: str) -> None:
+    assert flag(text, views=VIEWS, question="Should pupils wear uniforms?") == flags
+    assert flag(text, views=(), question="Should pupils wear uniforms?") == ""
+    assert flag(text, GOOD, views=VIEWS, question="Should pupils wear uniforms?") == flags
+
+
 def test_every_flag_and_threshold_is_described() -> None:
     answers = pd.DataFrame({"question": "q", "text": [GOOD, f"{QUESTION} [[2]]"]})
-    flagged = flag_answers(describe_answers(answers, {"q": QUESTION}, {}))
+    flagged = flag_answers(describe_answers(answers, {"q": QUESTION}, {}, {}))
     assert list(flagged) == list(FLAGS)
     assert join_flags(flagged).tolist() == ["", "repeats_question; verdict_mark"]
     assert all(THRESHOLDS[name] in grid for name, grid in GRIDS.items())

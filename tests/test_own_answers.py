@@ -76,6 +76,10 @@ def test_means_and_shares_of_wins_are_over_questions():
         {"metric": "m", "question": "1", "system": list("ABC"), "score": [3.0, 2.0, 2.0], "missing": ""}
     )
     assert add_wins(three).wins.tolist() == [1, 0.25, 0.25]
+    unflagged = add_wins(three.assign(flags=["copies_reference; length", "", ""]))
+    assert unflagged.wins.tolist() == pytest.approx([NAN, 0.5, 0.5], nan_ok=True)
+    assert unflagged.missing.tolist() == ["flagged", "", ""]
+    assert add_wins(three.assign(score=[0.5, 1e-155, 2.6e-233])).wins.tolist() == [1, 0.25, 0.25], "both underflowed"
 
 
 def test_every_answer_has_a_row_under_every_metric_and_a_reason_where_it_was_not_scored():
@@ -305,8 +309,10 @@ def test_the_table_has_all_answers_apart_from_a_system_of_any_name(found):
     rouge = table[(table.metric == "rouge1") & (table.statistic == "mean_ten")].set_index("system")
     assert rouge.value.to_dict() == pytest.approx({"": 50 / 9, "llama-3": 20 / 3, "LLaMA": 0, "all": 10}, abs=1e-5)
     assert rouge.dropped_because["LLaMA"] == "needs references 1; no such answer 1"
-    wins = table[(table.metric == "rouge1") & (table.statistic == "win_share")].set_index("system").value
-    assert wins.to_dict() == {"llama-3": 0.5, "LLaMA": 0, "all": 1}
+    wins = table[table.statistic == "win_share"].set_index(["metric", "variant", "system"])
+    assert wins.value["pd", "paper"].dropna().to_dict() == {"llama-3": 1, "LLaMA": 0}
+    assert wins.value["rouge1"].isna().all(), "of the answers with references each is flagged"
+    assert "flagged 1" in wins.dropped_because["rouge1", "", "all"]
     spearman = pick(table, dataset="own_answers", metric="rouge1", statistic="spearman")
     assert (spearman.value, spearman.n, spearman.dropped) == (1, 1, 2)
     assert np.isnan(spearman.low), "one question has no interval"

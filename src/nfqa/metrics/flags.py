@@ -24,7 +24,7 @@ from nfqa.models.embed import Embedder
 THRESHOLDS = {
     "words": 2,  # fewer: `empty`
     "question_share": 0.8,  # from here on, with half of the question's words: `repeats_question`
-    "copied": 0.5,  # from here on: `copies_reference`
+    "copied": 0.5,  # from here on: `copies_reference`, `copies_view`
     "repeated": 0.3,  # from here on: `repeats_itself`
     "times": 6.0,  # from here on: `length`
 }
@@ -45,6 +45,10 @@ FLAGS = {  # after "It ..."
         f"has a reference's words, or {THRESHOLDS['copied']:.0%} of its runs of four words are in one, so that"
         " closeness to the references shows the copy alone"
     ),
+    "copies_view": (
+        f"has a point of view's words, or {THRESHOLDS['copied']:.0%} of its runs of four words are in points of view,"
+        " so that P.D. shows the copy alone"
+    ),
     "repeats_itself": f"has {THRESHOLDS['repeated']:.0%} or more runs of four words that were there before",
     "length": (
         f"is {THRESHOLDS['times']:g} times as long as its longest reference or more, or as short as its shortest, and"
@@ -61,35 +65,46 @@ _READABLE = 10  # words from which the language is guessed
 
 
 def describe_answers(
-    answers: pd.DataFrame, questions: Mapping[str, str], references: Mapping[str, Sequence[str]]
+    answers: pd.DataFrame,
+    questions: Mapping[str, str],
+    references: Mapping[str, Sequence[str]],
+    views: Mapping[str, Sequence[str]] | None = None,
 ) -> pd.DataFrame:
     """What the flags are decided by: one row an answer, in order.
 
     Args: answers: question, text, and any columns that name the answer; questions: their texts, references: those of
-        each question that has any, both by the column `question`.
+        each question that has any, views: its points of view with their explanations, all by the column `question`.
     Returns: the columns of `answers` but text; words; question_share, of the answer's words those that the question
         has, NaN where it has not half of the question's; question_inside, whether the question's words, three or more,
         are in it in a row; copied, of its runs of four words those of the reference that has most, 1 for equal words,
-        NaN without a reference; repeated, of these runs those that are there before; times, how often its length holds
-        the longest reference's or the shortest one's length holds its own, NaN without a reference; mark, whether a
-        verdict could be read in it. Case and punctuation don't count.
+        NaN without a reference; copied_view, where views are given, the same of all points of view together, as an
+        answer should cover them all; repeated, of these runs those that are there before; times, how often its length
+        holds the longest reference's or the shortest one's length holds its own, NaN without a reference; mark, whether
+        a verdict could be read in it. Case and punctuation don't count.
     """
     known = {name: [_split(text) for text in texts] for name, texts in references.items()}
+    held = {name: [_split(text) for text in texts] for name, texts in (views or {}).items()}
     asked = {name: _split(text) for name, text in questions.items()}
     rows = [
-        _describe(text, asked[name], known.get(name, ()))
+        _describe(text, asked[name], known.get(name, ()), held.get(name, ()))
         for text, name in zip(answers.text, answers.question, strict=True)
     ]
-    return answers.drop(columns="text").join(pd.DataFrame(rows, index=answers.index))
+    described = pd.DataFrame(rows, index=answers.index)
+    return answers.drop(columns="text").join(described if views is not None else described.drop(columns="copied_view"))
 
 
 def flag_answers(described: pd.DataFrame) -> pd.DataFrame:
-    """Which flags hold, from `describe_answers`: a column of booleans for each of FLAGS. What is NaN flags nothing."""
+    """Which flags hold, from `describe_answers`: a column of booleans for each of FLAGS. What is NaN flags nothing.
+
+    `copies_view` is told only of answers that were described beside points of view.
+    """
     beyond = {name: is_beyond(described[name], name) for name in THRESHOLDS}
+    copies_view = {"copies_view": is_beyond(described.copied_view, "copied")} if "copied_view" in described else {}
     return pd.DataFrame({
         "empty": beyond["words"],
         "repeats_question": described.question_inside | beyond["question_share"],
         "copies_reference": beyond["copied"],
+        **copies_view,
         "repeats_itself": beyond["repeated"],
         "length": beyond["times"],
         "verdict_mark": described.mark,
@@ -158,23 +173,28 @@ def seems_english(text: str) -> bool:
     return foreign < _FOREIGN_FROM and sum(word in FUNCTION_WORDS for word in words) >= _ENGLISH_FROM * len(words)
 
 
-def _describe(text: str, question: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, object]:
+def _describe(
+    text: str, question: Sequence[str], references: Sequence[Sequence[str]], views: Sequence[Sequence[str]]
+) -> dict[str, object]:
     words = _split(text)
     runs, lengths = _list_runs(words), [len(reference) for reference in references]
-    copied = [
-        1.0 if words == reference else sum(run in own for run in runs) / max(len(runs), 1)
-        for reference, own in ((reference, set(_list_runs(reference))) for reference in references)
-    ]
     covered = bool(question) and len({*words} & {*question}) >= _COVERED * len({*question})
     return {
         "words": len(words),
         "question_share": sum(word in question for word in words) / len(words) if covered else np.nan,
         "question_inside": len(question) >= 3 and tuple(question) in _list_runs(words, len(question)),
-        "copied": max(copied, default=np.nan),
+        "copied": max((_measure_copied(words, [reference]) for reference in references), default=np.nan),
+        "copied_view": _measure_copied(words, views) if views else np.nan,
         "repeated": 1 - len(set(runs)) / len(runs) if runs else 0.0,
         "times": max(len(words) / max(*lengths, 1), min(lengths) / max(len(words), 1)) if lengths else np.nan,
         "mark": bool(_MARK.search(text)),
     }
+
+
+def _measure_copied(words: Sequence[str], texts: Sequence[Sequence[str]]) -> float:
+    """The share of runs of words that are in any of the texts; 1 for the words of one."""
+    runs, known = _list_runs(words), {run for text in texts for run in _list_runs(text)}
+    return 1.0 if words in texts else sum(run in known for run in runs) / max(len(runs), 1)
 
 
 def _split(text: str) -> list[str]:
