@@ -21,7 +21,9 @@ from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
 from nbformat import v4
 
+from nfqa.data.json_lines import read_json
 from nfqa.data.paths import Place, find_place, find_root
+from nfqa.lab.artefacts import read_papers
 from nfqa.lab.report import build_site, say_needs, write_number
 from nfqa.lab.source_pages import draw_formula, find_definition
 from nfqa.lab.values import tidy_values, write_values
@@ -41,7 +43,9 @@ PAPER = {
         {"says": "rules in place of people", "rows": {"metric": "rules"}},  # no row has it
     ],
     "claims": {
-        "few_tables": {"says": "Judging is costly.", "where": "section 2", "needs": ["judge", "price_list"]},
+        "few_tables": {
+            "says": "Judging is costly.", "where": "section 2", "kind": "data", "needs": ["judge", "price_list"],
+        },
         "judged_first": {
             "says": "Judging < noise.", "where": "Tables 1 and 2; Figure 1", "published": [{
                 "table": "table_01", "order": [{"system": "judged"}, {"system": "noise"}], "within": ["dataset"],
@@ -63,6 +67,7 @@ PAPER = {
     "artefacts": {
         "table_01": {
             "label": "Table 1", "title": "Agreement", "claim": "Judging wins.", "note": "Printed in percent.",
+            "caption": ["Ours", "n = "],
             "notebook": "notebooks/toy/table_01.ipynb", "decimals": 2, "scale": 100,
             "leaves": {
                 "overlap": {"one": {"tau": "20.88", "rho": "9.50"}, "two": {"tau": "30.10"}},
@@ -104,7 +109,10 @@ def _write(path: Path, text: str) -> None:
 
 def _write_run(place: Place, rows: list[dict[str, Any]], functions: Sequence[str] = (FUNCTION,)) -> None:
     provenance = {"artefact": "toy/table_01", "inputs": {"one": "sha256:aa"}, "code": "sha256:bb", "roles": {}}
-    provenance |= {"functions": list(functions), "findings": ["Ours is < theirs."]}
+    provenance |= {
+        "functions": list(functions),
+        "findings": ["P.D. of 2 is first. In both, n = 7.", "Ours is < theirs. More."],
+    }
     table = tidy_values(pd.DataFrame(rows), origin="measured", exact=True)
     write_values(place.results / "toy" / "table_01", table, provenance)
     (place.figures / "toy").mkdir(parents=True, exist_ok=True)
@@ -181,15 +189,18 @@ def test_index_counts_every_published_number(site: Path) -> None:
 
 def test_claims_are_first_each_with_its_verdicts_in_words(site: Path) -> None:
     text = _see(site, "index.html")
-    parts = ["Overlap beats noise.", "Judging is costly.", "Judging &lt; noise.", 'id="figures"', 'id="artefacts"']
+    parts = ["Overlap beats noise.", "Judging &lt; noise.", "Judging is costly.", 'id="figures"', 'id="artefacts"']
     places = [_read(site, "index.html").index(part) for part in parts]
     assert places == sorted(places)  # the headline first, though it is the last in the paper's file
     # As published 0.2088 is below 0.5; ours, 0.2088 [0.19, 0.22], above 0.1; of judged, 0.412, there is none of ours.
-    assert "✗ 2 fails – 1 no cells in our copy" in text
-    assert "✓ 1 holds ⊘ 2 not testable here" in text
-    assert "⇄✓ 1 holds for a stand-in · 2 no stand-in" in text
-    assert "⇄✓ holds for a stand-in vectors in place of Mistral 1 of 1 comparisons hold" in text
-    assert "⊘ not testable here needs an LLM judge and price list" in text
+    assert "✗ 2 fails" in text
+    assert "✓ 1 holds ⊘ 1 not testable here" in text
+    assert "⇄✓ 1 holds for a stand-in · 1 no stand-in" in text
+    assert "Stand-in: ⇄✓ holds for a stand-in" in text
+    assert "Stand-in: vectors in place of Mistral 1 of 1 comparisons hold" in text
+    assert "Ours: needs an LLM judge and price list" in text
+    assert "Findings: 2" in text
+    assert text.index("Counts, sizes and sums of the data: 1") < text.index("Judging is costly.")
     artefact = _see(site, "pages/toy/table_01.html")
     assert "Overlap beats noise." in artefact
     assert "Judging < noise." in artefact
@@ -200,8 +211,8 @@ def test_claims_link_to_all_that_they_name_but_the_page_itself(site: Path) -> No
     linked = {}
     for name in ("table_01", "table_02", "figure_01"):
         page = BeautifulSoup(_read(site, f"pages/toy/{name}.html"), "html.parser")
-        (claim,) = [row for row in page.select("table.claims tbody tr") if "Judging < noise." in row.get_text()]
-        linked[name] = [link.get_text() for link in claim.select("th a")]
+        (claim,) = [row for row in page.select(".claim") if "Judging < noise." in row.get_text()]
+        linked[name] = [link.get_text() for link in claim.select(".reasons a")]
     assert linked == {
         "table_01": ["Table 2", "Figure 1"],
         "table_02": ["Table 1", "Figure 1"],
@@ -324,6 +335,20 @@ def test_every_formula_of_the_notebooks_is_drawn() -> None:
     found = {a or b for text in texts for a, b in re.findall(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", text, re.DOTALL)}
     assert len(found) > 100
     assert [formula for formula in found if "<code" in draw_formula(formula)] == []
+
+
+def test_figure_has_the_sentences_that_its_entry_names(site: Path) -> None:
+    (caption,) = BeautifulSoup(_read(site, "index.html"), "html.parser").select(".finding")
+    assert caption.get_text() == "Ours is < theirs. In both, n = 7."
+
+
+def test_every_caption_is_found_among_the_findings() -> None:
+    root = find_root()
+    for paper in read_papers(root).values():
+        for name, artefact in paper.artefacts.items():
+            if artefact.caption:
+                findings = read_json(root / "results" / paper.paper / f"{name}.json")["findings"]
+                assert [words for words in artefact.caption if words not in " ".join(findings)] == [], name
 
 
 def test_sample_values_stand_apart(site: Path) -> None:
@@ -532,6 +557,12 @@ def test_filters_narrow_the_index(site: Path, browser: Any) -> None:
     page.get_by_label("Verdict, in any of the three columns").select_option("")
     page.get_by_label("Search claims").fill("judging")
     assert page.locator("[data-item]:visible").count() == 2
+
+
+@pytest.mark.slow
+def test_index_is_short_on_a_phone(report: Path, browser: Any) -> None:
+    page, _ = _open(browser, f"{report.as_uri()}/index.html", viewport={"width": 375, "height": 800})
+    assert page.evaluate("document.documentElement.scrollHeight") < 16_000  # all 60 claims, folded
 
 
 @pytest.mark.slow

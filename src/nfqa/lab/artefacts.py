@@ -74,6 +74,7 @@ class Artefact(_Entry):
     title: str
     claim: str = ""
     note: str = ""
+    caption: tuple[str, ...] = ()  # words of the sentences among its findings that the report puts under its figure
     notebook: str | None = None
     minutes: Annotated[float, Field(ge=0)] = 0.1  # about how long it takes on one core: the long ones start first
     datasets: tuple[str, ...] = ()

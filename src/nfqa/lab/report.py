@@ -40,7 +40,7 @@ _ARXIV = re.compile(r"arXiv[: ]?(\d{4}\.\d{4,5})")
 _LABELS = re.compile(r"(Table|Figure)s? (\d+(?:(?:, | and )\d+)*)")  # "Tables 2, 3 and 4"
 _ROLES = {"judge": "an LLM judge", "generator": "an LLM generator", "evaluator": "a causal language model",
           "embedder": "a sentence encoder"}  # fmt: skip
-_FIRST_SENTENCE = re.compile(r"(?<=[^.\s][a-z0-9)\]%])\.\s(?=[A-Z]).*", re.DOTALL)
+_SENTENCE_END = re.compile(r"(?<=[^.\s][a-z0-9)\]%]\.)\s+(?=[A-Z“])")  # not the ones in "P.D. of"
 _HERE = Path(__file__).parent / "site"
 _FOLDERS = {"csv": "results", "json": "results", "png": "figures", "pdf": "figures", "ipynb": "notebooks"}
 Kind = Literal["measured", "sample"]
@@ -161,6 +161,14 @@ class Sheet:
         return tuple(dict.fromkeys(map(self.title, [*self.artefact.missing_roles, *needs])))
 
     @property
+    def caption(self) -> str:
+        """What stands under its figure: the sentences of its findings that its entry names, else the first one."""
+        findings = self.provenance["findings"] if self.provenance else []
+        sentences = [sentence for finding in findings for sentence in _SENTENCE_END.split(finding)]
+        named = [sentence for words in self.artefact.caption for sentence in sentences if words in sentence]
+        return " ".join(dict.fromkeys(named or sentences[:1] or [self.artefact.title]))
+
+    @property
     def state(self) -> str:
         """The artefact's state in words."""
         waiting, origins = self.counts["not run"], set(self.origins) - {"paper"}
@@ -239,13 +247,7 @@ def _write_pages(site: Path, place: Place, papers: dict[str, Paper], sheets: lis
     totals: Counter[str] = sum((sheet.counts for sheet in sheets), Counter())
     judged = {name: judge_claims(paper, place.results) for name, paper in papers.items()}
     claims = [claim for name, found in judged.items() for claim in _link_claims(papers[name], found, sheets)]
-    sides = ("published", "here", "stand_in")
-    counts = {
-        name: {side: Counter(claim[side] for claim in claims if claim["paper"] == name) for side in sides}
-        for name in papers
-    }
-    write("index.html", "index.html", papers=papers, sheets=sheets, samples=samples, totals=totals,
-          claims=claims, counts=counts)  # fmt: skip
+    write("index.html", "index.html", papers=papers, sheets=sheets, samples=samples, totals=totals, claims=claims)
     for group in (sheets, samples):
         for before, sheet, after in zip([None, *group], group, [*group[1:], None], strict=False):
             own = [claim for claim in claims if sheet in claim["sheets"]]
@@ -328,7 +330,6 @@ def _open_templates(notice: str) -> jinja2.Environment:
         arxiv=_link_arxiv,
         number=write_number,
         needs=say_needs,
-        first_sentence=lambda text: _FIRST_SENTENCE.sub(".", text),
         short=lambda paper: paper.title.partition(":")[0],
     )
     environment.globals.update(

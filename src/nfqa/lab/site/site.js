@@ -71,8 +71,8 @@ function makeFilter(form) {
     const shown = items.filter((item) => !item.hidden).length;
     form.querySelector("output").textContent =
       shown === items.length ? `${shown} claims` : `${shown} of ${items.length} claims`;
-    for (const table of document.querySelectorAll("table.claims")) {
-      table.hidden = !table.querySelector("[data-item]:not([hidden])");
+    for (const list of document.querySelectorAll(".claims")) {
+      list.hidden = !list.querySelector("[data-item]:not([hidden])");
     }
   };
 
