@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +26,7 @@ from nfqa.lab.artefacts import read_papers
 from nfqa.lab.open import Lab
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import label_systems, write_scores
-from nfqa.lab.scoring import name_folder, tabulate_means, tabulate_views
+from nfqa.lab.scoring import clear_stale, name_folder, tabulate_means, tabulate_views
 from nfqa.lab.values import pick, read_values, tidy_values, write_values
 from nfqa.metrics import dispute_detector, listwise_training
 from nfqa.metrics.listwise_training import train_by_grades
@@ -175,6 +177,19 @@ def test_both_files_hold_every_answer_in_full_precision(tmp_path):
     assert [row.get("score") for row in content["scores"]] == [1 / 3, None, None]
     assert content["not_run"] == {"P.D.": "needs partial answers"}
     assert content["irregularities"] == {"questions_without_references": 1, "empty_answers": 1}
+
+
+def test_no_text_of_the_file_that_a_spreadsheet_opens_is_a_formula(tmp_path):
+    names = ["=HYPERLINK(1)", "+1+cmd", "-2+3", "@sum", "fair-play"]
+    lines = {"id": "=q()", "question": "q", "answers": [{"system": name, "text": "t"} for name in names]}
+    own = bring_file(write(tmp_path / "my.jsonl", lines))
+    write_scores(tmp_path, own, own.answers.assign(metric="pd", score=-2.5, signature="s", missing=""))
+    rows = pd.read_csv(tmp_path / "scores.csv", dtype=str)
+    assert rows.system.tolist() == [*(f"'{name}" for name in names[:4]), "fair-play"]
+    assert set(rows.question) == {"'=q()"}
+    assert set(rows.score) == {"-2.5"}, "a number stays one"
+    content = json.loads((tmp_path / "scores.json").read_text())
+    assert [row["system"] for row in content["scores"]] == names
 
 
 # The notebook, in this process
@@ -477,6 +492,16 @@ def test_the_released_format_is_scored_from_the_door_with_ones_own_evaluator(sco
     refused = scored.run("score", str(answers), EVALUATOR=f"path:{evaluator}")
     assert refused.returncode == 2
     assert "QUESTIONS=test.jsonl" in refused.stderr
+
+
+def test_what_a_killed_run_left_is_cleared_and_a_live_one_s_is_not(tmp_path):
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    names = [f".new.{ended.pid}.ab", ".new.older", f".new.{os.getpid()}.cd", "mine-0123"]
+    for name in names:
+        (tmp_path / name / "scratch").mkdir(parents=True)
+    clear_stale(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == set(names[2:])
 
 
 def test_each_answer_s_views_are_printed_under_the_question_alone(tmp_path):

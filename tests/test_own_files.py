@@ -52,6 +52,9 @@ def change(**fields: Any) -> dict[str, Any]:
         ([change(answers=[{"text": "t", "system": "a\rb"}])], "line 1: answers[0].system"),
         ([change(answers=TWICE)], "line 1: the answers' id 's' is duplicated"),
         ([change(answers=["", " "])], "every answer is empty"),
+        ([LINE, change(question="b", answers=["x" * 1_000_001])], "line 2: answers[0].text is 'xxx"),
+        ([change(answers=["x" * 1_000_001])], "it has 1,000,001 characters; expected at most 1,000,000"),
+        ([change(partial_answers=["x" * 1_000_001])], "line 1: partial_answers[0].point_of_view is 'xxx"),
     ],
 )
 def test_a_line_that_does_not_fit_is_refused_by_line_and_field(tmp_path: Path, lines: list[Any], facts: str) -> None:

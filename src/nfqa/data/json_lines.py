@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 T = TypeVar("T")
+LONGEST = 1_000_000  # characters of a text, beyond any answer: time and memory of several methods grow with it
 
 
 def _refuse_half(text: str) -> str:
@@ -44,7 +45,13 @@ def _read_name(value: Any) -> str:
     return str(value).strip()
 
 
-AnyText = Annotated[str, AfterValidator(_refuse_half)]  # may be empty
+def _refuse_long(text: str) -> str:
+    if len(text) > LONGEST:
+        raise ValueError(f"it has {len(text):,} characters; expected at most {LONGEST:,}, so cut it or leave it out")
+    return text
+
+
+AnyText = Annotated[str, AfterValidator(_refuse_half), AfterValidator(_refuse_long)]  # may be empty
 Text = Annotated[AnyText, AfterValidator(_refuse_blank)]
 Name = Annotated[AnyText, BeforeValidator(_read_name)]  # an id: 7 and "7" are one
 

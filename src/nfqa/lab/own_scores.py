@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -11,6 +13,7 @@ from nfqa.data.paths import write_atomically
 from nfqa.data.records import QuestionSet
 from nfqa.lab.values import write_json
 
+_FORMULA = re.compile(r"[=@\t]|[+-](?!\d*\.?\d*(e[+-]?\d+)?$)")  # -2.5 and +1e-7 are numbers
 _DRAWABLE = 0x530  # Latin, Greek and Cyrillic
 _COLUMNS = (
     "question", "answer", "system", "label", "metric", "training", "variant", "method", "judge", "view",
@@ -30,6 +33,7 @@ def write_scores(
 ) -> pd.DataFrame:
     """Write scores.csv and scores.json: every answer under every metric, in full precision, then what was excluded.
 
+    A text of scores.csv that begins as a formula has an apostrophe first (`escape_formula`); scores.json has all as is.
     Args: scores: question, answer, system, grade, metric, conditions, score, rank, ten, flags, note, missing,
         signature; not_run: the reason by metric; notes: what a reader should know. Columns that say nothing are left
         out.
@@ -41,7 +45,7 @@ def write_scores(
     lines = pd.concat([kept, pd.DataFrame(excluded, columns=["question", "answer", "missing"])], ignore_index=True)
     lines = lines[[name for name in _COLUMNS if name in lines and lines[name].replace("", None).notna().any()]]
     with write_atomically(folder / "scores.csv") as scratch:
-        lines.to_csv(scratch, index=False, lineterminator="\n")
+        lines.map(escape_formula).to_csv(scratch, index=False, lineterminator="\n")
     content = {
         "answers": f"sha256:{own.sha256}",
         "origin": own.origin,
@@ -52,6 +56,11 @@ def write_scores(
     }
     write_json(folder / "scores.json", content)
     return lines
+
+
+def escape_formula(cell: Any) -> Any:
+    """A cell of a CSV as it may be opened: a text that a spreadsheet would run as a formula has an apostrophe first."""
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def label_systems(names: Sequence[str], *, noun: str = "system") -> dict[str, str]:

@@ -23,10 +23,13 @@ from nfqa.data.registry import UnreachableError
 from nfqa.lab.artefacts import Paper
 from nfqa.lab.beside import name_rows
 from nfqa.lab.options import RunOptions
+from nfqa.lab.own_scores import escape_formula
 from nfqa.lab.plan import plan_targets
 from nfqa.lab.runner import prepare_vectors, reach_data, run_pending
 from nfqa.lab.targets import Target, list_targets
 from nfqa.lab.values import NAMES, name_keys, read_values, write_intervals
+
+_NEW = ".new."  # then the process and a random name: a scratch folder
 
 
 def score_file(root: Path, options: RunOptions, identifier: str, path: Path, questions: Path | None = None) -> int:
@@ -44,7 +47,8 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
     chosen = replace(options, parameters=options.parameters | given)
     target = list_targets(root, chosen, [identifier])[-1]
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new.") as name:
+    clear_stale(folder.parent)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{_NEW}{os.getpid()}.") as name:
         scratch = Path(name)
         place = Place(root, scratch / "results", scratch / "results", scratch)
         print(f"{path}: {len(own.answers):,} answers to {len(own.questions):,} questions", flush=True)
@@ -57,10 +61,14 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
             return 1
         made = [scratch / "scratch" / identifier / file for file in ("scores.csv", "scores.json")]
         made += [*(scratch / "results").rglob("*.*"), place.notebooks / f"{identifier}.ipynb"]
+        values = read_values(place.results / f"{identifier}.csv")
         for file in made:
             with write_atomically(folder / file.name) as copy:
                 shutil.copyfile(file, copy)
-    print(f"\n{tabulate_means(target.paper, read_values(folder / f'{target.name}.csv'), own.systems)}\n")
+                if file.name == f"{target.name}.csv":
+                    cells = pd.read_csv(file, dtype=str, keep_default_na=False)
+                    cells.map(escape_formula).to_csv(copy, index=False, lineterminator="\n")
+    print(f"\n{tabulate_means(target.paper, values, own.systems)}\n")
     print(tabulate_views(folder / "scores.csv"), end="")
     print(*json.loads((folder / f"{target.name}.json").read_text(encoding="utf-8"))["findings"], sep="\n")
     reasons = Counter(each.reason for each in own.excluded)
@@ -68,6 +76,24 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
         print(f"Left out: {', '.join(f'{reason} ({n})' for reason, n in sorted(reasons.items()))}.")
     print(f"\nin {folder.relative_to(root)}/: {', '.join(sorted(file.name for file in folder.iterdir()))}")
     return 0
+
+
+def clear_stale(folder: Path) -> None:
+    """Remove the scratch folders in it whose process is gone: a run that was killed could not remove its own."""
+    for scratch in folder.glob(f"{_NEW}*"):
+        process = scratch.name.removeprefix(_NEW).partition(".")[0]
+        if not (process.isdigit() and _is_alive(int(process))):
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True
 
 
 def name_folder(options: RunOptions, answers: str, questions: str = "") -> str:
