@@ -329,6 +329,12 @@ def test_formula_is_drawn_or_else_shown_as_text(formula: str, tag: str, count: i
     assert len(BeautifulSoup(draw_formula(formula), "html.parser").select(f"{tag}.formula")) == count
 
 
+def test_drawn_formula_carries_its_latex_as_it_was_written() -> None:
+    drawn = draw_formula(r"\frac1n \sum_i \big(x_i \le 1\big), \qquad a &lt; b")
+    labels = [formula["aria-label"] for formula in BeautifulSoup(drawn, "html.parser").select("svg.formula")]
+    assert labels == [r"\frac1n \sum_i \big(x_i \le 1\big)", "a < b"]
+
+
 def test_every_formula_of_the_notebooks_is_drawn() -> None:
     notebooks = [nbformat.read(path, as_version=4) for path in sorted((find_root() / "notebooks").glob("*/*.ipynb"))]
     texts = [cell.source for notebook in notebooks for cell in notebook.cells if cell.cell_type == "markdown"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from dataclasses import dataclass
-from functools import cache
 from html import unescape
 from pathlib import Path
 
@@ -115,16 +115,15 @@ def render_notebook(path: Path, root: Path) -> Markup:
     return Markup(page)  # noqa: S704 - made above, scripts taken out
 
 
-@cache
+@functools.cache
 def draw_formula(formula: str) -> str:
-    """A formula of LaTeX, escaped as HTML, as outlines in the text's colour; as its text where it can't be drawn."""
-    latex = unescape(formula)
+    """A formula of LaTeX, escaped as HTML, as outlines in the text's colour that are read aloud as the LaTeX that was
+    written; as its text where it can't be drawn."""
     parts = []
-    for part in re.split(r",?\s*\\qquad\s*", latex):  # each can have a line of its own
-        for spelling, known in _SPELLINGS.items():
-            part = re.sub(spelling, known, part)
+    for part in re.split(r",?\s*\\qquad\s*", unescape(formula).strip()):  # each can have a line of its own
+        known = functools.reduce(lambda text, spelling: re.sub(*spelling, text), _SPELLINGS.items(), part)
         try:
-            path = TextPath((0, 0), f"${part.strip()}$", size=10, prop=FontProperties(math_fontfamily="stix"))
+            path = TextPath((0, 0), f"${known.strip()}$", size=10, prop=FontProperties(math_fontfamily="stix"))
         except ValueError:
             return f'<code class="formula">{formula}</code>'
         box = path.get_extents()
@@ -133,14 +132,14 @@ def draw_formula(formula: str) -> str:
             for points, code in path.iter_segments(curves=True, simplify=False)
         )
         parts.append(
-            f'<svg class="formula" role="img" aria-label="{escape(part.strip())}" viewBox="{box.x0:.2f} {-box.y1:.2f} '
+            f'<svg class="formula" role="img" aria-label="{escape(part)}" viewBox="{box.x0:.2f} {-box.y1:.2f} '
             f'{box.width:.2f} {box.height:.2f}" style="width:{box.width / 10:.3f}em;height:{box.height / 10:.3f}em;'
             f'vertical-align:{box.y0 / 10:.3f}em"><path transform="scale(1 -1)" d="{outline}"/></svg>'
         )
     return parts[0] if len(parts) == 1 else f'<span class="formulas">{" ".join(parts)}</span>'
 
 
-@cache
+@functools.cache
 def _open_exporter() -> HTMLExporter:
     """Opened once, as it compiles its templates."""
     config = Config({"NbConvertBase": {"display_data_priority": _SHOWN}})
