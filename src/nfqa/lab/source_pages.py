@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from dataclasses import dataclass
+from functools import cache
 from html import unescape
 from pathlib import Path
 
@@ -115,13 +115,15 @@ def render_notebook(path: Path, root: Path) -> Markup:
     return Markup(page)  # noqa: S704 - made above, scripts taken out
 
 
-@functools.cache
+@cache
 def draw_formula(formula: str) -> str:
     """A formula of LaTeX, escaped as HTML, as outlines in the text's colour that are read aloud as the LaTeX that was
     written; as its text where it can't be drawn."""
     parts = []
     for part in re.split(r",?\s*\\qquad\s*", unescape(formula).strip()):  # each can have a line of its own
-        known = functools.reduce(lambda text, spelling: re.sub(*spelling, text), _SPELLINGS.items(), part)
+        known = part
+        for spelling, ours in _SPELLINGS.items():
+            known = re.sub(spelling, ours, known)
         try:
             path = TextPath((0, 0), f"${known.strip()}$", size=10, prop=FontProperties(math_fontfamily="stix"))
         except ValueError:
@@ -139,7 +141,7 @@ def draw_formula(formula: str) -> str:
     return parts[0] if len(parts) == 1 else f'<span class="formulas">{" ".join(parts)}</span>'
 
 
-@functools.cache
+@cache
 def _open_exporter() -> HTMLExporter:
     """Opened once, as it compiles its templates."""
     config = Config({"NbConvertBase": {"display_data_priority": _SHOWN}})
