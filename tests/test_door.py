@@ -68,6 +68,21 @@ def test_the_lab_takes_a_port_and_root_is_let_in() -> None:
     assert ("--allow-root" in read_lab_command()) == (os.getuid() == 0)
 
 
+def test_a_variable_that_make_does_not_know_is_refused_and_each_that_help_lists_is_known() -> None:
+    def make(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["make", "-n", *words], cwd=PROJECT, capture_output=True, text=True, check=False)
+
+    for given, near in (("SEED", "SEEDS"), ("judge", "JUDGE"), ("PROMPT", "PROMPTS")):
+        done = make("status", f"{given}=3")
+        assert done.returncode == 2
+        assert f"there is no variable {given}; did you mean {near}?" in done.stderr
+    listed = subprocess.run(["make", "help"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    names = set(re.findall(r"\b([A-Z][A-Z_]+)=", listed)) - {"VARIABLE"}
+    assert {"JUDGE", "RUNNER_KILLS", "NFQA_DTYPE", "FILE"} <= names
+    done = make("status", f"VENV={sys.prefix}", *(f"{name}=1" for name in sorted(names - {"PYTHON"})))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.slow
 def test_the_lab_serves_the_index_and_what_it_links() -> None:
     with socket.socket() as free:
