@@ -50,6 +50,7 @@ help: ## this text
 	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits; WRAPPING=chat or plain (an evaluator's, too)"
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): a server's limits"
 	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"
+	@echo "  PAPER=        for claims: linkage or debateqa alone"
 	@echo "  ANSWERS=      for score: a file of JSON lines, like data/sample/own_answers.jsonl"
 	@echo "  QUESTIONS=    for score, where ANSWERS holds {id, generation} lines: the questions, like DebateQA's test.jsonl"
 	@echo "  NFQA_MIRROR=  a folder to read upstream files from instead of the network"
@@ -89,7 +90,7 @@ status: $(READY) ## of each artefact: fresh, or stale and why, minutes last time
 check: $(READY) ## results against published and committed values; fails if one differs or moved without a listed reason
 	@$(RUN) check
 
-claims: $(READY) ## of each claim of the papers: does it hold on the published values, does it hold here
+claims: $(READY) ## of each claim of the papers, or of one (PAPER=linkage): does it hold on the published values, and here
 	@$(RUN) claims
 
 figures: $(READY) ## every figure drawn again from results/, without computing anything

@@ -23,7 +23,7 @@ def write_papers(root: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("title: A paper", "titel: A paper", "unknown field 'titel'; known: paper, title"),
+        ("title: A paper", "titel: A paper", "unknown field 'titel'; did you mean title? known: paper, title"),
         ("title: A paper for tests", "", "title is missing"),
         ("label: ", "lable: ", "artefacts.first: unknown field 'lable'"),
         ('number: "1.00"', "number: 1.00", "first.leaves.ours.antique.number is 1.0; input should be a valid string"),

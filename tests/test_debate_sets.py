@@ -52,7 +52,7 @@ def test_the_released_shape_is_read_with_ids_as_texts_and_repeated_points_are_co
     [
         ("debateqa", [change(LINE, partial_answers=[])], "line 1: partial_answers is empty"),
         ("debateqa", [change(LINE, partial_answers=[{"pov": "x"}])], "partial_answers[0]: unknown field 'pov'"),
-        ("debateqa", [LINE, change(LINE, answer="x")], "line 2: unknown field 'answer'; known: id, question, partial"),
+        ("debateqa", [LINE, change(LINE, answer="x")], "line 2: unknown field 'answer'; did you mean partial_answers?"),
         ("debateqa", [LINE, change(LINE, id="7", question="other?")], "line 2: id is that of line 1, '7'"),
         ("debateqa", [], "holds no question"),
         ("debatewise", [3], "claim 0: found 3"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -82,7 +83,7 @@ def test_lines_are_read_and_what_is_odd_about_them_counted() -> None:
         (b'{"name": 1, "parts": [{"text": "t", "grade": 4}]}\n', ("line 1", "parts[0].grade is 4", "to 3")),
         (b'{"name": 1, "parts": [{"text": "t", "grade": -1}]}\n', ("line 1", "parts[0].grade is -1", "to 0")),
         (b'{"name": 1, "scores": {"a b": "1"}}\n', ("line 1", "scores['a b'] is '1'")),
-        (b'{"name": 1, "score": null}\n', ("line 1", "unknown field 'score'", "known: name, text, parts, scores")),
+        (b'{"name": 1, "score": null}\n', ("unknown field 'score'; did you mean scores?", "known: name, text, parts")),
         (b'{"name": 1, "parts": [{"label": 1}]}\n', ("parts[0]: unknown field 'label'", "known: text, grade")),
         (b'{"name": 1, "\\ud800": 1}\n', ("line 1", "unknown field '\\ud800'")),
     ],
@@ -93,6 +94,7 @@ def test_a_fault_is_refused_with_file_line_and_field(content: bytes, facts: tupl
     said = str(caught.value)
     assert said.startswith("f.jsonl")
     assert [fact for fact in facts if fact not in said] == []
+    assert len(re.findall(r"\bline \d", said)) <= 1  # the file's: JSON's own count would begin anew
     assert "\n" not in said
     assert len(said) < 300
 

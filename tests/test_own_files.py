@@ -34,7 +34,10 @@ def change(**fields: Any) -> dict[str, Any]:
         ([], "holds no question"),
         (["", "  "], "holds no question"),
         ([{"id": 1, "generation": "x"}], "line 1: is an answer in the released scripts' format"),
-        ([LINE, change(questions="q")], "line 2: unknown field 'questions'; known: id, question, references, partial_"),
+        (
+            [LINE, change(questions="q")],
+            "line 2: unknown field 'questions'; did you mean question? known: id",
+        ),
         ([change(id="a"), change(id="a", question="what?")], "line 2: id is that of line 1, 'a'"),
         ([change(id="line2"), change(question="what?")], "line 2: id is that of line 1, 'line2'"),
         ([LINE, LINE], "line 2: question is that of line 1, 'why?'"),

@@ -6,10 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
+from conftest import PROJECT
 
+from nfqa.lab.options import read_options
 from nfqa.models import roles
 from nfqa.models.roles import (
     DEFAULTS,
+    EXAMPLES,
     GENERATORS,
     KINDS,
     ROLES,
@@ -99,10 +102,21 @@ def test_the_generator_role_takes_up_to_three_language_models():
     assert identify_role("judge", "openai:a#b@http://h/v1") == "openai:a#b"
 
 
+@pytest.mark.parametrize(
+    ("role", "spec"),
+    [(role, spec) for role, specs in EXAMPLES.items() for spec in specs if not spec.startswith("path:")],
+)
+def test_each_example_that_a_refusal_gives_can_be_used(role: str, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ROLES:
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv(role.upper(), spec)
+    assert read_options(PROJECT, []).roles == {role: spec}
+
+
 @pytest.mark.parametrize("spec", ["hf:a,hf:b,hf:c,hf:d", "hf:a,embedded:degrader", "hf:a,,hf:b", "hf:a,", ""])
 def test_more_generators_a_mixture_or_a_gap_is_refused(spec):
     gap = "" in spec.split(",")
-    said = "role generator is ''; expected embedded:NAME" if gap else f"'{spec}'; expected up to {GENERATORS} language"
+    said = "role generator is ''; expected KIND:NAME" if gap else f"'{spec}'; expected up to {GENERATORS} language"
     with pytest.raises(ValueError, match=re.escape(said)):
         parse_generators(spec)
 
@@ -113,14 +127,14 @@ def test_more_generators_a_mixture_or_a_gap_is_refused(spec):
         ("reader", "hf:x", ["unknown role 'reader'", *ROLES]),
         ("generator", "embedded:x", ["role generator", "'embedded:x'", "embedded:degrader"]),
         ("evaluator", "embedded:huge", ["role evaluator", "'embedded:huge'", "embedded:tiny or embedded:small"]),
-        ("evaluator", "openai:m", ["'openai:m'", "embedded:NAME or hf:NAME or path:NAME"]),  # it tells no text's loss
+        ("evaluator", "openai:m", ["'openai:m'", *EXAMPLES["evaluator"]]),  # it tells no text's loss
         ("evaluator", "package:m", ["'package:m'"]),
-        ("embedder", "bert", ["'bert'", "package:NAME or hf:NAME or path:NAME"]),
+        ("embedder", "bert", ["'bert'", *EXAMPLES["embedder"]]),
         ("embedder", "openai:x", ["'openai:x'"]),
         ("embedder", "", ["role embedder is ''"]),
         ("embedder", "path:/no/such", ["/no/such is not a folder"]),
         ("judge", "path:/", ["/ is not a folder with a model"]),
-        ("judge", "hf:", ["'hf:'", "embedded:NAME or hf:NAME or path:NAME or openai:NAME"]),
+        ("judge", "hf:", ["'hf:'", *EXAMPLES["judge"]]),
         ("judge", "hf:@main", ["'hf:@main'"]),
         ("judge", "openai:", ["'openai:'"]),
         ("judge", "gpt-4", ["'gpt-4'"]),

@@ -6,6 +6,7 @@ import codecs
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
 
@@ -56,6 +57,12 @@ Text = Annotated[AnyText, AfterValidator(_refuse_blank)]
 Name = Annotated[AnyText, BeforeValidator(_read_name)]  # an id: 7 and "7" are one
 
 
+def suggest(given: str, known: Iterable[str]) -> str:
+    """What to say after an unknown name: "did you mean NAME? " where a known one is spelt alike, else nothing."""
+    near = get_close_matches(given, list(known), cutoff=0.5)
+    return f"did you mean {' or '.join(near)}? " if near else ""
+
+
 class Item(BaseModel):
     """One object of a file, its fields as given: nothing is converted, and null counts as not given.
 
@@ -74,7 +81,8 @@ class Item(BaseModel):
             return given
         unknown = [key for key in given if key not in cls.model_fields]
         if unknown and cls.model_config["extra"] == "forbid":  # pydantic's own message doesn't say what is known
-            raise ValueError(f"unknown field {unknown[0]!r:.60}; known: {', '.join(cls.model_fields)}")
+            near = suggest(str(unknown[0]), cls.model_fields)
+            raise ValueError(f"unknown field {unknown[0]!r:.60}; {near}known: {', '.join(cls.model_fields)}")
         return {key: value for key, value in given.items() if value is not None}
 
 
@@ -196,8 +204,8 @@ def _parse(where: str, text: str, advice: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        said = f"{error.msg}, line {error.lineno}, column {error.colno}"
-        raise ValueError(f"{where}: not JSON ({said}); {advice}") from None
+        line = f"line {error.lineno}, " if "\n" in text else ""  # a line of a file is named in `where`
+        raise ValueError(f"{where}: not JSON ({error.msg}, {line}column {error.colno}); {advice}") from None
     except (ValueError, RecursionError) as error:  # a duplicated field, NaN, a number of 5,000 digits, too deep
         raise ValueError(f"{where}: {error}; {advice}") from None
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
 
-from nfqa.data.json_lines import Item, check
+from nfqa.data.json_lines import Item, check, suggest
 from nfqa.data.registry import read_yaml
 
 Printed = Annotated[str, StringConstraints(pattern=r"^-?[0-9]{1,15}(\.[0-9]{1,20})?$")]  # a number as printed
@@ -228,9 +227,8 @@ def find_artefact(papers: dict[str, Paper], identifier: str) -> tuple[Paper, str
     if paper in papers and name in papers[paper].artefacts:
         return papers[paper], name
     known = [f"{p}/{a}" for p, entry in papers.items() for a in entry.artefacts]
-    near = get_close_matches(identifier, known, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; expected PAPER/NAME, such as linkage/table_02;"
-    raise ValueError(f"unknown artefact {identifier!r}{hint} `make status` lists all {len(known)}")
+    hint = suggest(identifier, known) or "expected PAPER/NAME, such as linkage/table_02; "
+    raise ValueError(f"unknown artefact {identifier!r}; {hint}`make status` lists all {len(known)}")
 
 
 def list_needs(paper: Paper, name: str, system: str) -> tuple[str, ...]:

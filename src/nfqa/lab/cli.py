@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nfqa.data.json_lines import suggest
 from nfqa.data.paths import find_root
 from nfqa.data.registry import UnreachableError
 from nfqa.lab.options import RunOptions, read_count, read_options
@@ -253,7 +254,10 @@ def _claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     place = options.find_place(root)
     if options.data == "sample":
         raise ValueError("the sample says nothing of a paper's claims; use DATA=full")
-    papers = dict(reversed(read_papers(root).items()))
+    papers, only = dict(reversed(read_papers(root).items())), os.environ.get("PAPER")
+    if only and only not in papers:
+        raise ValueError(f"PAPER is {only!r}; {suggest(only, papers)}known: {', '.join(papers)}")
+    papers = {name: paper for name, paper in papers.items() if only in (None, "", name)}
     judged = {name: judge_claims(paper, place.results) for name, paper in papers.items()}
     for name, claims in judged.items():
         print(f"{name}: {len(claims)} claims\n{count_claims(claims).to_string()}\n{papers[name].verdict}\n")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nfqa.data.json_lines import suggest
 from nfqa.data.paths import Place, find_place
 from nfqa.judge.limits import Limits
 from nfqa.lab.artefacts import list_chosen
@@ -80,6 +81,8 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True) ->
     seeds = read_count("SEEDS", "a whole number of reference draws")
     roles = _read_given(ROLES)
     asking: dict[str, Any] = _read_given(_ASKING)
+    if roles.get("judge", "").startswith("embedded:"):
+        raise ValueError("JUDGE names the embedded judge, both forms of which every run measures; unset it")
     for role, spec in roles.items():
         identify_role(role, spec)
     for name in asking:
@@ -103,7 +106,7 @@ def _read_given(names: Iterable[str]) -> dict[str, str]:
 def _read_choice(name: str, *known: str) -> str:
     chosen = os.environ.get(name) or known[0]
     if chosen not in known:
-        raise ValueError(f"{name} is {chosen!r}; expected {' or '.join(known)}")
+        raise ValueError(f"{name} is {chosen!r}; {suggest(chosen, known)}expected {' or '.join(known)}")
     return chosen
 
 
@@ -144,8 +147,6 @@ def _read_parameters(text: str) -> dict[str, Any]:
 
 def _refuse_idle_roles(root: Path, roles: dict[str, str], only: Sequence[str]) -> None:
     """A role that no chosen notebook takes would change nothing and look as if it had."""
-    if roles.get("judge", "").startswith("embedded:"):
-        raise ValueError("JUDGE names the embedded judge, both forms of which every run measures; unset it")
     for role in roles:
         notebooks = [str(paper.artefacts[name].notebook) for paper, name in list_chosen(root, only)]
         if not any(role in read_parameters(root / "notebooks" / notebook) for notebook in notebooks):

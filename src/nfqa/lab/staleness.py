@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from nfqa.data.json_lines import suggest
 from nfqa.data.paths import Place
 from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
 from nfqa.lab.artefacts import Paper, list_stand_ins
@@ -38,7 +39,8 @@ def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptio
     asked = artefact.parameters | options.parameters
     for parameter, value in asked.items():
         if parameter not in known:
-            raise ValueError(f"{identifier} has no parameter {parameter!r}; known: {', '.join(known)}")
+            near = suggest(parameter, known)
+            raise ValueError(f"{identifier} has no parameter {parameter!r}; {near}known: {', '.join(known)}")
         _check_kind(f"{identifier}: {parameter}", value, known[parameter])
     chosen: dict[str, Any] = {"artefact": identifier, "data": options.data, "out": str(out)}
     if options.profile == "quick":

@@ -31,6 +31,17 @@ KINDS = {
     "generator": ("embedded", "hf", "path", "openai"),
     "evaluator": ("embedded", "hf", "path"),
 }
+_LANGUAGE_MODELS = (
+    "hf:mistralai/Mistral-7B-Instruct-v0.2",
+    "path:/models/mistral",
+    "openai:mistral@http://HOST:8000/v1",
+)
+EXAMPLES = {  # of each kind that a user can set: the embedded judge and degrader are what every run has anyway
+    "embedder": (DEFAULTS["embedder"], "hf:sentence-transformers/all-MiniLM-L6-v2", "path:/models/minilm"),
+    "judge": _LANGUAGE_MODELS,
+    "generator": _LANGUAGE_MODELS,
+    "evaluator": ("embedded:tiny", "hf:gpt2", "path:/models/gpt2"),
+}
 EVALUATORS = ("tiny", "small", "medium")
 MODELS = Path(__file__).resolve().parents[3] / "models"
 _EMBEDDED = {"judge": ("trained", "zero_shot"), "generator": ("degrader",), "evaluator": EVALUATORS}
@@ -74,15 +85,13 @@ class RoleSpec:
 def parse_role(role: str, spec: str) -> RoleSpec:
     """Read a role spec.
 
-    Raises: ValueError for an unknown role, an unknown kind, or an empty name; the message lists what is known.
+    Raises: ValueError for an unknown role, an unknown kind, or an empty name; the message has an example of each kind.
     """
     if role not in ROLES:
         raise ValueError(f"unknown role {role!r}; known: {', '.join(ROLES)}")
-    kinds = KINDS[role]
     kind, _, rest = spec.partition(":")
-    expected = " or ".join(f"{k}:NAME" for k in kinds)
-    if kind not in kinds or not rest or (kind == "hf" and rest.startswith("@")):
-        raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected {expected}, for example {DEFAULTS[role]!r}")
+    if kind not in KINDS[role] or not rest or (kind == "hf" and rest.startswith("@")):
+        raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected KIND:NAME, as {' or '.join(EXAMPLES[role])}")
     if kind == "openai":
         return _parse_server(role, spec, rest)
     name, _, revision = rest.partition("@") if kind == "hf" else (rest, "", "")
