@@ -20,7 +20,7 @@ PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MAKEFILE = (PROJECT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
-EXPORTED = {name for line in re.findall(r"^export (.*)", MAKEFILE, re.MULTILINE) for name in line.split()}
+EXPORTED = set(re.findall(r"[A-Z_]{2,}", re.findall(r"^READ := ((?:.*\\\n)*.*)", MAKEFILE, re.MULTILINE)[0]))
 OWN = set(re.findall(r"^([A-Z_]+) :=", MAKEFILE, re.MULTILINE))  # what the Makefile sets for itself
 VARIABLES = (EXPORTED | set(re.findall(r"\$\(([A-Z_]+)\)", MAKEFILE))) - OWN - {"MAKEFILE_LIST"}
 
