@@ -25,7 +25,7 @@ class HandMade:
 
     spec = SimpleNamespace(identity="made:up")
 
-    def prepare(self, texts):
+    def prepare(self, texts, **_):
         return len(texts)
 
     def embed_sentences(self, texts):

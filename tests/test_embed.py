@@ -190,6 +190,23 @@ def test_a_killed_run_keeps_every_finished_batch(spec, fresh, tmp_path, monkeypa
 
 
 @pytest.mark.slow
+def test_vectors_of_tokens_are_kept_only_for_texts_that_they_were_asked_for(spec, fresh, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    batches = record_batches(monkeypatch)
+    first = Embedder(spec, cache)
+    sentences = first.embed_sentences(TEXTS)
+    assert not first._db.execute("SELECT sum(length(tokens)) FROM vectors").fetchone()[0]
+    again = Embedder(spec, cache)
+    assert again.prepare(TEXTS, tokens=False) == 0
+    assert again.prepare(TEXTS[:2]) == 2
+    assert Embedder(spec, cache).prepare(TEXTS[:2]) == 0
+    assert sum(map(len, batches)) == len(TEXTS) + 2
+    for ours, whole in zip(again.embed_tokens(TEXTS[:2]), fresh.embed_tokens(TEXTS[:2]), strict=True):
+        np.testing.assert_allclose(ours.tokens, whole.tokens, atol=2e-3)  # of another batch
+    np.testing.assert_array_equal(Embedder(spec, cache).embed_sentences(TEXTS), sentences)
+
+
+@pytest.mark.slow
 def test_another_model_does_not_read_the_first_one_s_vectors(spec, tmp_path):
     other_spec = make_model(tmp_path / "second", seed=1)
     first, other = (Embedder(s, tmp_path / "cache") for s in (spec, other_spec))

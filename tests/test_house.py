@@ -23,7 +23,7 @@ PROJECT = Path(__file__).parents[1]
 SOURCE = PROJECT / "src" / "nfqa"
 MODULES = sorted(SOURCE.rglob("*.py"))
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*/*.ipynb"))  # those of artefacts; index.ipynb is none
-FLOORS = ("kernels", "data", "models", "judge", "metrics", "lab")
+FLOORS = ("kernels", "data", "models", "judge", "metrics", "debates", "lab")
 
 
 def list_imports(path: Path) -> set[str]:

@@ -201,7 +201,7 @@ class WholeEmbedder(TokenEmbedder):
     spec = SimpleNamespace(identity="made:up")
     fingerprint = "made:up"
 
-    def prepare(self, texts: Sequence[str]) -> int:
+    def prepare(self, texts: Sequence[str], **_: bool) -> int:
         return len(texts)
 
     def count_cut(self, texts: Sequence[str]) -> int:

@@ -47,7 +47,7 @@ class PlainEmbedder:
 
     spec = SimpleNamespace(identity="made:up")
 
-    def prepare(self, texts: Sequence[str]) -> int:
+    def prepare(self, texts: Sequence[str], **_: bool) -> int:
         return len(texts)
 
     def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:

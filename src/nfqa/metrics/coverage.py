@@ -56,7 +56,7 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedde
     Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, NaN for an answer
         without a sentence) and signature.
     """
-    embedder.prepare(views["text"].tolist())
+    embedder.prepare(views["text"].tolist(), tokens=False)
     given = answers.drop(columns="grade", errors="ignore").assign(place=range(len(answers)))
     own = views[["dataset", "question", "view", "text"]].rename(columns={"text": "view_text"})
     pairs = given.merge(own, on=["dataset", "question"])

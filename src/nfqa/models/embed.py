@@ -19,6 +19,11 @@ from nfqa.models.roles import RoleSpec, parse_role
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+_KEEP_NEW = "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?, ?)"
+_KEEP = (  # a sentence's vector that was kept without its tokens' stays as it is
+    "INSERT INTO vectors VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET tokens = excluded.tokens,"
+    " special = excluded.special WHERE length(tokens) = 0"
+)
 _TOKENS_AT_ONCE = 6_000  # padded tokens a forward pass: bounds memory, and keeps batches near the cores' best speed
 
 
@@ -55,21 +60,24 @@ class Embedder:
         self.fingerprint = f"{_describe_maker()}|{self.spec.identity}"
         self._model: SentenceTransformer | None = None
         self._db = _open_cache(cache)
-        self._known = {row[0] for row in self._db.execute("SELECT key FROM vectors")}
+        known = self._db.execute("SELECT key, length(tokens) > 0 FROM vectors").fetchall()
+        self._known, self._whole = {key for key, _ in known}, {key for key, whole in known if whole}
         self._sentences: dict[str, NDArray[np.float32]] = {}
 
-    def prepare(self, texts: Iterable[str]) -> int:
+    def prepare(self, texts: Iterable[str], *, tokens: bool = True) -> int:
         """Compute and keep the vectors of all texts not yet cached; returns how many were computed.
 
+        tokens: whether vectors of tokens will be asked for: they need 300 times the room of a sentence's.
         Raises: ValueError for an empty text. Killed half-way it keeps every finished batch.
         """
         unique = dict.fromkeys(texts)
         for text in unique:
             if not text.strip():
                 raise ValueError("cannot embed an empty text; the loader should have refused it")
-        missing = [text for text in unique if self._key(text) not in self._known]
+        known = self._whole if tokens else self._known
+        missing = [text for text in unique if self._key(text) not in known]
         if missing:
-            self._compute(missing)
+            self._compute(missing, tokens=tokens)
         return len(missing)
 
     def embed_sentences(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -101,7 +109,7 @@ class Embedder:
         return hashlib.sha256(f"{self.fingerprint}\0{text}".encode()).digest()
 
     def _read(self, texts: Sequence[str], columns: str) -> list[tuple]:
-        self.prepare(texts)
+        self.prepare(texts, tokens="tokens" in columns)
         found: dict[str, tuple] = {}
         for text in texts:
             if text not in found:
@@ -120,7 +128,7 @@ class Embedder:
             self._model.eval()
         return self._model
 
-    def _compute(self, texts: Sequence[str]) -> None:
+    def _compute(self, texts: Sequence[str], *, tokens: bool) -> None:
         import torch
         from tqdm import tqdm
 
@@ -134,9 +142,12 @@ class Embedder:
             for first, last in batches:
                 chosen = order[first:last]
                 rows = self._forward(model, [texts[i] for i in chosen], [lengths[i] > limit for i in chosen])
+                if not tokens:
+                    rows = [(key, sentence, b"", b"", long) for key, sentence, _, _, long in rows]
                 with self._db:
-                    self._db.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?, ?)", rows)
-                self._known.update(row[0] for row in rows)
+                    self._db.executemany(_KEEP if tokens else _KEEP_NEW, rows)
+                for known in (self._known, self._whole)[: 1 + tokens]:
+                    known.update(row[0] for row in rows)
                 bar.update(len(chosen))
 
     def _forward(self, model: SentenceTransformer, texts: list[str], cut: list[bool]) -> list[tuple]:

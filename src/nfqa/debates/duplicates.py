@@ -1,0 +1,117 @@
+"""Near-duplicates among questions: their graph by cosine, and which ones to remove so that no two are left."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from nfqa.models.embed import Embedder
+
+Method = Literal["greedy", "exact", "components"]
+THRESHOLD = 0.9  # cosine from which two questions are taken for one; DebateQA's own is not in our sources
+_ROWS = 2_000  # of the cosine matrix at a time: 100,000 texts need 800 MB of float32 for a block
+
+
+def find_near_duplicates(vectors: NDArray[np.floating], *, threshold: float = THRESHOLD) -> pd.DataFrame:
+    """Every pair of texts whose cosine is at least the threshold.
+
+    Args: vectors: [N, D], of unit length.
+    Returns: left, right (places, left < right), cosine; sorted by places.
+    Raises: ValueError for vectors that are not of unit length, or a threshold outside of (0, 1].
+    """
+    if vectors.ndim != 2 or not np.allclose(np.einsum("nd,nd->n", vectors, vectors), 1, atol=1e-3):
+        raise ValueError(f"vectors of shape {vectors.shape}; expected [texts, dimensions], each of unit length")
+    if not 0 < threshold <= 1:
+        raise ValueError(f"threshold is {threshold!r}; expected a cosine above 0, at most 1")
+    found = []
+    for first in range(0, len(vectors), _ROWS):
+        cosines = vectors[first : first + _ROWS] @ vectors[first:].T
+        rows, columns = np.nonzero(np.triu(cosines >= threshold - 1e-6, k=1))
+        block = {"left": rows + first, "right": columns + first, "cosine": cosines[rows, columns]}
+        found.append(pd.DataFrame(block))
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["left", "right", "cosine"])
+
+
+def choose_removed(pairs: pd.DataFrame, *, method: Method = "greedy") -> list[int]:
+    """The texts to remove so that no pair is left whole: a vertex cover of the graph of pairs.
+
+    greedy: the text in most pairs goes first, of equals the later one, until no pair is left. exact: the fewest texts
+    that do it, as an integer program: minimise Σ x_i with x_i + x_j >= 1 for each pair; for small graphs. components:
+    all but the first text of each connected component, though its ends may be unlike.
+
+    Returns: places, in rising order.
+    Source: DebateQA, section A.1, for the greedy one. Without its code, the rule for equals is ours.
+    """
+    edges = {(int(a), int(b)) for a, b in pairs[["left", "right"]].to_numpy()}
+    if not edges:
+        return []
+    places = sorted({place for edge in edges for place in edge})
+    if method == "greedy":
+        return _cover_greedily(edges)
+    index = {place: i for i, place in enumerate(places)}
+    left, right = (np.array([index[edge[side]] for edge in sorted(edges)]) for side in (0, 1))
+    chosen = _cover_exactly(left, right) if method == "exact" else _find_all_but_first(left, right, len(places))
+    return [places[i] for i in chosen]
+
+
+def _cover_greedily(edges: set[tuple[int, int]]) -> list[int]:
+    neighbours: dict[int, set[int]] = {}
+    for a, b in edges:
+        neighbours.setdefault(a, set()).add(b)
+        neighbours.setdefault(b, set()).add(a)
+    heap = [(-len(others), -place) for place, others in neighbours.items()]
+    heapify(heap)
+    removed = []
+    while heap:
+        degree, worst = heappop(heap)
+        if -degree != len(neighbours.get(-worst, ())):  # it has lost neighbours since: a later entry tells how many
+            continue
+        if degree == 0:
+            break
+        for other in neighbours.pop(-worst):
+            neighbours[other].discard(-worst)
+            heappush(heap, (-len(neighbours[other]), -other))
+        removed.append(-worst)
+    return sorted(removed)
+
+
+def _cover_exactly(left: NDArray[np.intp], right: NDArray[np.intp]) -> list[int]:
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import coo_matrix
+
+    size, rows = int(max(left.max(), right.max())) + 1, np.arange(len(left))
+    ends = coo_matrix((np.ones(2 * len(left)), (np.r_[rows, rows], np.r_[left, right])), shape=(len(left), size))
+    solved = milp(np.ones(size), constraints=LinearConstraint(ends, lb=1), integrality=1, bounds=Bounds(0, 1))
+    if solved.x is None:
+        raise ValueError(f"no exact cover of {size} texts was found ({solved.message}); use method='greedy'")
+    return np.flatnonzero(solved.x > 0.5).tolist()
+
+
+def _find_all_but_first(left: NDArray[np.intp], right: NDArray[np.intp], size: int) -> list[int]:
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    _, component = connected_components(coo_matrix((np.ones(len(left)), (left, right)), shape=(size, size)))
+    return np.flatnonzero(pd.Series(component).duplicated()).tolist()
+
+
+def remove_near_duplicates(
+    questions: pd.DataFrame, embedder: Embedder, *, threshold: float = THRESHOLD, method: Method = "greedy"
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The questions of which no two are near-duplicates, and those removed with the nearest one that was kept.
+
+    Args: questions: question (its text), and any columns.
+    Returns: what is kept, as it was; removed: the columns of questions, nearest (the kept question) and cosine.
+    """
+    vectors = embedder.embed_sentences(questions.question.tolist())
+    gone = choose_removed(find_near_duplicates(vectors, threshold=threshold), method=method)
+    left = np.setdiff1d(np.arange(len(questions)), gone)
+    cosines = vectors[gone] @ vectors[left].T  # [removed, kept]
+    nearest = left[cosines.argmax(axis=1)] if len(gone) else left[:0]
+    texts = questions.question.to_numpy()[nearest]
+    return questions.iloc[left], questions.iloc[gone].assign(nearest=texts, cosine=cosines.max(axis=1, initial=-1))

@@ -1,0 +1,149 @@
+"""Finding documents for queries: BM25, vectors, both fused by reciprocal rank, and a second look at the best.
+
+Every function gives a ranking, the frame: query, document, rank (from 1), score (high is near), method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+    from nfqa.models.embed import Embedder
+
+FUSION = 60  # k of reciprocal rank fusion, as its authors set it
+_QUERIES = 256  # at a time against all vectors: for 100,000 texts, 100 MB of cosines
+Scorer = Callable[[Sequence[tuple[str, str]]], NDArray[np.floating]]  # (query, text) pairs -> scores [pairs]
+
+
+def cut_documents(documents: pd.DataFrame, *, size: int) -> pd.DataFrame:
+    """Documents in chunks of at most `size` characters, cut at paragraphs, then lines, then blanks, then anywhere.
+
+    Args: documents: document, text, and any columns.
+    Returns: a row a chunk with the columns of documents, text being the chunk's, and chunk, its number from 1. A
+        document without text has none.
+    Source: RecursiveCharacterTextSplitter of LangChain, as DebateQA cut its documents (section D.1), without overlap.
+    """
+    splitter = _open_splitter(size)
+    chunks = [splitter.split_text(text) for text in documents.text]
+    cut = documents.assign(text=chunks).explode("text").dropna(subset="text")
+    return cut.assign(chunk=cut.groupby(level=0).cumcount() + 1).reset_index(drop=True)
+
+
+def _open_splitter(size: int) -> RecursiveCharacterTextSplitter:
+    from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+    if size < 1:
+        raise ValueError(f"size is {size}; expected a number of characters, such as 2000")
+    return RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=0)
+
+
+def rank_by_words(queries: Sequence[str], texts: pd.DataFrame, *, top: int) -> pd.DataFrame:
+    """Rankings by BM25 over lower-cased words without English stop words, k1 = 1.5 and b = 0.75.
+
+    Args: texts: document and text, a row a document or one of its chunks: its best chunk counts.
+    Returns: at most `top` documents a query; those that share no word with it are left out.
+    Source: Robertson and Zaragoza 2009, in Lucene's form, as the package bm25s has it.
+    """
+    import bm25s
+
+    _check(queries, texts, top)
+    index = bm25s.BM25(k1=1.5, b=0.75)
+    index.index(bm25s.tokenize(texts.text.tolist(), stopwords="en", show_progress=False), show_progress=False)
+    tokens = bm25s.tokenize(list(queries), stopwords="en", return_ids=False, show_progress=False)
+    depth = min(_find_depth(texts, top), len(texts))
+    found, scores = index.retrieve(tokens, k=depth, show_progress=False)
+    return _keep_best(queries, texts, found, scores, top, "bm25", above=0.0)
+
+
+def rank_by_vectors(queries: Sequence[str], texts: pd.DataFrame, embedder: Embedder, *, top: int) -> pd.DataFrame:
+    """Rankings by cosine of query and text; as `rank_by_words`, but each query has `top` documents where there are."""
+    _check(queries, texts, top)
+    asked, held = embedder.embed_sentences(list(queries)), embedder.embed_sentences(texts.text.tolist())
+    found, scores = find_nearest(asked, held, top=min(_find_depth(texts, top), len(texts)))
+    return _keep_best(queries, texts, found, scores, top, "vectors")
+
+
+def find_nearest(
+    queries: NDArray[np.floating], vectors: NDArray[np.floating], *, top: int
+) -> tuple[NDArray[np.intp], NDArray[np.floating]]:
+    """The `top` vectors of largest dot product with each query, exact, in blocks that bound memory.
+
+    Args: queries: [Q, D]; vectors: [N, D], N >= top.
+    Returns: places and products, [Q, top], nearest first; of equals the first.
+    """
+    places = np.empty((len(queries), top), dtype=np.intp)
+    for first in range(0, len(queries), _QUERIES):
+        products = queries[first : first + _QUERIES] @ vectors.T
+        kept = np.sort(np.argpartition(-products, top - 1, axis=1)[:, :top], axis=1)
+        order = np.argsort(-np.take_along_axis(products, kept, axis=1), axis=1, kind="stable")
+        places[first : first + _QUERIES] = np.take_along_axis(kept, order, axis=1)
+    return places, np.einsum("qd,qtd->qt", queries, vectors[places])
+
+
+def fuse_rankings(rankings: pd.DataFrame, *, top: int, k: int = FUSION) -> pd.DataFrame:
+    """One ranking of several methods': a document's score is Σ 1 / (k + rank) over the methods that found it.
+
+    Of equal scores the document found first in `rankings` comes first.
+    Source: Cormack, Clarke and Büttcher 2009, k = 60.
+    """
+    shares = rankings.assign(score=1 / (k + rankings["rank"]))
+    fused = shares.groupby(["query", "document"], sort=False, as_index=False).score.sum()
+    return _number(
+        fused.sort_values("score", ascending=False, kind="stable"), top, "fused", list(fused["query"].unique())
+    )
+
+
+def rerank(rankings: pd.DataFrame, texts: pd.DataFrame, score: Scorer, *, top: int) -> pd.DataFrame:
+    """The ranked documents in the order of another scorer of query and text; a document's best chunk counts.
+
+    Args: score: a cross-encoder's `predict`, for one, of (query, text) pairs.
+    """
+    pairs = rankings[["query", "document"]].merge(texts[["document", "text"]], on="document", sort=False)
+    scored = pairs.assign(score=score(list(zip(pairs["query"], pairs.text, strict=True))))
+    best = scored.groupby(["query", "document"], sort=False, as_index=False).score.max()
+    return _number(
+        best.sort_values("score", ascending=False, kind="stable"), top, "reranked", list(best["query"].unique())
+    )
+
+
+def _check(queries: Sequence[str], texts: pd.DataFrame, top: int) -> None:
+    if texts.empty or not len(queries) or top < 1:
+        raise ValueError(f"{len(queries)} queries, {len(texts)} texts, top {top}; expected one or more of each")
+
+
+def _find_depth(texts: pd.DataFrame, top: int) -> int:
+    """How many texts hold the best `top` documents for sure: other chunks of those before may come between."""
+    counts = texts.document.value_counts().to_numpy()[: top - 1] if top > 1 else np.zeros(0, dtype=int)
+    return int(counts.sum()) + 1
+
+
+def _keep_best(
+    queries: Sequence[str],
+    texts: pd.DataFrame,
+    found: NDArray,
+    scores: NDArray,
+    top: int,
+    method: str,
+    above: float = -np.inf,
+) -> pd.DataFrame:
+    names = np.repeat(np.array(queries, dtype=object), found.shape[1])
+    ranked = pd.DataFrame({"query": names, "text": found.ravel().astype(int), "score": scores.ravel().astype(float)})
+    ranked["document"] = texts.document.to_numpy()[ranked.text]
+    ranked = ranked.sort_values(["score", "text"], ascending=[False, True])  # of equal scores the first text
+    ranked = ranked[ranked.score > above].drop_duplicates(["query", "document"])
+    return _number(ranked, top, method, list(queries))
+
+
+def _number(ranked: pd.DataFrame, top: int, method: str, queries: Sequence[str]) -> pd.DataFrame:
+    ranks = ranked.groupby("query", sort=False).cumcount() + 1
+    kept = ranked.assign(rank=ranks, method=method)[ranks <= top]
+    order = kept["query"].map({query: place for place, query in enumerate(dict.fromkeys(queries))})
+    kept = kept.assign(order=order).sort_values(["order", "rank"])
+    return kept[["query", "document", "rank", "score", "method"]].reset_index(drop=True)

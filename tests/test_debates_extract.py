@@ -1,0 +1,72 @@
+"""Extracted points of view and answers: every sentence is a document's own, and serves once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nfqa.data.web import load_frame
+from nfqa.debates.extract import answer_by_sentences, extract_views, join_views, split_documents
+
+
+class Words:
+    """An embedder whose vectors count letters: texts of one spelling are alike."""
+
+    def embed_sentences(self, texts: list[str]) -> np.ndarray:
+        counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
+        return (counts + 0.01) / np.linalg.norm(counts + 0.01, axis=1, keepdims=True)
+
+
+EMBEDDER: Any = Words()
+
+
+@pytest.fixture(scope="module")
+def sentences() -> pd.DataFrame:
+    return split_documents(load_frame("web_documents", data="sample")[0])
+
+
+def test_sentences_that_cannot_stand_alone_are_left_out() -> None:
+    text = "Is this a question that somebody asks here? Too short. This sentence has enough words to stand alone."
+    documents = pd.DataFrame({"question": "q", "document": ["d1", "d2", "d3"], "text": [text, text, ""]})
+    assert split_documents(documents).to_numpy().tolist() == [
+        ["q", "d1", 3, "This sentence has enough words to stand alone."]
+    ]
+    assert extract_views(split_documents(documents[2:]), EMBEDDER).empty
+
+
+def test_every_sentence_of_a_view_is_a_document_s_own_and_serves_once(sentences: pd.DataFrame) -> None:
+    views = extract_views(sentences, EMBEDDER, length=2)
+    merged = views.merge(sentences, on=["question", "document", "place", "text"])
+    assert len(merged) == len(views)
+    assert not views.duplicated(["question", "text"]).any()
+    stated = views[views.part == "point_of_view"]
+    assert stated.groupby("question")["view"].nunique().between(3, 5).all()
+    assert not stated.duplicated("view").any()
+    assert (views[views.part == "explanation"].groupby("view").size() <= 2).all()
+    pd.testing.assert_frame_equal(extract_views(sentences, EMBEDDER, length=2), views)
+    joined = join_views(views)
+    assert joined.columns.tolist() == ["question", "view", "point_of_view", "explanation", "documents"]
+    assert joined["view"].tolist() == stated["view"].tolist()
+    assert (joined.point_of_view != "").all()
+
+
+def test_three_sentences_are_three_points_of_view_without_explanation() -> None:
+    words = ["a a a a a a.", "b b b b b b.", "c c c c c c."]
+    few = pd.DataFrame({"question": "abc", "document": ["d1", "d2", "d3"], "place": 1, "text": words})
+    joined = join_views(extract_views(few, EMBEDDER))
+    assert sorted(joined.point_of_view) == words
+    assert (joined.explanation == "").all()
+
+
+def test_an_answer_takes_the_nearest_sentence_then_what_is_unlike_it() -> None:
+    texts = ["a a a a a a b", "a a a a a a b.", "b b b b b b a"]
+    few = pd.DataFrame({"question": "aab", "document": ["d1", "d2", "d3"], "place": 1, "text": texts})
+    spread = answer_by_sentences(few, EMBEDDER, length=2)
+    assert spread.documents.tolist() == ["d1; d3"]
+    assert answer_by_sentences(few, EMBEDDER, length=2, spread=0).documents.tolist() == ["d1; d2"]
+    assert answer_by_sentences(few, EMBEDDER, length=9).n_sentences.tolist() == [3]
+    with pytest.raises(ValueError, match="length is 0"):
+        answer_by_sentences(few, EMBEDDER, length=0)

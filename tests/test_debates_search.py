@@ -1,0 +1,172 @@
+"""Duplicates, domains and searching: hand arithmetic, and exact answers beside fast ones."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nfqa.debates.domains import add_domains
+from nfqa.debates.duplicates import choose_removed, find_near_duplicates, remove_near_duplicates
+from nfqa.debates.search import cut_documents, find_nearest, fuse_rankings, rank_by_vectors, rank_by_words, rerank
+
+TURNS = {"north": 0, "about north": 10, "east": 90, "about east": 95, "south": 180}  # degrees
+
+
+class Compass:
+    """An embedder of two dimensions: a text's vector points where the text says."""
+
+    def embed_sentences(self, texts: list[str]) -> np.ndarray:
+        angles = np.deg2rad([TURNS[text] for text in texts])
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("address", "domain", "suffix", "trusted"),
+    [
+        ("https://www.example.org/a?b=c.com", "example.org", "org", True),
+        ("http://data.census.gov:8080/", "census.gov", "gov", True),
+        ("https://shop.com/terms.org", "shop.com", "com", False),
+        ("https://gov.evil.com/", "evil.com", "com", False),
+        ("https://www.parliament.gov.uk/", "parliament.gov.uk", "gov.uk", False),
+        ("https://EXAMPLE.ORG", "example.org", "org", True),
+        ("https://müller.org/", "müller.org", "org", True),
+        ("https://xn--mller-kva.de/", "xn--mller-kva.de", "de", False),
+        ("http://10.0.0.1/x.org", "10.0.0.1", "", False),
+        ("http://[2001:db8::1]/", "[2001:db8::1]", "", False),
+        ("http://localhost/a.org", "localhost", "", False),
+        ("https://user:pass@host.edu/", "host.edu", "edu", True),
+        ("not an address", "not an address", "", False),
+        ("", "", "", False),
+    ],
+)
+def test_an_address_is_trusted_by_its_public_suffix(address: str, domain: str, suffix: str, trusted: bool) -> None:
+    row = add_domains(pd.DataFrame({"address": [address]})).iloc[0]
+    assert (row.domain, row.suffix, bool(row.trusted)) == (domain, suffix, trusted)
+
+
+def list_pairs(edges: list[tuple[int, int]]) -> pd.DataFrame:
+    return pd.DataFrame(edges, columns=["left", "right"]).assign(cosine=1.0)
+
+
+def test_covers_of_a_star_and_of_a_path() -> None:
+    star, path = list_pairs([(0, 4), (1, 4), (2, 4), (3, 4)]), list_pairs([(0, 1), (1, 2), (2, 3)])
+    assert [choose_removed(star, method=m) for m in ("greedy", "exact", "components")] == [[4], [4], [1, 2, 3, 4]]
+    assert len(choose_removed(path, method="greedy")) == len(choose_removed(path, method="exact")) == 2
+    assert choose_removed(path, method="components") == [1, 2, 3]
+    assert choose_removed(list_pairs([])) == []
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_exact_cover_is_the_smallest_and_the_greedy_one_is_a_cover(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    size = int(draw.integers(2, 9))
+    edges = [pair for pair in combinations(range(size), 2) if draw.random() < 0.4] or [(0, 1)]
+    covers = [
+        set(chosen)
+        for count in range(size + 1)
+        for chosen in combinations(range(size), count)
+        if all(a in chosen or b in chosen for a, b in edges)
+    ]
+    greedy, exact, components = (choose_removed(list_pairs(edges), method=m) for m in ("greedy", "exact", "components"))
+    assert set(exact) in covers
+    assert len(exact) == len(covers[0])
+    assert set(greedy) in covers
+    assert len(covers[0]) <= len(greedy) <= len(components)
+    degrees = [sum(place in edge for edge in edges) for place in range(size)]
+    assert degrees[greedy[0]] > 0
+    assert max(range(size), key=lambda place: (degrees[place], place)) in greedy
+
+
+def test_pairs_of_near_duplicates_and_which_question_each_is_near_to() -> None:
+    questions = pd.DataFrame({"question": list(TURNS), "source": "x"})
+    pairs = find_near_duplicates(Compass().embed_sentences(list(TURNS)), threshold=np.cos(np.deg2rad(20)))
+    assert pairs[["left", "right"]].to_numpy().tolist() == [[0, 1], [2, 3]]
+    np.testing.assert_allclose(pairs.cosine, np.cos(np.deg2rad([10, 5])))
+    kept, removed = remove_near_duplicates(questions, Compass(), threshold=0.9)  # type: ignore[arg-type]
+    assert kept.question.tolist() == ["north", "east", "south"]
+    assert removed[["question", "nearest"]].to_numpy().tolist() == [["about north", "north"], ["about east", "east"]]
+
+
+@pytest.mark.parametrize("threshold", [0, -0.5, 1.5, float("nan")])
+def test_a_threshold_that_is_no_cosine_is_refused(threshold: float) -> None:
+    with pytest.raises(ValueError, match="threshold is"):
+        find_near_duplicates(np.eye(3), threshold=threshold)
+    with pytest.raises(ValueError, match="unit length"):
+        find_near_duplicates(2 * np.eye(3))
+
+
+DOCUMENTS = pd.DataFrame({
+    "document": ["a", "b", "c"],
+    "text": ["Cats sleep all day.\n\nCats eat fish.", "Dogs bark at cats.", "Birds sing in the morning."],
+})  # fmt: skip
+
+
+def test_documents_are_cut_into_numbered_chunks() -> None:
+    cut = cut_documents(pd.concat([DOCUMENTS, pd.DataFrame({"document": ["d"], "text": [""]})]), size=20)
+    assert cut[cut.document == "a"][["chunk", "text"]].to_numpy().tolist() == [
+        [1, "Cats sleep all day."],
+        [2, "Cats eat fish."],
+    ]
+    assert cut.text.str.len().max() <= 20
+    assert "d" not in cut.document.tolist()
+    with pytest.raises(ValueError, match="size is 0"):
+        cut_documents(DOCUMENTS, size=0)
+
+
+def test_bm25_ranks_by_the_best_chunk_and_leaves_out_what_shares_no_word() -> None:
+    found = rank_by_words(["cats", "morning birds", "whales"], cut_documents(DOCUMENTS, size=20), top=2)
+    assert found[["query", "document", "rank"]].to_numpy().tolist() == [
+        ["cats", "a", 1],
+        ["cats", "b", 2],
+        ["morning birds", "c", 1],
+    ]
+    lengths = [4, 3, 3, 2, 1]  # words of the five chunks, of which three have "cats"; "at", "in" and "the" don't count
+    idf = np.log(1 + (5 - 3 + 0.5) / (3 + 0.5))
+    np.testing.assert_allclose(found.score[0], idf / (1 + 1.5 * (0.25 + 0.75 * 3 / np.mean(lengths))), rtol=1e-6)
+
+
+def test_vectors_rank_by_cosine() -> None:
+    texts = pd.DataFrame({"document": ["n", "e", "s", "n"], "text": ["about north", "about east", "south", "north"]})
+    found = rank_by_vectors(["north", "east"], texts, Compass(), top=2)  # type: ignore[arg-type]
+    assert found[["query", "document"]].to_numpy().tolist() == [
+        ["north", "n"],
+        ["north", "e"],
+        ["east", "e"],
+        ["east", "n"],
+    ]
+    np.testing.assert_allclose(found.score, np.cos(np.deg2rad([0, 95, 5, 80])), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_nearest_vectors_are_those_of_a_full_sort(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    queries, vectors = draw.normal(size=(300, 8)), draw.normal(size=(50, 8))
+    places, products = find_nearest(queries, vectors, top=7)
+    every = queries @ vectors.T
+    np.testing.assert_array_equal(places, np.argsort(-every, axis=1, kind="stable")[:, :7])
+    np.testing.assert_allclose(products, np.take_along_axis(every, places, axis=1))
+
+
+def make_ranking(method: str, *documents: str) -> pd.DataFrame:
+    rows = [("q", document, place, 0.0, method) for place, document in enumerate(documents, start=1)]
+    return pd.DataFrame(rows, columns=["query", "document", "rank", "score", "method"])
+
+
+def test_reciprocal_ranks_are_added() -> None:
+    fused = fuse_rankings(pd.concat([make_ranking("x", "a", "b", "c"), make_ranking("y", "c", "a")]), top=3)
+    assert fused.document.tolist() == ["a", "c", "b"]
+    np.testing.assert_allclose(fused.score, [1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62])
+
+
+def test_a_second_scorer_orders_by_its_best_chunk() -> None:
+    texts = pd.DataFrame({"document": ["a", "b", "b"], "text": ["xx", "x", "xxxx"]})
+    found = rerank(make_ranking("x", "a", "b"), texts, lambda pairs: np.array([len(text) for _, text in pairs]), top=2)
+    assert found[["document", "score", "method"]].to_numpy().tolist() == [["b", 4, "reranked"], ["a", 2, "reranked"]]
+
+
+def test_nothing_to_search_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 texts"):
+        rank_by_words(["cats"], DOCUMENTS[:0], top=1)
