@@ -82,6 +82,19 @@ def test_a_register_that_does_not_fit_is_refused_with_its_place(tmp_path: Path, 
         ("a: 1\nb: " + "[" * 100_000, "levels deep"),
         ("a: 1\n" + "? " * 100_000 + "b", "levels deep"),
         ("a: 1\nb: " + "9" * 5000, "digits"),
+        *(
+            (f"a: 1\nb: {text}", f"{text} would be read as {value}")
+            for text, value in (
+                ("010", "8"),
+                ("0x10", "16"),
+                ("1_000", "1000"),
+                ("1:30", "90"),
+                ("+5", "5"),
+                (".5", "0.5"),
+                ("yes", "true"),
+            )
+        ),
+        ("a: 1\n010: 1", "010 would be read as 8"),
         ("a: 1\nb: !!bool c", "'c'"),
     ],
 )

@@ -107,6 +107,12 @@ FIELDS = f"path: p, shape: graded, sha256: {'a' * 64}"
         ("owner: o, repo: r, commit: c, licence: l", f"a: {{{FIELDS}, optional: 1}}", "g.files.a: optional is 1"),
         ("owner: o, repo: r, commit: c", "", "g.licence is missing"),
         ("owner: o, licence: l", "", "expected owner, repo and commit"),
+        ("owner: /etc, repo: r, commit: c, licence: l", f"a: {{{FIELDS}}}", "g.owner is '/etc'; expected a name"),
+        ("owner: o, repo: .., commit: c, licence: l", f"a: {{{FIELDS}}}", "g.repo is '..'; expected a name"),
+        ("local: true, licence: l", f"a: {{{FIELDS.replace('p,', '../p,')}}}", "a: path is '../p'; expected a name"),
+        ("local: true, licence: l", f"a: {{{FIELDS}, sample: /etc/hosts}}", "a: sample is '/etc/hosts'; expected"),
+        ("local: true, licence: l", f"a: {{{FIELDS}, name: b}}", "g.files.a.name is given already"),
+        ("local: true, licence: l", f"a: {{{FIELDS}, licence: m}}", "g.files.a.licence is given already"),
         ("local: true, licence: l", "a: 1, a: 2", "line 1: the key 'a' is duplicated"),
     ],
 )

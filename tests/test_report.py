@@ -408,6 +408,14 @@ def test_failed_build_says_why_and_leaves_the_old_site(
     assert not list(place.work.glob(".site.*"))
 
 
+def test_provenance_with_half_a_character_is_refused_by_file(tmp_path: Path) -> None:
+    place, _ = _make_checkout(tmp_path)
+    path = place.results / "toy" / "table_01.json"
+    path.write_text(path.read_text().replace("sha256:aa", "\\ud800"))
+    with pytest.raises(ValueError, match=r"table_01\.json: .*surrogate"):
+        build_site(place)
+
+
 def test_classes_and_names_of_packages_are_found(tmp_path: Path) -> None:
     _write(tmp_path / "src/pack/__init__.py", "size: int = 1\n\n\nclass Thing:\n    pass\n")
     assert find_definition(tmp_path, "pack:Thing", wanted_by="row").line == 4

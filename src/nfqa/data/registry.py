@@ -7,6 +7,7 @@ is looked for in the folder $NFQA_LOCAL, and is optional by its nature.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from functools import cache
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from nfqa.data.json_lines import Item, Text, check
 from nfqa.data.paths import write_atomically
@@ -29,6 +30,15 @@ class UnreachableError(Exception):
     """Neither the local store, nor the mirror, nor upstream could give a file. The message says what to do."""
 
 
+def _refuse_outside(text: str) -> str:
+    if Path(text).is_absolute() or ".." in Path(text).parts:
+        raise ValueError("expected a name or a path that begins with a name and has no '..'")
+    return text
+
+
+Inside = Annotated[str, AfterValidator(_refuse_outside)]  # goes into a path of the store, or of data/sample
+
+
 class UpstreamFile(Item):
     """One pinned file of a public repository, and how it is read.
 
@@ -36,15 +46,15 @@ class UpstreamFile(Item):
     """
 
     name: Text
-    owner: str = ""
-    repo: str = ""
-    commit: str = ""
-    path: Text
+    owner: Inside = ""
+    repo: Inside = ""
+    commit: Inside = ""
+    path: Annotated[Text, AfterValidator(_refuse_outside)]
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     licence: Text
     shape: Text
     lowest_label: int = 0  # of a graded dataset
-    sample: str = ""  # a prompt has none
+    sample: Inside = ""  # a prompt has none
     gather: bool = False
     optional: bool = False
     local: bool = False
@@ -67,9 +77,9 @@ class UpstreamFile(Item):
 
 
 class _Group(Item):
-    owner: str = ""
-    repo: str = ""
-    commit: str = ""
+    owner: Inside = ""
+    repo: Inside = ""
+    commit: Inside = ""
     licence: Text
     local: bool = False
     files: dict[str, dict[str, Any]]
@@ -98,12 +108,15 @@ def _read_registry(path: Path, *_: int) -> dict[str, UpstreamFile]:
         for name, fields in group.files.items():
             if name in files:
                 raise ValueError(f"{path}: the file name {name} is registered twice; give each file its own")
-            files[name] = check(UpstreamFile, {"name": name} | shared | fields, f"{path}: {key}.files.{name}")
+            where, twice = f"{path}: {key}.files.{name}", fields.keys() & {"name", *shared}
+            if twice:
+                raise ValueError(f"{where}.{min(twice)} is given already, by the file's key or its group; remove it")
+            files[name] = check(UpstreamFile, {"name": name} | shared | fields, where)
     return files
 
 
 class _StrictLoader(yaml.CSafeLoader):
-    """Of YAML what JSON has too: no dates, binary data or sets, and no key that is no text."""
+    """Of YAML what JSON has too: no dates, binary data or sets, no key that is no text, no 010 for 8."""
 
     yaml_constructors = {  # noqa: RUF012
         tag: make
@@ -115,6 +128,9 @@ class _StrictLoader(yaml.CSafeLoader):
         value = super().construct_object(node, deep)
         if isinstance(value, int | float) and not abs(value) < 2**63:
             raise ValueError(f"line {node.start_mark.line + 1}: {node.value:.60} is no number that can be held")
+        if isinstance(value, int | float) and not _is_json(node.value):
+            where = f"line {node.start_mark.line + 1}: {node.value:.60}"
+            raise ValueError(f"{where} would be read as {json.dumps(value)}; write that, or put it into quotes")
         return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -127,6 +143,14 @@ class _StrictLoader(yaml.CSafeLoader):
                 raise ValueError(f"line {line}: the key {key!r} is duplicated; the second would hide the first")
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_yaml(path: Path) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import math
 import re
 import shutil
@@ -225,6 +226,7 @@ def _make_sheet(paper: Paper, name: str, place: Place, kind: Kind) -> Sheet:
     if not path.is_file():
         return Sheet(paper, name, place, kind)
     values, provenance = read_values(path), read_json(path.with_suffix(".json"))
+    check(AnyText, json.dumps(provenance, ensure_ascii=False), str(path.with_suffix(".json")))  # all of it is shown
     if check(_Provenance, provenance, str(path.with_suffix(".json"))).artefact != f"{paper.paper}/{name}":
         raise ValueError(f"{path.with_suffix('.json')}: not the provenance of {path.name}; run the artefact again")
     # A sample value must never stand among measured ones, nor the other way round.
