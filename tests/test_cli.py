@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -271,6 +272,32 @@ def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
     record = RunRecord(parts={"notebook": "1"}, outputs={}, usage=Usage(missing=missing))
     said = explain_staleness(record, {"notebook": "1"}, find_place(tmp_path))
     assert said == ([f"{asked_again} verdicts could not be had from the model, ask them again"] if asked_again else [])
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (RunOptions(), ""),
+        (RunOptions(parameters={"short": "drop"}), "short-drop-"),
+        (RunOptions(seeds=3, parameters={"limit": None, "share": 0.5}), "seeds-3-limit-None-share-0.5-"),
+        (RunOptions(roles={"judge": "openai:gpt-4o@http://h:1/v1"}, asking={"reading": "logits"}),
+         "judge-gpt-4o-reading-logits-"),
+        (RunOptions(roles={"evaluator": "embedded:tiny", "generator": "hf:a/b@r,hf:c/d"}),
+         "evaluator-tiny-generator-b_d-"),
+        (RunOptions(parameters={"answers": "/a/../my file\x00\n.jsonl", "short": "é"}), "answers-my_file_.jsonl-short-"),
+        (RunOptions(parameters={"short": "x" * 500}), f"short-{'x' * 24}-"),
+        (RunOptions(parameters={f"name_{n}": "x" * 500 for n in range(9)}), "name_0-xxxxxxxx"),
+    ],
+)  # fmt: skip
+def test_a_variant_s_folder_says_what_was_set_in_few_safe_characters(options: RunOptions, name: str) -> None:
+    assert options.variant.startswith(name)
+    assert len(options.variant) < 100
+    assert re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9._-]*-[0-9a-f]{8})?", options.variant)
+
+
+def test_variants_of_values_that_look_alike_differ() -> None:
+    values = ("é", "è", "x" * 500, "x" * 501, "a/b", "b", "1", 1)
+    assert len({RunOptions(parameters={"short": value}).variant for value in values}) == len(values)
 
 
 @pytest.mark.parametrize(

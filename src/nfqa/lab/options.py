@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from nfqa.lab.notebooks import read_parameters
 from nfqa.models.roles import DEFAULTS, ROLES, identify_role
 
 _ASKING = ("prompts", "decoding", "reading", "wrapping")
+_LONGEST_VARIANT, _LONGEST_VALUE = 80, 24  # characters of a folder's name before its hash; the hash tells them apart
 
 
 @dataclass(frozen=True)
@@ -40,17 +42,18 @@ class RunOptions:
 
     @property
     def variant(self) -> str:
-        """A folder name for a run with overrides, "" without any."""
+        """A folder name for a run with overrides, what they are and a hash of them; "" without any."""
         named = {role: identify_role(role, spec) for role, spec in self.roles.items()}  # wherever a model is served
         changed = {"seeds": self.seeds, "roles": named, "parameters": self.parameters}
         if self.asking:
             changed["asking"] = self.asking
         if not any(changed.values()):
             return ""
-        words = [f"seeds{self.seeds}"] if self.seeds else []
-        words += sorted(self.roles) + sorted(self.asking) + sorted(self.parameters)
+        words = [f"seeds-{self.seeds}"] if self.seeds else []
+        for given in (named, self.asking, self.parameters):
+            words += [f"{name}-{_shorten(value)}".rstrip("-") for name, value in sorted(given.items())]
         digest = hashlib.sha256(json.dumps([changed, self.profile], sort_keys=True).encode()).hexdigest()[:8]
-        return "-".join([*words, digest])
+        return "-".join(["-".join(words)[:_LONGEST_VARIANT].rstrip("-."), digest])
 
     def find_role(self, role: str) -> str:
         """The spec that fills a role."""
@@ -97,6 +100,12 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True) ->
     Asking(**asking)  # these two refuse before a notebook starts what they would refuse half a minute later
     Limits.from_environment()
     return RunOptions(data, profile, seeds, roles, parameters, asking)
+
+
+def _shorten(value: Any) -> str:
+    """What a folder's name says of a value, in letters, digits and "._-": of a model or file its last name alone."""
+    names = re.sub(r"[a-z]+:|[^ ,]*/|@[^ ,]*", "", str(value))
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", names).strip("._-")[:_LONGEST_VALUE]
 
 
 def _read_given(names: Iterable[str]) -> dict[str, str]:
