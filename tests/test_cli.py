@@ -284,7 +284,7 @@ def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
          "judge-gpt-4o-reading-logits-"),
         (RunOptions(roles={"evaluator": "embedded:tiny", "generator": "hf:a/b@r,hf:c/d"}),
          "evaluator-tiny-generator-b_d-"),
-        (RunOptions(parameters={"answers": "/a/../my file\x00\n.jsonl", "short": "é"}), "answers-my_file_.jsonl-short-"),
+        (RunOptions(parameters={"answers": "/a/../my file\x00\n.txt", "short": "é"}), "answers-my_file_.txt-short-"),
         (RunOptions(parameters={"short": "x" * 500}), f"short-{'x' * 24}-"),
         (RunOptions(parameters={f"name_{n}": "x" * 500 for n in range(9)}), "name_0-xxxxxxxx"),
     ],
