@@ -112,4 +112,4 @@ def test_speeds_are_those_of_the_record():
     kernels = record["correlation"]
     assert ", ".join(f"{kernels[name]['ratio']:.0f}" for name in ("kendall", "spearman", "pearson")) in page
     assert f"{record['bootstrap']['ratio_to_numpy_loop']:.1f} (target" in page
-    assert f"`rouge-score` | {record['rouge']['ratio']:.0f} |" in page
+    assert f"`rouge` | {record['rouge']['ratio']:.0f} |" in page
