@@ -5,23 +5,18 @@ It fetches nothing. A failed build leaves the old site in place; equal inputs gi
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-import math
 import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import jinja2
 import pandas as pd
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from nfqa.data.json_lines import AnyText, LooseItem, check, read_json
 from nfqa.data.paths import Place
@@ -29,6 +24,7 @@ from nfqa.lab.artefacts import STAND_IN, Artefact, Paper, list_needs, list_stand
 from nfqa.lab.beside import compare_published, name_rows, pivot_beside_paper
 from nfqa.lab.claims import judge_claims
 from nfqa.lab.open import show_name
+from nfqa.lab.pages import mark_cell, open_templates, say_needs, slug
 from nfqa.lab.source_pages import Definition, find_definition, render_notebook, render_source
 from nfqa.lab.values import find_rows, name_keys, read_values
 
@@ -37,12 +33,8 @@ VERDICTS = ("equal", "near", EXPLAINED, CAUSE_UNKNOWN, "differs", "not run")
 NO_STAND_IN = "no stand-in"  # where a claim has no test with one
 _PARTIAL = "A quick run, or one with other parameters: these are not the numbers of the full report."
 _IDS = re.compile(r'<style.*?</style>\s*| id="T_\w+"', re.DOTALL)  # what pandas gives a table
-_ARXIV = re.compile(r"arXiv[: ]?(\d{4}\.\d{4,5})")
 _LABELS = re.compile(r"(Table|Figure)s? (\d+(?:(?:, | and )\d+)*)")  # "Tables 2, 3 and 4"
-_ROLES = {"judge": "an LLM judge", "generator": "an LLM generator", "evaluator": "a causal language model",
-          "embedder": "a sentence encoder"}  # fmt: skip
 _SENTENCE_END = re.compile(r"(?<=[^.\s][a-z0-9)\]%]\.)\s+(?=[A-Z“])")  # not the ones in "P.D. of"
-_HERE = Path(__file__).parent / "site"
 _FOLDERS = {"csv": "results", "json": "results", "png": "figures", "pdf": "figures", "ipynb": "notebooks"}
 Kind = Literal["measured", "sample"]
 
@@ -121,8 +113,8 @@ class Sheet:
         named = self.published.assign(**self.published[sides].map(self.title))
         told = named.pivot_table("verdict", list(layout.rows), list(layout.columns), aggfunc="first", sort=False)
         verdicts = pivot["verdict"].where(pivot["verdict"] == "", told.reindex_like(pivot["verdict"]))
-        marks = "m-" + verdicts.replace("", "ours").map(_slug) + " m-" + replaced
-        style = pivot["cell"].style.format(_mark_cell).set_td_classes(marks)
+        marks = "m-" + verdicts.replace("", "ours").map(slug) + " m-" + replaced
+        style = pivot["cell"].style.format(mark_cell).set_td_classes(marks)
         style = style.format_index(escape="html", axis=0).format_index(escape="html", axis=1)
         text = style.to_html(table_uuid="paper", cell_ids=False, table_attributes='class="paper-shaped"')
         return Markup(_IDS.sub("", text))  # noqa: S704 - escaped above and by pandas
@@ -190,18 +182,15 @@ def build_site(place: Place, *, sample: Place | None = None) -> Path:
     Raises: ValueError for a results file that belongs to no artefact or holds a value of the wrong origin, and for a
         function that is not in src.
     """
-    papers = dict(
-        sorted(read_papers(place.root).items(), key=lambda item: item[1].source, reverse=True)
-    )  # latest first
+    latest_first = sorted(read_papers(place.root).values(), key=lambda paper: paper.source, reverse=True)
+    papers = {paper.paper: paper for paper in latest_first}
     gathered = _gather(papers, place, "measured")
     sheets = [sheet for sheet in gathered if sheet.kind == "measured"]
-    ran = [sheet for sheet in gathered if sheet.kind == "sample"] + (
-        _gather(papers, sample, "sample") if sample else []
-    )
-    samples: dict[tuple[str, str], Sheet] = {}
-    for sheet in ran:
-        if sheet.values is not None:
-            samples.setdefault((sheet.paper.paper, sheet.name), sheet)
+    bundled = [sheet for sheet in gathered if sheet.kind == "sample"]
+    ran = [
+        sheet for sheet in (_gather(papers, sample, "sample") if sample else []) + bundled if sheet.values is not None
+    ]
+    samples = {(sheet.paper.paper, sheet.name): sheet for sheet in ran}  # what reads bundled files is the same in both
     place.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.work, prefix=".site.new.") as scratch:
         site = Path(scratch) / "site"
@@ -239,7 +228,7 @@ def _make_sheet(paper: Paper, name: str, place: Place, kind: Kind) -> Sheet:
 
 
 def _write_pages(site: Path, place: Place, papers: dict[str, Paper], sheets: list[Sheet], samples: list[Sheet]) -> None:
-    templates = _open_templates("" if place.results == place.root / "results" else _PARTIAL)
+    templates = open_templates(verdicts=VERDICTS, notice="" if place.results == place.root / "results" else _PARTIAL)
 
     def write(template: str, path: str, **facts: Any) -> None:
         (site / path).parent.mkdir(parents=True, exist_ok=True)
@@ -281,66 +270,3 @@ def _link_claims(paper: Paper, judged: pd.DataFrame, sheets: list[Sheet]) -> lis
         own = [s for s in sheets if s.paper is paper and (s.name in tables or s.artefact.label in labels)]
         found.append(row | {"paper": paper.paper, "sheets": own, "stand_in": row["stand_in"] or NO_STAND_IN})
     return found
-
-
-def write_number(value: float | None, *beside: float, sign: Literal["", "+"] = "") -> str:
-    """A number to read: four significant digits from 1 on, four decimals below, so few that those `beside` fit."""
-    if value is None or math.isnan(value):
-        return ""
-    size = max(map(abs, (value, *beside)))
-    places = max(0, 4 - len(f"{size:.0f}")) if size >= 1 else 4
-    whole = size >= 1 and all(number == round(number) for number in (value, *beside))
-    form = f"{sign}.1e" if 0 < size < 0.00005 else f"{sign}.{0 if whole else places}f"
-    return re.sub("^-", "−", f"{value:{form}}")
-
-
-def say_needs(words: Iterable[str]) -> str:
-    """What is needed, in words: parts that hold a comma themselves are joined by semicolons."""
-    named = [_ROLES.get(word, word) for word in words]
-    mark = ";" if any("," in word for word in named) else ","
-    *first, last = named or [""]
-    return f"{f'{mark} '.join(first)}{';' if mark == ';' else ''} and {last}" if first else last
-
-
-def _mark_cell(cell: str) -> str:
-    """A cell of the paper's table as HTML: our value, its interval and the published value, a line each."""
-    ours, _, published = str(escape(cell)).partition("\n")
-    value, bracket, interval = ours.partition("[")
-    lines = [value and f"<b>{value.strip()}</b>", bracket + interval, published and f"¶ {published}"]
-    return "\n".join(filter(None, lines))
-
-
-def _slug(word: str) -> str:
-    return re.sub(r"\W+", "-", word)
-
-
-def _link_arxiv(text: str) -> Markup:
-    """Text with its arXiv ids as links, the one outside address that pages name."""
-    return Markup(_ARXIV.sub(r'<a href="https://arxiv.org/abs/\1">arXiv \1</a>', str(escape(text))))  # noqa: S704
-
-
-def _open_templates(notice: str) -> jinja2.Environment:
-    """Templates with style and script in every page, so that a page needs no other file to be read."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
-    script = (_HERE / "site.js").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    environment.filters.update(
-        slug=_slug,
-        arxiv=_link_arxiv,
-        number=write_number,
-        needs=say_needs,
-        short=lambda paper: paper.title.partition(":")[0],
-    )
-    environment.globals.update(
-        verdicts=VERDICTS,
-        notice=notice,
-        style=Markup((_HERE / "site.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
-        script=Markup(script),  # noqa: S704 - our own file
-        # Only our own script runs, and nothing is fetched, whatever a notebook's output holds.
-        policy="default-src 'none'; form-action 'none'; img-src 'self' data: file:; style-src 'unsafe-inline'; "
-        f"script-src 'sha256-{digest}'",
-    )
-    return environment
