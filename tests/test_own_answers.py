@@ -25,7 +25,7 @@ from nfqa.data.own_answers import EXAMPLE, bring_file
 from nfqa.lab.artefacts import read_papers
 from nfqa.lab.open import Lab
 from nfqa.lab.options import RunOptions
-from nfqa.lab.own_scores import label_systems, write_scores
+from nfqa.lab.own_scores import compare_systems, label_systems, write_scores
 from nfqa.lab.scoring import clear_stale, name_folder, tabulate_means, tabulate_views
 from nfqa.lab.values import pick, read_values, tidy_values, write_values
 from nfqa.metrics import dispute_detector, listwise_training
@@ -132,6 +132,17 @@ def test_weights_that_were_fitted_once_are_kept_as_long_as_nothing_that_they_fol
         second.write_bytes(damaged)
         (again,) = train_by_grades(training, draws, embedder, cache=tmp_path).values()
         assert again.weights.tolist() == plain.weights.tolist()
+
+
+def test_what_holds_for_all_systems_is_said_once():
+    rows = [(name, 0.6, 0.55, n) for name in ("A", "B", "C") for n in (3, 9)]
+    shares = pd.DataFrame(rows, columns=["system", "value", "low", "n"])
+    said = compare_systems(shares, ["A", "B", "C", "unscored"], flagged=2)
+    assert [line.split()[0] for line in said] == ["A", "B", "C", "Methods", "2"]
+    assert all("Under 1 of the 1 methods" in line for line in said[:3])
+    assert "\n".join(said).count("too few for a verdict") == 1
+    (one,) = compare_systems(shares[shares.n > 5], ["A", "B"], flagged=0)
+    assert one.startswith("A wins more than half of its pairs under 1 of 1 methods"), "of two, the other's is the rest"
 
 
 def test_names_of_systems_come_back_from_a_file_as_they_were(tmp_path):
@@ -349,7 +360,7 @@ def test_what_is_flagged_and_what_the_evaluator_cannot_see_is_in_every_output(fo
         assert sum(fact in note for note in content["notes"]) == 1, fact
     assert {row.get("flags") for row in content["scores"] if row.get("answer") == "all"} == {"copies_reference"}
     assert "flagged" in found["figure"].axes[0].get_legend_handles_labels()[1]
-    assert all("too few for a verdict" in finding for finding in found["findings"] if "wins more" in finding)
+    assert "4 flagged answers are left out of wins." in found["findings"]
     assert not any("not to be in English" in note for note in content["notes"]), "texts too short to tell"
 
 

@@ -1,17 +1,21 @@
-"""What a user gets of their own answers' scores: two files with every answer; names of systems that a figure draws."""
+"""What a user gets of their own answers' scores: two files with every answer, findings, notes; names in a figure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from nfqa.data.paths import write_atomically
 from nfqa.data.records import QuestionSet
 from nfqa.lab.values import write_json
+from nfqa.metrics.flags import FLAGS, seems_english
+
+if TYPE_CHECKING:
+    from nfqa.lab.open import Lab
 
 _FORMULA = re.compile(r"[=@\t]|[+-](?!\d*\.?\d*(e[+-]?\d+)?$)")  # -2.5 and +1e-7 are numbers
 _DRAWABLE = 0x530  # Latin, Greek and Cyrillic
@@ -20,6 +24,7 @@ _COLUMNS = (
     "point_of_view", "score", "rank", "ten", "flags", "note", "missing",
     "signature",
 )  # fmt: skip
+_ENOUGH = 5  # questions, from which on a share of wins is told with its interval
 _LABEL = 28  # characters of a name in a legend
 
 
@@ -61,6 +66,107 @@ def write_scores(
 def escape_formula(cell: Any) -> Any:
     """A cell of a CSV as it may be opened: a text that a spreadsheet would run as a formula has an apostrophe first."""
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+
+
+def compare_systems(shares: pd.DataFrame, systems: Sequence[str], *, flagged: int) -> list[str]:
+    """A sentence a system on its share of wins; of two, the other's is the rest. Then once what holds for all.
+
+    Args: shares: a tidy table's rows with the statistic "win_share"; flagged: answers that are left out of wins.
+    """
+    said = []
+    for name in systems[:1] if len(systems) == 2 else systems:
+        share = shares[shares.system == name]
+        enough = share[share.n >= _ENOUGH]
+        if share.empty:
+            continue
+        above, low, high = (share.value > 0.5).sum(), share.value.min(), share.value.max()
+        wins = f"{name} wins more than half of its pairs under {above} of {len(share)} methods; its share of wins is"
+        sure = f" Under {(enough.low > 0.5).sum()} of the {len(enough)} methods with {_ENOUGH} questions or more the"
+        sure = f"{sure} 95 % interval lies above one half." if len(enough) else ""
+        said.append(f"{wins} {low:.2f} to {high:.2f}.{sure}")
+    if (shares.n < _ENOUGH).any():
+        said.append(f"Methods that have fewer than {_ENOUGH} questions have too few for a verdict.")
+    if flagged and len(systems) > 1:
+        said.append(f"{flagged} flagged answers are left out of wins.")
+    return said
+
+
+def compare_labels(agreed: pd.DataFrame) -> list[str]:
+    """A sentence on how far each method ranks answers as the labels given do, the best first; none without labels.
+
+    Args: agreed: a tidy table's rows with the statistic "spearman", with `label`, the method, and `said`, the value.
+    """
+    if agreed.empty:
+        return []
+    ranked = ", ".join(f"{row.label} {row.said}" for row in agreed.sort_values("value", ascending=False).itertuples())
+    most = agreed.n.max()
+    return [f"Spearman with the labels given, inside each question, average over {most} questions at most: {ranked}."]
+
+
+def list_flat(table: pd.DataFrame) -> list[str]:
+    """Methods, by `label`, under which no answer reaches 0.005 of 10, so that they tell no answer from another."""
+    best = table[(table.statistic == "ten") & (table.metric != "pd_view")].groupby("label").value.max()
+    return list(best[best < 0.005].index)
+
+
+def list_notes(
+    lab: Lab, own: QuestionSet, named: pd.DataFrame, flagged: pd.DataFrame, blind: pd.DataFrame, flat: Sequence[str]
+) -> list[str]:
+    """What a reader of scores should know: what is flagged, what a model can't see, what was cut or left out.
+
+    Args: named: scores with `method`, in words; flagged: as `flag_answers`, of `own.answers`; blind: as
+        `compare_negated`; flat: methods that tell no answer from another.
+    """
+    given = own.answers
+    names = given.question + ": " + given.system.where(given.system != "", given.answer)
+    notes = [
+        f"FLAGGED, {lab.title(name)}: {', '.join(names[held][:8])}{', …' if held.sum() > 8 else ''}. It {FLAGS[name]}."
+        for name, held in flagged.items()
+        if held.any()
+    ]
+    if len(blind):
+        said = blind.set_index("statistic")
+        worst = said.loc["pd_worst_over_best"]
+        notes.append(
+            "P.D. is by the bundled evaluator, of 2.5 to 7.6 million parameters depending on its size. It sees topics"
+            " and words, and hardly whether an answer affirms or denies a view: negating every sentence multiplies P.D."
+            f" by {said.value['pd_when_negated']:.2f} (median of {said.n['pd_when_negated']} answers)"
+            + (f"; the worst answer to a question has {worst.value:.2f} times that of the best." if worst.n else ".")
+        )
+    if flat:
+        notes.append(
+            f"Not counted among the methods, as no score reaches 0.005 of 10: {', '.join(flat)}. Unsmoothed BLEU is"
+            " near 0 for an answer that shares no four words in a row."
+        )
+    texts = own.texts()
+    foreign = sum(not seems_english(text) for text in [*texts, *own.views.text])
+    if foreign:
+        notes.append(
+            f"{foreign:,} of {len(texts) + len(own.views):,} texts seem not to be in English, to judge by their letters"
+            " and function words; the bundled models were trained on English."
+        )
+    cut = lab.embedder.count_cut(texts)
+    notes += [describe_file(lab, own), f"{cut:,} of {len(texts):,} texts were longer than the embedder reads, and cut."]
+    if lab.judge:
+        notes.append(f"{lab.judge.cut:,} times a text was over the judge's {lab.judge.max_words:,} words and was cut.")
+    if len(own.views):
+        known = f"{own.views.question.nunique():,} questions are debatable, with {len(own.views):,} partial answers"
+        notes.append(f"{known}; methods other than P.D. and D.A. do not use these.")
+    if len(own.questions) < 30:
+        few = f"With {len(own.questions)} questions, intervals over questions are too narrow to rely on"
+        notes.append(f"{few}; use 30 or more.")
+    unscored = named[(named.missing != "") & ~named.missing.str.startswith("needs")].assign(why=named.missing)
+    noted = named[named.note.ne("") & (named.metric == "pd")].assign(why=named.note)
+    counts = pd.concat([unscored, noted]).groupby(["method", "why"]).size()
+    return notes + [f"{method}: {why} ({count:,} answers)." for (method, why), count in counts.items()]
+
+
+def describe_file(lab: Lab, own: QuestionSet) -> str:
+    """What was read, in a line, with what is worth knowing of it."""
+    noted = [f"{lab.title(name)}: {count:,}" for name, count in own.irregularities.items() if count]
+    read = "The bundled EXAMPLE, which describes no real system" if own.name.startswith("sample_") else "Read"
+    counted = f"{len(own.answers):,} answers to {len(own.questions):,} questions, by {len(own.systems)} named systems."
+    return f"{read}: {counted}{' Of note: ' if noted else ' '}{'; '.join(noted)}"
 
 
 def label_systems(names: Sequence[str], *, noun: str = "system") -> dict[str, str]:

@@ -6,12 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from nfqa.data.records import QuestionSet
 from nfqa.kernels.perplexity import (
     Settings,
     Switches,
@@ -20,6 +21,7 @@ from nfqa.kernels.perplexity import (
     compute_perplexities,
     settings,
 )
+from nfqa.metrics.degrade import negate
 from nfqa.metrics.statistics import require_columns
 from nfqa.models.evaluator import Evaluator, TargetLoss
 from nfqa.models.restated import Restated
@@ -144,6 +146,58 @@ def describe_views(views: pd.DataFrame) -> pd.DataFrame:
     cut = pd.Series(np.where(found.cut > 0, "answer cut at its end to fit the evaluator", ""), found.index)
     notes = (found.note.fillna("") + "; " + cut).str.strip("; ")
     return found.assign(note=notes).drop(columns="cut").reset_index()
+
+
+def place_perplexity(perplexities: pd.Series) -> pd.Series:
+    """A perplexity on a scale from 10, a view that is certain, to 0, one of 10,000 or more."""
+    return (10 * (1 - np.log10(perplexities) / 4)).clip(0, 10)
+
+
+def score_debatable(
+    own: QuestionSet, answers: pd.DataFrame, evaluator: Evaluator, **how: Unpack[Switches]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """P.D. of answers in both variants, higher is better, and what it is made of: each view by itself.
+
+    Args: answers: rows of `own.answers`, on questions with views; how: as `measure_diversity`.
+    Returns: as `score_diversity`, with ten (0 to 10) and note; and as `score_views`, with `view` numbered as in the
+        file, also after the question alone as if that were an answer, called "".
+    """
+    parts = [pd.DataFrame(columns=["metric", "variant", "question", "answer", "view", "point_of_view", "ten"])]
+    wholes = [pd.DataFrame()]
+    asked = answers.question.map(own.texts_by_name)
+    alone = answers.assign(answer="", system="", grade=np.nan, text=asked).drop_duplicates("question")
+    number = (own.views.groupby("question").cumcount() + 1).astype(str)
+    numbers = own.views.assign(number=number)[["dataset", "question", "view", "number", "point_of_view"]]
+    for variant in get_args(Variant) if len(answers) else ():
+        whole = score_diversity(answers, own.views, evaluator, variant=variant, **how)
+        signature = whole.signature.iloc[0] + "|sign:-"
+        part = score_views(pd.concat([answers, alone]), own.views, evaluator, variant=variant, **how)
+        whole = whole.drop(columns=["evaluator", "cache"]).merge(describe_views(part[part.answer != ""]))
+        ten = place_perplexity(whole.perplexity).where(whole.score.notna())
+        whole = whole.assign(score=-whole.score, signature=signature, ten=ten)
+        wholes.append(whole.drop(columns="perplexity"))
+        part = part.merge(numbers).drop(columns="view").rename(columns={"number": "view"})
+        parts.append(part.assign(
+            metric="pd_view", variant=variant, score=-part.perplexity, ten=place_perplexity(part.perplexity),
+            note=np.where(part.answer == "", "the question alone, to compare with", ""),
+            signature=signature.replace("pd:", "pd_view:", 1),
+        ))  # fmt: skip
+    return tuple(pd.concat(frames[len(frames) > 1 :], ignore_index=True) for frames in (wholes, parts))
+
+
+def compare_negated(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, **how: Any) -> pd.DataFrame:
+    """P.D. of answers with every sentence negated by rule over P.D. as they are, and of a question's worst over best.
+
+    Args: as `score_diversity`. Returns: a row a statistic, a median: value, n, variant and signature.
+    """
+    negated = answers.assign(text=answers.text.map(negate))
+    plain, other = (score_diversity(frame, views, evaluator, **how) for frame in (answers, negated))
+    scores = plain.groupby("question").score
+    spread = (scores.max() / scores.min())[scores.count() > 1]
+    ratios = {"pd_when_negated": other.score / plain.score, "pd_worst_over_best": spread}
+    rows = [{"statistic": name, "value": ratio.median(), "n": ratio.count()} for name, ratio in ratios.items()]
+    signature = plain.signature.iloc[0] + "|median"
+    return pd.DataFrame(rows).assign(metric="pd", variant=plain.variant.iloc[0], signature=signature)
 
 
 def choose_wrapping(evaluator: Evaluator, wrapping: Literal["chat", "plain"]) -> Literal["chat", "plain"]:
