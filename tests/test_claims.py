@@ -163,7 +163,7 @@ def test_a_reader_sees_what_was_compared_with_its_numbers_and_where_the_bar_is(r
     own[0]["where"]["statistic"] = "spearman"
     lines = write_claim(judge(results, here=own, stand_in="this in place of that", bar="well: above 0.5")).splitlines()
     assert lines[1].split(maxsplit=1) == ["bar:", "well: above 0.5"]
-    assert "one, Low, spearman: k = 0 at 0.700 [0.600, 0.800] is above 0.5" in lines[-2]
+    assert "one, Low, spearman: k 0 at 0.700 [0.600, 0.800] is above 0.5" in lines[-2]
     assert "this in place of that" in lines[-1]
 
 

@@ -255,7 +255,7 @@ def test_stand_in_is_told_apart_from_measured(site: Path) -> None:
     shown = [[" ".join(cell.get_text().split()) for cell in row(["th", "td"])] for row in cells]
     assert shown[0] == ["Overlap <i>", "20.88 [19.00, 22.00] ¶ 20.88", "10.10 ¶ 9.50", "25.00 ¶ 30.10"]
     assert shown[2] == ["Judged", "not run ¶ 41.20", "", ""]
-    assert shown[3] == ["embedded", "33.33 [31.00, 35.00]", "", ""]
+    assert shown[3] == ["embedded", "33.33 ⇄ [31.00, 35.00]", "", ""]
     assert [cell["class"][-2:] for cell in (cells[0].td, cells[1].td)] == [
         ["m-equal", "m-"],
         ["m-differs-explained", "m-"],

@@ -59,7 +59,7 @@ def test_values_on_a_terminal_have_the_published_beside_them_a_mark_if_they_stan
     })  # fmt: skip
     lines = tabulate_values(paper, "t", tidy_values(rows, origin="measured")).splitlines()
     assert [line.split() for line in lines[2:5]] == [
-        ["B", "0.375*", "(0.5)"], ["A", "0.25"], ["A,", "minus", "B", "-0.125"]
+        ["B", "0.375*", "(0.5)"], ["A", "0.25"], ["A", "minus", "B", "-0.125"]
     ]  # fmt: skip
     assert lines[5].startswith("* ")
     assert "b in place of c" in lines[5]

@@ -65,7 +65,7 @@ def make_table(root: Path) -> str:
             of = key | {"dataset": dataset}
             published = printed.get(frozenset(of.items()))
             shown = "–" if published is None else f"{published:.3f}"
-            cells[f"{show_name(paper, dataset)}: published / **ours**"] = f"{shown} / {say_value(table, of)}"
+            cells[f"{show_name(paper, dataset)}: **ours** / published"] = f"{say_value(table, of)} / {shown}"
         rows[link(paper, name, what)] = cells
     return pd.DataFrame(rows).T.rename_axis("").to_markdown()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,19 @@ import numpy as np
 import pandas as pd
 
 from nfqa.data.paths import find_place, write_atomically
-from nfqa.lab.artefacts import Leaf, Paper, list_leaves, list_needs
+from nfqa.lab.artefacts import STAND_IN, Leaf, Paper, list_leaves, list_needs
 from nfqa.lab.open import show_name
+from nfqa.lab.stand_ins import note_stand_ins
 from nfqa.lab.values import find_rows, is_given, match_rows, name_keys
 
 if TYPE_CHECKING:
     from pandas.io.formats.style import Styler
+    from pandas.io.formats.style_render import CSSDict
 
     from nfqa.lab.open import Lab
 
 VERDICTS = ("equal", "near", "differs, known", "differs", "missing", "not run")
+NO_NUMBER = "–"  # in the place of a published number where there is none
 SHADES = {"equal": "#cfe8d5", "near": "#e6f2e8", "differs, known": "#fbeecb", "differs": "#f6cfc9"}
 
 
@@ -65,29 +69,34 @@ def _judge(paper: Paper, name: str, leaf: Leaf, row: dict) -> tuple[str, str]:
 def lay_beside_paper(lab: Lab, table: pd.DataFrame) -> Styler:
     """The published table's own rows and columns, a cell showing ours with its interval above the published value.
 
-    Cells are shaded by verdict; rows that are ours alone are below a rule. The same table is written as LaTeX and
-    Markdown beside the run's other work (build/tables/).
+    Cells are shaded by verdict; rows that are ours alone are below a rule; an asterisk marks a stand-in, and what it
+    stands for is said below. The same table is written as LaTeX and Markdown beside the run's other work
+    (build/tables/).
     Raises: ValueError for an artefact without published numbers.
     """
     pivot = pivot_beside_paper(lab.paper, lab.name, table)
     cells, verdicts = pivot["cell"], pivot["verdict"]
-    _write_tables(lab, cells)
+    note = note_stand_ins(lab.paper, lab.name, table)
+    _write_tables(lab, cells, note)
     colours = verdicts.map(lambda verdict: f"background-color: {SHADES[verdict]}" if verdict in SHADES else "")
     style = cells.style.apply(lambda _: colours, axis=None).set_properties(
         **{"white-space": "pre-line", "text-align": "left"}
     )
     alone = ~verdicts.any(axis=1).to_numpy()
+    below = "caption-side: bottom; text-align: left; white-space: pre-line;"
+    rules: list[CSSDict] = [{"selector": "caption", "props": below}] if note else []
     if alone.any():
-        rule = f"tbody tr:nth-child({np.flatnonzero(alone)[0] + 1}) > *"
-        style = style.set_table_styles([{"selector": rule, "props": "border-top: 2px solid #5b6470;"}])
-    return style
+        first = f"tbody tr:nth-child({np.flatnonzero(alone)[0] + 1}) > *"
+        rules.append({"selector": first, "props": "border-top: 2px solid #5b6470;"})
+    return (style.set_caption(note) if note else style).set_table_styles(rules)
 
 
 def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> pd.DataFrame:
     """An artefact's table in the paper's rows and columns.
 
-    Returns: below each of cell (text), verdict ("" in rows of ours alone) and origin, the paper's columns. Published
-        rows come first, in the paper's order; then ours alone, but for differences between rows.
+    Returns: below each of cell (ours, with an asterisk behind a stand-in, and on a second line the published value),
+        verdict ("" in rows of ours alone) and origin, the paper's columns. Published rows come first, in the paper's
+        order; then ours alone, but for differences between rows.
     Raises: ValueError for an artefact without published numbers.
     """
     artefact, layout = paper.artefacts[name], paper.artefacts[name].layout
@@ -105,7 +114,8 @@ def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> p
     shown, index = ["cell", "verdict", "origin"], ["ours", *layout.rows]
     pivot = both.pivot_table(shown, index, list(layout.columns), aggfunc="first", sort=False).fillna("")
     pivot = pivot.sort_index(level="ours", sort_remaining=False).droplevel("ours")
-    return pivot.rename_axis(index=[None] * len(layout.rows), columns=[None] * (1 + len(layout.columns)))
+    columns = [*[None] * len(layout.columns), "ours / published"]
+    return pivot.rename_axis(index=[None] * len(layout.rows), columns=columns)
 
 
 def _list_ours_alone(paper: Paper, name: str, table: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
@@ -121,7 +131,7 @@ def _list_ours_alone(paper: Paper, name: str, table: pd.DataFrame, known: pd.Dat
         sides = {side: columns.get(side, "") for side in told & set(keys)}
         metric[np.logical_and.reduce([is_given(rows[side], want) for side, want in sides.items()])] = heading
     named = [key for key in keys if key not in ("dataset", "statistic", *told, *artefact.columns)]
-    found = rows.assign(metric=metric, system=name_rows(paper, rows, named, numbers=True))
+    found = rows.assign(metric=metric, system=name_rows(paper, rows, named))
     shown = ["system", "dataset", "metric", "value", "low", "high", "n", "origin"]
     return found.merge(known, on=list(known.columns))[shown]
 
@@ -130,8 +140,8 @@ def label_rows(lab: Lab, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.Data
     """The table for a figure: each row with `label`, its metric and conditions in words, and `published` beside ours.
 
     Published rows come first, in the paper's order, also those without a value of ours (`value` missing, `why`); then
-    ours alone. `dataset` and `statistic` are kept as they are, `panel` is the dataset's title. by: the columns that
-    make the label, in its order; all conditions where none are named.
+    ours alone. An asterisk ends the label of a stand-in. `dataset` and `statistic` are kept as they are, `panel` is the
+    dataset's title. by: the columns that make the label, in its order; all conditions where none are named.
     """
     published = compare_published(lab.paper, lab.name, table)
     named = [name for name in by or name_keys(table) if name in table and name not in ("dataset", "statistic")]
@@ -146,42 +156,53 @@ def label_rows(lab: Lab, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.Data
         table.loc[rows, list(shown)] = list(shown.values())
         if not rows.any():
             lonely.append(leaf.columns | shown | {"why": why})
+    table["label"] = table.label.where(table.origin != STAND_IN, table.label + "*")
     both = pd.concat([table, pd.DataFrame(lonely)], ignore_index=True) if lonely else table
     both = both.sort_values("place", kind="stable", ignore_index=True).drop(columns="place")
     return both.assign(panel=both.dataset.map(lab.title) if "dataset" in both else "")
 
 
-def name_rows(paper: Paper, table: pd.DataFrame, named: Sequence[str], *, numbers: bool = False) -> list[str]:
-    """Each row's metric and conditions in words, those that are given; with `numbers`, a number after its column."""
-    rows = table[list(named)].replace("", None).to_dict("records")
-    words = [
-        [(show_name(paper, name), show_name(paper, part)) for name, part in row.items() if not pd.isna(part)]
-        for row in rows
-    ]
-    return [
-        ", ".join(f"{name} {part}" if numbers and part.lstrip("-")[:1].isdigit() else part for name, part in row)
-        for row in words
-    ]
+def name_rows(paper: Paper, table: pd.DataFrame, named: Sequence[str]) -> list[str]:
+    """Each row's metric and conditions in words."""
+    return [say_conditions(paper, row) for row in table[list(named)].to_dict("records")]
+
+
+def say_conditions(paper: Paper, conditions: Mapping[Hashable, object]) -> str:
+    """Conditions in words, those that are given: a number after its column, a difference as "A minus B"."""
+    said = ""
+    for name, part in conditions.items():
+        if part is None or part != part or part == "":
+            continue
+        shown = show_name(paper, part)
+        if re.fullmatch(r"-?\d+(\.\d+)?", shown):
+            shown = f"{show_name(paper, name)} {shown}"
+        said += f"{' minus ' if name == 'difference_from' else ', '}{shown}"
+    return said.removeprefix(", ").strip()
 
 
 def _write_cell(row: dict, decimals: int, scale: int) -> str:
     value = row["value"]
+    published = row["printed"] or NO_NUMBER
     if pd.isna(value):
-        return f"not run\n{row['printed']}"
+        return f"not run\n{published}"
     places = len(row["printed"].partition(".")[2]) if row["printed"] else decimals
     low, high = row["low"] * scale, row["high"] * scale
     interval = "" if pd.isna(low) else f" [{low:.{places}f}, {high:.{places}f}]"
-    own = f"{value * scale:.{places}f}{interval}"
-    return f"{own}\n{row['printed']}" if row["printed"] else own
+    mark = "*" if row["origin"] == STAND_IN else ""
+    return f"{value * scale:.{places}f}{mark}{interval}\n{published}"
 
 
-def _write_tables(lab: Lab, cells: pd.DataFrame) -> None:
+def _write_tables(lab: Lab, cells: pd.DataFrame, note: str) -> None:
     given = os.environ.get("NFQA_TABLES")
     folder = (Path(given) if given else find_place(lab.root, profile="drafts").tables) / lab.paper.paper
     flat = cells.map(lambda cell: cell.replace("\n", " / "))
     for axis in ("index", "columns"):
         names = getattr(flat, axis)
         flat = flat.set_axis([", ".join(name) if isinstance(name, tuple) else name for name in names], axis=axis)
-    for ending, text in ((".md", flat.to_markdown()), (".tex", flat.style.to_latex(hrules=True))):
+    flat = flat.rename_axis(cells.columns.names[-1])
+    for ending, text in (
+        (".md", "\n\n".join([flat.to_markdown(), note.replace("* ", r"\* ").replace("\n", "\n\n")])),
+        (".tex", flat.style.to_latex(hrules=True) + note.replace("\n", "\n\n")),
+    ):
         with write_atomically(folder / f"{lab.name}{ending}") as scratch:
-            scratch.write_text(text + "\n", encoding="utf-8")
+            scratch.write_text(text.rstrip() + "\n", encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from nfqa.lab.artefacts import STAND_IN, Claim, Order, Paper, list_needs
-from nfqa.lab.beside import compare_published
+from nfqa.lab.beside import compare_published, say_conditions
 from nfqa.lab.open import show_name
 from nfqa.lab.values import find_rows, name_keys, read_values, write_intervals
 
@@ -149,10 +149,10 @@ def _compare_all(paper: Paper, orders: Sequence[Order], tables: Mapping[str, pd.
         named = [name for name in conditions if name not in of_all and name not in order.within]
         values = table.said if "said" in table else write_intervals(table, digits=3, whole_from=100)
         rows = zip(table[named].to_dict("records"), values, strict=True)
-        said = dict(zip(table.index, (f"{_say_conditions(paper, row)} at {value}" for row, value in rows), strict=True))
+        said = dict(zip(table.index, (f"{say_conditions(paper, row)} at {value}" for row, value in rows), strict=True))
         words = []
         for row in compared.itertuples():
-            inside = _say_conditions(paper, {name: (of_all | row.within).get(name, "") for name in conditions})
+            inside = say_conditions(paper, {name: (of_all | row.within).get(name, "") for name in conditions})
             pair = _say_pair(said.get(row.upper), said.get(row.lower), row, order.by)
             words.append(f"{inside}: {pair}" if inside else pair)
         compared["words"] = words
@@ -161,18 +161,6 @@ def _compare_all(paper: Paper, orders: Sequence[Order], tables: Mapping[str, pd.
         found.append(compared.assign(table=order.table, place=place, hold=order.hold))
     columns = ["table", "upper", "lower", "state", "origin", "words", "place", "hold"]
     return pd.concat(found) if found else pd.DataFrame(columns=columns)
-
-
-def _say_conditions(paper: Paper, conditions: Mapping[Hashable, object]) -> str:
-    parts = []
-    for name, part in conditions.items():
-        shown = "" if part != part else show_name(paper, part)
-        if name == "difference_from" and shown:
-            shown = f"minus {shown}"
-        elif shown.replace(".", "", 1).isdigit():
-            shown = f"{show_name(paper, name)} = {shown}"
-        parts += [shown] if shown else []
-    return ", ".join(parts).replace(", minus ", " minus ")
 
 
 def _say_pair(upper: str | None, lower: str | None, row: Any, by: float) -> str:

@@ -21,6 +21,8 @@ OURS, PUBLISHED, SAMPLE = "#1f6f8b", "#2b2f36", "#c2752d"  # our values, the pap
 STANDING_IN = "#8b3a62"  # values of other data or another model than the paper's row
 MUTED, RULE = "#9aa5b1", "#5b6470"  # what is beside the point, reference lines
 PALETTE = ("#1f6f8b", "#c2752d", "#6b8e23", "#8b3a62", "#5b6470", "#b8860b", "#3f5ea8", "#4d4d4d")
+STYLES = {"measured": (OURS, "o", ""), "stand-in": (STANDING_IN, "s", "////"), "sample": (SAMPLE, "o", "")}
+_NOTE = "note"  # the name of a note among a figure's texts
 _STYLE: dict[str, Any] = {
     "axes.edgecolor": RULE,
     "axes.facecolor": "white",
@@ -98,6 +100,49 @@ def draw_prompt(text: str, counts: pd.DataFrame, notes: Sequence[str], *, title:
 
 def _write_count(count: float) -> str:
     return f"{count:,.0f}" if count == count else "–"  # NaN is not equal to itself
+
+
+def add_values(plot: Plot, rows: pd.DataFrame) -> Plot:
+    """Ours as dots with 95 % intervals, in a colour and shape by origin, and the published values as hollow diamonds.
+
+    Args: rows: what `Lab.label` gave, to place across.
+    """
+    import seaborn.objects as so
+
+    for origin, (colour, marker, _) in STYLES.items():
+        own = rows[rows.origin == origin]
+        if len(own):
+            plot = plot.add(so.Range(color=colour, linewidth=1.6), data=own, x="value", xmin="low", xmax="high")
+            dot = so.Dot(color=colour, marker=marker, pointsize=4)
+            plot = plot.add(dot, data=own, x="value", label=f"{origin}, 95 % interval")
+    return plot.add(so.Dot(color=PUBLISHED, marker="D", pointsize=6, fill=False), x="published", label="published")
+
+
+def add_note(figure: Figure | Plot, note: str) -> Figure | Plot:
+    """The figure with a note below all that it shows, as wide as that; once, however often it is added.
+
+    A plot of seaborn.objects becomes the figure that it draws; without a note it is as it was.
+    """
+    import matplotlib.pyplot as plt
+
+    if not note:
+        return figure
+    plt.switch_backend(plt.get_backend())  # so that a kernel knows how figures are shown
+    drawn: Figure = cast("Any", figure).plot()._figure if hasattr(figure, "plot") else cast("Any", figure)
+    if all(text.get_gid() != _NOTE for text in drawn.texts):
+        for _ in range(2):  # a layout settles with the second; it is to stay
+            drawn.draw_without_rendering()
+        drawn.set_layout_engine("none")
+        for legend in drawn.legends:  # saving crops the figure: a legend must not move to the new edge, over the note
+            place = legend.get_bbox_to_anchor().transformed(drawn.transFigure.inverted())
+            legend.set_bbox_to_anchor(place, drawn.transFigure)
+        (width, height), shown, points = drawn.get_size_inches(), drawn.get_tightbbox(), 6.5
+        bottom = min([shown.y0 / height, *(axes.get_position().y0 for axes in drawn.axes)])
+        per_line = int(shown.width * 72 / (0.54 * points))
+        lines = "\n".join(textwrap.fill(line, per_line, subsequent_indent="   ") for line in note.splitlines())
+        style: dict[str, Any] = {"va": "top", "fontsize": points, "color": RULE, "gid": _NOTE, "parse_math": False}
+        drawn.text(shown.x0 / width, bottom - 0.08 / height, lines, **style)
+    return drawn
 
 
 def save_figure(figure: Figure | Plot, stem: Path) -> None:

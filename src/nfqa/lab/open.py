@@ -14,10 +14,11 @@ from nfqa.data.paths import find_place, find_root, write_atomically
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.judge.limits import Limits
 from nfqa.judge.prompts import read_prompt_set
-from nfqa.lab.artefacts import STAND_IN, Paper, find_artefact, list_leaves, list_stand_ins, read_papers
-from nfqa.lab.figures import save_figure, use_style
+from nfqa.lab.artefacts import Paper, find_artefact, list_leaves, read_papers
+from nfqa.lab.figures import add_note, save_figure, use_style
 from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
 from nfqa.lab.notebooks import list_functions, read_parameters, read_versions
+from nfqa.lab.stand_ins import mark_stand_ins, note_stand_ins
 from nfqa.models.chat import Reading
 from nfqa.models.roles import DEFAULTS, EVALUATORS, identify_role, parse_role
 
@@ -243,6 +244,10 @@ class Lab:
 
         return label_rows(self, table, by)
 
+    def mark(self, figure: Figure | Plot, table: pd.DataFrame) -> Figure | Plot:
+        """A figure of these values with what stands in for what on a line below it; as it is where nothing does."""
+        return add_note(figure, note_stand_ins(self.paper, self.name, table))
+
     def write(self, table: pd.DataFrame, *, findings: Sequence[str] = (), figure: Figure | Plot | None = None) -> None:
         """Write values, their provenance and the figure as PNG and PDF, for the runner to move into place.
 
@@ -256,7 +261,7 @@ class Lab:
         if self.out.is_relative_to(self.root / "build" / "drafts"):
             print(f"written to {(self.out / self.name).relative_to(self.root)}.csv, a draft; `make` writes results/")
         if figure is not None:
-            save_figure(figure, self.out / self.name)
+            save_figure(self.mark(figure, table), self.out / self.name)
         if self._askers and self.tally.wanted:  # beside the result: equal results, however they came about
             tally = self.tally
             cost = Limits.from_environment().price(tally.prompt_tokens, tally.completion_tokens)
@@ -320,16 +325,6 @@ def open_lab(
 def find_cache(root: Path, what: Literal["embeddings", "losses"]) -> Path:
     """The file that keeps vectors or losses; shared by all runs, as it is keyed by model, settings and text."""
     return root / "build" / "cache" / f"{what}.sqlite"
-
-
-def mark_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> pd.DataFrame:
-    """An artefact's values with the origin "stand-in" where papers/*.yml says that a measured row is one."""
-    from nfqa.lab.values import find_rows
-
-    for entry in list_stand_ins(paper, name):
-        replaced = find_rows(table, entry.rows) & (table.origin == "measured")
-        table = table.assign(origin=table.origin.mask(replaced, STAND_IN))
-    return table
 
 
 def show_name(paper: Paper, name: object) -> str:

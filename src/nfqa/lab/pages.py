@@ -13,6 +13,8 @@ from typing import Literal
 import jinja2
 from markupsafe import Markup, escape
 
+from nfqa.lab.beside import NO_NUMBER
+
 _ARXIV = re.compile(r"arXiv[: ]?(\d{4}\.\d{4,5})")
 _ROLES = {"judge": "an LLM judge", "generator": "an LLM generator", "evaluator": "a causal language model",
           "embedder": "a sentence encoder"}  # fmt: skip
@@ -39,10 +41,14 @@ def say_needs(words: Iterable[str]) -> str:
 
 
 def mark_cell(cell: str) -> str:
-    """A cell of the paper's table as HTML: our value, its interval and the published value, a line each."""
+    """A cell of the paper's table as HTML: our value, its interval and the published value, a line each.
+
+    The site's sign of a stand-in is in the place of the asterisk.
+    """
     ours, _, published = str(escape(cell)).partition("\n")
     value, bracket, interval = ours.partition("[")
-    lines = [value and f"<b>{value.strip()}</b>", bracket + interval, published and f"¶ {published}"]
+    own = value and f"<b>{value.strip().replace('*', ' ⇄')}</b>"
+    lines = [own, bracket + interval, f"¶ {published}" if published not in ("", NO_NUMBER) else ""]
     return "\n".join(filter(None, lines))
 
 

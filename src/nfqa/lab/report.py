@@ -20,13 +20,14 @@ from markupsafe import Markup
 
 from nfqa.data.json_lines import AnyText, LooseItem, check, read_json
 from nfqa.data.paths import Place
-from nfqa.lab.artefacts import STAND_IN, Artefact, Paper, list_needs, list_stand_ins, read_papers
+from nfqa.lab.artefacts import STAND_IN, Artefact, Paper, list_needs, read_papers
 from nfqa.lab.beside import compare_published, name_rows, pivot_beside_paper
 from nfqa.lab.claims import judge_claims
 from nfqa.lab.open import show_name
 from nfqa.lab.pages import mark_cell, open_templates, say_needs, slug
 from nfqa.lab.source_pages import Definition, find_definition, render_notebook, render_source
-from nfqa.lab.values import find_rows, name_keys, read_values
+from nfqa.lab.stand_ins import list_replaced
+from nfqa.lab.values import name_keys, read_values
 
 EXPLAINED, CAUSE_UNKNOWN = "differs, explained", "differs, cause unknown"
 VERDICTS = ("equal", "near", EXPLAINED, CAUSE_UNKNOWN, "differs", "not run")
@@ -90,16 +91,7 @@ class Sheet:
         if self.values is None:
             return []
         table = self.values.astype(object).where(self.values.notna(), None)
-        keys = self.values[name_keys(self.values)].copy()
-        if "difference_from" in keys:
-            keys["difference_from"] = [
-                f"minus {self.title(name)}" if is_given else None
-                for name, is_given in zip(
-                    keys.difference_from, keys.difference_from.replace("", None).notna(), strict=True
-                )
-            ]
-        words = name_rows(self.paper, keys, list(keys), numbers=True)
-        return table.assign(words=[word.replace(", minus ", " minus ") for word in words]).to_dict("records")
+        return table.assign(words=name_rows(self.paper, self.values, name_keys(self.values))).to_dict("records")
 
     @cached_property
     def table(self) -> Markup | None:
@@ -127,11 +119,7 @@ class Sheet:
     @property
     def stand_ins(self) -> list[str]:
         """What stands in for what in its rows, a line each."""
-        if self.values is None:
-            return []
-        replaced = self.values[self.values.origin == STAND_IN]
-        entries = list_stand_ins(self.paper, self.name)
-        return [entry.says for entry in entries if find_rows(replaced, entry.rows).any()]
+        return [] if self.values is None else list_replaced(self.paper, self.name, self.values)
 
     @property
     def n_computed(self) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from nfqa.lab.artefacts import STAND_IN, Paper, list_leaves, list_stand_ins
+from nfqa.lab.artefacts import STAND_IN, Paper, list_leaves
 from nfqa.lab.beside import name_rows
 from nfqa.lab.open import show_name
+from nfqa.lab.stand_ins import note_stand_ins
 from nfqa.lab.values import find_rows, match_rows, name_keys
 
 
@@ -19,12 +20,9 @@ def tabulate_values(paper: Paper, name: str, table: pd.DataFrame, *, rows: int =
     first; last lines say what the marks mean and how many values are not shown.
     """
     is_difference = ~find_rows(table, {"difference_from": ""})
-    if is_difference.any():
-        minus = "minus " + table.difference_from.map(lambda other: show_name(paper, other))
-        table = table.assign(difference_from=table.difference_from.mask(is_difference, minus))
     heads = [head for head in ("dataset", "statistic") if head in table]
     shown = table[heads].map(lambda head: show_name(paper, head)).assign(published=np.nan)
-    shown["label"] = name_rows(paper, table, [key for key in name_keys(table) if key not in heads], numbers=True)
+    shown["label"] = name_rows(paper, table, [key for key in name_keys(table) if key not in heads])
     for leaf in list_leaves(paper, name):
         shown.loc[match_rows(table, leaf.columns), "published"] = leaf.value
     marks = np.where(table.origin == STAND_IN, "*", " ")
@@ -38,8 +36,7 @@ def tabulate_values(paper: Paper, name: str, table: pd.DataFrame, *, rows: int =
     lines = [] if main.empty else [line.rstrip() for line in padded.to_string().splitlines()]
     cells = " ".join(padded.to_numpy().ravel())
     if "*" in cells:
-        says = [entry.says for entry in list_stand_ins(paper, name) if find_rows(table, entry.rows).any()]
-        lines.append(f"* stand-in: {'; '.join(says) or 'other data or another model than those of the paper'}")
+        lines.append(note_stand_ins(paper, name, table))
     if "(" in cells:
         lines.append("(in brackets: the published value)")
     more = len(table) - int(main.notna().sum().sum())

@@ -1,0 +1,104 @@
+"""A stand-in is marked wherever it is shown: in tables, in figures, and in what stands below them."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import seaborn.objects as so
+
+import nfqa.lab.open
+from nfqa.data.paths import find_root
+from nfqa.lab.beside import pivot_beside_paper
+from nfqa.lab.figures import add_note, save_figure, subplots
+from nfqa.lab.open import Lab, open_lab
+from nfqa.lab.stand_ins import note_stand_ins
+from nfqa.lab.values import read_values
+
+ROOT = find_root()
+JUDGE = "the embedded judge, which compares sentence vectors, in place of Mistral or ChatGPT"
+
+
+def open_with_results(name: str, out: Path) -> tuple[Lab, pd.DataFrame]:
+    return open_lab(name, out=str(out)), read_values(ROOT / "results" / f"{name}.csv")
+
+
+def draw_lines() -> object:
+    figure, axes = subplots()
+    axes.plot([1, 2])
+    return figure
+
+
+@pytest.mark.parametrize(
+    ("name", "origins", "expected"),
+    [
+        ("linkage/table_09", {"stand-in", "measured"}, [f"* stand-in: {JUDGE}"]),
+        ("linkage/table_07", {"stand-in"}, [f"* stand-in (all of ours): {JUDGE}"]),
+        ("linkage/table_01", {"measured"}, []),
+        ("linkage/consistency", {"paper"}, []),
+    ],
+)
+def test_a_note_says_what_stands_in_and_whether_all_of_ours_does(name, origins, expected, tmp_path):
+    lab, table = open_with_results(name, tmp_path)
+    assert set(table.origin) == origins
+    note = note_stand_ins(lab.paper, lab.name, table).splitlines()
+    assert [line for line in note if "BERTScore" not in line] == expected
+
+
+def test_cells_say_ours_with_a_mark_behind_a_stand_in_and_then_the_published_value(tmp_path):
+    lab, table = open_with_results("linkage/table_02", tmp_path)
+    pivot = pivot_beside_paper(lab.paper, lab.name, table)
+    assert pivot.columns.names[-1] == "ours / published"
+    column = pivot["cell"]["ANTIQUE", "Spearman"]
+    shape = r"(not run|-?\d\.\d+(\*?) \[-?\d\.\d+, -?\d\.\d+\])\n(–|\d\.\d+)"
+    marks = {row: re.fullmatch(shape, cell)[2] for row, cell in column.items() if cell}
+    assert (marks["ROUGE-1"], marks["BERTScore"]) == ("", "*")
+    assert all(mark == "*" for row, mark in marks.items() if row.startswith("Embedded judge"))
+
+
+def test_tables_name_their_cells_and_what_stands_in(tmp_path, monkeypatch):
+    monkeypatch.setenv("NFQA_TABLES", str(tmp_path))
+    lab, table = open_with_results("linkage/table_02", tmp_path)
+    page = lab.beside_paper(table[table.difference_from == ""]).to_html()
+    assert f"* stand-in: {JUDGE}" in page
+    for ending in (".md", ".tex"):
+        text = (tmp_path / "linkage" / f"table_02{ending}").read_text(encoding="utf-8")
+        assert "ours / published" in text
+        assert f"* stand-in: {JUDGE}" in text
+
+
+def test_labels_of_stand_ins_end_with_the_mark(tmp_path):
+    lab, table = open_with_results("linkage/table_02", tmp_path)
+    shown = lab.label(table)
+    assert shown.label.str.endswith("*").equals(shown.origin == "stand-in")
+
+
+@pytest.mark.parametrize("draw", [draw_lines, lambda: so.Plot(x=[1, 2], y=[1, 2]).add(so.Dot())])
+@pytest.mark.parametrize(("name", "is_marked"), [("linkage/table_02", True), ("linkage/table_01", False)])
+def test_a_figure_of_stand_ins_says_so_once_where_it_is_shown_and_where_it_is_saved(
+    draw, name, is_marked, tmp_path, monkeypatch
+):
+    lab, table = open_with_results(name, tmp_path)
+    saved = []
+    monkeypatch.setattr(nfqa.lab.open, "save_figure", lambda figure, stem: saved.append(figure))
+    figure = draw()
+    shown = lab.mark(figure, table)
+    lab.write(table, figure=figure)
+    for marked in (shown, *saved):
+        texts = [text.get_text() for text in getattr(marked, "texts", [])]
+        assert sum("* stand-in: the embedded judge" in text for text in texts) == is_marked
+
+
+def test_a_note_lies_below_all_that_a_figure_shows_when_it_is_saved(tmp_path):
+    figure = draw_lines()
+    legend, seen = figure.legend(["a line"], loc="outside lower center"), []
+    add_note(figure, "* stand-in: " + "this in place of that, " * 40)
+
+    def look(event):
+        seen.append([part.get_window_extent() for part in (figure.texts[-1], legend)])
+
+    figure.canvas.mpl_connect("draw_event", look)
+    save_figure(figure, tmp_path / "figure")
+    assert seen
+    assert all(note.y1 < legend_box.y0 for note, legend_box in seen)
+    assert figure.texts[-1].get_window_extent().width <= figure.bbox.width
