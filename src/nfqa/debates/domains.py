@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tldextract import TLDExtract
 
 TRUSTED = ("edu", "gov", "info", "org", "pro")  # those that the text of DebateQA names; its Table 10 may list more
+# Suffixes under which only institutions can register as a rule, and which TRUSTED leaves out: .gov.uk, .ac.jp, .int.
+INSTITUTIONS = r"(?:^|\.)(?:ac|edu|gc|go|gob|gouv|gov|mil|nhs)\.|^(?:int|mil)$"
 
 
 def add_domains(documents: pd.DataFrame, *, trusted: Collection[str] = TRUSTED) -> pd.DataFrame:
