@@ -16,6 +16,7 @@ from test_dispute import read_few
 from test_people_notebooks import PlainEmbedder
 from test_prompts import use_own
 
+from nfqa.judge.prompts import PromptSet
 from nfqa.lab.open import Lab, open_lab
 from nfqa.lab.values import match_rows
 from nfqa.metrics import dispute_detector
@@ -142,6 +143,29 @@ def test_reading_prompt_and_completion_together_finds_the_prompts_own_digits(tmp
     assert value["demonstrations", "", "demonstrations"] == 3
     assert value["demonstrations", "", "demonstrations_aware"] == 1
     assert value["zero_shot", "", "demonstrations"] == 0
+
+
+BASELINES = "direct_score g_eval_steps g_eval count_povs"
+ANSWERS = "answer_basic answer_comprehensive answer_detailed"
+
+
+@pytest.mark.parametrize(("given", "facts"), [(BASELINES, 9), ("answer_basic", 1), (ANSWERS, 4)])
+def test_what_the_sources_say_of_a_prompt_holds_for_ours(given: str, facts: int, tmp_path: Path) -> None:
+    found = run_notebook("debateqa/table_12_15_17_prompts", out=tmp_path, prompts=given)
+    held = found["table"].query("statistic == 'holds'")
+    assert list(held.value) == [1.0] * facts
+    assert set(held.prompt) == set(given.split())
+    for name, template in found["templates"].items():
+        drawn = " ".join(found["figure"].axes[0].texts[0].get_text().split())
+        assert " ".join(template.text.split()) in drawn, name
+
+
+def test_a_fact_that_does_not_hold_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    detailed = use_own().get("answer_detailed")
+    monkeypatch.setattr(PromptSet, "get", lambda *_: detailed)
+    found = run_notebook("debateqa/table_12_15_17_prompts", out=tmp_path, prompts="answer_basic")
+    assert found["findings"][1].startswith("0 of 1 ")
+    assert "does NOT hold" in " ".join(text.get_text() for text in found["figure"].axes[1].texts)
 
 
 @pytest.mark.parametrize(("spec", "name"), [("embedded:tiny", "tiny"), ("hf:gpt2", "role"), ("", "small")])

@@ -72,7 +72,8 @@ def subplots(*shape: int, **how: Any) -> tuple[Figure, Any]:
 def draw_prompt(text: str, counts: pd.DataFrame, notes: Sequence[str], *, title: str) -> Figure:
     """A prompt shown as it is written, beside a small table of what was counted in it and notes below the table.
 
-    Args: counts: what is counted (index, in words) by prompt (columns), NaN where it does not apply.
+    Args: text: of one prompt, or of several one below the other; counts: what is counted (index, in words) by prompt
+        (columns, up to four), NaN where it does not apply.
     """
     lines = "\n".join(
         textwrap.fill(line, 74, subsequent_indent=" " * len(re.match(r"\s*(?:-|\d\.)?\s*", line)[0]))  # type: ignore[index]
@@ -91,8 +92,10 @@ def draw_prompt(text: str, counts: pd.DataFrame, notes: Sequence[str], *, title:
     left.plot([0, 0], [0, 1], color=OURS, lw=4)
     left.set_title(title)
     right.set_title("What was counted")
+    step = 0.22 if len(counts.columns) < 4 else 0.15
+    places = [0.0, *(1 - step * after for after in reversed(range(len(counts.columns))))]
     for number, row in enumerate(beside, start=1):
-        for place, word in zip((0.0, 0.78, 1.0), row, strict=False):
+        for place, word in zip(places, row, strict=False):
             style = {"ha": "right" if place else "left", "fontsize": 7, "weight": "bold" if number == 1 else "normal"}
             right.annotate(word, (place, 1), (0, -10.5 * number), textcoords="offset points", **style)
     return figure
