@@ -9,7 +9,8 @@ import seaborn.objects as so
 
 import nfqa.lab.open
 from nfqa.data.paths import find_root
-from nfqa.lab.beside import pivot_beside_paper
+from nfqa.lab.artefacts import read_papers
+from nfqa.lab.beside import pivot_beside_paper, say_conditions
 from nfqa.lab.figures import add_note, save_figure, subplots
 from nfqa.lab.open import Lab, open_lab
 from nfqa.lab.stand_ins import note_stand_ins
@@ -102,3 +103,16 @@ def test_a_note_lies_below_all_that_a_figure_shows_when_it_is_saved(tmp_path):
     assert seen
     assert all(note.y1 < legend_box.y0 for note, legend_box in seen)
     assert figure.texts[-1].get_window_extent().width <= figure.bbox.width
+
+
+@pytest.mark.parametrize(
+    ("conditions", "words"),
+    [
+        ({"metric": "pd", "difference_from": "length", "k": 2.0, "seed": None}, "P.D. minus Length in words, k 2"),
+        ({"pairs": "all"}, "all pairs of evaluators"),
+        ({"dataset": "all"}, "all sources"),
+        ({}, ""),
+    ],
+)  # fmt: skip
+def test_conditions_are_said_in_words_by_the_column_where_a_value_has_two_meanings(conditions, words):
+    assert say_conditions(read_papers(ROOT)["debateqa"], conditions) == words

@@ -173,7 +173,8 @@ def say_conditions(paper: Paper, conditions: Mapping[Hashable, object]) -> str:
     for name, part in conditions.items():
         if part is None or part != part or part == "":
             continue
-        shown = show_name(paper, part)
+        both = f"{name}={part}"  # where a value means another thing in this column than elsewhere
+        shown = show_name(paper, both if both in paper.names else part)
         if re.fullmatch(r"-?\d+(\.\d+)?", shown):
             shown = f"{show_name(paper, name)} {shown}"
         said += f"{' minus ' if name == 'difference_from' else ', '}{shown}"
