@@ -16,7 +16,7 @@ ifneq ($(wildcard ../shared/data/derived),)
 NFQA_LOCAL ?= $(abspath ../shared/data/derived)
 endif
 READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR ANSWERS QUESTIONS \
-	PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER
+	DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER
 export $(READ)
 KNOWN := $(READ) PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY OMP_NUM_THREADS
@@ -31,7 +31,7 @@ READY := $(VENV)/ready-$(call hash,requirements.txt pyproject.toml)
 READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt pyproject.toml)
 
 .NOTPARALLEL:
-.PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check claims figures report lab test test-fast soak bench fetch score clean distclean FORCE
+.PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check claims figures report lab test test-fast soak bench fetch score debates clean distclean FORCE
 
 help: ## this text
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -53,6 +53,9 @@ help: ## this text
 	@echo "  PAPER=        for claims: linkage or debateqa alone"
 	@echo "  ANSWERS=      for score: a file of JSON lines, like data/sample/own_answers.jsonl"
 	@echo "  QUESTIONS=    for score, where ANSWERS holds {id, generation} lines: the questions, like DebateQA's test.jsonl"
+	@echo "                for debates: a file of {question} lines, like data/sample/debate_questions.jsonl"
+	@echo "  DOCUMENTS=    for debates: a folder of .txt, .html and .jsonl files, like data/sample/debate_documents"
+	@echo "  DOMAINS=trusted  or all: which documents with an address count; LABELS= a CSV of people's: item, annotator, label"
 	@echo "  NFQA_MIRROR=  a folder to read upstream files from instead of the network"
 	@echo "  NFQA_LOCAL=   a folder of files that can't be downloaded; some rows need them"
 	@echo "  STRICT=1      check fails on what another processor may move as well"
@@ -83,6 +86,10 @@ reproduce: $(READY) ## data, every notebook, results, figures, report
 score: $(READY) ## your own answers by every method: make score ANSWERS=my.jsonl [JUDGE=...]
 	@test -n "$${ANSWERS:-}" || { echo "error: name a file, as in: make score ANSWERS=data/sample/own_answers.jsonl" >&2; exit 2; }
 	@$(RUN) score "$$ANSWERS" $${QUESTIONS:+--questions "$$QUESTIONS"}
+
+debates: $(READY) ## partial answers for your own questions: make debates QUESTIONS=my.jsonl DOCUMENTS=folder [GENERATOR=...]
+	@test -n "$${QUESTIONS:-}" || { echo "error: name a file, as in: make debates QUESTIONS=data/sample/debate_questions.jsonl DOCUMENTS=data/sample/debate_documents" >&2; exit 2; }
+	@$(RUN) debates "$$QUESTIONS" $${DOCUMENTS:+--documents "$$DOCUMENTS"} $${LABELS:+--labels "$$LABELS"}
 
 status: $(READY) ## of each artefact: fresh, or stale and why, minutes last time, roles it lacks
 	@$(RUN) status

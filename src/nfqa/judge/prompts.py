@@ -24,9 +24,23 @@ from nfqa.kernels.parse import Pick
 
 Kind = Literal["rank", "score", "choice", "text"]
 _DERIVED = ("count", "last")  # the number of references, and one more: the last place
-_FIELDS = ("question", "candidate", "references", "answer_a", "answer_b", "truth", "best", "steps", *_DERIVED)
+_FIELDS = (
+    "question",
+    "candidate",
+    "references",
+    "answer_a",
+    "answer_b",
+    "truth",
+    "best",
+    "steps",
+    "point_of_view",
+    *_DERIVED,
+)
 # The tags that own prompts fence texts with; a test holds the texts under prompts/own to this list.
-FENCES = ("question", "references", "reference", "candidate", "answer_a", "answer_b", "truth", "best", "steps")
+FENCES = (
+    "question", "references", "reference", "candidate", "answer_a", "answer_b", "truth", "best", "steps", "document",
+    "point_of_view",
+)  # fmt: skip
 _OURS = "|".join(FENCES)
 _WORDS = r"s|think|bos|eos|pad|unk|mask|sop|eop|start_of_turn|end_of_turn|end_of_utterance|extra_id_\d+|endoftext"
 _SHOUTED = r"INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CALLS|CLS|SEP|MASK|PAD|UNK|BOS|EOS|gMASK|sMASK"

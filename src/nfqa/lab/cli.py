@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from nfqa.data.json_lines import suggest
 from nfqa.data.paths import find_root
 from nfqa.data.registry import UnreachableError
-from nfqa.lab.options import RunOptions, read_count, read_options
+from nfqa.lab.options import RunOptions, read_choice, read_count, read_options
 from nfqa.lab.targets import Target, list_targets
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def _make_parser() -> argparse.ArgumentParser:
         ("report", _report, "build the report site from the results at hand"),
         ("fetch", _fetch, "fetch and verify the data"),
         ("score", _score, "score the answers of FILE, JSON lines, by every available method"),
+        ("debates", _debates, "make partial answers for the questions of FILE, JSON lines, from documents"),
         ("verdicts", _verdicts, "export FILE or import FILE: the journal as JSON lines"),
     ):
         sub = commands.add_parser(name, help=text)
@@ -70,13 +71,17 @@ def _make_parser() -> argparse.ArgumentParser:
         if name == "score":
             sub.add_argument("--questions", type=Path, help="the questions of answers in the released format")
             sub.set_defaults(artefacts=[OWN_ANSWERS])
+        elif name == "debates":
+            sub.add_argument("--documents", type=Path, help="a folder of .txt, .html or .jsonl files")
+            sub.add_argument("--labels", type=Path, help="a CSV of people's labels: item, annotator, label")
+            sub.set_defaults(artefacts=[])
         elif name == "verdicts":
             sub.add_argument("action", choices=("export", "import"))
         elif name == "claims":
             sub.set_defaults(artefacts=[])
         else:
             sub.add_argument("artefacts", nargs="+" if name == "run" else "*", metavar="PAPER/NAME")
-        if name in ("score", "verdicts"):
+        if name in ("score", "debates", "verdicts"):
             sub.add_argument("file", type=Path)
     return parser
 
@@ -163,6 +168,13 @@ def _score(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.lab.scoring import score_file
 
     return score_file(root, options, given.artefacts[0], given.file, given.questions)
+
+
+def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.lab.making import make_debates
+
+    every = read_choice("DOMAINS", "trusted", "all") == "all"
+    return make_debates(root, options, given.file, given.documents, labels=given.labels, every=every)
 
 
 def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:

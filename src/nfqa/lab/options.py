@@ -80,7 +80,7 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True) ->
 
     Raises: ValueError naming the variable, what it is and what was expected.
     """
-    profile, data = _read_choice("PROFILE", "full", "quick"), _read_choice("DATA", "full", "sample")
+    profile, data = read_choice("PROFILE", "full", "quick"), read_choice("DATA", "full", "sample")
     seeds = read_count("SEEDS", "a whole number of reference draws")
     roles = _read_given(ROLES)
     asking: dict[str, Any] = _read_given(_ASKING)
@@ -112,7 +112,8 @@ def _read_given(names: Iterable[str]) -> dict[str, str]:
     return {name: os.environ[name.upper()] for name in names if os.environ.get(name.upper())}
 
 
-def _read_choice(name: str, *known: str) -> str:
+def read_choice(name: str, *known: str) -> str:
+    """A variable that is one of a few words, the first where it is unset. Raises: ValueError for another."""
     chosen = os.environ.get(name) or known[0]
     if chosen not in known:
         raise ValueError(f"{name} is {chosen!r}; {suggest(chosen, known)}expected {' or '.join(known)}")

@@ -1,0 +1,135 @@
+"""Checking points of view in the place of annotators: duplicates, what is unanchored, what people or a judge reject."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from nfqa.debates.duplicates import THRESHOLD, choose_removed, find_near_duplicates
+from nfqa.debates.pipeline import Stage, list_dropped
+from nfqa.kernels.agreement import measure_fleiss_kappa
+from nfqa.metrics.coverage import split_answer
+from nfqa.metrics.judging import ask_planned, read_verdict
+from nfqa.models.chat import Request
+
+if TYPE_CHECKING:
+    from nfqa.metrics.judging import LanguageJudge
+    from nfqa.models.embed import Embedder
+
+ADDRESSES, SUPPORTS = 0.3, 0.3  # cosines from which the embedder accepts: ours, not tuned on any labels
+REJECTIONS = 2  # labels against a point of view that remove it: DebateQA, section A.4
+
+
+def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge | None = None) -> Stage:
+    """Points of view that are no duplicates, are explained, address the question, and have support in what explains.
+
+    A duplicate has a cosine of 0.9 to another of its question. By the judge, the last two are one verdict of 0 or 1,
+    and none that can be read removes the point of view; by the embedder, they are the cosine of point of view and
+    question, and that of point of view and the explanation's nearest sentence, both at least 0.3.
+
+    Args: views: id, question, view, point_of_view, explanation.
+    Returns: views, with addresses and supports (the cosines); what is dropped, a view for its first reason.
+    Differs from: DebateQA, where three people make both decisions; an embedder sees neither truth nor contradiction.
+    """
+    if views.empty:
+        return views.assign(addresses=0.0, supports=0.0), list_dropped("point of view", [], "")
+    reasons = pd.Series("", views.index)
+    for _, part in views.groupby("id", sort=False):
+        vectors = embedder.embed_sentences(part.point_of_view.tolist())
+        gone = choose_removed(find_near_duplicates(vectors, threshold=THRESHOLD))
+        reasons[part.index[gone]] = "duplicate"
+    said, asked = (embedder.embed_sentences(views[name].tolist()) for name in ("point_of_view", "question"))
+    views = views.assign(addresses=np.einsum("nd,nd->n", said, asked), supports=_find_support(views, said, embedder))
+    reasons[(reasons == "") & (views.explanation == "")] = "no explanation"
+    open_ = reasons == ""
+    if judge is not None:
+        reasons[open_] = _ask(views[open_], judge)
+    else:
+        reasons[open_ & (views.supports < SUPPORTS)] = "explanation far from it"
+        reasons[open_ & (views.addresses < ADDRESSES)] = "far from the question"
+    gone = reasons != ""
+    dropped = [list_dropped("point of view", views["view"][reasons == why], why) for why in reasons[gone].unique()]
+    return views[~gone].reset_index(drop=True), pd.concat([list_dropped("point of view", [], ""), *dropped])
+
+
+def _find_support(views: pd.DataFrame, said: np.ndarray, embedder: Embedder) -> list[float]:
+    """The cosine of each point of view with its explanation's nearest sentence, NaN without a sentence."""
+    found = []
+    for vector, explanation in zip(said, views.explanation, strict=True):
+        sentences = split_answer(explanation)
+        found.append(float((embedder.embed_sentences(sentences) @ vector).max()) if sentences else np.nan)
+    return found
+
+
+def _ask(views: pd.DataFrame, judge: LanguageJudge) -> list[str]:
+    """Why the judge rejects each view, "" where it accepts it."""
+    template = judge.prompts.get("check_view")
+    planned = [
+        Request(
+            judge.prompts.render("check_view", question=asked, point_of_view=said, candidate=explained),
+            judge.seed, ("0", "1"), f"check_view|{asked}",
+        )
+        for asked, said, explained in views[["question", "point_of_view", "explanation"]].itertuples(index=False)
+    ]  # fmt: skip
+    values, verdicts = ask_planned(planned, judge, partial(read_verdict, pick=template.pick))
+    return [
+        f"no verdict ({verdict.reason})" if np.isnan(value) else "" if value >= 0.5 else "rejected by the judge"
+        for value, verdict in zip(values, verdicts, strict=True)
+    ]
+
+
+def read_labels(path: Path) -> pd.DataFrame:
+    """Labels of several people, a CSV of item (a point of view's id), annotator, label (1 accepts, 0 rejects).
+
+    Returns: item, annotator (a number from 1, by the order of their names: no name is kept), label.
+    Raises: ValueError naming the line for a missing column or cell, another label, or an item that one labels twice.
+    """
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    lacking = {"item", "annotator", "label"} - set(table)
+    if lacking:
+        raise ValueError(f"{path}: has no column {', '.join(sorted(lacking))}; expected item, annotator, label")
+    table = table[["item", "annotator", "label"]].apply(lambda column: column.str.strip())
+    for wrong, what in (
+        ((table == "").any(axis=1), "an empty cell"),
+        (~table.label.isin(["0", "1"]), "a label that is neither 0 nor 1"),
+        (table.duplicated(["item", "annotator"]), "a second label of one annotator and item"),
+    ):
+        if wrong.any():
+            raise ValueError(f"{path}, line {wrong.idxmax() + 2}: found {what}; correct or remove it")
+    numbers = pd.factorize(table.annotator, sort=True)[0] + 1
+    return table.assign(annotator=numbers, label=table.label.astype(int))
+
+
+def remove_rejected(views: pd.DataFrame, labels: pd.DataFrame, *, rejections: int = REJECTIONS) -> Stage:
+    """Points of view that fewer than `rejections` people reject.
+
+    Raises: ValueError where no label is of a point of view that is there.
+    """
+    known = labels[labels["item"].isin(views["view"])]
+    if known.empty and len(views):
+        raise ValueError(
+            f"none of {len(labels)} labels is of a point of view at hand, such as {views['view'].iloc[0]!r}; is the"
+            " file of another run?"
+        )
+    against = views["view"].map((known.label == 0).groupby(known["item"]).sum()).fillna(0).astype(int)
+    gone = against >= rejections
+    details = [f"{count} labels" for count in against[gone]]
+    return views[~gone].reset_index(drop=True), list_dropped(
+        "point of view", views["view"][gone], "rejected by people", details
+    )
+
+
+def measure_agreement(labels: pd.DataFrame) -> tuple[float, int]:
+    """Fleiss' kappa over the items that everyone labelled as often as the most labelled one, and how many these are.
+
+    Returns: kappa, NaN with fewer than two labels an item or where all are equal; the number of items.
+    """
+    counts = labels.groupby("item").label.transform("size")
+    whole = labels[counts == counts.max()].sort_values(["item", "annotator"], kind="stable")
+    raters = int(counts.max()) if len(labels) else 0
+    table = whole.label.to_numpy().reshape(-1, max(raters, 1))
+    return (measure_fleiss_kappa(table) if raters > 1 else float("nan")), len(table)

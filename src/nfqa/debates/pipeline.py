@@ -1,0 +1,231 @@
+"""The steps that make partial answers of questions, from frame to frame; each gives what it keeps and what it drops.
+
+What is dropped: unit (question, document or point of view), item, reason (of few, to count by) and detail.
+Source: DebateQA, sections 3.1 to 3.3 and A.1 to A.4, its Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from nfqa.debates.domains import TRUSTED, add_domains
+from nfqa.debates.duplicates import THRESHOLD, Method, remove_near_duplicates
+from nfqa.debates.extract import FEWEST, extract_views, split_documents
+from nfqa.debates.search import Scorer, cut_documents, fuse_rankings, rank_by_vectors, rank_by_words, rerank
+
+if TYPE_CHECKING:
+    from nfqa.models.embed import Embedder
+
+Stage = tuple[pd.DataFrame, pd.DataFrame]
+Search = Callable[[Sequence[str]], pd.DataFrame]  # queries -> query, document, address, text, rank
+DROPPED = ["unit", "item", "reason", "detail"]
+FOUND, KEPT, FEWEST_DOCUMENTS = 20, 5, 3  # documents a question: looked at, kept at most, needed: the paper's last two
+CHUNK = 2_000  # characters
+NEAR = 0.3  # cosine of a document's best chunk from which it is about the question: ours, and not tuned
+TEST_SHARE = 1_000 / 2_941  # of the questions, as the paper's test split
+_OPENING = re.compile(
+    r"^((what|why|how|when|where|who|which|should|would|could|can|do|does|did|is|are|was|were|will|has|have|must)\b\s*)+",
+    re.IGNORECASE,
+)
+
+
+def list_dropped(
+    unit: str, items: Collection[object], reason: str, details: Collection[object] | str = ""
+) -> pd.DataFrame:
+    """Items that a step drops for one reason."""
+    rows = {"unit": unit, "item": [str(item) for item in items], "reason": reason}
+    return pd.DataFrame(rows).assign(detail=details if isinstance(details, str) else [str(d) for d in details])[DROPPED]
+
+
+def drop_repeats(
+    questions: pd.DataFrame, embedder: Embedder, *, threshold: float = THRESHOLD, method: Method = "greedy"
+) -> Stage:
+    """Questions of which no two are near-duplicates, as `remove_near_duplicates` has them. Columns: id, question."""
+    kept, removed = remove_near_duplicates(questions, embedder, threshold=threshold, method=method)
+    details = [f"cosine {row.cosine:.3f} with: {row.nearest}" for row in removed.itertuples()]
+    return kept.reset_index(drop=True), list_dropped("question", removed.id, "near-duplicate", details)
+
+
+def expand_questions(questions: pd.DataFrame) -> pd.DataFrame:
+    """Search queries by rule: the question, and its words after the opening ones, with "for" and with "against".
+
+    Returns: id, query. Differs from: DebateQA, where a language model rewrites the question (section A.2).
+    """
+    stems = questions.question.str.rstrip("?!. ").str.replace(_OPENING, "", regex=True)
+    stems = stems.where(stems.str.strip() != "", questions.question)
+    forms = [questions.question, "arguments for " + stems, "arguments against " + stems]
+    queries = pd.concat([questions[["id"]].assign(query=form) for form in forms])
+    return queries.sort_index(kind="stable").drop_duplicates().reset_index(drop=True)
+
+
+def search_collection(
+    questions: pd.DataFrame, queries: pd.DataFrame, documents: pd.DataFrame, embedder: Embedder, *, top: int = FOUND
+) -> Stage:
+    """The documents of a local collection nearest to each question's queries: BM25 and vectors of chunks, fused.
+
+    Args: queries: id, query; documents: document, address, text.
+    Returns: id, question, document, address, text, rank.
+    """
+    chunks = cut_documents(documents, size=CHUNK)
+    asked = list(dict.fromkeys(queries["query"]))
+    ranked = pd.concat([rank_by_words(asked, chunks, top=top), rank_by_vectors(asked, chunks, embedder, top=top)])
+    own = queries.merge(ranked, on="query", sort=False).drop(columns="query").rename(columns={"id": "query"})
+    fused = fuse_rankings(own, top=top).rename(columns={"query": "id"})
+    return _join(questions, fused[["id", "document", "rank"]].merge(documents, on="document", sort=False))
+
+
+def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search, *, top: int = FOUND) -> Stage:
+    """The documents that a search gives for each question's queries, fused by reciprocal rank; one call a question.
+
+    Returns: as `search_collection`. A question whose search fails is dropped with "search failed"; the rest goes on.
+    """
+    frames, failed = [], []
+    for identifier, part in queries.groupby("id", sort=False):
+        try:
+            found = search(part["query"].tolist())
+        except (ValueError, OSError, RuntimeError) as error:  # what a server or a network does, each in its own way
+            failed.append((identifier, str(error).splitlines()[0][:200] if str(error) else type(error).__name__))
+            continue
+        if not found.empty:
+            fused = fuse_rankings(found.assign(query=identifier), top=top)
+            texts = found.drop_duplicates("document")[["document", "address", "text"]]
+            frames.append(fused.rename(columns={"query": "id"})[["id", "document", "rank"]].merge(texts, on="document"))
+    rows = pd.concat(frames) if frames else pd.DataFrame(columns=["id", "document", "rank", "address", "text"])
+    lost = list_dropped("question", [name for name, _ in failed], "search failed", [why for _, why in failed])
+    kept, dropped = _join(questions[~questions.id.isin(lost["item"])], rows)
+    return kept, pd.concat([lost, dropped], ignore_index=True)
+
+
+def _join(questions: pd.DataFrame, found: pd.DataFrame) -> Stage:
+    """Found documents with text beside their question; questions without any are dropped."""
+    joined = questions[["id", "question"]].merge(found, on="id", sort=False)
+    blank = joined.text.str.strip() == ""
+    empty = list_dropped("document", joined.id[blank] + ": " + joined.document[blank], "no text")
+    kept = joined[~blank].reset_index(drop=True)
+    none = questions.id[~questions.id.isin(kept.id)]
+    return kept, pd.concat([empty, list_dropped("question", none, "no document found")], ignore_index=True)
+
+
+def keep_trusted(found: pd.DataFrame, *, trusted: Collection[str] = TRUSTED, every: bool = False) -> Stage:
+    """Documents of trusted suffixes, as `add_domains` has them; one without an address, a user's own file, is kept too.
+
+    Args: every: keep all documents, and only say which are trusted.
+    """
+    known = add_domains(found, trusted=trusted)
+    known = known.assign(trusted=known.trusted | (known.address.str.strip() == ""))
+    gone = known[~known.trusted & (not every)]
+    details = [f"domain {row.domain or '?'}" for row in gone.itertuples()]
+    dropped = list_dropped("document", gone.id + ": " + gone.document, "domain not trusted", details)
+    return known.drop(gone.index).reset_index(drop=True), dropped
+
+
+def keep_nearest(
+    questions: pd.DataFrame,
+    found: pd.DataFrame,
+    score: Scorer,
+    *,
+    top: int = KEPT,
+    fewest: int = FEWEST_DOCUMENTS,
+    near: float = NEAR,
+) -> Stage:
+    """The `top` documents of each question by their best chunk's score; questions with fewer than `fewest` are dropped.
+
+    Args: score: of (question, text) pairs; near: the score that a document needs, -inf for none.
+    Returns: the columns of `found` with rank and score.
+    """
+    if found.empty:
+        return found.assign(score=0.0), list_dropped("question", questions.id, f"fewer than {fewest} documents", "0")
+    chunks = cut_documents(found.drop_duplicates("document")[["document", "text"]], size=CHUNK)
+    ranked = rerank(found.rename(columns={"question": "query"}), chunks, score, top=len(chunks))
+    ranked = ranked.rename(columns={"query": "question"})[["question", "document", "rank", "score"]]
+    scored = found.drop(columns="rank").merge(ranked, on=["question", "document"], sort=False)
+    far, late = scored.score < near, scored["rank"] > top
+    names = scored.id + ": " + scored.document
+    dropped = [
+        list_dropped("document", names[far], "far from the question", scored.score[far].map("cosine {:.3f}".format)),
+        list_dropped("document", names[late & ~far], f"not among the {top} nearest"),
+    ]
+    kept = scored[~far & ~late].sort_values(["id", "rank"], key=_keep_order)
+    counts = questions.id.map(kept.id.value_counts()).fillna(0).astype(int)
+    few = questions.id[counts < fewest]
+    dropped.append(list_dropped("question", few, f"fewer than {fewest} documents", counts[counts < fewest]))
+    return kept[~kept.id.isin(few)].reset_index(drop=True), pd.concat(dropped, ignore_index=True)
+
+
+def _keep_order(column: pd.Series) -> pd.Series:
+    """Ids in the order in which they come, ranks as they are."""
+    return pd.Series(pd.factorize(column)[0], column.index) if column.name == "id" else column
+
+
+def score_by_cosine(embedder: Embedder) -> Scorer:
+    """The cosine of each (question, text) pair."""
+
+    def score(pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        asked, texts = (embedder.embed_sentences([pair[side] for pair in pairs]) for side in (0, 1))
+        return np.einsum("nd,nd->n", asked, texts)
+
+    return score
+
+
+def extract_parts(
+    found: pd.DataFrame,
+    embedder: Embedder,
+    *,
+    show: Callable[..., Collection] = lambda groups, **_: groups,
+    **how: object,
+) -> pd.DataFrame:
+    """Points of view and explanations of each question's own sentences, by `extract_views`; `show` draws a bar.
+
+    Returns: id, question, view (ID.1, ID.2 ...), part, document, place, text, cosine (1: a sentence of its document).
+    """
+    sentences = split_documents(found)
+    if len(sentences):
+        embedder.prepare(sentences.text, tokens=False)  # all at once: short batches of one question cost more
+    frames = []
+    ids = found.drop_duplicates("question").set_index("question").id
+    for question, part in show(list(sentences.groupby("question", sort=False)), desc="points of view"):
+        identifier, parts = ids[question], extract_views(part, embedder, **how)  # type: ignore[arg-type]
+        if not parts.empty:
+            view = f"{identifier}." + parts["view"].str.rpartition(".")[2]
+            frames.append(parts.assign(id=identifier, view=view, cosine=1.0))
+    columns = ["id", "question", "view", "part", "document", "place", "text", "cosine"]
+    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+
+
+def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame, *, fewest: int = FEWEST) -> Stage:
+    """The parts of questions with at least `fewest` points of view (DebateQA, section A.3); the others are dropped."""
+    counts = questions.id.map(parts.groupby("id")["view"].nunique()).fillna(0).astype(int)
+    few = counts < fewest
+    dropped = list_dropped("question", questions.id[few], f"fewer than {fewest} points of view", counts[few])
+    return parts[~parts.id.isin(questions.id[few])].reset_index(drop=True), dropped
+
+
+def split_questions(identifiers: Sequence[str], *, share: float = TEST_SHARE, seed: int = 0) -> pd.DataFrame:
+    """Each id's split, test or dev: round(share · n) drawn for the test split without replacement.
+
+    Raises: ValueError for a share outside of [0, 1].
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"share is {share}; expected one from 0 to 1, such as 0.34")
+    drawn = np.random.default_rng(seed).permutation(len(identifiers))[: round(share * len(identifiers))]
+    split = np.where(np.isin(np.arange(len(identifiers)), drawn), "test", "dev")
+    return pd.DataFrame({"id": list(identifiers), "split": split})
+
+
+def count_funnel(steps: Sequence[tuple[str, str, int]], dropped: pd.DataFrame) -> pd.DataFrame:
+    """What each step is given, keeps and drops, with the reasons.
+
+    Args: steps: step, unit and how many the step was given, in order; dropped: step, and as every step gives it.
+    Returns: step, unit, given, kept, dropped, reasons ("near-duplicate 2; ...").
+    """
+    rows = []
+    for step, unit, given in steps:
+        reasons = dropped.reason[(dropped.step == step) & (dropped.unit == unit)].value_counts(sort=False)
+        said = "; ".join(f"{reason} {count}" for reason, count in reasons.items())
+        rows.append((step, unit, given, given - int(reasons.sum()), int(reasons.sum()), said))
+    return pd.DataFrame(rows, columns=["step", "unit", "given", "kept", "dropped", "reasons"])

@@ -1,0 +1,158 @@
+"""Points of view and explanations that a language model writes from documents, each sentence with its source."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from nfqa.data.json_lines import LooseItem, Text, check
+from nfqa.debates.extract import split_documents
+from nfqa.debates.pipeline import Stage, expand_questions, list_dropped
+from nfqa.metrics.coverage import split_answer
+
+if TYPE_CHECKING:
+    from nfqa.judge.asking import Asker
+    from nfqa.judge.prompts import PromptSet
+    from nfqa.models.embed import Embedder
+
+ANCHORED = 0.5  # cosine to a document's sentence from which a written one is held to come from it: ours, not tuned
+ROOM = 480_000  # characters of a prompt's documents, about the 120,000 tokens at which the paper cuts them
+_FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n\s*```\s*\Z", re.DOTALL)
+_COLUMNS = ["id", "question", "view", "part", "document", "place", "text", "cosine"]
+
+
+class _Point(LooseItem):
+    point_of_view: Text
+    documents: Annotated[list[int], Field(min_length=1)]
+
+
+def write_queries(questions: pd.DataFrame, generator: Asker, prompts: PromptSet) -> pd.DataFrame:
+    """Search queries that a language model writes, one a line, the question first; by rule where no reply came.
+
+    Returns: id, query. Source: DebateQA, section A.2, in our own words.
+    """
+    asked = [prompts.render("write_queries", question=question) for question in questions.question]
+    rules = expand_questions(questions).groupby("id", sort=False)["query"].agg(list)
+    rows = []
+    for (identifier, question), reply in zip(
+        questions[["id", "question"]].to_numpy(), generator.write(asked), strict=True
+    ):
+        lines = [line.strip() for line in (reply or "").splitlines() if line.strip()]
+        rows += [(identifier, query) for query in dict.fromkeys([question, *lines[:5]] if lines else rules[identifier])]
+    return pd.DataFrame(rows, columns=["id", "query"])
+
+
+def write_parts(found: pd.DataFrame, generator: Asker, prompts: PromptSet, embedder: Embedder) -> Stage:
+    """Points of view of each question's documents, then an explanation of each, by a language model.
+
+    A sentence comes from the nearest sentence of the point of view's documents, by cosine; below 0.5 it comes from
+    none and is dropped. An explanation is refused where fewer than half of its sentences are left.
+
+    Args: found: id, question, document, text.
+    Returns: parts, as `extract_parts` gives them, text as it was written, document and place of the sentence that it
+        comes from; what is dropped, a question, point of view or sentence, with its reason.
+    Source: DebateQA, section 3.2 and its Algorithm 1.
+    """
+    points, dropped = list_points(found, generator, prompts)
+    texts = _cut(found).set_index(["id", "document"]).text
+    asked = [
+        prompts.render(
+            "write_explanation", question=point.question, point_of_view=point.point_of_view,
+            references=[texts[point.id, name] for name in point.documents],
+        )
+        for point in points.itertuples()
+    ]  # fmt: skip
+    replies = generator.write(asked) if asked else []
+    sentences = split_documents(found.assign(question=found.id)).rename(columns={"question": "id"})
+    frames, lost = [], [dropped]
+    for point, reply in zip(points.to_dict("records"), replies, strict=True):
+        own = sentences[(sentences.id == point["id"]) & sentences.document.isin(point["documents"])]
+        said = pd.DataFrame({"text": [point["point_of_view"], *split_answer(reply or "")]})
+        placed = _anchor(said, own, embedder).assign(**{name: point[name] for name in ("id", "question", "view")})
+        placed["part"] = np.where(placed.index == 0, "point_of_view", "explanation")
+        far = (placed.part == "explanation") & ~(placed.cosine >= ANCHORED)
+        if len(placed) == 1 or far.sum() > (len(placed) - 1) / 2:
+            why = "no explanation came" if len(placed) == 1 else "explanation not anchored"
+            lost.append(list_dropped("point of view", [point["view"]], why, f"{far.sum()} of {len(placed) - 1} far"))
+            continue
+        details = placed.cosine[far].map("cosine {:.3f}".format)
+        lost.append(
+            list_dropped("sentence", f"{point['view']}: " + placed.text[far].str[:60], "no source near", details)
+        )
+        frames.append(placed[~far])
+    parts = pd.concat(frames, ignore_index=True)[_COLUMNS] if frames else pd.DataFrame(columns=_COLUMNS)
+    return parts, pd.concat(lost, ignore_index=True)
+
+
+def list_points(found: pd.DataFrame, generator: Asker, prompts: PromptSet) -> Stage:
+    """The points of view that a language model lists, with their documents, read strictly by `read_points`.
+
+    Returns: id, question, view (ID.1, ID.2 ...), point_of_view, documents (a list of names); what is dropped: a
+        question for no reply, an unreadable one or no points; a point for documents that aren't there or a repetition.
+    """
+    groups = list(_cut(found).groupby(["id", "question"], sort=False))
+    asked = [prompts.render("extract_views", question=key[1], references=part.text.tolist()) for key, part in groups]
+    rows, lost = [], [list_dropped("question", [], "")]
+    for ((identifier, question), part), reply in zip(groups, generator.write(asked), strict=True):
+        try:
+            points = read_points(reply)
+        except ValueError as error:
+            reason, _, detail = str(error).partition(": ")
+            lost.append(list_dropped("question", [identifier], reason, detail))
+            continue
+        names, seen = part.document.tolist(), set()
+        for place, point in enumerate(points, start=1):
+            view, plain = f"{identifier}.{place}", " ".join(point.point_of_view.split())
+            strays = [number for number in point.documents if not 1 <= number <= len(names)]
+            if strays or plain.casefold() in seen:
+                why = "names a document that isn't there" if strays else "repeats a point of view"
+                lost.append(
+                    list_dropped("point of view", [view], why, f"document {strays[0]}" if strays else plain[:60])
+                )
+                continue
+            seen.add(plain.casefold())
+            rows.append((identifier, question, view, plain, [names[n - 1] for n in dict.fromkeys(point.documents)]))
+    columns = ["id", "question", "view", "point_of_view", "documents"]
+    return pd.DataFrame(rows, columns=columns), pd.concat(lost, ignore_index=True)
+
+
+def read_points(reply: str | None) -> list[_Point]:
+    """The points of view of a reply: a JSON list of `{"point_of_view", "documents": [numbers]}`, maybe in a fence.
+
+    Raises: ValueError "no reply", "no points of view", or "unreadable reply: " and why.
+    """
+    if reply is None:
+        raise ValueError("no reply")
+    fenced = _FENCE.match(reply)
+    try:
+        points = check(list[_Point], json.loads(fenced[1] if fenced else reply), "reply")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"unreadable reply: {str(error)[:120]}") from None
+    if not points:
+        raise ValueError("no points of view")
+    return points
+
+
+def _cut(found: pd.DataFrame) -> pd.DataFrame:
+    """Documents cut to an equal share of the room, where those of a question are too long together."""
+    room = ROOM // found.groupby("id").document.transform("size").clip(lower=1)
+    return found.assign(text=[text[:most] for text, most in zip(found.text, room, strict=True)])
+
+
+def _anchor(said: pd.DataFrame, sentences: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
+    """Each text with the document and place of the nearest sentence, and its cosine; NaN and "" without sentences."""
+    if sentences.empty:
+        return said.assign(document="", place=0, cosine=np.nan)
+    cosines = _embed(said.text, embedder) @ _embed(sentences.text, embedder).T
+    nearest = sentences.iloc[cosines.argmax(axis=1)]
+    return said.assign(document=nearest.document.to_numpy(), place=nearest.place.to_numpy(), cosine=cosines.max(axis=1))
+
+
+def _embed(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
+    return embedder.embed_sentences(list(texts))

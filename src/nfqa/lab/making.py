@@ -1,0 +1,186 @@
+"""Making partial answers of a user's own questions from the command line: the steps in order, each kept on disk."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+from tqdm import tqdm
+
+from nfqa.data import kept_frames, own_debates
+from nfqa.data.kept_frames import Frames, keep_frames
+from nfqa.data.own_debates import hash_folder, read_folder, read_questions
+from nfqa.data.paths import write_atomically
+from nfqa.data.registry import hash_file
+from nfqa.debates import checking, domains, duplicates, extract, pipeline, search, write
+from nfqa.debates.checking import check_views, measure_agreement, read_labels, remove_rejected
+from nfqa.debates.extract import join_views
+from nfqa.debates.pipeline import Search
+from nfqa.judge.prompts import read_prompt_set
+from nfqa.lab.judging import Asking, open_generators, open_judge
+from nfqa.lab.open import find_cache
+from nfqa.lab.options import RunOptions
+from nfqa.lab.own_scores import escape_formula
+from nfqa.lab.scoring import name_folder
+from nfqa.models.embed import Embedder
+
+_CODE = (checking, domains, duplicates, extract, pipeline, search, write, own_debates, kept_frames)
+_MADE_BY = {True: "written by the generator", False: "extractive: sentences of the documents, by no language model"}
+
+
+@dataclass
+class Run:
+    """What the steps have come to: how many each was given, what was dropped, and the hash that the next depends on."""
+
+    folder: Path
+    depends_on: str
+    steps: list[tuple[str, str, int]] = field(default_factory=list)
+    dropped: list[pd.DataFrame] = field(default_factory=list)
+
+    def step(self, name: str, unit: str, given: int, make: Callable[[], Frames], *more: str) -> pd.DataFrame:
+        """What the step keeps, made or as it was kept; what it drops is counted under its name."""
+        named = f"{len(self.steps):02}-{name.replace(' ', '-')}"
+        frames, self.depends_on = keep_frames(
+            self.folder / "steps", named, make, depends_on=[self.depends_on, *more], modules=_CODE
+        )
+        kept, dropped = frames
+        self.steps.append((name, unit, given))
+        self.dropped.append(dropped.assign(step=name))
+        counted = Counter(dropped[dropped.unit == unit].reason)
+        said = ", ".join(f"{reason} {number:,}" for reason, number in counted.items())
+        left = given - sum(counted.values())
+        units = f"{unit.replace('point', 'points')}{'' if ' ' in unit else 's'}"
+        print(f"{name:20} {given:7,} {units}, {left:,} kept{f' ({said})' if said else ''}", flush=True)
+        return kept
+
+
+def make_debates(
+    root: Path,
+    options: RunOptions,
+    path: Path,
+    documents: Path | None = None,
+    *,
+    search_with: Search | None = None,
+    labels: Path | None = None,
+    every: bool = False,
+    seed: int = 0,
+) -> int:
+    """Make partial answers for the questions of a file into build/debates/STEM-HASH/, in DebateQA's own format.
+
+    Args: documents: a folder of texts; search_with: a search in its place; labels: people's labels of points of view of
+        an earlier run; every: documents of untrusted domains count too; seed: of the splits.
+    Returns: 0, or 1 where a search or a model failed for a question, which is counted and left out.
+    Raises: ValueError for a file, folder or role that is wrong, or where no question is left.
+    """
+    if "evaluator" in options.roles:
+        raise ValueError("EVALUATOR is set, but making debates scores nothing; unset it")
+    asking = Asking(**({"prompts": "own"} | options.asking))
+    generators = open_generators(root, options.find_role("generator"), asking)
+    judge = open_judge(root, options.find_role("judge"), asking)
+    if len(generators) > 1:
+        raise ValueError(f"GENERATOR names {len(generators)} models; name one")
+    generator, prompts = next(iter(generators), None), read_prompt_set(root, asking.prompts)
+    questions = read_questions(path)
+    if documents is None and search_with is None:
+        raise ValueError("name a folder of texts, as in DOCUMENTS=data/sample/debate_documents, or a search: SEARCHER=")
+    embedder = Embedder(options.find_role("embedder"), find_cache(root, "embeddings"), progress=True)
+    given = {"answers": str(path.resolve()), "questions": str(documents.resolve()) if documents else ""}
+    folder = root / "build" / "debates" / name_folder(options, **given)
+    folder.mkdir(parents=True, exist_ok=True)
+    askers = [asker for asker in (generator, judge.asker if judge else None) if asker]
+    asked = [f"{asker.spec.identity}|{asker.decoding.signature}" for asker in askers]
+    start = [hash_file(path), embedder.fingerprint, *asked, hash_folder(documents) if documents else "a search"]
+    run = Run(folder, "|".join(start))
+    print(f"{path}: {len(questions):,} questions; points of view {_MADE_BY[generator is not None]}", flush=True)
+
+    kept = run.step("sourcing", "question", len(questions), lambda: pipeline.drop_repeats(questions, embedder))
+    queries = write.write_queries(kept, generator, prompts) if generator else pipeline.expand_questions(kept)
+    if documents is not None:
+        collection, unread = read_folder(documents)
+        held = len(collection) + len(unread)
+        collection = run.step("reading the folder", "document", held, lambda: (collection, unread))
+        look = partial(pipeline.search_collection, kept, queries, collection, embedder)
+    else:
+        look = partial(pipeline.search_web, kept, queries, search_with)  # type: ignore[arg-type]
+    found = run.step("search", "question", len(kept), look)
+    trusted = run.step(
+        "trusted domains", "document", len(found), lambda: pipeline.keep_trusted(found, every=every), str(every)
+    )
+    still = kept[kept.id.isin(found.id)]
+    score = pipeline.score_by_cosine(embedder)
+    nearest = run.step(
+        "nearest documents", "question", len(still), lambda: pipeline.keep_nearest(still, trusted, score)
+    )
+    still = kept[kept.id.isin(nearest.id)]
+    if generator is None:
+        make: Callable[[], Frames] = lambda: (  # noqa: E731
+            pipeline.extract_parts(nearest, embedder, show=tqdm), pipeline.list_dropped("question", [], "")
+        )  # fmt: skip
+    else:
+        make = partial(write.write_parts, nearest, generator, prompts, embedder)
+    parts = run.step("points of view", "question", len(still), make)
+    still = still[~still.id.isin(run.dropped[-1].loc[run.dropped[-1].unit == "question", "item"])]
+    parts = run.step("debatable", "question", len(still), lambda: pipeline.keep_debatable(still, parts))
+    views = join_views(parts.assign(question=parts.id)).rename(columns={"question": "id"})
+    views = kept.merge(views, on="id", sort=False)
+    checked = run.step("checking", "point of view", len(views), lambda: check_views(views, embedder, judge=judge))
+    if labels is not None:
+        table = read_labels(labels)
+        checked = run.step("people's labels", "point of view", len(checked), lambda: remove_rejected(checked, table))
+        kappa, n_items = measure_agreement(table)
+        print(f"{'':20} Fleiss' kappa {kappa:.2f} of {table.annotator.nunique()} people on {n_items} points of view")
+    if checked.empty:
+        write_made(run, checked, parts, nearest, seed)
+        raise ValueError(f"no question of {path} is left; {folder.relative_to(root)}/removed.csv says why")
+    names = write_made(run, checked, parts, nearest, seed)
+    print(f"\n{checked.id.nunique()} questions with {len(checked)} partial answers")
+    print(f"in {folder.relative_to(root)}/: {', '.join(names)}")
+    gone = pd.concat(run.dropped)
+    lost = gone[gone.reason.isin(["search failed", "no reply", "no explanation came"])]
+    if len(lost):
+        print(f"{len(lost)} could not be had: run again to ask once more ({lost.detail.iloc[0]})", file=sys.stderr)
+    return int(bool(len(lost)))
+
+
+def write_made(run: Run, views: pd.DataFrame, parts: pd.DataFrame, found: pd.DataFrame, seed: int) -> list[str]:
+    """Write debates.jsonl and its splits, anchors.csv, removed.csv and funnel.csv; returns their names."""
+    dropped = pd.concat(run.dropped, ignore_index=True)
+    dropped = dropped[["step", *pipeline.DROPPED]]
+    lines = {
+        identifier: json.dumps(
+            {
+                "id": identifier,
+                "question": part.question.iloc[0],
+                "partial_answers": part[["point_of_view", "explanation"]].to_dict("records"),
+            },
+            ensure_ascii=False,
+        )
+        for identifier, part in views.groupby("id", sort=False)
+    }
+    splits = pipeline.split_questions(list(lines), seed=seed)
+    wanted = {
+        "debates.jsonl": list(lines),
+        **{f"{name}.jsonl": list(part.id) for name, part in splits.groupby("split")},
+    }
+    for name, identifiers in wanted.items():
+        with write_atomically(run.folder / name) as scratch:
+            scratch.write_text("".join(f"{lines[i]}\n" for i in identifiers), encoding="utf-8")
+    anchors = parts[parts["view"].isin(views["view"])].merge(
+        found[["id", "document", "address"]], on=["id", "document"], how="left"
+    )
+    columns = ["id", "view", "part", "document", "address", "place", "cosine", "text"]
+    tables = {
+        "anchors.csv": anchors.assign(cosine=anchors.cosine.round(6))[columns],
+        "removed.csv": dropped,
+        "funnel.csv": pipeline.count_funnel(run.steps, dropped),
+    }
+    for name, table in tables.items():
+        with write_atomically(run.folder / name) as scratch:
+            table.map(escape_formula).to_csv(scratch, index=False, lineterminator="\n")
+    return [*wanted, *tables]

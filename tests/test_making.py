@@ -1,0 +1,351 @@
+"""Making partial answers: every step keeps or counts, a killed run goes on, and `make score` reads what comes out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nfqa.data.kept_frames import keep_frames
+from nfqa.data.own_answers import read_generations
+from nfqa.data.own_debates import LARGEST, read_folder, read_questions
+from nfqa.debates import pipeline
+from nfqa.debates.checking import check_views, measure_agreement, read_labels, remove_rejected
+from nfqa.lab.cli import main
+from nfqa.lab.making import make_debates
+from nfqa.lab.options import RunOptions
+
+PROJECT = Path(__file__).parents[1]
+SAMPLE = PROJECT / "data" / "sample"
+
+
+class Letters:
+    """An embedder whose vectors count letters: texts of one spelling are alike."""
+
+    def prepare(self, texts: Sequence[str], *, tokens: bool = True) -> int:
+        return 0
+
+    def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
+        counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
+        return (counts + 0.01) / np.linalg.norm(counts + 0.01, axis=1, keepdims=True)
+
+
+EMBEDDER: Any = Letters()
+
+
+def frame(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame(columns)
+
+
+def write(folder: Path, **files: str | bytes) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        path = folder / name.replace("__", ".")
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+# Input
+
+
+def test_questions_have_an_id_by_line_and_twins_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, q='{"question": "Should  a?"}\n\n{"id": 7, "question": "b?", "partial_answers": []}\n') / "q"
+    assert read_questions(path).to_numpy().tolist() == [["q1", "Should a?"], ["7", "b?"]]
+    for content, found in (
+        ('{"question": "a?"}\n{"question": "a?"}', "line 2: question is that of line 1"),
+        ('{"question": " "}', "line 1: question"),
+        ("", "holds no question"),
+        ('{"id": "q1"}', "question is missing"),
+    ):
+        with pytest.raises(ValueError, match=found):
+            read_questions(write(tmp_path, q=content) / "q")
+
+
+def test_each_file_of_a_folder_is_a_document_or_left_out_with_its_reason(tmp_path: Path) -> None:
+    page = (
+        '<html><head><link rel="canonical" href="https://a.example.org/x"><title>t</title></head><body><article>'
+        "<p>A page says in its body that this matters to everybody who lives here and to nobody else at all.</p>"
+        "</article></body></html>"
+    )
+    folder = write(
+        tmp_path / "d", a__txt="one", b__txt="", c__txt="one", d__txt="caf\xe9".encode("latin-1"), e__pdf="%PDF",
+        f__html=page, g__html="<html><body></body></html>", h__html=b"x" * (LARGEST + 1), i__html=b"",
+        j__jsonl='{"text": "two", "address": "http://10.0.0.1/x", "other": 1}\n{"text": ""}\n',
+    )  # fmt: skip
+    documents, left = read_folder(folder)
+    assert documents.document.tolist() == ["a.txt", "f.html", "j.jsonl#1"]
+    assert documents.address.tolist() == ["", "https://a.example.org/x", "http://10.0.0.1/x"]
+    assert "matters to everybody" in documents.text[1]
+    assert dict(zip(left["item"], left.reason, strict=True)) == {
+        "b.txt": "no text", "c.txt": "a copy of another's text", "d.txt": "not UTF-8", "e.pdf": "of another kind",
+        "g.html": "no text", "h.html": "too large", "i.html": "no text", "j.jsonl#2": "no text",
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="no text: 1"):
+        read_folder(write(tmp_path / "only", a__txt=" "))
+    with pytest.raises(ValueError, match=r"j\.jsonl, line 1"):
+        read_folder(write(tmp_path / "wrong", j__jsonl='{"body": "x"}'))
+    with pytest.raises(ValueError, match="is no folder"):
+        read_folder(tmp_path / "nowhere")
+
+
+# Steps
+
+
+def test_repeats_go_with_the_question_that_they_repeat() -> None:
+    questions = frame(id=["a", "b", "c"], question=["abc", "zzz", "cba"])
+    kept, dropped = pipeline.drop_repeats(questions, EMBEDDER)
+    assert kept.id.tolist() == ["a", "b"]
+    assert dropped["item"].tolist() == ["c"]
+    assert "abc" in dropped.detail.item()
+
+
+def test_queries_by_rule_look_for_both_sides() -> None:
+    queries = pipeline.expand_questions(frame(id=["a", "b"], question=["Should the zoos close?", "Why?"]))
+    assert queries[queries.id == "a"]["query"].tolist() == [
+        "Should the zoos close?", "arguments for the zoos close", "arguments against the zoos close",
+    ]  # fmt: skip
+    assert queries[queries.id == "b"]["query"].str.contains("Why").all()
+
+
+def test_a_local_search_finds_what_shares_words_and_keeps_addresses() -> None:
+    questions = frame(id=["a"], question=["zebra"])
+    documents = frame(document=["d1", "d2"], address=["", "x"], text=["nothing here", "zebra zebra"])
+    queries = pipeline.expand_questions(questions)
+    found, dropped = pipeline.search_collection(questions, queries, documents, EMBEDDER)
+    assert found.sort_values("rank").document.tolist() == ["d2", "d1"]
+    assert found.columns.tolist() == ["id", "question", "document", "rank", "address", "text"]
+    assert dropped.empty
+
+
+def test_a_search_that_fails_for_one_question_is_counted_and_the_rest_goes_on() -> None:
+    def search(queries: Sequence[str]) -> pd.DataFrame:
+        if "bad" in queries[0]:
+            raise TimeoutError("timed out\nlong")
+        texts = ["t"] if "good" in queries[0] else [" "]
+        return frame(query=queries[0], document="d1", address="http://x.org", text=texts, rank=1)
+
+    questions = frame(id=["a", "b", "c"], question=["bad", "good", "blank"])
+    found, dropped = pipeline.search_web(questions, pipeline.expand_questions(questions), search)
+    assert found[["id", "document", "rank"]].to_numpy().tolist() == [["b", "d1", 1]]
+    assert dropped[["item", "reason"]].to_numpy().tolist() == [
+        ["a", "search failed"], ["c: d1", "no text"], ["c", "no document found"],
+    ]  # fmt: skip
+    assert dropped.detail[0] == "timed out"
+
+
+def test_untrusted_domains_go_and_a_user_s_own_texts_stay() -> None:
+    addresses = [
+        "",
+        "https://a.org/x",
+        "https://a.com/x.org",
+        "http://10.0.0.1/",
+        "https://b\xfccher.org",
+        "no address",
+    ]
+    found = frame(id="q", document=[f"d{i}" for i in range(6)], address=addresses)
+    kept, dropped = pipeline.keep_trusted(found)
+    assert kept.document.tolist() == ["d0", "d1", "d4"]
+    assert dropped["item"].tolist() == ["q: d2", "q: d3", "q: d5"]
+    kept, dropped = pipeline.keep_trusted(found, every=True)
+    assert (len(kept), len(dropped)) == (6, 0)
+
+
+def test_the_nearest_five_are_kept_and_three_are_needed() -> None:
+    scores = {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6, "e": 0.5, "f": 0.4, "g": 0.1}
+    found = frame(id="q", question="?", document=list(scores), text=list(scores), rank=1)
+    other = frame(id="r", question="!", document=["a", "g"], text=["a", "g"], rank=1)
+    questions = frame(id=["q", "r", "s"], question=["?", "!", "."])
+    kept, dropped = pipeline.keep_nearest(
+        questions, pd.concat([found, other]), lambda pairs: np.array([scores[text] for _, text in pairs])
+    )
+    assert kept.document.tolist() == ["a", "b", "c", "d", "e"]
+    assert kept["rank"].tolist() == [1, 2, 3, 4, 5]
+    assert dropped.groupby(["unit", "reason"]).size().to_dict() == {
+        ("document", "far from the question"): 2,
+        ("document", "not among the 5 nearest"): 1,
+        ("question", "fewer than 3 documents"): 2,
+    }
+    none, dropped = pipeline.keep_nearest(questions, found[:0], lambda pairs: np.zeros(len(pairs)))
+    assert none.empty
+    assert dropped["item"].tolist() == ["q", "r", "s"]
+
+
+def test_splits_follow_the_seed_and_have_the_paper_s_share() -> None:
+    names = [str(n) for n in range(2941)]
+    split = pipeline.split_questions(names, seed=1)
+    assert (split.split == "test").sum() == 1000
+    pd.testing.assert_frame_equal(split, pipeline.split_questions(names, seed=1))
+    assert not split.equals(pipeline.split_questions(names, seed=2))
+    with pytest.raises(ValueError, match="share is 2"):
+        pipeline.split_questions(names, share=2)
+
+
+def test_a_funnel_adds_up() -> None:
+    dropped = pipeline.list_dropped("question", ["a", "b"], "r").assign(step="s")
+    funnel = pipeline.count_funnel([("s", "question", 5), ("t", "question", 3)], dropped)
+    assert funnel[["given", "kept", "dropped", "reasons"]].to_numpy().tolist() == [[5, 3, 2, "r 2"], [3, 3, 0, ""]]
+
+
+# Checking
+
+
+def make_views(**columns: Any) -> pd.DataFrame:
+    n = len(columns["point_of_view"])
+    return frame(id="q", question="aaaa", view=[f"q.{i}" for i in range(1, n + 1)], **columns)
+
+
+def test_a_view_is_removed_for_its_first_reason() -> None:
+    views = make_views(
+        point_of_view=["aaab", "aaab ", "zzzz", "aacc", "aadd"],
+        explanation=["aaab.", "aaab.", "zzzz.", "", "zzzz yyyy."],
+    )
+    kept, dropped = check_views(views, EMBEDDER)
+    assert kept["view"].tolist() == ["q.1"]
+    assert dropped[["item", "reason"]].to_numpy().tolist() == [
+        ["q.2", "duplicate"], ["q.3", "far from the question"], ["q.4", "no explanation"],
+        ["q.5", "explanation far from it"],
+    ]  # fmt: skip
+
+
+def test_people_s_labels_remove_what_two_reject_and_no_name_is_kept(tmp_path: Path) -> None:
+    rows = ["q.1,ann,1", "q.1,bob,1", "q.1,eve,0", "q.2,ann,0", "q.2,bob,0", "q.2,eve,1", "q.3,ann,1"]
+    path = write(tmp_path, l="\n".join(["item,annotator,label", *rows])) / "l"
+    labels = read_labels(path)
+    assert set(labels.annotator) == {1, 2, 3}
+    assert "eve" not in labels.to_csv()
+    kept, dropped = remove_rejected(frame(view=["q.1", "q.2", "q.3"]), labels)
+    assert kept["view"].tolist() == ["q.1", "q.3"]
+    assert dropped[["item", "reason", "detail"]].to_numpy().tolist() == [["q.2", "rejected by people", "2 labels"]]
+    # two items of three labels: P = (1/3 + 1/3) / 2, categories 3/6 and 3/6, so E = 1/2 and kappa = (1/3 - 1/2) / (1/2)
+    kappa, n = measure_agreement(labels)
+    assert (kappa, n) == (pytest.approx(-1 / 3), 2)
+    with pytest.raises(ValueError, match="none of 7 labels"):
+        remove_rejected(frame(view=["z.1"]), labels)
+    for wrong, said in (
+        ("item,label\nq.1,1", "no column annotator"),
+        ("item,annotator,label\nq.1,a,2", "line 2: found a label"),
+        ("item,annotator,label\nq.1,a,1\n,a,1", "line 3: found an empty cell"),
+        ("item,annotator,label\nq.1,a,1\nq.1,a,0", "line 3: found a second"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            read_labels(write(tmp_path, l=wrong) / "l")
+
+
+# The whole
+
+
+def test_frames_are_made_once_and_a_broken_file_is_made_again(tmp_path: Path) -> None:
+    made = []
+
+    def make() -> tuple[pd.DataFrame, ...]:
+        made.append(1)
+        return frame(id=["001", "\u2028"], n=[1, 2], x=[0.1, np.nan]), frame(a=[])
+
+    (kept, empty), digest = keep_frames(tmp_path, "s", make, depends_on=["a"], modules=[pipeline])
+    again, same = keep_frames(tmp_path, "s", make, depends_on=["a"], modules=[pipeline])
+    assert (len(made), digest) == (1, same)
+    assert again[0].id.tolist() == ["001", "\u2028"]
+    assert again[0].x.isna().tolist() == [False, True]
+    assert (list(empty), len(empty)) == (["a"], 0)
+    pd.testing.assert_frame_equal(kept, again[0])
+    next(tmp_path.iterdir()).write_text("[")
+    keep_frames(tmp_path, "s", make, depends_on=["a"], modules=[pipeline])
+    keep_frames(tmp_path, "s", make, depends_on=["b"], modules=[pipeline])
+    assert len(made) == 3
+
+
+@pytest.fixture
+def own_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout of its own: what runs leave under build/ stays apart."""
+    for name in ("data", "prompts", "papers", "notebooks"):
+        (tmp_path / name).symlink_to(PROJECT / name)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "cache").symlink_to(PROJECT / "build" / "cache")
+    (PROJECT / "build" / "cache").mkdir(parents=True, exist_ok=True)
+    monkeypatch.setenv("NFQA_ROOT", str(tmp_path))
+    return tmp_path
+
+
+ASKED = SAMPLE / "debate_questions.jsonl"
+TEXTS = SAMPLE / "debate_documents"
+
+
+@pytest.mark.slow
+def test_the_bundled_questions_become_what_score_reads(own_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["debates", str(ASKED), "--documents", str(TEXTS)]) == 0
+    said = capsys.readouterr().out
+    assert "extractive: sentences of the documents" in said
+    (folder,) = (own_root / "build" / "debates").iterdir()
+    made = [json.loads(line) for line in (folder / "debates.jsonl").read_text().splitlines()]
+    assert all(list(line) == ["id", "question", "partial_answers"] for line in made)
+    assert all(set(answer) == {"point_of_view", "explanation"} for line in made for answer in line["partial_answers"])
+    split = [line for name in ("test", "dev") for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+    assert sorted(split) == sorted((folder / "debates.jsonl").read_text().splitlines())
+
+    anchors, texts = pd.read_csv(folder / "anchors.csv"), read_folder(TEXTS)[0].set_index("document").text
+    assert all(said in texts[name] for name, said in zip(anchors.document, anchors.text, strict=True))
+    explained = anchors[anchors.part == "explanation"].groupby("view").text.agg(" ".join)
+    assert sorted(explained) == sorted(answer["explanation"] for line in made for answer in line["partial_answers"])
+
+    funnel, removed = (pd.read_csv(folder / f"{name}.csv") for name in ("funnel", "removed"))
+    counted = removed.groupby(["step", "unit"]).size()
+    for row in funnel.itertuples():
+        assert (row.given - row.kept, row.kept) == (row.dropped, row.given - counted.get((row.step, row.unit), 0))
+    assert removed.reason.value_counts()["near-duplicate"] == 1
+    assert removed.reason.value_counts()["domain not trusted"] >= 1
+
+    answers = own_root / "answers.jsonl"
+    answers.write_text("".join(json.dumps({"id": line["id"], "generation": "Yes and no."}) + "\n" for line in made))
+    read = read_generations(answers, folder / "debates.jsonl", name="own", origin="measured")
+    assert [len(q.partial_answers) for q in read.questions] == [len(line["partial_answers"]) for line in made]
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_after_its_last_step(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nfqa.lab import making
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(making, "check_views", die)
+        with pytest.raises(KeyboardInterrupt):
+            make_debates(own_root, RunOptions(), ASKED, TEXTS)
+    monkeypatch.setattr(pipeline, "search_collection", die)
+    monkeypatch.setattr(pipeline, "extract_parts", die)
+    assert make_debates(own_root, RunOptions(), ASKED, TEXTS) == 0
+
+
+@pytest.mark.slow
+def test_a_failed_search_ends_the_run_as_failed_with_the_rest_made(
+    own_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = read_folder(TEXTS)[0].assign(rank=1)
+
+    def search(queries: Sequence[str]) -> pd.DataFrame:
+        if "zoos" in queries[0]:
+            raise OSError("no route to host")
+        return texts.assign(query=queries[0])
+
+    assert make_debates(own_root, RunOptions(), ASKED, search_with=search) == 1
+    (folder,) = (own_root / "build" / "debates").iterdir()
+    removed = pd.read_csv(folder / "removed.csv")
+    assert removed[removed.reason == "search failed"][["item", "detail"]].to_numpy().tolist() == [
+        ["zoos", "no route to host"]
+    ]
+    assert (folder / "debates.jsonl").read_text().count("\n") >= 7
+    assert "no route to host" in capsys.readouterr().err
+
+
+def test_what_a_run_can_not_use_is_refused(own_root: Path) -> None:
+    with pytest.raises(ValueError, match="name a folder of texts"):
+        make_debates(own_root, RunOptions(), ASKED)
+    with pytest.raises(ValueError, match="EVALUATOR"):
+        make_debates(own_root, RunOptions(roles={"evaluator": "embedded:tiny"}), ASKED, TEXTS)
+    with pytest.raises(ValueError, match="names 2 models"):
+        make_debates(own_root, RunOptions(roles={"generator": "openai:a,openai:b"}), ASKED, TEXTS)
