@@ -15,7 +15,7 @@ endif
 ifneq ($(wildcard ../shared/data/derived),)
 NFQA_LOCAL ?= $(abspath ../shared/data/derived)
 endif
-READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR ANSWERS QUESTIONS \
+READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER ANSWERS QUESTIONS \
 	DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER
 export $(READ)
 KNOWN := $(READ) PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
@@ -47,6 +47,7 @@ help: ## this text
 	@echo "  EVALUATOR=    embedded:NAME (tiny, small, medium), hf:NAME[@REVISION] or path:FOLDER of any causal LM"
 	@echo "  JUDGE=        hf:NAME[@REVISION], path:FOLDER or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
 	@echo "  GENERATOR=    likewise, up to three with commas between them"
+	@echo "  RERANKER=     hf:NAME[@REVISION] or path:FOLDER of any cross-encoder, such as hf:BAAI/bge-reranker-v2-m3"
 	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits; WRAPPING=chat or plain (an evaluator's, too)"
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): a server's limits"
 	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"

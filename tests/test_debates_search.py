@@ -10,7 +10,15 @@ import pytest
 
 from nfqa.debates.domains import add_domains
 from nfqa.debates.duplicates import choose_removed, find_near_duplicates, remove_near_duplicates
-from nfqa.debates.search import cut_documents, find_nearest, fuse_rankings, rank_by_vectors, rank_by_words, rerank
+from nfqa.debates.search import (
+    cut_documents,
+    find_nearest,
+    fuse_rankings,
+    rank_by_vectors,
+    rank_by_words,
+    rerank,
+    score_by_vectors,
+)
 
 TURNS = {"north": 0, "about north": 10, "east": 90, "about east": 95, "south": 180}  # degrees
 
@@ -165,6 +173,13 @@ def test_a_second_scorer_orders_by_its_best_chunk() -> None:
     texts = pd.DataFrame({"document": ["a", "b", "b"], "text": ["xx", "x", "xxxx"]})
     found = rerank(make_ranking("x", "a", "b"), texts, lambda pairs: np.array([len(text) for _, text in pairs]), top=2)
     assert found[["document", "score", "method"]].to_numpy().tolist() == [["b", 4, "reranked"], ["a", 2, "reranked"]]
+
+
+def test_a_document_counts_by_its_nearest_sentence() -> None:
+    texts = pd.DataFrame({"document": ["a", "a", "b"], "text": ["south", "about north", "about east"]})
+    found = rerank(make_ranking("x", "b", "a").assign(query="north"), texts, score_by_vectors(Compass()), top=2)  # type: ignore[arg-type]
+    assert found.document.tolist() == ["a", "b"]
+    np.testing.assert_allclose(found.score, np.cos(np.deg2rad([10, 95])))
 
 
 def test_nothing_to_search_is_refused() -> None:

@@ -113,6 +113,16 @@ def rerank(rankings: pd.DataFrame, texts: pd.DataFrame, score: Scorer, *, top: i
     )
 
 
+def score_by_vectors(embedder: Embedder) -> Scorer:
+    """Cosine of query and text, for `rerank`: over texts that are sentences, a document counts by its nearest one."""
+
+    def score(pairs: Sequence[tuple[str, str]]) -> NDArray[np.floating]:
+        queries, texts = (embedder.embed_sentences(side) for side in zip(*pairs, strict=True))
+        return np.einsum("pd,pd->p", queries, texts)
+
+    return score
+
+
 def _check(queries: Sequence[str], texts: pd.DataFrame, top: int) -> None:
     if texts.empty or not len(queries) or top < 1:
         raise ValueError(f"{len(queries)} queries, {len(texts)} texts, top {top}; expected one or more of each")

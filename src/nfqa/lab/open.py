@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pandas.io.formats.style import Styler
     from seaborn.objects import Plot
 
+    from nfqa.debates.search import Scorer
     from nfqa.judge.prompts import PromptSet
     from nfqa.metrics.judging import LanguageJudge
     from nfqa.models.embed import Embedder
@@ -166,6 +167,14 @@ class Lab:
         self._askers += opened
         return opened
 
+    @cached_property
+    def reranker(self) -> Scorer | None:
+        """The reranker role as a cross-encoder; None where the embedder's vectors of sentences fill it."""
+        from nfqa.models.cross_encoder import open_cross_encoder
+
+        spec = parse_role("reranker", self.roles["reranker"])
+        return None if spec.kind == "embedded" else open_cross_encoder(spec)
+
     @property
     def tally(self) -> Tally:
         """What asking language models has come to so far."""
@@ -226,7 +235,7 @@ class Lab:
 
         from nfqa.lab.values import read_values, tidy_values
 
-        roles = {"embedder", "evaluator"} & set(self.artefact.roles) or self._askers
+        roles = {"embedder", "evaluator", "reranker"} & set(self.artefact.roles) or self._askers
         origin = "sample" if self.data == "sample" or self.artefact.bundled else "measured"
         table = tidy_values(values, origin=origin, exact=exact if roles else True)
         table = mark_stand_ins(self.paper, self.name, table)
@@ -303,18 +312,19 @@ def open_lab(
     evaluator: str = "",
     judge: str = "",
     generator: str = "",
+    reranker: str = "",
     **asking: Any,
 ) -> Lab:
     """Open an artefact's lab inside a notebook.
 
     Args: identifier: PAPER/NAME; data: "full" or "sample"; out: folder for the results, "" for build/drafts, so that
-        a notebook run by hand never replaces a committed result; embedder, evaluator, judge, generator: role specs, ""
-        for the default; asking: how a language model is asked, the fields of `nfqa.lab.judging.Asking`.
+        a notebook run by hand never replaces a committed result; embedder ... reranker: role specs, "" for the default;
+        asking: how a language model is asked, the fields of `nfqa.lab.judging.Asking`.
     Raises: ValueError for an unknown artefact, data, role or way of asking.
     """
     if data not in ("full", "sample"):
         raise ValueError(f"data is {data!r}; expected 'full' or 'sample'")
-    roles = {"embedder": embedder, "evaluator": evaluator, "judge": judge, "generator": generator}
+    roles = {"embedder": embedder, "evaluator": evaluator, "judge": judge, "generator": generator, "reranker": reranker}
     for role, spec in roles.items():
         if spec:
             identify_role(role, spec)

@@ -17,6 +17,7 @@ DEFAULTS = {
     "judge": "embedded:trained",
     "generator": "embedded:degrader",
     "evaluator": "embedded:small",
+    "reranker": "embedded:sentences",
 }
 GENERATORS = 3  # LINKAGE samples its references from three models' lists
 ROLES = {
@@ -24,12 +25,14 @@ ROLES = {
     "judge": "reads question, graded references and candidate, gives a rank",
     "generator": "writes answers and references",
     "evaluator": "causal language model whose perplexity scores text",
+    "reranker": "scores how near a text is to a query",
 }
 KINDS = {
     "embedder": ("package", "hf", "path"),
     "judge": ("embedded", "hf", "path", "openai"),
     "generator": ("embedded", "hf", "path", "openai"),
     "evaluator": ("embedded", "hf", "path"),
+    "reranker": ("embedded", "hf", "path"),
 }
 _LANGUAGE_MODELS = (
     "hf:mistralai/Mistral-7B-Instruct-v0.2",
@@ -41,10 +44,16 @@ EXAMPLES = {  # of each kind that a user can set: the embedded judge and degrade
     "judge": _LANGUAGE_MODELS,
     "generator": _LANGUAGE_MODELS,
     "evaluator": ("embedded:tiny", "hf:gpt2", "path:/models/gpt2"),
+    "reranker": ("hf:BAAI/bge-reranker-v2-m3", "path:/models/reranker"),
 }
 EVALUATORS = ("tiny", "small", "medium")
 MODELS = Path(__file__).resolve().parents[3] / "models"
-_EMBEDDED = {"judge": ("trained", "zero_shot"), "generator": ("degrader",), "evaluator": EVALUATORS}
+_EMBEDDED = {
+    "judge": ("trained", "zero_shot"),
+    "generator": ("degrader",),
+    "evaluator": EVALUATORS,
+    "reranker": ("sentences",),
+}
 
 
 @dataclass(frozen=True)

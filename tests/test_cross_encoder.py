@@ -1,0 +1,63 @@
+"""A cross-encoder of random weights, made on the spot: its scores are the model's own, pair by pair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_embed import WORDS
+
+from nfqa.debates.search import rerank
+from nfqa.lab.open import open_lab
+from nfqa.models.cross_encoder import open_cross_encoder
+from nfqa.models.roles import parse_role
+
+PAIRS = [("the cat", "the cat sat on the mat ."), ("the cat", "a dog ran"), ("a dog", "a dog ran")]
+
+
+def make_model(folder: Path, outputs: int = 1) -> str:
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    folder.mkdir(exist_ok=True)
+    vocabulary = folder / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
+    tokenizer = BertTokenizerFast(vocab=str(vocabulary), model_max_length=32)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48,
+        max_position_embeddings=40, initializer_range=0.4, num_labels=outputs,
+    )  # fmt: skip
+    BertForSequenceClassification(config).eval().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return f"path:{folder}"
+
+
+def test_scores_are_the_model_s_own_and_order_documents(tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    score = open_cross_encoder(parse_role("reranker", make_model(tmp_path)))
+    found = score(PAIRS)
+    model, tokenizer = (kind.from_pretrained(tmp_path) for kind in (AutoModelForSequenceClassification, AutoTokenizer))
+    with torch.no_grad():
+        logits = [float(model(**tokenizer(*pair, return_tensors="pt")).logits) for pair in PAIRS]
+    np.testing.assert_allclose(found, 1 / (1 + np.exp(-np.array(logits))), rtol=1e-4)
+    texts = pd.DataFrame({"document": ["a", "b"], "text": [PAIRS[0][1], PAIRS[1][1]]})
+    ranking = pd.DataFrame({"query": "the cat", "document": ["a", "b"], "rank": [1, 2], "score": 0.0, "method": "x"})
+    assert rerank(ranking, texts, score, top=1).document.tolist() == ["a" if found[0] > found[1] else "b"]
+
+
+def test_a_model_with_several_outputs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="gives 3 numbers a pair"):
+        open_cross_encoder(parse_role("reranker", make_model(tmp_path, outputs=3)))
+
+
+def test_the_lab_opens_the_role_and_leaves_the_default_to_the_embedder(tmp_path: Path) -> None:
+    given = {"data": "sample", "out": str(tmp_path)}
+    assert open_lab("debateqa/retrieval", **given).reranker is None
+    opened = open_lab("debateqa/retrieval", reranker=make_model(tmp_path), **given).reranker
+    assert opened is not None
+    assert len(opened(PAIRS)) == len(PAIRS)
