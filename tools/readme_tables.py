@@ -28,6 +28,7 @@ PD = {"metric": "pd", "variant": "paper", "evaluator": "small"}
 STEPS = {"statistic": "falls_at_every_step", "form": "exact"}
 PADDING = {"statistic": "padding_lowers"}
 OWN = {"level": "item", "over": "annotators"} | SPEARMAN
+STATED = {"metric": "pd_view", "compared": "same_view", "statistic": "auroc"}
 DETECTOR = {"method": "detector", "features": "text_and_vectors", "threshold": 0.5, "statistic": "accuracy"}
 DEBATEQA = [
     ("sensitivity", "share of claims in which P.D. falls with each point of view added", PD | STEPS),
@@ -36,6 +37,8 @@ DEBATEQA = [
     ("human_alignment", "Spearman of P.D. with people's ratings inside a question", PD | OWN),
     ("human_alignment", "the same of the number of words", {"metric": "length"} | OWN),
     ("human_alignment", "the same of other people on the same side", {"metric": "people_same_side"} | OWN),
+    ("stated_views", "AUROC of P.D.'s perplexity: is a view stated?", STATED | {"evaluator": "small"}),
+    ("stated_views", "the same of plain cosine", STATED | {"metric": "cosine"}),
     ("table_03", "D.A. by the detector: accuracy on 100 labelled answers", {"metric": "da"} | DETECTOR),
     ("table_03", "D.A. by a list of phrases: the same", {"metric": "da", "method": "phrases", "statistic": "accuracy"}),
 ]  # fmt: skip

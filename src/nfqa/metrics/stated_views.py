@@ -1,0 +1,83 @@
+"""Does a passage state a point of view? Cosine, and P.D.'s own perplexity, held against people's labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from nfqa.kernels.classification import resample_auroc
+from nfqa.kernels.perplexity import settings
+from nfqa.metrics.coverage import measure_coverage
+from nfqa.metrics.statistics import iterate_groups, require_columns
+from nfqa.models.embed import Embedder
+from nfqa.models.evaluator import Evaluator
+from nfqa.models.restated import Restated
+
+
+def score_stated_views(pairs: pd.DataFrame, embedder: Embedder, evaluators: Mapping[str, Evaluator]) -> pd.DataFrame:
+    """How far each passage states a point of view, by each measure; higher is more.
+
+    cosine: of the passage and the point of view. coverage: of its nearest sentence. shared_words: the share of the
+    point of view's distinct words that the passage has. pd_view: -exp(nats / tokens) of the point of view given the
+    passage, what P.D. sums. pd_gain: how many nats a token the passage saves against no text before the same
+    instruction, log(perplexity without / perplexity with); pd_gain_question: against the question in its place.
+
+    Args: pairs: dataset, question, text (the passage), point_of_view, and any columns that name the pair; evaluators:
+        by what the column `evaluator` says.
+    Returns: the columns of `pairs` but text, metric, evaluator ("" for the first three), score and signature: a row a
+        pair and measure, in the order of the pairs.
+    """
+    require_columns(pairs, ["dataset", "question", "text", "point_of_view"])
+    texts, views = pairs.text.tolist(), pairs.point_of_view.tolist()
+    cosines = np.einsum("nd,nd->n", embedder.embed_sentences(texts), embedder.embed_sentences(views))
+    nearest = [measure_coverage(text, [view], embedder)[0] for text, view in zip(texts, views, strict=True)]
+    words = [(set(text.lower().split()), set(view.lower().split())) for text, view in zip(texts, views, strict=True)]
+    made = f"embedder:{embedder.spec.identity}"
+    found = [
+        ("cosine", "", cosines, f"cosine|{made}"),
+        ("coverage", "", nearest, f"cosine:nearest_sentence|{made}"),
+        ("shared_words", "", [len(own & said) / len(own) for said, own in words], "words:split"),
+    ]
+    chosen = settings("paper", too_long="cut_tail")
+    for name, model in evaluators.items():
+        given = {
+            "passage": texts,
+            "nothing": [""] * len(pairs),
+            "question": pairs.question.tolist(),
+        }
+        nats = {what: _find_nats(model, contexts, views) for what, contexts in given.items()}
+        signature = f"{chosen.signature}|evaluator:{model.identity}"
+        found += [
+            ("pd_view", name, -np.exp(nats["passage"]), f"pd_view:{signature}|sign:-"),
+            ("pd_gain", name, nats["nothing"] - nats["passage"], f"pd_gain:{signature}|without:no text"),
+            ("pd_gain_question", name, nats["question"] - nats["passage"], f"pd_gain:{signature}|without:question"),
+        ]
+    named = pairs.drop(columns="text")
+    frames = [named.assign(metric=m, evaluator=e, score=scores, signature=s) for m, e, scores, s in found]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _find_nats(evaluator: Evaluator, contexts: Sequence[str], views: Sequence[str]) -> np.ndarray:
+    """Nats a token of each view after its context; NaN for one that has no loss."""
+    items = [Restated(context, (view,)) for context, view in zip(contexts, views, strict=True)]
+    losses = [loss for (loss,) in evaluator.score(items, settings("paper", too_long="cut_tail"))]
+    return np.array([loss.nats / loss.tokens if loss.tokens else np.nan for loss in losses])
+
+
+def resample_stated(
+    scores: pd.DataFrame, *, by: Sequence[str], within: Sequence[str] = (), resamples: int = 1_000, seed: int = 0
+) -> pd.DataFrame:
+    """The AUROC of each measure as measured and in resamples of the questions, equal for all, so that they pair.
+
+    Args: scores: question, stated (bool), score and those of `by`, all without a NaN; within: the columns that two
+        pairs must share to be compared, none for all.
+    Returns: the columns of `by`, `resample` (0: as measured), `measured` and `n` (pairs), as `find_intervals` takes.
+    """
+    frames = []
+    for key, group in iterate_groups(scores, by):
+        strata = group.groupby(list(within)).ngroup().to_numpy() if within else None
+        drawn = resample_auroc(group.stated, group.score, group.question, strata=strata, resamples=resamples, seed=seed)
+        frames.append(pd.DataFrame(key | {"resample": range(len(drawn)), "measured": drawn, "n": len(group)}))
+    return pd.concat(frames, ignore_index=True)
