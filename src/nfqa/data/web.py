@@ -1,4 +1,4 @@
-"""Frames of the web: documents found for a question, how reliable people hold what they cite, what a passage states."""
+"""Frames of the web: a question's documents, ratings of sources, what a passage states, and claims by topic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from nfqa.data.json_lines import AnyText, Item, Name, Text, check, read_items
+from nfqa.data.json_lines import AnyText, Item, LooseItem, Name, Text, check, read_items, read_json, refuse_repeats
 from nfqa.data.load import find_path, find_registered
 from nfqa.data.paths import find_root
 from nfqa.data.registry import hash_file
@@ -87,6 +87,29 @@ def read_stated_views(path: Path) -> pd.DataFrame:
     return _frame([(r.question, r.id, r.document, r.perspective, r.label == "1") for r in rows], *columns)
 
 
+class _Labelled(LooseItem):
+    cId: int  # noqa: N815 (upstream's name)
+    text: Text
+    source: Text
+    topics: list[Text]
+
+
+def read_claims(path: Path) -> pd.DataFrame:
+    """A list of `{cId, text, source, topics}`, as perspectrum is released; its perspectives are not read.
+
+    Returns: question (the claim), source (the website that it is from), topics (as people labelled it, in alphabetical
+        order with a blank between; "" without any).
+    """
+    items = [
+        check(_Labelled, item, f"{path}: claim {n}")
+        for n, item in enumerate(check(list[Any], read_json(path), f"{path}"))
+    ]
+    refuse_repeats((str(item.cId) for item in items), f"{path}: cId")
+    return _frame(
+        [(item.text, item.source, " ".join(sorted(item.topics))) for item in items], "question", "source", "topics"
+    )
+
+
 def _frame(rows: list[tuple[Any, ...]], *columns: str) -> pd.DataFrame:
     import pandas as pd  # where it is used: the command line reads the registry too, and starts fast
 
@@ -97,6 +120,7 @@ FRAMES: dict[str, Callable[[Path], pd.DataFrame]] = {  # by the shapes of data/r
     "web_documents": read_documents,
     "source_reliability": read_reliability,
     "stated_views": read_stated_views,
+    "claims": read_claims,
 }
 
 
