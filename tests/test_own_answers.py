@@ -493,7 +493,7 @@ def test_the_released_format_is_scored_from_the_door_with_ones_own_evaluator(sco
     variables = {"EVALUATOR": f"path:{evaluator}", "WRAPPING": "plain"}
     done = scored.run("score", str(answers), "--questions", str(write(tmp_path / "test.jsonl", *lines)), **variables)
     assert done.returncode == 0, done.stdout + done.stderr
-    (folder,) = (scored.root / "build" / "scores").glob("theirs-*-evaluator-wrapping-*")
+    (folder,) = (scored.root / "build" / "scores").glob("theirs-*-evaluator-*-wrapping-plain-*")
     found = json.loads((folder / "scores.json").read_text())["scores"]
     assert {row["metric"] for row in found if "metric" in row} == {"cos_question", "pd", "pd_view", "da"}, (
         "the rest needs references"
