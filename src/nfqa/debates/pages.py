@@ -1,0 +1,203 @@
+"""Addresses to text: pages fetched as politely as a reader would, each one that is left out counted with its reason."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.robotparser import RobotFileParser
+
+from nfqa.data.kept_texts import KeptTexts
+from nfqa.debates.guarded import Allowed, LeftOutError, Reply, get, is_public, open_client, read_address
+
+if TYPE_CHECKING:
+    import httpx
+    import pandas as pd
+
+AGENT = "nfqa"  # as robots.txt may name us
+LARGEST, REDIRECTS = 5_000_000, 5  # bytes of a page; how often it may send us on
+_LONGEST_PAUSE = 10.0  # seconds between two requests of one host, though its robots.txt may wish for more
+_HTML, _PLAIN = ("", "text/html", "application/xhtml+xml"), ("text/plain", "text/markdown")
+_KEY = "page 1"  # raised where what is kept of a page would be read otherwise
+
+
+def fetch_pages(
+    found: pd.DataFrame,
+    *,
+    cache: Path | None = None,
+    seconds: float = 20.0,
+    pause: float = 1.0,
+    at_once: int = 8,
+    largest: int = LARGEST,
+    allowed: Allowed = is_public,
+) -> pd.DataFrame:
+    """The main text of each page, or why there is none.
+
+    Hosts are asked side by side, `at_once` of them, each with one request at a time and a pause after it. Every request
+    is guarded as `nfqa.debates.guarded.get` has it, also for robots.txt and wherever a page sends us on.
+
+    Args: found: address, and any columns; cache: a file that keeps pages and lasting refusals; seconds: for one request
+        as a whole; pause: seconds; largest: bytes; allowed: which IP addresses may be asked.
+    Returns: the columns of found with text ("" for none) and missing, "" or one of: bad_address, login_in_address,
+        private_address, no_such_host, connection, timeout, robots (its robots.txt excludes us, or can't be had),
+        too_many_redirects, http_404 and the like, too_large, pdf, not_text, unreadable, empty, no_text (nothing but
+        menus). What may pass (no_such_host, connection, timeout, http_429, http_5..) is not kept: the next run asks
+        for it again.
+    Source: main text by trafilatura (Barbaresi 2021); robots.txt by `urllib.robotparser`.
+    Differs from: RFC 9309 in that the first rule of robots.txt that fits counts, and * in a path is a plain letter.
+    """
+    from tqdm import tqdm
+
+    store, pages = KeptTexts(cache), {}
+    for address in dict.fromkeys(found.address):
+        if (kept := store.get(f"{_KEY} {address}")) is not None:
+            pages[address] = tuple(json.loads(kept))
+    wanted = [address for address in dict.fromkeys(found.address) if address not in pages]
+    with tqdm(total=len(wanted), desc="pages", disable=None if wanted else True) as bar:
+
+        def keep(address: str, text: str, missing: str, lasting: bool) -> None:
+            pages[address] = (text, missing)
+            if lasting:
+                store.put(f"{_KEY} {address}", json.dumps([text, missing]))
+            bar.update()
+
+        _wait_for(_fetch_all(wanted, keep, partial(get, allowed=allowed, seconds=seconds), pause, at_once, largest))
+    texts, reasons = zip(*(pages[address] for address in found.address), strict=True) if len(found) else ((), ())
+    return found.assign(text=list(texts), missing=list(reasons))
+
+
+def _wait_for(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:  # JupyterLab runs a loop of its own
+        return pool.submit(asyncio.run, work).result()
+
+
+async def _fetch_all(
+    addresses: Iterable[str],
+    keep: Callable[[str, str, str, bool], None],
+    get_one: Callable[..., Coroutine[Any, Any, Reply]],
+    pause: float,
+    at_once: int,
+    largest: int,
+) -> None:
+    room, hosts = asyncio.Semaphore(at_once), defaultdict(list)
+    for address in addresses:
+        try:
+            hosts[read_address(address).host].append(address)
+        except LeftOutError as error:
+            keep(address, "", error.reason, True)
+    async with open_client(f"{AGENT}/{version('nfqa')} (research; respects robots.txt)") as client:
+        visit = _Visit(partial(get_one, client), pause, largest)
+
+        async def fetch(own: list[str]) -> None:
+            for address in own:
+                async with room:
+                    keep(address, *await visit.read(address))
+
+        async with asyncio.TaskGroup() as tasks:
+            for own in hosts.values():
+                tasks.create_task(fetch(own))
+
+
+class _Visit:
+    """Requests to many hosts: whose turn it is, and what their robots.txt say."""
+
+    def __init__(self, get_one: Callable[..., Coroutine[Any, Any, Reply]], pause: float, largest: int) -> None:
+        self._get, self._pause, self._largest = get_one, pause, largest
+        self._robots: dict[str, RobotFileParser] = {}
+        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._free: dict[str, float] = defaultdict(float)  # by host: the loop's time from which it may be asked again
+
+    async def read(self, address: str) -> tuple[str, str, bool]:
+        """A page's text, why it has none, and whether that will last."""
+        try:
+            reply = await self._follow(read_address(address), ask_robots=True)
+            if reply.status != 200:
+                passing = reply.status in (408, 425, 429) or reply.status >= 500
+                raise LeftOutError(f"http_{reply.status}", passing=passing)
+            return await asyncio.to_thread(read_text, reply), "", True
+        except LeftOutError as error:
+            return "", error.reason, not error.passing
+
+    async def _follow(self, url: httpx.URL, *, ask_robots: bool) -> Reply:
+        for _ in range(REDIRECTS + 1):
+            if ask_robots and not (await self._read_robots(url)).can_fetch(AGENT, str(url)):
+                raise LeftOutError("robots")
+            reply = await self._ask(url)
+            if reply.status not in (301, 302, 303, 307, 308) or not reply.location:
+                return reply
+            try:
+                target = str(url.join(reply.location))
+            except Exception:  # whatever a header may hold
+                raise LeftOutError("bad_address") from None
+            url = read_address(target)
+        raise LeftOutError("too_many_redirects")
+
+    async def _ask(self, url: httpx.URL) -> Reply:
+        loop = asyncio.get_running_loop()
+        async with self._turns[url.host]:
+            await asyncio.sleep(max(0.0, self._free[url.host] - loop.time()))
+            try:
+                return await self._get(url, largest=self._largest)
+            finally:
+                robots = self._robots.get(_find_origin(url))
+                wished = float(robots.crawl_delay(AGENT) or 0) if robots else 0.0
+                self._free[url.host] = loop.time() + max(self._pause, min(wished, _LONGEST_PAUSE))
+
+    async def _read_robots(self, url: httpx.URL) -> RobotFileParser:
+        """What the host says to robots: nothing where it has no such file; none may come where it can't be had."""
+        origin = _find_origin(url)
+        if origin not in self._robots:
+            try:
+                reply = await self._follow(url.copy_with(raw_path=b"/robots.txt"), ask_robots=False)
+            except LeftOutError as error:
+                reason = error.reason if error.passing or error.reason == "private_address" else "robots"
+                raise LeftOutError(reason, passing=error.passing) from None
+            if reply.status == 429 or reply.status >= 500:
+                raise LeftOutError("robots", passing=True)
+            rules = reply.body.decode(errors="replace").removeprefix("\ufeff") if reply.status == 200 else ""
+            parser = RobotFileParser()
+            parser.parse(rules.splitlines())
+            self._robots[origin] = parser
+        return self._robots[origin]
+
+
+def _find_origin(url: httpx.URL) -> str:
+    return f"{url.scheme}://{url.netloc.decode()}"
+
+
+def read_text(reply: Reply) -> str:
+    """A reply's main text: of HTML without menus and comments, of plain text all.
+
+    Raises: LeftOutError: empty, pdf, not_text, unreadable, no_text.
+    """
+    import trafilatura
+    from bs4 import UnicodeDammit
+
+    if not reply.body.strip():
+        raise LeftOutError("empty")
+    if reply.kind == "application/pdf" or reply.body[:1024].lstrip().startswith(b"%PDF-"):
+        raise LeftOutError("pdf")
+    if reply.kind not in (*_HTML, *_PLAIN):
+        raise LeftOutError("not_text")
+    charset = [reply.charset] if reply.charset else []  # headers are often wrong, valid UTF-8 by accident is rare
+    text = UnicodeDammit(reply.body, ["utf-8"], user_encodings=charset, is_html=True).unicode_markup or ""
+    if not text or "\0" in text:
+        raise LeftOutError("unreadable")
+    if reply.kind in _HTML:
+        try:
+            text = trafilatura.extract(text, include_comments=False, include_tables=False) or ""
+        except Exception:  # whatever a page may do to a parser costs that page alone
+            raise LeftOutError("unreadable") from None
+    if not text.strip():
+        raise LeftOutError("no_text")
+    return text.strip()

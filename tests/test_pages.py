@@ -1,0 +1,310 @@
+"""Pages to text: no request leaves for a private address, by whatever way, and each page that is left out says why."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import itertools
+import socket
+import time
+import tracemalloc
+from typing import Any
+
+import pandas as pd
+import pytest
+from stub_web import HTML, WORDS, StubWeb, announce_much, drip_header, html, redirect, send_bomb, send_without_end
+
+from nfqa.debates import guarded
+from nfqa.debates.guarded import LeftOutError, is_public
+from nfqa.debates.pages import fetch_pages
+
+PRIVATE = (
+    "127.0.0.1 127.9.9.9 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 255.255.255.255 224.0.0.1"
+    " 240.0.0.1 192.0.2.1 198.18.0.1 ::1 :: ::ffff:127.0.0.1 ::ffff:8.8.8.8 ::7f00:1 64:ff9b::7f00:1 2002:7f00:1::"
+    " 2001:0:7f00:1::1 fe80::1 fe80::1%eth0 fec0::1 fc00::1 fd12::1 ff02::1 ff0e::1 2001:db8::1 host"
+)
+HERE = "127.0.0.2"  # a loopback address that stands for the public internet; 127.0.0.1 stands for what is private
+
+
+def fetch(*addresses: str, **how: Any) -> pd.DataFrame:
+    found = pd.DataFrame({"question": "Why?", "address": list(addresses)})
+    return fetch_pages(found, **({"pause": 0.0, "seconds": 5.0, "allowed": lambda ip: ip == HERE} | how))
+
+
+@pytest.mark.parametrize(
+    "address",
+    PRIVATE.split(),
+)
+def test_an_address_that_is_not_of_the_public_internet(address):
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2606:4700::1111"])
+def test_an_address_of_the_public_internet(address):
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "2130706433", "0x7f000001", "127.1", "0", "[::1]", "[::ffff:127.0.0.1]"]
+)
+def test_no_request_to_this_machine_however_it_is_written(host):
+    with StubWeb({"/": html(), "/robots.txt": html()}) as web:
+        found = fetch(f"http://{host}:{web.port}/", allowed=is_public)
+        assert found.missing.tolist() == ["private_address"]
+        assert web.asked == []
+
+
+def resolve(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
+    """Let names have these addresses, one answer a look-up, the last for good; returns the names looked up."""
+    asked: list[str] = []
+
+    def answer(host: str, port: int, *_: object, **__: object) -> list[tuple]:
+        asked.append(host)
+        given = answers[min(len(asked), len(answers)) - 1]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in given]
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    return asked
+
+
+def test_a_name_with_one_private_address_is_not_asked_at_all(monkeypatch):
+    resolve(monkeypatch, [HERE, "127.0.0.1"])
+    with StubWeb({"/": html()}, host=HERE) as web:
+        assert fetch(f"http://mixed.example:{web.port}/").missing.tolist() == ["private_address"]
+        assert web.asked == []
+
+
+def test_a_name_that_changes_its_answer_is_looked_up_once_a_request_and_that_answer_is_connected_to(monkeypatch):
+    with StubWeb({"/": html()}, host=HERE) as web, StubWeb({"/": html("<p>secret</p>")}, port=web.port) as private:
+        names = resolve(monkeypatch, [HERE], ["127.0.0.1"])  # allowed for robots.txt, changed for the page
+        found = fetch(f"http://rebound.example:{web.port}/")
+        assert found.missing.tolist() == ["private_address"]
+        assert names == ["rebound.example"] * 2
+        assert (web.asked, private.asked) == (["/robots.txt"], [])
+        resolve(monkeypatch, [HERE])
+        assert fetch(f"http://steady.example:{web.port}/").text[0] == WORDS.strip()
+        assert web.headers[-1]["Host"] == f"steady.example:{web.port}"
+
+
+def test_the_peer_of_a_connection_is_checked_before_anything_is_sent(monkeypatch):
+    async def look_up(*_: object) -> list[str]:
+        return ["127.0.0.1"]  # as if the check of names had let it pass
+
+    monkeypatch.setattr(guarded, "_look_up", look_up)
+    with StubWeb({"/": html()}) as private:
+        assert fetch(f"http://any.example:{private.port}/").missing.tolist() == ["private_address"]
+        assert private.asked == []
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("http://127.0.0.1:{port}/secret", "private_address"),
+        ("//localhost:{port}/secret", "private_address"),
+        ("file:///etc/passwd", "bad_address"),
+        ("gopher://127.0.0.1/", "bad_address"),
+        ("http://user:word@127.0.0.2:{port}/page", "login_in_address"),
+        ("http://[", "bad_address"),
+        ("/page", ""),
+        ("page?x=1#part", ""),
+        ("/round", "too_many_redirects"),
+    ],
+)
+def test_every_redirect_is_guarded_as_the_first_request(target, reason):
+    with StubWeb({}, host=HERE) as web, StubWeb({"/secret": html()}, port=web.port) as private:
+        web.pages |= {"/": redirect(target.format(port=web.port)), "/page": html(), "/round": redirect("/round")}
+        assert fetch(f"{web.url}/").missing.tolist() == [reason]
+        assert private.asked == []
+        assert len(web.asked) <= 7  # robots.txt, the page, five redirects
+
+
+def test_addresses_that_nobody_can_be_asked_for():
+    bad = ["", "example.org/page", "ftp://example.org", "http://", "http://exa mple.org", "javascript:1", "http://[::1"]
+    found = fetch(*bad, "http://name:word@example.org/")
+    assert found.missing.tolist() == ["bad_address"] * len(bad) + ["login_in_address"]
+    assert (found.text == "").all()
+
+
+def test_an_international_host_is_asked_for_in_ascii_and_a_name_without_an_address_is_counted(monkeypatch):
+    names = resolve(monkeypatch, [HERE])
+    with StubWeb({"/": html()}, host=HERE) as web:
+        assert fetch(f"http://bücher.example:{web.port}/").missing.tolist() == [""]
+        assert set(names) == {"xn--bcher-kva.example"}
+
+    def fail(*_: object, **__: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    assert fetch("http://nowhere.example/").missing.tolist() == ["no_such_host"]
+
+
+@pytest.mark.parametrize(
+    ("robots", "reason"),
+    [
+        ((200, {}, b"User-agent: *\nDisallow: /"), "robots"),
+        ((200, {}, b"User-agent: nfqa\nDisallow: /page\n\nUser-agent: *\nAllow: /"), "robots"),
+        ((200, {}, b"\xef\xbb\xbfUser-agent: *\nDisallow: /page"), "robots"),
+        ((200, {}, b"User-agent: other\nDisallow: /"), ""),
+        ((200, {}, b"User-agent: *\nDisallow: /elsewhere"), ""),
+        ((200, {}, b"\xff\xfe\x00 what is this"), ""),
+        ((404, {}, b""), ""),
+        ((403, {}, b""), ""),
+        ((503, {}, b""), "robots"),
+        ((200, {}, b"#" * 6_000_000), "robots"),
+    ],
+)
+def test_robots_txt_is_respected(robots, reason):
+    with StubWeb({"/robots.txt": robots, "/page": html()}, host=HERE) as web:
+        assert fetch(f"{web.url}/page").missing.tolist() == [reason]
+        assert web.asked == ["/robots.txt", "/page"][: 1 if reason else 2]
+        assert all(headers["User-Agent"].startswith("nfqa/") for headers in web.headers)
+
+
+def test_robots_txt_of_the_host_that_a_page_sends_on_to_counts_too():
+    with StubWeb({"/robots.txt": (200, {}, b"User-agent: *\nDisallow: /"), "/page": html()}, host=HERE) as closed:
+        with StubWeb({"/": redirect(f"{closed.url}/page")}, host=HERE) as web:
+            assert fetch(f"{web.url}/").missing.tolist() == ["robots"]
+        assert closed.asked == ["/robots.txt"]
+
+
+@pytest.mark.parametrize("page", [announce_much, send_without_end, send_bomb])
+def test_a_large_page_is_left_out_and_not_read_to_its_end(page):
+    with StubWeb({"/": page, "/after": html()}, host=HERE) as web:
+        started = time.monotonic()
+        assert fetch(f"{web.url}/", f"{web.url}/after").missing.tolist() == ["too_large", ""]
+        assert time.monotonic() - started < 4
+
+
+def test_a_page_that_never_ends_its_header_costs_the_time_that_is_given_and_no_more():
+    with StubWeb({"/": drip_header, "/after": html()}, host=HERE) as web:
+        started = time.monotonic()
+        assert fetch(f"{web.url}/", f"{web.url}/after", seconds=0.7).missing.tolist() == ["timeout", ""]
+        assert 0.6 < time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize(
+    ("page", "reason"),
+    [
+        ((200, {"Content-Type": "application/pdf"}, b"%PDF-1.7 x"), "pdf"),
+        ((200, {"Content-Type": "text/html"}, b"\n%PDF-1.7 x"), "pdf"),
+        ((200, {"Content-Type": "image/png"}, b"\x89PNG"), "not_text"),
+        ((200, {"Content-Type": "application/json"}, b"{}"), "not_text"),
+        ((200, {"Content-Type": "text/html"}, b""), "empty"),
+        ((200, {"Content-Type": "text/html"}, b" \n"), "empty"),
+        ((200, {"Content-Type": "text/html"}, b"<html><body><script>var x = 1;</script></body></html>"), "no_text"),
+        ((200, {"Content-Type": "text/plain"}, bytes(range(256)) * 9), "unreadable"),
+        ((200, {"Content-Type": "text/html", "Content-Encoding": "br"}, b"abc"), "unreadable"),
+        ((200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, b"abc"), "unreadable"),
+        ((404, {}, b"gone"), "http_404"),
+        ((204, {}, b""), "http_204"),
+        ((500, {}, b"oh"), "http_500"),
+    ],
+)
+def test_a_page_without_text_says_why(page, reason):
+    with StubWeb({"/": page}, host=HERE) as web:
+        found = fetch(f"{web.url}/")
+        assert (found.text[0], found.missing[0]) == ("", reason)
+
+
+UMLAUTS = HTML.replace("A sentence", "Größe für Bücher, “déjà vu”")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        html(UMLAUTS),
+        html(UMLAUTS, charset=""),
+        html(UMLAUTS, charset="; charset=iso-8859-1"),  # the header is wrong
+        html(UMLAUTS, charset="; charset=no-such"),
+        html(UMLAUTS, charset="; charset=windows-1252", encoding="windows-1252"),
+        html(UMLAUTS.replace("<head>", '<head><meta charset="windows-1252">'), charset="", encoding="windows-1252"),
+        html(UMLAUTS, charset="", encoding="utf-16"),
+        html('<?xml version="1.0" encoding="utf-8"?>' + UMLAUTS),
+        (200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, gzip.compress(UMLAUTS.encode())),
+        (200, {"Content-Type": "text/plain"}, UMLAUTS.encode()),
+        (200, {}, UMLAUTS.encode()),
+    ],
+)
+def test_a_page_is_read_in_the_encoding_that_it_has(page):
+    with StubWeb({"/": page}, host=HERE) as web:
+        found = fetch(f"{web.url}/")
+        assert found.missing[0] == ""
+        assert "Größe für Bücher, “déjà vu”" in found.text[0]
+        assert "Menu" not in found.text[0] or page[1].get("Content-Type") == "text/plain"
+
+
+def test_what_lasts_is_kept_and_what_may_pass_is_asked_again(tmp_path):
+    pages = {"/good": html(), "/gone": (404, {}, b""), "/busy": (503, {}, b""), "/large": announce_much}
+    with StubWeb(pages, host=HERE) as web:
+        addresses = [f"{web.url}{path}" for path in pages]
+        first = fetch(*addresses, addresses[0], cache=tmp_path / "pages.sqlite")
+        assert first.missing.tolist() == ["", "http_404", "http_503", "too_large", ""]
+        assert web.asked.count("/good") == 1
+        web.asked.clear()
+        web.pages["/busy"] = html()
+        second = fetch(*addresses, cache=tmp_path / "pages.sqlite")
+        assert second.missing.tolist() == ["", "http_404", "", "too_large"]
+        assert web.asked == ["/robots.txt", "/busy"]
+        assert second.text[0] == first.text[0] == WORDS.strip()
+
+
+def test_a_host_is_asked_once_at_a_time_with_a_pause_and_hosts_side_by_side():
+    def be_slow(handler: Any) -> None:
+        time.sleep(0.05)
+        handler.send(*html())
+
+    pages = {f"/{n}": be_slow for n in range(3)}
+    with StubWeb(pages, host=HERE) as one, StubWeb(dict(pages), host="127.0.0.3") as other:
+        started = time.monotonic()
+        addresses = [f"{web.url}{path}" for path in pages for web in (one, other)]
+        found = fetch(*addresses, pause=0.2, allowed=lambda ip: ip in (HERE, "127.0.0.3"))
+        took = time.monotonic() - started
+        assert (found.missing == "").all()
+        for web in (one, other):
+            assert web.most_at_once == 1
+            times = [when for _, when in web.times]
+            assert min(b - a for a, b in itertools.pairwise(times)) >= 0.2
+        assert took < 1.6  # the four requests of each host take 0.75 s; one host after the other, twice as long
+
+
+def test_a_host_that_wishes_for_a_longer_pause_gets_it():
+    robots = (200, {}, b"User-agent: *\nCrawl-delay: 1")
+    with StubWeb({"/robots.txt": robots, "/1": html(), "/2": html()}, host=HERE) as web:
+        fetch(f"{web.url}/1", f"{web.url}/2")
+        times = dict(web.times)
+        assert times["/2"] - times["/1"] >= 1
+
+
+def test_nothing_of_ours_is_sent_along(monkeypatch, tmp_path):
+    (tmp_path / ".netrc").write_text(f"machine {HERE} login me password word")
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    pages = {"/1": (200, {"Set-Cookie": "id=7; Path=/"} | html()[1], HTML.encode()), "/2": html()}
+    with StubWeb(pages, host=HERE) as web:
+        assert fetch(f"{web.url}/1", f"{web.url}/2").missing.tolist() == ["", ""]
+        assert not {"Cookie", "Authorization", "Referer"} & {name for headers in web.headers for name in headers}
+
+
+def test_a_frame_keeps_its_rows_and_columns_and_may_be_empty():
+    found = fetch("ftp://a", "", "ftp://a")
+    assert list(found) == ["question", "address", "text", "missing"]
+    assert found.missing.tolist() == ["bad_address"] * 3
+    assert fetch().empty
+
+
+def test_pages_are_fetched_inside_a_running_loop_as_jupyterlab_has_one():
+    async def work() -> pd.DataFrame:
+        return fetch(f"{web.url}/")
+
+    with StubWeb({"/": html()}, host=HERE) as web:
+        assert asyncio.run(work()).text[0] == WORDS.strip()
+
+
+def test_a_compressed_page_is_not_blown_up_beyond_the_limit():
+    bomb = gzip.compress(b"x" * 50_000_000)
+    tracemalloc.start()
+    with pytest.raises(LeftOutError, match="too_large"):
+        guarded._decompress("gzip", bomb, 100_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2_000_000
