@@ -25,6 +25,7 @@ from nfqa.models.chat import Request
 ASKED = ("parameters", "setup", "ask")
 LABELS, AGREEMENT = "debateqa/table_03_dispute_awareness", "debateqa/figure_05_agreement_of_decisions"
 PROMPTS = "debateqa/table_05_prompts"
+RETRIEVAL = "debateqa/table_06_retrieval"
 DECIDERS = [("da", "demonstrations", "text"), ("da", "zero_shot", "text"), ("delphi_acknowledgement", "", "text")]
 
 
@@ -124,6 +125,27 @@ def test_our_three_prompts_ask_for_more_each():
     assert [len(text.split()) for text in texts] == sorted(len(text.split()) for text in texts)
     assert not re.search("disagree|view", texts[0])  # the basic prompt gives no hint
     assert all("<question>\nWhy?\n</question>" in text for text in texts)
+
+
+@pytest.mark.parametrize("name", [RETRIEVAL])
+def test_a_generator_searches_in_steps_and_answers_and_what_it_leaves_out_is_missing(name, model, tmp_path):
+    def reply(request: Request) -> str:
+        if "Nothing was searched yet." in request.prompt:
+            return "Thought: begin\nSearch: homework" if "homework" in request.prompt else "no decision"
+        if "Search: homework" in request.prompt:
+            return "Finish"
+        return "" if "cars" in request.prompt and "document number" in request.prompt else "Some say yes, others no."
+
+    model(reply)
+    found = run_notebook(name, out=tmp_path, tags=ASKED, generator="openai:a, openai:b")
+    steps, written = pd.concat(found["steps"]), pd.concat(found["written"])
+    assert {"finished", "unreadable"} <= set(steps.ended)
+    assert set(written.generator) == {1, 2}
+    assert set(written.retrieval) == {"no_retrieval", "vanilla", "react"}
+    vanilla = written[written.retrieval == "vanilla"]
+    assert vanilla.text.isna().any()
+    assert set(written.text.dropna()) == {"Some say yes, others no."}
+    assert run_notebook(name, out=tmp_path, tags=ASKED)["written"] == []
 
 
 def test_reading_prompt_and_completion_together_finds_the_prompts_own_digits(tmp_path):
