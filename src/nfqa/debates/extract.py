@@ -43,10 +43,10 @@ def extract_views(
     """Points of view and explanations for each question, as sentences of its documents.
 
     Of a question's sentences the 40 nearest to it, 8 a document at most, are grouped by average linkage on cosine
-    distance into `fewest` to `most` groups, the number of the best silhouette. Each group is a point of view, those with
-    the most documents first; its sentence nearest to the question is its statement. The explanation is made of the `length`
-    other sentences nearest to the statement, from the documents of its group, in their order; a sentence serves one
-    point of view, its nearest.
+    distance into `fewest` to `most` groups, the number of the best silhouette. Each group is a point of view, those
+    with the most documents first; its sentence nearest to the question is its statement. The explanation is made of the
+    `length` other sentences nearest to the statement, from the documents of its group, in their order; a sentence
+    serves one point of view, its nearest.
 
     Args: sentences: as `split_documents` gives them.
     Returns: a row a sentence: question, view (QUESTION.1, QUESTION.2 ...), part (point_of_view or explanation),
