@@ -110,7 +110,7 @@ def test_each_example_that_a_refusal_gives_can_be_used(role: str, spec: str, mon
     for name in ROLES:
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setenv(role.upper(), spec)
-    assert read_options(PROJECT, []).roles == {role: spec}
+    assert read_options(PROJECT, [], takes=["searcher"]).roles == {role: spec}
 
 
 @pytest.mark.parametrize("spec", ["hf:a,hf:b,hf:c,hf:d", "hf:a,embedded:degrader", "hf:a,,hf:b", "hf:a,", ""])

@@ -18,13 +18,21 @@ Frames = tuple["pd.DataFrame", ...]
 
 
 def keep_frames(
-    folder: Path, name: str, make: Callable[[], Frames], *, depends_on: Iterable[str], modules: Iterable[ModuleType]
+    folder: Path,
+    name: str,
+    make: Callable[[], Frames],
+    *,
+    depends_on: Iterable[str],
+    modules: Iterable[ModuleType],
+    lasting: Callable[[Frames], bool] = lambda _: True,
 ) -> tuple[Frames, str]:
     """The frames that `make` gives, read from FOLDER/NAME-HASH.json where they were made before, else made and kept.
 
     Args: depends_on, modules: all that the frames follow from, hashed with the modules' code. A file that can't be
-        read is made again. Cells are texts, numbers, truth values or missing; the index is not kept.
-    Returns: the frames, as they are read from the file, and the hash, on which the next step depends.
+        read is made again. Cells are texts, numbers, truth values or missing; the index is not kept. lasting: whether
+        frames are to be kept; those of a step that failed in part are made again in the next run.
+    Returns: the frames, as they are read from the file, and the hash, with their content's, on which the next step
+        depends.
     """
     import pandas as pd
 
@@ -35,8 +43,10 @@ def keep_frames(
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        made = [json.loads(frame.to_json(orient="split", index=False, double_precision=15)) for frame in make()]
-        with write_atomically(path) as scratch:
-            scratch.write_text(json.dumps(made, ensure_ascii=False), encoding="utf-8")
-        kept = made
+        frames = make()
+        kept = [json.loads(frame.to_json(orient="split", index=False, double_precision=15)) for frame in frames]
+        if lasting(frames):
+            with write_atomically(path) as scratch:
+                scratch.write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
+    digest.update(json.dumps(kept).encode())
     return tuple(pd.DataFrame(frame["data"], columns=frame["columns"]) for frame in kept), digest.hexdigest()

@@ -42,21 +42,6 @@ def list_dropped(
     return pd.DataFrame(rows).assign(detail=details if isinstance(details, str) else [str(d) for d in details])[DROPPED]
 
 
-def take_found(documents: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Questions, and the documents that came with each, as if a search had found them.
-
-    Args: documents: question, document, address, text, and any columns that are the same in all rows of a question.
-    Returns: questions: id (w1, w2 ...), question and these columns; found: id, question, document (ID: NAME), address,
-        text and rank, from 1.
-    """
-    same = [name for name in documents if name not in ("document", "address", "text")]
-    questions = documents[same].drop_duplicates("question").reset_index(drop=True)
-    questions.insert(0, "id", [f"w{place}" for place in range(1, len(questions) + 1)])
-    found = documents[["question", "document", "address", "text"]].merge(questions[["id", "question"]], on="question")
-    ranks = found.groupby("id", sort=False).cumcount() + 1
-    return questions, found.assign(document=found.id + ": " + found.document, rank=ranks)
-
-
 def drop_repeats(
     questions: pd.DataFrame, embedder: Embedder, *, threshold: float = THRESHOLD, method: Method = "greedy"
 ) -> Stage:
@@ -97,15 +82,20 @@ def search_collection(
 def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search, *, top: int = FOUND) -> Stage:
     """The documents that a search gives for each question's queries, fused by reciprocal rank; one call a question.
 
+    Args: search: may give a column missing, why a document has no text: these are dropped before the others are ranked.
     Returns: as `search_collection`. A question whose search fails is dropped with "search failed"; the rest goes on.
     """
-    frames, failed = [], []
+    frames, failed, lacking = [], [], []
     for identifier, part in queries.groupby("id", sort=False):
         try:
             found = search(part["query"].tolist())
         except (ValueError, OSError, RuntimeError) as error:  # what a server or a network does, each in its own way
             failed.append((identifier, str(error).splitlines()[0][:200] if str(error) else type(error).__name__))
             continue
+        gone = found[found.text.str.strip() == ""].drop_duplicates("document")
+        whys = gone.get("missing", pd.Series("no text", gone.index)).str.replace("_", " ")
+        lacking += [list_dropped("document", f"{identifier}: " + own.document, why) for why, own in gone.groupby(whys)]
+        found = found[found.text.str.strip() != ""]
         if not found.empty:
             fused = fuse_rankings(found.assign(query=identifier), top=top)
             texts = found.drop_duplicates("document")[["document", "address", "text"]]
@@ -113,7 +103,7 @@ def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search, *
     rows = pd.concat(frames) if frames else pd.DataFrame(columns=["id", "document", "rank", "address", "text"])
     lost = list_dropped("question", [name for name, _ in failed], "search failed", [why for _, why in failed])
     kept, dropped = _join(questions[~questions.id.isin(lost["item"])], rows)
-    return kept, pd.concat([lost, dropped], ignore_index=True)
+    return kept, pd.concat([lost, *lacking, dropped], ignore_index=True)
 
 
 def _join(questions: pd.DataFrame, found: pd.DataFrame) -> Stage:

@@ -15,7 +15,7 @@ from nfqa.data.registry import read_yaml
 
 Printed = Annotated[str, StringConstraints(pattern=r"^-?[0-9]{1,15}(\.[0-9]{1,20})?$")]  # a number as printed
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
-Role = Literal["embedder", "judge", "generator", "evaluator", "reranker"]
+Role = Literal["embedder", "judge", "generator", "evaluator", "searcher", "reranker"]
 Columns = dict[str, str | int | float]  # conditions of a row of results
 STAND_IN = "stand-in"  # the origin of what is measured on other data or with another model than the paper's row
 Side = Literal["system", "dataset", "metric"]

@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         root = find_root()
         options = RunOptions()
         if given.command is not _verdicts:
-            options = read_options(root, given.artefacts, makes=given.command is not _report)
+            takes = ("searcher",) if given.command is _debates else ()
+            options = read_options(root, given.artefacts, makes=given.command is not _report, takes=takes)
         return int(given.command(root, options, given))
     except KeyboardInterrupt:
         _complain("\ninterrupted; what was finished is kept, nothing half-written stays; the same command goes on")
@@ -171,10 +172,19 @@ def _score(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 
 
 def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.debates.searcher import open_searcher, search_pages
     from nfqa.lab.making import make_debates
 
-    every = read_choice("DOMAINS", "trusted", "all") == "all"
-    return make_debates(root, options, given.file, given.documents, labels=given.labels, every=every)
+    every, spec = read_choice("DOMAINS", "trusted", "all") == "all", options.find_role("searcher")
+    search, cache = None, root / "build" / "cache"
+    if spec.startswith("search:"):
+        if given.documents:
+            raise ValueError("DOCUMENTS and SEARCHER are both set; keep the folder or the search")
+        searcher = open_searcher(spec, cache=cache / "searches.sqlite")
+        search = search_pages(searcher, every=every, cache=cache / "pages.sqlite")
+    return make_debates(
+        root, options, given.file, given.documents, search_with=search, labels=given.labels, every=every
+    )
 
 
 def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:

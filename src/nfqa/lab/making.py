@@ -32,6 +32,7 @@ from nfqa.models.embed import Embedder
 
 _CODE = (checking, domains, duplicates, extract, pipeline, search, write, own_debates, kept_frames)
 _MADE_BY = {True: "written by the generator", False: "extractive: sentences of the documents, by no language model"}
+_PASSING = ("search failed", "no reply", "no explanation came")  # reasons that another run may not meet
 
 
 @dataclass
@@ -47,7 +48,7 @@ class Run:
         """What the step keeps, made or as it was kept; what it drops is counted under its name."""
         named = f"{len(self.steps):02}-{name.replace(' ', '-')}"
         frames, self.depends_on = keep_frames(
-            self.folder / "steps", named, make, depends_on=[self.depends_on, *more], modules=_CODE
+            self.folder / "steps", named, make, depends_on=[self.depends_on, *more], modules=_CODE, lasting=_lasts
         )
         kept, dropped = frames
         self.steps.append((name, unit, given))
@@ -58,6 +59,10 @@ class Run:
         units = f"{unit.replace('point', 'points')}{'' if ' ' in unit else 's'}"
         print(f"{name:20} {given:7,} {units}, {left:,} kept{f' ({said})' if said else ''}", flush=True)
         return kept
+
+
+def _lasts(frames: Frames) -> bool:
+    return not frames[1].reason.isin(_PASSING).any()
 
 
 def make_debates(
@@ -142,7 +147,7 @@ def make_debates(
     print(f"\n{checked.id.nunique()} questions with {len(checked)} partial answers")
     print(f"in {folder.relative_to(root)}/: {', '.join(names)}")
     gone = pd.concat(run.dropped)
-    lost = gone[gone.reason.isin(["search failed", "no reply", "no explanation came"])]
+    lost = gone[gone.reason.isin(_PASSING)]
     if len(lost):
         print(f"{len(lost)} could not be had: run again to ask once more ({lost.detail.iloc[0]})", file=sys.stderr)
     return int(bool(len(lost)))

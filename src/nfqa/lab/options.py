@@ -73,10 +73,11 @@ class RunOptions:
         return find_place(root, data=self.data, profile=self.profile, variant=self.variant)
 
 
-def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True) -> RunOptions:
+def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, takes: Sequence[str] = ()) -> RunOptions:
     """Options from the environment, where Make puts its variables, checked against the artefacts of the run.
 
-    makes: whether artefacts are made: PARAMS then needs to know which. What was made is found by PARAMS alone.
+    makes: whether artefacts are made: PARAMS then needs to know which. What was made is found by PARAMS alone. takes:
+        roles that the command itself takes, whatever notebooks do.
 
     Raises: ValueError naming the variable, what it is and what was expected.
     """
@@ -96,7 +97,7 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True) ->
     parameters = _read_parameters(os.environ.get("PARAMS", ""))
     if parameters and not artefacts and makes:
         raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
-    _refuse_idle_roles(root, roles, artefacts)
+    _refuse_idle_roles(root, [role for role in roles if role not in takes], artefacts)
     Asking(**asking)  # these two refuse before a notebook starts what they would refuse half a minute later
     Limits.from_environment()
     return RunOptions(data, profile, seeds, roles, parameters, asking)
@@ -155,7 +156,7 @@ def _read_parameters(text: str) -> dict[str, Any]:
     return parameters
 
 
-def _refuse_idle_roles(root: Path, roles: dict[str, str], only: Sequence[str]) -> None:
+def _refuse_idle_roles(root: Path, roles: Sequence[str], only: Sequence[str]) -> None:
     """A role that no chosen notebook takes would change nothing and look as if it had."""
     for role in roles:
         notebooks = [str(paper.artefacts[name].notebook) for paper, name in list_chosen(root, only)]

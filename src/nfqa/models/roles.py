@@ -17,6 +17,7 @@ DEFAULTS = {
     "judge": "embedded:trained",
     "generator": "embedded:degrader",
     "evaluator": "embedded:small",
+    "searcher": "embedded:local",
     "reranker": "embedded:sentences",
 }
 GENERATORS = 3  # LINKAGE samples its references from three models' lists
@@ -25,6 +26,7 @@ ROLES = {
     "judge": "reads question, graded references and candidate, gives a rank",
     "generator": "writes answers and references",
     "evaluator": "causal language model whose perplexity scores text",
+    "searcher": "finds documents for queries",
     "reranker": "scores how near a text is to a query",
 }
 KINDS = {
@@ -32,6 +34,7 @@ KINDS = {
     "judge": ("embedded", "hf", "path", "openai"),
     "generator": ("embedded", "hf", "path", "openai"),
     "evaluator": ("embedded", "hf", "path"),
+    "searcher": ("embedded", "search"),
     "reranker": ("embedded", "hf", "path"),
 }
 _LANGUAGE_MODELS = (
@@ -44,6 +47,7 @@ EXAMPLES = {  # of each kind that a user can set: the embedded judge and degrade
     "judge": _LANGUAGE_MODELS,
     "generator": _LANGUAGE_MODELS,
     "evaluator": ("embedded:tiny", "hf:gpt2", "path:/models/gpt2"),
+    "searcher": (DEFAULTS["searcher"], "search:google"),
     "reranker": ("hf:BAAI/bge-reranker-v2-m3", "path:/models/reranker"),
 }
 EVALUATORS = ("tiny", "small", "medium")
@@ -52,8 +56,10 @@ _EMBEDDED = {
     "judge": ("trained", "zero_shot"),
     "generator": ("degrader",),
     "evaluator": EVALUATORS,
+    "searcher": ("local",),
     "reranker": ("sentences",),
 }
+SEARCHES = ("google",)  # services that have an adapter
 
 
 @dataclass(frozen=True)
@@ -107,8 +113,8 @@ def parse_role(role: str, spec: str) -> RoleSpec:
     parsed = RoleSpec(role, kind, name, revision or None)
     if kind == "path" and not any((Path(name) / file).is_file() for file in ("config.json", "modules.json")):
         raise ValueError(f"role {role} is {spec!r}, but {name} is not a folder with a model: it has no config.json")
-    if kind == "embedded" and name not in _EMBEDDED[role]:
-        known = " or ".join(f"embedded:{form}" for form in _EMBEDDED[role])
+    if kind in ("embedded", "search") and name not in (forms := _EMBEDDED[role] if kind == "embedded" else SEARCHES):
+        known = " or ".join(f"{kind}:{form}" for form in forms)
         raise ValueError(f"role {role} is {spec!r}; expected {known}")
     return parsed
 
