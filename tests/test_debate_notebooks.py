@@ -148,6 +148,20 @@ def test_a_generator_searches_in_steps_and_answers_and_what_it_leaves_out_is_mis
     assert run_notebook(name, out=tmp_path, tags=ASKED)["written"] == []
 
 
+def test_a_generator_answers_from_each_set_of_pages_and_no_page_serves_both_sides(model, tmp_path):
+    model(lambda request: f"It has {len(request.prompt)} letters.")
+    found = run_notebook("debateqa/table_07_sources", out=tmp_path, resamples=20, generator="openai:a")
+    answers, picked, read = found["answers"], found["picked"], found["read"]
+    assert answers.text.str.startswith("It has ").all()
+    assert (answers.groupby(["question", "fold"]).sources.nunique() == 4).all()
+    keys = ["question", "fold", "address"]
+    assert picked[keys].merge(read[keys]).empty
+    sizes = picked[picked.sources != "all_pages"].groupby(["question", "fold", "sources"]).size().unstack()
+    assert (sizes.nunique(axis=1) == 1).all()
+    assert picked[picked.sources == "trusted_pages"].trusted.all()
+    assert set(found["table"].generator.dropna()) == {1}
+
+
 def test_reading_prompt_and_completion_together_finds_the_prompts_own_digits(tmp_path):
     table = run_notebook("debateqa/table_14_dispute_prompts", out=tmp_path)["table"]
     value = {(row.form, row.reading, row.statistic): row.value for row in table.itertuples()}
