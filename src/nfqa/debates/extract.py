@@ -37,31 +37,36 @@ def split_documents(documents: pd.DataFrame) -> pd.DataFrame:
     return kept[["question", "document", "place", "text"]].reset_index(drop=True)
 
 
-def extract_views(sentences: pd.DataFrame, embedder: Embedder, *, length: int = 6) -> pd.DataFrame:
+def extract_views(
+    sentences: pd.DataFrame, embedder: Embedder, *, length: int = 6, fewest: int = FEWEST, most: int = MOST
+) -> pd.DataFrame:
     """Points of view and explanations for each question, as sentences of its documents.
 
     Of a question's sentences the 40 nearest to it, 8 a document at most, are grouped by average linkage on cosine
-    distance into 3, 4 or 5 groups, whichever has the best silhouette. Each group is a point of view, those with the
-    most documents first; its sentence nearest to the question is its statement. The explanation is made of the `length`
-    other sentences nearest to the statement, from the documents of its group, in their order; a sentence serves one
-    point of view, its nearest.
+    distance into `fewest` to `most` groups, the number of the best silhouette. Each group is a point of view, those
+    with the most documents first; its sentence nearest to the question is its statement. The explanation is made of the
+    `length` other sentences nearest to the statement, from the documents of its group, in their order; a sentence
+    serves one point of view, its nearest.
 
     Args: sentences: as `split_documents` gives them.
     Returns: a row a sentence: question, view (QUESTION.1, QUESTION.2 ...), part (point_of_view or explanation),
-        document, place, text. A question with three sentences or fewer has one point of view each.
+        document, place, text. A question with no more sentences than `fewest` has one point of view for each.
+    Raises: ValueError for fewer than two groups, or `most` below `fewest`.
     """
-    found = [_extract(part, embedder, length) for _, part in sentences.groupby("question", sort=False)]
+    if not 2 <= fewest <= most:
+        raise ValueError(f"fewest is {fewest}, most {most}; expected two or more, and not more than most")
+    found = [_extract(part, embedder, length, fewest, most) for _, part in sentences.groupby("question", sort=False)]
     columns = ["question", "view", "part", "document", "place", "text"]
     return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
 
 
-def _extract(sentences: pd.DataFrame, embedder: Embedder, length: int) -> pd.DataFrame:
+def _extract(sentences: pd.DataFrame, embedder: Embedder, length: int, fewest: int, most: int) -> pd.DataFrame:
     question = sentences.question.iloc[0]
     vectors = embedder.embed_sentences(sentences.text.tolist())
     sentences = sentences.assign(near=vectors @ embedder.embed_sentences([question])[0], row=range(len(sentences)))
     ordered = sentences.sort_values("near", ascending=False, kind="stable")
     chosen = ordered[ordered.groupby("document").cumcount() < _EACH][:_CANDIDATES]
-    chosen = chosen.assign(group=_group(vectors[chosen.row]))
+    chosen = chosen.assign(group=_group(vectors[chosen.row], fewest, most))
     size = chosen.groupby("group").agg(documents=("document", "nunique"), near=("near", "max"))
     kept = size.sort_values(["documents", "near"], ascending=False).index
     stated = chosen.drop_duplicates("group").set_index("group").loc[kept]
@@ -79,17 +84,17 @@ def _extract(sentences: pd.DataFrame, embedder: Embedder, length: int) -> pd.Dat
     return both.assign(order=both["view"].map(views.index)).sort_values("order", kind="stable")
 
 
-def _group(vectors: NDArray[np.floating]) -> NDArray[np.intp]:
+def _group(vectors: NDArray[np.floating], fewest: int, most: int) -> NDArray[np.intp]:
     """The group of each vector, of the number of groups with the best silhouette; of equals the fewest."""
     from sklearn.cluster import AgglomerativeClustering
     from sklearn.metrics import silhouette_score
 
-    if len(vectors) <= FEWEST:
+    if len(vectors) <= fewest:
         return np.arange(len(vectors))
     distances = np.clip(1 - vectors @ vectors.T, 0, 2)
     np.fill_diagonal(distances, 0)
     best, labels = -np.inf, np.zeros(len(vectors), dtype=np.intp)
-    for count in range(FEWEST, min(MOST, len(vectors) - 1) + 1):
+    for count in range(fewest, min(most, len(vectors) - 1) + 1):
         how = AgglomerativeClustering(n_clusters=count, metric="precomputed", linkage="average")
         grouped = how.fit(distances).labels_
         worth = silhouette_score(distances, grouped, metric="precomputed")

@@ -42,6 +42,21 @@ def list_dropped(
     return pd.DataFrame(rows).assign(detail=details if isinstance(details, str) else [str(d) for d in details])[DROPPED]
 
 
+def take_found(documents: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Questions, and the documents that came with each, as if a search had found them.
+
+    Args: documents: question, document, address, text, and any columns that are the same in all rows of a question.
+    Returns: questions: id (w1, w2 ...), question and these columns; found: id, question, document (ID: NAME), address,
+        text and rank, from 1.
+    """
+    same = [name for name in documents if name not in ("document", "address", "text")]
+    questions = documents[same].drop_duplicates("question").reset_index(drop=True)
+    questions.insert(0, "id", [f"w{place}" for place in range(1, len(questions) + 1)])
+    found = documents[["question", "document", "address", "text"]].merge(questions[["id", "question"]], on="question")
+    ranks = found.groupby("id", sort=False).cumcount() + 1
+    return questions, found.assign(document=found.id + ": " + found.document, rank=ranks)
+
+
 def drop_repeats(
     questions: pd.DataFrame, embedder: Embedder, *, threshold: float = THRESHOLD, method: Method = "greedy"
 ) -> Stage:

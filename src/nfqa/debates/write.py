@@ -27,6 +27,9 @@ _FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n\s*```\s*\Z", re.DOTALL)
 _COLUMNS = ["id", "question", "view", "part", "document", "place", "text", "cosine"]
 
 
+Point = tuple[int, str, tuple[int, ...]]  # place in the reply, text, numbers of documents
+
+
 class _Point(LooseItem):
     point_of_view: Text
     documents: Annotated[list[int], Field(min_length=1)]
@@ -91,7 +94,7 @@ def write_parts(found: pd.DataFrame, generator: Asker, prompts: PromptSet, embed
 
 
 def list_points(found: pd.DataFrame, generator: Asker, prompts: PromptSet) -> Stage:
-    """The points of view that a language model lists, with their documents, read strictly by `read_points`.
+    """The points of view that a language model lists, with their documents, read strictly by `choose_points`.
 
     Returns: id, question, view (ID.1, ID.2 ...), point_of_view, documents (a list of names); what is dropped: a
         question for no reply, an unreadable one or no points; a point for documents that aren't there or a repetition.
@@ -100,43 +103,42 @@ def list_points(found: pd.DataFrame, generator: Asker, prompts: PromptSet) -> St
     asked = [prompts.render("extract_views", question=key[1], references=part.text.tolist()) for key, part in groups]
     rows, lost = [], [list_dropped("question", [], "")]
     for ((identifier, question), part), reply in zip(groups, generator.write(asked), strict=True):
-        try:
-            points = read_points(reply)
-        except ValueError as error:
-            reason, _, detail = str(error).partition(": ")
-            lost.append(list_dropped("question", [identifier], reason, detail))
-            continue
-        names, seen = part.document.tolist(), set()
-        for place, point in enumerate(points, start=1):
-            view, plain = f"{identifier}.{place}", " ".join(point.point_of_view.split())
-            strays = [number for number in point.documents if not 1 <= number <= len(names)]
-            if strays or plain.casefold() in seen:
-                why = "names a document that isn't there" if strays else "repeats a point of view"
-                lost.append(
-                    list_dropped("point of view", [view], why, f"document {strays[0]}" if strays else plain[:60])
-                )
-                continue
-            seen.add(plain.casefold())
-            rows.append((identifier, question, view, plain, [names[n - 1] for n in dict.fromkeys(point.documents)]))
+        names = part.document.tolist()
+        points, refused = choose_points(reply, len(names))
+        for place, why, detail in refused:
+            unit, item = ("point of view", f"{identifier}.{place}") if place else ("question", identifier)
+            lost.append(list_dropped(unit, [item], why, detail))
+        rows += [
+            (identifier, question, f"{identifier}.{n}", text, [names[d - 1] for d in own]) for n, text, own in points
+        ]
     columns = ["id", "question", "view", "point_of_view", "documents"]
     return pd.DataFrame(rows, columns=columns), pd.concat(lost, ignore_index=True)
 
 
-def read_points(reply: str | None) -> list[_Point]:
-    """The points of view of a reply: a JSON list of `{"point_of_view", "documents": [numbers]}`, maybe in a fence.
+def choose_points(reply: str | None, n_documents: int) -> tuple[list[Point], list[tuple[int, str, str]]]:
+    """The points of view of a reply that can be used, and what can't: its place (0: the whole reply), why, detail.
 
-    Raises: ValueError "no reply", "no points of view", or "unreadable reply: " and why.
+    A reply is a JSON list of `{"point_of_view", "documents": [numbers from 1]}`, maybe in a fence; blanks are one each.
     """
     if reply is None:
-        raise ValueError("no reply")
+        return [], [(0, "no reply", "")]
     fenced = _FENCE.match(reply)
     try:
-        points = check(list[_Point], json.loads(fenced[1] if fenced else reply), "reply")
+        listed = check(list[_Point], json.loads(fenced[1] if fenced else reply), "reply")
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"unreadable reply: {str(error)[:120]}") from None
-    if not points:
-        raise ValueError("no points of view")
-    return points
+        return [], [(0, "unreadable reply", str(error)[:120])]
+    points: list[Point] = []
+    refused = [] if listed else [(0, "no points of view", "")]
+    for place, point in enumerate(listed, start=1):
+        text, named = " ".join(point.point_of_view.split()), tuple(dict.fromkeys(point.documents))
+        strays = [number for number in named if not 1 <= number <= n_documents]
+        if strays:
+            refused.append((place, "names a document that isn't there", f"document {strays[0]} of {n_documents}"))
+        elif text.casefold() in {known.casefold() for _, known, _ in points}:
+            refused.append((place, "repeats a point of view", text[:60]))
+        else:
+            points.append((place, text, named))
+    return points, refused
 
 
 def _cut(found: pd.DataFrame) -> pd.DataFrame:

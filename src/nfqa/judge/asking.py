@@ -112,8 +112,17 @@ class Asker:
         self.tally.missing.update(verdict.reason for verdict in verdicts if verdict.value is None)
         return verdicts
 
-    def write(self, prompts: Sequence[str], *, seed: int = 0) -> list[str | None]:
-        """Completions as texts, for a model that writes answers; None where none came, or an empty one."""
+    def write(self, prompts: Sequence[str], *, seed: int = 0, decoding: Decoding | None = None) -> list[str | None]:
+        """Completions as texts, for a model that writes answers; None where none came, or an empty one.
+
+        Args: decoding: another than the asker's own, for this call.
+        """
+        if decoding is not None:
+            own, self.decoding = self.decoding, decoding
+            try:
+                return self.write(prompts, seed=seed)
+            finally:
+                self.decoding = own
         texts: dict[int, str] = {}
         requests = [Request(prompt, seed) for prompt in prompts]
 

@@ -15,7 +15,7 @@ from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import read_prompt_set
 from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
-from nfqa.models.roles import RoleSpec, parse_generators, parse_role
+from nfqa.models.roles import RoleSpec, find_evaluator, parse_generators, parse_role
 
 if TYPE_CHECKING:
     from nfqa.metrics.judging import LanguageJudge
@@ -99,6 +99,17 @@ def open_generators(
     parsed = parse_generators(spec) if spec else ()
     decoding = asking.make_decoding(reading="text")
     return [_open_asker(root, part, decoding, dry, progress) for part in parsed if part.is_language_model]
+
+
+def open_restating(root: Path, name: str = "tiny") -> Asker:
+    """An embedded causal model as a writer: what there is to sample from without a generator.
+
+    It was trained to restate an answer's points of view after it, on a CPU and in minutes; what it writes is broken
+    English. Its completions are kept under build/cache, as they cost nothing but time.
+    """
+    spec = RoleSpec("generator", "path", str(find_evaluator(name)))
+    journal = Journal(root / "build" / "cache" / "restated.sqlite")
+    return Asker(spec, partial(open_model, journal=journal), journal, Decoding(max_tokens=96))
 
 
 def show_progress(folder: Path) -> Callable[[int, int], None]:

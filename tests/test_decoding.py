@@ -1,0 +1,58 @@
+"""Figures 8 and 9: one text a claim and cell of the grid, by any generator, or by an embedded model that restates."""
+
+from __future__ import annotations
+
+import pytest
+from notebook_cells import run_notebook, use_rule
+
+from nfqa.judge.asking import Asker
+from nfqa.judge.journal import Journal
+from nfqa.models.chat import ChatModel, Decoding, Reply
+from nfqa.models.roles import RoleSpec
+
+NOTEBOOK, ASKED = "debateqa/figure_08_09_decoding", ("parameters", "setup", "ask")
+
+
+class Heard:
+    """A model that says how it was told to decode."""
+
+    identity, template = "heard", "none"
+
+    def answer(self, requests, decoding):
+        for number, _ in enumerate(requests):
+            yield number, Reply(f"t{decoding.temperature} p{decoding.top_p}", 1, 1)
+
+    def close(self) -> None:
+        pass
+
+
+def open_heard(_: RoleSpec) -> ChatModel:
+    return Heard()  # type: ignore[return-value]
+
+
+def test_a_call_may_have_its_own_decoding_and_leaves_the_asker_s():
+    asker = Asker(RoleSpec("generator", "openai", "any"), open_heard, Journal(), Decoding(0.8, 0.95))
+    assert asker.write(["a"], decoding=Decoding(0.2, 0.4)) == ["t0.2 p0.4"]
+    assert asker.write(["a"]) == ["t0.8 p0.95"]
+    assert asker.tally.asked == 2, "another decoding is another completion"
+
+
+@pytest.mark.parametrize("measure", ["pd", "da"])
+def test_every_cell_is_asked_for_and_a_plan_counts_them(measure, monkeypatch, tmp_path):
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
+    use_rule(monkeypatch, lambda request: f"It is disputed, {len(request.prompt)} times.")
+    monkeypatch.setenv("NFQA_DRY", "1")
+    given = {"out": tmp_path, "tags": ASKED, "generator": "openai:any", "limit": 2, "measure": measure}
+    planned = run_notebook(NOTEBOOK, **given)["lab"].tally
+    monkeypatch.delenv("NFQA_DRY")
+    found = run_notebook(NOTEBOOK, **given)
+    assert planned.asked == found["lab"].tally.asked == 25 * len(found["chosen"])
+    assert {(part.temperature.iloc[0], part.top_p.iloc[0]) for part in found["written"]} == {
+        (t, p) for t in found["GRID"] for p in found["GRID"]
+    }
+    assert run_notebook(NOTEBOOK, **given)["lab"].tally.asked == 0, "all of it is in the journal"
+
+
+def test_another_measure_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="measure is 'words'"):
+        run_notebook(NOTEBOOK, out=tmp_path, tags=("parameters", "setup"), measure="words")
