@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nfqa.models.embed import Embedder
 
 ANCHORED = 0.5  # cosine to a document's sentence from which a written one is held to come from it: ours, not tuned
+LONGEST = 2_048  # tokens of a reply: a list of points of view, or an explanation
 ROOM = 480_000  # characters of a prompt's documents, about the 120,000 tokens at which the paper cuts them
 _FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n\s*```\s*\Z", re.DOTALL)
 _COLUMNS = ["id", "question", "view", "part", "document", "place", "text", "cosine"]

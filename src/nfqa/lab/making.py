@@ -6,8 +6,9 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 
 import pandas as pd
@@ -28,7 +29,9 @@ from nfqa.lab.open import find_cache
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import escape_formula
 from nfqa.lab.scoring import name_folder
+from nfqa.models.cross_encoder import open_cross_encoder
 from nfqa.models.embed import Embedder
+from nfqa.models.roles import identify_role, parse_role
 
 _CODE = (checking, domains, duplicates, extract, pipeline, search, write, own_debates, kept_frames)
 _MADE_BY = {True: "written by the generator", False: "extractive: sentences of the documents, by no language model"}
@@ -91,6 +94,8 @@ def make_debates(
     if len(generators) > 1:
         raise ValueError(f"GENERATOR names {len(generators)} models; name one")
     generator, prompts = next(iter(generators), None), read_prompt_set(root, asking.prompts)
+    if generator is not None:
+        generator.decoding = replace(generator.decoding, max_tokens=write.LONGEST)
     questions = read_questions(path)
     if documents is None and search_with is None:
         raise ValueError("name a folder of texts, as in DOCUMENTS=data/sample/debate_documents, or a search: SEARCHER=")
@@ -117,10 +122,9 @@ def make_debates(
     trusted = run.step(
         "trusted domains", "document", len(found), lambda: pipeline.keep_trusted(found, every=every), str(every)
     )
-    still = kept[kept.id.isin(found.id)]
-    score = pipeline.score_by_cosine(embedder)
+    still, reranker = kept[kept.id.isin(found.id)], identify_role("reranker", options.find_role("reranker"))
     nearest = run.step(
-        "nearest documents", "question", len(still), lambda: pipeline.keep_nearest(still, trusted, score)
+        "nearest documents", "question", len(still), partial(_rerank, options, embedder, still, trusted), reranker
     )
     still = kept[kept.id.isin(nearest.id)]
     if generator is None:
@@ -151,6 +155,14 @@ def make_debates(
     if len(lost):
         print(f"{len(lost)} could not be had: run again to ask once more ({lost.detail.iloc[0]})", file=sys.stderr)
     return int(bool(len(lost)))
+
+
+def _rerank(options: RunOptions, embedder: Embedder, questions: pd.DataFrame, found: pd.DataFrame) -> pipeline.Stage:
+    """The nearest documents by the reranker role: a cross-encoder, whose scores have no bound, or cosines."""
+    spec = parse_role("reranker", options.find_role("reranker"))
+    if spec.kind == "embedded":
+        return pipeline.keep_nearest(questions, found, pipeline.score_by_cosine(embedder))
+    return pipeline.keep_nearest(questions, found, open_cross_encoder(spec), near=-inf)
 
 
 def write_made(run: Run, views: pd.DataFrame, parts: pd.DataFrame, found: pd.DataFrame, seed: int) -> list[str]:

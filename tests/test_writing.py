@@ -1,0 +1,191 @@
+"""Points of view that a language model writes: read strictly, anchored in documents, each exclusion with its reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import PROJECT
+from notebook_cells import run_notebook, use_rule
+
+from nfqa.debates.checking import check_views
+from nfqa.debates.extract import join_views
+from nfqa.debates.write import choose_points, list_points, write_parts, write_queries
+from nfqa.judge.prompts import read_prompt_set
+from nfqa.lab.judging import Asking, open_generators, open_judge
+from nfqa.lab.making import make_debates
+from nfqa.lab.options import RunOptions
+from nfqa.models.chat import Request
+
+PROMPTS = read_prompt_set(PROJECT, "own")
+SAMPLE = PROJECT / "data" / "sample"
+
+
+class Letters:
+    """An embedder whose vectors count letters: texts of one spelling are alike."""
+
+    def prepare(self, texts: Sequence[str], *, tokens: bool = True) -> int:
+        return 0
+
+    def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
+        counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
+        return (counts + 0.01) / np.linalg.norm(counts + 0.01, axis=1, keepdims=True)
+
+
+EMBEDDER: Any = Letters()
+FOUND = pd.DataFrame({
+    "id": "q", "question": "aaaa?", "document": ["d1", "d2", "d3"],
+    "text": ["aa aa aa aa ab ab.", "bb bb bb bb bb bc.", "zz zz zz zz zz zz."],
+})  # fmt: skip
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Callable[[Request], str]], Any]:
+    """A generator that answers by a rule."""
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
+
+    def open_(rule: Callable[[Request], str]) -> Any:
+        use_rule(monkeypatch, rule)
+        return open_generators(PROJECT, "openai:writer", Asking(prompts="own", decoding="greedy"))[0]
+
+    return open_
+
+
+def point(text: str, *documents: int) -> dict[str, object]:
+    return {"point_of_view": text, "documents": list(documents)}
+
+
+def test_a_reply_is_read_strictly_and_what_it_loses_has_a_reason() -> None:
+    reply = json.dumps([point("A  b.", 1, 1, 2), point("a b.", 1), point("C.", 0), point("D.", 4), point("E.", 3)])
+    expected = [(1, "A b.", (1, 2)), (5, "E.", (3,))]
+    assert choose_points(reply, 3)[0] == expected
+    assert choose_points(f"```json\n{reply}\n```", 3)[0] == expected
+    assert [(place, why) for place, why, _ in choose_points(reply, 3)[1]] == [
+        (2, "repeats a point of view"),
+        (3, "names a document that isn't there"),
+        (4, "names a document that isn't there"),
+    ]
+    unreadable = ("Sure: []", "[" * 9999, json.dumps([{"point_of_view": "x"}]), "{}")
+    for bad, why in (
+        (None, "no reply"), ("[]", "no points of view"), *((text, "unreadable reply") for text in unreadable)
+    ):  # fmt: skip
+        points, refused = choose_points(bad, 3)
+        assert (points, [(place, reason) for place, reason, _ in refused]) == ([], [(0, why)])
+
+
+def test_written_sentences_keep_their_document_and_what_is_not_anchored_goes(model: Any) -> None:
+    def rule(request: Request) -> str:
+        if "JSON list" in request.prompt:
+            return json.dumps([point("aa ab.", 1), point("bb bc.", 2, 1), point("zz.", 3)])
+        view = re.findall(r"<point_of_view>\n(.*)\n</point_of_view>", request.prompt)[0]
+        return {  # anchored; two of three anchored; none
+            "aa ab.": "Aa aa ab. Aa ab ab.",
+            "bb bc.": "Bb bb bc. Aa aa ab. Qq qq qq.",
+            "zz.": "Qq qq qq. Ww ww ww.",
+        }[view]
+
+    parts, dropped = write_parts(FOUND, model(rule), PROMPTS, EMBEDDER)
+    assert parts[["view", "part", "document", "text"]].to_numpy().tolist() == [
+        ["q.1", "point_of_view", "d1", "aa ab."],
+        ["q.1", "explanation", "d1", "Aa aa ab."],
+        ["q.1", "explanation", "d1", "Aa ab ab."],
+        ["q.2", "point_of_view", "d2", "bb bc."],
+        ["q.2", "explanation", "d2", "Bb bb bc."],
+        ["q.2", "explanation", "d1", "Aa aa ab."],
+    ]
+    assert parts.cosine.between(0.5, 1.0001).all()
+    assert dropped[["unit", "item", "reason"]].to_numpy().tolist() == [
+        ["sentence", "q.2: Qq qq qq.", "no source near"],
+        ["point of view", "q.3", "explanation not anchored"],
+    ]
+    joined = join_views(parts)
+    assert joined.explanation.tolist() == ["Aa aa ab. Aa ab ab.", "Bb bb bc. Aa aa ab."]
+
+
+def test_a_question_whose_reply_can_not_be_used_is_dropped_and_the_rest_goes_on(model: Any) -> None:
+    both = pd.concat([FOUND, FOUND.assign(id="r", question="bad?"), FOUND.assign(id="s", question="none?")])
+
+    def rule(request: Request) -> str:
+        return (
+            "I can't."
+            if "bad?" in request.prompt
+            else "[]"
+            if "none?" in request.prompt
+            else json.dumps([point("a", 1)])
+        )
+
+    points, dropped = list_points(both, model(rule), PROMPTS)
+    assert points[["id", "view"]].to_numpy().tolist() == [["q", "q.1"]]
+    assert points.documents.tolist() == [["d1"]]
+    assert dropped[["item", "reason"]].to_numpy().tolist() == [["r", "unreadable reply"], ["s", "no points of view"]]
+
+
+def test_queries_are_one_a_line_with_the_question_first(model: Any) -> None:
+    questions = pd.DataFrame({"id": ["a", "b"], "question": ["Is x y?", "Is z?"]})
+    queries = write_queries(
+        questions, model(lambda r: "\n" if "Is z?" in r.prompt else "x y for\n\nx y against\nIs x y?"), PROMPTS
+    )
+    assert queries[queries.id == "a"]["query"].tolist() == ["Is x y?", "x y for", "x y against"]
+    assert queries[queries.id == "b"]["query"].tolist()[0] == "Is z?"
+
+
+def test_the_judge_removes_what_it_rejects_and_what_it_says_nothing_readable_of(model: Any, tmp_path: Path) -> None:
+    model(
+        lambda request: {"a": "[[1]]", "b": "[[0]]"}.get(re.findall(r"<point_of_view>\n(.)", request.prompt)[0], "Hm.")
+    )
+    judge = open_judge(PROJECT, "openai:judge", Asking(prompts="own", decoding="greedy"))
+    views = pd.DataFrame({
+        "id": "q", "question": "?a", "view": ["q.1", "q.2", "q.3"], "point_of_view": ["aa", "bb", "cc"],
+        "explanation": ["qq.", "bb.", "cc."],
+    })  # fmt: skip
+    kept, dropped = check_views(views, EMBEDDER, judge=judge)
+    assert kept["view"].tolist() == ["q.1"]
+    assert dropped.reason.tolist() == ["rejected by the judge", "no verdict (unreadable)"]
+
+
+@pytest.mark.slow
+def test_a_run_with_a_generator_writes_explains_and_names_its_sources(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rule(request: Request) -> str:
+        texts = re.findall(r'<document number="\d">\n(.*?)\n</document>', request.prompt, re.DOTALL)
+        first = [text.split(". ")[0] + "." for text in texts]
+        if "JSON list" in request.prompt:
+            return json.dumps([point(text, n) for n, text in enumerate(first, start=1)])
+        if "search engine" in request.prompt:
+            return "one query"
+        return " ".join(texts)
+
+    model(rule)
+    for name in ("data", "prompts", "papers", "notebooks"):
+        (tmp_path / name).symlink_to(PROJECT / name)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "cache").symlink_to(PROJECT / "build" / "cache")
+    files = SAMPLE / "debate_questions.jsonl", SAMPLE / "debate_documents"
+    assert make_debates(tmp_path, RunOptions(roles={"generator": "openai:writer"}), *files) == 0
+    (folder,) = (tmp_path / "build" / "debates").iterdir()
+    anchors = pd.read_csv(folder / "anchors.csv")
+    assert anchors.cosine.max() > 0.99
+    made = [json.loads(line) for line in (folder / "debates.jsonl").read_text().splitlines()]
+    assert len(made) >= 8
+    assert np.mean([len(line["partial_answers"]) for line in made]) >= 3
+
+
+@pytest.mark.slow
+def test_the_figure_of_points_of_view_has_the_generator_s_where_there_is_one(model: Any, tmp_path: Path) -> None:
+    def rule(request: Request) -> str:
+        texts = re.findall(r'<document number="\d">\n(.*?)\n</document>', request.prompt, re.DOTALL)
+        if "JSON list" in request.prompt:
+            return json.dumps([point(text.split(". ")[0] + ".", n) for n, text in enumerate(texts, start=1)])
+        return " ".join(texts)
+
+    model(rule)
+    names = run_notebook("debateqa/figure_13_points_of_view", out=tmp_path, generator="openai:writer")
+    assert "written" in set(names["table"].by)
+    assert any("Written by the generator" in line for line in names["findings"])
