@@ -259,6 +259,21 @@ def test_frames_are_made_once_and_a_broken_file_is_made_again(tmp_path: Path) ->
     assert len(made) == 3
 
 
+def test_a_step_that_failed_in_part_is_made_again_and_so_is_all_that_follows(tmp_path: Path) -> None:
+    answers = iter([["search failed"], [], ["never asked"]])
+
+    def run() -> tuple[list[str], str]:
+        (dropped,), digest = keep_frames(
+            tmp_path, "s", lambda: (frame(reason=next(answers)),), depends_on=[], modules=[],
+            lasting=lambda frames: "search failed" not in set(frames[0].reason),
+        )  # fmt: skip
+        return dropped.reason.tolist(), digest
+
+    (failed, first), (whole, second), (kept, third) = run(), run(), run()
+    assert (failed, whole, kept) == (["search failed"], [], [])
+    assert first != second == third
+
+
 @pytest.fixture
 def own_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout of its own: what runs leave under build/ stays apart."""
