@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import trafilatura
 from stub_web import HTML, WORDS, StubWeb, announce_much, drip_header, html, redirect, send_bomb, send_without_end
 
 from nfqa.debates import guarded
@@ -195,6 +196,7 @@ def test_a_page_that_never_ends_its_header_costs_the_time_that_is_given_and_no_m
         ((200, {"Content-Type": "text/plain"}, bytes(range(256)) * 9), "unreadable"),
         ((200, {"Content-Type": "text/html", "Content-Encoding": "br"}, b"abc"), "unreadable"),
         ((200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, b"abc"), "unreadable"),
+        ((200, {"Content-Type": "text/plain; charset=rot13"}, b"\xff\xfe\x00"), "unreadable"),
         ((404, {}, b"gone"), "http_404"),
         ((204, {}, b""), "http_204"),
         ((500, {}, b"oh"), "http_500"),
@@ -308,3 +310,16 @@ def test_a_compressed_page_is_not_blown_up_beyond_the_limit():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2_000_000
+
+
+def test_a_page_that_breaks_the_parser_costs_that_page_alone(monkeypatch):
+    extract = trafilatura.extract
+
+    def break_once(text: str, **how: Any) -> str | None:
+        if "break" in text:
+            raise RecursionError
+        return extract(text, **how)
+
+    monkeypatch.setattr(trafilatura, "extract", break_once)
+    with StubWeb({"/bad": html("<p>break</p>"), "/good": html()}, host=HERE) as web:
+        assert fetch(f"{web.url}/bad", f"{web.url}/good").missing.tolist() == ["unreadable", ""]

@@ -127,8 +127,12 @@ class _Visit:
             return await asyncio.to_thread(read_text, reply), "", True
         except LeftOutError as error:
             return "", error.reason, not error.passing
+        except Exception:  # whatever a page may do to a codec or a parser costs that page alone
+            return "", "unreadable", False
 
     async def _follow(self, url: httpx.URL, *, ask_robots: bool) -> Reply:
+        import httpx
+
         for _ in range(REDIRECTS + 1):
             if ask_robots and not (await self._read_robots(url)).can_fetch(AGENT, str(url)):
                 raise LeftOutError("robots")
@@ -136,10 +140,9 @@ class _Visit:
             if reply.status not in (301, 302, 303, 307, 308) or not reply.location:
                 return reply
             try:
-                target = str(url.join(reply.location))
-            except Exception:  # whatever a header may hold
+                url = read_address(str(url.join(reply.location)))
+            except (httpx.InvalidURL, ValueError):
                 raise LeftOutError("bad_address") from None
-            url = read_address(target)
         raise LeftOutError("too_many_redirects")
 
     async def _ask(self, url: httpx.URL) -> Reply:
@@ -194,10 +197,7 @@ def read_text(reply: Reply) -> str:
     if not text or "\0" in text:
         raise LeftOutError("unreadable")
     if reply.kind in _HTML:
-        try:
-            text = trafilatura.extract(text, include_comments=False, include_tables=False) or ""
-        except Exception:  # whatever a page may do to a parser costs that page alone
-            raise LeftOutError("unreadable") from None
+        text = trafilatura.extract(text, include_comments=False, include_tables=False) or ""
     if not text.strip():
         raise LeftOutError("no_text")
     return text.strip()
