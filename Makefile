@@ -142,6 +142,7 @@ soak: $(READY_DEV) ## runs killed at random moments against a faulty server: not
 bench: $(READY_DEV) ## speed, as ratios against a named way of doing the same work
 	$(VENV)/bin/python bench/kernels.py
 	$(VENV)/bin/python bench/judge.py
+	$(VENV)/bin/python bench/search.py
 	$(VENV)/bin/python bench/perplexity.py
 
 linkage/%: $(READY) FORCE

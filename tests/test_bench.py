@@ -31,6 +31,11 @@ JUDGE = {
     "unshared_logits_seconds": 16.0, "shared_text_seconds": 6.0, "ratio": 12.0, "ratio_unshared_logits": 1.5,
     "ratio_shared_text": 4.0, "largest_difference": 1e-6, "equal_texts": 20,
 }  # fmt: skip
+SEARCH = {
+    "documents": 100_000, "queries": 1_000, "dimensions": 384, "plain_seconds": 50.0, "nearest_seconds": 5.0,
+    "words_seconds": 50.0, "vectors_and_fusion_seconds": 2.0, "ratio": 10.0, "search_to_plain": 1.04, "equal": 1.0,
+    "gigabytes": 1.3,
+}  # fmt: skip
 ROW = {
     "questions": 4, "released_seconds": 20.0, "shared_seconds": 3.0, "ratio": 6.7, "work_ratio": 2.7,
     "gigaflops": 150.0, "matmul_gigaflops": 180.0, "share_of_matmul_rate": 0.83, "largest_difference": 1e-6,
@@ -45,6 +50,8 @@ SLOW = [
     ("kernels", "measure_import", "import_seconds", 0.51, "`import nfqa` takes 0.510 s"),
     ("judge", "measure_judge", "ratio", 9.9, "the judge is 9.9 times as fast as one prompt at a time"),
     ("judge", "measure_judge", "largest_difference", 2e-4, "shared and plain logprobs differ by 2.0e-04"),
+    ("search", "measure_search", "ratio", 2.9, "nearest vectors are found 2.9 times as fast as by a plain scan"),
+    ("search", "measure_search", "gigabytes", 4.1, "searching takes 4.1 GB"),
     ("perplexity", "measure_device", "ratio", 4.94, "on cpu it is 4.9 times as fast as the released way"),
     (
         "perplexity", "measure_device", "share_of_matmul_rate", 0.49,
@@ -58,7 +65,12 @@ def load(name: str, patch: pytest.MonkeyPatch) -> ModuleType:
     """A bench as a module, with made-up measurements that meet every target."""
     patch.setenv("TOKENIZERS_PARALLELISM", "true")
     module = load_bench(name, patch)
-    made = {"kernels": KERNELS, "judge": {"measure_judge": JUDGE}, "perplexity": {"measure_device": DEVICE}}[name]
+    made = {
+        "kernels": KERNELS,
+        "judge": {"measure_judge": JUDGE},
+        "perplexity": {"measure_device": DEVICE},
+        "search": {"measure_search": SEARCH},
+    }[name]
     for function, numbers in made.items():
         patch.setattr(module, function, lambda *_, numbers=numbers, **__: json.loads(json.dumps(numbers)))
     if name == "perplexity":
@@ -72,6 +84,7 @@ def load(name: str, patch: pytest.MonkeyPatch) -> ModuleType:
     [
         ("kernels", ["10 or more", "0.2 s or less", "0.5 s or less"]),
         ("judge", ["10 or more", "1e-04 or less"]),
+        ("search", ["3 or more", "4 or less"]),
         ("perplexity", ["5 or more", "50% or more", "1e-04 or less"]),
     ],
 )
@@ -92,6 +105,9 @@ def test_a_quick_run_measures_everything_and_writes_it_down(tmp_path, name, word
         assert report["prompts"] == report["equal_texts"] == 3
         assert report["prompt_tokens_least"] >= 900
         assert report["largest_difference"] < 1e-4
+    elif name == "search":
+        assert report["equal"] == 1.0
+        assert 0 < report["gigabytes"] < 4
     else:
         found = report["cpu"]
         assert [len(rows) for rows in found["growth"].values()] == [5, 5, 3]
@@ -100,7 +116,7 @@ def test_a_quick_run_measures_everything_and_writes_it_down(tmp_path, name, word
             assert row["largest_difference"] < 1e-4
 
 
-@pytest.mark.parametrize("name", ["judge", "perplexity"])
+@pytest.mark.parametrize("name", ["judge", "perplexity", "search"])
 def test_met_targets_end_well_and_the_other_numbers_stay(tmp_path, capsys, monkeypatch, name):
     out, bench = tmp_path / "b.json", load(name, monkeypatch)
     out.write_text(json.dumps({"correlation": {"kendall": 1}, "perplexity": {"cuda": {"ratio": 9}}}))
@@ -108,7 +124,7 @@ def test_met_targets_end_well_and_the_other_numbers_stay(tmp_path, capsys, monke
     assert capsys.readouterr().out.endswith("all met\n")
     report = json.loads(out.read_text())
     assert (report["correlation"], report["perplexity"]["cuda"]) == ({"kendall": 1}, {"ratio": 9})
-    assert (report["judge"] if name == "judge" else report["perplexity"]["cpu"])["ratio"] > 6
+    assert (report["perplexity"]["cpu"] if name == "perplexity" else report[name])["ratio"] > 6
 
 
 def test_a_cuda_device_is_measured_too(tmp_path, capsys, monkeypatch):
