@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -66,7 +67,7 @@ def write_set(tmp_path: Path, text: str = "Judge {{question}}", **changes: objec
     folder.mkdir(exist_ok=True)
     (folder / "one.txt").write_text(text)
     entry = {"file": "one.txt", "placeholders": {"question": "{{question}}"}} | changes
-    (folder / "settings.yml").write_text(repr({"set": "made_up", "protect": True, "templates": {"one": entry}}))
+    (folder / "settings.yml").write_text(json.dumps({"set": "made_up", "protect": True, "templates": {"one": entry}}))
     return folder
 
 
