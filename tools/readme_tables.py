@@ -28,6 +28,8 @@ PD = {"metric": "pd", "variant": "paper", "evaluator": "small"}
 STEPS = {"statistic": "falls_at_every_step", "form": "exact"}
 PADDING = {"statistic": "padding_lowers"}
 OWN = {"level": "item", "over": "annotators"} | SPEARMAN
+SIDES = {"metric": "pd", "evaluator": "small", "variant": "paper", "statistic": "own_side"}
+RULE = {"metric": "source_rule", "bar": "reliable", "rule": "five_tlds", "statistic": "reliable_gap"}
 STATED = {"metric": "pd_view", "compared": "same_view", "statistic": "auroc"}
 DETECTOR = {"method": "detector", "features": "text_and_vectors", "threshold": 0.5, "statistic": "accuracy"}
 DEBATEQA = [
@@ -39,6 +41,9 @@ DEBATEQA = [
     ("human_alignment", "the same of other people on the same side", {"metric": "people_same_side"} | OWN),
     ("stated_views", "AUROC of P.D.'s perplexity: is a view stated?", STATED | {"evaluator": "small"}),
     ("stated_views", "the same of plain cosine", STATED | {"metric": "cosine"}),
+    ("source_circularity", "gain of answers in log P.D. against partial answers of their own kind of source", SIDES),
+    ("source_circularity", "gain of trusted sources where both kinds count alike", SIDES | {"statistic": "both_sides"}),
+    ("tld_reliability", "share of claims that experts rate reliable: trusted domains less others", RULE),
     ("table_03", "D.A. by the detector: accuracy on 100 labelled answers", {"metric": "da"} | DETECTOR),
     ("table_03", "D.A. by a list of phrases: the same", {"metric": "da", "method": "phrases", "statistic": "accuracy"}),
 ]  # fmt: skip
