@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from nfqa.data.kept_frames import keep_frames
 from nfqa.data.own_answers import read_generations
-from nfqa.data.own_debates import LARGEST, read_folder, read_questions
+from nfqa.data.own_debates import LARGEST, hash_folder, read_folder, read_questions
 from nfqa.debates import pipeline
 from nfqa.debates.checking import check_views, measure_agreement, read_labels, remove_rejected
 from nfqa.lab.cli import main
@@ -91,6 +92,12 @@ def test_each_file_of_a_folder_is_a_document_or_left_out_with_its_reason(tmp_pat
         read_folder(write(tmp_path / "wrong", j__jsonl='{"body": "x"}'))
     with pytest.raises(ValueError, match="is no folder"):
         read_folder(tmp_path / "nowhere")
+
+
+def test_a_file_s_name_may_be_in_another_encoding(tmp_path: Path) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("one")
+    assert read_folder(tmp_path)[0].document.tolist() == ["caf\\xe9.txt"]
+    assert len(hash_folder(tmp_path)) == 64
 
 
 # Steps
@@ -234,6 +241,15 @@ def test_people_s_labels_remove_what_two_reject_and_no_name_is_kept(tmp_path: Pa
     ):
         with pytest.raises(ValueError, match=said):
             read_labels(write(tmp_path, l=wrong) / "l")
+    for unread in (b"", b"item,annotator,label\nq.1,caf\xe9,1", b"item,annotator,label\nq.1,a,1,1,1,1\n1"):
+        with pytest.raises(ValueError, match=f"{tmp_path / 'l'}: "):
+            read_labels(write(tmp_path, l=unread) / "l")
+
+
+def test_labels_of_no_point_of_view_are_counted() -> None:
+    labels = frame(item=["q.1", "z.1"], annotator=[1, 1], label=[1, 0])
+    kept, dropped = remove_rejected(frame(view=["q.1"]), labels)
+    assert (len(kept), dropped[["unit", "item"]].to_numpy().tolist()) == (1, [["label", "z.1"]])
 
 
 # The whole
@@ -364,3 +380,62 @@ def test_what_a_run_can_not_use_is_refused(own_root: Path) -> None:
         make_debates(own_root, RunOptions(roles={"evaluator": "embedded:tiny"}), ASKED, TEXTS)
     with pytest.raises(ValueError, match="names 2 models"):
         make_debates(own_root, RunOptions(roles={"generator": "openai:a,openai:b"}), ASKED, TEXTS)
+
+
+def make(root: Path, **how: Any) -> tuple[int, pd.DataFrame]:
+    """A run's exit code and what it removed."""
+    code = make_debates(root, RunOptions(), ASKED, **how)
+    (folder,) = (root / "build" / "debates").iterdir()
+    return code, pd.read_csv(folder / "removed.csv")
+
+
+@pytest.mark.slow
+def test_labels_that_change_are_read_again_also_as_a_csv_escapes_their_items(own_root: Path, tmp_path: Path) -> None:
+    questions = write(tmp_path / "q", q='{"id": "@cars", "question": "Should city centres be closed to private cars?"}')
+    for label, n in ((1, 0), (0, 1)):
+        labels = write(tmp_path / "l", l=f"item,annotator,label\n'@cars.1,a,{label}\n'@cars.1,b,{label}\n") / "l"
+        make_debates(own_root, RunOptions(), questions / "q", TEXTS, labels=labels)
+        (folder,) = (own_root / "build" / "debates").iterdir()
+        assert (pd.read_csv(folder / "removed.csv").reason == "rejected by people").sum() == n
+
+
+@pytest.mark.slow
+def test_a_page_that_timed_out_and_a_domain_that_was_not_trusted_are_asked_for_again(own_root: Path) -> None:
+    texts, asked = read_folder(TEXTS)[0].assign(rank=1, address="https://a.example.com", missing="timeout"), []
+
+    def search(queries: Sequence[str]) -> pd.DataFrame:
+        asked.append(queries[0])
+        first = texts.index == 0
+        return texts.assign(query=queries[0], text=texts.text.where(~first | (len(asked) > 9), ""))
+
+    code, removed = make(own_root, search_with=search, every=True)
+    assert ((removed.reason == "timeout").sum(), code, len(asked)) == (9, 0, 9)
+    assert (make(own_root, search_with=search, every=True)[1].reason != "timeout").all()
+    assert len(asked) == 18
+    make(own_root, search_with=search, every=True)
+    assert len(asked) == 18
+    with pytest.raises(ValueError, match="no question"):  # what DOMAINS=all found is not what the trusted ones are
+        make(own_root, search_with=search)
+    assert len(asked) == 27
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["", "Nothing of the kind is said.", "Zoos?"])
+def test_where_no_question_is_left_the_run_says_so_and_leaves_nothing_of_an_earlier_one(
+    own_root: Path, text: str
+) -> None:
+    documents = pd.DataFrame({"document": ["a", "b", "c"], "address": "", "text": text, "rank": 1})
+    (own_root / "build" / "debates").mkdir()
+    for every_text, missing in ((read_folder(TEXTS)[0].assign(rank=1), ""), (documents, "empty")):
+        found = every_text.assign(missing=missing)
+        search = lambda queries, found=found: found.assign(query=queries[0])  # noqa: E731
+        for path in (own_root / "build" / "debates").rglob("*-search-*"):
+            path.unlink()
+        if missing:
+            with pytest.raises(ValueError, match=r"no question .* is left"):
+                make(own_root, search_with=search)
+        else:
+            assert make(own_root, search_with=search)[0] == 0
+    (folder,) = (own_root / "build" / "debates").iterdir()
+    assert (folder / "debates.jsonl").read_text() == ""
+    assert not any((folder / f"{name}.jsonl").exists() for name in ("test", "dev"))

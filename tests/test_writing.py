@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,25 @@ def test_a_run_with_a_generator_writes_explains_and_names_its_sources(
     made = [json.loads(line) for line in (folder / "debates.jsonl").read_text().splitlines()]
     assert len(made) >= 8
     assert np.mean([len(line["partial_answers"]) for line in made]) >= 3
+
+
+@pytest.mark.slow
+def test_another_prompt_makes_the_points_of_view_again(model: Any, tmp_path: Path) -> None:
+    asked: list[str] = []
+    model(lambda request: asked.append(request.prompt) or "[]")  # type: ignore[func-returns-value]
+    for name in ("data", "papers", "notebooks"):
+        (tmp_path / name).symlink_to(PROJECT / name)
+    shutil.copytree(PROJECT / "prompts", tmp_path / "prompts")
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "cache").symlink_to(PROJECT / "build" / "cache")
+    files = SAMPLE / "debate_questions.jsonl", SAMPLE / "debate_documents"
+    for words, n_asked in (("", 2), ("", 0), ("Be brief.", 1)):  # of the zoos: queries and points of view
+        asked.clear()
+        template = tmp_path / "prompts" / "own" / "extract_views.txt"
+        template.write_text(f"{words}\n{template.read_text()}")
+        with pytest.raises(ValueError, match="no question"):
+            make_debates(tmp_path, RunOptions(roles={"generator": "openai:writer"}), *files)
+        assert len([prompt for prompt in asked if "zoos be closed" in prompt]) == n_asked
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,7 +66,7 @@ def read_folder(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows: list[tuple[str, str, str]] = []
     left: list[tuple[str, str, str]] = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")):
-        name, size = str(path.relative_to(folder)), path.stat().st_size
+        name, size = os.fsencode(path.relative_to(folder)).decode(errors="backslashreplace"), path.stat().st_size
         if path.suffix.lower() in LINES:
             for number, where, item in parse_lines(str(path), path.read_bytes(), Counter()):
                 line = check(_Given, item, where)
@@ -98,7 +99,8 @@ def hash_folder(folder: Path) -> str:
     from hashlib import sha256
 
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    return sha256("\n".join(f"{path.relative_to(folder)} {hash_file(path)}" for path in files).encode()).hexdigest()
+    listed = [os.fsencode(path.relative_to(folder)) + f" {hash_file(path)}".encode() for path in files]
+    return sha256(b"\n".join(listed)).hexdigest()
 
 
 def _read_text(content: bytes) -> tuple[str, str]:

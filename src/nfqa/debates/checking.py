@@ -88,7 +88,12 @@ def read_labels(path: Path) -> pd.DataFrame:
     Returns: item, annotator (a number from 1, by the order of their names: no name is kept), label.
     Raises: ValueError naming the line for a missing column or cell, another label, or an item that one labels twice.
     """
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        if not isinstance(table.index, pd.RangeIndex):
+            raise ValueError("its lines have more cells than the first one names")
+    except ValueError as error:  # an empty file, another encoding, rows of other lengths: none names the file
+        raise ValueError(f"{path}: {error}; expected a CSV in UTF-8 with item, annotator, label") from None
     lacking = {"item", "annotator", "label"} - set(table)
     if lacking:
         raise ValueError(f"{path}: has no column {', '.join(sorted(lacking))}; expected item, annotator, label")
@@ -105,7 +110,7 @@ def read_labels(path: Path) -> pd.DataFrame:
 
 
 def remove_rejected(views: pd.DataFrame, labels: pd.DataFrame, *, rejections: int = REJECTIONS) -> Stage:
-    """Points of view that fewer than `rejections` people reject.
+    """Points of view that fewer than `rejections` people reject; labels of others are counted as dropped.
 
     Raises: ValueError where no label is of a point of view that is there.
     """
@@ -118,9 +123,11 @@ def remove_rejected(views: pd.DataFrame, labels: pd.DataFrame, *, rejections: in
     against = views["view"].map((known.label == 0).groupby(known["item"]).sum()).fillna(0).astype(int)
     gone = against >= rejections
     details = [f"{count} labels" for count in against[gone]]
-    return views[~gone].reset_index(drop=True), list_dropped(
-        "point of view", views["view"][gone], "rejected by people", details
-    )
+    dropped = [
+        list_dropped("point of view", views["view"][gone], "rejected by people", details),
+        list_dropped("label", labels["item"][~labels["item"].isin(known["item"])], "of no point of view at hand"),
+    ]
+    return views[~gone].reset_index(drop=True), pd.concat(dropped, ignore_index=True)
 
 
 def measure_agreement(labels: pd.DataFrame) -> tuple[float, int]:

@@ -29,6 +29,8 @@ def split_documents(documents: pd.DataFrame) -> pd.DataFrame:
     Args: documents: question, document, text.
     Returns: question, document, place (of the sentence in its document, from 1), text.
     """
+    if documents.empty:
+        return pd.DataFrame(columns=["question", "document", "place", "text"])
     cut = documents[["question", "document"]].assign(text=[split_answer(text) for text in documents.text])
     cut = cut.explode("text").dropna(subset="text")
     cut = cut.assign(place=cut.groupby(level=0).cumcount() + 1)

@@ -74,9 +74,10 @@ def write_parts(found: pd.DataFrame, generator: Asker, prompts: PromptSet, embed
     ]  # fmt: skip
     replies = generator.write(asked) if asked else []
     sentences = split_documents(found.assign(question=found.id)).rename(columns={"question": "id"})
-    frames, lost = [], [dropped]
+    by_question, frames, lost = dict(list(sentences.groupby("id"))), [], [dropped]
     for point, reply in zip(points.to_dict("records"), replies, strict=True):
-        own = sentences[(sentences.id == point["id"]) & sentences.document.isin(point["documents"])]
+        own = by_question.get(point["id"], sentences[:0])
+        own = own[own.document.isin(point["documents"])]
         said = pd.DataFrame({"text": [point["point_of_view"], *split_answer(reply or "")]})
         placed = _anchor(said, own, embedder).assign(**{name: point[name] for name in ("id", "question", "view")})
         placed["part"] = np.where(placed.index == 0, "point_of_view", "explanation")

@@ -29,13 +29,15 @@ from nfqa.lab.open import find_cache
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import escape_formula
 from nfqa.lab.scoring import name_folder
+from nfqa.models.chat import UNSETTLED
 from nfqa.models.cross_encoder import open_cross_encoder
 from nfqa.models.embed import Embedder
 from nfqa.models.roles import identify_role, parse_role
 
 _CODE = (checking, domains, duplicates, extract, pipeline, search, write, own_debates, kept_frames)
 _MADE_BY = {True: "written by the generator", False: "extractive: sentences of the documents, by no language model"}
-_PASSING = ("search failed", "no reply", "no explanation came")  # reasons that another run may not meet
+_FAILED = ("search failed", "no reply", "no explanation came", *(f"no verdict ({why})" for why in UNSETTLED))
+_PAGES = r"timeout|connection|no such host|http (?:408|425|429|5\d\d)"  # not fetched: another run asks again
 
 
 @dataclass
@@ -65,7 +67,9 @@ class Run:
 
 
 def _lasts(frames: Frames) -> bool:
-    return not frames[1].reason.isin(_PASSING).any()
+    """Whether a step met nothing that another run may not meet."""
+    reasons = frames[1].reason.astype(str)
+    return not (reasons.isin(_FAILED) | reasons.str.fullmatch(_PAGES)).any()
 
 
 def make_debates(
@@ -105,7 +109,8 @@ def make_debates(
     folder.mkdir(parents=True, exist_ok=True)
     askers = [asker for asker in (generator, judge.asker if judge else None) if asker]
     asked = [f"{asker.spec.identity}|{asker.decoding.signature}" for asker in askers]
-    start = [hash_file(path), embedder.fingerprint, *asked, hash_folder(documents) if documents else "a search"]
+    source = hash_folder(documents) if documents else f"a search, {every}"  # which fetches no pages of other domains
+    start = [hash_file(path), embedder.fingerprint, *asked, source]
     run = Run(folder, "|".join(start))
     print(f"{path}: {len(questions):,} questions; points of view {_MADE_BY[generator is not None]}", flush=True)
 
@@ -118,7 +123,7 @@ def make_debates(
         look = partial(pipeline.search_collection, kept, queries, collection, embedder)
     else:
         look = partial(pipeline.search_web, kept, queries, search_with)  # type: ignore[arg-type]
-    found = run.step("search", "question", len(kept), look)
+    found = run.step("search", "question", len(kept), look, queries.to_csv(index=False))
     trusted = run.step(
         "trusted domains", "document", len(found), lambda: pipeline.keep_trusted(found, every=every), str(every)
     )
@@ -131,17 +136,23 @@ def make_debates(
         make: Callable[[], Frames] = lambda: (  # noqa: E731
             pipeline.extract_parts(nearest, embedder, show=tqdm), pipeline.list_dropped("question", [], "")
         )  # fmt: skip
+        said = []
     else:
+        said = [prompts.signature(name) for name in ("extract_views", "write_explanation")]
         make = partial(write.write_parts, nearest, generator, prompts, embedder)
-    parts = run.step("points of view", "question", len(still), make)
+    parts = run.step("points of view", "question", len(still), make, *said)
     still = still[~still.id.isin(run.dropped[-1].loc[run.dropped[-1].unit == "question", "item"])]
     parts = run.step("debatable", "question", len(still), lambda: pipeline.keep_debatable(still, parts))
     views = join_views(parts.assign(question=parts.id)).rename(columns={"question": "id"})
     views = kept.merge(views, on="id", sort=False)
-    checked = run.step("checking", "point of view", len(views), lambda: check_views(views, embedder, judge=judge))
+    check, said = partial(check_views, views, embedder, judge=judge), [prompts.signature("check_view")] if judge else []
+    checked = run.step("checking", "point of view", len(views), check, *said)
     if labels is not None:
         table = read_labels(labels)
-        checked = run.step("people's labels", "point of view", len(checked), lambda: remove_rejected(checked, table))
+        written = {escape_formula(name): name for name in checked["view"]}  # as anchors.csv has them
+        table["item"] = table["item"].replace(written)
+        people = partial(remove_rejected, checked, table)
+        checked = run.step("people's labels", "point of view", len(checked), people, hash_file(labels))
         kappa, n_items = measure_agreement(table)
         print(f"{'':20} Fleiss' kappa {kappa:.2f} of {table.annotator.nunique()} people on {n_items} points of view")
     if checked.empty:
@@ -151,7 +162,7 @@ def make_debates(
     print(f"\n{checked.id.nunique()} questions with {len(checked)} partial answers")
     print(f"in {folder.relative_to(root)}/: {', '.join(names)}")
     gone = pd.concat(run.dropped)
-    lost = gone[gone.reason.isin(_PASSING)]
+    lost = gone[gone.reason.isin(_FAILED)]
     if len(lost):
         print(f"{len(lost)} could not be had: run again to ask once more ({lost.detail.iloc[0]})", file=sys.stderr)
     return int(bool(len(lost)))
@@ -185,6 +196,8 @@ def write_made(run: Run, views: pd.DataFrame, parts: pd.DataFrame, found: pd.Dat
         "debates.jsonl": list(lines),
         **{f"{name}.jsonl": list(part.id) for name, part in splits.groupby("split")},
     }
+    for name in {"test.jsonl", "dev.jsonl"} - wanted.keys():  # of an earlier run with more questions
+        (run.folder / name).unlink(missing_ok=True)
     for name, identifiers in wanted.items():
         with write_atomically(run.folder / name) as scratch:
             scratch.write_text("".join(f"{lines[i]}\n" for i in identifiers), encoding="utf-8")
