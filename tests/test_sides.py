@@ -10,7 +10,8 @@ from nfqa.debates.sides import SOURCES, draw_pools
 
 def make_documents(trusted: int, others: int, question: str = "q") -> pd.DataFrame:
     names = [f"d{place}" for place in range(trusted + others)]
-    return pd.DataFrame({"question": question, "document": names, "trusted": [True] * trusted + [False] * others})
+    sides = [True] * trusted + [False] * others
+    return pd.DataFrame({"question": question, "document": names, "text": names, "trusted": sides})
 
 
 @pytest.mark.parametrize(("trusted", "others", "size"), [(2, 2, 1), (2, 9, 1), (5, 4, 2), (6, 7, 3)])
@@ -22,6 +23,15 @@ def test_pools_share_no_document_and_every_source_has_as_many(trusted, others, s
     assert set(drawn.source) == set(SOURCES)
     assert drawn.trusted[drawn.source == "trusted"].all()
     assert not drawn.trusted[drawn.source == "others"].any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_of_a_text_are_dealt_once(seed):
+    documents = make_documents(4, 4).assign(text=["a", "a", "b", "c", "a", "d", "e", "f"])
+    drawn = draw_pools(documents, seed=seed)
+    one, two = (set(drawn.text[drawn.pool == pool]) for pool in (1, 2))
+    assert one
+    assert not one & two
 
 
 def test_the_mixed_source_draws_from_its_own_pool():
