@@ -204,6 +204,12 @@ def test_a_fact_that_does_not_hold_is_told(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "does NOT hold" in " ".join(text.get_text() for text in found["figure"].axes[1].texts)
 
 
+def test_prompts_for_views_count_the_facts_that_hold_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    extract = use_own().get("extract_views")
+    monkeypatch.setattr(PromptSet, "get", lambda *_: extract)
+    assert "3 of 6 " in run_notebook("debateqa/table_11_prompts", out=tmp_path)["findings"][0]
+
+
 @pytest.mark.parametrize(("spec", "name"), [("embedded:tiny", "tiny"), ("hf:gpt2", "role"), ("", "small")])
 def test_the_evaluator_s_name_in_results(spec, name, tmp_path):
     assert open_lab("debateqa/table_05", data="sample", evaluator=spec, out=str(tmp_path)).evaluator_name == name
