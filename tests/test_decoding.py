@@ -53,6 +53,22 @@ def test_every_cell_is_asked_for_and_a_plan_counts_them(measure, monkeypatch, tm
     assert run_notebook(NOTEBOOK, **given)["lab"].tally.asked == 0, "all of it is in the journal"
 
 
+def test_a_claim_without_a_text_in_one_cell_has_no_mean_over_it(monkeypatch, tmp_path):
+    def write(_, prompts, *, seed, decoding):
+        missing = decoding.temperature == decoding.top_p == 0.2
+        return [None if missing and not place else "Some say yes, some no." for place, _ in enumerate(prompts)]
+
+    monkeypatch.setattr(Asker, "write", write)
+    found = run_notebook(NOTEBOOK, out=tmp_path, generator="openai:any", measure="da", limit=2, resamples=50)
+    table, claims = found["table"].query("metric == 'da'"), len(found["chosen"])
+    touched = table[
+        (table.statistic == "change") | (table.along != "both") & ((table.temperature == 0.2) | (table.top_p == 0.2))
+    ]
+    assert len(touched) == 4
+    assert list(touched.n) == [claims - 1] * 4
+    assert list(touched.dropped) == [1] * 4
+
+
 def test_another_measure_is_refused(tmp_path):
     with pytest.raises(ValueError, match="measure is 'words'"):
         run_notebook(NOTEBOOK, out=tmp_path, tags=("parameters", "setup"), measure="words")
