@@ -56,18 +56,32 @@ def rank_by_words(queries: Sequence[str], texts: pd.DataFrame, *, top: int) -> p
     _check(queries, texts, top)
     index = bm25s.BM25(k1=1.5, b=0.75)
     index.index(bm25s.tokenize(texts.text.tolist(), stopwords="en", show_progress=False), show_progress=False)
-    tokens = bm25s.tokenize(list(queries), stopwords="en", return_ids=False, show_progress=False)
     depth = min(_find_depth(texts, top), len(texts))
-    found, scores = index.retrieve(tokens, k=depth, show_progress=False)
-    return _keep_best(queries, texts, found, scores, top, "bm25", above=0.0)
+
+    def find(asked: Sequence[str]) -> tuple[NDArray, NDArray]:
+        tokens = bm25s.tokenize(list(asked), stopwords="en", return_ids=False, show_progress=False)
+        return index.retrieve(tokens, k=depth, show_progress=False)
+
+    return _rank_blocks(queries, lambda part: _keep_best(part, texts, *find(part), top, "bm25", above=0.0))
 
 
 def rank_by_vectors(queries: Sequence[str], texts: pd.DataFrame, embedder: Embedder, *, top: int) -> pd.DataFrame:
     """Rankings by cosine of query and text; as `rank_by_words`, but each query has `top` documents where there are."""
     _check(queries, texts, top)
-    asked, held = embedder.embed_sentences(list(queries)), embedder.embed_sentences(texts.text.tolist())
-    found, scores = find_nearest(asked, held, top=min(_find_depth(texts, top), len(texts)))
-    return _keep_best(queries, texts, found, scores, top, "vectors")
+    vectors = dict(zip(queries, embedder.embed_sentences(list(queries)), strict=True))
+    held, depth = embedder.embed_sentences(texts.text.tolist()), min(_find_depth(texts, top), len(texts))
+
+    def find(asked: Sequence[str]) -> tuple[NDArray, NDArray]:
+        return find_nearest(np.stack([vectors[query] for query in asked]), held, top=depth)
+
+    return _rank_blocks(queries, lambda part: _keep_best(part, texts, *find(part), top, "vectors"))
+
+
+def _rank_blocks(queries: Sequence[str], rank: Callable[[Sequence[str]], pd.DataFrame]) -> pd.DataFrame:
+    """The rankings of a few queries at a time: the chunks of long documents are many rows for each."""
+    asked = list(dict.fromkeys(queries))
+    ranked = [rank(asked[first : first + _QUERIES]) for first in range(0, len(asked), _QUERIES)]
+    return pd.concat(ranked, ignore_index=True)
 
 
 def find_nearest(
