@@ -52,7 +52,8 @@ def _refuse_long(text: str) -> str:
     return text
 
 
-AnyText = Annotated[str, AfterValidator(_refuse_half), AfterValidator(_refuse_long)]  # may be empty
+WholeText = Annotated[str, AfterValidator(_refuse_half)]  # however long, as a completion is kept
+AnyText = Annotated[WholeText, AfterValidator(_refuse_long)]  # may be empty
 Text = Annotated[AnyText, AfterValidator(_refuse_blank)]
 Name = Annotated[AnyText, BeforeValidator(_read_name)]  # an id: 7 and "7" are one
 

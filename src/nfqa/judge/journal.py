@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from nfqa.data.json_lines import AnyText, check, parse_object
+from nfqa.data.json_lines import WholeText, check, parse_object
 from nfqa.models.chat import Reply
 
 _FORMAT = 1
@@ -38,21 +38,21 @@ class _Line(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     key: str
-    prompt: AnyText
-    model: AnyText
-    template: AnyText
-    decoding: AnyText
+    prompt: WholeText
+    model: WholeText
+    template: WholeText
+    decoding: WholeText
     seed: _Whole
-    labels: list[AnyText]
-    spec: AnyText
-    text: AnyText
+    labels: list[WholeText]
+    spec: WholeText
+    text: WholeText
     logprobs: list[float | None] | None
     finish: Literal["stop", "length", "refused", "logits"]
     prompt_tokens: _Tokens
     completion_tokens: _Tokens
     seconds: Annotated[float, Field(ge=0)]
     verdict: float | None
-    reason: AnyText
+    reason: WholeText
 
 
 _COLUMNS = (*_Line.model_fields, "run", "written")
