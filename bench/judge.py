@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench", "tests")]
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
-from kernels import describe_machine  # noqa: E402
+from kernels import describe_machine, finish  # noqa: E402
 from tiny_models import make_tiny_tokenizer  # noqa: E402
 
 from nfqa.models.causal_lm import CausalLM  # noqa: E402
@@ -193,14 +193,8 @@ def main(arguments: list[str] | None = None) -> int:
         missed.append(f"the judge is {found['ratio']:.1f} times as fast as one prompt at a time")
     if found["largest_difference"] > TARGETS["largest_difference"]:
         missed.append(f"shared and plain logprobs differ by {found['largest_difference']:.1e}")
-    missed = [] if options.quick else missed
-    report = json.loads(options.out.read_text()) if options.out.exists() else {}
-    report["judge"] = {"quick": options.quick, "machine": machine, "targets": TARGETS, "missed": missed, **found}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report, indent=2, sort_keys=True) + "\n")
-    quick = "targets: not held against a quick run"
-    print(quick if options.quick else f"missed: {'; '.join(missed)}" if missed else "all met")
-    return 1 if missed else 0
+    section = {"quick": options.quick, "machine": machine, "targets": TARGETS, "missed": missed, **found}
+    return finish(options.out, section, name="judge")
 
 
 if __name__ == "__main__":

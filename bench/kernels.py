@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,6 +143,22 @@ def describe_machine() -> dict[str, str | int]:
     }
 
 
+def finish(out: Path, section: dict[str, Any], *, name: str = "") -> int:
+    """Write the numbers into the report, below `name` beside what it has, or as a new one; say what was missed.
+
+    Returns: the exit status. A quick run misses none: its `missed` is written as empty.
+    """
+    section = section | {"missed": [] if section["quick"] else section["missed"]}
+    report = json.loads(out.read_text()) if name and out.exists() else {}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(report | ({name: section} if name else section), indent=2, sort_keys=True) + "\n")
+    if section["quick"]:
+        print("targets: not held against a quick run")
+    else:
+        print(f"missed: {'; '.join(section['missed'])}" if section["missed"] else "all met")
+    return 1 if section["missed"] else 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes, no targets: shows only that it runs")
@@ -184,15 +201,11 @@ def main(arguments: list[str] | None = None) -> int:
         missed.append(f"the bootstrap takes {bootstrap['kernel_seconds']:.3f} s")
     if importing["import_seconds"] > TARGETS["import_seconds"]:
         missed.append(f"`import nfqa` takes {importing['import_seconds']:.3f} s")
-    missed = [] if quick else missed
-    report = {
+    section = {
         "quick": quick, "machine": machine, "targets": TARGETS, "missed": missed,
         "correlation": correlation, "bootstrap": bootstrap, "rouge": rouge, "import": importing,
     }  # fmt: skip
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report, indent=2, sort_keys=True) + "\n")
-    print("targets: not held against a quick run" if quick else f"missed: {'; '.join(missed)}" if missed else "all met")
-    return 1 if missed else 0
+    return finish(options.out, section)
 
 
 if __name__ == "__main__":

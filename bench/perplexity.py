@@ -29,7 +29,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench")]
 
-from kernels import describe_machine, time_calls  # noqa: E402
+from kernels import describe_machine, finish, time_calls  # noqa: E402
 
 from nfqa.models.engine import Engine  # noqa: E402
 from nfqa.models.restated import Row  # noqa: E402
@@ -270,14 +270,10 @@ def main(arguments: list[str] | None = None) -> int:
         found = measure_device(device, quick=options.quick)
         print_device(device, found)
         section[device] = found
-        section["missed"] += [] if options.quick else find_missed(device, found)
+        section["missed"] += find_missed(device, found)
     if "cuda" not in section and "cuda" in kept and not options.quick:
         section["cuda"] = kept["cuda"]  # of a machine that has one
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report | {"perplexity": section}, indent=2, sort_keys=True) + "\n")
-    quick, missed = "targets: not held against a quick run", section["missed"]
-    print(quick if options.quick else f"missed: {'; '.join(missed)}" if missed else "all met")
-    return 1 if missed else 0
+    return finish(options.out, section, name="perplexity")
 
 
 def list_devices() -> list[str]:

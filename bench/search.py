@@ -10,7 +10,6 @@ reference is one query at a time: all products with numpy, and a full sort of th
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import sys
 import time
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench")]
 
-from kernels import describe_machine  # noqa: E402
+from kernels import describe_machine, finish  # noqa: E402
 
 from nfqa.debates.search import find_nearest, fuse_rankings, rank_by_vectors, rank_by_words  # noqa: E402
 
@@ -112,14 +111,8 @@ def main(arguments: list[str] | None = None) -> int:
         missed.append(f"nearest vectors are found {found['ratio']:.1f} times as fast as by a plain scan")
     if found["gigabytes"] > TARGETS["gigabytes"]:
         missed.append(f"searching takes {found['gigabytes']:.1f} GB")
-    missed = [] if options.quick else missed
-    report = json.loads(options.out.read_text()) if options.out.exists() else {}
-    report["search"] = {"quick": options.quick, "machine": machine, "targets": TARGETS, "missed": missed, **found}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report, indent=2, sort_keys=True) + "\n")
-    quick = "targets: not held against a quick run"
-    print(quick if options.quick else f"missed: {'; '.join(missed)}" if missed else "all met")
-    return 1 if missed else 0
+    section = {"quick": options.quick, "machine": machine, "targets": TARGETS, "missed": missed, **found}
+    return finish(options.out, section, name="search")
 
 
 if __name__ == "__main__":
