@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from notebook_cells import RuleModel
-from test_debates_extract import Words
 from test_prompts import use_own
+from tiny_models import LetterEmbedder
 
 from nfqa.debates.answers import (
     Move,
@@ -28,7 +28,7 @@ from nfqa.judge.journal import Journal
 from nfqa.models.chat import Decoding, Request
 from nfqa.models.roles import parse_role
 
-EMBEDDER: Any = Words()
+EMBEDDER: Any = LetterEmbedder()
 CHUNKS = pd.DataFrame({
     "document": ["d1", "d1", "d2", "d3"], "chunk": [1, 2, 1, 1], "domain": ["a.org", "a.org", "b.com", "c.edu"],
     "text": ["aaaa b", "aab b", "bbb a", "cccc"],

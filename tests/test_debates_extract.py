@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
+from tiny_models import LetterEmbedder
 
 from nfqa.data.web import load_frame
 from nfqa.debates.extract import answer_by_sentences, extract_views, join_views, split_documents
 
-
-class Words:
-    """An embedder whose vectors count letters: texts of one spelling are alike."""
-
-    def embed_sentences(self, texts: list[str]) -> np.ndarray:
-        counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
-        return (counts + 0.01) / np.linalg.norm(counts + 0.01, axis=1, keepdims=True)
-
-
-EMBEDDER: Any = Words()
+EMBEDDER: Any = LetterEmbedder()
 
 
 @pytest.fixture(scope="module")

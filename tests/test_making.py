@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tiny_models import LetterEmbedder
 
 from nfqa.data.kept_frames import keep_frames
 from nfqa.data.own_answers import read_generations
@@ -25,18 +26,7 @@ PROJECT = Path(__file__).parents[1]
 SAMPLE = PROJECT / "data" / "sample"
 
 
-class Letters:
-    """An embedder whose vectors count letters: texts of one spelling are alike."""
-
-    def prepare(self, texts: Sequence[str], *, tokens: bool = True) -> int:
-        return 0
-
-    def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
-        counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
-        return (counts + 0.01) / np.linalg.norm(counts + 0.01, axis=1, keepdims=True)
-
-
-EMBEDDER: Any = Letters()
+EMBEDDER: Any = LetterEmbedder()
 
 
 def frame(**columns: Any) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from conftest import PROJECT
 from notebook_cells import run_notebook, use_rule
+from tiny_models import LetterEmbedder
 
 from nfqa.debates.checking import check_views
 from nfqa.debates.extract import join_views
@@ -28,18 +29,7 @@ PROMPTS = read_prompt_set(PROJECT, "own")
 SAMPLE = PROJECT / "data" / "sample"
 
 
-class Letters:
-    """An embedder whose vectors count letters: texts of one spelling are alike."""
-
-    def prepare(self, texts: Sequence[str], *, tokens: bool = True) -> int:
-        return 0
-
-    def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
-        counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
-        return (counts + 0.01) / np.linalg.norm(counts + 0.01, axis=1, keepdims=True)
-
-
-EMBEDDER: Any = Letters()
+EMBEDDER: Any = LetterEmbedder()
 FOUND = pd.DataFrame({
     "id": "q", "question": "aaaa?", "document": ["d1", "d2", "d3"],
     "text": ["aa aa aa aa ab ab.", "bb bb bb bb bb bc.", "zz zz zz zz zz zz."],

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 Architecture = Literal["llama", "gpt2", "qwen2", "mistral"]
 
 SENTENCES = (
@@ -139,3 +141,14 @@ def teach_verdicts(folder: Path, *, verdicts: Sequence[str] = ("1", "1", "1", "2
         optimizer.step()
     torch.set_num_threads(threads)
     model.save_pretrained(folder)
+
+
+class LetterEmbedder:
+    """An embedder whose vectors count letters: texts of one spelling are alike."""
+
+    def prepare(self, texts: Sequence[str], *, tokens: bool = True) -> int:
+        return 0
+
+    def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
+        counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
+        return (counts + 0.01) / np.linalg.norm(counts + 0.01, axis=1, keepdims=True)
