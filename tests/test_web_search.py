@@ -14,7 +14,7 @@ from conftest import PROJECT
 from stub_web import StubWeb, html
 
 from nfqa.data.registry import UnreachableError
-from nfqa.debates import searcher as searcher_module
+from nfqa.debates import pipeline
 from nfqa.debates.pipeline import expand_questions, search_web
 from nfqa.debates.searcher import LocalSearch, open_searcher, search_pages
 from nfqa.debates.web_search import GoogleSearch, SearchError
@@ -187,7 +187,7 @@ def test_a_local_search_ranks_documents_of_a_collection(monkeypatch):
     def rank(queries: list[str], chunks: pd.DataFrame, *_: object, top: int) -> pd.DataFrame:
         return pd.DataFrame({"query": queries[0], "document": ["d2", "d1"], "rank": [1, 2]})
 
-    monkeypatch.setattr(searcher_module, "rank_by_vectors", rank)
+    monkeypatch.setattr(pipeline, "rank_by_vectors", rank)
     documents = pd.DataFrame({"document": ["d1", "d2"], "text": ["no word of it", "a zebra runs"]})
     found = LocalSearch(documents, embedder=None).search(["zebra"], top=2)
     assert found[["query", "rank", "document", "address", "text"]].to_numpy().tolist() == [

@@ -10,8 +10,7 @@ import pandas as pd
 
 from nfqa.debates.domains import TRUSTED, add_domains
 from nfqa.debates.pages import fetch_pages
-from nfqa.debates.pipeline import Search
-from nfqa.debates.search import cut_documents, fuse_rankings, rank_by_vectors, rank_by_words
+from nfqa.debates.pipeline import Search, search_collection
 from nfqa.debates.web_search import FOUND, GoogleSearch
 from nfqa.models.roles import parse_role
 
@@ -28,24 +27,23 @@ class Searcher(Protocol):
 
 
 class LocalSearch:
-    """BM25 and vectors of chunks of a collection, fused by reciprocal rank.
+    """The collection that `search_collection` searches, behind the interface of the role.
 
     Args: documents: document and text; address and title, "" where there are none.
     """
 
-    def __init__(self, documents: pd.DataFrame, embedder: Embedder, *, size: int = 2_000) -> None:
+    def __init__(self, documents: pd.DataFrame, embedder: Embedder) -> None:
         self._documents = documents.assign(
             **{name: documents.get(name, pd.Series("", documents.index)) for name in ("address", "title")}
         )
-        self._chunks, self._embedder = cut_documents(documents, size=size), embedder
+        self._embedder = embedder
 
     def search(self, queries: Sequence[str], *, top: int) -> pd.DataFrame:
         """As `Searcher` has it, with the whole document as its text, and document."""
-        by_words = rank_by_words(queries, self._chunks, top=top)
-        by_vectors = rank_by_vectors(queries, self._chunks, self._embedder, top=top)
-        fused = fuse_rankings(pd.concat([by_words, by_vectors]), top=top)
-        found = fused[["query", "document", "rank"]].merge(self._documents, on="document", sort=False)
-        return found[[*FOUND, "document"]]
+        asked = pd.DataFrame({"id": list(dict.fromkeys(queries))})
+        by_query = (asked.assign(question=asked.id), asked.assign(query=asked.id))  # each query a question of its own
+        found, _ = search_collection(*by_query, self._documents, self._embedder, top=top)
+        return found.rename(columns={"id": "query"})[[*FOUND, "document"]]
 
 
 def open_searcher(
