@@ -25,13 +25,13 @@ from nfqa.data.own_answers import EXAMPLE, bring_file
 from nfqa.lab.artefacts import read_papers
 from nfqa.lab.open import Lab
 from nfqa.lab.options import RunOptions
-from nfqa.lab.own_scores import compare_systems, label_systems, write_scores
+from nfqa.lab.own_scores import label_systems, name_leader, write_scores
 from nfqa.lab.scoring import clear_stale, name_folder, tabulate_means, tabulate_views
 from nfqa.lab.values import pick, read_values, tidy_values, write_values
 from nfqa.metrics import dispute_detector, listwise_training
 from nfqa.metrics.listwise_training import train_by_grades
 from nfqa.metrics.references import use_given_references
-from nfqa.metrics.systems import add_unscored, add_wins, measure_systems
+from nfqa.metrics.systems import add_unscored, add_wins, leave_out_flagged, measure_systems
 from nfqa.models.chat import Request
 from nfqa.models.evaluator import TOO_LONG, TargetLoss
 
@@ -40,7 +40,7 @@ POINTS = ["Yes.", {"point_of_view": "No.", "explanation": "It harms."}, "Long."]
 LINES = [
     {"question": "why?", "references": [{"text": "x y", "grade": 0}, {"text": "one b", "grade": 3}],
      "answers": [{"system": "llama-3", "text": "one", "label": 3}, {"system": "LLaMA", "text": "two", "label": 0},
-                 {"system": "all", "text": "one b"}, ""]},
+                 {"system": "all", "text": "one b", "label": 2}, ""]},
     {"question": "bare?", "answers": [{"system": "llama-3", "text": "three"}]},
     {"question": "whether?", "partial_answers": POINTS,
      "answers": [{"system": "llama-3", "text": "xylo both"}, {"system": "LLaMA", "text": "xylo one"}, "neither"]},
@@ -78,7 +78,8 @@ def test_means_and_shares_of_wins_are_over_questions():
         {"metric": "m", "question": "1", "system": list("ABC"), "score": [3.0, 2.0, 2.0], "missing": ""}
     )
     assert add_wins(three).wins.tolist() == [1, 0.25, 0.25]
-    unflagged = add_wins(three.assign(flags=["copies_reference; length", "", ""]))
+    unflagged = add_wins(leave_out_flagged(three.assign(ten=9.0, flags=["copies_reference; length", "", ""])))
+    assert unflagged.ten.tolist() == pytest.approx([NAN, 9, 9], nan_ok=True), "out of means as out of wins"
     assert unflagged.wins.tolist() == pytest.approx([NAN, 0.5, 0.5], nan_ok=True)
     assert unflagged.missing.tolist() == ["flagged", "", ""]
     assert add_wins(three.assign(score=[0.5, 1e-155, 2.6e-233])).wins.tolist() == [1, 0.25, 0.25], "both underflowed"
@@ -134,15 +135,21 @@ def test_weights_that_were_fitted_once_are_kept_as_long_as_nothing_that_they_fol
         assert again.weights.tolist() == plain.weights.tolist()
 
 
-def test_what_holds_for_all_systems_is_said_once():
-    rows = [(name, 0.6, 0.55, n) for name in ("A", "B", "C") for n in (3, 9)]
-    shares = pd.DataFrame(rows, columns=["system", "value", "low", "n"])
-    said = compare_systems(shares, ["A", "B", "C", "unscored"], flagged=2)
-    assert [line.split()[0] for line in said] == ["A", "B", "C", "Methods", "2"]
-    assert all("Under 1 of the 1 methods" in line for line in said[:3])
-    assert "\n".join(said).count("too few for a verdict") == 1
-    (one,) = compare_systems(shares[shares.n > 5], ["A", "B"], flagged=0)
-    assert one.startswith("A wins more than half of its pairs under 1 of 1 methods"), "of two, the other's is the rest"
+@pytest.mark.parametrize(
+    ("shares", "systems", "said"),
+    [  # label, system, low, n
+        ([("m", "A", 0.55, 9), ("m", "B", 0.1, 9)], "AB", "A leads: its share of wins is above one half, with"),
+        ([("m", "A", 0.55, 9), ("k", "A", 0.4, 9)], "AB", "under 1 of 2 methods"),
+        ([("m", "A", 0.55, 4)], "AB", "Undecided: no method has scored 5 questions"),
+        ([("m", "A", 0.5, 9), ("m", "B", 0.1, 9)], "AB", "clearly above one half of none"),
+        ([("m", "A", 0.6, 9), ("k", "B", 0.6, 9)], "AB", "Undecided: of 2 methods, the share of wins is clearly"),
+        ([("cos_question", "A", 0.9, 9)], "AB", "Undecided"),  # sees the topic alone
+        ([], "A", "No comparison: the file names fewer than two systems."),
+    ],
+)
+def test_who_leads_follows_from_intervals(shares, systems, said):
+    table = pd.DataFrame(shares, columns=["label", "system", "low", "n"])
+    assert said in name_leader(table.assign(metric=table.label), list(systems))
 
 
 def test_names_of_systems_come_back_from_a_file_as_they_were(tmp_path):
@@ -156,11 +163,20 @@ def test_names_of_systems_come_back_from_a_file_as_they_were(tmp_path):
     assert shown.splitlines()[1].split() == ["BLEU", *["1.00"] * len(names)]
 
 
+def test_a_method_that_tells_no_answer_from_another_is_no_row_and_the_embedded_judge_has_its_caveat():
+    values = pd.DataFrame({"metric": ["bleu", "embedded_judge"], "system": "", "value": [1e-154, 3.0]})
+    both = pd.concat([values.assign(statistic="mean_ten"), values.assign(statistic="ten")])
+    shown = tabulate_means(read_papers(PROJECT)["linkage"], tidy_values(both, origin="measured"), [])
+    assert "BLEU" not in shown
+    assert "Embedded judge †" in shown
+    assert "more than truth" in shown.splitlines()[-1]
+
+
 def test_a_mean_is_shown_with_its_questions_and_never_as_a_zero_that_it_is_not():
     means = [("", 1.234e-79, 3), ("a", 0.0, 3), ("b", 5.678, 1), ("c", NAN, 0)]
     values = pd.DataFrame(means, columns=["system", "value", "n"]).assign(metric="bleu", statistic="mean_ten")
     shown = tabulate_means(read_papers(PROJECT)["linkage"], tidy_values(values, origin="measured"), ["a", "b", "c"])
-    assert shown.splitlines()[1].split() == ["BLEU", "1.2e-79", "(3)", "0.00", "(3)", "5.68", "(1)", "–"]
+    assert shown.splitlines()[1].split() == ["BLEU", "<0.01", "(3)", "0.00", "(3)", "5.68", "(1)", "–"]
 
 
 @pytest.mark.parametrize("name", ["$x_1$", "_hidden", "模型", "a" * 99])
@@ -307,6 +323,7 @@ def test_each_point_of_view_has_its_own_place_beside_that_of_the_question_alone(
     assert lines.missing.tolist() == ["", "", "too_long"]
     assert lines.score[:2].astype(float).tolist() == pytest.approx([-100, -100])
     labels = {label.get_text() for label in found["figure"].axes[1].get_yticklabels()}
+    assert [label.get_text() for label in found["figure"].axes[1].get_xticklabels()][::3] == ["cosine\n1", "P.D.\n1"]
     assert labels == {"line3: the question alone", "line3: llama-3", "line3: LLaMA", "line3: a3 ×"}, "flagged"
 
 
@@ -332,17 +349,18 @@ def test_a_language_model_judges_in_five_ways_which_the_plan_counts(found):
 
 def test_the_table_has_all_answers_apart_from_a_system_of_any_name(found):
     table = found["table"]
-    rouge = table[(table.metric == "rouge1") & (table.statistic == "mean_ten")].set_index("system")
-    assert rouge.value.to_dict() == pytest.approx({"": 50 / 9, "llama-3": 20 / 3, "LLaMA": 0, "all": 10}, abs=1e-5)
-    assert rouge.dropped_because["LLaMA"] == "needs references 1; no such answer 1"
+    means = table[table.statistic == "mean_ten"].set_index(["metric", "variant", "system"])
+    of_pd = means.value["pd", "paper"].dropna().to_dict()
+    assert of_pd == pytest.approx({"": 6.25, "llama-3": 7.5, "LLaMA": 5}), "the third answer to it is flagged"
+    assert means.value["rouge1"].isna().all(), "of the answers with references each is flagged"
+    assert means.dropped_because["rouge1", "", "LLaMA"] == "flagged 1; needs references 1; no such answer 1"
     wins = table[table.statistic == "win_share"].set_index(["metric", "variant", "system"])
     assert wins.value["pd", "paper"].dropna().to_dict() == {"llama-3": 1, "LLaMA": 0}
     assert wins.value["rouge1"].isna().all(), "of the answers with references each is flagged"
     assert "flagged 1" in wins.dropped_because["rouge1", "", "all"]
     spearman = pick(table, dataset="own_answers", metric="rouge1", statistic="spearman")
-    assert (spearman.value, spearman.n, spearman.dropped) == (1, 1, 2)
-    assert np.isnan(spearman.low), "one question has no interval"
-    assert (table.statistic == "ten").sum() == 7 * 16 + 2 * 4 * 3, "and, in two variants, 3 views after 4 texts"
+    assert (spearman.value, spearman.n, np.isnan(spearman.low)) == (0.5, 1, True), "labels 3 0 2, scores 2/3 0 1"
+    assert (table.statistic == "ten").sum() == 7 * 17 + 3 * 4 * 3, "and, by 3 methods, 3 views after 4 texts"
     assert set(table.origin) == {"sample"}, "what the judge learned from is"
 
 
@@ -355,12 +373,13 @@ def test_what_is_flagged_and_what_the_evaluator_cannot_see_is_in_every_output(fo
     for fact in (
         "copies a reference: line1: all",
         "bundled evaluator",
-        "negating every sentence multiplies P.D. by 1.00",
+        "negating every sentence moves an answer by +0.00 of 10",
     ):
         assert sum(fact in note for note in content["notes"]) == 1, fact
     assert {row.get("flags") for row in content["scores"] if row.get("answer") == "all"} == {"copies_reference"}
     assert "flagged" in found["figure"].axes[0].get_legend_handles_labels()[1]
-    assert "4 flagged answers are left out of wins." in found["findings"]
+    assert found["findings"][1].startswith("Flagged, and left out of means and wins: 5 of 7 answers (empty 4,")
+    assert [line.partition(":")[0] for line in found["findings"]][::2] == ["Undecided", "Not seen"]
     assert not any("not to be in English" in note for note in content["notes"]), "texts too short to tell"
 
 
@@ -450,11 +469,11 @@ def test_a_file_is_scored_from_the_door_with_a_judge(scored: Checkout, tmp_path:
     assert folder.name.startswith("mine-")
     assert "-judge-" in folder.name
     assert {file.name for file in folder.iterdir()} == {
-        "scores.csv", "scores.json", "use_your_own_answers.csv", "use_your_own_answers.ipynb",
+        "notes.md", "scores.csv", "scores.json", "use_your_own_answers.csv", "use_your_own_answers.ipynb",
         "use_your_own_answers.json", "use_your_own_answers.pdf", "use_your_own_answers.png",
     }  # fmt: skip
     content = json.loads((folder / "scores.json").read_text())
-    assert len(content["scores"]) == 17 * 16 + 2 * 6 * 3  # answers by methods; two variants of 3 views after 6 texts
+    assert len(content["scores"]) == 17 * 17 + 3 * 6 * 3  # answers by methods; 3 methods of 3 views after 6 texts
     assert all(-1e-9 <= line["ten"] <= 10 + 1e-9 for line in content["scores"] if "ten" in line)
     before = (folder / "scores.json").read_bytes()
     assert "all in the journal" in scored.run("score", str(mine), **variables).stdout
@@ -495,9 +514,14 @@ def test_the_released_format_is_scored_from_the_door_with_ones_own_evaluator(sco
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (scored.root / "build" / "scores").glob("theirs-*-evaluator-*-wrapping-plain-*")
     found = json.loads((folder / "scores.json").read_text())["scores"]
-    assert {row["metric"] for row in found if "metric" in row} == {"cos_question", "pd", "pd_view", "da"}, (
-        "the rest needs references"
-    )
+    assert {row["metric"] for row in found if "metric" in row} == {
+        "cos_question",
+        "coverage",
+        "view_cosine",
+        "pd",
+        "pd_view",
+        "da",
+    }, "the rest needs references"
     assert all(row["score"] < 0 for row in found if row.get("metric") == "pd")
     assert "excluded: answer to an unknown question" in {row["missing"] for row in found if row["question"] == "7"}
     refused = scored.run("score", str(answers), EVALUATOR=f"path:{evaluator}")
@@ -515,14 +539,10 @@ def test_what_a_killed_run_left_is_cleared_and_a_live_one_s_is_not(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == set(names[2:])
 
 
-def test_each_answer_s_views_are_printed_under_the_question_alone(tmp_path):
-    rows = ["question,answer,metric,variant,view,ten,point_of_view", "q,a,pd,paper,,5,", "q,a,pd_view,paper,1,8.04,for"]
-    rows += ["q,a,pd_view,paper,2,,against", "q,,pd_view,paper,1,2.5,for", "q,,pd_view,paper,2,2.6,against"]
-    (tmp_path / "scores.csv").write_text("\n".join([*rows, "q,a,pd_view,released,1,9,for"]))
-    lines = tabulate_views(tmp_path / "scores.csv").splitlines()
-    assert [line.split() for line in lines[-3:-1]] == [
-        ["q", "a", "8.0", "–"],
-        ["the", "question", "alone", "2.5", "2.6"],
-    ]
-    (tmp_path / "scores.csv").write_text("\n".join(rows[:2]))
-    assert tabulate_views(tmp_path / "scores.csv") == ""
+def test_each_answer_s_views_are_printed_with_the_cosine_first_beside_the_question_alone():
+    rows = [("a", "view_cosine", "", 1, 8.04), ("a", "pd_view", "paper", 1, 3), ("a", "pd_view", "released", 1, 9)]
+    rows += [("", "view_cosine", "", 1, 2.5), ("", "pd_view", "paper", 1, 2.6), ("a", "pd", "paper", "", 5)]
+    scores = pd.DataFrame(rows, columns=["answer", "metric", "variant", "view", "ten"], dtype=str).assign(question="q")
+    lines = [line.split() for line in tabulate_views(scores, PROJECT).splitlines()]
+    assert lines[-2:] == [["q", "a", "8.0", "3.0"], ["the", "question", "alone", "2.5", "2.6"]]
+    assert ["cosine", "P.D."] in lines

@@ -257,6 +257,10 @@ class Lab:
         """A figure of these values with what stands in for what on a line below it; as it is where nothing does."""
         return add_note(figure, note_stand_ins(self.paper, self.name, table))
 
+    def draw(self, figure: Figure | Plot, table: pd.DataFrame, stem: Path) -> None:
+        """Write a figure of these values, with its note, as STEM.png and STEM.pdf."""
+        save_figure(self.mark(figure, table), stem)
+
     def write(self, table: pd.DataFrame, *, findings: Sequence[str] = (), figure: Figure | Plot | None = None) -> None:
         """Write values, their provenance and the figure as PNG and PDF, for the runner to move into place.
 
@@ -270,7 +274,7 @@ class Lab:
         if self.out.is_relative_to(self.root / "build" / "drafts"):
             print(f"written to {(self.out / self.name).relative_to(self.root)}.csv, a draft; `make` writes results/")
         if figure is not None:
-            save_figure(self.mark(figure, table), self.out / self.name)
+            self.draw(figure, table, self.out / self.name)
         if self._askers and self.tally.wanted:  # beside the result: equal results, however they came about
             tally = self.tally
             cost = Limits.from_environment().price(tally.prompt_tokens, tally.completion_tokens)

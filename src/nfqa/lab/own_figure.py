@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from nfqa.lab.figures import OURS, SAMPLE, subplots
-from nfqa.lab.own_scores import label_systems
+from nfqa.lab.own_scores import OF_VIEWS, label_systems
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,13 +24,14 @@ def draw_answers(table: pd.DataFrame, *, bundled: bool) -> Figure:
 
     A cross marks a flagged answer. Below, where there are points of view, a row an answer and a column a view.
     Args: table: a tidy table with `label`, the method in words: the statistics "ten" (of an answer, of a view under
-        the metric "pd_view"), "mean_ten" and "flagged"; bundled: whether the answers are the bundled example.
+        the metrics OF_VIEWS), "mean_ten" and "flagged"; bundled: whether the answers are the bundled example.
     """
     answers = pd.MultiIndex.from_frame(table[["question", "answer"]])
     table = table.assign(flagged=answers.isin(answers[table.statistic == "flagged"])).dropna(subset="value")
-    of_views = (table.metric == "pd_view") & (table.get("variant", "") == "paper")
-    grid = table[of_views].pivot(index=["question", "answer", "system", "flagged"], columns="view", values="value")
-    dots, means = (table[(table.statistic == name) & (table.metric != "pd_view")] for name in ("ten", "mean_ten"))
+    of_views = table.metric.isin(OF_VIEWS)
+    rows, columns = ["question", "answer", "system", "flagged"], ["metric", "view"]
+    grid = table[of_views & (table.get("variant", "") != "released")].pivot(index=rows, columns=columns, values="value")
+    dots, means = (table[(table.statistic == name) & ~of_views] for name in ("ten", "mean_ten"))
     systems = [name for name in dots.system.unique() if name != ""]
     lanes = systems[:_LANES] + [""] * ("" in set(dots.system))  # answers of no named system have a lane without a mean
     heights = [1.2 + dots.label.nunique() * (0.12 + 0.13 * len(lanes)), 0.8 + 0.22 * len(grid.head(_ROWS))]
@@ -44,7 +45,9 @@ def draw_answers(table: pd.DataFrame, *, bundled: bool) -> Figure:
     origin = "the bundled example" if bundled else "the judge learned from bundled data"
     origin = f"SAMPLE: {origin}" if sample else "measured on your answers"
     more = f"; {len(systems) - _LANES} further systems are in scores.csv" if len(systems) > _LANES else ""
-    title = f"{origin}. Small: one answer; large: mean, 95 % interval over questions{more}"
+    title = f"{origin}. Small: one answer; large: mean, 95 % interval over five questions or more{more}"
+    if "embedded_judge" in set(dots.metric):
+        title += "\n* the embedded judge sees topic and words more than truth: a false answer can come first"
     figure.legend(loc="outside lower right", ncols=4, title=title, title_fontsize=8)
     return figure
 
@@ -79,7 +82,7 @@ def _draw_lanes(axes: Axes, dots: pd.DataFrame, means: pd.DataFrame, lanes: list
 def _draw_views(axes: Axes, grid: pd.DataFrame, colour: str) -> None:
     import seaborn as sns
 
-    shown = grid.head(_ROWS)
+    shown = grid.sort_index(axis=1, level="metric", ascending=False, sort_remaining=False).head(_ROWS)  # cosine first
     questions = label_systems(list(dict.fromkeys(question for question, *_ in grid.index)), noun="question")
     who = label_systems(list(dict.fromkeys(s or a for _, a, s, _ in shown.index if a)), noun="answer")
     rows = [
@@ -91,5 +94,8 @@ def _draw_views(axes: Axes, grid: pd.DataFrame, colour: str) -> None:
         vmax=10, cbar=False, linewidths=0.5, annot_kws={"fontsize": 7},
     )  # fmt: skip
     more = f" (the first {len(shown)} of {len(grid)} rows)" if len(grid) > len(shown) else ""
-    axes.set(title=f"P.D. of each point of view, 0 to 10{more}", ylabel="")
-    axes.set(xlabel="point of view, as numbered in the file", xticklabels=[f"{view:.0f}" for view in shown])
+    names = {"view_cosine": "cosine", "pd_view": "P.D."}
+    axes.set(title=f"Each point of view by cosine and by P.D., 0 to 10{more}", ylabel="")
+    axes.set(xlabel="point of view, as numbered in the file")
+    axes.set_xticklabels([f"{names[metric]}\n{view:.0f}" for metric, view in shown])
+    axes.axvline((shown.columns.get_level_values("metric") == "view_cosine").sum(), color="white", lw=6)

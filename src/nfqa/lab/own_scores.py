@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,8 @@ _COLUMNS = (
     "point_of_view", "score", "rank", "ten", "flags", "note", "missing",
     "signature",
 )  # fmt: skip
-_ENOUGH = 5  # questions, from which on a share of wins is told with its interval
+ENOUGH = 5  # questions, from which on a value has an interval, and a share of wins may decide
+OF_VIEWS = ("view_cosine", "pd_view")  # the metrics of single points of view, which are beside the methods
 _LABEL = 28  # characters of a name in a legend
 
 
@@ -36,7 +38,7 @@ def write_scores(
     not_run: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Write scores.csv and scores.json: every answer under every metric, in full precision, then what was excluded.
+    """Write scores.csv and scores.json, every answer under every metric, then what was excluded; and notes.md.
 
     A text of scores.csv that begins as a formula has an apostrophe first (`escape_formula`); scores.json has all as is.
     Args: scores: question, answer, system, grade, metric, conditions, score, rank, ten, flags, note, missing,
@@ -60,6 +62,8 @@ def write_scores(
         "scores": [{k: v for k, v in row.items() if v == v and v != ""} for row in lines.to_dict("records")],  # no NaN
     }
     write_json(folder / "scores.json", content)
+    with write_atomically(folder / "notes.md") as scratch:
+        scratch.write_text("".join(f"- {note}\n" for note in notes), encoding="utf-8")
     return lines
 
 
@@ -68,27 +72,44 @@ def escape_formula(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
-def compare_systems(shares: pd.DataFrame, systems: Sequence[str], *, flagged: int) -> list[str]:
-    """A sentence a system on its share of wins; of two, the other's is the rest. Then once what holds for all.
+def name_leader(shares: pd.DataFrame, systems: Sequence[str]) -> str:
+    """Which system leads, in a line, or that this is undecided and why.
 
-    Args: shares: a tidy table's rows with the statistic "win_share"; flagged: answers that are left out of wins.
+    A system leads where its share of wins is above one half, with its whole interval, under one method or more, and no
+    other system's is under any. Methods with fewer than five questions decide nothing, and nor does the cosine to the
+    question, which sees the topic alone.
+    Args: shares: a tidy table's rows with the statistic "win_share".
     """
-    said = []
-    for name in systems[:1] if len(systems) == 2 else systems:
-        share = shares[shares.system == name]
-        enough = share[share.n >= _ENOUGH]
-        if share.empty:
-            continue
-        above, low, high = (share.value > 0.5).sum(), share.value.min(), share.value.max()
-        wins = f"{name} wins more than half of its pairs under {above} of {len(share)} methods; its share of wins is"
-        sure = f" Under {(enough.low > 0.5).sum()} of the {len(enough)} methods with {_ENOUGH} questions or more the"
-        sure = f"{sure} 95 % interval lies above one half." if len(enough) else ""
-        said.append(f"{wins} {low:.2f} to {high:.2f}.{sure}")
-    if (shares.n < _ENOUGH).any():
-        said.append(f"Methods that have fewer than {_ENOUGH} questions have too few for a verdict.")
-    if flagged and len(systems) > 1:
-        said.append(f"{flagged} flagged answers are left out of wins.")
-    return said
+    if len(systems) < 2:
+        return "No comparison: the file names fewer than two systems."
+    told = shares[(shares.n >= ENOUGH) & (shares.metric != "cos_question")]
+    methods = told.label.nunique()
+    if not methods:
+        return f"Undecided: no method has scored {ENOUGH} questions or more of two systems."
+    ahead = told[told.low > 0.5].groupby("system").label.nunique().sort_values(ascending=False)
+    if len(ahead) == 1:
+        above = f"above one half, with its whole interval, under {ahead.iloc[0]} of {methods} methods"
+        return f"{ahead.index[0]} leads: its share of wins is {above}, no other's under any."
+    said = ", ".join(f"of {name} under {count}" for name, count in ahead.items()) or "of none"
+    return f"Undecided: of {methods} methods, the share of wins is clearly above one half {said}."
+
+
+def name_flagged(given: pd.DataFrame, flagged: pd.DataFrame) -> str:
+    """How many answers are flagged, for what, in a line."""
+    held = flagged.any(axis=1)
+    if not held.any():
+        return f"Flagged: none of {len(given)} answers."
+    why = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in flagged.sum().items() if count)
+    return f"Flagged, and left out of means and wins: {held.sum()} of {len(given)} answers ({why})."
+
+
+def name_unseen(blind: pd.DataFrame) -> str:
+    """What the scores can't see, in a line. blind: as `compare_negated`, empty without P.D. by a bundled evaluator."""
+    said = "Not seen: whether an answer is true. The embedded judge, cosines and overlap see topic and words."
+    if blind.empty:
+        return said
+    moved = blind.set_index("statistic").value["negation_moves"]
+    return f"{said} Negating every sentence of an answer moves its P.D. by {moved:+.2f} of 10 (median)."
 
 
 def compare_labels(agreed: pd.DataFrame) -> list[str]:
@@ -99,13 +120,12 @@ def compare_labels(agreed: pd.DataFrame) -> list[str]:
     if agreed.empty:
         return []
     ranked = ", ".join(f"{row.label} {row.said}" for row in agreed.sort_values("value", ascending=False).itertuples())
-    most = agreed.n.max()
-    return [f"Spearman with the labels given, inside each question, average over {most} questions at most: {ranked}."]
+    return [f"Spearman with the labels given, inside each question with three labels or more, averaged: {ranked}."]
 
 
 def list_flat(table: pd.DataFrame) -> list[str]:
     """Methods, by `label`, under which no answer reaches 0.005 of 10, so that they tell no answer from another."""
-    best = table[(table.statistic == "ten") & (table.metric != "pd_view")].groupby("label").value.max()
+    best = table[(table.statistic == "ten") & ~table.metric.isin(OF_VIEWS)].groupby("label").value.max()
     return list(best[best < 0.005].index)
 
 
@@ -126,12 +146,12 @@ def list_notes(
     ]
     if len(blind):
         said = blind.set_index("statistic")
-        worst = said.loc["pd_worst_over_best"]
+        apart = said.value["best_above_worst"]
         notes.append(
             "P.D. is by the bundled evaluator, of 2.5 to 7.6 million parameters depending on its size. It sees topics"
-            " and words, and hardly whether an answer affirms or denies a view: negating every sentence multiplies P.D."
-            f" by {said.value['pd_when_negated']:.2f} (median of {said.n['pd_when_negated']} answers)"
-            + (f"; the worst answer to a question has {worst.value:.2f} times that of the best." if worst.n else ".")
+            " and words more than affirming and denying: negating every sentence moves an answer by"
+            f" {said.value['negation_moves']:+.2f} of 10 (median of {said.n['negation_moves']} answers)"
+            + ("." if pd.isna(apart) else f"; the best answer to a question is {apart:.2f} above the worst.")
         )
     if flat:
         notes.append(
@@ -152,6 +172,8 @@ def list_notes(
     if len(own.views):
         known = f"{own.views.question.nunique():,} questions are debatable, with {len(own.views):,} partial answers"
         notes.append(f"{known}; methods other than P.D. and D.A. do not use these.")
+    reasons = Counter(each.reason for each in own.excluded)
+    notes += [f"Left out: {reason} ({count})." for reason, count in sorted(reasons.items())]
     if len(own.questions) < 30:
         few = f"With {len(own.questions)} questions, intervals over questions are too narrow to rely on"
         notes.append(f"{few}; use 30 or more.")

@@ -12,7 +12,6 @@ from typing import Any
 from nfqa.data.paths import Place
 from nfqa.judge.asking import Tally
 from nfqa.lab.artefacts import Paper
-from nfqa.lab.figures import save_figure
 from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
 from nfqa.lab.staleness import choose_parameters
@@ -41,7 +40,7 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
     if isinstance(figure, Figure):  # drawn once before it is kept, as a notebook shows it: this settles its layout
         figure.savefig(BytesIO(), dpi="figure", bbox_inches="tight")
     if figure is not None:
-        save_figure(figure, place.figures / paper.paper / name)
+        found["lab"].draw(figure, found["table"], place.figures / paper.paper / name)
     plt.close("all")
     return figure is not None
 

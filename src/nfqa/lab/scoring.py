@@ -8,7 +8,6 @@ import os
 import shutil
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,13 +22,17 @@ from nfqa.data.registry import UnreachableError
 from nfqa.lab.artefacts import Paper
 from nfqa.lab.beside import name_rows
 from nfqa.lab.options import RunOptions
-from nfqa.lab.own_scores import escape_formula
+from nfqa.lab.own_scores import OF_VIEWS, escape_formula, list_flat
 from nfqa.lab.plan import plan_targets
 from nfqa.lab.runner import prepare_vectors, reach_data, run_pending
 from nfqa.lab.targets import Target, list_targets
-from nfqa.lab.values import NAMES, name_keys, read_values, write_intervals
+from nfqa.lab.values import NAMES, name_keys, pick, read_values, write_intervals
 
 _NEW = ".new."  # then the process and a random name: a scratch folder
+_NEEDS = {
+    "references": "overlap and ranking among references (LINKAGE) are",
+    "partial_answers": "coverage of points of view, P.D. and D.A. (DebateQA) are",
+}
 
 
 def score_file(root: Path, options: RunOptions, identifier: str, path: Path, questions: Path | None = None) -> int:
@@ -52,6 +55,9 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
         scratch = Path(name)
         place = Place(root, scratch / "results", scratch / "results", scratch)
         print(f"{path}: {len(own.answers):,} answers to {len(own.questions):,} questions", flush=True)
+        for given_part, lost in _NEEDS.items():
+            if not any(getattr(question, given_part) for question in own.questions):
+                print(f"no question has {given_part}: {lost} left out (docs/formats.md)", flush=True)
         _say_plan(root, target, chosen)
         datasets = _list_training(root, target, chosen, own)
         prepare_vectors(root, options, datasets, limit=None, **given)
@@ -59,7 +65,7 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
         if failed:
             print(f"{path} could not be scored; the message above says why", file=sys.stderr)
             return 1
-        made = [scratch / "scratch" / identifier / file for file in ("scores.csv", "scores.json")]
+        made = [scratch / "scratch" / identifier / file for file in ("scores.csv", "scores.json", "notes.md")]
         made += [*(scratch / "results").rglob("*.*"), place.notebooks / f"{identifier}.ipynb"]
         values = read_values(place.results / f"{identifier}.csv")
         for file in made:
@@ -69,11 +75,9 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
                     cells = pd.read_csv(file, dtype=str, keep_default_na=False)
                     cells.map(escape_formula).to_csv(copy, index=False, lineterminator="\n")
     print(f"\n{tabulate_means(target.paper, values, own.systems)}\n")
-    print(tabulate_views(folder / "scores.csv"), end="")
+    if len(own.views):
+        print(f"{tabulate_views(pd.read_csv(folder / 'scores.csv', dtype=str, keep_default_na=False), root)}\n")
     print(*json.loads((folder / f"{target.name}.json").read_text(encoding="utf-8"))["findings"], sep="\n")
-    reasons = Counter(each.reason for each in own.excluded)
-    if reasons:
-        print(f"Left out: {', '.join(f'{reason} ({n})' for reason, n in sorted(reasons.items()))}.")
     print(f"\nin {folder.relative_to(root)}/: {', '.join(sorted(file.name for file in folder.iterdir()))}")
     return 0
 
@@ -107,30 +111,46 @@ def name_folder(options: RunOptions, answers: str, questions: str = "") -> str:
 def tabulate_means(paper: Paper, table: pd.DataFrame, systems: Sequence[str]) -> str:
     """A line a method: its means on the 0-10 scale, of all answers and of each system's; a dash for none.
 
-    In brackets, over how many questions: systems may have answered different ones.
+    In brackets, over how many questions: systems may have answered different ones. Methods under which no answer
+    reaches 0.005 are left out; the embedded judge has a mark, with its caveat below.
     """
     means = table[table.statistic == "mean_ten"]
     named = [name for name in name_keys(table) if name not in ("dataset", "statistic", *NAMES)]
-    said = pd.Series(write_intervals(means.assign(low=np.nan), exponents=True), means.index)
+    said = pd.Series(write_intervals(means.assign(low=np.nan), tiny=True), means.index)
     said = (said + " (" + means.n.astype(str) + ")").where(means.n.notna(), said).where(means.value.notna())
-    wide = means.assign(method=name_rows(paper, means, named), said=said).pivot(
-        index="method", columns="system", values="said"
-    )
+    labels = pd.Series(name_rows(paper, means, named), means.index)
+    marked = labels + np.where(means.metric == "embedded_judge", " †", "")
+    flat = list_flat(table.assign(label=name_rows(paper, table, named)))
+    shown = means.assign(method=marked, said=said)[~labels.isin(flat)]
+    wide = shown.pivot(index="method", columns="system", values="said")
     wide = wide.reindex(columns=["", *systems]).set_axis(["all answers", *systems], axis=1)
     wide = wide.rename_axis(index=None, columns="mean, 0 (worst) to 10 (best), (questions)")
-    return wide.to_string(na_rep="–", line_width=None)
+    caveat = "† sees topic and words more than truth: a false answer on the topic can come first"
+    text = wide.to_string(na_rep="–", line_width=None)
+    return f"{text}\n{caveat}" if shown.metric.eq("embedded_judge").any() else text
 
 
-def tabulate_views(path: Path) -> str:
-    """Each answer's place on each point of view, 0 to 10, beside that of the question alone; "" without any."""
-    scores = pd.read_csv(path, dtype=str, keep_default_na=False)
-    views = scores[(scores.metric == "pd_view") & (scores.variant == "paper")]
-    if views.empty:
-        return ""
-    places = views.assign(answer=views.answer.replace("", "the question alone"), ten=pd.to_numeric(views.ten))
-    wide = places.pivot(index=["question", "answer"], columns="view", values="ten")
-    title = "P.D. of each point of view, 0 to 10: an answer covers what it places clearly above the question alone"
-    return f"{title}\n{wide.rename_axis(columns='view').to_string(float_format='{:.1f}'.format, na_rep='–')}\n\n"
+def tabulate_views(scores: pd.DataFrame, root: Path) -> str:
+    """Each answer's place on each point of view, 0 to 10, by cosine and by P.D., beside that of the question alone.
+
+    Above it, how well each tells a view that is stated from another one, as results/debateqa/stated_views.csv has it.
+    Args: scores: as `write_scores` wrote them, all text; root: the checkout, whose results say what was measured.
+    """
+    views = scores[scores.metric.isin(OF_VIEWS) & (scores.get("variant", "") != "released")]
+    views = views.assign(answer=views.answer.replace("", "the question alone"), ten=pd.to_numeric(views.ten))
+    views["by"] = pd.Categorical(views.metric.map({"view_cosine": "cosine", "pd_view": "P.D."}), ["cosine", "P.D."])
+    wide = views.astype({"view": int}).pivot(index=["question", "answer"], columns=["by", "view"], values="ten")
+    table = wide.sort_index(axis=1).rename_axis(columns=["", "view"])
+    title = "Points of view, 0 to 10: an answer covers what it places clearly above the question alone"
+    return f"{title}\n{_say_measured(root)}\n{table.to_string(float_format='{:.1f}'.format, na_rep='–')}"
+
+
+def _say_measured(root: Path) -> str:
+    table = read_values(root / "results" / "debateqa" / "stated_views.csv")
+    auroc = {"dataset": table.dataset.iloc[0], "statistic": "auroc", "compared": "same_view"}
+    cosine = pick(table, metric="cosine", **auroc)
+    perplexity = pick(table, metric="pd_view", evaluator="small", **auroc)
+    return f"{cosine.said} {perplexity.said}"
 
 
 def _say_plan(root: Path, target: Target, options: RunOptions) -> None:

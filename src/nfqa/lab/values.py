@@ -160,19 +160,20 @@ def pick(table: pd.DataFrame, **conditions: object) -> pd.Series:
 
 
 def write_intervals(
-    table: pd.DataFrame, *, digits: int = 2, whole_from: float = np.inf, exponents: bool = False
+    table: pd.DataFrame, *, digits: int = 2, whole_from: float = np.inf, tiny: bool = False
 ) -> list[str]:
     """Each row as "value [low, high]": without brackets where it has no interval, "undefined" without a value.
 
-    Args: whole_from: rows whose value is of this size or more are written without decimals; exponents: those that
-        would come out as 0 without being it are written as 1.2e-79.
+    Args: whole_from: rows whose value is of this size or more are written without decimals; tiny: a positive value
+        that would come out as 0 without being it is written as "<0.01".
     """
     said = []
     for value, low, high in table[["value", "low", "high"]].astype(float).itertuples(index=False):
         form = ",.0f" if abs(value) >= whole_from else f".{digits}f"
-        form = ".1e" if exponents and 0 < abs(value) < 0.5 * 10**-digits else form
         interval = "" if np.isnan(low) else f" [{low:{form}}, {high:{form}}]"
-        said.append("undefined" if np.isnan(value) else f"{value:{form}}{interval}")
+        small = tiny and 0 < value < 0.5 * 10**-digits
+        shown = "undefined" if np.isnan(value) else f"<{10**-digits:{form}}" if small else f"{value:{form}}"
+        said.append(f"{shown}{interval}")
     return said
 
 

@@ -21,8 +21,10 @@ from nfqa.kernels.perplexity import (
     compute_perplexities,
     settings,
 )
+from nfqa.metrics.coverage import score_coverage
 from nfqa.metrics.degrade import negate
 from nfqa.metrics.statistics import require_columns
+from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator, TargetLoss
 from nfqa.models.restated import Restated
 
@@ -154,49 +156,59 @@ def place_perplexity(perplexities: pd.Series) -> pd.Series:
 
 
 def score_debatable(
-    own: QuestionSet, answers: pd.DataFrame, evaluator: Evaluator, **how: Unpack[Switches]
+    own: QuestionSet, answers: pd.DataFrame, embedder: Embedder, evaluator: Evaluator, **how: Unpack[Switches]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """P.D. of answers in both variants, higher is better, and what it is made of: each view by itself.
+    """How well answers cover points of view, by cosine and by P.D. in both variants; higher is better throughout.
 
-    Args: answers: rows of `own.answers`, on questions with views; how: as `measure_diversity`.
-    Returns: as `score_diversity`, with ten (0 to 10) and note; and as `score_views`, with `view` numbered as in the
-        file, also after the question alone as if that were an answer, called "".
+    Args: answers: rows of `own.answers`, one or more, on questions with views; how: as `measure_diversity`.
+    Returns: one row an answer and method, under the metrics "coverage" (mean over views of the cosine with the answer's
+        nearest sentence) and "pd" (P.D. with its sign reversed), with ten (0 to 10) and note; and one row an answer,
+        method and view, under "view_cosine" and "pd_view", with `view` numbered as in the file, also for the question
+        alone as if that were an answer, called "".
     """
-    parts = [pd.DataFrame(columns=["metric", "variant", "question", "answer", "view", "point_of_view", "ten"])]
-    wholes = [pd.DataFrame()]
     asked = answers.question.map(own.texts_by_name)
     alone = answers.assign(answer="", system="", grade=np.nan, text=asked).drop_duplicates("question")
-    number = (own.views.groupby("question").cumcount() + 1).astype(str)
-    numbers = own.views.assign(number=number)[["dataset", "question", "view", "number", "point_of_view"]]
-    for variant in get_args(Variant) if len(answers) else ():
+    both, of_answer = pd.concat([answers, alone]), ["dataset", "question", "answer", "system", "signature"]
+    cosines = score_coverage(both, own.views, embedder).assign(metric="view_cosine")
+    parts = [cosines.assign(ten=10 * cosines.score.clip(0, 1))]
+    mean = cosines[cosines.answer != ""].groupby(of_answer, sort=False).score.mean().reset_index()
+    wholes = [mean.assign(metric="coverage", ten=10 * mean.score.clip(0, 1))]
+    for variant in get_args(Variant):
         whole = score_diversity(answers, own.views, evaluator, variant=variant, **how)
         signature = whole.signature.iloc[0] + "|sign:-"
-        part = score_views(pd.concat([answers, alone]), own.views, evaluator, variant=variant, **how)
+        part = score_views(both, own.views, evaluator, variant=variant, **how)
         whole = whole.drop(columns=["evaluator", "cache"]).merge(describe_views(part[part.answer != ""]))
         ten = place_perplexity(whole.perplexity).where(whole.score.notna())
-        whole = whole.assign(score=-whole.score, signature=signature, ten=ten)
-        wholes.append(whole.drop(columns="perplexity"))
-        part = part.merge(numbers).drop(columns="view").rename(columns={"number": "view"})
+        wholes.append(whole.assign(score=-whole.score, signature=signature, ten=ten).drop(columns="perplexity"))
         parts.append(part.assign(
             metric="pd_view", variant=variant, score=-part.perplexity, ten=place_perplexity(part.perplexity),
-            note=np.where(part.answer == "", "the question alone, to compare with", ""),
             signature=signature.replace("pd:", "pd_view:", 1),
         ))  # fmt: skip
-    return tuple(pd.concat(frames[len(frames) > 1 :], ignore_index=True) for frames in (wholes, parts))
+    number = (own.views.groupby("question").cumcount() + 1).astype(str)
+    numbers = own.views.assign(number=number)[["dataset", "question", "view", "number", "point_of_view"]]
+    views = pd.concat(parts).merge(numbers).drop(columns="view").rename(columns={"number": "view"})
+    views["note"] = np.where(views.answer == "", "the question alone, to compare with", "")
+    frames = (pd.concat(wholes, ignore_index=True), views)
+    return tuple(
+        f.assign(missing=f.missing.fillna("").mask(f.score.isna() & f.missing.isna(), "no_text")) for f in frames
+    )
 
 
 def compare_negated(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, **how: Any) -> pd.DataFrame:
-    """P.D. of answers with every sentence negated by rule over P.D. as they are, and of a question's worst over best.
+    """What P.D. makes of the opposite, on its scale from 0 to 10: the change of place when every sentence is negated by
+    rule, and how far apart the best and the worst answer to a question are.
 
     Args: as `score_diversity`. Returns: a row a statistic, a median: value, n, variant and signature.
     """
     negated = answers.assign(text=answers.text.map(negate))
     plain, other = (score_diversity(frame, views, evaluator, **how) for frame in (answers, negated))
-    scores = plain.groupby("question").score
-    spread = (scores.max() / scores.min())[scores.count() > 1]
-    ratios = {"pd_when_negated": other.score / plain.score, "pd_worst_over_best": spread}
-    rows = [{"statistic": name, "value": ratio.median(), "n": ratio.count()} for name, ratio in ratios.items()]
-    signature = plain.signature.iloc[0] + "|median"
+    apart = plain.groupby("question").score.agg(["min", "max", "count"]).query("count > 1")
+    ratios = {"negation_moves": other.score / plain.score, "best_above_worst": apart["min"] / apart["max"]}
+    changes = {
+        name: -2.5 * np.log10(ratio) for name, ratio in ratios.items()
+    }  # `place_perplexity`, which is 10 - 2.5 log
+    rows = [{"statistic": name, "value": change.median(), "n": change.count()} for name, change in changes.items()]
+    signature = plain.signature.iloc[0] + "|place:10-2.5*log10|median"
     return pd.DataFrame(rows).assign(metric="pd", variant=plain.variant.iloc[0], signature=signature)
 
 

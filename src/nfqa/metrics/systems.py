@@ -29,23 +29,28 @@ def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str) -
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
+def leave_out_flagged(scores: pd.DataFrame) -> pd.DataFrame:
+    """Scores without those of answers that have `flags`: these are missing as "flagged", for means and wins alike."""
+    flagged = scores["flags"] != ""
+    missing = scores.missing.mask(flagged & (scores.missing == ""), "flagged")
+    return scores.assign(score=scores.score.mask(flagged), ten=scores.ten.mask(flagged), missing=missing)
+
+
 def add_wins(scores: pd.DataFrame) -> pd.DataFrame:
     """Scores with the column `wins`: the share of other systems' scored answers to its question that an answer beats.
 
     A tie counts half, and so does a difference below 1e-12: rounding, or the underflow of an unsmoothed BLEU. NaN for
-    an answer without a score or a system, and where no other system has a score. An answer with `flags`, where there is
-    such a column, neither wins nor loses, and is missing as "flagged". The rows of `scores` have an index of their own
-    each.
+    an answer without a score or a system, and where no other system has a score. The rows of `scores` have an index of
+    their own each.
     """
-    flagged = scores["flags"] != "" if "flags" in scores else pd.Series(False, scores.index)
     wins = pd.Series(np.nan, scores.index)
-    for _, group in _split(scores[~flagged]):
+    for _, group in _split(scores):
         named = group[(group.system != "") & group.score.notna()].rename_axis("row").reset_index()
         pairs = named.merge(named, on="question", suffixes=("", "_other"))
         pairs = pairs[pairs.system != pairs.system_other]
         won = (np.sign((pairs.score - pairs.score_other).round(12)) + 1) / 2
         wins.update(won.groupby(pairs.row).mean())
-    return scores.assign(wins=wins, missing=scores.missing.mask(flagged & (scores.missing == ""), "flagged"))
+    return scores.assign(wins=wins)
 
 
 def measure_systems(scores: pd.DataFrame, column: str, *, named: str, questions: Sequence[str]) -> pd.DataFrame:
