@@ -197,8 +197,8 @@ def test_a_verdict_follows_from_digits_tolerance_interval_and_known_differences(
     [
         (0.123456, 0.123456, "value", check.SAME),
         (0.123456, 0.123457, "value", check.LAST_DIGIT),
-        (0.123456, 0.12347, "value", check.PROCESSOR),
-        (5432.11, 5432.61, "value", check.PROCESSOR),
+        (0.123456, 0.12347, "value", check.WITHIN),
+        (5432.11, 5432.61, "value", check.WITHIN),
         (0.123456, 0.1236, "value", check.MOVED),
         (0.123456789012, 0.123456789013, "value", check.LAST_DIGIT),  # 12 digits: exact arithmetic
         (0.123456789012, 0.123456789112, "value", check.MOVED),
@@ -212,23 +212,73 @@ def test_what_moved_is_told_from_another_processors_digits(then: float, now: flo
     row = {"dataset": "d", "metric": "m", "statistic": "s", "value": 1.0, "n": 1}
     sides = [pd.DataFrame([{**row, column: number}]) for number in (then, now)]
     tables = [tidy_values(side, origin="measured", exact=True) for side in sides]
-    found = check._compare(*tables)
+    found = check.compare_values(*tables)
     assert found[found.column == column].state.tolist() == [state]
 
 
 def test_rows_that_are_gone_or_new_are_told() -> None:
     table = tidy_values(make_values(), origin="measured")
-    found = check._compare(table, table.iloc[1:])
+    found = check.compare_values(table, table.iloc[1:])
     assert len(set(found[found.state == check.GONE].row)) == 1
-    assert set(check._compare(None, table).state) == {check.NEW}
+    assert set(check.compare_values(None, table).state) == {check.NEW}
+
+
+def test_rows_of_a_file_that_is_not_here_are_not_gone() -> None:
+    table = tidy_values(make_values(), origin="measured")
+    assert check.LACKING in set(check.compare_values(table, table.iloc[1:], lacks=True).state)
+    assert check.GONE not in set(check.compare_values(table, table.iloc[1:], lacks=True).state)
+
+
+@pytest.mark.parametrize(("moved", "state"), [(2.9, check.WITHIN), (3.1, check.MOVED)])
+def test_what_varies_may_move_by_three_times_its_spread_and_rows_of_one_seed_do_not_count(moved, state) -> None:
+    rows = {
+        "metric": "m",
+        "statistic": ["n_topics", "share"],
+        "topic": ["", "1"],
+        "value": [22.0, 0.1],
+        "spread": [1.5, np.nan],
+    }
+    then = tidy_values(pd.DataFrame(rows), origin="measured")
+    other = pd.DataFrame(rows).assign(topic=["", "2"], value=[22 + 1.5 * moved, 0.2], spread=[0.9, np.nan])
+    found = check.compare_values(then, tidy_values(other, origin="measured"), varies=True)
+    assert found[found.column == "value"].state.tolist() == [state]
+    assert set(found[found.column != "value"].state) == {check.SAME}
+
+
+def write_artefact(
+    stem: Path, value: float, *, code: str = "c", finding: str = "it is 0.50", picture: bytes = b"p"
+) -> Path:
+    table = tidy_values(pd.DataFrame({"metric": ["m"], "statistic": "s", "value": value, "n": 5}), origin="measured")
+    write_values(stem, table, {"code": code, "packages": {}, "inputs": {"d": "1"}, "findings": [finding]})
+    stem.with_suffix(".png").write_bytes(picture)
+    return stem
+
+
+@pytest.mark.parametrize(
+    ("changed", "replaced"),
+    [
+        ({"value": 0.50001}, ()),  # another processor
+        ({"value": 0.50001, "picture": b"q", "finding": "it is 0.51"}, ()),
+        ({"value": 0.50001, "code": "d"}, ()),
+        ({"value": 0.6}, check.ENDINGS),
+        ({"finding": "it was 0.50"}, check.ENDINGS[1:]),
+        ({"code": "d", "picture": b"q"}, check.ENDINGS[1:]),  # drawn in another way
+    ],
+)
+def test_files_in_place_are_replaced_where_a_value_moved_beyond_its_tolerance(tmp_path, changed, replaced) -> None:
+    kept = write_artefact(tmp_path / "kept", 0.5)
+    made = write_artefact(tmp_path / "made", **({"value": 0.5} | changed))
+    assert check.choose_replaced(kept, kept, made, lacks=False) == replaced
+    kept.with_suffix(".csv").write_text("half a fi")
+    assert check.choose_replaced(kept, kept, made, lacks=False) == check.ENDINGS
 
 
 def test_a_moved_text_counts_and_a_key_stands_for_one_row() -> None:
     table = tidy_values(make_values(text=["a", "b", "c"]), origin="measured")  # a condition may have any name
-    found = check._compare(table, table.assign(signature="another"))
+    found = check.compare_values(table, table.assign(signature="another"))
     assert found[found.state == check.MOVED].column.tolist() == ["signature"] * len(table)
     with pytest.raises(ValueError, match=r"in results the row .* is duplicated"):
-        check._compare(table, pd.concat([table, table.iloc[:1]]))
+        check.compare_values(table, pd.concat([table, table.iloc[:1]]))
 
 
 @pytest.mark.parametrize(

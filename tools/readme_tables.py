@@ -7,9 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from nfqa.data.paths import find_root, write_atomically
-from nfqa.lab.artefacts import Paper, list_leaves, read_papers
+from nfqa.lab.artefacts import Paper, list_leaves, read_papers, show_name
 from nfqa.lab.claims import count_claims, judge_claims
-from nfqa.lab.open import show_name
 from nfqa.lab.values import match_rows, read_values
 
 SPEARMAN = {"statistic": "spearman"}

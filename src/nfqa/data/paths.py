@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 
 def find_root() -> Path:
@@ -55,6 +56,11 @@ class Place:
         return self.work / "notebooks"
 
     @property
+    def values(self) -> Path:
+        """What the last run here computed, PAPER/NAME.csv, also where the results stayed as they were."""
+        return self.work / "values"
+
+    @property
     def runs(self) -> Path:
         """Run records, PAPER/NAME.json: what an artefact was last made from, and how long that took."""
         return self.work / "runs"
@@ -81,3 +87,8 @@ def find_place(root: Path, *, data: str = "full", profile: str = "full", variant
         work = work / sample if sample else work
         return Place(root, work / "results", work / "figures", work)
     return Place(root, root / "results" / sample, root / "figures" / sample, build / sample)
+
+
+def find_cache(root: Path, what: Literal["embeddings", "losses"]) -> Path:
+    """The file that keeps vectors or losses; shared by all runs, as it is keyed by model, settings and text."""
+    return root / "build" / "cache" / f"{what}.sqlite"

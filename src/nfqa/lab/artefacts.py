@@ -231,6 +231,16 @@ def find_artefact(papers: dict[str, Paper], identifier: str) -> tuple[Paper, str
     raise ValueError(f"unknown artefact {identifier!r}; {hint}`make status` lists all {len(known)}")
 
 
+def show_name(paper: Paper, name: object) -> str:
+    """How a dataset, system, metric, condition, statistic or artefact is shown; in its own words where none is set."""
+    text = str(int(name) if isinstance(name, float) and name.is_integer() else name)
+    base = text.removeprefix("sample_")
+    system, artefact = paper.systems.get(text), paper.artefacts.get(text)
+    shown = system.title if system else paper.names.get(text) or paper.names.get(base)
+    shown = shown or (artefact.label if artefact else base.replace("_", " "))
+    return f"{shown} (sample)" if base != text else shown
+
+
 def list_needs(paper: Paper, name: str, system: str) -> tuple[str, ...]:
     """The roles that a row without a value waits for: its system's, or those of an artefact that has no notebook."""
     entry, artefact = paper.systems.get(system), paper.artefacts[name]

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from nfqa.data.paths import find_place, write_atomically
-from nfqa.lab.artefacts import STAND_IN, Leaf, Paper, list_leaves, list_needs
-from nfqa.lab.open import show_name
+from nfqa.lab.artefacts import STAND_IN, Leaf, Paper, list_leaves, list_needs, show_name
 from nfqa.lab.stand_ins import note_stand_ins
 from nfqa.lab.values import find_rows, is_given, match_rows, name_keys
 

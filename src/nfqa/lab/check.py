@@ -1,28 +1,35 @@
-"""Two comparisons: published values against ours, and what was just made against what is committed."""
+"""Two comparisons: published values against ours, and what was just made against what is there or committed."""
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from nfqa.data.json_lines import Item, Text, check, refuse_repeats
 from nfqa.data.paths import Place
-from nfqa.data.registry import read_yaml
-from nfqa.lab.artefacts import list_chosen, read_papers
+from nfqa.data.registry import has_file, read_registry, read_yaml
+from nfqa.lab.artefacts import Artefact, list_chosen, read_papers
 from nfqa.lab.beside import VERDICTS, compare_published
 from nfqa.lab.staleness import was_run
 from nfqa.lab.values import COUNTS, EXACT_DIGITS, MODEL_DIGITS, NUMBERS, name_keys, read_values
 
 EXCUSES = "results/intended_changes.yml"
 UNRUN = "not run here (committed values)"
-SAME, LAST_DIGIT, PROCESSOR, MOVED, GONE, NEW = "same", "last digit", "processor", "moved", "gone", "new"
+SAME, LAST_DIGIT, WITHIN = "same", "same but for the last digit", "same within tolerance"
+MOVED, GONE, NEW, LACKING = "moved", "gone", "new", "needs a file that is not here"
+ENDINGS = (".csv", ".json", ".png", ".pdf")  # of an artefact's files
 TEXTS = ["dropped_because", "origin", "signature"]
 _CLOSE = 1e-6  # relative: what a sum in another order changes
 _FLIPPED = 1e-4  # of 1, or of a larger value: what a near tie that another processor decides otherwise changes
+_SPREADS = 3  # by how many of its own standard deviations over seeds a value that varies may move
+_NUMBER = re.compile(r"-?\d[\d.,]*")
 
 
 def check_published(root: Path, place: Place) -> pd.DataFrame:
@@ -43,14 +50,10 @@ def count_verdicts(published: pd.DataFrame) -> str:
 
 
 def compare_committed(root: Path, place: Place) -> pd.DataFrame:
-    """Every number of the results at hand beside the committed one.
+    """Every number that was made here beside the committed one, as `compare_values` has it.
 
-    A number is "same"; "last digit" where it differs by no more than one unit of the last digit that is kept (of 6
-    significant ones behind a model, of 12 otherwise) or by 1e-6 relative behind a model; "processor" where a value
-    behind a model differs by no more than 1e-4 (of 1, or of a larger value): vectors that differ in their last bits
-    decide a near tie otherwise, which moves an average of ranks by some 1e-5; else "moved". Counts are compared
-    exactly, and so are origin, signature and reasons. A row is "gone" or "new" where only one side has it. A number of
-    an artefact whose results no run here wrote is never "same", but "not run here".
+    What was made is what the last run here computed, also where `choose_replaced` left the committed files in place. A
+    number of an artefact whose results no run here wrote is never "same", but "not run here".
 
     Returns: artefact, row (its key in words), column, committed, now, change (relative), state, and excused, the reason
         listed in results/intended_changes.yml, "" for none. Without git, or a commit that has results, no rows.
@@ -59,10 +62,13 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
     committed = _run_git(root, "ls-tree", "-r", "--name-only", "HEAD", f"{folder}/").splitlines()
     for paper, name in list_chosen(root) if committed else ():
         identifier = f"{paper.paper}/{name}"
-        path = f"{folder}/{identifier}.csv"
+        path, ran = f"{folder}/{identifier}.csv", was_run(place, identifier)
+        own = place.values / f"{identifier}.csv"
         then = read_values(StringIO(_run_git(root, "show", f"HEAD:./{path}"))) if path in committed else None
-        compared = _compare(then, _read(place, identifier)).assign(artefact=identifier)
-        if not was_run(place, identifier):  # the committed values beside themselves
+        now = read_values(own) if ran and own.is_file() else _read(place, identifier)
+        lacks, varies = lacks_files(root, paper.artefacts[name]), _varies(place.results / f"{identifier}.json")
+        compared = compare_values(then, now, lacks=lacks, varies=varies).assign(artefact=identifier)
+        if not ran:  # the committed values beside themselves
             compared["state"] = compared.state.replace(SAME, UNRUN)
         frames.append(compared)
     columns = ["artefact", "row", "column", "committed", "now", "change", "state"]
@@ -71,10 +77,54 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
     return found.assign(excused=[_excuse(row.artefact, row.row, excuses) for row in found.itertuples()])
 
 
+def choose_replaced(kept: Path, figures: Path, made: Path, *, lacks: bool) -> tuple[str, ...]:
+    """The endings of the files just made that are to replace those in place.
+
+    All where a value moved by more than its tolerance. Otherwise the values stay as they are, and the others too if
+    their content is the same but for code, packages and digits: the picture is, where its bytes or the code are. Where
+    values vary, or a file is missing that those in place were made with, all stay.
+
+    Args: kept, figures, made: the results and figures in place and the new files, without endings; lacks: as
+        `lacks_files`.
+    """
+    try:
+        then, before = read_values(kept.with_suffix(".csv")), json.loads(kept.with_suffix(".json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return ENDINGS
+    now, after = read_values(made.with_suffix(".csv")), json.loads(made.with_suffix(".json").read_text("utf-8"))
+    found = compare_values(then, now, lacks=lacks, varies=after.get("varies", False))
+    if found.state.isin([MOVED, GONE, NEW]).any():
+        return ENDINGS
+    if after.get("varies") or (found.state == LACKING).any():
+        return ()
+    pictures = [path.read_bytes() if path.is_file() else b"" for path in (_png(figures), _png(made))]
+    drawn = pictures[0] == pictures[1] or before.get("code") == after["code"]
+    return () if drawn and _mask(before) == _mask(after) else ENDINGS[1:]
+
+
+def _png(stem: Path) -> Path:
+    return stem.with_suffix(".png")
+
+
+def _mask(provenance: dict[str, Any]) -> dict[str, Any]:
+    findings = [_NUMBER.sub("#", finding) for finding in provenance["findings"]]
+    return {k: v for k, v in provenance.items() if k not in ("code", "packages")} | {"findings": findings}
+
+
+def lacks_files(root: Path, artefact: Artefact) -> bool:
+    """Whether a file is not at hand of which some of an artefact's rows are made, where it is."""
+    files = [read_registry(root)[name] for name in (*artefact.datasets, *artefact.files)]
+    return any((file.optional or file.local) and not has_file(file, root / "build" / "data") for file in files)
+
+
+def _varies(provenance: Path) -> bool:
+    return bool(json.loads(provenance.read_text("utf-8")).get("varies")) if provenance.is_file() else False
+
+
 def fails(found: pd.DataFrame, *, strict: bool = False) -> pd.DataFrame:
     """What may not pass: values that moved, rows that are gone or new, without an excuse; `strict`, on the machine that
     made the committed results, what another processor may move as well."""
-    states = [MOVED, GONE, NEW, *([PROCESSOR] if strict else [])]
+    states = [MOVED, GONE, NEW, *([WITHIN] if strict else [])]
     return found[found.state.isin(states) & (found.excused == "")]
 
 
@@ -105,22 +155,45 @@ def _read(place: Place, identifier: str) -> pd.DataFrame | None:
     return read_values(path) if path.is_file() else None
 
 
-def _compare(committed: pd.DataFrame | None, now: pd.DataFrame | None) -> pd.DataFrame:
-    sides = [None if side is None else _name_rows(side) for side in (committed, now)]
+def compare_values(
+    then: pd.DataFrame | None, now: pd.DataFrame | None, *, lacks: bool = False, varies: bool = False
+) -> pd.DataFrame:
+    """Every number of two versions of an artefact's values, and the texts in which they differ.
+
+    A number is "same"; "same but for the last digit" where it differs by no more than one unit of the last digit that
+    is kept (of 6 significant ones behind a model, of 12 otherwise) or by 1e-6 relative behind a model; "same within
+    tolerance" where a value behind a model differs by no more than 1e-4 (of 1, or of a larger value): vectors that
+    differ in their last bits decide a near tie otherwise, which moves an average of ranks by some 1e-5; else "moved".
+    Counts are compared exactly, and so are origin, signature and reasons. A row is "gone" or "new" where only one side
+    has it.
+
+    Args: lacks: a file is missing, so that rows may be gone; varies: the values depend on the processor as they do on a
+        seed. Those with a spread may then move by three of it, and rows without one, of a single seed, don't count.
+    Returns: row (its key in words), column, committed, now, change (relative), state.
+    """
+    sides = [None if side is None else _name_rows(side) for side in (then, now)]
+    if varies:
+        sides = [None if side is None else side[side.spread.notna()] for side in sides]
     before, after = map(_unfold, sides)
     both = before.merge(after, on=["row", "column"], how="outer", suffixes=("_then", "_now"), indicator=True)
-    then, new = (both[name].to_numpy(dtype=np.float64) for name in ("number_then", "number_now"))
-    gap = np.abs(new - then)
+    if varies:
+        both = both[both.column != "spread"]
+    old, new = (both[name].to_numpy(dtype=np.float64) for name in ("number_then", "number_now"))
+    gap = np.abs(new - old)
     with np.errstate(invalid="ignore", divide="ignore"):
-        change = gap / np.maximum(np.abs(then), np.abs(new))
-    same = (then == new) | (np.isnan(then) & np.isnan(new))
-    allowed = [_allow(*numbers) for numbers in zip(then, new, both.column, strict=True)]
-    digit, processor = np.array(allowed).reshape(-1, 2).T
+        change = gap / np.maximum(np.abs(old), np.abs(new))
+    same = (old == new) | (np.isnan(old) & np.isnan(new))
+    allowed = [_allow(*numbers) for numbers in zip(old, new, both.column, strict=True)]
+    digit, tolerance = np.array(allowed).reshape(-1, 2).T
+    if varies:
+        spreads = pd.concat([side.set_index("row").spread for side in sides if side is not None])
+        own = _SPREADS * both.row.map(spreads.groupby(level=0).max()).to_numpy(dtype=np.float64)
+        tolerance = np.where(both.column == "value", np.maximum(tolerance, own), tolerance)
     state = np.select(
-        [both._merge == "left_only", both._merge == "right_only", same, gap <= digit, gap <= processor],
-        [GONE, NEW, SAME, LAST_DIGIT, PROCESSOR], default=MOVED,
+        [both._merge == "left_only", both._merge == "right_only", same, gap <= digit, gap <= tolerance],
+        [LACKING if lacks else GONE, NEW, SAME, LAST_DIGIT, WITHIN], default=MOVED,
     )  # fmt: skip
-    numbers = both[["row", "column"]].assign(committed=then, now=new, change=change, state=state)
+    numbers = both[["row", "column"]].assign(committed=old, now=new, change=change, state=state)
     told = [side[["row", *TEXTS]].melt("row", TEXTS, "column", "text") for side in sides if side is not None]
     if len(told) < 2:
         return numbers

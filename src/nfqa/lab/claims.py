@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nfqa.lab.artefacts import STAND_IN, Claim, Order, Paper, list_needs
+from nfqa.lab.artefacts import STAND_IN, Claim, Order, Paper, list_needs, show_name
 from nfqa.lab.beside import compare_published, say_conditions
-from nfqa.lab.open import show_name
 from nfqa.lab.values import find_rows, name_keys, read_values, write_intervals
 
 HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "can't be told at this size", "not testable here"

@@ -62,8 +62,7 @@ def prepare_vectors(request: str) -> int:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from nfqa.data.load import load
     from nfqa.data.own_answers import bring_file
-    from nfqa.data.paths import find_root
-    from nfqa.lab.open import find_cache
+    from nfqa.data.paths import find_cache, find_root
     from nfqa.models.embed import Embedder
 
     root = find_root()

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from nfqa.data import kept_frames, own_debates
 from nfqa.data.kept_frames import Frames, keep_frames
 from nfqa.data.own_debates import hash_folder, read_folder, read_questions
-from nfqa.data.paths import write_atomically
+from nfqa.data.paths import find_cache, write_atomically
 from nfqa.data.registry import hash_file
 from nfqa.debates import checking, domains, duplicates, extract, pipeline, search, write
 from nfqa.debates.checking import check_views, measure_agreement, read_labels, remove_rejected
@@ -25,7 +25,6 @@ from nfqa.debates.extract import join_views
 from nfqa.debates.pipeline import Search
 from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab.judging import Asking, open_generators, open_judge
-from nfqa.lab.open import find_cache
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import escape_formula
 from nfqa.lab.scoring import name_folder

@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from nfqa.data.paths import find_place, find_root, write_atomically
+from nfqa.data.paths import find_cache, find_place, find_root, write_atomically
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.judge.limits import Limits
 from nfqa.judge.prompts import read_prompt_set
-from nfqa.lab.artefacts import Paper, find_artefact, list_leaves, read_papers
+from nfqa.lab.artefacts import find_artefact, list_leaves, read_papers, show_name
 from nfqa.lab.figures import add_note, save_figure, use_style
 from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
 from nfqa.lab.notebooks import list_functions, read_parameters, read_versions
@@ -261,16 +261,29 @@ class Lab:
         """Write a figure of these values, with its note, as STEM.png and STEM.pdf."""
         save_figure(self.mark(figure, table), stem)
 
-    def write(self, table: pd.DataFrame, *, findings: Sequence[str] = (), figure: Figure | Plot | None = None) -> None:
+    def write(
+        self,
+        table: pd.DataFrame,
+        *,
+        findings: Sequence[str] = (),
+        figure: Figure | Plot | None = None,
+        varies: bool = False,
+    ) -> None:
         """Write values, their provenance and the figure as PNG and PDF, for the runner to move into place.
 
+        Args: varies: whether the values depend on the processor as they do on a seed: `make check` then lets them move
+            by three times their spread.
         Raises: ValueError for a table that did not come from `tidy`.
         """
         from nfqa.lab.values import MEASURED, write_values
 
         if list(table.columns)[-len(MEASURED) :] != list(MEASURED):
             raise ValueError("the table is not as lab.tidy gives it; write what tidy returned")
-        write_values(self.out / self.name, table, self._describe() | {"findings": list(findings)})
+        write_values(
+            self.out / self.name,
+            table,
+            self._describe() | {"findings": list(findings)} | ({"varies": True} if varies else {}),
+        )
         if self.out.is_relative_to(self.root / "build" / "drafts"):
             print(f"written to {(self.out / self.name).relative_to(self.root)}.csv, a draft; `make` writes results/")
         if figure is not None:
@@ -334,18 +347,3 @@ def open_lab(
             identify_role(role, spec)
     use_style()
     return Lab(identifier, data=data, out=out, roles=roles, asking=Asking(**asking))
-
-
-def find_cache(root: Path, what: Literal["embeddings", "losses"]) -> Path:
-    """The file that keeps vectors or losses; shared by all runs, as it is keyed by model, settings and text."""
-    return root / "build" / "cache" / f"{what}.sqlite"
-
-
-def show_name(paper: Paper, name: object) -> str:
-    """How a dataset, system, metric, condition, statistic or artefact is shown; in its own words where none is set."""
-    text = str(int(name) if isinstance(name, float) and name.is_integer() else name)
-    base = text.removeprefix("sample_")
-    system, artefact = paper.systems.get(text), paper.artefacts.get(text)
-    shown = system.title if system else paper.names.get(text) or paper.names.get(base)
-    shown = shown or (artefact.label if artefact else base.replace("_", " "))
-    return f"{shown} (sample)" if base != text else shown

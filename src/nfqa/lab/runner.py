@@ -88,10 +88,12 @@ def run_pending(
     failed: dict[str, Target] = {}
     count = len(pending)
     bar = _open_bar(count)
+    spent: list[tuple[float, float]] = []  # seconds that the finished were expected to take, and took
     try:
         while pending or running:
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
+                spent.append((job.target.seconds, time.monotonic() - job.started))
                 if _finish(place, job):
                     done.append(job.target.identifier)
                 else:
@@ -110,7 +112,7 @@ def run_pending(
                     continue
                 pending.remove(target)
             bar.n = count - len(pending) - len(running)
-            bar.set_postfix_str(_describe_rest(pending, running, jobs), refresh=False)
+            bar.set_postfix_str(_describe_rest(pending, running, spent, jobs), refresh=False)
             bar.update(0)  # shows it, if it is time to
             time.sleep(0.1)
     finally:
@@ -148,18 +150,26 @@ def _open_bar(count: int) -> tqdm:
     return tqdm(total=count, bar_format=shape, miniters=0, mininterval=seconds, delay=seconds)
 
 
-def _describe_rest(pending: Sequence[Target], running: Sequence[_Job], jobs: int) -> str:
-    """What is at work, and about how long it takes together with what waits."""
-    now = time.monotonic()
-    left = [max(1.0, job.target.seconds - (now - job.started)) for job in running]
-    left += [target.seconds for target in pending]
+def _describe_rest(
+    pending: Sequence[Target], running: Sequence[_Job], spent: Sequence[tuple[float, float]], jobs: int
+) -> str:
+    """What is at work, and about how long it takes together with what waits, at the pace of what has run so far."""
+    elapsed = {job.target.identifier: time.monotonic() - job.started for job in running}
+    begun = [
+        (min(job.target.seconds, elapsed[job.target.identifier]), elapsed[job.target.identifier]) for job in running
+    ]
+    expected, taken = map(sum, zip((1.0, 1.0), *spent, *begun, strict=True))
+    pace = taken / expected
+    left = [max(1.0, pace * target.seconds) for target in pending]
+    left += [max(1.0, pace * job.target.seconds - elapsed[job.target.identifier]) for job in running]
     names = []
     for job in running:
         told = job.scratch / "progress.txt"
         progress = f", {told.read_text(encoding='utf-8')}" if told.is_file() else ""
-        names.append(f"{job.target.name} {now - job.started:.0f} s{progress}")
+        names.append(f"{job.target.name} {elapsed[job.target.identifier]:.0f} s{progress}")
     seconds = max([sum(left) / jobs, *left], default=0.0)
-    return f"about {seconds:,.0f} s left; running: {', '.join(names) or '-'}"
+    about = f"{seconds / 60:,.0f} min" if seconds > 90 else f"{seconds:,.0f} s"
+    return f"about {about} left; running: {', '.join(names) or '-'}"
 
 
 def _start(place: Place, options: RunOptions, target: Target, parts: dict[str, str]) -> _Job:
@@ -203,16 +213,25 @@ def _finish(place: Place, job: _Job) -> bool:
             reason = "\n".join(line for line in lines if not line.startswith("[IPKernelApp]")).strip()
         tqdm.write(f"\n{identifier} FAILED; its last good result stays.\n{reason}\n", sys.stderr)
         return False
-    outputs = {}
-    for suffix in (".csv", ".json", ".png", ".pdf"):
-        folder = place.results if suffix in (".csv", ".json") else place.figures
-        made, kept = job.scratch / f"{name}{suffix}", folder / paper / f"{name}{suffix}"
-        if not made.is_file():
+    from nfqa.lab.check import ENDINGS, choose_replaced, lacks_files
+
+    outputs, results, figures = {}, place.results / identifier, place.figures / identifier
+    lacks = lacks_files(place.root, job.target.artefact)
+    replaced = choose_replaced(results, figures, job.scratch / name, lacks=lacks)
+    for suffix in ENDINGS:
+        made, kept = (
+            job.scratch / f"{name}{suffix}",
+            (figures if suffix in ENDINGS[2:] else results).with_suffix(suffix),
+        )
+        if suffix in replaced and made.is_file():
+            with write_atomically(kept) as scratch:  # a copy, as results may lie on another disk than build
+                shutil.copyfile(made, scratch)
+        elif suffix in replaced:
             kept.unlink(missing_ok=True)  # what the notebook no longer makes must not look as if it did
-            continue
-        with write_atomically(kept) as scratch:  # a copy, as results may lie on another disk than build
-            shutil.copyfile(made, scratch)
-        outputs[str(kept.relative_to(place.root))] = hash_file(kept)
+        if kept.is_file():
+            outputs[str(kept.relative_to(place.root))] = hash_file(kept)
+    with write_atomically(place.values / f"{identifier}.csv") as scratch:
+        shutil.copyfile(job.scratch / f"{name}.csv", scratch)
     executed = place.notebooks / paper / f"{name}.ipynb"
     executed.parent.mkdir(parents=True, exist_ok=True)
     (job.scratch / "executed.ipynb").replace(executed)

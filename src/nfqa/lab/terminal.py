@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from nfqa.lab.artefacts import STAND_IN, Paper, list_leaves
+from nfqa.lab.artefacts import STAND_IN, Paper, list_leaves, show_name
 from nfqa.lab.beside import name_rows
-from nfqa.lab.open import show_name
 from nfqa.lab.stand_ins import note_stand_ins
 from nfqa.lab.values import find_rows, match_rows, name_keys
 
