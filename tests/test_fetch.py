@@ -91,7 +91,8 @@ def test_the_registry_pins_every_file_by_commit_and_hash() -> None:
     assert {name for name, file in registry.items() if file.optional} == {"debateqa_test", "debateqa_dev"}
     bundled = {name for name, file in registry.items() if file.sample}
     graded, debates = {"antique", "trec_dl_nf", "webglm"}, {"debatewise", "overton", "demo_answers"}
-    assert bundled == graded | debates | {"perspectrum", "web_documents", "source_reliability", "stated_views"}
+    claims = {"perspectrum", "perspectrum_wordings"}
+    assert bundled == graded | debates | claims | {"web_documents", "source_reliability", "stated_views"}
     assert all((PROJECT / "data" / "sample" / registry[name].sample).is_file() for name in bundled)
     assert {len(file.commit) for file in registry.values() if not file.local} == {40}
 

@@ -46,15 +46,20 @@ def test_what_is_left_of_a_path_of_five_by_threshold_and_method() -> None:
     assert counts.n_kept[near, "components"].to_dict() == {"a": 1, "b": 1}
 
 
-def test_claims_are_read_with_their_topics(tmp_path: Path) -> None:
+def test_claims_are_read_with_their_topics_and_views(tmp_path: Path) -> None:
     path = tmp_path / "claims.json"
-    claim = {"cId": 1, "text": "It is so.", "source": "x", "topics": ["b", "a"], "perspectives": [{"pids": [1]}]}
+    view = {"pids": [1, 7], "stance_label_3": "SUPPORT", "evidence": [2]}
+    claim = {"cId": 1, "text": "It is so.", "source": "x", "topics": ["b", "a"], "perspectives": [view]}
     path.write_text(json.dumps([claim, claim | {"cId": 2, "topics": []}]))
     assert read_claims(path).topics.tolist() == ["a b", ""]
+    assert read_claims(path).views[0] == [("SUPPORT", [1, 7])]
     assert load_frame("perspectrum", data="sample")[0].dataset.unique().tolist() == ["sample_perspectrum"]
     path.write_text(json.dumps([claim, claim]))
     with pytest.raises(ValueError, match="cId"):
         read_claims(path)
+    path.write_text(json.dumps([claim | {"perspectives": [view | {"stance_label_3": "AGAINST"}]}]))
+    with pytest.raises(ValueError, match=r"\[0\]\.perspectives\[0\]\.stance_label_3 is 'AGAINST'"):
+        read_claims(path)
     path.write_text(json.dumps([claim | {"text": ""}]))
-    with pytest.raises(ValueError, match="claim 0"):
+    with pytest.raises(ValueError, match=r"\[0\]\.text is ''"):
         read_claims(path)

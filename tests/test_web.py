@@ -10,7 +10,7 @@ import pytest
 
 from nfqa.data.gather import gather
 from nfqa.data.load import load
-from nfqa.data.web import load_frame, read_documents, read_reliability, read_stated_views
+from nfqa.data.web import load_frame, read_documents, read_reliability, read_stated_views, read_wordings
 
 _PLACE = "sft_inference_pipeline_v2/data/splits"
 
@@ -94,6 +94,26 @@ def test_a_label_that_is_no_label_is_refused_by_line(tmp_path: Path) -> None:
     path.write_text("question\tid\tdocument\tperspective\tlabel\nQ?\t1\tText.\tYes.\t2\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"set.tsv, line 2: label is '2'"):
         read_stated_views(path)
+
+
+def test_wordings_are_read_by_id_and_one_id_has_one_text(tmp_path: Path) -> None:
+    path = tmp_path / "wordings.json"
+    wording = {"pId": 7, "text": "It is so.", "source": "x"}
+    path.write_text(json.dumps([wording, wording | {"pId": 8}]))
+    assert read_wordings(path).to_numpy().tolist() == [[7, "It is so."], [8, "It is so."]]
+    for wrong, facts in (
+        ([wording, wording], "pId '7' is duplicated"),
+        ([wording | {"text": " "}], r"\[0\]\.text is ' '"),
+    ):
+        path.write_text(json.dumps(wrong))
+        with pytest.raises(ValueError, match=facts):
+            read_wordings(path)
+
+
+def test_the_sample_s_claims_have_wordings() -> None:
+    claims, wordings = (load_frame(name, data="sample")[0] for name in ("perspectrum", "perspectrum_wordings"))
+    named = [wording for views in claims.views for _, ids in views for wording in ids]
+    assert sorted(named) == wordings.wording.tolist() == list(range(1, len(wordings) + 1))
 
 
 def test_tables_load_by_name_and_are_no_datasets() -> None:

@@ -1,4 +1,4 @@
-"""Frames of the web: a question's documents, ratings of sources, what a passage states, and claims by topic."""
+"""Frames of the web: a question's documents, ratings of sources, what a passage states, and claims with their views."""
 
 from __future__ import annotations
 
@@ -87,27 +87,47 @@ def read_stated_views(path: Path) -> pd.DataFrame:
     return _frame([(r.question, r.id, r.document, r.perspective, r.label == "1") for r in rows], *columns)
 
 
+class _View(LooseItem):
+    pids: list[int]
+    stance_label_3: Literal["SUPPORT", "UNDERMINE"]
+
+
 class _Labelled(LooseItem):
     cId: int  # noqa: N815 (upstream's name)
     text: Text
     source: Text
     topics: list[Text]
+    perspectives: list[_View]
+
+
+class _Wording(LooseItem):
+    pId: int  # noqa: N815
+    text: Text
 
 
 def read_claims(path: Path) -> pd.DataFrame:
-    """A list of `{cId, text, source, topics}`, as perspectrum is released; its perspectives are not read.
+    """A list of `{cId, text, source, topics, perspectives: [{pids, stance_label_3}]}`, as perspectrum is released.
 
     Returns: question (the claim), source (the website that it is from), topics (as people labelled it, in alphabetical
-        order with a blank between; "" without any).
+        order with a blank between; "" without any), views (of each point of view its stance and its wordings' ids).
     """
-    items = [
-        check(_Labelled, item, f"{path}: claim {n}")
-        for n, item in enumerate(check(list[Any], read_json(path), f"{path}"))
-    ]
+    items = check(list[_Labelled], read_json(path), f"{path}")
     refuse_repeats((str(item.cId) for item in items), f"{path}: cId")
-    return _frame(
-        [(item.text, item.source, " ".join(sorted(item.topics))) for item in items], "question", "source", "topics"
-    )
+    rows = [
+        (item.text, item.source, " ".join(sorted(item.topics)), [(v.stance_label_3, v.pids) for v in item.perspectives])
+        for item in items
+    ]
+    return _frame(rows, "question", "source", "topics", "views")
+
+
+def read_wordings(path: Path) -> pd.DataFrame:
+    """A list of `{pId, text}`, as perspectrum is released: the texts of its points of view.
+
+    Returns: wording (the id that a claim's views have), text.
+    """
+    items = check(list[_Wording], read_json(path), f"{path}")
+    refuse_repeats((str(item.pId) for item in items), f"{path}: pId")
+    return _frame([(item.pId, item.text) for item in items], "wording", "text")
 
 
 def _frame(rows: list[tuple[Any, ...]], *columns: str) -> pd.DataFrame:
@@ -121,6 +141,7 @@ FRAMES: dict[str, Callable[[Path], pd.DataFrame]] = {  # by the shapes of data/r
     "source_reliability": read_reliability,
     "stated_views": read_stated_views,
     "claims": read_claims,
+    "wordings": read_wordings,
 }
 
 
