@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from nfqa.kernels.classification import resample_auroc
-from nfqa.metrics.stated_views import resample_stated
+from nfqa.metrics.stated_views import pair_wordings, resample_stated
 from nfqa.metrics.statistics import find_intervals
 
 RANDOM = np.random.default_rng(3)
@@ -72,3 +72,43 @@ def test_measures_are_resampled_alike_so_that_equal_ones_differ_by_nothing():
     values = find_intervals(resample_stated(both, by=["metric"], resamples=30))
     assert values.n.tolist() == [24, 24]
     assert (values.low <= values.value).all()
+
+
+WORDINGS = pd.DataFrame({"wording": range(1, 8), "text": ["a1", "a2", "a3", "b1", "a1", "c1", "c2"]})
+
+
+def make_claims(*views: list) -> pd.DataFrame:
+    return pd.DataFrame({"dataset": "set", "question": [f"Q{n}" for n in range(len(views))], "views": list(views)})
+
+
+def test_a_claim_gives_an_answer_a_view_in_other_words_and_another_view():
+    claims = make_claims([("SUPPORT", [1, 2, 3]), ("UNDERMINE", [4])], [("SUPPORT", [1, 5]), ("SUPPORT", [4])])
+    for seed in range(9):
+        stated, other_view, other_answer = pair_wordings(claims, WORDINGS, seed=seed).itertuples(index=False)
+        assert {stated.text, stated.point_of_view} < {"a1", "a2", "a3"}
+        assert stated.text != stated.point_of_view
+        assert (other_view.text, other_view.point_of_view) == (stated.text, "b1")
+        assert (other_answer.text, other_answer.point_of_view) == ("b1", stated.point_of_view)
+        rows = (stated, other_view, other_answer)
+        assert [(row.question, row.stance, row.stated, row.changed) for row in rows] == [
+            ("Q0", "opposite", True, ""), ("Q0", "opposite", False, "view"), ("Q0", "opposite", False, "answer"),
+        ]  # fmt: skip
+
+
+def test_another_view_shares_no_wording_and_a_claim_is_drawn_from_once():
+    claims = make_claims([("SUPPORT", [1, 2]), ("SUPPORT", [5]), ("SUPPORT", [6])], [("SUPPORT", [1, 2, 3])])
+    pairs = pair_wordings(pd.concat([claims, claims]), WORDINGS)
+    assert len(pairs) == 3
+    assert set(pairs.stance) == {"same"}
+    assert pairs.point_of_view[1] == "c1"
+
+
+def test_draws_depend_on_the_claim_and_the_seed_alone():
+    views = [("SUPPORT", [1, 2, 3]), ("UNDERMINE", [6, 7]), ("SUPPORT", [4])]
+    claims = make_claims(*[views] * 8)
+    pairs = pair_wordings(claims, WORDINGS, seed=1)
+    pd.testing.assert_frame_equal(pairs, pair_wordings(claims[::-1], WORDINGS[::-1], seed=1))
+    alone = pair_wordings(claims[3:4], WORDINGS, seed=1)
+    pd.testing.assert_frame_equal(alone, pairs[pairs.question == "Q3"].reset_index(drop=True))
+    assert set(pairs.stance) == {"same", "opposite"}
+    assert not pairs.equals(pair_wordings(claims, WORDINGS, seed=2))

@@ -29,7 +29,7 @@ PADDING = {"statistic": "padding_lowers"}
 OWN = {"level": "item", "over": "annotators"} | SPEARMAN
 SIDES = {"metric": "pd", "evaluator": "small", "variant": "paper", "statistic": "own_side"}
 RULE = {"metric": "source_rule", "bar": "reliable", "rule": "five_tlds", "statistic": "reliable_gap"}
-STATED = {"metric": "pd_view", "compared": "same_view", "statistic": "auroc"}
+STATED = {"dataset": "stated_views", "metric": "pd_view", "compared": "same_view", "statistic": "auroc"}
 DETECTOR = {"method": "detector", "features": "text_and_vectors", "threshold": 0.5, "statistic": "accuracy"}
 DEBATEQA = [
     ("sensitivity", "share of claims in which P.D. falls with each point of view added", PD | STEPS),
@@ -83,8 +83,8 @@ def make_debate_table(root: Path) -> str:
     for name, what, key in DEBATEQA:
         table = read_values(root / "results" / "debateqa" / f"{name}.csv")
         dataset = {"dataset": "demo_answers" if name == "table_03" else table.dataset.mode()[0]}
-        found = table[match_rows(table, key | dataset)]
-        rows[link(paper, name, what)] = {"**ours**": say_value(table, key | dataset), "n": f"{found.n.iloc[0]:,}"}
+        found = table[match_rows(table, dataset | key)]
+        rows[link(paper, name, what)] = {"**ours**": say_value(table, dataset | key), "n": f"{found.n.iloc[0]:,}"}
     return pd.DataFrame(rows).T.rename_axis("").to_markdown()
 
 

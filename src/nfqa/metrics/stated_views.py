@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,10 +11,41 @@ import pandas as pd
 from nfqa.kernels.classification import resample_auroc
 from nfqa.kernels.perplexity import settings
 from nfqa.metrics.coverage import measure_coverage
+from nfqa.metrics.references import hash_name
 from nfqa.metrics.statistics import iterate_groups, require_columns
 from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated
+
+
+def pair_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
+    """Answers and points of view out of wordings that people gave to the same and to other points of view on a claim.
+
+    Of a claim, one point of view with two wordings or more and one other are drawn: a wording of the first is the
+    answer, another wording of it the view that is stated, and a wording of the other the view that is not (`changed` is
+    "view"). In a third pair that wording is the answer in place of the first ("answer"): the view is not stated there.
+
+    Args: claims: dataset, question, views (stance and wordings' ids of each); wordings: wording, text.
+    Returns: dataset, question, text (the answer), point_of_view, stated, changed ("" where stated), stance (whether the
+        other view's is the "same" or "opposite"): three rows a claim, claims and draws in the order of a hash of their
+        text. A claim without such points of view has none.
+    """
+    texts, rows = wordings.set_index("wording").text, []
+
+    def draw(question: str, items: Iterable[Any]) -> list[Any]:
+        return sorted(items, key=lambda item: hash_name(f"{seed}|{question}|{item}"))
+
+    chosen = claims.drop_duplicates("question").set_index("question")
+    for question in draw("", chosen.index):
+        views = [(stance, draw(question, {texts[i] for i in ids})) for stance, ids in chosen.views[question]]
+        (stance, own), *_ = [*draw(question, [view for view in views if len(view[1]) > 1]), ("", [])]
+        others = [(side, said[0]) for side, said in draw(question, views) if not set(said) & set(own)]
+        if own and others:
+            (side, other), (answer, view, *_) = others[0], own
+            named = (chosen.dataset[question], question, "same" if side == stance else "opposite")
+            rows += [(*named, answer, view, True, ""), (*named, answer, other, False, "view")]
+            rows += [(*named, other, view, False, "answer")]
+    return pd.DataFrame(rows, columns=["dataset", "question", "stance", "text", "point_of_view", "stated", "changed"])
 
 
 def score_stated_views(pairs: pd.DataFrame, embedder: Embedder, evaluators: Mapping[str, Evaluator]) -> pd.DataFrame:
