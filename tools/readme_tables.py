@@ -30,9 +30,10 @@ OWN = {"level": "item", "over": "annotators"} | SPEARMAN
 SIDES = {"metric": "pd", "evaluator": "small", "variant": "paper", "statistic": "own_side"}
 RULE = {"metric": "source_rule", "bar": "reliable", "rule": "five_tlds", "statistic": "reliable_gap"}
 STATED = {"dataset": "stated_views", "metric": "pd_view", "compared": "same_view", "statistic": "auroc"}
+OTHER_WORDS = {"dataset": "perspectrum", "metric": "cosine", "compared": "same_text", "statistic": "auroc"}
 DETECTOR = {"method": "detector", "features": "text_and_vectors", "threshold": 0.5, "statistic": "accuracy"}
 DEBATEQA = [
-    ("sensitivity", "share of claims in which P.D. falls with each point of view added", PD | STEPS),
+    ("sensitivity", "share of claims in which P.D. falls with each *copied* point of view added", PD | STEPS),
     ("sensitivity", "share of answers whose P.D. falls by unrelated text (it should not)", PD | PADDING),
     ("sensitivity", "the same by the released script", PD | PADDING | {"variant": "released"}),
     ("human_alignment", "Spearman of P.D. with people's ratings inside a question", PD | OWN),
@@ -40,6 +41,8 @@ DEBATEQA = [
     ("human_alignment", "the same of other people on the same side", {"metric": "people_same_side"} | OWN),
     ("stated_views", "AUROC of P.D.'s perplexity: is a view stated?", STATED | {"evaluator": "small"}),
     ("stated_views", "the same of plain cosine", STATED | {"metric": "cosine"}),
+    ("stated_views", "views in other people's words: share in which cosine places the stated one above", OTHER_WORDS),
+    ("stated_views", "the same of P.D.'s perplexity", OTHER_WORDS | {"metric": "pd_view", "evaluator": "small"}),
     ("source_circularity", "gain of answers in log P.D. against partial answers of their own kind of source", SIDES),
     ("source_circularity", "gain of trusted sources where both kinds count alike", SIDES | {"statistic": "both_sides"}),
     ("tld_reliability", "share of claims that experts rate reliable: trusted domains less others", RULE),

@@ -1,0 +1,193 @@
+"""Every door as a user types it, on the smallest input of each kind by itself; notebooks run in this process."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import nbformat
+import numpy as np
+import pytest
+from conftest import PROJECT, Checkout, copy_project
+from PIL import Image
+
+from nfqa.lab import open as lab_open
+from nfqa.lab import runner
+from nfqa.lab.artefacts import list_chosen, read_papers
+from nfqa.lab.notebooks import read_cells
+from nfqa.lab.options import RunOptions
+from nfqa.lab.replay import redraw_figure
+
+WHY = {"question": "Why is the sky blue?", "references": ["Air scatters short waves more.", "It mirrors the sea."]}
+WHETHER = {"question": "Should pupils wear uniforms?", "partial_answers": ["They make all equal.", "They limit us."]}
+HOW = {"question": "How do I sleep better?"}
+TWO = [{"system": "a", "text": "Air scatters short waves, some say."}, {"system": "b", "text": "It is the sea."}]
+JUDGED, COVERED, DIVERSE = "Embedded judge, zero-shot †", "Points of view, 0 to 10", "P.D., paper"
+UNJUDGED, UNCOVERED = "no question has references", "no question has partial_answers"
+
+
+def ask(*questions: dict[str, Any], answers: list[Any] = TWO) -> list[dict[str, Any]]:
+    return [{**question, "answers": answers} for question in questions]
+
+
+class InProcess:
+    """A notebook's process that is none: its cells are run here, as `nfqa.lab.execute` has them run."""
+
+    pid = 0
+
+    def __init__(self, command: list[str], **_: Any) -> None:
+        task = json.loads(Path(command[-1]).read_text(encoding="utf-8"))
+        names: dict[str, Any] = {}
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in task["environment"].items():
+                patch.setenv(name, value)
+            patch.chdir(task["cwd"])
+            for cell in read_cells(Path(task["notebook"])):
+                if cell["cell_type"] == "code":
+                    exec(compile(cell["source"], task["notebook"], "exec"), names)
+                    if "parameters" in cell["metadata"].get("tags", []):
+                        names |= task["parameters"]
+        plt.close("all")
+        nbformat.write(nbformat.v4.new_notebook(), task["output"])
+        self.returncode = 0
+
+    def poll(self) -> int:
+        return self.returncode
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    """A checkout on the sample, committed, whose notebooks run in this process."""
+    root = tmp_path_factory.mktemp("doors") / "checkout"
+    copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models", "results", "figures")
+    (root / "Makefile").write_bytes((PROJECT / "Makefile").read_bytes())
+    (root / ".gitignore").write_bytes((PROJECT / ".gitignore").read_bytes())
+    made = Checkout(root)
+    made.environment |= {"DATA": "sample", "PROFILE": "quick", "NFQA_MIRROR": "/nowhere"}
+    name = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
+        subprocess.run(["git", *name, *words], cwd=root, check=True, capture_output=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner.subprocess, "Popen", InProcess)
+        patch.setattr(runner, "prepare_vectors", lambda *_, **__: None)
+        yield made
+
+
+def list_changed(root: Path) -> str:
+    return subprocess.run(["git", "status", "--short"], cwd=root, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("lines", "shown", "hidden"),
+    [
+        (ask(WHY), [JUDGED, "ROUGE-1", UNCOVERED], [COVERED, DIVERSE, UNJUDGED]),
+        (ask(WHETHER), [COVERED, DIVERSE, "in 92% of cases", UNJUDGED], [JUDGED, UNCOVERED]),
+        (ask(HOW), ["Cosine to the question", UNJUDGED, UNCOVERED], [JUDGED, COVERED, DIVERSE]),
+        (ask(WHY, WHETHER), [JUDGED, COVERED], [UNJUDGED, UNCOVERED]),
+        (ask(WHY | WHETHER), [JUDGED, COVERED], [UNJUDGED, UNCOVERED]),
+        (ask(WHY, answers=TWO[:1]), [JUDGED, "No comparison"], []),
+        (ask(WHY, HOW, answers=TWO[:1]), [JUDGED, "No comparison"], []),
+        (ask(WHY, answers=["Short waves.", "The sea, I say."]), [JUDGED, "No comparison"], []),
+        (ask(WHETHER, answers=["Short waves."]), [COVERED, "No comparison"], []),
+    ],
+    ids=["references", "views", "neither", "both", "both in one", "one answer", "one system", "no systems", "bare"],
+)
+def test_a_file_of_each_kind_is_scored(place: Checkout, tmp_path, lines, shown, hidden) -> None:
+    (tmp_path / "my.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = place.run("score", str(tmp_path / "my.jsonl"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [words for words in shown if words not in done.stdout] == []
+    assert [words for words in hidden if words in done.stdout] == []
+    end = done.stdout.split("\n\n")[-2].splitlines()
+    assert [re.split("[ :]", line)[0] for line in end[1:]] == ["Flagged", "Not"]
+    assert end[0].startswith(("Undecided", "No comparison"))
+    assert "e-" not in done.stdout.partition("(questions)")[2].partition("in build")[0], "no number such as 1.7e-154"
+
+
+def test_the_released_format_is_scored(place: Checkout, tmp_path) -> None:
+    (tmp_path / "generations.jsonl").write_text('{"id": 1, "generation": "Some say that they make pupils equal."}\n')
+    points = [{"point_of_view": text, "explanation": "So."} for text in WHETHER["partial_answers"]]
+    line = {"id": 1, "question": WHETHER["question"], "partial_answers": points}
+    (tmp_path / "test.jsonl").write_text(json.dumps(line))
+    done = place.run("score", str(tmp_path / "generations.jsonl"), "--questions", str(tmp_path / "test.jsonl"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert COVERED in done.stdout
+
+
+def test_debates_are_made_and_scored(place: Checkout) -> None:
+    sample = PROJECT / "data" / "sample"
+    done = place.run("debates", str(sample / "debate_questions.jsonl"), "--documents", str(sample / "debate_documents"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = next((place.root / "build" / "debates").rglob("debates.jsonl"))
+    identifier = json.loads(made.read_text().splitlines()[0])["id"]
+    (made.parent / "mine.jsonl").write_text(json.dumps({"id": identifier, "generation": "Some say yes, some say no."}))
+    done = place.run("score", str(made.parent / "mine.jsonl"), "--questions", str(made))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert COVERED in done.stdout
+
+
+def test_a_quick_run_changes_nothing_committed_and_is_checked_reported_and_drawn(place: Checkout) -> None:
+    for command, words in (
+        ("run linkage/figure_07 debateqa/table_13", "2 run, 0 fresh, 0 failed"),
+        ("status linkage/figure_07 debateqa/table_13", "fresh"),
+        ("figures linkage/figure_07", "1 figures drawn"),
+        ("status linkage/figure_07", "fresh"),
+        ("check", "compared with the committed results alone"),
+        ("report", "report: build/quick/site/index.html"),
+    ):
+        done = place.run(*command.split())
+        assert (done.returncode, words in done.stdout) == (0, True), (command, done.stdout, done.stderr)
+        assert "STALE" not in done.stdout.partition("linkage/figure_07")[2].partition("\n")[0]
+    assert list_changed(place.root) == ""
+
+
+def test_committed_results_are_checked_and_claims_are_told(place: Checkout) -> None:
+    full = {"DATA": "full", "PROFILE": "full"}
+    done = place.run("check", **full)
+    assert (done.returncode, "numbers against the committed results" in done.stdout) == (0, True), done.stderr
+    done = place.run("claims", **full)
+    assert done.returncode == 0, done.stderr
+    assert all(claim.says in done.stdout for paper in read_papers(PROJECT).values() for claim in paper.claims.values())
+    assert list_changed(place.root) == ""
+
+
+@pytest.mark.parametrize(
+    "target", ["reproduce", "check", "claims", "figures", "report", "status", "fetch", "lab", "score"]
+)
+def test_make_runs_the_command_of_each_door(target: str) -> None:
+    given = ["make", "-n", target, f"VENV={sys.prefix}", *(["ANSWERS=my.jsonl"] if target == "score" else [])]
+    said = subprocess.run(given, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    assert f"-m nfqa {target}" in said or (target == "lab" and "jupyter lab" in said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_drawing_a_committed_figure_again_changes_no_picture(part: int, tmp_path, monkeypatch) -> None:
+    """But for the last digits of a text, where another processor rounds otherwise."""
+    monkeypatch.setattr(lab_open, "save_figure", draw_picture)
+    monkeypatch.chdir(PROJECT)
+    committed = RunOptions().find_place(PROJECT)
+    drawn = runner.Place(PROJECT, committed.results, tmp_path, committed.work)
+    for paper, name in list_chosen(PROJECT)[part::4]:
+        if redraw_figure(paper, name, drawn, RunOptions()):
+            stem = f"{paper.paper}/{name}.png"
+            before, after = (read_picture(folder / stem) for folder in (committed.figures, tmp_path))
+            assert before.shape == after.shape, stem
+            assert (np.abs(before - after).max(axis=2) > 64).mean() < 0.002, stem
+
+
+def read_picture(path: Path) -> np.ndarray:
+    return np.asarray(Image.open(path).convert("RGB"), float)
+
+
+def draw_picture(figure: Any, stem: Path) -> None:
+    """As `nfqa.lab.figures.save_figure`, the PNG alone."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    save: Callable[..., None] = getattr(figure, "savefig", None) or figure.save
+    save(stem.with_suffix(".png"), dpi=200, bbox_inches="tight")
