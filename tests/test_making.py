@@ -217,7 +217,9 @@ def test_people_s_labels_remove_what_two_reject_and_no_name_is_kept(tmp_path: Pa
     assert "eve" not in labels.to_csv()
     kept, dropped = remove_rejected(frame(view=["q.1", "q.2", "q.3"]), labels)
     assert kept["view"].tolist() == ["q.1", "q.3"]
-    assert dropped[["item", "reason", "detail"]].to_numpy().tolist() == [["q.2", "rejected by people", "2 labels"]]
+    assert dropped[["item", "reason", "detail"]].to_numpy().tolist() == [
+        ["q.2", "rejected by people", "2 labels against it; 2 remove it"]
+    ]
     # two items of three labels: P = (1/3 + 1/3) / 2, categories 3/6 and 3/6, so E = 1/2 and kappa = (1/3 - 1/2) / (1/2)
     kappa, n = measure_agreement(labels)
     assert (kappa, n) == (pytest.approx(-1 / 3), 2)
@@ -240,6 +242,60 @@ def test_labels_of_no_point_of_view_are_counted() -> None:
     labels = frame(item=["q.1", "z.1"], annotator=[1, 1], label=[1, 0])
     kept, dropped = remove_rejected(frame(view=["q.1"]), labels)
     assert (len(kept), dropped[["unit", "item"]].to_numpy().tolist()) == (1, [["label", "z.1"]])
+
+
+def test_whatever_is_dropped_has_a_reason_and_more_in_words(tmp_path: Path) -> None:
+    def search(queries: Sequence[str]) -> pd.DataFrame:
+        if "bad" in queries[0]:
+            raise OSError
+        missing = ["robots", "", None] if "good" in queries[0] else []
+        return frame(
+            query=queries[0], document=[f"d{n}" for n, _ in enumerate(missing)], address="http://x.org", rank=1,
+            missing=missing, text=[" "] * len(missing),
+        ).astype(object)  # fmt: skip
+
+    questions = frame(id=["a", "b", "c", "d"], question=["bad", "good", "else", "good"])
+    kept, twins = pipeline.drop_repeats(questions, EMBEDDER)
+    _, lost = pipeline.search_web(kept, pipeline.expand_questions(kept), search)
+    assert lost[["item", "reason", "detail"]].to_numpy().tolist() == [
+        ["a", "search failed", "OSError"],
+        ["b: d1", "no text", "it came without a text"],
+        ["b: d2", "no text", "it came without a text"],
+        ["b: d0", "robots", "it came without a text"],
+        ["b", "no document found", "3 found, none with a text (robots 1, no text 2)"],
+        ["c", "no document found", "the search gave none"],
+    ]
+    addresses = ["", "", "", "https://a.com/", "none"]
+    found = frame(
+        id="b", question="good", document=list("vwxyz"), text=["good", "good", "far", "", ""], address=addresses
+    )
+    trusted, untrusted = pipeline.keep_trusted(found.assign(rank=1))
+    scores = {"good": 0.5, "far": 0.1}
+    _, few = pipeline.keep_nearest(
+        kept, trusted, lambda pairs: np.array([scores[text] for _, text in pairs]), top=1
+    )  # fmt: skip
+    assert few.detail.tolist()[-3:] == [
+        f"{n} of {size} are near enough; 3 needed" for n, size in ((0, 0), (1, 3), (0, 0))
+    ]
+    parts = frame(id=["b", "b", "b"], view=["b.1", "b.1", "b.2"])
+    none, thin = pipeline.keep_debatable(kept, parts)
+    assert none.empty
+    assert thin.detail.tolist() == [
+        "0 left (none); 3 needed", "2 left (b.1, b.2); 3 needed", "0 left (none); 3 needed"
+    ]  # fmt: skip
+    views = make_views(
+        point_of_view=["aaab", "aaab ", "zzzz", "aacc", "aadd"],
+        explanation=["aaab.", "aaab.", "zzzz.", "", "zzzz yyyy."],
+    )
+    _, checked = check_views(views, EMBEDDER)
+    labels = frame(item=["q.1", "q.1", "z.1"], annotator=[1, 2, 1], label=0)
+    _, rejected = remove_rejected(views, labels)
+    _, left = read_folder(write(tmp_path / "d", a__txt="one", b__txt="", c__txt="one", d__pdf="%PDF", e__txt=b"\xff"))
+    dropped = pd.concat([twins, lost, untrusted, few, thin, checked, rejected, left])
+    assert (dropped.astype(str).apply(lambda cells: cells.str.strip()) != "").all(axis=None)
+    said = " | ".join(dropped.detail)
+    for words in ("with: aaab", "of a.txt", "domain a.com, not under edu, gov", "cosine 0.100; 0.3 needed", "rank 2"):
+        assert words in said
 
 
 # The whole

@@ -95,6 +95,8 @@ def test_written_sentences_keep_their_document_and_what_is_not_anchored_goes(mod
         ["sentence", "q.2: Qq qq qq.", "no source near"],
         ["point of view", "q.3", "explanation not anchored"],
     ]
+    assert dropped.detail.tolist()[1] == "2 of 2 sentences have no source near"
+    assert re.fullmatch(r"cosine 0\.\d{3}; 0\.5 needed", dropped.detail[0])
     joined = join_views(parts)
     assert joined.explanation.tolist() == ["Aa aa ab. Aa ab ab.", "Bb bb bc. Aa aa ab."]
 
@@ -115,6 +117,7 @@ def test_a_question_whose_reply_can_not_be_used_is_dropped_and_the_rest_goes_on(
     assert points[["id", "view"]].to_numpy().tolist() == [["q", "q.1"]]
     assert points.documents.tolist() == [["d1"]]
     assert dropped[["item", "reason"]].to_numpy().tolist() == [["r", "unreadable reply"], ["s", "no points of view"]]
+    assert (dropped.detail != "").all()
 
 
 def test_queries_are_one_a_line_with_the_question_first(model: Any) -> None:
@@ -137,14 +140,19 @@ def test_the_judge_removes_what_it_rejects_and_what_it_says_nothing_readable_of(
     })  # fmt: skip
     kept, dropped = check_views(views, EMBEDDER, judge=judge)
     assert kept["view"].tolist() == ["q.1"]
-    assert dropped.reason.tolist() == ["rejected by the judge", "no verdict (unreadable)"]
+    assert dropped[["reason", "detail"]].to_numpy().tolist() == [
+        ["rejected by the judge", "verdict 0; 1 accepts"],
+        ["no verdict (unreadable)", "no 0 or 1 could be read from the judge's reply"],
+    ]
 
 
 @pytest.mark.slow
 def test_a_run_with_a_generator_writes_explains_and_names_its_sources(
-    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def rule(request: Request) -> str:
+        if "Check one point of view" in request.prompt:
+            return "[[0]]" if "zoos" in request.prompt else "[[1]]"
         texts = re.findall(r'<document number="\d">\n(.*?)\n</document>', request.prompt, re.DOTALL)
         first = [text.split(". ")[0] + "." for text in texts]
         if "JSON list" in request.prompt:

@@ -83,8 +83,12 @@ def read_folder(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
                 left.append((name, "not UTF-8", f"byte 0x{error.object[error.start]:02x} at offset {error.start}"))
     documents = pd.DataFrame(rows, columns=["document", "address", "text"])
     empty, copies = documents.text.str.strip() == "", documents.text.duplicated()
-    left += [(name, "no text", "") for name in documents.document[empty]]
-    left += [(name, "a copy of another's text", "") for name in documents.document[copies & ~empty]]
+    left += [(name, "no text", "it is empty, or a page without a main text") for name in documents.document[empty]]
+    first = documents.drop_duplicates("text").set_index("text").document
+    left += [
+        (row.document, "a copy of another's text", f"of {first[row.text]}")
+        for row in documents[copies & ~empty].itertuples()
+    ]
     documents = documents[~empty & ~copies].reset_index(drop=True)
     if documents.empty:
         said = ", ".join(f"{reason}: {count}" for reason, count in Counter(row[1] for row in left).items())

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from nfqa.debates.duplicates import THRESHOLD, choose_removed, find_near_duplicates
-from nfqa.debates.pipeline import Stage, list_dropped
+from nfqa.debates.duplicates import remove_near_duplicates
+from nfqa.debates.pipeline import Stage, list_dropped, say_cosine
 from nfqa.kernels.agreement import measure_fleiss_kappa
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.judging import ask_planned, read_verdict
-from nfqa.models.chat import Request
+from nfqa.models.chat import UNSETTLED, Request
 
 if TYPE_CHECKING:
     from nfqa.metrics.judging import LanguageJudge
@@ -37,22 +37,29 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
     """
     if views.empty:
         return views.assign(addresses=0.0, supports=0.0), list_dropped("point of view", [], "")
-    reasons = pd.Series("", views.index)
+    reasons, details = pd.Series("", views.index), pd.Series("", views.index)
     for _, part in views.groupby("id", sort=False):
-        vectors = embedder.embed_sentences(part.point_of_view.tolist())
-        gone = choose_removed(find_near_duplicates(vectors, threshold=THRESHOLD))
-        reasons[part.index[gone]] = "duplicate"
+        _, twins = remove_near_duplicates(part.assign(question=part.point_of_view), embedder)
+        reasons[twins.index] = "duplicate"
+        details[twins.index] = [f"cosine {row.cosine:.3f} with: {row.nearest}" for row in twins.itertuples()]
     said, asked = (embedder.embed_sentences(views[name].tolist()) for name in ("point_of_view", "question"))
     views = views.assign(addresses=np.einsum("nd,nd->n", said, asked), supports=_find_support(views, said, embedder))
-    reasons[(reasons == "") & (views.explanation == "")] = "no explanation"
+    bare = (reasons == "") & (views.explanation == "")
+    reasons[bare], details[bare] = "no explanation", "no sentence of its documents is left that explains it"
     open_ = reasons == ""
     if judge is not None:
-        reasons[open_] = _ask(views[open_], judge)
+        reasons[open_], details[open_] = _ask(views[open_], judge)
     else:
-        reasons[open_ & (views.supports < SUPPORTS)] = "explanation far from it"
-        reasons[open_ & (views.addresses < ADDRESSES)] = "far from the question"
+        for why, cosines, needed in (
+            ("explanation far from it", views.supports, SUPPORTS), ("far from the question", views.addresses, ADDRESSES)
+        ):  # fmt: skip
+            far = open_ & (cosines < needed)
+            reasons[far], details[far] = why, [say_cosine(cosine, needed) for cosine in cosines[far]]
     gone = reasons != ""
-    dropped = [list_dropped("point of view", views["view"][reasons == why], why) for why in reasons[gone].unique()]
+    dropped = [
+        list_dropped("point of view", views["view"][reasons == why], why, details[reasons == why])
+        for why in reasons[gone].unique()
+    ]
     return views[~gone].reset_index(drop=True), pd.concat([list_dropped("point of view", [], ""), *dropped])
 
 
@@ -65,8 +72,8 @@ def _find_support(views: pd.DataFrame, said: np.ndarray, embedder: Embedder) -> 
     return found
 
 
-def _ask(views: pd.DataFrame, judge: LanguageJudge) -> list[str]:
-    """Why the judge rejects each view, "" where it accepts it."""
+def _ask(views: pd.DataFrame, judge: LanguageJudge) -> tuple[list[str], list[str]]:
+    """Why the judge rejects each view, and more in words; both "" where it accepts it."""
     template = judge.prompts.get("check_view")
     planned = [
         Request(
@@ -76,10 +83,15 @@ def _ask(views: pd.DataFrame, judge: LanguageJudge) -> list[str]:
         for asked, said, explained in views[["question", "point_of_view", "explanation"]].itertuples(index=False)
     ]  # fmt: skip
     values, verdicts = ask_planned(planned, judge, partial(read_verdict, pick=template.pick))
-    return [
-        f"no verdict ({verdict.reason})" if np.isnan(value) else "" if value >= 0.5 else "rejected by the judge"
-        for value, verdict in zip(values, verdicts, strict=True)
-    ]
+    said = [("", "") for _ in planned]
+    for place, (value, verdict) in enumerate(zip(values, verdicts, strict=True)):
+        if np.isnan(value):
+            failed = verdict.reason in UNSETTLED
+            more = "the judge could not be asked" if failed else "no 0 or 1 could be read from the judge's reply"
+            said[place] = (f"no verdict ({verdict.reason})", more)
+        elif value < 0.5:
+            said[place] = ("rejected by the judge", f"verdict {value:g}; 1 accepts")
+    return [why for why, _ in said], [more for _, more in said]
 
 
 def read_labels(path: Path) -> pd.DataFrame:
@@ -122,10 +134,12 @@ def remove_rejected(views: pd.DataFrame, labels: pd.DataFrame, *, rejections: in
         )
     against = views["view"].map((known.label == 0).groupby(known["item"]).sum()).fillna(0).astype(int)
     gone = against >= rejections
-    details = [f"{count} labels" for count in against[gone]]
+    details = [f"{count} labels against it; {rejections} remove it" for count in against[gone]]
+    strays = labels["item"][~labels["item"].isin(known["item"])]
+    said = "it was dropped by an earlier step, or is of another run"
     dropped = [
         list_dropped("point of view", views["view"][gone], "rejected by people", details),
-        list_dropped("label", labels["item"][~labels["item"].isin(known["item"])], "of no point of view at hand"),
+        list_dropped("label", strays, "of no point of view at hand", said),
     ]
     return views[~gone].reset_index(drop=True), pd.concat(dropped, ignore_index=True)
 

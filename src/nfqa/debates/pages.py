@@ -25,6 +25,28 @@ LARGEST, REDIRECTS = 5_000_000, 5  # bytes of a page; how often it may send us o
 _LONGEST_PAUSE = 10.0  # seconds between two requests of one host, though its robots.txt may wish for more
 _HTML, _PLAIN = ("", "text/html", "application/xhtml+xml"), ("text/plain", "text/markdown")
 _KEY = "page 1"  # raised where what is kept of a page would be read otherwise
+MISSING = {
+    "bad_address": "its address is not one of http or https with a host",
+    "login_in_address": "its address carries a login",
+    "private_address": "its host is not on the public internet",
+    "no_such_host": "its host has no IP address",
+    "connection": "the connection failed",
+    "timeout": "it took longer than a request may",
+    "robots": f"its robots.txt excludes {AGENT}, or can't be had",
+    "too_many_redirects": f"it sends on more than {REDIRECTS} times",
+    "too_large": f"it has more than {LARGEST:,} bytes",
+    "pdf": "it is a PDF, of which no text is taken",
+    "not_text": "it is neither HTML nor plain text",
+    "unreadable": "its bytes can't be read as a text",
+    "empty": "the server sent nothing",
+    "no_text": "it has no main text, nothing but menus",
+    "domain not trusted": "DOMAINS=all fetches it",
+}
+
+
+def explain_missing(reason: str) -> str:
+    """Why a page has no text, in words; "" for a page that has one."""
+    return f"the server answered {reason[5:]}" if reason.startswith("http_") else MISSING.get(reason, "")
 
 
 def fetch_pages(
@@ -44,11 +66,8 @@ def fetch_pages(
 
     Args: found: address, and any columns; cache: a file that keeps pages and lasting refusals; seconds: for one request
         as a whole; pause: seconds; largest: bytes; allowed: which IP addresses may be asked.
-    Returns: the columns of found with text ("" for none) and missing, "" or one of: bad_address, login_in_address,
-        private_address, no_such_host, connection, timeout, robots (its robots.txt excludes us, or can't be had),
-        too_many_redirects, http_404 and the like, too_large, pdf, not_text, unreadable, empty, no_text (nothing but
-        menus). What may pass (no_such_host, connection, timeout, http_429, http_5..) is not kept: the next run asks
-        for it again.
+    Returns: the columns of found with text ("" for none) and missing, "" or one of `MISSING`, or http_404 and the like.
+        What may pass (no_such_host, connection, timeout, http_429, http_5..) is not kept: the next run asks again.
     Source: main text by trafilatura (Barbaresi 2021); robots.txt by `urllib.robotparser`.
     Differs from: RFC 9309 in that the first rule of robots.txt that fits counts, and * in a path is a plain letter.
     """

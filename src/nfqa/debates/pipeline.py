@@ -1,6 +1,7 @@
 """The steps that make partial answers of questions, from frame to frame; each gives what it keeps and what it drops.
 
-What is dropped: unit (question, document or point of view), item, reason (of few, to count by) and detail.
+What is dropped: unit (question, document or point of view), item, reason (of few, to count by) and detail, what more
+there is to say: how many were found and are needed, the cosine and its threshold, what another is a copy of.
 Source: DebateQA, sections 3.1 to 3.3 and A.1 to A.4, its Algorithm 1.
 """
 
@@ -40,6 +41,11 @@ def list_dropped(
     """Items that a step drops for one reason."""
     rows = {"unit": unit, "item": [str(item) for item in items], "reason": reason}
     return pd.DataFrame(rows).assign(detail=details if isinstance(details, str) else [str(d) for d in details])[DROPPED]
+
+
+def say_cosine(cosine: float, needed: float) -> str:
+    """Why a text is too far from another, in words."""
+    return "no sentence to compare with" if np.isnan(cosine) else f"cosine {cosine:.3f}; {needed} needed"
 
 
 def take_found(documents: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -91,16 +97,18 @@ def search_collection(
     ranked = pd.concat([rank_by_words(asked, chunks, top=top), rank_by_vectors(asked, chunks, embedder, top=top)])
     own = queries.merge(ranked, on="query", sort=False).drop(columns="query").rename(columns={"id": "query"})
     fused = fuse_rankings(own, top=top).rename(columns={"query": "id"})
-    return _join(questions, fused[["id", "document", "rank"]].merge(documents, on="document", sort=False))
+    found = fused[["id", "document", "rank"]].merge(documents, on="document", sort=False)
+    return questions[["id", "question"]].merge(found, on="id", sort=False), list_dropped("question", [], "")
 
 
 def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search, *, top: int = FOUND) -> Stage:
     """The documents that a search gives for each question's queries, fused by reciprocal rank; one call a question.
 
-    Args: search: may give a column missing, why a document has no text: these are dropped before the others are ranked.
+    Args: search: may give the columns missing, why a document has no text, and detail, the same in words: these are
+        dropped before the others are ranked.
     Returns: as `search_collection`. A question whose search fails is dropped with "search failed"; the rest goes on.
     """
-    frames, failed, lacking = [], [], []
+    frames, failed, lacking, said = [], [], [], {}
     for identifier, part in queries.groupby("id", sort=False):
         try:
             found = search(part["query"].tolist())
@@ -108,8 +116,15 @@ def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search, *
             failed.append((identifier, str(error).splitlines()[0][:200] if str(error) else type(error).__name__))
             continue
         gone = found[found.text.str.strip() == ""].drop_duplicates("document")
-        whys = gone.get("missing", pd.Series("no text", gone.index)).str.replace("_", " ")
-        lacking += [list_dropped("document", f"{identifier}: " + own.document, why) for why, own in gone.groupby(whys)]
+        gone = gone.assign(
+            **{name: gone.get(name, pd.Series("", gone.index)).fillna("") for name in ("missing", "detail")}
+        )
+        whys = gone.missing.astype(str).str.replace("_", " ").replace("", "no text")
+        details = gone.detail.astype(str).replace("", "it came without a text")
+        for why, own in gone.groupby(whys):
+            lacking.append(list_dropped("document", f"{identifier}: " + own.document, why, details[own.index]))
+        counted = ", ".join(f"{why} {count}" for why, count in whys.value_counts(sort=False).items())
+        said[identifier] = f"{len(gone)} found, none with a text ({counted})" if counted else "the search gave none"
         found = found[found.text.str.strip() != ""]
         if not found.empty:
             fused = fuse_rankings(found.assign(query=identifier), top=top)
@@ -117,18 +132,10 @@ def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search, *
             frames.append(fused.rename(columns={"query": "id"})[["id", "document", "rank"]].merge(texts, on="document"))
     rows = pd.concat(frames) if frames else pd.DataFrame(columns=["id", "document", "rank", "address", "text"])
     lost = list_dropped("question", [name for name, _ in failed], "search failed", [why for _, why in failed])
-    kept, dropped = _join(questions[~questions.id.isin(lost["item"])], rows)
-    return kept, pd.concat([lost, *lacking, dropped], ignore_index=True)
-
-
-def _join(questions: pd.DataFrame, found: pd.DataFrame) -> Stage:
-    """Found documents with text beside their question; questions without any are dropped."""
-    joined = questions[["id", "question"]].merge(found, on="id", sort=False)
-    blank = joined.text.str.strip() == ""
-    empty = list_dropped("document", joined.id[blank] + ": " + joined.document[blank], "no text")
-    kept = joined[~blank].reset_index(drop=True)
-    none = questions.id[~questions.id.isin(kept.id)]
-    return kept, pd.concat([empty, list_dropped("question", none, "no document found")], ignore_index=True)
+    none = [name for name in questions.id if name not in {*rows.id, *lost["item"]}]
+    nothing = list_dropped("question", none, "no document found", [said.get(name, "") for name in none])
+    kept = questions[["id", "question"]].merge(rows, on="id", sort=False)
+    return kept, pd.concat([lost, *lacking, nothing], ignore_index=True)
 
 
 def keep_trusted(found: pd.DataFrame, *, trusted: Collection[str] = TRUSTED, every: bool = False) -> Stage:
@@ -139,7 +146,11 @@ def keep_trusted(found: pd.DataFrame, *, trusted: Collection[str] = TRUSTED, eve
     known = add_domains(found, trusted=trusted)
     known = known.assign(trusted=known.trusted | (known.address.str.strip() == ""))
     gone = known[~known.trusted & (not every)]
-    details = [f"domain {row.domain or '?'}" for row in gone.itertuples()]
+    said = f"not under {', '.join(trusted)}"
+    details = [
+        f"domain {row.domain}, {said}" if row.domain else f"an address without a domain, {said}"
+        for row in gone.itertuples()
+    ]
     dropped = list_dropped("document", gone.id + ": " + gone.document, "domain not trusted", details)
     return known.drop(gone.index).reset_index(drop=True), dropped
 
@@ -159,7 +170,8 @@ def keep_nearest(
     Returns: the columns of `found` with rank and score.
     """
     if found.empty:
-        return found.assign(score=0.0), list_dropped("question", questions.id, f"fewer than {fewest} documents", "0")
+        none = list_dropped("question", questions.id, f"fewer than {fewest} documents", f"none left; {fewest} needed")
+        return found.assign(score=0.0), none
     chunks = cut_documents(found.drop_duplicates("document")[["document", "text"]], size=CHUNK)
     ranked = rerank(found.rename(columns={"question": "query"}), chunks, score, top=len(chunks))
     ranked = ranked.rename(columns={"query": "question"})[["question", "document", "rank", "score"]]
@@ -167,13 +179,19 @@ def keep_nearest(
     far, late = scored.score < near, scored["rank"] > top
     names = scored.id + ": " + scored.document
     dropped = [
-        list_dropped("document", names[far], "far from the question", scored.score[far].map("cosine {:.3f}".format)),
-        list_dropped("document", names[late & ~far], f"not among the {top} nearest"),
+        list_dropped("document", names[far], "far from the question", [say_cosine(x, near) for x in scored.score[far]]),
+        list_dropped(
+            "document",
+            names[late & ~far],
+            f"not among the {top} nearest",
+            scored["rank"][late & ~far].map("rank {}".format),
+        ),
     ]
     kept = scored[~far & ~late].sort_values(["id", "rank"], key=_keep_order)
     counts = questions.id.map(kept.id.value_counts()).fillna(0).astype(int)
-    few = questions.id[counts < fewest]
-    dropped.append(list_dropped("question", few, f"fewer than {fewest} documents", counts[counts < fewest]))
+    few, sizes = questions.id[counts < fewest], scored.id.value_counts()
+    details = [f"{counts[i]} of {sizes.get(name, 0)} are near enough; {fewest} needed" for i, name in few.items()]
+    dropped.append(list_dropped("question", few, f"fewer than {fewest} documents", details))
     return kept[~kept.id.isin(few)].reset_index(drop=True), pd.concat(dropped, ignore_index=True)
 
 
@@ -218,11 +236,16 @@ def extract_parts(
 
 
 def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame, *, fewest: int = FEWEST) -> Stage:
-    """The parts of questions with at least `fewest` points of view (DebateQA, section A.3); the others are dropped."""
-    counts = questions.id.map(parts.groupby("id")["view"].nunique()).fillna(0).astype(int)
-    few = counts < fewest
-    dropped = list_dropped("question", questions.id[few], f"fewer than {fewest} points of view", counts[few])
-    return parts[~parts.id.isin(questions.id[few])].reset_index(drop=True), dropped
+    """The rows of questions with at least `fewest` points of view (DebateQA, section A.3); the others are dropped.
+
+    Args: parts: id, view, and any columns: a row a sentence, or a point of view.
+    """
+    held = parts.groupby("id")["view"].unique()
+    views = {name: list(held.get(name, [])) for name in questions.id}
+    few = [name for name, own in views.items() if len(own) < fewest]
+    details = [f"{len(own)} left ({', '.join(own) or 'none'}); {fewest} needed" for own in map(views.__getitem__, few)]
+    dropped = list_dropped("question", few, f"fewer than {fewest} points of view", details)
+    return parts[~parts.id.isin(few)].reset_index(drop=True), dropped
 
 
 def split_questions(identifiers: Sequence[str], *, share: float = TEST_SHARE, seed: int = 0) -> pd.DataFrame:

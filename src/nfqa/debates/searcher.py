@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pandas as pd
 
 from nfqa.debates.domains import TRUSTED, add_domains
-from nfqa.debates.pages import fetch_pages
+from nfqa.debates.pages import explain_missing, fetch_pages
 from nfqa.debates.pipeline import Search, search_collection
 from nfqa.debates.web_search import FOUND, GoogleSearch
 from nfqa.models.roles import parse_role
@@ -82,6 +82,7 @@ def search_pages(
         pages = fetch_pages(found[kept].drop_duplicates("address"), cache=cache, **how).set_index("address")
         read = {name: found.address.map(pages[name]) for name in ("text", "missing")}
         found = found.assign(text=read["text"].fillna(""), missing=read["missing"].fillna("domain not trusted"))
-        return found[["query", "rank", "document", "address", "title", "text", "missing"]]
+        found = found.assign(detail=found.missing.map(explain_missing))
+        return found[["query", "rank", "document", "address", "title", "text", "missing", "detail"]]
 
     return search

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from nfqa.data.json_lines import LooseItem, Text, check
 from nfqa.debates.extract import split_documents
-from nfqa.debates.pipeline import Stage, expand_questions, list_dropped
+from nfqa.debates.pipeline import Stage, expand_questions, list_dropped, say_cosine
 from nfqa.metrics.coverage import split_answer
 
 if TYPE_CHECKING:
@@ -82,11 +82,13 @@ def write_parts(found: pd.DataFrame, generator: Asker, prompts: PromptSet, embed
         placed = _anchor(said, own, embedder).assign(**{name: point[name] for name in ("id", "question", "view")})
         placed["part"] = np.where(placed.index == 0, "point_of_view", "explanation")
         far = (placed.part == "explanation") & ~(placed.cosine >= ANCHORED)
-        if len(placed) == 1 or far.sum() > (len(placed) - 1) / 2:
-            why = "no explanation came" if len(placed) == 1 else "explanation not anchored"
-            lost.append(list_dropped("point of view", [point["view"]], why, f"{far.sum()} of {len(placed) - 1} far"))
+        size = len(placed) - 1
+        if far.sum() > size / 2 or not size:
+            why = "explanation not anchored" if size else "no explanation came"
+            more = f"{far.sum()} of {size} sentences have no source near" if size else "the generator gave no text"
+            lost.append(list_dropped("point of view", [point["view"]], why, more))
             continue
-        details = placed.cosine[far].map("cosine {:.3f}".format)
+        details = [say_cosine(cosine, ANCHORED) for cosine in placed.cosine[far]]
         lost.append(
             list_dropped("sentence", f"{point['view']}: " + placed.text[far].str[:60], "no source near", details)
         )
@@ -123,14 +125,14 @@ def choose_points(reply: str | None, n_documents: int) -> tuple[list[Point], lis
     A reply is a JSON list of `{"point_of_view", "documents": [numbers from 1]}`, maybe in a fence; blanks are one each.
     """
     if reply is None:
-        return [], [(0, "no reply", "")]
+        return [], [(0, "no reply", "the generator gave no text")]
     fenced = _FENCE.match(reply)
     try:
         listed = check(list[_Point], json.loads(fenced[1] if fenced else reply), "reply")
     except (ValueError, RecursionError) as error:
         return [], [(0, "unreadable reply", str(error)[:120])]
     points: list[Point] = []
-    refused = [] if listed else [(0, "no points of view", "")]
+    refused = [] if listed else [(0, "no points of view", "the reply is an empty list")]
     for place, point in enumerate(listed, start=1):
         text, named = " ".join(point.point_of_view.split()), tuple(dict.fromkeys(point.documents))
         strays = [number for number in named if not 1 <= number <= n_documents]
