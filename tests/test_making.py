@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -375,6 +376,16 @@ def test_the_bundled_questions_become_what_score_reads(own_root: Path, capsys: p
         assert (row.given - row.kept, row.kept) == (row.dropped, row.given - counted.get((row.step, row.unit), 0))
     assert removed.reason.value_counts()["near-duplicate"] == 1
     assert removed.reason.value_counts()["domain not trusted"] >= 1
+    assert removed.notna().all(axis=None)
+
+    few = removed[removed.step == "left after checking"]
+    assert set(few.reason) == {"fewer than 3 points of view"}
+    assert {*few["item"]}.isdisjoint(line["id"] for line in made)
+    assert min(len(line["partial_answers"]) for line in made) >= 3
+    (advice,) = re.findall(r"^ +cars, .*", said, re.MULTILINE)
+    assert re.search(
+        r"add documents about them to .*debate_documents; or keep the \d .*DOMAINS=all.*GENERATOR=", advice
+    )
 
     answers = own_root / "answers.jsonl"
     answers.write_text("".join(json.dumps({"id": line["id"], "generation": "Yes and no."}) + "\n" for line in made))
@@ -415,7 +426,10 @@ def test_a_failed_search_ends_the_run_as_failed_with_the_rest_made(
     assert removed[removed.reason == "search failed"][["item", "detail"]].to_numpy().tolist() == [
         ["zoos", "no route to host"]
     ]
-    assert (folder / "debates.jsonl").read_text().count("\n") >= 7
+    made = [json.loads(line)["id"] for line in (folder / "debates.jsonl").read_text().splitlines()]
+    left = removed[removed.unit == "question"]["item"]
+    assert sorted([*made, *left]) == sorted(read_questions(ASKED).id)
+    assert made
     assert "no route to host" in capsys.readouterr().err
 
 
@@ -429,20 +443,29 @@ def test_what_a_run_can_not_use_is_refused(own_root: Path) -> None:
 
 
 def make(root: Path, **how: Any) -> tuple[int, pd.DataFrame]:
-    """A run's exit code and what it removed."""
+    """A run's exit code and what it removed, nothing of it without a reason."""
     code = make_debates(root, RunOptions(), ASKED, **how)
     (folder,) = (root / "build" / "debates").iterdir()
-    return code, pd.read_csv(folder / "removed.csv")
+    removed = pd.read_csv(folder / "removed.csv")
+    assert removed.notna().all(axis=None)
+    return code, removed
 
 
 @pytest.mark.slow
 def test_labels_that_change_are_read_again_also_as_a_csv_escapes_their_items(own_root: Path, tmp_path: Path) -> None:
-    questions = write(tmp_path / "q", q='{"id": "@cars", "question": "Should city centres be closed to private cars?"}')
-    for label, n in ((1, 0), (0, 1)):
-        labels = write(tmp_path / "l", l=f"item,annotator,label\n'@cars.1,a,{label}\n'@cars.1,b,{label}\n") / "l"
-        make_debates(own_root, RunOptions(), questions / "q", TEXTS, labels=labels)
-        (folder,) = (own_root / "build" / "debates").iterdir()
-        assert (pd.read_csv(folder / "removed.csv").reason == "rejected by people").sum() == n
+    questions = write(tmp_path / "q", q='{"id": "@zoos", "question": "Should zoos be closed?"}') / "q"
+    labels = write(tmp_path / "l", l="item,annotator,label\n'@zoos.1,a,1\n'@zoos.1,b,1\n") / "l"
+    assert make_debates(own_root, RunOptions(), questions, TEXTS, labels=labels) == 0
+    labels.write_text(labels.read_text().replace(",1\n", ",0\n"))
+    with pytest.raises(ValueError, match=r"is left \(fewer than 3 points of view 1\): add documents .*GENERATOR="):
+        make_debates(own_root, RunOptions(), questions, TEXTS, labels=labels)
+    (folder,) = (own_root / "build" / "debates").iterdir()
+    removed = pd.read_csv(folder / "removed.csv").tail(2)
+    assert removed[["step", "item", "reason", "detail"]].to_numpy().tolist() == [
+        ["people's labels", "'@zoos.1", "rejected by people", "2 labels against it; 2 remove it"],
+        ["left after labels", "'@zoos", "fewer than 3 points of view", "2 left (@zoos.2, @zoos.3); 3 needed"],
+    ]
+    assert (folder / "debates.jsonl").read_text() == ""
 
 
 @pytest.mark.slow
@@ -466,6 +489,23 @@ def test_a_page_that_timed_out_and_a_domain_that_was_not_trusted_are_asked_for_a
 
 
 @pytest.mark.slow
+def test_a_folder_with_too_little_on_a_question_says_what_to_add(
+    own_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bread = {f"{n}__txt": f"Loaf {n} needs flour, water, salt and a long rest before it is baked." for n in range(4)}
+    with pytest.raises(ValueError, match=r"fewer than 3 documents 9\): add documents about them to .*bread; .*removed"):
+        make(own_root, documents=write(tmp_path / "bread", **bread))
+    (folder,) = (own_root / "build" / "debates").iterdir()
+    removed = pd.read_csv(folder / "removed.csv")
+    assert removed.notna().all(axis=None)
+    assert set(removed[removed.unit == "question"].detail[1:]) == {"0 of 4 are near enough; 3 needed"}
+    assert removed.detail.str.fullmatch(r"cosine -?0\.\d{3}; 0\.3 needed").sum() == 36
+    said = capsys.readouterr().out
+    assert "documents left out: far from the question 36" in said
+    assert "cars, tolls, homework, uniforms, remote and 4 more: add documents about them to" in said
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "Nothing of the kind is said.", "Zoos?"])
 def test_where_no_question_is_left_the_run_says_so_and_leaves_nothing_of_an_earlier_one(
     own_root: Path, text: str
@@ -478,7 +518,7 @@ def test_where_no_question_is_left_the_run_says_so_and_leaves_nothing_of_an_earl
         for path in (own_root / "build" / "debates").rglob("*-search-*"):
             path.unlink()
         if missing:
-            with pytest.raises(ValueError, match=r"no question .* is left"):
+            with pytest.raises(ValueError, match=r"no question .* is left .*: give a folder of documents about them"):
                 make(own_root, search_with=search)
         else:
             assert make(own_root, search_with=search)[0] == 0

@@ -174,6 +174,20 @@ def test_a_run_with_a_generator_writes_explains_and_names_its_sources(
     made = [json.loads(line) for line in (folder / "debates.jsonl").read_text().splitlines()]
     assert len(made) >= 8
     assert np.mean([len(line["partial_answers"]) for line in made]) >= 3
+    capsys.readouterr()
+
+    assert (
+        make_debates(tmp_path, RunOptions(roles={"generator": "openai:writer", "judge": "openai:judge"}), *files) == 0
+    )
+    (judged,) = (each for each in (tmp_path / "build" / "debates").iterdir() if each != folder)
+    removed = pd.read_csv(judged / "removed.csv")
+    assert removed.notna().all(axis=None)
+    few = removed[removed.reason == "fewer than 3 points of view"]
+    assert few[["step", "item", "detail"]].to_numpy().tolist() == [
+        ["left after checking", "zoos", "0 left (none); 3 needed"]
+    ]
+    assert "zoos: add documents about them to" in (said := capsys.readouterr().out)
+    assert "GENERATOR=" not in said
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,15 +35,21 @@ from nfqa.models.roles import identify_role, parse_role
 _CODE = (checking, domains, duplicates, extract, pipeline, search, write, own_debates, kept_frames)
 _MADE_BY = {True: "written by the generator", False: "extractive: sentences of the documents, by no language model"}
 _FAILED = ("search failed", "no reply", "no explanation came", *(f"no verdict ({why})" for why in UNSETTLED))
+_FEW = r"fewer than|no document found"  # for want of documents or points of view: more of them may help
 _PAGES = r"timeout|connection|no such host|http (?:408|425|429|5\d\d)"  # not fetched: another run asks again
 
 
 @dataclass
 class Run:
-    """What the steps have come to: how many each was given, what was dropped, and the hash that the next depends on."""
+    """What the steps have come to: how many each was given, what was dropped, and the hash that the next depends on.
+
+    source, writer: what may bring a question more documents, and more points of view ("" for nothing).
+    """
 
     folder: Path
     depends_on: str
+    source: str
+    writer: str = ""
     steps: list[tuple[str, str, int]] = field(default_factory=list)
     dropped: list[pd.DataFrame] = field(default_factory=list)
 
@@ -57,12 +62,36 @@ class Run:
         kept, dropped = frames
         self.steps.append((name, unit, given))
         self.dropped.append(dropped.assign(step=name))
-        counted = Counter(dropped[dropped.unit == unit].reason)
-        said = ", ".join(f"{reason} {number:,}" for reason, number in counted.items())
-        left = given - sum(counted.values())
-        units = f"{unit.replace('point', 'points')}{'' if ' ' in unit else 's'}"
-        print(f"{name:20} {given:7,} {units}, {left:,} kept{f' ({said})' if said else ''}", flush=True)
+        counted = {each: _count(part.reason) for each, part in dropped.groupby("unit")}
+        own = counted.pop(unit, "")
+        left = given - (dropped.unit == unit).sum()
+        print(f"{name:20} {given:7,} {_pluralise(unit)}, {left:,} kept{f' ({own})' if own else ''}", flush=True)
+        for each, reasons in counted.items():
+            print(f"{'':20} {_pluralise(each)} left out: {reasons}", flush=True)
+        few = dropped[(dropped.unit == "question") & dropped.reason.str.match(_FEW)]
+        if len(few):
+            rest = f" and {len(few) - 5:,} more" if len(few) > 5 else ""
+            print(f"{'':20} {', '.join(few['item'][:5])}{rest}: {self.advise(few)}", flush=True)
         return kept
+
+    def advise(self, few: pd.DataFrame) -> str:
+        """What to do for questions that were dropped; of all domains only where they have more of their documents."""
+        gone = pd.concat(self.dropped)
+        untrusted = gone["item"][gone.reason == "domain not trusted"]
+        hidden = untrusted.str.startswith(tuple(f"{name}: " for name in few["item"])).sum()
+        return "; or ".join([
+            self.source,
+            *([f"keep the {hidden:,} of untrusted domains (DOMAINS=all)"] if hidden else []),
+            *([self.writer] if self.writer and few.reason.str.contains("points of view").any() else []),
+        ])  # fmt: skip
+
+
+def _count(reasons: pd.Series) -> str:
+    return ", ".join(f"{reason} {number:,}" for reason, number in reasons.value_counts(sort=False).items())
+
+
+def _pluralise(unit: str) -> str:
+    return "points of view" if unit == "point of view" else f"{unit}s"
 
 
 def _lasts(frames: Frames) -> bool:
@@ -110,7 +139,13 @@ def make_debates(
     asked = [f"{asker.spec.identity}|{asker.decoding.signature}" for asker in askers]
     source = hash_folder(documents) if documents else f"a search, {every}"  # which fetches no pages of other domains
     start = [hash_file(path), embedder.fingerprint, *asked, source]
-    run = Run(folder, "|".join(start))
+    more = (
+        f"add documents about them to {documents}"
+        if documents
+        else "give a folder of documents about them (DOCUMENTS=)"
+    )
+    writer = "let a language model find and write points of view (GENERATOR=)" if generator is None else ""
+    run = Run(folder, "|".join(start), more, writer)
     print(f"{path}: {len(questions):,} questions; points of view {_MADE_BY[generator is not None]}", flush=True)
 
     kept = run.step("sourcing", "question", len(questions), lambda: pipeline.drop_repeats(questions, embedder))
@@ -146,18 +181,22 @@ def make_debates(
     views = kept.merge(views, on="id", sort=False)
     check, said = partial(check_views, views, embedder, judge=judge), [prompts.signature("check_view")] if judge else []
     checked = run.step("checking", "point of view", len(views), check, *said)
+    checked = _keep_enough(run, "left after checking", kept[kept.id.isin(parts.id)], checked)
     if labels is not None:
         table = read_labels(labels)
         written = {escape_formula(name): name for name in checked["view"]}  # as anchors.csv has them
         table["item"] = table["item"].replace(written)
-        people = partial(remove_rejected, checked, table)
+        people, labelled = partial(remove_rejected, checked, table), kept[kept.id.isin(checked.id)]
         checked = run.step("people's labels", "point of view", len(checked), people, hash_file(labels))
         kappa, n_items = measure_agreement(table)
         print(f"{'':20} Fleiss' kappa {kappa:.2f} of {table.annotator.nunique()} people on {n_items} points of view")
-    if checked.empty:
-        write_made(run, checked, parts, nearest, seed)
-        raise ValueError(f"no question of {path} is left; {folder.relative_to(root)}/removed.csv says why")
+        checked = _keep_enough(run, "left after labels", labelled, checked)
     names = write_made(run, checked, parts, nearest, seed)
+    if checked.empty:
+        gone = pd.concat(run.dropped).query("unit == 'question'")
+        advice = run.advise(gone) if gone.reason.str.match(_FEW).any() else "run again to ask once more"
+        where = f"{folder.relative_to(root)}/removed.csv"
+        raise ValueError(f"no question of {path} is left ({_count(gone.reason)}): {advice}; {where} says more")
     print(f"\n{checked.id.nunique()} questions with {len(checked)} partial answers")
     print(f"in {folder.relative_to(root)}/: {', '.join(names)}")
     gone = pd.concat(run.dropped)
@@ -165,6 +204,14 @@ def make_debates(
     if len(lost):
         print(f"{len(lost)} could not be had: run again to ask once more ({lost.detail.iloc[0]})", file=sys.stderr)
     return int(bool(len(lost)))
+
+
+def _keep_enough(run: Run, name: str, questions: pd.DataFrame, views: pd.DataFrame) -> pd.DataFrame:
+    """The points of view of questions that still have three: a released question has no fewer.
+
+    Differs from: DebateQA, which counts them before people remove some, and leaves out no question after.
+    """
+    return run.step(name, "question", len(questions), partial(pipeline.keep_debatable, questions, views))
 
 
 def _rerank(options: RunOptions, embedder: Embedder, questions: pd.DataFrame, found: pd.DataFrame) -> pipeline.Stage:
