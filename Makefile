@@ -16,7 +16,7 @@ ifneq ($(wildcard ../shared/data/derived),)
 NFQA_LOCAL ?= $(abspath ../shared/data/derived)
 endif
 READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER SEARCHER ANSWERS \
-	QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER
+	TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER
 export $(READ)
 KNOWN := $(READ) PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY GOOGLE_API_KEY GOOGLE_SEARCH_ENGINE OMP_NUM_THREADS
@@ -52,7 +52,8 @@ help: ## this text
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): a server's limits"
 	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"
 	@echo "  PAPER=        for claims: linkage or debateqa alone"
-	@echo "  ANSWERS=      for score: a file of JSON lines, like data/sample/own_answers.jsonl"
+	@echo "  ANSWERS=      for score: a table or a file of JSON lines, like data/sample/own_answers.csv and .jsonl"
+	@echo "  TEMPLATE=     for score: a .csv that doesn't exist yet; an example of such a table is written there"
 	@echo "  QUESTIONS=    for score, where ANSWERS holds {id, generation} lines: the questions, like DebateQA's test.jsonl"
 	@echo "                for debates: a file of {question} lines, like data/sample/debate_questions.jsonl"
 	@echo "  DOCUMENTS=    for debates: a folder of .txt, .html and .jsonl files, like data/sample/debate_documents"
@@ -86,8 +87,8 @@ reproduce: $(READY) ## data, every notebook, results, figures, report
 	@$(RUN) reproduce
 
 score: $(READY) ## your own answers by every method: make score ANSWERS=my.jsonl [JUDGE=...]
-	@test -n "$${ANSWERS:-}" || { echo "error: name a file, as in: make score ANSWERS=data/sample/own_answers.jsonl" >&2; exit 2; }
-	@$(RUN) score "$$ANSWERS" $${QUESTIONS:+--questions "$$QUESTIONS"}
+	@test -n "$${ANSWERS:-}$${TEMPLATE:-}" || { echo "error: name a file, as in: make score ANSWERS=data/sample/own_answers.jsonl, or make score TEMPLATE=my.csv for a table to fill in" >&2; exit 2; }
+	@$(if $(TEMPLATE),$(RUN) template "$$TEMPLATE",$(RUN) score "$$ANSWERS" $${QUESTIONS:+--questions "$$QUESTIONS"})
 
 debates: $(READY) ## partial answers for your own questions: make debates QUESTIONS=my.jsonl DOCUMENTS=folder or SEARCHER=search:google [GENERATOR=...]
 	@test -n "$${QUESTIONS:-}" || { echo "error: name a file, as in: make debates QUESTIONS=data/sample/debate_questions.jsonl DOCUMENTS=data/sample/debate_documents" >&2; exit 2; }

@@ -130,7 +130,7 @@ def read_json(path: Path) -> Any:
 
     Raises: ValueError naming the file for anything else, a byte order mark included.
     """
-    return _parse(str(path), _decode(str(path), path.read_bytes()), "fetch it again")
+    return _parse(str(path), decode_text(str(path), path.read_bytes()), "fetch it again")
 
 
 def read_items(path: Path, shape: type[T], counts: Counter[str], *, once: str = "") -> Iterator[tuple[str, T]]:
@@ -167,7 +167,7 @@ def parse_lines(name: str, content: bytes, counts: Counter[str]) -> Iterator[tup
     Raises: ValueError naming file and line for bytes that are no UTF-8, a line that is not one whole object, and a
         field that an object has twice.
     """
-    lines = _decode(name, content).removeprefix("\ufeff").split("\n")
+    lines = decode_text(name, content).removeprefix("\ufeff").split("\n")
     counts["byte_order_mark"] += content.startswith(codecs.BOM_UTF8)
     counts["carriage_returns"] += sum(line.endswith("\r") for line in lines)
     for number, line in enumerate(lines, start=1):
@@ -188,7 +188,8 @@ def parse_object(where: str, line: str, hint: str = "") -> dict[str, Any]:
     return item
 
 
-def _decode(name: str, content: bytes) -> str:
+def decode_text(name: str, content: bytes) -> str:
+    """The text of a file that errors call `name`. Raises: ValueError naming file and line for what is no UTF-8."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ValueError(f"{name}: is UTF-16; save it as UTF-8")
     try:

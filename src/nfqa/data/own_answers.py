@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,13 +15,12 @@ from pydantic import Field
 from nfqa.data.debates import Points, make_points
 from nfqa.data.json_lines import AnyText, Item, Name, Text, check, parse_lines, read_items, refuse_repeats, refuse_twin
 from nfqa.data.load import read_file
+from nfqa.data.own_tables import TABLES, TOP_GRADE, Grade, parse_table
 from nfqa.data.paths import find_root
 from nfqa.data.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
 from nfqa.data.registry import hash_file
 
 OWN, EXAMPLE = "own_answers", "own_answers.jsonl"  # the dataset's name; the example in data/sample
-TOP_GRADE = 3  # grades and labels run from 0, the worst
-Grade = Annotated[int, Field(ge=0, le=TOP_GRADE)]
 
 
 class _Reference(Item):
@@ -50,6 +50,14 @@ class _Generation(Item):
     generation: AnyText
 
 
+_KINDS = {
+    b"PK\3\4": "a workbook (.xlsx, .ods) or an archive",
+    b"\xd0\xcf\x11\xe0": "a workbook (.xls)",
+    b"%PDF": "a PDF",
+    b"[": "one JSON array",
+}
+
+
 def bring_file(
     path: str | Path, questions: str | Path = "", *, data: str = "full", root: Path | None = None
 ) -> QuestionSet:
@@ -64,13 +72,34 @@ def bring_file(
         raise ValueError(f"questions is {str(questions)!r}, but no file of answers is named")
     name, origin = (OWN, "measured" if data == "full" else "sample") if path else (f"sample_{OWN}", "sample")
     path = Path(path or (root or find_root()) / "data" / "sample" / EXAMPLE)
+    _refuse_other_kinds(path)
     if questions:
+        if path.suffix.lower() in TABLES:
+            raise ValueError(f"{path}: is a table, which holds its questions itself; leave out QUESTIONS={questions}")
         return read_generations(path, Path(questions), name=name, origin=origin)
     return read_own_answers(path, name=name, origin=origin)
 
 
+def _refuse_other_kinds(path: Path) -> None:
+    if path.is_dir():
+        kind = "a folder"
+    else:
+        with path.open("rb") as file:
+            start = file.read(99).removeprefix(b"\xef\xbb\xbf").lstrip()
+        table = path.suffix.lower() in TABLES
+        strange = re.match(rb"\{" if table else rb'[\w"]', start)
+        other = "named a table, but holds JSON" if table else "neither of JSON lines nor named .csv or .tsv"
+        known = (kind for first, kind in _KINDS.items() if start.startswith(first))
+        kind = next(known, other if strange else "")
+    if kind:
+        raise ValueError(
+            f"{path}: is {kind}; expected a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8), or JSON lines"
+            " (.jsonl, one object a line)"
+        )
+
+
 def read_own_answers(path: Path, *, name: str = OWN, origin: str = "measured") -> QuestionSet:
-    """Read a file of one JSON object a line.
+    """Read a file of one JSON object a line, or a table (.csv, .tsv) that says the same, as `parse_table` has it.
 
     `{"id": optional, "question": text, "references": optional, "partial_answers": optional, "answers": [...]}`. A
     partial answer is a text or `{"point_of_view", "explanation"}`. A reference is a text, best first,
@@ -85,7 +114,8 @@ def read_own_answers(path: Path, *, name: str = OWN, origin: str = "measured") -
     questions: list[Question] = []
     excluded: list[Excluded] = []
     seen: dict[tuple[str, str], int] = {}
-    for number, where, item in parse_lines(str(path), path.read_bytes(), counts):
+    table = path.suffix.lower() in TABLES
+    for number, where, item in (parse_table if table else parse_lines)(str(path), path.read_bytes(), counts):
         if set(item) == {"id", "generation"}:
             raise ValueError(
                 f"{where}: is an answer in the released scripts' format; name the file of its questions too, as in"
@@ -111,7 +141,7 @@ def read_own_answers(path: Path, *, name: str = OWN, origin: str = "measured") -
         questions.append(Question(line.question, tuple(answers), tuple(references), identifier, points))
     if not questions:
         why = "every answer is empty, so there is nothing to score" if seen else "holds no question"
-        raise ValueError(f"{path}: {why}; expected one JSON object a line")
+        raise ValueError(f"{path}: {why}; expected one {'answer a row' if table else 'JSON object a line'}")
     return QuestionSet(name, tuple(questions), origin, hash_file(path), dict(+counts), tuple(excluded))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import sqlite3
 import sys
@@ -63,7 +64,8 @@ def _make_parser() -> argparse.ArgumentParser:
         ("figures", _figures, "draw every figure again from results, without computing anything"),
         ("report", _report, "build the report site from the results at hand"),
         ("fetch", _fetch, "fetch and verify the data"),
-        ("score", _score, "score the answers of FILE, JSON lines, by every available method"),
+        ("score", _score, "score the answers of FILE, JSON lines or a table, by every available method"),
+        ("template", _template, "write FILE, a table of answers to fill in"),
         ("debates", _debates, "make partial answers for the questions of FILE, JSON lines, from documents"),
         ("verdicts", _verdicts, "export FILE or import FILE: the journal as JSON lines"),
     ):
@@ -78,11 +80,11 @@ def _make_parser() -> argparse.ArgumentParser:
             sub.set_defaults(artefacts=[])
         elif name == "verdicts":
             sub.add_argument("action", choices=("export", "import"))
-        elif name == "claims":
+        elif name in ("claims", "template"):
             sub.set_defaults(artefacts=[])
         else:
             sub.add_argument("artefacts", nargs="+" if name == "run" else "*", metavar="PAPER/NAME")
-        if name in ("score", "debates", "verdicts"):
+        if name in ("score", "template", "debates", "verdicts"):
             sub.add_argument("file", type=Path)
     return parser
 
@@ -169,6 +171,16 @@ def _score(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.lab.scoring import score_file
 
     return score_file(root, options, given.artefacts[0], given.file, given.questions)
+
+
+def _template(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.data.own_tables import write_template
+
+    write_template(given.file, root)
+    print(
+        f"{given.file}: an example; put your own rows in it, then `make score ANSWERS={shlex.quote(str(given.file))}`"
+    )
+    return 0
 
 
 def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:

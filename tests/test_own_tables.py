@@ -1,0 +1,179 @@
+"""A user's answers as a table: what is read as JSON lines are, what is refused by line and column, and the template."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import PROJECT
+
+from nfqa.data.own_answers import bring_file
+from nfqa.data.own_tables import TABLES
+from nfqa.lab.cli import main
+
+HEADER = ["question", "answer", "system", "label", "id", "reference_1", "reference_2", "partial_answer_1"]
+ROWS = [
+    ["why?", 'one, "quoted"\nover lines; and more', "x", "2", "q1", "best", "", ""],
+    ["what?", "an answer", "x", "", "q2", "", "", "some say no"],
+    ["why?", " ", "y", "3.0", "", "", "worst\r\nof all", ""],
+    ["why?", "three", "", "", "q1", "best", "", ""],
+]
+SAME = [
+    {
+        "id": "q1", "question": "why?", "references": ["best", "worst\r\nof all"],
+        "answers": [
+            {"text": ROWS[0][1], "system": "x", "label": 2}, {"text": " ", "system": "y", "label": 3}, "three",
+        ],
+    },
+    {"id": "q2", "question": "what?", "partial_answers": ["some say no"],
+     "answers": [{"text": "an answer", "system": "x"}]},
+]  # fmt: skip
+
+
+def tabulate(rows: list[list[str]], separator: str = ",", end: str = "\r\n") -> str:
+    file = io.StringIO()
+    csv.writer(file, delimiter=separator, lineterminator=end).writerows(rows)
+    return file.getvalue()
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "separator", "start", "end"),
+    [
+        ("my.csv", ",", "", "\n"), ("my.csv", ";", "\ufeff", "\r\n"), ("my.tsv", "\t", "", "\r\n"),
+        ("MY.CSV", "\t", "\ufeff", "\n"),
+    ],
+)  # fmt: skip
+def test_a_table_is_read_as_the_same_json_lines(
+    tmp_path: Path, name: str, separator: str, start: str, end: str
+) -> None:
+    own = bring_file(write(tmp_path / name, start + tabulate([HEADER, *ROWS], separator, end)))
+    same = bring_file(write(tmp_path / "my.jsonl", "\n".join(map(json.dumps, SAME))))
+    for frame in ("answers", "references", "views"):
+        pd.testing.assert_frame_equal(getattr(own, frame), getattr(same, frame))
+    assert (own.questions, own.excluded, own.irregularities) == (same.questions, same.excluded, same.irregularities)
+    assert len(own.answers) == 3
+
+
+def test_blank_rows_columns_without_a_name_and_short_rows_are_as_spreadsheets_leave_them(tmp_path: Path) -> None:
+    table = (
+        'Question,ANSWER,Reference 2,Reference 1,,\r\n,,,,,\r\n"wh\ny?",a,worse,best,,\r\n"wh\ny?",b\r\n other? ,c\r\n'
+    )
+    own = bring_file(write(tmp_path / "my.csv", table))
+    assert [(q.id, q.text, [a.id for a in q.answers]) for q in own.questions] == [
+        ("line3", "wh\ny?", ["a1", "a2"]), ("line7", "other?", ["a1"]),
+    ]  # fmt: skip
+    assert [reference.text for reference in own.questions[0].references] == ["best", "worse"]
+    assert own.irregularities["blank_lines"] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "facts"),
+    [
+        ("", "my.csv: holds no question; expected one answer a row"),
+        ("question,answer\n", "my.csv: holds no question"),
+        ("question,answer\nwhy?,\n", "my.csv: every answer is empty"),
+        ("questoin,answer\nwhy?,a\n", "my.csv, line 1: unknown column 'questoin'; did you mean question? known: "),
+        ("question;answer;reference\nwhy?;a;b\n", "line 1: unknown column 'reference'; did you mean reference_1"),
+        ("question,answer,reference_0\nwhy?,a,b\n", "line 1: unknown column 'reference_0'"),
+        ("question,text\nwhy?,a\n", "line 1: unknown column 'text'"),
+        ("question,system\nwhy?,a\n", "line 1: column answer is missing; add it"),
+        ("question,answer,answer\nwhy?,a,b\n", "line 1: the column 'answer' is duplicated"),
+        ("question,answer\n,a\n", "line 2, column question: found ''; expected a text that is not empty"),
+        ("question,answer,label\nwhy?,a,2\nwhy?,b,4\n", "line 3, column label: found 4; input should be less"),
+        ("question,answer,label\nwhy?,a,good\n", "line 2, column label: found 'good'; input should be a valid integer"),
+        ("question,answer,label\nwhy?,a,2.5\n", "line 2, column label: found 2.5; input should be a valid integer"),
+        ("question,answer,system\nwhy?,a,\"x\ny\"\n", "line 2, column system: found 'x\\ny'; expected a name on"),
+        ("question,answer\nwhy?,a, b\n", "line 2: has 3 cells, more than columns (2)"),
+        ("question,answer,\nwhy?,a,b\n", "line 2: found 'b' in a column without a name"),
+        ("question,answer\nwhy?,a\nbroken\n", "line 3: ends before column answer"),
+        ('question,answer\nwhy?,"a\n\nb\n', "line 2: unexpected end of data"),
+        ('question,answer\nwhy?,"a" b\n', "line 2: ',' expected after '\"'"),
+        (
+            'question,answer,reference_1\n"w\n?",a,one\nx?,b,\n"w\n?",c,two\n',
+            "line 5, column reference_1: 'two' is not that of line 2, 'one', though the question is the same",
+        ),
+        (
+            "question,answer,id\nwhy?,a,1\nwhy?,b,2\n",
+            "line 3, column id: '2' is not that of line 2, '1', though the question is the same; give it once; an"
+            " answer's own id is in the column answer_id",
+        ),
+        (
+            "question,answer,system\nwhy?,a,x\nwho?,a,x\nwhy?,b,x\n",
+            "line 4, column system: line 2 has an answer of 'x' to the same question; give each its own answer_id",
+        ),
+        ("question,answer,id\nwhy?,a,1\nwho?,b,1\n", "line 3: id is that of line 2, '1'"),
+        (b"question,answer\nwhy?,caf\xe9\n", "line 2: byte 0xe9 at offset 24 is not UTF-8"),
+        ("question,answer\nwhy?,a\n".encode("utf-16"), "my.csv: is UTF-16; save it as UTF-8"),
+        ("question,answer\nwhy?," + "x" * 1_000_001, "line 2, column answer: found 'xxx"),
+        ('{"question": "why?", "answers": ["a"]}\n', "my.csv: is named a table, but holds JSON; expected a table"),
+    ],
+)  # fmt: skip
+def test_a_table_that_does_not_fit_is_refused_by_line_and_column(
+    tmp_path: Path, content: str | bytes, facts: str
+) -> None:
+    with pytest.raises(ValueError) as caught:
+        bring_file(write(tmp_path / "my.csv", content))
+    assert facts in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("my.xlsx", b"PK\x03\x04\x14\0", "a workbook (.xlsx, .ods)"),
+        ("my.csv", b"PK\x03\x04\x14\0", "a workbook (.xlsx, .ods)"),
+        ("my.xls", b"\xd0\xcf\x11\xe0\xa1", "a workbook (.xls)"),
+        ("my.pdf", b"%PDF-1.7\n%\xe2", "a PDF"),
+        ("my.json", b'\xef\xbb\xbf[\n {"question": "why?"}]', "one JSON array"),
+        ("my.txt", b"question\tanswer\nwhy?\ta\n", "neither of JSON lines nor named .csv or .tsv"),
+    ],
+)
+def test_a_file_of_another_kind_says_what_is_expected(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: bytes,
+    kind: str,
+) -> None:
+    monkeypatch.chdir(PROJECT)
+    for path, said in ((write(tmp_path / name, content), kind), (tmp_path, "a folder")):
+        assert main(["score", str(path)]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"error: {path}: is {said}")
+        assert "expected a table (.csv or .tsv" in error
+        assert error.count("\n") == 1
+
+
+def test_a_table_needs_no_file_of_questions(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"my\.csv: is a table, .* leave out QUESTIONS=test\.jsonl"):
+        bring_file(write(tmp_path / "my.csv", "question,answer\n"), "test.jsonl")
+
+
+def test_the_template_is_a_table_that_is_read_and_no_file_is_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(PROJECT)
+    path = tmp_path / "my own.csv"
+    assert main(["template", str(path)]) == 0
+    assert f"`make score ANSWERS='{path}'`" in capsys.readouterr().out
+    own = bring_file(path)
+    assert (own.systems, len(own.answers), len(own.questions)) == (["careful", "hasty"], 4, 2)
+    assert [(len(q.references), len(q.partial_answers)) for q in own.questions] == [(3, 0), (0, 3)]
+    assert own.irregularities == {"questions_graded_by_place": 1}
+    path.write_text("mine")
+    assert main(["template", str(path)]) == 2
+    assert capsys.readouterr().err == f"error: {path}: File exists\n"
+    assert path.read_text() == "mine"
+    assert main(["template", str(path.with_suffix(".xlsx"))]) == 2
+    assert "ends in .csv" in capsys.readouterr().err
+    assert path.suffix in TABLES
