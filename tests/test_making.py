@@ -378,11 +378,9 @@ def test_the_bundled_questions_become_what_score_reads(own_root: Path, capsys: p
     assert removed.reason.value_counts()["domain not trusted"] >= 1
     assert removed.notna().all(axis=None)
 
-    few = removed[removed.step == "left after checking"]
-    assert set(few.reason) == {"fewer than 3 points of view"}
-    assert {*few["item"]}.isdisjoint(line["id"] for line in made)
-    assert min(len(line["partial_answers"]) for line in made) >= 3
-    (advice,) = re.findall(r"^ +cars, .*", said, re.MULTILINE)
+    few = [f"{line['id']} {len(line['partial_answers'])}" for line in made if len(line["partial_answers"]) < 3]
+    (advice,) = re.findall(r"^ +fewer than 3 points of view are left: (.*)", said, re.MULTILINE)
+    assert advice.startswith(", ".join(few[:5]))
     assert re.search(
         r"add documents about them to .*debate_documents; or keep the \d .*DOMAINS=all.*GENERATOR=", advice
     )
@@ -454,16 +452,17 @@ def make(root: Path, **how: Any) -> tuple[int, pd.DataFrame]:
 @pytest.mark.slow
 def test_labels_that_change_are_read_again_also_as_a_csv_escapes_their_items(own_root: Path, tmp_path: Path) -> None:
     questions = write(tmp_path / "q", q='{"id": "@zoos", "question": "Should zoos be closed?"}') / "q"
-    labels = write(tmp_path / "l", l="item,annotator,label\n'@zoos.1,a,1\n'@zoos.1,b,1\n") / "l"
+    rows = [f"'@zoos.{view},{person},1\n" for view in (1, 2, 3) for person in "ab"]
+    labels = write(tmp_path / "l", l="item,annotator,label\n" + "".join(rows)) / "l"
     assert make_debates(own_root, RunOptions(), questions, TEXTS, labels=labels) == 0
     labels.write_text(labels.read_text().replace(",1\n", ",0\n"))
-    with pytest.raises(ValueError, match=r"is left \(fewer than 3 points of view 1\): add documents .*GENERATOR="):
+    with pytest.raises(ValueError, match=r"is left \(no point of view left 1\): add documents .*GENERATOR="):
         make_debates(own_root, RunOptions(), questions, TEXTS, labels=labels)
     (folder,) = (own_root / "build" / "debates").iterdir()
     removed = pd.read_csv(folder / "removed.csv").tail(2)
     assert removed[["step", "item", "reason", "detail"]].to_numpy().tolist() == [
-        ["people's labels", "'@zoos.1", "rejected by people", "2 labels against it; 2 remove it"],
-        ["left after labels", "'@zoos", "fewer than 3 points of view", "2 left (@zoos.2, @zoos.3); 3 needed"],
+        ["people's labels", "'@zoos.3", "rejected by people", "2 labels against it; 2 remove it"],
+        ["left after labels", "'@zoos", "no point of view left", "0 left (none); 1 needed"],
     ]
     assert (folder / "debates.jsonl").read_text() == ""
 

@@ -182,9 +182,9 @@ def test_a_run_with_a_generator_writes_explains_and_names_its_sources(
     (judged,) = (each for each in (tmp_path / "build" / "debates").iterdir() if each != folder)
     removed = pd.read_csv(judged / "removed.csv")
     assert removed.notna().all(axis=None)
-    few = removed[removed.reason == "fewer than 3 points of view"]
+    few = removed[removed.reason == "no point of view left"]
     assert few[["step", "item", "detail"]].to_numpy().tolist() == [
-        ["left after checking", "zoos", "0 left (none); 3 needed"]
+        ["left after checking", "zoos", "0 left (none); 1 needed"]
     ]
     assert "zoos: add documents about them to" in (said := capsys.readouterr().out)
     assert "GENERATOR=" not in said

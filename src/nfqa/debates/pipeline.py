@@ -244,7 +244,8 @@ def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame, *, fewest: int 
     views = {name: list(held.get(name, [])) for name in questions.id}
     few = [name for name, own in views.items() if len(own) < fewest]
     details = [f"{len(own)} left ({', '.join(own) or 'none'}); {fewest} needed" for own in map(views.__getitem__, few)]
-    dropped = list_dropped("question", few, f"fewer than {fewest} points of view", details)
+    reason = f"fewer than {fewest} points of view" if fewest > 1 else "no point of view left"
+    dropped = list_dropped("question", few, reason, details)
     return parts[~parts.id.isin(few)].reset_index(drop=True), dropped
 
 

@@ -20,7 +20,7 @@ from nfqa.data.paths import find_cache, write_atomically
 from nfqa.data.registry import hash_file
 from nfqa.debates import checking, domains, duplicates, extract, pipeline, search, write
 from nfqa.debates.checking import check_views, measure_agreement, read_labels, remove_rejected
-from nfqa.debates.extract import join_views
+from nfqa.debates.extract import FEWEST, join_views
 from nfqa.debates.pipeline import Search
 from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab.judging import Asking, open_generators, open_judge
@@ -35,7 +35,7 @@ from nfqa.models.roles import identify_role, parse_role
 _CODE = (checking, domains, duplicates, extract, pipeline, search, write, own_debates, kept_frames)
 _MADE_BY = {True: "written by the generator", False: "extractive: sentences of the documents, by no language model"}
 _FAILED = ("search failed", "no reply", "no explanation came", *(f"no verdict ({why})" for why in UNSETTLED))
-_FEW = r"fewer than|no document found"  # for want of documents or points of view: more of them may help
+_FEW = r"fewer than|no document found|no point of view left"  # more documents or points of view may help
 _PAGES = r"timeout|connection|no such host|http (?:408|425|429|5\d\d)"  # not fetched: another run asks again
 
 
@@ -82,7 +82,7 @@ class Run:
         return "; or ".join([
             self.source,
             *([f"keep the {hidden:,} of untrusted domains (DOMAINS=all)"] if hidden else []),
-            *([self.writer] if self.writer and few.reason.str.contains("points of view").any() else []),
+            *([self.writer] if self.writer and few.reason.str.contains("of view").any() else []),
         ])  # fmt: skip
 
 
@@ -181,7 +181,7 @@ def make_debates(
     views = kept.merge(views, on="id", sort=False)
     check, said = partial(check_views, views, embedder, judge=judge), [prompts.signature("check_view")] if judge else []
     checked = run.step("checking", "point of view", len(views), check, *said)
-    checked = _keep_enough(run, "left after checking", kept[kept.id.isin(parts.id)], checked)
+    checked = _keep_viewed(run, "left after checking", kept[kept.id.isin(parts.id)], checked)
     if labels is not None:
         table = read_labels(labels)
         written = {escape_formula(name): name for name in checked["view"]}  # as anchors.csv has them
@@ -190,7 +190,7 @@ def make_debates(
         checked = run.step("people's labels", "point of view", len(checked), people, hash_file(labels))
         kappa, n_items = measure_agreement(table)
         print(f"{'':20} Fleiss' kappa {kappa:.2f} of {table.annotator.nunique()} people on {n_items} points of view")
-        checked = _keep_enough(run, "left after labels", labelled, checked)
+        checked = _keep_viewed(run, "left after labels", labelled, checked)
     names = write_made(run, checked, parts, nearest, seed)
     if checked.empty:
         gone = pd.concat(run.dropped).query("unit == 'question'")
@@ -206,12 +206,20 @@ def make_debates(
     return int(bool(len(lost)))
 
 
-def _keep_enough(run: Run, name: str, questions: pd.DataFrame, views: pd.DataFrame) -> pd.DataFrame:
-    """The points of view of questions that still have three: a released question has no fewer.
+def _keep_viewed(run: Run, name: str, questions: pd.DataFrame, views: pd.DataFrame) -> pd.DataFrame:
+    """The points of view of questions that still have one; those with fewer than three are named, with what may help.
 
-    Differs from: DebateQA, which counts them before people remove some, and leaves out no question after.
+    Source: DebateQA, which counts three before people remove some, and leaves out no question after.
     """
-    return run.step(name, "question", len(questions), partial(pipeline.keep_debatable, questions, views))
+    counts = views.id.value_counts(sort=False)
+    few = counts[counts < FEWEST]
+    if len(few):
+        said = ", ".join(f"{identifier} {count}" for identifier, count in few.head(5).items())
+        rest = f" and {len(few) - 5:,} more questions" if len(few) > 5 else ""
+        advice = run.advise(pipeline.list_dropped("question", list(few.index), "few points of view", [""] * len(few)))
+        print(f"{'':20} fewer than {FEWEST} points of view are left: {said}{rest}: {advice}", flush=True)
+    step = partial(pipeline.keep_debatable, questions, views, fewest=1)
+    return run.step(name, "question", len(questions), step)
 
 
 def _rerank(options: RunOptions, embedder: Embedder, questions: pd.DataFrame, found: pd.DataFrame) -> pipeline.Stage:

@@ -21,7 +21,7 @@ from nfqa.lab.values import read_values
 def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) -> bool:
     """Draw an artefact's figure again from its results, by the notebook's cells tagged `figure`; nothing is computed.
 
-    Returns: whether there was a figure to draw.
+    Returns: whether there was a figure to draw: one that shows more than the results hold is drawn by its run alone.
     Raises: ValueError where the artefact has no results.
     """
     import matplotlib as mpl
@@ -32,6 +32,8 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
     path = place.results / paper.paper / f"{name}.csv"
     if not path.is_file():
         raise ValueError(f"{paper.paper}/{name} has no results to draw; run `make {paper.paper}/{name}` first")
+    if not any("figure" in cell.get("metadata", {}).get("tags", []) for cell in read_cells(notebook)):
+        return False
     mpl.use("Agg")
     parameters = choose_parameters(paper, name, notebook, options, Path())
     found = _run_cells(notebook, parameters, ["parameters", "setup"])
