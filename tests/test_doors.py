@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from conftest import PROJECT, Checkout, copy_project
 from PIL import Image
+from test_dispute import read_few
 
 from nfqa.lab import open as lab_open
 from nfqa.lab import runner
@@ -23,6 +25,7 @@ from nfqa.lab.artefacts import list_chosen, read_papers
 from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
 from nfqa.lab.replay import redraw_figure
+from nfqa.metrics import dispute_detector
 
 WHY = {"question": "Why is the sky blue?", "references": ["Air scatters short waves more.", "It mirrors the sea."]}
 WHETHER = {"question": "Should pupils wear uniforms?", "partial_answers": ["They make all equal.", "They limit us."]}
@@ -74,7 +77,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
         subprocess.run(["git", *name, *words], cwd=root, check=True, capture_output=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner.subprocess, "Popen", InProcess)
+        patch.setattr(runner, "subprocess", SimpleNamespace(**vars(subprocess) | {"Popen": InProcess}))
+        patch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))
         patch.setattr(runner, "prepare_vectors", lambda *_, **__: None)
         yield made
 
@@ -134,7 +138,7 @@ def test_debates_are_made_and_scored(place: Checkout) -> None:
 
 def test_a_quick_run_changes_nothing_committed_and_is_checked_reported_and_drawn(place: Checkout) -> None:
     for command, words in (
-        ("run linkage/figure_07 debateqa/table_13", "2 run, 0 fresh, 0 failed"),
+        ("run linkage/figure_07 debateqa/table_13", "0 fresh, 0 failed"),
         ("status linkage/figure_07 debateqa/table_13", "fresh"),
         ("figures linkage/figure_07", "1 figures drawn"),
         ("status linkage/figure_07", "fresh"),

@@ -14,7 +14,7 @@ from nfqa.judge.asking import Tally
 from nfqa.lab.artefacts import Paper
 from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
-from nfqa.lab.staleness import choose_parameters
+from nfqa.lab.staleness import accept_figure, choose_parameters
 from nfqa.lab.values import read_values
 
 
@@ -43,6 +43,7 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
         figure.savefig(BytesIO(), dpi="figure", bbox_inches="tight")
     if figure is not None:
         found["lab"].draw(figure, found["table"], place.figures / paper.paper / name)
+        accept_figure(place, f"{paper.paper}/{name}")
     plt.close("all")
     return figure is not None
 

@@ -26,10 +26,10 @@ from nfqa.lab.staleness import (
     Record,
     choose_parameters,
     explain_staleness,
-    find_record,
     hash_code,
     make_fingerprint,
     read_record,
+    write_record,
 )
 from nfqa.lab.targets import Target, narrow_options
 
@@ -243,8 +243,7 @@ def _finish(place: Place, job: _Job) -> bool:
         minutes=round((time.monotonic() - job.started) / 60, 3),
         finished=time.strftime("%Y-%m-%dT%H:%M:%S"),
     )
-    with write_atomically(find_record(place, identifier)) as scratch:  # last: a kill before leaves the artefact stale
-        scratch.write_text(json.dumps(record.model_dump(), indent=1, sort_keys=True), encoding="utf-8")
+    write_record(place, identifier, record)  # last: a kill before leaves the artefact stale
     return True
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from nfqa.data.json_lines import suggest
-from nfqa.data.paths import Place
+from nfqa.data.paths import Place, write_atomically
 from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
 from nfqa.lab.artefacts import Paper, list_stand_ins
 from nfqa.lab.notebooks import hash_cells, hash_modules, read_parameters, read_versions
@@ -139,6 +139,21 @@ def read_record(place: Place, identifier: str) -> Record | None:
         return Record.model_validate_json(find_record(place, identifier).read_bytes())
     except (FileNotFoundError, ValueError):
         return None
+
+
+def write_record(place: Place, identifier: str, record: Record) -> None:
+    """Keep an artefact's run record."""
+    with write_atomically(find_record(place, identifier)) as scratch:
+        scratch.write_text(json.dumps(record.model_dump(), indent=1, sort_keys=True), encoding="utf-8")
+
+
+def accept_figure(place: Place, identifier: str) -> None:
+    """Let a figure that was drawn again from the same values count as what the last run wrote."""
+    record = read_record(place, identifier)
+    if record is not None:
+        drawn = {name: place.root / name for name in record.outputs if Path(name).suffix in (".png", ".pdf")}
+        own = {name: hash_file(path) for name, path in drawn.items()}
+        write_record(place, identifier, record.model_copy(update={"outputs": record.outputs | own}))
 
 
 def was_run(place: Place, identifier: str) -> bool:
