@@ -17,6 +17,7 @@ from nfqa.lab.terminal import tabulate_values
 from nfqa.lab.values import (
     match_rows,
     name_keys,
+    name_row,
     pick,
     read_values,
     say_change,
@@ -133,6 +134,17 @@ def test_a_row_is_found_by_all_its_conditions() -> None:
         pick(table, metric="nothing")
     undefined = tidy_values(make_values(value=np.nan), origin="measured")
     assert pick(undefined, dataset="d", metric="e", statistic="kendall", form="rank").said == "undefined"
+
+
+def test_a_row_is_looked_up_by_what_is_given_whether_as_a_number_or_as_text() -> None:
+    table = tidy_values(make_values(), origin="measured")
+    for row in table[name_keys(table)].to_dict("records"):
+        assert [name_row(other) == name_row(row) for other in table[name_keys(table)].to_dict("records")].count(
+            True
+        ) == 1
+    assert name_row({"k": 2.0, "form": NAN, "metric": "m"}) == name_row({"metric": "m", "k": 2, "share": ""})
+    assert name_row({"k": "2", "metric": "m"}) == name_row({"metric": "m", "k": 2, "share": None})
+    assert name_row({"k": 2}) != name_row({"k": 20})
 
 
 NAN = float("nan")

@@ -14,7 +14,7 @@ import pandas as pd
 from nfqa.data.paths import find_place, write_atomically
 from nfqa.lab.artefacts import STAND_IN, Leaf, Paper, list_leaves, list_needs, show_name
 from nfqa.lab.stand_ins import note_stand_ins
-from nfqa.lab.values import find_rows, is_given, match_rows, name_keys
+from nfqa.lab.values import find_rows, is_given, match_rows, name_keys, name_row
 
 if TYPE_CHECKING:
     from pandas.io.formats.style import Styler
@@ -35,10 +35,12 @@ def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd
         interval; differs, known where papers/*.yml lists the reason; not run, where a role or file is needed; missing,
         where none is and the value is not there.
     """
-    rows = []
+    rows, ours = [], {}
+    if table is not None:
+        measured = table[["value", "low", "high", "n", "origin"]].to_dict("records")
+        ours = dict(zip(map(name_row, table[name_keys(table)].to_dict("records")), measured, strict=True))
     for leaf in list_leaves(paper, name):
-        found = None if table is None else table[match_rows(table, leaf.columns)]
-        row = {} if found is None or found.empty else found.iloc[0][["value", "low", "high", "n", "origin"]].to_dict()
+        row = ours.get(name_row(leaf.columns), {})
         verdict, why = _judge(paper, name, leaf, row)
         key = {"system": leaf.system, "dataset": leaf.dataset, "metric": leaf.metric}
         rows.append(key | {"printed": leaf.text, "published": leaf.value} | row | {"verdict": verdict, "why": why})

@@ -123,29 +123,33 @@ def _read_numbers(column: pd.Series) -> pd.Series:
 
 def match_rows(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.Series:
     """Which rows have exactly these conditions: those named are equal, all others are blank."""
-    found = pd.Series(all(name in table or want in ("", None) for name, want in wanted.items()), table.index)
-    for name in name_keys(table):
-        found &= is_given(table[name], wanted.get(name, ""))
-    return found
+    return find_rows(table, dict.fromkeys(name_keys(table), "") | dict(wanted))
+
+
+def name_row(conditions: Mapping[Any, object]) -> frozenset[tuple[Any, str]]:
+    """What identifies a row: its conditions that are given, as text, so that many rows can be looked up in a dict."""
+    texts = {name: f"{part:.12g}" if isinstance(part, (int, float)) else str(part) for name, part in conditions.items()}
+    return frozenset((name, text) for name, text in texts.items() if text not in ("", "nan", "None"))
 
 
 def is_given(column: pd.Series, want: object) -> pd.Series:
     """Where a column of conditions holds what is wanted; "" and None want a blank."""
+    numeric = pd.api.types.is_numeric_dtype(column)
     if want == "" or want is None:
-        return column.isna() | (column.astype(object) == "")
-    if isinstance(want, (int, float)) and pd.api.types.is_numeric_dtype(column):
+        return column.isna() if numeric else column.isna() | (column == "")
+    if isinstance(want, (int, float)) and numeric:
         return column == want
     return column.astype(str) == str(want)
 
 
 def find_rows(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.Series:
     """Which rows have these conditions, whatever else they have; of several options, in a tuple, any."""
-    found = pd.Series(True, table.index)
+    found = np.full(len(table), True)
     for name, want in wanted.items():
         options = want if isinstance(want, tuple) else (want,)
         held = [is_given(table[name], option) if name in table else option in ("", None) for option in options]
         found &= np.logical_or.reduce(held)
-    return found
+    return pd.Series(found, table.index)
 
 
 def pick(table: pd.DataFrame, **conditions: object) -> pd.Series:
