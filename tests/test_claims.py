@@ -10,6 +10,7 @@ import pytest
 
 from nfqa.data.json_lines import check
 from nfqa.lab.artefacts import Order, Paper, read_papers
+from nfqa.lab.beside import compare_published
 from nfqa.lab.claims import UNDECIDED, compare_order, count_claims, judge_claims, write_claim
 from nfqa.lab.values import read_values, tidy_values
 
@@ -47,7 +48,7 @@ def results(tmp_path: Path) -> Path:
 def compare(results: Path, *order: object, **others: object) -> list[str]:
     table = read_values(results / "made_up" / "table.csv")
     asked = check(Order, {"table": "table", "order": list(order), **others}, "test")
-    return compare_order(asked, table, ["dataset", "metric", "form", "k", "statistic"]).state.tolist()
+    return [found["state"] for found in compare_order(asked, table, ["dataset", "metric", "form", "k", "statistic"])]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +133,18 @@ def test_as_many_comparisons_must_hold_as_the_paper_says(results, order, hold, v
     found = judge(results, here=[asked])
     assert found["here"] == verdict
     assert because in found["here_because"]
+
+
+def test_each_table_is_laid_beside_the_paper_once_however_many_claims_are_about_it(monkeypatch):
+    paper, asked = read_papers(PROJECT)["linkage"], []
+
+    def compare_once(paper, table, values):
+        asked.append(table)
+        return compare_published(paper, table, values)
+
+    monkeypatch.setattr("nfqa.lab.claims.compare_published", compare_once)
+    judge_claims(paper, PROJECT / "results")
+    assert sorted(asked) == sorted({order.table for claim in paper.claims.values() for order in claim.published})
 
 
 def test_each_order_of_a_claim_must_hold(results):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import pairwise, product
+from itertools import groupby, pairwise, product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from nfqa.lab.artefacts import STAND_IN, Claim, Order, Paper, list_needs, show_name
+from nfqa.lab.artefacts import STAND_IN, Claim, Order, Paper, Wanted, list_needs, show_name
 from nfqa.lab.beside import compare_published, say_conditions
 from nfqa.lab.values import find_rows, name_keys, read_values, write_intervals
 
@@ -19,8 +21,11 @@ HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "can't be told at this s
 NO_CELLS = "no cells in our copy"  # of the published table
 _SHORT = {HOLDS: "yes", FAILS: "no", UNDECIDED: "undecided", "missing": "missing"}
 _QUANTIFIERS = {"most": "most have to hold", "some": "one has to hold"}
+_SPAN = ("value", "low", "high")
 _PUBLISHED = ("system", "dataset", "metric")
 _SIDES = ["published", "here", "stand_in"]
+_Tables = Mapping[str, pd.DataFrame]
+_Compared = dict[str, Any]
 _COLUMNS = ["claim", "says", "where", "kind", "bar", "headline"]
 _COLUMNS += [*(side + because for side in _SIDES for because in ("", "_because")), "stand_in_for"]
 
@@ -33,11 +38,21 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
         here, on ours in the place of the paper's rows; stand_in, on rows with another model or other data, "" where it
         has no such test; for each a column `..._because`, and stand_in_for, what is measured instead of what.
     """
-    rows = [_judge(paper, name, claim, results / paper.paper) for name, claim in paper.claims.items()]
+    orders = [order for claim in paper.claims.values() for order in (*claim.published, *claim.here)]
+    files = {order.table: results / paper.paper / f"{order.table}.csv" for order in orders}
+    tables = {table: read_values(path) for table, path in files.items() if path.is_file()}
+    printed = {order.table for claim in paper.claims.values() for order in claim.published}
+    beside = {table: _say_values(compare_published(paper, table, tables.get(table))) for table in printed}
+    tables = {table: _say_values(values) for table, values in tables.items()}
+    rows = [_judge(paper, name, claim, tables, beside) for name, claim in paper.claims.items()]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
-def compare_order(order: Order, table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
+def _say_values(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(said=write_intervals(table, digits=3, whole_from=100))
+
+
+def compare_order(order: Order, table: pd.DataFrame, conditions: Sequence[str]) -> list[_Compared]:
     """Every comparison that an order asks for: which row should lie above which, and whether it does.
 
     A comparison "holds" where the whole interval of the one lies above that of the other by more than `by` (at most
@@ -46,44 +61,44 @@ def compare_order(order: Order, table: pd.DataFrame, conditions: Sequence[str]) 
     difference, so a paired difference, where there is one, is the better test: its rows against 0.
 
     Args: table: the conditions, value, low, high and origin.
-    Returns: upper, lower (places in the table; a number as text; None for no row), within (its columns), gap (between
-        the values), state; "missing" where a group has no row, or one without a value, inside a combination that
-        another group has.
+    Returns: of each upper, lower (rows of the table; a number has no origin; {} for no row), within (its columns), gap
+        (between the values), state; "missing" where a group has no row, or one without a value, inside a combination
+        that another group has.
     """
-    blank = {name: "" for name in conditions if name not in order.within}
-    groups = [
-        table[find_rows(table, blank | order.where | group)] if isinstance(group, dict) else group
-        for group in order.order
-    ]
-    rows = pd.concat([group for group in groups if isinstance(group, pd.DataFrame)])
-    keys = rows[list(order.within)].drop_duplicates().to_dict("records") if order.within else [{}]
+    blank: Wanted = {name: "" for name in conditions if name not in order.within}
+    groups = [_split(table, group, blank | order.where, order.within) for group in order.order]
+    keys = dict.fromkeys(key for group in groups for key in group) if order.within else [()]
     found = []
     for key in keys:
-        inside = [_pick_rows(group, key) for group in groups]
-        for upper, lower in pairwise(inside):
-            found += [_compare(a, b, key, order.by) for a, b in product(upper or [{}], lower or [{}])]
-    return pd.DataFrame(found, columns=["upper", "lower", "within", "gap", "state"], dtype=object)
+        within = dict(zip(order.within, key, strict=True))
+        for upper, lower in pairwise(group[key] for group in groups):
+            found += [_compare(a, b, order.by) | {"within": within} for a, b in product(upper or [{}], lower or [{}])]
+    return found
 
 
-def _pick_rows(group: pd.DataFrame | float, key: dict[str, object]) -> list[dict]:
-    if not isinstance(group, pd.DataFrame):
-        return [{"value": group, "low": group, "high": group, "place": f"{group:g}"}]
-    inside = group.assign(place=group.index)
-    return inside[find_rows(inside, key)].to_dict("records")
+def _split(
+    table: pd.DataFrame, group: Wanted | float, where: Wanted, within: Sequence[str]
+) -> defaultdict[tuple[object, ...], list[_Compared]]:
+    """A group's rows by what the columns `within` hold; a number is in each."""
+    if not isinstance(group, dict):
+        number = dict.fromkeys(_SPAN, group) | {"said": f"{group:g}"}
+        return defaultdict(lambda: [number])
+    parts = defaultdict(list)
+    for row in table[find_rows(table, where | group)].to_dict("records"):
+        parts[tuple(row[name] for name in within)].append(row)
+    return parts
 
 
-def _compare(upper: dict, lower: dict, key: dict[str, object], by: float) -> dict:
-    spans = [[row.get(end, math.nan) for end in ("value", "low", "high")] for row in (upper, lower)]
+def _compare(upper: dict, lower: dict, by: float) -> _Compared:
+    spans = [[row.get(end, math.nan) for end in _SPAN] for row in (upper, lower)]
     (a, *a_ends), (b, *b_ends) = ([x, x if np.isnan(y) else y, x if np.isnan(z) else z] for x, y, z in spans)
     surely, perhaps = round(a_ends[0] - b_ends[1] - by, 12), round(a_ends[1] - b_ends[0] - by, 12)
     state = "missing" if np.isnan([a, b]).any() else HOLDS if surely > 0 else FAILS if perhaps <= 0 else UNDECIDED
-    found = {"upper": upper.get("place"), "lower": lower.get("place"), "within": key}
-    return found | {"gap": a - b, "state": state}
+    return {"upper": upper, "lower": lower, "gap": a - b, "state": state}
 
 
-def _judge(paper: Paper, name: str, claim: Claim, results: Path) -> dict[str, object]:
-    tables = {order.table: _read(results / f"{order.table}.csv") for order in (*claim.published, *claim.here)}
-    beside = {order.table: compare_published(paper, order.table, tables[order.table]) for order in claim.published}
+def _judge(paper: Paper, name: str, claim: Claim, tables: _Tables, beside: _Tables) -> dict[str, object]:
+    beside = {order.table: beside[order.table] for order in claim.published}
     bare = {
         table: both.assign(
             value=both.published,
@@ -102,17 +117,19 @@ def _judge(paper: Paper, name: str, claim: Claim, results: Path) -> dict[str, ob
     if found["here"] == UNTESTABLE:
         waiting = [
             need
-            for table, both in beside.items()
-            for system in both.system[both.value.isna() & both.index.isin(_list_places(ours, table))]
-            for need in list_needs(paper, table, system)
+            for row in ours
+            for side in (row["upper"], row["lower"])
+            if "system" in side and np.isnan(side["value"])
+            for need in list_needs(paper, row["table"], side["system"])
         ]
         needs = dict.fromkeys([*claim.needs, *waiting])
         found["here_because"] = "; ".join(show_name(paper, need) for need in needs)
-    elif (ours.origin == STAND_IN).any():  # our rows are there, but they are not what the paper's rows are
+    elif any(side.get("origin") == STAND_IN for row in ours for side in (row["upper"], row["lower"])):
+        # our rows are there, but they are not what the paper's rows are
         found |= {"stand_in": _mark(str(found["here"])), "stand_in_because": found["here_because"]}
         found |= {"here": UNTESTABLE, "here_because": "; ".join(show_name(paper, need) for need in claim.needs)}
     if claim.here:
-        own = _compare_all(paper, claim.here, {name: table for name, table in tables.items() if table is not None})
+        own = _compare_all(paper, claim.here, tables)
         verdict, why = _weigh(own, UNTESTABLE)
         if claim.stand_in:
             found |= {"stand_in": _mark(verdict), "stand_in_because": why}
@@ -121,82 +138,73 @@ def _judge(paper: Paper, name: str, claim: Claim, results: Path) -> dict[str, ob
     return found
 
 
-def _list_places(compared: pd.DataFrame, table: str) -> list[object]:
-    """The rows of a table that are compared with others."""
-    return compared.loc[compared["table"] == table, ["upper", "lower"]].to_numpy().ravel().tolist()
-
-
-def _read(path: Path) -> pd.DataFrame | None:
-    return read_values(path) if path.is_file() else None
-
-
 def _mark(verdict: str) -> str:
     return f"{verdict} for a {STAND_IN}" if verdict in (HOLDS, FAILS) else verdict
 
 
-def _compare_all(paper: Paper, orders: Sequence[Order], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _compare_all(paper: Paper, orders: Sequence[Order], tables: _Tables) -> list[_Compared]:
     """The comparisons of several orders, with their rows in words; one "missing" for a table that is not there."""
     found = []
     for place, order in enumerate(orders):
+        told = {"table": order.table, "place": place, "hold": order.hold}
         if order.table not in tables:
-            found.append(pd.DataFrame([{"table": order.table, "state": "missing", "place": place, "hold": order.hold}]))
+            found.append(told | {"state": "missing"})
             continue
         table = tables[order.table]
-        conditions = _PUBLISHED if "published" in table else name_keys(table)
-        compared = compare_order(order, table, conditions)
+        conditions = _PUBLISHED if "published" in table else [name for name in name_keys(table) if name != "said"]
         of_all = {name: want for name, want in order.where.items() if not isinstance(want, tuple)}
         named = [name for name in conditions if name not in of_all and name not in order.within]
-        values = table.said if "said" in table else write_intervals(table, digits=3, whole_from=100)
-        rows = zip(table[named].to_dict("records"), values, strict=True)
-        said = dict(zip(table.index, (f"{say_conditions(paper, row)} at {value}" for row, value in rows), strict=True))
-        words = []
-        for row in compared.itertuples():
-            inside = say_conditions(paper, {name: (of_all | row.within).get(name, "") for name in conditions})
-            pair = _say_pair(said.get(row.upper), said.get(row.lower), row, order.by)
-            words.append(f"{inside}: {pair}" if inside else pair)
-        compared["words"] = words
-        replaced = set(table.index[table.origin == STAND_IN])
-        compared["origin"] = compared[["upper", "lower"]].isin(replaced).any(axis=1).map({True: STAND_IN, False: ""})
-        found.append(compared.assign(table=order.table, place=place, hold=order.hold))
-    columns = ["table", "upper", "lower", "state", "origin", "words", "place", "hold"]
-    return pd.concat(found) if found else pd.DataFrame(columns=columns)
+        for row in compare_order(order, table, conditions):
+            inside = say_conditions(paper, {name: (of_all | row["within"]).get(name, "") for name in conditions})
+            upper, lower = (_say_row(paper, row[side], named) for side in ("upper", "lower"))
+            pair = _say_pair(upper, lower, row, order.by)
+            found.append(told | row | {"words": f"{inside}: {pair}" if inside else pair})
+    return found
 
 
-def _say_pair(upper: str | None, lower: str | None, row: Any, by: float) -> str:
+def _say_row(paper: Paper, row: Mapping[str, Any], named: Sequence[str]) -> str:
+    """A row by the conditions named, with its value; a number as it is."""
+    if "origin" not in row:
+        return row.get("said", "no row")
+    return f"{say_conditions(paper, {name: row[name] for name in named})} at {row['said']}"
+
+
+def _say_pair(upper: str, lower: str, row: _Compared, by: float) -> str:
     """What is found of two rows, one of which may be a number."""
     if by < 0:
-        verb = {HOLDS: "is at most", FAILS: "is more than"}.get(row.state, "is not clearly at most")
-        return f"{upper or row.upper} {verb} {-by:g} below {lower or row.lower}"
-    verb = {HOLDS: "is", FAILS: "is not"}.get(row.state, "is not clearly") + (f" more than {by:g}" if by else "")
-    return f"{lower} {verb} below {row.upper}" if upper is None else f"{upper} {verb} above {lower or row.lower}"
+        verb = {HOLDS: "is at most", FAILS: "is more than"}.get(row["state"], "is not clearly at most")
+        return f"{upper} {verb} {-by:g} below {lower}"
+    verb = {HOLDS: "is", FAILS: "is not"}.get(row["state"], "is not clearly") + (f" more than {by:g}" if by else "")
+    return f"{upper} {verb} above {lower}" if "origin" in row["upper"] else f"{lower} {verb} below {upper}"
 
 
-def _weigh(compared: pd.DataFrame, untested: str) -> tuple[str, str]:
+def _weigh(compared: Sequence[_Compared], untested: str) -> tuple[str, str]:
     """The verdict on all orders together, how many comparisons hold, and the one that is nearest to failing."""
-    verdicts = {place: _settle(part.state, part.hold.iloc[0]) for place, part in compared.groupby("place")}
+    verdicts = {place: _settle(list(rows)) for place, rows in groupby(compared, itemgetter("place"))}
     verdict = next((state for state in (FAILS, "missing", UNDECIDED) if state in verdicts.values()), HOLDS)
-    if compared.empty or verdict == "missing":
+    if not compared or verdict == "missing":
         return untested, ""
-    those = compared[compared.place.map(verdicts).eq(verdict) & (compared.state == verdict)]
-    one = those.words[those.gap.astype(float) == those.gap.min()].iloc[0]
-    states = compared.state.value_counts()
+    one = min((row for row in compared if verdicts[row["place"]] == row["state"] == verdict), key=itemgetter("gap"))
+    states = Counter(row["state"] for row in compared)
     said = f"{len(compared)} of {len(compared)} comparisons hold"
-    if states.get(HOLDS, 0) < len(compared):
+    if states[HOLDS] < len(compared):
         told = [f"{states[state]} {word}" for state, word in _SHORT.items() if state in states]
         said = f"{len(compared)} comparisons: {', '.join(told)}"
-    said += "".join(f"; {_QUANTIFIERS[hold]}" for hold in compared.hold.unique() if hold in _QUANTIFIERS)
+    holds = dict.fromkeys(row["hold"] for row in compared)
+    said += "".join(f"; {_QUANTIFIERS[hold]}" for hold in holds if hold in _QUANTIFIERS)
     lead = "the closest: " if verdict == HOLDS else ""
-    return verdict, f"{said}; {lead}{one}"
+    return verdict, f"{said}; {lead}{one['words']}"
 
 
-def _settle(states: pd.Series, hold: str) -> str:
+def _settle(compared: Sequence[_Compared]) -> str:
     """The verdict on one order: it holds with as many comparisons as must hold, fails where that is out of reach."""
-    wanted = {"all": len(states), "most": len(states) // 2 + 1, "some": 1}[hold]
-    if (states == HOLDS).sum() >= wanted:
+    states = [row["state"] for row in compared]
+    wanted = {"all": len(states), "most": len(states) // 2 + 1, "some": 1}[compared[0]["hold"]]
+    if states.count(HOLDS) >= wanted:
         return HOLDS
-    if (states != FAILS).sum() < wanted:
+    if len(states) - states.count(FAILS) < wanted:
         return FAILS
-    return "missing" if (states == "missing").any() else UNDECIDED
+    return "missing" if "missing" in states else UNDECIDED
 
 
 def count_claims(claims: pd.DataFrame) -> pd.DataFrame:
