@@ -91,9 +91,9 @@ def test_a_claim_has_a_verdict_on_the_published_values_and_one_on_ours(results):
     found = judge(results, published=order)
     assert (found["published"], found["here"]) == ("holds", "not testable here")
     assert found["stand_in"] == "holds for a stand-in"  # our rows in the place of theirs are one
-    assert found["published_because"] == (
-        "1 of 1 comparisons hold; the closest: one, spearman: Middle at 0.50 is above Low at 0.40"
-    )
+    assert (found["published_said"], found["here_said"]) == ("holds: 1 of 1 holds", "not testable here")
+    assert found["stand_in_said"] == "holds for a stand-in: 1 of 1 holds"
+    assert found["published_because"] == "the closest: one, spearman: Middle at 0.50 is above Low at 0.40"
     turned = [order[0] | {"order": [{"system": "low"}, {"system": "middle"}]}]
     found = judge(results, published=turned)
     assert (found["published"], found["here"]) == ("fails", "not testable here")
@@ -114,7 +114,7 @@ def test_a_claim_has_a_verdict_on_the_published_values_and_one_on_ours(results):
             ["high", ["middle", "low"]],
             "some",
             "holds",
-            "2 comparisons: 1 yes, 1 undecided; one has to hold; the closest: one",
+            "holds: 1 of 2 hold, 1 undecided, one must; the closest: one",
         ),
         (["low", ["high", "middle"]], "some", "fails", "Low at 0.200 [0.100, 0.300] is not above high at 0.900"),
         ([0.4, ["low", "high"]], "all", "fails", "high at 0.900 [0.800, 1.000] is not below 0.4"),
@@ -122,9 +122,9 @@ def test_a_claim_has_a_verdict_on_the_published_values_and_one_on_ours(results):
             [["high", "low"], 0.4],
             "most",
             "fails",
-            "2 comparisons: 1 yes, 1 no; most have to hold; one",
+            "fails: 1 of 2 hold, most must; one",
         ),
-        ([["high", "middle", "low"], 0.4], "most", "holds", "3 comparisons: 2 yes, 1 no; most have to hold"),
+        ([["high", "middle", "low"], 0.4], "most", "holds", "holds: 2 of 3 hold, most must; the closest"),
     ],
 )
 def test_as_many_comparisons_must_hold_as_the_paper_says(results, order, hold, verdict, because):
@@ -132,7 +132,7 @@ def test_as_many_comparisons_must_hold_as_the_paper_says(results, order, hold, v
     asked = {"table": "table", "order": groups, "where": {"dataset": "one", "statistic": "spearman"}, "hold": hold}
     found = judge(results, here=[asked])
     assert found["here"] == verdict
-    assert because in found["here_because"]
+    assert because in f"{found['here_said']}; {found['here_because']}"
 
 
 def test_each_table_is_laid_beside_the_paper_once_however_many_claims_are_about_it(monkeypatch):
@@ -151,10 +151,12 @@ def test_each_order_of_a_claim_must_hold(results):
     where = {"dataset": "one", "statistic": "spearman"}
     holding = {"table": "table", "order": [{"metric": "high"}, {"metric": "low"}], "where": where}
     failing = {"table": "table", "order": [{"metric": "low"}, {"metric": ["high", "middle"]}], "where": where}
-    assert judge(results, here=[holding, holding])["here"] == "holds"
+    assert judge(results, here=[holding, holding])["here_said"] == "holds: 2 of 2 hold"
     found = judge(results, here=[holding, failing | {"hold": "some"}])
-    assert found["here"] == "fails"
+    assert found["here_said"] == "fails: 1 of 3 hold, all in 1 of 2 groups, one in 1 of 2 groups must"
     assert "Low at 0.200 [0.100, 0.300] is not above high" in found["here_because"], "the widest of them"
+    found = judge(results, here=[holding | {"hold": "some"}, holding | {"hold": "some"}])
+    assert found["here_said"] == "holds: 2 of 2 hold, one in each of 2 groups must"
 
 
 def test_a_row_that_needs_a_role_can_not_be_tested_and_says_which(results):
@@ -176,12 +178,14 @@ def test_a_reader_sees_what_was_compared_with_its_numbers_and_where_the_bar_is(r
     own[0]["where"]["statistic"] = "spearman"
     lines = write_claim(judge(results, here=own, stand_in="this in place of that", bar="well: above 0.5")).splitlines()
     assert lines[1].split(maxsplit=1) == ["bar:", "well: above 0.5"]
+    assert "holds for a stand-in: 1 of 1 holds; the closest: " in lines[-2]
     assert "one, Low, spearman: k 0 at 0.700 [0.600, 0.800] is above 0.5" in lines[-2]
     assert "this in place of that" in lines[-1]
 
 
 def test_without_published_cells_or_results_nothing_is_said_to_hold(results, tmp_path):
     found = judge(results, needs=["the annotations"])
+    assert (found["published_said"], found["stand_in_said"]) == ("no cells in our copy", "")
     assert (found["published"], found["here"], found["here_because"]) == (
         "no cells in our copy", "not testable here", "the annotations"
     )  # fmt: skip

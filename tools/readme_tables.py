@@ -8,7 +8,7 @@ import pandas as pd
 
 from nfqa.data.paths import find_root, write_atomically
 from nfqa.lab.artefacts import Paper, list_leaves, read_papers, show_name
-from nfqa.lab.claims import count_claims, judge_claims
+from nfqa.lab.claims import COUNTS, count_claims, judge_claims
 from nfqa.lab.values import match_rows, read_values
 
 SPEARMAN = {"statistic": "spearman"}
@@ -98,7 +98,8 @@ def make_claims(root: Path) -> str:
     rows = []
     for (name, _), claim in claims[claims.headline].iterrows():
         needs = f": needs {claim.here_because}" if claim.here.startswith("not") else ""
-        rows.append([f"*{name}*: {claim.says}", claim.published, claim.here + needs, claim.stand_in or "–"])
+        told = [claim.published_said, claim.here_said + needs, claim.stand_in_said or "–"]
+        rows.append([f"*{name}*: {claim.says}", *told])
     table = pd.DataFrame(rows, columns=["", "as published", "here", "stand-in"]).to_markdown(index=False)
     counts, said = count_claims(claims), []
     for kind, title in {"finding": "findings", "data": "counts, sizes and sums of the data"}.items():
@@ -108,7 +109,7 @@ def make_claims(root: Path) -> str:
             if counts.loc[kind, column].any()
         ]
         said.append(f"All {sum(claims.kind == kind)} {title}: {'; '.join(told)}.")
-    return "\n\n".join([table, " ".join(said)])
+    return "\n\n".join([table, " ".join([*said, f"{COUNTS}."])])
 
 
 TABLES = {"claims": make_claims, "results of linkage": make_table, "results of debateqa": make_debate_table}

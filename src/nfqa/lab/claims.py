@@ -19,15 +19,16 @@ from nfqa.lab.values import find_rows, name_keys, read_values, write_intervals
 
 HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "can't be told at this size", "not testable here"
 NO_CELLS = "no cells in our copy"  # of the published table
-_SHORT = {HOLDS: "yes", FAILS: "no", UNDECIDED: "undecided", "missing": "missing"}
-_QUANTIFIERS = {"most": "most have to hold", "some": "one has to hold"}
+COUNTS = "35 of 36 hold: so many of a claim's comparisons come out as it says; all must where nothing else is said"
+_OPEN = {UNDECIDED: "undecided", "missing": "missing"}  # states of comparisons that neither hold nor fail
+_QUANTIFIERS = {"all": "all", "most": "most", "some": "one"}
 _SPAN = ("value", "low", "high")
 _PUBLISHED = ("system", "dataset", "metric")
 _SIDES = ["published", "here", "stand_in"]
 _Tables = Mapping[str, pd.DataFrame]
 _Compared = dict[str, Any]
 _COLUMNS = ["claim", "says", "where", "kind", "bar", "headline"]
-_COLUMNS += [*(side + because for side in _SIDES for because in ("", "_because")), "stand_in_for"]
+_COLUMNS += [*(side + what for side in _SIDES for what in ("", "_said", "_because")), "stand_in_for"]
 
 
 def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
@@ -36,7 +37,8 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
     Args: results: the folder with a folder of values for each paper.
     Returns: claim (its name), says, where, kind, bar, headline; published, its verdict on the paper's own numbers;
         here, on ours in the place of the paper's rows; stand_in, on rows with another model or other data, "" where it
-        has no such test; for each a column `..._because`, and stand_in_for, what is measured instead of what.
+        has no such test; for each `..._said`, the verdict with its counts ("fails: 35 of 36 hold"), and `..._because`;
+        and stand_in_for, what is measured instead of what.
     """
     orders = [order for claim in paper.claims.values() for order in (*claim.published, *claim.here)]
     files = {order.table: results / paper.paper / f"{order.table}.csv" for order in orders}
@@ -110,10 +112,10 @@ def _judge(paper: Paper, name: str, claim: Claim, tables: _Tables, beside: _Tabl
     }
     found: dict[str, object] = {"claim": name} | claim.model_dump(include={"says", "where", "kind", "bar", "headline"})
 
-    found |= {"stand_in": "", "stand_in_because": "", "stand_in_for": claim.stand_in}
-    found["published"], found["published_because"] = _weigh(_compare_all(paper, claim.published, bare), NO_CELLS)
+    found |= {"stand_in": "", "stand_in_said": "", "stand_in_because": "", "stand_in_for": claim.stand_in}
+    found |= _weigh("published", _compare_all(paper, claim.published, bare), NO_CELLS)
     ours = _compare_all(paper, claim.published, beside)
-    found["here"], found["here_because"] = _weigh(ours, UNTESTABLE)
+    found |= _weigh("here", ours)
     if found["here"] == UNTESTABLE:
         waiting = [
             need
@@ -126,20 +128,11 @@ def _judge(paper: Paper, name: str, claim: Claim, tables: _Tables, beside: _Tabl
         found["here_because"] = "; ".join(show_name(paper, need) for need in needs)
     elif any(side.get("origin") == STAND_IN for row in ours for side in (row["upper"], row["lower"])):
         # our rows are there, but they are not what the paper's rows are
-        found |= {"stand_in": _mark(str(found["here"])), "stand_in_because": found["here_because"]}
-        found |= {"here": UNTESTABLE, "here_because": "; ".join(show_name(paper, need) for need in claim.needs)}
+        found |= _weigh("stand_in", ours) | _weigh("here", [])
+        found["here_because"] = "; ".join(show_name(paper, need) for need in claim.needs)
     if claim.here:
-        own = _compare_all(paper, claim.here, tables)
-        verdict, why = _weigh(own, UNTESTABLE)
-        if claim.stand_in:
-            found |= {"stand_in": _mark(verdict), "stand_in_because": why}
-        else:
-            found |= {"here": verdict, "here_because": why}
+        found |= _weigh("stand_in" if claim.stand_in else "here", _compare_all(paper, claim.here, tables))
     return found
-
-
-def _mark(verdict: str) -> str:
-    return f"{verdict} for a {STAND_IN}" if verdict in (HOLDS, FAILS) else verdict
 
 
 def _compare_all(paper: Paper, orders: Sequence[Order], tables: _Tables) -> list[_Compared]:
@@ -178,22 +171,34 @@ def _say_pair(upper: str, lower: str, row: _Compared, by: float) -> str:
     return f"{upper} {verb} above {lower}" if "origin" in row["upper"] else f"{lower} {verb} below {upper}"
 
 
-def _weigh(compared: Sequence[_Compared], untested: str) -> tuple[str, str]:
-    """The verdict on all orders together, how many comparisons hold, and the one that is nearest to failing."""
+def _weigh(side: str, compared: Sequence[_Compared], untested: str = UNTESTABLE) -> dict[str, object]:
+    """The verdict on all orders together, the same with its counts, and the comparison that is nearest to failing."""
     verdicts = {place: _settle(list(rows)) for place, rows in groupby(compared, itemgetter("place"))}
     verdict = next((state for state in (FAILS, "missing", UNDECIDED) if state in verdicts.values()), HOLDS)
     if not compared or verdict == "missing":
-        return untested, ""
+        return {side: untested, f"{side}_said": untested, f"{side}_because": ""}
     one = min((row for row in compared if verdicts[row["place"]] == row["state"] == verdict), key=itemgetter("gap"))
+    because = f"the closest: {one['words']}" if verdict == HOLDS else one["words"]
+    if side == "stand_in" and verdict != UNDECIDED:
+        verdict += f" for a {STAND_IN}"
+    return {side: verdict, f"{side}_said": f"{verdict}: {_say_counts(compared)}", f"{side}_because": because}
+
+
+def _say_counts(compared: Sequence[_Compared]) -> str:
+    """How many comparisons hold, as in "35 of 36 hold", how many are open, and how many must hold if not all must."""
     states = Counter(row["state"] for row in compared)
-    said = f"{len(compared)} of {len(compared)} comparisons hold"
-    if states[HOLDS] < len(compared):
-        told = [f"{states[state]} {word}" for state, word in _SHORT.items() if state in states]
-        said = f"{len(compared)} comparisons: {', '.join(told)}"
-    holds = dict.fromkeys(row["hold"] for row in compared)
-    said += "".join(f"; {_QUANTIFIERS[hold]}" for hold in holds if hold in _QUANTIFIERS)
-    lead = "the closest: " if verdict == HOLDS else ""
-    return verdict, f"{said}; {lead}{one['words']}"
+    said = f"{states[HOLDS]} of {len(compared)} hold{'s' if len(compared) == 1 else ''}"
+    said += "".join(f", {states[state]} {word}" for state, word in _OPEN.items() if states[state])
+    holds = Counter(hold for _, hold in sorted({(row["place"], row["hold"]) for row in compared}))
+    if set(holds) == {"all"}:
+        return said
+    total = holds.total()
+    told = [
+        _QUANTIFIERS[hold]
+        + ("" if total == 1 else f" in each of {n} groups" if n == total else f" in {n} of {total} groups")
+        for hold, n in holds.items()
+    ]
+    return f"{said}, {', '.join(told)} must"
 
 
 def _settle(compared: Sequence[_Compared]) -> str:
@@ -218,7 +223,7 @@ def write_claim(claim: Mapping[str, object]) -> str:
     """A claim with its verdicts, in lines of plain text."""
     lines = [f"{claim['says']} ({claim['where']})", *([f"  {'bar:':14}{claim['bar']}"] if claim["bar"] else [])]
     for side, what in (("published", "as published"), ("here", "here"), ("stand_in", "stand-in")):
-        because = f"; {'needs: ' if claim[side] == UNTESTABLE else ''}{claim[f'{side}_because']}".removesuffix("; ")
+        because = f"{': needs ' if claim[side] == UNTESTABLE else '; '}{claim[f'{side}_because']}"
         if claim[side]:
-            lines.append(f"  {what + ':':14}{claim[side]}{because}")
+            lines.append(f"  {what + ':':14}{claim[f'{side}_said']}{because if claim[f'{side}_because'] else ''}")
     return "\n".join([*lines, *([f"  {'':14}({claim['stand_in_for']})"] if claim["stand_in"] else [])])

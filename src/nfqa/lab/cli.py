@@ -283,7 +283,7 @@ def _say_moved(found: pd.DataFrame) -> bool:
 
 def _claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     from nfqa.lab.artefacts import read_papers
-    from nfqa.lab.claims import count_claims, judge_claims, write_claim
+    from nfqa.lab.claims import COUNTS, count_claims, judge_claims, write_claim
 
     place = options.find_place(root)
     if options.data == "sample":
@@ -295,6 +295,7 @@ def _claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     judged = {name: judge_claims(paper, place.results) for name, paper in papers.items()}
     for name, claims in judged.items():
         print(f"{name}: {len(claims)} claims\n{count_claims(claims).to_string()}\n{papers[name].verdict}\n")
+    print(f"{COUNTS}\n")
     for name, claims in judged.items():
         print(f"{name}\n", *map(write_claim, claims.to_dict("records")), sep="\n", end="\n\n")
     return 0
