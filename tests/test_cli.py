@@ -279,6 +279,8 @@ def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
     [
         (RunOptions(), ""),
         (RunOptions(parameters={"short": "drop"}), "short-drop-"),
+        (RunOptions(profile="quick"), ""),
+        (RunOptions(profile="quick", seeds=3, parameters={"short": "drop"}), "quick-seeds-3-short-drop-"),
         (RunOptions(seeds=3, parameters={"limit": None, "share": 0.5}), "seeds-3-limit-None-share-0.5-"),
         (RunOptions(roles={"judge": "openai:gpt-4o@http://h:1/v1"}, asking={"reading": "logits"}),
          "judge-gpt-4o-reading-logits-"),
@@ -298,6 +300,24 @@ def test_a_variant_s_folder_says_what_was_set_in_few_safe_characters(options: Ru
 def test_variants_of_values_that_look_alike_differ() -> None:
     values = ("é", "è", "x" * 500, "x" * 501, "a/b", "b", "1", 1)
     assert len({RunOptions(parameters={"short": value}).variant for value in values}) == len(values)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "options", "size"),
+    [
+        ("linkage/table_02", RunOptions(profile="quick"), "quick: 8 questions, 2 draws"),
+        ("linkage/table_02", RunOptions(profile="quick", seeds=1), "quick: 8 questions, 1 draw"),
+        ("linkage/table_02", RunOptions(profile="quick", parameters={"limit": None}), "quick: 2 draws"),
+        ("linkage/table_02", RunOptions(seeds=2, parameters={"limit": 8}), ""),
+        ("debateqa/sensitivity", RunOptions(profile="quick"), "quick: 4 questions"),  # an evaluator reads every answer
+        ("linkage/figure_02", RunOptions(profile="quick"), "quick"),
+    ],
+)  # fmt: skip
+def test_a_quick_run_says_with_how_much_each_artefact_is_made(identifier: str, options: RunOptions, size: str) -> None:
+    paper, _, name = identifier.partition("/")
+    entry = read_papers(PROJECT)[paper]
+    notebook = PROJECT / "notebooks" / str(entry.artefacts[name].notebook)
+    assert options.say_size(choose_parameters(entry, name, notebook, options, Path())) == size
 
 
 @pytest.mark.parametrize(

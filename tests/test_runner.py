@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from conftest import FIRST, SECOND, Checkout
 
+from nfqa.data.json_lines import read_json
+
 pytestmark = pytest.mark.slow
 RESULT = "results/sample/made_up/first.csv"
 
@@ -259,3 +261,35 @@ def test_results_are_compared_with_the_committed_ones(ran: Checkout) -> None:
     for count, code in ((2, 1), (3, 0)):
         (ran.root / "results" / "intended_changes.yml").write_text("".join(excuses[:count]))
         assert ran.run("check").returncode == code
+
+
+SIZED = [
+    FIRST[0] + "\nn_seeds = 10\nlimit = None",
+    *FIRST[1:3],
+    FIRST[3].replace("lab.write(table, ", "from nfqa.lab.figures import subplots\nfigure, axes = subplots()\n"
+                     "lab.mark(figure, table)\nlab.write(table, figure=figure, ")
+    + "\nprint('notes:', [text.get_text() for text in figure.texts])",
+]  # fmt: skip
+
+
+def test_a_quick_run_says_so_on_the_console_below_the_figure_and_in_its_folder(checkout: Checkout) -> None:
+    checkout.edit_notebook("made_up/first.ipynb", SIZED)
+    plain = checkout.run("run", "made_up/first", PROFILE="quick")
+    assert "made_up/first, quick: 8 questions, 2 draws\n" in plain.stdout
+    assert (
+        "First (quick: 8 questions, 2 draws)" in checkout.run("run", "made_up/first", PROFILE="quick").stdout
+    )  # fresh
+    changed = checkout.run("run", "made_up/first", PROFILE="quick", PARAMS="value=5.0 limit=3")
+    assert "made_up/first, quick: 3 questions, 2 draws\n" in changed.stdout
+    full = checkout.run("run", "made_up/first")
+    assert "quick" not in full.stdout
+    build = checkout.root / "build"
+    (variant,) = (build / "variants").glob("quick-limit-3-value-5.0-*")
+    for work, note in (
+        (build / "quick", "['quick: 8 questions, 2 draws']"),
+        (variant, "['quick: 3 questions, 2 draws']"),
+        (build, "[]"),
+    ):
+        assert f"notes: {note}" in (work / "sample" / "notebooks" / "made_up" / "first.ipynb").read_text()
+    described = read_json(checkout.root / "results" / "sample" / "made_up" / "first.json")
+    assert "size" not in described

@@ -24,6 +24,18 @@ def open_with_results(name: str, out: Path) -> tuple[Lab, pd.DataFrame]:
     return open_lab(name, out=str(out)), read_values(ROOT / "results" / f"{name}.csv")
 
 
+@pytest.mark.parametrize(("profile", "first"), [("full", "* stand-in"), ("quick", "quick: 8 questions, 2 draws")])
+def test_a_figure_drawn_again_has_its_notes(profile, first, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("nfqa.lab.open.save_figure", lambda figure, stem: drawn.append(figure))
+    monkeypatch.setenv("NFQA_SIZE", "")  # what the drawing sets is undone
+    paper, place = read_papers(ROOT)["linkage"], find_place(ROOT)
+    assert redraw_figure(paper, "table_02", place, RunOptions(profile=profile))
+    (note,) = (text.get_text() for text in drawn[0].texts if text.get_gid() == "note")
+    assert note.startswith(first)
+    assert JUDGE[:40] in note
+
+
 def draw_lines() -> object:
     figure, axes = subplots()
     axes.plot([1, 2])

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nfqa.data.json_lines import suggest
+from nfqa.data.json_lines import read_json, suggest
 from nfqa.data.paths import find_root
 from nfqa.data.registry import UnreachableError
 from nfqa.lab.options import RunOptions, read_choice, read_count, read_options
@@ -138,7 +138,9 @@ def _say_made(root: Path, place: Place, identifiers: Sequence[str]) -> None:
         values = place.results / f"{identifier}.csv"
         if not values.is_file():
             continue
-        print(f"\n{identifier}, {paper.artefacts[name].label}: {paper.artefacts[name].title}")
+        size = read_json(values.with_suffix(".json")).get("size")
+        said = f"{paper.artefacts[name].label}: {paper.artefacts[name].title}"
+        print(f"\n{identifier}, {said}{f' ({size})' if size else ''}")
         print(tabulate_values(paper, name, read_values(values)))
         tables, notebook = place.tables / f"{identifier}.md", place.notebooks / f"{identifier}.ipynb"
         files = (values, place.figures / f"{identifier}.png", tables, notebook)

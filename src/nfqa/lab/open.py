@@ -42,6 +42,7 @@ class Lab:
     def __init__(self, identifier: str, *, data: str, out: str, roles: Mapping[str, str], asking: Asking) -> None:
         self.root, self.dry = find_root(), bool(os.environ.get("NFQA_DRY"))
         self.identifier, self.data, self.asking = identifier, data, asking
+        self.size = os.environ.get("NFQA_SIZE", "")  # of a quick run
         self.paper, self.name = find_artefact(read_papers(self.root), identifier)
         self.artefact = self.paper.artefacts[self.name]
         self.out = Path(out) if out else find_place(self.root, profile="drafts").work / self.paper.paper
@@ -254,8 +255,9 @@ class Lab:
         return label_rows(self, table, by)
 
     def mark(self, figure: Figure | Plot, table: pd.DataFrame) -> Figure | Plot:
-        """A figure of these values with what stands in for what on a line below it; as it is where nothing does."""
-        return add_note(figure, note_stand_ins(self.paper, self.name, table))
+        """A figure of these values with lines below it: how small a quick run was, and what stands in for what."""
+        notes = [self.size, note_stand_ins(self.paper, self.name, table)]
+        return add_note(figure, "\n".join(filter(None, notes)))
 
     def draw(self, figure: Figure | Plot, table: pd.DataFrame, stem: Path) -> None:
         """Write a figure of these values, with its note, as STEM.png and STEM.pdf."""
@@ -311,7 +313,7 @@ class Lab:
             "functions": list_functions(notebook),
             "code": os.environ.get("NFQA_CODE", "not run by the runner"),
             "packages": read_versions(),
-        }
+        } | ({"size": self.size} if self.size else {})
 
     def _check_listed(self, name: str, does: str, *fields: str) -> None:
         """What an artefact uses must be in its entry, on which its staleness depends; "" is the artefact itself."""

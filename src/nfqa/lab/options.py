@@ -8,7 +8,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,11 +49,20 @@ class RunOptions:
             changed["asking"] = self.asking
         if not any(changed.values()):
             return ""
-        words = [f"seeds-{self.seeds}"] if self.seeds else []
+        words = ["quick"] if self.profile == "quick" else []
+        words += [f"seeds-{self.seeds}"] if self.seeds else []
         for given in (named, self.asking, self.parameters):
             words += [f"{name}-{_shorten(value)}".rstrip("-") for name, value in sorted(given.items())]
         digest = hashlib.sha256(json.dumps([changed, self.profile], sort_keys=True).encode()).hexdigest()[:8]
         return "-".join(["-".join(words)[:_LONGEST_VARIANT].rstrip("-."), digest])
+
+    def say_size(self, parameters: Mapping[str, Any]) -> str:
+        """Of a quick run, how many questions of each dataset and draws an artefact is given; "" of a full one."""
+        if self.profile != "quick":
+            return ""
+        counts = {"question": parameters.get("limit"), "draw": parameters.get("n_seeds")}
+        told = [f"{count:,} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count]
+        return ": ".join(["quick", *filter(None, [", ".join(told)])])
 
     def find_role(self, role: str) -> str:
         """The spec that fills a role."""

@@ -36,6 +36,7 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
         return False
     mpl.use("Agg")
     parameters = choose_parameters(paper, name, notebook, options, Path())
+    os.environ["NFQA_SIZE"] = options.say_size(parameters)  # which is noted below the figure
     found = _run_cells(notebook, parameters, ["parameters", "setup"])
     found["table"] = read_values(path)
     figure = _run_cells(notebook, {}, ["figure"], found).get("figure")

@@ -177,6 +177,9 @@ def _start(place: Place, options: RunOptions, target: Target, parts: dict[str, s
     scratch.mkdir(parents=True, exist_ok=True)
     notebook = root / "notebooks" / str(target.artefact.notebook)
     parameters = choose_parameters(target.paper, target.name, notebook, options, scratch)
+    size = options.say_size(parameters)
+    if size:
+        tqdm.write(f"{target.identifier}, {size}")
     task = {
         "runner": os.getpid(),
         "notebook": str(notebook),
@@ -188,6 +191,7 @@ def _start(place: Place, options: RunOptions, target: Target, parts: dict[str, s
             "NFQA_CODE": hash_code(parts),
             "NFQA_PARAMETERS": json.dumps({k: v for k, v in parameters.items() if k not in ("artefact", "out")}),
             "NFQA_RESULTS": str(place.results),
+            "NFQA_SIZE": size,
             "NFQA_TABLES": str(place.tables),
             "HF_HUB_DISABLE_PROGRESS_BARS": "1",
             "TOKENIZERS_PARALLELISM": "false",

@@ -105,7 +105,7 @@ def name_folder(options: RunOptions, answers: str, questions: str = "") -> str:
     """STEM-HASH, the hash of the files' resolved paths, then what is overridden: no two files share a folder."""
     digest = hashlib.sha256(os.fsencode(f"{answers}\n{questions}")).hexdigest()[:8]
     stem = Path(answers).stem.strip(". ")[:40] or "answers"
-    changed = (options.variant, options.data, options.profile)
+    changed = (options.variant, options.data, "" if options.variant else options.profile)
     return "-".join([stem, digest, *(part for part in changed if part not in ("", "full"))])
 
 
