@@ -8,11 +8,13 @@ import pytest
 import seaborn.objects as so
 
 import nfqa.lab.open
-from nfqa.data.paths import find_root
+from nfqa.data.paths import find_place, find_root
 from nfqa.lab.artefacts import read_papers
 from nfqa.lab.beside import pivot_beside_paper, say_conditions
 from nfqa.lab.figures import add_note, save_figure, subplots
 from nfqa.lab.open import Lab, open_lab
+from nfqa.lab.options import RunOptions
+from nfqa.lab.replay import redraw_figure
 from nfqa.lab.stand_ins import note_stand_ins
 from nfqa.lab.values import read_values
 

@@ -256,8 +256,7 @@ class Lab:
 
     def mark(self, figure: Figure | Plot, table: pd.DataFrame) -> Figure | Plot:
         """A figure of these values with lines below it: how small a quick run was, and what stands in for what."""
-        notes = [self.size, note_stand_ins(self.paper, self.name, table)]
-        return add_note(figure, "\n".join(filter(None, notes)))
+        return add_note(figure, "\n".join(filter(None, [self.size, note_stand_ins(self.paper, self.name, table)])))
 
     def draw(self, figure: Figure | Plot, table: pd.DataFrame, stem: Path) -> None:
         """Write a figure of these values, with its note, as STEM.png and STEM.pdf."""
