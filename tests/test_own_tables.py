@@ -69,7 +69,7 @@ def test_blank_rows_columns_without_a_name_and_short_rows_are_as_spreadsheets_le
     )
     own = bring_file(write(tmp_path / "my.csv", table))
     assert [(q.id, q.text, [a.id for a in q.answers]) for q in own.questions] == [
-        ("line3", "wh\ny?", ["a1", "a2"]), ("line7", "other?", ["a1"]),
+        ("line4", "wh\ny?", ["a1", "a2"]), ("line7", "other?", ["a1"]),
     ]  # fmt: skip
     assert [reference.text for reference in own.questions[0].references] == ["best", "worse"]
     assert own.irregularities["blank_lines"] == 1
@@ -81,39 +81,38 @@ def test_blank_rows_columns_without_a_name_and_short_rows_are_as_spreadsheets_le
         ("", "my.csv: holds no question; expected one answer a row"),
         ("question,answer\n", "my.csv: holds no question"),
         ("question,answer\nwhy?,\n", "my.csv: every answer is empty"),
-        ("questoin,answer\nwhy?,a\n", "my.csv, line 1: unknown column 'questoin'; did you mean question? known: "),
-        ("question;answer;reference\nwhy?;a;b\n", "line 1: unknown column 'reference'; did you mean reference_1"),
-        ("question,answer,reference_0\nwhy?,a,b\n", "line 1: unknown column 'reference_0'"),
-        ("question,text\nwhy?,a\n", "line 1: unknown column 'text'"),
-        ("question,system\nwhy?,a\n", "line 1: column answer is missing; add it"),
+        ("questoin,answer\nwhy?,a\n", "my.csv, line 2: unknown field 'questoin'; did you mean question? known: "),
+        ("question;answer;reference\nwhy?;a;b\n", "line 2: unknown field 'reference'; did you mean reference_1"),
+        ("question,answer,reference_0\nwhy?,a,b\n", "line 2: unknown field 'reference_0'"),
+        ("question,text\nwhy?,a\n", "line 2: unknown field 'text'"),
+        ("question,system\nwhy?,a\n", "line 2: answer is missing; add it"),
         ("question,answer,answer\nwhy?,a,b\n", "line 1: the column 'answer' is duplicated"),
-        ("question,answer\n,a\n", "line 2, column question: found ''; expected a text that is not empty"),
-        ("question,answer,label\nwhy?,a,2\nwhy?,b,4\n", "line 3, column label: found 4; input should be less"),
-        ("question,answer,label\nwhy?,a,good\n", "line 2, column label: found 'good'; input should be a valid integer"),
-        ("question,answer,label\nwhy?,a,2.5\n", "line 2, column label: found 2.5; input should be a valid integer"),
-        ("question,answer,system\nwhy?,a,\"x\ny\"\n", "line 2, column system: found 'x\\ny'; expected a name on"),
-        ("question,answer\nwhy?,a, b\n", "line 2: has 3 cells, more than columns (2)"),
-        ("question,answer,\nwhy?,a,b\n", "line 2: found 'b' in a column without a name"),
-        ("question,answer\nwhy?,a\nbroken\n", "line 3: ends before column answer"),
-        ('question,answer\nwhy?,"a\n\nb\n', "line 2: unexpected end of data"),
-        ('question,answer\nwhy?,"a" b\n', "line 2: ',' expected after '\"'"),
+        ("question,answer\n,a\n", "line 2: question is missing; add it"),
+        ("question,answer,label\nwhy?,a,2\nwhy?,b,4\n", "line 3: label is 4; input should be less"),
+        ("question,answer,label\nwhy?,a,good\n", "line 2: label is 'good'; input should be a valid integer"),
+        ("question,answer,label\nwhy?,a,2.5\n", "line 2: label is '2.5'; input should be a valid integer"),
+        ("question,answer,system\nwhy?,a,\"x\ny\"\n", "line 3: system is 'x\\ny'; expected a name on"),
+        ("question,answer\nwhy?,a, b\n", "line 2: a cell is in no named column; name it, or put texts with ',' in"),
+        ("question,answer,\nwhy?,a,b\n", "line 2: a cell is in no named column"),
+        ("question,answer\nwhy?,a\nbroken\n", "line 3: answer is missing; add it"),
+        ('question,answer\nwhy?,"a\n\nb\n', "line 1: unexpected end of data"),
+        ('question,answer\nwhy?,"a" b\n', "line 1: ',' expected after '\"'"),
         (
             'question,answer,reference_1\n"w\n?",a,one\nx?,b,\n"w\n?",c,two\n',
-            "line 5, column reference_1: 'two' is not that of line 2, 'one', though the question is the same",
+            "line 6: a reference or partial answer 'two' is not that of line 3, 'one'; give it once",
         ),
         (
             "question,answer,id\nwhy?,a,1\nwhy?,b,2\n",
-            "line 3, column id: '2' is not that of line 2, '1', though the question is the same; give it once; an"
-            " answer's own id is in the column answer_id",
+            "line 3: id '2' is not that of line 2, '1'; give it once",
         ),
         (
             "question,answer,system\nwhy?,a,x\nwho?,a,x\nwhy?,b,x\n",
-            "line 4, column system: line 2 has an answer of 'x' to the same question; give each its own answer_id",
+            "line 2: the answers' id 'x' is duplicated; give each its own",
         ),
         ("question,answer,id\nwhy?,a,1\nwho?,b,1\n", "line 3: id is that of line 2, '1'"),
         (b"question,answer\nwhy?,caf\xe9\n", "line 2: byte 0xe9 at offset 24 is not UTF-8"),
         ("question,answer\nwhy?,a\n".encode("utf-16"), "my.csv: is UTF-16; save it as UTF-8"),
-        ("question,answer\nwhy?," + "x" * 1_000_001, "line 2, column answer: found 'xxx"),
+        ("question,answer\nwhy?," + "x" * 1_000_001, "line 2: answer is 'xxx"),
         ('{"question": "why?", "answers": ["a"]}\n', "my.csv: is named a table, but holds JSON; expected a table"),
     ],
 )  # fmt: skip
