@@ -47,7 +47,7 @@ def draw_answers(table: pd.DataFrame, *, bundled: bool) -> Figure:
     more = f"; {len(systems) - _LANES} further systems are in scores.csv" if len(systems) > _LANES else ""
     title = f"{origin}. Small: one answer; large: mean, 95 % interval over five questions or more{more}"
     if "embedded_judge" in set(dots.metric):
-        title += "\n* the embedded judge sees topic and words more than truth: a false answer can come first"
+        title += "\nThe embedded judge sees topic and words more than truth: a false answer can come first"
     figure.legend(loc="outside lower right", ncols=4, title=title, title_fontsize=8)
     return figure
 
