@@ -20,11 +20,10 @@ from PIL import Image
 from test_dispute import read_few
 
 from nfqa.lab import open as lab_open
-from nfqa.lab import runner
+from nfqa.lab import replay, runner
 from nfqa.lab.artefacts import list_chosen, read_papers
 from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
-from nfqa.lab.replay import redraw_figure
 from nfqa.metrics import dispute_detector
 
 WHY = {"question": "Why is the sky blue?", "references": ["Air scatters short waves more.", "It mirrors the sea."]}
@@ -147,7 +146,7 @@ def test_a_quick_run_changes_nothing_committed_and_is_checked_reported_and_drawn
     ):
         done = place.run(*command.split())
         assert (done.returncode, words in done.stdout) == (0, True), (command, done.stdout, done.stderr)
-        assert "STALE" not in done.stdout.partition("linkage/figure_07")[2].partition("\n")[0]
+        assert "STALE" not in done.stdout
     assert list_changed(place.root) == ""
 
 
@@ -175,15 +174,17 @@ def test_make_runs_the_command_of_each_door(target: str) -> None:
 def test_drawing_a_committed_figure_again_changes_no_picture(part: int, tmp_path, monkeypatch) -> None:
     """But for the last digits of a text, where another processor rounds otherwise."""
     monkeypatch.setattr(lab_open, "save_figure", draw_picture)
+    monkeypatch.setattr(replay, "accept_figure", lambda *_: None)
     monkeypatch.chdir(PROJECT)
     committed = RunOptions().find_place(PROJECT)
     drawn = runner.Place(PROJECT, committed.results, tmp_path, committed.work)
     for paper, name in list_chosen(PROJECT)[part::4]:
-        if redraw_figure(paper, name, drawn, RunOptions()):
+        if replay.redraw_figure(paper, name, drawn, RunOptions()):
             stem = f"{paper.paper}/{name}.png"
             before, after = (read_picture(folder / stem) for folder in (committed.figures, tmp_path))
             assert before.shape == after.shape, stem
-            assert (np.abs(before - after).max(axis=2) > 64).mean() < 0.002, stem
+            assert (np.abs(before - after).max(axis=2) > 64).mean() < 0.0001, stem
+    assert len(list(tmp_path.rglob("*.png"))) >= 16
 
 
 def read_picture(path: Path) -> np.ndarray:

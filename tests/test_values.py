@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from io import StringIO
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 from conftest import PROJECT
 
+from nfqa.data.paths import Place
 from nfqa.lab import check
 from nfqa.lab.artefacts import Artefact, Paper, StandIn, System
 from nfqa.lab.beside import compare_published
@@ -258,10 +260,11 @@ def test_what_varies_may_move_by_three_times_its_spread_and_rows_of_one_seed_do_
 
 
 def write_artefact(
-    stem: Path, value: float, *, code: str = "c", finding: str = "it is 0.50", picture: bytes = b"p"
+    folder: Path, value: float, *, code: str = "c", finding: str = "0.50", picture: bytes = b"p"
 ) -> Path:
+    stem = folder / "p" / "t"
     table = tidy_values(pd.DataFrame({"metric": ["m"], "statistic": "s", "value": value, "n": 5}), origin="measured")
-    write_values(stem, table, {"code": code, "packages": {}, "inputs": {"d": "1"}, "findings": [finding]})
+    write_values(stem, table, {"code": code, "findings": [finding]})
     stem.with_suffix(".png").write_bytes(picture)
     return stem
 
@@ -269,20 +272,27 @@ def write_artefact(
 @pytest.mark.parametrize(
     ("changed", "replaced"),
     [
-        ({"value": 0.50001}, ()),  # another processor
-        ({"value": 0.50001, "picture": b"q", "finding": "it is 0.51"}, ()),
-        ({"value": 0.50001, "code": "d"}, ()),
+        ({"value": 0.50001, "picture": b"q", "finding": "0.51"}, ()),  # by another processor
         ({"value": 0.6}, check.ENDINGS),
-        ({"finding": "it was 0.50"}, check.ENDINGS[1:]),
-        ({"code": "d", "picture": b"q"}, check.ENDINGS[1:]),  # drawn in another way
+        ({"code": "d", "finding": "half"}, (".json",)),
+        ({"value": 0.50001, "code": "d", "picture": b"q"}, check.ENDINGS[1:]),  # drawn in another way
     ],
 )
-def test_files_in_place_are_replaced_where_a_value_moved_beyond_its_tolerance(tmp_path, changed, replaced) -> None:
-    kept = write_artefact(tmp_path / "kept", 0.5)
+def test_committed_files_are_replaced_where_a_value_moved_beyond_its_tolerance(tmp_path, changed, replaced) -> None:
+    place = Place(tmp_path, tmp_path / "kept", tmp_path / "kept", tmp_path / "build")
     made = write_artefact(tmp_path / "made", **({"value": 0.5} | changed))
-    assert check.choose_replaced(kept, kept, made, lacks=False) == replaced
-    kept.with_suffix(".csv").write_text("half a fi")
-    assert check.choose_replaced(kept, kept, made, lacks=False) == check.ENDINGS
+    kept = write_artefact(tmp_path / "kept", 0.5)
+    assert check.choose_replaced(place, "p/t", made, lacks=False) == check.ENDINGS, "not committed"
+    name = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for words in (["init", "-q"], ["add", "kept"], ["commit", "-qm", "first"]):
+        subprocess.run(["git", *name, *words], cwd=tmp_path, check=True, capture_output=True)
+    assert check.choose_replaced(place, "p/t", made, lacks=False) == replaced
+    for spoil in (lambda file: file.write_bytes(b"junk"), Path.unlink):
+        for ending in (".png", ".csv", ".json"):
+            before = kept.with_suffix(ending).read_bytes()
+            spoil(kept.with_suffix(ending))
+            assert check.choose_replaced(place, "p/t", made, lacks=False) == check.ENDINGS
+            kept.with_suffix(ending).write_bytes(before)
 
 
 def test_a_moved_text_counts_and_a_key_stands_for_one_row() -> None:

@@ -54,10 +54,11 @@ def parse_table(name: str, content: bytes, counts: Counter[str]) -> Iterator[tup
     try:
         for cells in rows:
             where = f"{name}, line {rows.line_num}"
+            beyond = "".join(cells.pop(None, [])) + "".join(cells.pop("", "") or "")  # where no column is named
             given = {column: cell for column, cell in cells.items() if column == "answer" or str(cell or "").strip()}
-            if not any(given.values()):
+            if not "".join(filter(None, given.values())).strip() and not beyond.strip():
                 counts["blank_lines"] += 1
-            elif None in given or "" in given:
+            elif beyond.strip():
                 raise ValueError(
                     f"{where}: a cell is in no named column; name it, or put texts with {separator!r} in quotes"
                 )

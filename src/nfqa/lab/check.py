@@ -7,7 +7,6 @@ import re
 import subprocess
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -77,38 +76,36 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
     return found.assign(excused=[_excuse(row.artefact, row.row, excuses) for row in found.itertuples()])
 
 
-def choose_replaced(kept: Path, figures: Path, made: Path, *, lacks: bool) -> tuple[str, ...]:
+def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -> tuple[str, ...]:
     """The endings of the files just made that are to replace those in place.
 
-    All where a value moved by more than its tolerance. Otherwise the values stay as they are, and the others too if
-    their content is the same but for code, packages and digits: the picture is, where its bytes or the code are. Where
-    values vary, or a file is missing that those in place were made with, all stay.
+    All where a value moved by more than its tolerance, or where those in place are not the committed ones. Otherwise
+    the values stay as they are, and all files do if the same code made them: what differs is then the processor's. Of
+    other code the provenance is replaced, and the picture where its bytes differ. Where values vary, or a file is
+    missing that those in place were made with, all stay, but for a finding in other words.
 
-    Args: kept, figures, made: the results and figures in place and the new files, without endings; lacks: as
-        `lacks_files`.
+    Args: made: the new files, without an ending; lacks: as `lacks_files`.
     """
-    try:
-        then, before = read_values(kept.with_suffix(".csv")), json.loads(kept.with_suffix(".json").read_text("utf-8"))
-    except (OSError, ValueError):
+    results, figures = place.results / identifier, place.figures / identifier
+    files = [(figures if ending in ENDINGS[2:] else results).with_suffix(ending) for ending in ENDINGS]
+    listed = [str(file.relative_to(place.root)) for file in files if made.with_suffix(file.suffix).is_file()]
+    committed = _run_git(place.root, "ls-files", *listed).splitlines()
+    if len(committed) < len(listed) or _run_git(place.root, "status", "--porcelain", "--", *listed):
         return ENDINGS
-    now, after = read_values(made.with_suffix(".csv")), json.loads(made.with_suffix(".json").read_text("utf-8"))
-    found = compare_values(then, now, lacks=lacks, varies=after.get("varies", False))
+    provenances = [json.loads(stem.with_suffix(".json").read_text("utf-8")) for stem in (results, made)]
+    before, after = provenances
+    tables = [read_values(stem.with_suffix(".csv")) for stem in (results, made)]
+    found = compare_values(*tables, lacks=lacks, varies=after.get("varies", False))
     if found.state.isin([MOVED, GONE, NEW]).any():
         return ENDINGS
     if after.get("varies") or (found.state == LACKING).any():
+        worded = [[_NUMBER.sub("#", finding) for finding in each["findings"]] for each in provenances]
+        return () if worded[0] == worded[1] or not after.get("varies") else ENDINGS
+    if before["code"] == after["code"]:
         return ()
-    pictures = [path.read_bytes() if path.is_file() else b"" for path in (_png(figures), _png(made))]
-    drawn = pictures[0] == pictures[1] or before.get("code") == after["code"]
-    return () if drawn and _mask(before) == _mask(after) else ENDINGS[1:]
-
-
-def _png(stem: Path) -> Path:
-    return stem.with_suffix(".png")
-
-
-def _mask(provenance: dict[str, Any]) -> dict[str, Any]:
-    findings = [_NUMBER.sub("#", finding) for finding in provenance["findings"]]
-    return {k: v for k, v in provenance.items() if k not in ("code", "packages")} | {"findings": findings}
+    pictures = [stem.with_suffix(".png") for stem in (figures, made)]
+    drawn = all(picture.is_file() for picture in pictures) and pictures[0].read_bytes() != pictures[1].read_bytes()
+    return ENDINGS[1:] if drawn else (".json",)
 
 
 def lacks_files(root: Path, artefact: Artefact) -> bool:

@@ -75,23 +75,25 @@ def escape_formula(cell: Any) -> Any:
 def name_leader(shares: pd.DataFrame, systems: Sequence[str]) -> str:
     """Which system leads, in a line, or that this is undecided and why.
 
-    A system leads where its share of wins is above one half, with its whole interval, under one method or more, and no
-    other system's is under any. Methods with fewer than five questions decide nothing, and nor does the cosine to the
-    question, which sees the topic alone.
+    A system leads under a method where the interval of its share of wins lies above that of every other system; it
+    leads where it does so under one method or more, and no other does under any. Methods with five questions or fewer
+    decide nothing, and nor does the cosine to the question, which sees the topic alone.
     Args: shares: a tidy table's rows with the statistic "win_share".
     """
     if len(systems) < 2:
         return "No comparison: the file names fewer than two systems."
-    told = shares[(shares.n >= ENOUGH) & (shares.metric != "cos_question")]
-    methods = told.label.nunique()
+    told = shares[(shares.n > ENOUGH) & (shares.metric != "cos_question")]
+    methods = list(told.groupby("label"))
     if not methods:
-        return f"Undecided: no method has scored {ENOUGH} questions or more of two systems."
-    ahead = told[told.low > 0.5].groupby("system").label.nunique().sort_values(ascending=False)
+        return f"Undecided: no method has scored more than {ENOUGH} questions of two systems."
+    first = [own.sort_values("low", ascending=False) for _, own in methods]
+    ahead = Counter(own.system.iloc[0] for own in first if (own.low.iloc[0] > own.high.iloc[1:]).all())
     if len(ahead) == 1:
-        above = f"above one half, with its whole interval, under {ahead.iloc[0]} of {methods} methods"
-        return f"{ahead.index[0]} leads: its share of wins is {above}, no other's under any."
-    said = ", ".join(f"of {name} under {count}" for name, count in ahead.items()) or "of none"
-    return f"Undecided: of {methods} methods, the share of wins is clearly above one half {said}."
+        ((name, count),) = ahead.items()
+        above = f"its share of wins is clearly above all others under {count} of {len(methods)} methods"
+        return f"{name} leads: {above}, no other's under any."
+    said = ", ".join(f"of {name} under {count}" for name, count in ahead.most_common()) or "of none"
+    return f"Undecided: of {len(methods)} methods, the share of wins is clearly above all others {said}."
 
 
 def name_flagged(given: pd.DataFrame, flagged: pd.DataFrame) -> str:
@@ -109,6 +111,8 @@ def name_unseen(blind: pd.DataFrame) -> str:
     if blind.empty:
         return said
     moved = blind.set_index("statistic").value["negation_moves"]
+    if pd.isna(moved):
+        return said
     return f"{said} Negating every sentence of an answer moves its P.D. by {moved:+.2f} of 10 (median)."
 
 
@@ -146,12 +150,12 @@ def list_notes(
     ]
     if len(blind):
         said = blind.set_index("statistic")
-        apart = said.value["best_above_worst"]
+        moves, apart = said.loc["negation_moves"], said.value["best_above_worst"]
+        told = f" Negating every sentence moves an answer by {moves.value:+.2f} of 10 (median of {moves.n} answers)."
         notes.append(
             "P.D. is by the bundled evaluator, of 2.5 to 7.6 million parameters depending on its size. It sees topics"
-            " and words more than affirming and denying: negating every sentence moves an answer by"
-            f" {said.value['negation_moves']:+.2f} of 10 (median of {said.n['negation_moves']} answers)"
-            + ("." if pd.isna(apart) else f"; the best answer to a question is {apart:.2f} above the worst.")
+            f" and words more than affirming and denying.{told if moves.n else ''}"
+            + ("" if pd.isna(apart) else f" The best answer to a question is {apart:.2f} above the worst.")
         )
     if flat:
         notes.append(

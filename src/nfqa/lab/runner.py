@@ -221,7 +221,7 @@ def _finish(place: Place, job: _Job) -> bool:
 
     outputs, results, figures = {}, place.results / identifier, place.figures / identifier
     lacks = lacks_files(place.root, job.target.artefact)
-    replaced = choose_replaced(results, figures, job.scratch / name, lacks=lacks)
+    replaced = choose_replaced(place, identifier, job.scratch / name, lacks=lacks)
     for suffix in ENDINGS:
         made, kept = (
             job.scratch / f"{name}{suffix}",

@@ -150,9 +150,9 @@ def write_record(place: Place, identifier: str, record: Record) -> None:
 def accept_figure(place: Place, identifier: str) -> None:
     """Let a figure that was drawn again from the same values count as what the last run wrote."""
     record = read_record(place, identifier)
-    if record is not None:
+    if record is not None and was_run(place, identifier):
         drawn = {name: place.root / name for name in record.outputs if Path(name).suffix in (".png", ".pdf")}
-        own = {name: hash_file(path) for name, path in drawn.items()}
+        own = {name: hash_file(path) for name, path in drawn.items() if path.is_file()}
         write_record(place, identifier, record.model_copy(update={"outputs": record.outputs | own}))
 
 
@@ -164,8 +164,8 @@ def was_run(place: Place, identifier: str) -> bool:
 
 
 def hash_code(parts: dict[str, str]) -> str:
-    """One hash over notebook and modules, for the results' provenance."""
-    code = {key: value for key, value in parts.items() if key.split()[0] in ("notebook", "module")}
+    """One hash over notebook, entry and modules, for the results' provenance."""
+    code = {key: value for key, value in parts.items() if key.split()[0] in ("notebook", "entry", "module")}
     return f"sha256:{hash_json(code)}"
 
 

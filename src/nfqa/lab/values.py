@@ -51,7 +51,8 @@ def tidy_values(values: pd.DataFrame, *, origin: str, exact: Collection[str] | b
     keys = name_keys(table)
     for name in keys:
         if not pd.api.types.is_numeric_dtype(table[name]):
-            table[name] = _read_numbers(table[name].astype(object).where(table[name].notna(), "").astype(str))
+            texts = table[name].astype(object).where(table[name].notna(), "").astype(str)
+            table[name] = texts if name in NAMES else _read_numbers(texts)
     exactly = np.full(len(table), exact) if isinstance(exact, bool) else table.get("metric", "").isin(list(exact))
     for name in NUMBERS:
         column = table[name].astype(np.float64)
@@ -65,7 +66,8 @@ def tidy_values(values: pd.DataFrame, *, origin: str, exact: Collection[str] | b
     twins = table.duplicated(keys)
     if twins.any():
         raise ValueError(f"two rows have the key {table.loc[twins, keys].iloc[0].to_dict()}; a condition is missing")
-    return table[[*keys, *MEASURED]].sort_values(keys, ignore_index=True, na_position="first")
+    in_order = {"key": lambda column: _read_numbers(column) if column.name in NAMES else column}  # 3 before 27
+    return table[[*keys, *MEASURED]].sort_values(keys, ignore_index=True, na_position="first", **in_order)
 
 
 def _round(column: pd.Series, digits: int) -> np.ndarray:

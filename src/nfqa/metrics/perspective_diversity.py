@@ -188,9 +188,9 @@ def score_debatable(
     numbers = own.views.assign(number=number)[["dataset", "question", "view", "number", "point_of_view"]]
     views = pd.concat(parts).merge(numbers).drop(columns="view").rename(columns={"number": "view"})
     views["note"] = np.where(views.answer == "", "the question alone, to compare with", "")
-    frames = (pd.concat(wholes, ignore_index=True), views)
+    found = pd.concat(wholes, ignore_index=True), views
     return tuple(
-        f.assign(missing=f.missing.fillna("").mask(f.score.isna() & f.missing.isna(), "no_text")) for f in frames
+        f.assign(missing=f.missing.mask(f.score.isna(), f.missing.fillna("no_text")).fillna("")) for f in found
     )
 
 
@@ -198,15 +198,15 @@ def compare_negated(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evalu
     """What P.D. makes of the opposite, on its scale from 0 to 10: the change of place when every sentence is negated by
     rule, and how far apart the best and the worst answer to a question are.
 
-    Args: as `score_diversity`. Returns: a row a statistic, a median: value, n, variant and signature.
+    Args: as `score_diversity`. Returns: a row a statistic, a median: value, n (of answers that the rule changes),
+        variant and signature.
     """
     negated = answers.assign(text=answers.text.map(negate))
+    changed = (negated.text != answers.text).to_numpy()
     plain, other = (score_diversity(frame, views, evaluator, **how) for frame in (answers, negated))
     apart = plain.groupby("question").score.agg(["min", "max", "count"]).query("count > 1")
-    ratios = {"negation_moves": other.score / plain.score, "best_above_worst": apart["min"] / apart["max"]}
-    changes = {
-        name: -2.5 * np.log10(ratio) for name, ratio in ratios.items()
-    }  # `place_perplexity`, which is 10 - 2.5 log
+    ratios = {"negation_moves": (other.score / plain.score)[changed], "best_above_worst": apart["min"] / apart["max"]}
+    changes = {name: -2.5 * np.log10(ratio) for name, ratio in ratios.items()}  # as `place_perplexity`
     rows = [{"statistic": name, "value": change.median(), "n": change.count()} for name, change in changes.items()]
     signature = plain.signature.iloc[0] + "|place:10-2.5*log10|median"
     return pd.DataFrame(rows).assign(metric="pd", variant=plain.variant.iloc[0], signature=signature)
