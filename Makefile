@@ -18,7 +18,7 @@ endif
 READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER SEARCHER ANSWERS \
 	TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER
 export $(READ)
-KNOWN := $(READ) PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
+KNOWN := $(READ) ONLY PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY GOOGLE_API_KEY GOOGLE_SEARCH_ENGINE OMP_NUM_THREADS
 unknown := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name))))
 near = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1) or ["one of make help"])
@@ -52,6 +52,7 @@ help: ## this text
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): a server's limits"
 	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"
 	@echo "  PAPER=        for claims: linkage or debateqa alone"
+	@echo "  ONLY=         for figures: one artefact, as in: make figures ONLY=linkage/table_02"
 	@echo "  ANSWERS=      for score: a table or a file of JSON lines, like data/sample/own_answers.csv and .jsonl"
 	@echo "  TEMPLATE=     for score: a .csv that doesn't exist yet; an example of such a table is written there"
 	@echo "  QUESTIONS=    for score, where ANSWERS holds {id, generation} lines: the questions, like DebateQA's test.jsonl"
@@ -103,8 +104,8 @@ check: $(READY) ## results against published and committed values; fails if one 
 claims: $(READY) ## of each claim of the papers, or of one (PAPER=linkage): does it hold on the published values, and here
 	@$(RUN) claims
 
-figures: $(READY) ## every figure drawn again from results/, without computing anything
-	@$(RUN) figures
+figures: $(READY) ## every figure drawn again from results/, or one (ONLY=linkage/table_02), without computing anything
+	@$(RUN) figures $(ONLY)
 
 report: $(READY) ## build/site/index.html from the results at hand
 	@$(RUN) report
@@ -133,7 +134,7 @@ test: $(READY_DEV) ## linters, type checker and all tests, notebooks included
 	$(VENV)/bin/mypy
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal
 
-test-fast: $(READY_DEV) ## the same without notebooks, browser and embedding: under two minutes
+test-fast: $(READY_DEV) ## the same without notebooks, browser and embedding (times: docs/performance.md)
 	$(VENV)/bin/ruff check .
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
 

@@ -96,7 +96,7 @@ def list_changed(root: Path) -> str:
         (ask(WHY | WHETHER), [JUDGED, COVERED], [UNJUDGED, UNCOVERED]),
         (ask(WHY, answers=TWO[:1]), [JUDGED, "No comparison"], []),
         (ask(WHY, HOW, answers=TWO[:1]), [JUDGED, "No comparison"], []),
-        (ask(WHY, answers=["Short waves.", "The sea, I say."]), [JUDGED, "No comparison"], []),
+        (ask(WHY, answers=["Short waves.", "The sea, I say."]), [JUDGED, "line1 a2", "No comparison"], []),
         (ask(WHETHER, answers=["Short waves."]), [COVERED, "No comparison"], []),
     ],
     ids=["references", "views", "neither", "both", "both in one", "one answer", "one system", "no systems", "bare"],

@@ -141,12 +141,16 @@ def test_weights_that_were_fitted_once_are_kept_as_long_as_nothing_that_they_fol
         (
             [("m", "A", 0.55, 1, 9), ("m", "B", 0, 0.45, 9)],
             "AB",
-            "A leads: its share of wins is clearly above all others",
+            "A leads, under 1 of 1 methods (m); no other does. 9",
         ),
-        ([("m", "A", 0.9, 1, 9), ("m", "B", 0.6, 0.7, 9), ("m", "C", 0, 0.1, 9)], "ABC", "A leads"),
-        ([("m", "A", 0.6, 1, 9), ("m", "B", 0, 0.4, 9), ("k", "A", 0.4, 1, 9), ("k", "B", 0, 0.6, 9)], "AB", "1 of 2"),
+        ([("m", "A", 0.9, 1, 9), ("m", "B", 0.6, 0.7, 9), ("m", "C", 0, 0.1, 9)], "ABC", "A leads,"),
+        (
+            [("m", "A", 0.6, 1, 9), ("m", "B", 0, 0.4, 9), ("k", "A", 0.4, 1, 9), ("k", "B", 0, 0.6, 9)],
+            "AB",
+            "under 1 of 2 methods (m)",
+        ),
         ([("m", "A", 0.55, 1, 5), ("m", "B", 0, 0.45, 5)], "AB", "Undecided: no method has scored more than 5"),
-        ([("m", "A", 0.5, 1, 9), ("m", "B", 0, 0.5, 9)], "AB", "clearly above all others of none"),
+        ([("m", "A", 0.5, 1, 9), ("m", "B", 0, 0.5, 9)], "AB", "nobody leads under any"),
         (
             [("m", "A", 0.6, 1, 9), ("m", "B", 0, 0.4, 9), ("k", "B", 0.6, 1, 9), ("k", "A", 0, 0.4, 9)],
             "AB",
@@ -176,8 +180,9 @@ def test_names_of_systems_come_back_from_a_file_as_they_were(tmp_path):
 
 def test_a_method_that_tells_no_answer_from_another_is_no_row_and_the_embedded_judge_has_its_caveat():
     values = pd.DataFrame({"metric": ["bleu", "embedded_judge"], "system": "", "value": [1e-154, 3.0]})
-    both = pd.concat([values.assign(statistic="mean_ten"), values.assign(statistic="ten")])
-    shown = tabulate_means(read_papers(PROJECT)["linkage"], tidy_values(both, origin="measured"), [])
+    both = [values.assign(statistic="mean_ten"), values.assign(statistic="ten", question="q", answer="a1")]
+    shown = tabulate_means(read_papers(PROJECT)["linkage"], tidy_values(pd.concat(both), origin="measured"), [])
+    assert "q a1" in shown
     assert "BLEU" not in shown
     assert "Embedded judge †" in shown
     assert "more than truth" in shown.splitlines()[-1]

@@ -86,14 +86,15 @@ def name_leader(shares: pd.DataFrame, systems: Sequence[str]) -> str:
     methods = list(told.groupby("label"))
     if not methods:
         return f"Undecided: no method has scored more than {ENOUGH} questions of two systems."
-    first = [own.sort_values("low", ascending=False) for _, own in methods]
-    ahead = Counter(own.system.iloc[0] for own in first if (own.low.iloc[0] > own.high.iloc[1:]).all())
+    first = {label: own.sort_values("low", ascending=False) for label, own in methods}
+    won = {label: own.system.iloc[0] for label, own in first.items() if (own.low.iloc[0] > own.high.iloc[1:]).all()}
+    n, ahead = int(told.n.max()), Counter(won.values())
+    few = f" {n} questions are few; use 30 or more." if n < 30 else ""
     if len(ahead) == 1:
         ((name, count),) = ahead.items()
-        above = f"its share of wins is clearly above all others under {count} of {len(methods)} methods"
-        return f"{name} leads: {above}, no other's under any."
-    said = ", ".join(f"of {name} under {count}" for name, count in ahead.most_common()) or "of none"
-    return f"Undecided: of {len(methods)} methods, the share of wins is clearly above all others {said}."
+        return f"{name} leads, under {count} of {len(methods)} methods ({', '.join(won)}); no other does.{few}"
+    said = ", ".join(f"{name} leads under {count}" for name, count in ahead.most_common()) or "nobody leads under any"
+    return f"Undecided: of {len(methods)} methods {said}.{few}"
 
 
 def name_flagged(given: pd.DataFrame, flagged: pd.DataFrame) -> str:
@@ -175,7 +176,7 @@ def list_notes(
         notes.append(f"{lab.judge.cut:,} times a text was over the judge's {lab.judge.max_words:,} words and was cut.")
     if len(own.views):
         known = f"{own.views.question.nunique():,} questions are debatable, with {len(own.views):,} partial answers"
-        notes.append(f"{known}; methods other than P.D. and D.A. do not use these.")
+        notes.append(f"{known}; methods other than coverage, P.D. and D.A. do not use these.")
     reasons = Counter(each.reason for each in own.excluded)
     notes += [f"Left out: {reason} ({count})." for reason, count in sorted(reasons.items())]
     if len(own.questions) < 30:

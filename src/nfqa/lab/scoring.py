@@ -33,6 +33,7 @@ _NEEDS = {
     "references": "overlap and ranking among references (LINKAGE) are",
     "partial_answers": "coverage of points of view, P.D. and D.A. (DebateQA) are",
 }
+_SHOWN = 8  # answers of no named system that are shown by themselves
 _SMALL = {"metric": "pd_view", "evaluator": "small"}
 
 
@@ -112,10 +113,14 @@ def name_folder(options: RunOptions, answers: str, questions: str = "") -> str:
 def tabulate_means(paper: Paper, table: pd.DataFrame, systems: Sequence[str]) -> str:
     """A line a method: its means on the 0-10 scale, of all answers and of each system's; a dash for none.
 
-    In brackets, over how many questions: systems may have answered different ones. Methods under which no answer
+    In brackets, over how many questions: systems may have answered different ones. A few answers of no named system
+    have a column each. Methods under which no answer
     reaches 0.005 are left out; the embedded judge has a mark, with its caveat below.
     """
-    means = table[table.statistic == "mean_ten"]
+    means, each = table[table.statistic == "mean_ten"], table[(table.statistic == "ten") & ~table.metric.isin(OF_VIEWS)]
+    if not systems and 0 < len(each[["question", "answer"]].drop_duplicates()) <= _SHOWN:
+        systems = list(dict.fromkeys(each.question + " " + each.answer))
+        means = pd.concat([means, each.assign(system=each.question + " " + each.answer)])
     named = [name for name in name_keys(table) if name not in ("dataset", "statistic", *NAMES)]
     said = pd.Series(write_intervals(means.assign(low=np.nan), tiny=True), means.index)
     said = (said + " (" + means.n.astype(str) + ")").where(means.n.notna(), said).where(means.value.notna())
@@ -142,7 +147,7 @@ def tabulate_views(scores: pd.DataFrame, root: Path) -> str:
     views["by"] = pd.Categorical(views.metric.map({"view_cosine": "cosine", "pd_view": "P.D."}), ["cosine", "P.D."])
     wide = views.astype({"view": int}).pivot(index=["question", "answer"], columns=["by", "view"], values="ten")
     table = wide.sort_index(axis=1).rename_axis(columns=["", "view"])
-    title = "Points of view, 0 to 10: an answer covers what it places clearly above the question alone"
+    title = "Points of view, 0 to 10; compare the answers to one question, column by column"
     return f"{title}\n{_say_measured(root)}\n{table.to_string(float_format='{:.1f}'.format, na_rep='–')}"
 
 
