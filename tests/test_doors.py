@@ -20,7 +20,7 @@ from PIL import Image
 from test_dispute import read_few
 
 from nfqa.lab import open as lab_open
-from nfqa.lab import replay, runner
+from nfqa.lab import replay, runner, scoring
 from nfqa.lab.artefacts import list_chosen, read_papers
 from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
@@ -78,7 +78,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "subprocess", SimpleNamespace(**vars(subprocess) | {"Popen": InProcess}))
         patch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))
-        patch.setattr(runner, "prepare_vectors", lambda *_, **__: None)
+        patch.setattr(scoring, "prepare_vectors", lambda *_, **__: None)
         yield made
 
 
