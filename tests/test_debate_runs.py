@@ -128,7 +128,7 @@ def test_any_local_causal_model_is_an_evaluator_from_the_command_to_the_results(
     wrapping = {"WRAPPING": "plain"} if architecture == "gpt2" else {}  # it has no chat template
     done = made.run("run", "debateqa/equation_07", **variables, **wrapping)
     assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = (made.root / "build" / "variants").glob("evaluator-*/sample/results/debateqa/equation_07.csv")
+    (path,) = (made.root / "build" / "variants").glob("quick-evaluator-*/sample/results/debateqa/equation_07.csv")
     roles = json.loads(path.with_suffix(".json").read_text())["roles"]
     assert roles["evaluator"].startswith(f"path:{architecture}@")
     table = read_values(path)

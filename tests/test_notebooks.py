@@ -76,6 +76,6 @@ def test_another_embedder_takes_its_place_by_one_variable(root, tmp_path):
 
     done = Checkout(root).run("run", "linkage/table_05", **QUICK, EMBEDDER=make_model(tmp_path / "tiny"))
     assert done.returncode == 0, done.stdout + done.stderr
-    (result,) = (root / "build" / "variants").glob("embedder-*/sample/results/linkage/table_05.json")
+    (result,) = (root / "build" / "variants").glob("quick-embedder-*/sample/results/linkage/table_05.json")
     assert '"embedder": "path:model@' in result.read_text()
     assert not (root / "results").exists()

@@ -148,16 +148,19 @@ def tabulate_views(scores: pd.DataFrame, root: Path) -> str:
     wide = views.astype({"view": int}).pivot(index=["question", "answer"], columns=["by", "view"], values="ten")
     table = wide.sort_index(axis=1).rename_axis(columns=["", "view"])
     title = "Points of view, 0 to 10; compare the answers to one question, column by column"
-    return f"{title}\n{_say_measured(root)}\n{table.to_string(float_format='{:.1f}'.format, na_rep='–')}"
+    return f"{title}\n{_say_measured(root)}{table.to_string(float_format='{:.1f}'.format, na_rep='–')}"
 
 
 def _say_measured(root: Path) -> str:
-    table = read_values(root / "results" / "debateqa" / "stated_views.csv")
+    path = root / "results" / "debateqa" / "stated_views.csv"
+    if not path.is_file():
+        return ""
     measured = {"dataset": "perspectrum", "compared": "same_text", "statistic": "auroc"}
+    table = read_values(path)
     cosine, perplexity = (pick(table, **measured, **row).value for row in ({"metric": "cosine"}, _SMALL))
     return (
         "Measured on points of view in other people's words (Perspectrum): cosine places the stated one above another"
-        f" in {cosine:.0%} of cases, P.D. by the small evaluator in {perplexity:.0%}"
+        f" in {cosine:.0%} of cases, P.D. by the small evaluator in {perplexity:.0%}\n"
     )
 
 
