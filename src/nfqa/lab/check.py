@@ -76,6 +76,12 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
     return found.assign(excused=[_excuse(row.artefact, row.row, excuses) for row in found.itertuples()])
 
 
+def list_files(place: Place, identifier: str) -> dict[str, Path]:
+    """Where an artefact's files lie, by their ending."""
+    folders = dict.fromkeys(ENDINGS[:2], place.results) | dict.fromkeys(ENDINGS[2:], place.figures)
+    return {ending: folder / f"{identifier}{ending}" for ending, folder in folders.items()}
+
+
 def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -> tuple[str, ...]:
     """The endings of the files just made that are to replace those in place.
 
@@ -86,24 +92,22 @@ def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -
 
     Args: made: the new files, without an ending; lacks: as `lacks_files`.
     """
-    results, figures = place.results / identifier, place.figures / identifier
-    files = [(figures if ending in ENDINGS[2:] else results).with_suffix(ending) for ending in ENDINGS]
-    listed = [str(file.relative_to(place.root)) for file in files if made.with_suffix(file.suffix).is_file()]
+    kept, new = list_files(place, identifier), {ending: made.with_suffix(ending) for ending in ENDINGS}
+    listed = [str(kept[ending].relative_to(place.root)) for ending in ENDINGS if new[ending].is_file()]
     committed = _run_git(place.root, "ls-files", *listed).splitlines()
     if len(committed) < len(listed) or _run_git(place.root, "status", "--porcelain", "--", *listed):
         return ENDINGS
-    provenances = [json.loads(stem.with_suffix(".json").read_text("utf-8")) for stem in (results, made)]
-    before, after = provenances
-    tables = [read_values(stem.with_suffix(".csv")) for stem in (results, made)]
-    found = compare_values(*tables, lacks=lacks, varies=after.get("varies", False))
+    before, after = (json.loads(files[".json"].read_text("utf-8")) for files in (kept, new))
+    varies = bool(after.get("varies"))
+    found = compare_values(read_values(kept[".csv"]), read_values(new[".csv"]), lacks=lacks, varies=varies)
     if found.state.isin([MOVED, GONE, NEW]).any():
         return ENDINGS
-    if after.get("varies") or (found.state == LACKING).any():
-        worded = [[_NUMBER.sub("#", finding) for finding in each["findings"]] for each in provenances]
-        return () if worded[0] == worded[1] or not after.get("varies") else ENDINGS
-    if before["code"] == after["code"]:
+    if varies:
+        worded = [[_NUMBER.sub("#", finding) for finding in each["findings"]] for each in (before, after)]
+        return () if worded[0] == worded[1] else ENDINGS
+    if (found.state == LACKING).any() or before["code"] == after["code"]:
         return ()
-    pictures = [stem.with_suffix(".png") for stem in (figures, made)]
+    pictures = [files[".png"] for files in (kept, new)]
     drawn = all(picture.is_file() for picture in pictures) and pictures[0].read_bytes() != pictures[1].read_bytes()
     return ENDINGS[1:] if drawn else (".json",)
 

@@ -154,19 +154,17 @@ def _describe_rest(
     pending: Sequence[Target], running: Sequence[_Job], spent: Sequence[tuple[float, float]], jobs: int
 ) -> str:
     """What is at work, and about how long it takes together with what waits, at the pace of what has run so far."""
-    elapsed = {job.target.identifier: time.monotonic() - job.started for job in running}
-    begun = [
-        (min(job.target.seconds, elapsed[job.target.identifier]), elapsed[job.target.identifier]) for job in running
-    ]
-    expected, taken = map(sum, zip((1.0, 1.0), *spent, *begun, strict=True))
+    begun = [(job, time.monotonic() - job.started) for job in running]
+    times = [*spent, *((min(job.target.seconds, elapsed), elapsed) for job, elapsed in begun)]
+    expected, taken = map(sum, zip((1.0, 1.0), *times, strict=True))
     pace = taken / expected
     left = [max(1.0, pace * target.seconds) for target in pending]
-    left += [max(1.0, pace * job.target.seconds - elapsed[job.target.identifier]) for job in running]
+    left += [max(1.0, pace * job.target.seconds - elapsed) for job, elapsed in begun]
     names = []
-    for job in running:
+    for job, elapsed in begun:
         told = job.scratch / "progress.txt"
         progress = f", {told.read_text(encoding='utf-8')}" if told.is_file() else ""
-        names.append(f"{job.target.name} {elapsed[job.target.identifier]:.0f} s{progress}")
+        names.append(f"{job.target.name} {elapsed:.0f} s{progress}")
     seconds = max([sum(left) / jobs, *left], default=0.0)
     about = f"{seconds / 60:,.0f} min" if seconds > 90 else f"{seconds:,.0f} s"
     return f"about {about} left; running: {', '.join(names) or '-'}"
@@ -217,16 +215,12 @@ def _finish(place: Place, job: _Job) -> bool:
             reason = "\n".join(line for line in lines if not line.startswith("[IPKernelApp]")).strip()
         tqdm.write(f"\n{identifier} FAILED; its last good result stays.\n{reason}\n", sys.stderr)
         return False
-    from nfqa.lab.check import ENDINGS, choose_replaced, lacks_files
+    from nfqa.lab.check import choose_replaced, lacks_files, list_files
 
-    outputs, results, figures = {}, place.results / identifier, place.figures / identifier
-    lacks = lacks_files(place.root, job.target.artefact)
+    outputs, lacks = {}, lacks_files(place.root, job.target.artefact)
     replaced = choose_replaced(place, identifier, job.scratch / name, lacks=lacks)
-    for suffix in ENDINGS:
-        made, kept = (
-            job.scratch / f"{name}{suffix}",
-            (figures if suffix in ENDINGS[2:] else results).with_suffix(suffix),
-        )
+    for suffix, kept in list_files(place, identifier).items():
+        made = job.scratch / f"{name}{suffix}"
         if suffix in replaced and made.is_file():
             with write_atomically(kept) as scratch:  # a copy, as results may lie on another disk than build
                 shutil.copyfile(made, scratch)

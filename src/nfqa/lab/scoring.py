@@ -114,8 +114,8 @@ def tabulate_means(paper: Paper, table: pd.DataFrame, systems: Sequence[str]) ->
     """A line a method: its means on the 0-10 scale, of all answers and of each system's; a dash for none.
 
     In brackets, over how many questions: systems may have answered different ones. A few answers of no named system
-    have a column each. Methods under which no answer
-    reaches 0.005 are left out; the embedded judge has a mark, with its caveat below.
+    have a column each. Overlap measures under which no answer reaches 0.005 are left out; the embedded judge has a
+    mark, with its caveat below.
     """
     means, each = table[table.statistic == "mean_ten"], table[(table.statistic == "ten") & ~table.metric.isin(OF_VIEWS)]
     if not systems and 0 < len(each[["question", "answer"]].drop_duplicates()) <= _SHOWN:
