@@ -79,14 +79,11 @@ def _add_row(where: str, given: dict[str, Any], number: int, found: dict[str, tu
     """Add a row to its question's object, which has its numbered texts by number."""
     texts = {column: match for column in given if (match := _NUMBERED.fullmatch(column)) and match[2] != "1"}
     row = check(_Row, {column: cell for column, cell in given.items() if column not in texts}, where)
-    first, line = found.setdefault(
-        row.question.strip(), (number, {"references": {}, "partial_answers": {}, "answers": []})
-    )
-    shared: list[tuple[dict[Any, str], str | int, str]] = [
-        (line, "id", row.id),
-        (line, "question", row.question.strip()),
-    ]
-    shared += [(line[f"{kind}s"], 1, getattr(row, f"{kind}_1")) for kind in ("reference", "partial_answer")]
+    question = row.question.strip()
+    empty: dict[str, Any] = {"question": question, "references": {}, "partial_answers": {}, "answers": []}
+    first, line = found.setdefault(question, (number, empty))
+    shared: list[tuple[dict[Any, str], str | int, str]] = [(line, "id", row.id)]
+    shared += [(line["references"], 1, row.reference_1), (line["partial_answers"], 1, row.partial_answer_1)]
     shared += [(line[f"{match[1]}s"], int(match[2]), given[column]) for column, match in texts.items()]
     for holder, key, text in shared:
         if text and holder.setdefault(key, text) != text:

@@ -109,9 +109,7 @@ def name_flagged(given: pd.DataFrame, flagged: pd.DataFrame) -> str:
 def name_unseen(blind: pd.DataFrame) -> str:
     """What the scores can't see, in a line. blind: as `compare_negated`, empty without P.D. by a bundled evaluator."""
     said = "Not seen: whether an answer is true. The embedded judge, cosines and overlap see topic and words."
-    if blind.empty:
-        return said
-    moved = blind.set_index("statistic").value["negation_moves"]
+    moved = blind.set_index("statistic").value["negation_moves"] if len(blind) else None
     if pd.isna(moved):
         return said
     return f"{said} Negating every sentence of an answer moves its P.D. by {moved:+.2f} of 10 (median)."
