@@ -1,0 +1,61 @@
+"""What was computed or fetched once, kept by key in one SQLite file: vectors, losses, pages, searches."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+class Store:
+    """Rows by key, in a table of its own of an SQLite file that several threads and processes may share.
+
+    What is written is on disk when `write` returns, so that a killed run loses only what it was computing.
+
+    Args: path: the file, made where there is none; None keeps rows for as long as the object lives. table: its table.
+        columns: name and SQLite type of each value beside the key.
+    Raises: ValueError naming the file, from every method, where it can't be read or written, or is something else.
+    """
+
+    def __init__(self, path: Path | None, table: str, **columns: str) -> None:
+        self.path, self._table, self._columns = path, table, tuple(columns)
+        self._lock = threading.Lock()
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        typed = "".join(f", {name} {kind} NOT NULL" for name, kind in columns.items())
+        with self._explain():
+            self._db = sqlite3.connect(path or ":memory:", timeout=60, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} (key BLOB PRIMARY KEY{typed})")
+
+    def select(self, query: str, values: Iterable[Any] = ()) -> list[tuple]:
+        """The rows of any query of this table, called {table} in it."""
+        with self._explain(), self._lock:
+            return self._db.execute(query.format(table=self._table), tuple(values)).fetchall()
+
+    def read(self, keys: Iterable[bytes], *columns: str) -> dict[bytes, tuple]:
+        """The values of each key that there is, all columns of it or those named."""
+        query = f"SELECT {', '.join(columns or self._columns)} FROM {self._table} WHERE key = ?"  # noqa: S608 - names of ours
+        with self._explain(), self._lock:
+            rows = ((key, self._db.execute(query, (key,)).fetchone()) for key in keys)
+            return {key: row for key, row in rows if row is not None}
+
+    def write(self, rows: Iterable[tuple], *, replace: bool = False) -> None:
+        """Keep rows, each its key and then its values; one that is there already stays, unless it is to be replaced."""
+        marks = ", ".join("?" * (1 + len(self._columns)))
+        query = f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO {self._table} VALUES ({marks})"  # noqa: S608
+        with self._explain(), self._lock, self._db:
+            self._db.executemany(query, rows)
+
+    @contextmanager
+    def _explain(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:  # busy, read-only, a folder, a full disk: the file may be sound
+            raise ValueError(f"{self.path}: it can't be read or written ({error})") from None
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{self.path}: not a store of {self._table}; delete it ({error})") from None
