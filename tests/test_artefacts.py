@@ -8,7 +8,7 @@ import pytest
 from conftest import STUDY, write_notebook
 
 from nfqa.data.registry import read_yaml
-from nfqa.lab.artefacts import list_leaves, read_papers
+from nfqa.lab.papers import list_leaves, read_papers
 from nfqa.lab.notebooks import hash_modules, read_parameters
 
 PROJECT = Path(__file__).parents[1]

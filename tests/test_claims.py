@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from nfqa.data.json_lines import check
-from nfqa.lab.artefacts import Order, Paper, read_papers
-from nfqa.lab.beside import compare_published
+from nfqa.lab.papers import Order, Paper, read_papers
+from nfqa.lab.compare import compare_published
 from nfqa.lab.claims import UNDECIDED, compare_order, count_claims, judge_claims, write_claim
 from nfqa.lab.values import read_values, tidy_values
 

@@ -13,7 +13,7 @@ from conftest import PROJECT, Checkout, copy_project
 from nfqa.data.paths import find_place
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Entry, Journal, Record
-from nfqa.lab.artefacts import read_papers
+from nfqa.lab.papers import read_papers
 from nfqa.lab.options import RunOptions
 from nfqa.lab.staleness import Record as RunRecord
 from nfqa.lab.staleness import Usage, choose_parameters, explain_staleness

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nfqa.data.registry import read_registry
-from nfqa.lab.artefacts import Paper, list_leaves, list_needs, read_papers
-from nfqa.lab.stand_ins import mark_stand_ins
+from nfqa.lab.papers import Paper, list_leaves, list_needs, read_papers
+from nfqa.lab.compare import mark_stand_ins
 from nfqa.lab.values import read_values
 
 PROJECT = Path(__file__).parents[1]

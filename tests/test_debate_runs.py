@@ -192,7 +192,7 @@ def test_a_lab_opens_the_embedded_evaluators_and_the_roles(
 
 def test_a_table_of_ours_that_a_module_names_is_part_of_the_fingerprint(debates: Checkout) -> None:
     from nfqa.data.paths import find_place
-    from nfqa.lab.artefacts import read_papers
+    from nfqa.lab.papers import read_papers
     from nfqa.lab.options import RunOptions
     from nfqa.lab.staleness import make_fingerprint
 

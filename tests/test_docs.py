@@ -12,7 +12,7 @@ from conftest import PROJECT
 from stub_server import StubServer
 
 from nfqa.judge.journal import _Line
-from nfqa.lab.artefacts import list_chosen
+from nfqa.lab.papers import list_chosen
 from nfqa.lab.own_scores import _COLUMNS
 from nfqa.lab.values import MEASURED
 

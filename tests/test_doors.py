@@ -21,7 +21,7 @@ from test_dispute import read_few
 
 from nfqa.lab import open as lab_open
 from nfqa.lab import replay, runner, scoring
-from nfqa.lab.artefacts import list_chosen, read_papers
+from nfqa.lab.papers import list_chosen, read_papers
 from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
 from nfqa.metrics import dispute_detector

@@ -16,7 +16,7 @@ import yaml
 
 from nfqa.data.paths import find_place
 from nfqa.data.registry import read_registry
-from nfqa.lab.artefacts import list_leaves, read_papers
+from nfqa.lab.papers import list_leaves, read_papers
 from nfqa.lab.notebooks import read_parameters
 
 PROJECT = Path(__file__).parents[1]
@@ -144,7 +144,7 @@ def test_every_import_is_a_declared_dependency_and_each_has_its_reason() -> None
 
 def test_importing_the_package_is_quick_and_loads_nothing_heavy() -> None:
     code = (
-        "import sys, time; start = time.process_time(); import nfqa, nfqa.lab.cli, nfqa.lab.artefacts;"
+        "import sys, time; start = time.process_time(); import nfqa, nfqa.lab.cli, nfqa.lab.papers;"
         "took = time.process_time() - start;"
         "heavy = {'torch', 'transformers', 'sentence_transformers', 'sklearn', 'matplotlib', 'pandas', 'papermill'};"
         "print(took, heavy & set(sys.modules))"

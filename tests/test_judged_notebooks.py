@@ -17,7 +17,7 @@ from notebook_cells import run_notebook, use_rule
 from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab import judging
-from nfqa.lab.artefacts import list_leaves, read_papers
+from nfqa.lab.papers import list_leaves, read_papers
 from nfqa.lab.open import open_lab
 from nfqa.lab.values import match_rows
 from nfqa.metrics.judging import count_verdicts

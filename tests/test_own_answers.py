@@ -22,7 +22,7 @@ from tiny_models import make_tiny_model
 
 from nfqa.data.load import load
 from nfqa.data.own_answers import EXAMPLE, bring_file
-from nfqa.lab.artefacts import read_papers
+from nfqa.lab.papers import read_papers
 from nfqa.lab.open import Lab
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import label_systems, name_leader, write_scores

@@ -13,9 +13,9 @@ from conftest import PROJECT
 
 from nfqa.data.paths import Place
 from nfqa.lab import check
-from nfqa.lab.artefacts import Artefact, Paper, StandIn, System
-from nfqa.lab.beside import compare_published
-from nfqa.lab.terminal import tabulate_values
+from nfqa.lab.papers import Artefact, Paper, StandIn, System
+from nfqa.lab.compare import compare_published
+from nfqa.lab.compare import tabulate_values
 from nfqa.lab.values import (
     match_rows,
     name_keys,

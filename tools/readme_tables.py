@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from nfqa.data.paths import find_root, write_atomically
-from nfqa.lab.artefacts import Paper, list_leaves, read_papers, show_name
 from nfqa.lab.claims import COUNTS, count_claims, judge_claims
+from nfqa.lab.papers import Paper, list_conditions, read_papers, show_name
 from nfqa.lab.values import match_rows, read_values
 
 SPEARMAN = {"statistic": "spearman"}
@@ -69,12 +69,12 @@ def make_table(root: Path) -> str:
     paper, rows = read_papers(root)["linkage"], {}
     for name, what, key in LINKAGE:
         table = read_values(root / "results" / "linkage" / f"{name}.csv")
-        printed = {frozenset(leaf.columns.items()): leaf.value for leaf in list_leaves(paper, name)}
+        printed = paper.find_published(name)
         cells = {}
         for dataset in ("antique", "trec_dl_nf"):
             of = key | {"dataset": dataset}
-            published = printed.get(frozenset(of.items()))
-            shown = "–" if published is None else f"{published:.3f}"
+            published = printed.published[match_rows(printed[list_conditions(printed)], of)]
+            shown = f"{published.item():.3f}" if len(published) else "–"
             cells[f"{show_name(paper, dataset)}: **ours** / published"] = f"{say_value(table, of)} / {shown}"
         rows[link(paper, name, what)] = cells
     return pd.DataFrame(rows).T.rename_axis("").to_markdown()

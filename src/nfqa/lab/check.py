@@ -14,8 +14,8 @@ import pandas as pd
 from nfqa.data.json_lines import Item, Text, check, refuse_repeats
 from nfqa.data.paths import Place
 from nfqa.data.registry import has_file, read_registry, read_yaml
-from nfqa.lab.artefacts import Artefact, list_chosen, read_papers
-from nfqa.lab.beside import VERDICTS, compare_published
+from nfqa.lab.compare import VERDICTS, compare_published
+from nfqa.lab.papers import Artefact, list_chosen, read_papers
 from nfqa.lab.staleness import was_run
 from nfqa.lab.values import COUNTS, EXACT_DIGITS, MODEL_DIGITS, NUMBERS, name_keys, read_values
 
@@ -36,8 +36,7 @@ def check_published(root: Path, place: Place) -> pd.DataFrame:
     frames = [
         compare_published(paper, name, _read(place, f"{paper.paper}/{name}")).assign(artefact=f"{paper.paper}/{name}")
         for paper in read_papers(root).values()
-        for name, artefact in paper.artefacts.items()
-        if artefact.leaves
+        for name in paper.published.artefact.unique()
     ]
     return pd.concat(frames, ignore_index=True)
 

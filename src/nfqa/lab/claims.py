@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import groupby, pairwise, product
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from nfqa.lab.artefacts import STAND_IN, Claim, Order, Paper, Wanted, list_needs, show_name
-from nfqa.lab.beside import compare_published, say_conditions
-from nfqa.lab.values import find_rows, name_keys, read_values, write_intervals
+from nfqa.lab.compare import compare_published, say_conditions
+from nfqa.lab.papers import STAND_IN, Claim, Order, Paper, show_name
+from nfqa.lab.values import name_keys, query_rows, read_values, write_intervals
 
 HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "can't be told at this size", "not testable here"
+MISSING = "missing"  # a comparison of which a row or a value is not there
 NO_CELLS = "no cells in our copy"  # of the published table
 COUNTS = "35 of 36 hold: so many of a claim's comparisons come out as it says; all must where nothing else is said"
-_OPEN = {UNDECIDED: "undecided", "missing": "missing"}  # states of comparisons that neither hold nor fail
+SIDES = ("published", "here", "stand_in")
+_OPEN = {UNDECIDED: "undecided", MISSING: "missing"}  # states of comparisons that neither hold nor fail
 _QUANTIFIERS = {"all": "all", "most": "most", "some": "one"}
-_SPAN = ("value", "low", "high")
-_PUBLISHED = ("system", "dataset", "metric")
-_SIDES = ["published", "here", "stand_in"]
 _Tables = Mapping[str, pd.DataFrame]
-_Compared = dict[str, Any]
-_COLUMNS = ["claim", "says", "where", "kind", "bar", "headline"]
-_COLUMNS += [*(side + what for side in _SIDES for what in ("", "_said", "_because")), "stand_in_for"]
 
 
 def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
@@ -40,21 +34,34 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
         has no such test; for each `..._said`, the verdict with its counts ("fails: 35 of 36 hold"), and `..._because`;
         and stand_in_for, what is measured instead of what.
     """
-    orders = [order for claim in paper.claims.values() for order in (*claim.published, *claim.here)]
-    files = {order.table: results / paper.paper / f"{order.table}.csv" for order in orders}
-    tables = {table: read_values(path) for table, path in files.items() if path.is_file()}
-    printed = {order.table for claim in paper.claims.values() for order in claim.published}
-    beside = {table: _say_values(compare_published(paper, table, tables.get(table))) for table in printed}
-    tables = {table: _say_values(values) for table, values in tables.items()}
-    rows = [_judge(paper, name, claim, tables, beside) for name, claim in paper.claims.items()]
-    return pd.DataFrame(rows, columns=_COLUMNS)
+    files = {name: results / paper.paper / f"{name}.csv" for name in paper.artefacts}
+    tables = {name: read_values(path) for name, path in files.items() if path.is_file()}
+    beside = {name: compare_published(paper, name, tables.get(name)) for name in set(paper.published.artefact)}
+    return pd.DataFrame([_judge(paper, name, claim, tables, beside) for name, claim in paper.claims.items()])
 
 
-def _say_values(table: pd.DataFrame) -> pd.DataFrame:
-    return table.assign(said=write_intervals(table, digits=3, whole_from=100))
+def _judge(paper: Paper, name: str, claim: Claim, tables: _Tables, beside: _Tables) -> dict[str, object]:
+    bare = {table: both.assign(value=both.published, low=math.nan, high=math.nan) for table, both in beside.items()}
+    for both in bare.values():  # as printed, but for percentages: an order's numbers are in natural units
+        both["said"] = both.printed.where(both.unit == "", both.published.map("{:g}".format))
+    printed, ours = _compare_all(paper, claim.published, bare), _compare_all(paper, claim.published, beside)
+    here = _weigh("here", ours) | {"stand_in": "", "stand_in_said": "", "stand_in_because": ""}
+    waiting = list(claim.needs)
+    if here["here"] == UNTESTABLE:
+        lacking = [side for row in ours for side in (row["upper"], row["lower"]) if math.isnan(side["value"])]
+        waiting += [need for side in lacking for need in str(side.get("needs", "")).split("; ") if need]
+    elif any(side.get("origin") == STAND_IN for row in ours for side in (row["upper"], row["lower"])):
+        # our rows are there, but they are not what the paper's rows are
+        here |= _weigh("stand_in", ours) | _weigh("here", [])
+    if here["here"] == UNTESTABLE:
+        here["here_because"] = "; ".join(show_name(paper, need) for need in dict.fromkeys(waiting))
+    if claim.here:
+        here |= _weigh("stand_in" if claim.stand_in else "here", _compare_all(paper, claim.here, tables))
+    told = {"claim": name} | claim.model_dump(include={"says", "where", "kind", "bar", "headline"})
+    return told | _weigh("published", printed, NO_CELLS) | here | {"stand_in_for": claim.stand_in}
 
 
-def compare_order(order: Order, table: pd.DataFrame, conditions: Sequence[str]) -> list[_Compared]:
+def compare_order(order: Order, table: pd.DataFrame) -> pd.DataFrame:
     """Every comparison that an order asks for: which row should lie above which, and whether it does.
 
     A comparison "holds" where the whole interval of the one lies above that of the other by more than `by` (at most
@@ -62,134 +69,114 @@ def compare_order(order: Order, table: pd.DataFrame, conditions: Sequence[str]) 
     where they overlap; a value without an interval counts as it is. Overlapping intervals of paired values can hide a
     difference, so a paired difference, where there is one, is the better test: its rows against 0.
 
-    Args: table: the conditions, value, low, high and origin.
-    Returns: of each upper, lower (rows of the table; a number has no origin; {} for no row), within (its columns), gap
-        (between the values), state; "missing" where a group has no row, or one without a value, inside a combination
-        that another group has.
+    Args: table: the conditions, value, low and high.
+    Returns: a row for each pair: the columns of `within`, gap (between the values) and state, "missing" where a side
+        has no row or no value; and all columns of the table for each side, NAME_upper and NAME_lower.
     """
-    blank: Wanted = {name: "" for name in conditions if name not in order.within}
-    groups = [_split(table, group, blank | order.where, order.within) for group in order.order]
-    keys = dict.fromkeys(key for group in groups for key in group) if order.within else [()]
-    found = []
-    for key in keys:
-        within = dict(zip(order.within, key, strict=True))
-        for upper, lower in pairwise(group[key] for group in groups):
-            found += [_compare(a, b, order.by) | {"within": within} for a, b in product(upper or [{}], lower or [{}])]
-    return found
+    table = table[query_rows(table, order.where)]
+    within, sides = list(order.within), {}
+    for side, wanted in (("upper", order.upper), ("lower", order.lower)):
+        number = pd.DataFrame([{"value": wanted, "low": wanted, "high": wanted, "said": f"{wanted}"}])
+        rows = table[query_rows(table, wanted)] if isinstance(wanted, str) else number
+        sides[side] = rows.rename(columns={name: f"{name}_{side}" for name in rows.columns if name not in within})
+    shared = [name for name in within if all(name in side for side in sides.values())]
+    how: Any = {"on": shared, "how": "outer", "sort": False} if shared else {"how": "cross"}
+    both = sides["upper"].merge(sides["lower"], **how)
+    ends = {}
+    for side in sides:
+        value = both[f"value_{side}"].astype(np.float64)
+        ends[side] = [value, *(both[f"{end}_{side}"].astype(np.float64).fillna(value) for end in ("low", "high"))]
+    (a, a_low, a_high), (b, b_low, b_high) = ends.values()
+    surely, perhaps = (a_low - b_high - order.by).round(12), (a_high - b_low - order.by).round(12)
+    states = [a.isna() | b.isna(), surely > 0, perhaps <= 0]
+    return both.assign(gap=a - b, state=np.select(states, [MISSING, HOLDS, FAILS], UNDECIDED))
 
 
-def _split(
-    table: pd.DataFrame, group: Wanted | float, where: Wanted, within: Sequence[str]
-) -> defaultdict[tuple[object, ...], list[_Compared]]:
-    """A group's rows by what the columns `within` hold; a number is in each."""
-    if not isinstance(group, dict):
-        number = dict.fromkeys(_SPAN, group) | {"said": f"{group:g}"}
-        return defaultdict(lambda: [number])
-    parts = defaultdict(list)
-    for row in table[find_rows(table, where | group)].to_dict("records"):
-        parts[tuple(row[name] for name in within)].append(row)
-    return parts
-
-
-def _compare(upper: dict, lower: dict, by: float) -> _Compared:
-    spans = [[row.get(end, math.nan) for end in _SPAN] for row in (upper, lower)]
-    (a, *a_ends), (b, *b_ends) = ([x, x if np.isnan(y) else y, x if np.isnan(z) else z] for x, y, z in spans)
-    surely, perhaps = round(a_ends[0] - b_ends[1] - by, 12), round(a_ends[1] - b_ends[0] - by, 12)
-    state = "missing" if np.isnan([a, b]).any() else HOLDS if surely > 0 else FAILS if perhaps <= 0 else UNDECIDED
-    return {"upper": upper, "lower": lower, "gap": a - b, "state": state}
-
-
-def _judge(paper: Paper, name: str, claim: Claim, tables: _Tables, beside: _Tables) -> dict[str, object]:
-    beside = {order.table: beside[order.table] for order in claim.published}
-    bare = {
-        table: both.assign(
-            value=both.published,
-            low=math.nan,
-            high=math.nan,  # as printed, but for percentages: an order's numbers are in natural units
-            said=both.printed if paper.artefacts[table].scale == 1 else both.published.map("{:g}".format),
-        )
-        for table, both in beside.items()
-    }
-    found: dict[str, object] = {"claim": name} | claim.model_dump(include={"says", "where", "kind", "bar", "headline"})
-
-    found |= {"stand_in": "", "stand_in_said": "", "stand_in_because": "", "stand_in_for": claim.stand_in}
-    found |= _weigh("published", _compare_all(paper, claim.published, bare), NO_CELLS)
-    ours = _compare_all(paper, claim.published, beside)
-    found |= _weigh("here", ours)
-    if found["here"] == UNTESTABLE:
-        waiting = [
-            need
-            for row in ours
-            for side in (row["upper"], row["lower"])
-            if "system" in side and np.isnan(side["value"])
-            for need in list_needs(paper, row["table"], side["system"])
-        ]
-        needs = dict.fromkeys([*claim.needs, *waiting])
-        found["here_because"] = "; ".join(show_name(paper, need) for need in needs)
-    elif any(side.get("origin") == STAND_IN for row in ours for side in (row["upper"], row["lower"])):
-        # our rows are there, but they are not what the paper's rows are
-        found |= _weigh("stand_in", ours) | _weigh("here", [])
-        found["here_because"] = "; ".join(show_name(paper, need) for need in claim.needs)
-    if claim.here:
-        found |= _weigh("stand_in" if claim.stand_in else "here", _compare_all(paper, claim.here, tables))
-    return found
-
-
-def _compare_all(paper: Paper, orders: Sequence[Order], tables: _Tables) -> list[_Compared]:
+def _compare_all(paper: Paper, orders: Sequence[Order], tables: _Tables) -> list[dict[str, Any]]:
     """The comparisons of several orders, with their rows in words; one "missing" for a table that is not there."""
-    found = []
+    found: list[dict[str, Any]] = []
+    nothing = {"value": math.nan}
     for place, order in enumerate(orders):
-        told = {"table": order.table, "place": place, "hold": order.hold}
+        told = {"place": place, "hold": order.hold}
+        lost = told | {"state": MISSING, "gap": math.nan, "upper": nothing, "lower": nothing}
         if order.table not in tables:
-            found.append(told | {"state": "missing"})
+            found.append(lost)
             continue
         table = tables[order.table]
-        conditions = _PUBLISHED if "published" in table else [name for name in name_keys(table) if name != "said"]
-        of_all = {name: want for name, want in order.where.items() if not isinstance(want, tuple)}
-        named = [name for name in conditions if name not in of_all and name not in order.within]
-        for row in compare_order(order, table, conditions):
-            inside = say_conditions(paper, {name: (of_all | row["within"]).get(name, "") for name in conditions})
-            upper, lower = (_say_row(paper, row[side], named) for side in ("upper", "lower"))
-            pair = _say_pair(upper, lower, row, order.by)
-            found.append(told | row | {"words": f"{inside}: {pair}" if inside else pair})
+        named = ["row", "dataset", "heading"] if "published" in table else name_keys(table)
+        if "said" not in table:
+            table = table.assign(said=write_intervals(table, digits=3, whole_from=100))
+        for pair in compare_order(order, table).to_dict("records"):
+            shared = {name: pair.get(name, "") for name in order.within}
+            sides = {
+                side: nothing | shared | {str(name).removesuffix(f"_{side}"): part for name, part in pair.items()}
+                for side in ("upper", "lower")
+            }
+            row = told | sides | {"state": pair["state"], "gap": pair["gap"]}
+            found.append(row | {"words": "" if pair["state"] == MISSING else _say_pair(paper, order, row, named)})
+        if not found or found[-1]["place"] != place:
+            found.append(lost)
     return found
+
+
+def _say_pair(paper: Paper, order: Order, pair: Mapping[str, Any], named: Sequence[str]) -> str:
+    """A comparison in words: what both rows share, then each by the rest of its conditions, with its value."""
+    rows = [pair[side] for side in ("upper", "lower") if isinstance(getattr(order, side), str)]
+    first = ("dataset", "heading", "statistic", *order.within)
+    equal = [name for name in named if rows[0].get(name) == rows[-1].get(name)]
+    alike = [name for name in equal if name in first or (len(rows) == 2 and name not in ("row", "metric"))]
+    rest = [name for name in named if name not in alike]
+    upper, lower = (
+        f"{_say_row(paper, pair[side], rest)} at {pair[side]['said']}" if isinstance(wanted, str) else f"{wanted:g}"
+        for side, wanted in (("upper", order.upper), ("lower", order.lower))
+    )
+    inside = _say_row(paper, rows[0], alike)
+    if order.by < 0:
+        verb = {HOLDS: "is at most", FAILS: "is more than"}.get(pair["state"], "is not clearly at most")
+        said = f"{upper} {verb} {-order.by:g} below {lower}"
+    else:
+        far = f" more than {order.by:g}" if order.by else ""
+        verb = {HOLDS: "is", FAILS: "is not"}.get(pair["state"], "is not clearly") + far
+        said = f"{upper} {verb} above {lower}" if isinstance(order.upper, str) else f"{lower} {verb} below {upper}"
+    return f"{inside}: {said}" if inside else said
 
 
 def _say_row(paper: Paper, row: Mapping[str, Any], named: Sequence[str]) -> str:
-    """A row by the conditions named, with its value; a number as it is."""
-    if "origin" not in row:
-        return row.get("said", "no row")
-    return f"{say_conditions(paper, {name: row[name] for name in named})} at {row['said']}"
+    return say_conditions(paper, {name: row.get(name, "") for name in named})
 
 
-def _say_pair(upper: str, lower: str, row: _Compared, by: float) -> str:
-    """What is found of two rows, one of which may be a number."""
-    if by < 0:
-        verb = {HOLDS: "is at most", FAILS: "is more than"}.get(row["state"], "is not clearly at most")
-        return f"{upper} {verb} {-by:g} below {lower}"
-    verb = {HOLDS: "is", FAILS: "is not"}.get(row["state"], "is not clearly") + (f" more than {by:g}" if by else "")
-    return f"{upper} {verb} above {lower}" if "origin" in row["upper"] else f"{lower} {verb} below {upper}"
-
-
-def _weigh(side: str, compared: Sequence[_Compared], untested: str = UNTESTABLE) -> dict[str, object]:
+def _weigh(side: str, compared: Sequence[Mapping[str, Any]], untested: str = UNTESTABLE) -> dict[str, str]:
     """The verdict on all orders together, the same with its counts, and the comparison that is nearest to failing."""
-    verdicts = {place: _settle(list(rows)) for place, rows in groupby(compared, itemgetter("place"))}
-    verdict = next((state for state in (FAILS, "missing", UNDECIDED) if state in verdicts.values()), HOLDS)
-    if not compared or verdict == "missing":
+    places = sorted({row["place"] for row in compared})
+    verdicts = {place: _settle([row for row in compared if row["place"] == place]) for place in places}
+    verdict = next((state for state in (FAILS, MISSING, UNDECIDED) if state in verdicts.values()), HOLDS)
+    if not compared or verdict == MISSING:
         return {side: untested, f"{side}_said": untested, f"{side}_because": ""}
-    one = min((row for row in compared if verdicts[row["place"]] == row["state"] == verdict), key=itemgetter("gap"))
-    because = f"the closest: {one['words']}" if verdict == HOLDS else one["words"]
+    telling = [row for row in compared if verdicts[row["place"]] == row["state"] == verdict]
+    closest = min(telling, key=lambda row: row["gap"])["words"]
+    because = f"the closest: {closest}" if verdict == HOLDS else closest
     if side == "stand_in" and verdict != UNDECIDED:
         verdict += f" for a {STAND_IN}"
     return {side: verdict, f"{side}_said": f"{verdict}: {_say_counts(compared)}", f"{side}_because": because}
 
 
-def _say_counts(compared: Sequence[_Compared]) -> str:
+def _settle(compared: Sequence[Mapping[str, Any]]) -> str:
+    """The verdict on one order: it holds with as many comparisons as must hold, fails where that is out of reach."""
+    states = [row["state"] for row in compared]
+    wanted = {"all": len(states), "most": len(states) // 2 + 1, "some": 1}[compared[0]["hold"]]
+    if states.count(HOLDS) >= wanted:
+        return HOLDS
+    if len(states) - states.count(FAILS) < wanted:
+        return FAILS
+    return MISSING if MISSING in states else UNDECIDED
+
+
+def _say_counts(compared: Sequence[Mapping[str, Any]]) -> str:
     """How many comparisons hold, as in "35 of 36 hold", how many are open, and how many must hold if not all must."""
     states = Counter(row["state"] for row in compared)
     said = f"{states[HOLDS]} of {len(compared)} hold{'s' if len(compared) == 1 else ''}"
     said += "".join(f", {states[state]} {word}" for state, word in _OPEN.items() if states[state])
-    holds = Counter(hold for _, hold in sorted({(row["place"], row["hold"]) for row in compared}))
+    holds = Counter({row["place"]: row["hold"] for row in compared}.values())
     if set(holds) == {"all"}:
         return said
     total = holds.total()
@@ -201,21 +188,10 @@ def _say_counts(compared: Sequence[_Compared]) -> str:
     return f"{said}, {', '.join(told)} must"
 
 
-def _settle(compared: Sequence[_Compared]) -> str:
-    """The verdict on one order: it holds with as many comparisons as must hold, fails where that is out of reach."""
-    states = [row["state"] for row in compared]
-    wanted = {"all": len(states), "most": len(states) // 2 + 1, "some": 1}[compared[0]["hold"]]
-    if states.count(HOLDS) >= wanted:
-        return HOLDS
-    if len(states) - states.count(FAILS) < wanted:
-        return FAILS
-    return "missing" if "missing" in states else UNDECIDED
-
-
 def count_claims(claims: pd.DataFrame) -> pd.DataFrame:
     """How many claims have each verdict: rows are kind and verdict, findings first; a column a side."""
-    told = claims.melt("kind", _SIDES, "side", "verdict").query("verdict != ''")
-    counts = pd.crosstab([told.kind, told.verdict], told.side).reindex(columns=_SIDES, fill_value=0)
+    told = claims.melt("kind", SIDES, "side", "verdict").query("verdict != ''")
+    counts = pd.crosstab([told.kind, told.verdict], told.side).reindex(columns=SIDES, fill_value=0)
     return counts.rename_axis(columns=None).sort_index(ascending=[False, True])
 
 

@@ -128,8 +128,8 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
 
 def _say_made(root: Path, place: Place, identifiers: Sequence[str]) -> None:
     """Say of each artefact its main values and where its files are, those that there are."""
-    from nfqa.lab.artefacts import find_artefact, read_papers
-    from nfqa.lab.terminal import tabulate_values
+    from nfqa.lab.compare import tabulate_values
+    from nfqa.lab.papers import find_artefact, read_papers
     from nfqa.lab.values import read_values
 
     papers = read_papers(root)
@@ -148,18 +148,15 @@ def _say_made(root: Path, place: Place, identifiers: Sequence[str]) -> None:
 
 
 def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
-    from nfqa.lab.artefacts import read_papers
+    from nfqa.lab.papers import read_papers
     from nfqa.lab.plan import describe_journal, plan_targets
 
     targets = {target.identifier: target for target in list_targets(root, options, given.artefacts)}
     for paper in read_papers(root).values():
-        for name, artefact in paper.artefacts.items():
-            identifier, needs = f"{paper.paper}/{name}", ", ".join(artefact.missing_roles)
+        for name in paper.artefacts:
+            identifier = f"{paper.paper}/{name}"
             if identifier in targets:
                 print(f"{identifier:24} {_describe(targets[identifier])}")
-            elif not given.artefacts:
-                why = f"no notebook yet; needs {needs}" if needs else "nothing to compute"
-                print(f"{identifier:24} not run: {why}")
     print(*describe_journal(root), sep="\n")
     stale = [target for target in targets.values() if target.stale]
     if any(options.asks(target.artefact.roles) for target in stale):
@@ -233,8 +230,10 @@ def _describe(target: Target) -> str:
     minutes = f"{target.minutes:.1f} min last time" if target.minutes is not None else "not timed yet"
     if not target.stale:
         return f"fresh  ({minutes})"
+    from nfqa.lab.papers import list_needs
+
     reasons = "; ".join(target.stale[:3]) + (f"; and {len(target.stale) - 3} more" if len(target.stale) > 3 else "")
-    missing = target.artefact.missing_roles
+    missing = list_needs(target.paper, target.name)
     return f"STALE  ({minutes}): {reasons}" + (f"; some rows need {', '.join(missing)}" if missing else "")
 
 
@@ -254,12 +253,12 @@ def _say_published(published: pd.DataFrame) -> bool:
     from nfqa.lab.check import count_verdicts
 
     for row in published[published.verdict != "not run"].itertuples():
-        where = f"{row.artefact:18} {row.system:10} {row.dataset:11} {row.metric:16}"
+        where = f"{row.artefact:18} {row.row:10} {row.dataset:11} {row.heading:16}"
         print(f"{where} published {row.printed:>7}  ours {row.value:>8.4f}  {row.verdict}: {row.why}")
     print(count_verdicts(published))
     wrong = bool(published.verdict.isin(["differs", "missing"]).any())
     if wrong:
-        _complain("a value is missing, or differs without a reason under known_differences in papers/*.yml")
+        _complain("a value is missing, or differs without a reason under papers/*.csv")
     return wrong
 
 
@@ -284,8 +283,8 @@ def _say_moved(found: pd.DataFrame) -> bool:
 
 
 def _claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
-    from nfqa.lab.artefacts import read_papers
     from nfqa.lab.claims import COUNTS, count_claims, judge_claims, write_claim
+    from nfqa.lab.papers import read_papers
 
     place = options.find_place(root)
     if options.data == "sample":
@@ -306,7 +305,7 @@ def _claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
 def _figures(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from nfqa.lab.artefacts import list_chosen
+    from nfqa.lab.papers import list_chosen
     from nfqa.lab.replay import redraw_figure
 
     place, chosen = options.find_place(root), list_chosen(root, given.artefacts)

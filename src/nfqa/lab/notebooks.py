@@ -16,7 +16,7 @@ from pydantic import Field
 from nfqa.data.json_lines import LooseItem, check
 from nfqa.data.registry import hash_file, stamp
 
-_ALWAYS = ("nfqa.lab.open", "nfqa.lab.beside", "nfqa.data.load")
+_ALWAYS = ("nfqa.lab.open", "nfqa.lab.compare", "nfqa.data.load")
 _OF_ROLES = {  # what nfqa.lab imports only where a role is used
     "embedder": ("nfqa.models.embed",),
     "evaluator": ("nfqa.models.evaluator",),

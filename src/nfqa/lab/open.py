@@ -14,11 +14,10 @@ from nfqa.data.paths import find_cache, find_place, find_root, write_atomically
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.judge.limits import Limits
 from nfqa.judge.prompts import read_prompt_set
-from nfqa.lab.artefacts import find_artefact, list_leaves, read_papers, show_name
 from nfqa.lab.figures import add_note, save_figure, use_style
 from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
 from nfqa.lab.notebooks import list_functions, read_parameters, read_versions
-from nfqa.lab.stand_ins import mark_stand_ins, note_stand_ins
+from nfqa.lab.papers import find_artefact, read_papers, show_name
 from nfqa.models.chat import Reading
 from nfqa.models.roles import DEFAULTS, EVALUATORS, identify_role, parse_role
 
@@ -193,22 +192,13 @@ class Lab:
 
     # Published numbers and results ------------------------------------------------------------------------------------
 
-    def leaves(self, name: str = "") -> pd.DataFrame:
+    def published(self, name: str = "") -> pd.DataFrame:
         """The published numbers of this artefact, or of another one of the paper that it reads or cites.
 
-        Returns: the columns by which ours is found in results, and system, heading (the metric as the paper names it),
-            published (natural units), printed (as text) and decimals.
+        Returns: as `nfqa.lab.papers.Paper.find_published`.
         """
-        import pandas as pd
-
         self._check_listed(name, "reads", "reads", "cites")
-        rows = [
-            leaf.columns
-            | {"system": leaf.system, "heading": leaf.metric}
-            | {"published": leaf.value, "printed": leaf.text, "decimals": leaf.decimals}
-            for leaf in list_leaves(self.paper, name or self.name)
-        ]
-        return pd.DataFrame(rows)
+        return self.paper.find_published(name or self.name)
 
     def read(self, name: str = "") -> pd.DataFrame:
         """The values of this artefact, or of another one that papers/*.yml lists under reads, and so made before it."""
@@ -234,6 +224,7 @@ class Lab:
         """
         from io import StringIO
 
+        from nfqa.lab.compare import mark_stand_ins
         from nfqa.lab.values import read_values, tidy_values
 
         roles = {"embedder", "evaluator", "reranker"} & set(self.artefact.roles) or self._askers
@@ -244,18 +235,22 @@ class Lab:
 
     def beside_paper(self, table: pd.DataFrame) -> Styler:
         """The table in the paper's own shape: ours with its interval above the published value, rows of ours below."""
-        from nfqa.lab.beside import lay_beside_paper
+        from nfqa.lab.compare import lay_beside_paper
 
-        return lay_beside_paper(self, table)
+        given = os.environ.get("NFQA_TABLES")
+        folder = Path(given) if given else find_place(self.root, profile="drafts").tables
+        return lay_beside_paper(self.paper, self.name, table, folder)
 
     def label(self, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
         """The table for a figure: each row with its label in words, published beside ours."""
-        from nfqa.lab.beside import label_rows
+        from nfqa.lab.compare import label_rows
 
-        return label_rows(self, table, by)
+        return label_rows(self.paper, self.name, table, by)
 
     def mark(self, figure: Figure | Plot, table: pd.DataFrame) -> Figure | Plot:
         """A figure of these values with lines below it: how small a quick run was, and what stands in for what."""
+        from nfqa.lab.compare import note_stand_ins
+
         return add_note(figure, "\n".join(filter(None, [self.size, note_stand_ins(self.paper, self.name, table)])))
 
     def draw(self, figure: Figure | Plot, table: pd.DataFrame, stem: Path) -> None:

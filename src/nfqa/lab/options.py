@@ -16,9 +16,9 @@ from typing import Any
 from nfqa.data.json_lines import suggest
 from nfqa.data.paths import Place, find_place
 from nfqa.judge.limits import Limits
-from nfqa.lab.artefacts import list_chosen
 from nfqa.lab.judging import Asking
 from nfqa.lab.notebooks import read_parameters
+from nfqa.lab.papers import list_chosen
 from nfqa.models.roles import DEFAULTS, ROLES, identify_role
 
 _ASKING = ("prompts", "decoding", "reading", "wrapping")

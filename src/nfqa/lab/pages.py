@@ -13,7 +13,7 @@ from typing import Literal
 import jinja2
 from markupsafe import Markup, escape
 
-from nfqa.lab.beside import NO_NUMBER
+from nfqa.lab.compare import NO_NUMBER
 
 _ARXIV = re.compile(r"arXiv[: ]?(\d{4}\.\d{4,5})")
 _ROLES = {"judge": "an LLM judge", "generator": "an LLM generator", "evaluator": "a causal language model",

@@ -11,9 +11,9 @@ from typing import Any
 
 from nfqa.data.paths import Place
 from nfqa.judge.asking import Tally
-from nfqa.lab.artefacts import Paper
 from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
+from nfqa.lab.papers import Paper
 from nfqa.lab.staleness import accept_figure, choose_parameters
 from nfqa.lab.values import read_values
 

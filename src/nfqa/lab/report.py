@@ -20,12 +20,11 @@ from markupsafe import Markup
 
 from nfqa.data.json_lines import AnyText, LooseItem, check, read_json
 from nfqa.data.paths import Place
-from nfqa.lab.artefacts import STAND_IN, Artefact, Paper, list_needs, read_papers, show_name
-from nfqa.lab.beside import compare_published, name_rows, pivot_beside_paper
 from nfqa.lab.claims import judge_claims
+from nfqa.lab.compare import compare_published, list_replaced, name_rows, pivot_beside_paper
 from nfqa.lab.pages import mark_cell, open_templates, say_needs, slug
+from nfqa.lab.papers import STAND_IN, Artefact, Paper, list_needs, read_papers, show_name
 from nfqa.lab.source_pages import Definition, find_definition, render_notebook, render_source
-from nfqa.lab.stand_ins import list_replaced
 from nfqa.lab.values import name_keys, read_values
 
 EXPLAINED, CAUSE_UNKNOWN = "differs, explained", "differs, cause unknown"

@@ -19,10 +19,10 @@ from nfqa.data.own_answers import bring_file
 from nfqa.data.paths import Place, write_atomically
 from nfqa.data.records import QuestionSet
 from nfqa.data.registry import UnreachableError
-from nfqa.lab.artefacts import Paper
-from nfqa.lab.beside import name_rows
+from nfqa.lab.compare import name_rows
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import OF_VIEWS, escape_formula, list_flat
+from nfqa.lab.papers import Paper
 from nfqa.lab.plan import plan_targets
 from nfqa.lab.runner import prepare_vectors, reach_data, run_pending
 from nfqa.lab.targets import Target, list_targets

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from nfqa.data.json_lines import suggest
 from nfqa.data.paths import Place, write_atomically
 from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
-from nfqa.lab.artefacts import Paper, list_stand_ins
 from nfqa.lab.notebooks import hash_cells, hash_modules, read_parameters, read_versions
 from nfqa.lab.options import RunOptions
+from nfqa.lab.papers import Paper
 from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, identify_role
 
@@ -201,17 +201,14 @@ def hash_site(root: Path, places: Sequence[Place]) -> str:
 
 
 def _describe_entry(paper: Paper, name: str) -> dict[str, Any]:
-    """The parts of papers/*.yml that reach a notebook. The wording of claim and note changes no number."""
-    others = (*paper.artefacts[name].reads, *paper.artefacts[name].cites)
-    artefacts = [paper.artefacts[other] for other in (name, *others)]
-    keep = {"title", "label", "leaves", "decimals", "scale", "tolerance", "known_differences"}
-    shown = {system for artefact in artefacts for system in artefact.leaves}
-    systems = {key: system for key, system in paper.systems.items() if key in shown or not system.needs}
+    """The parts of papers/* that reach a notebook. The wording of claim and note changes no number."""
+    artefact = paper.artefacts[name]
+    read = paper.published[paper.published.artefact.isin([name, *artefact.reads, *artefact.cites])]
+    shown = [paper.artefacts[other] for other in (name, *artefact.reads, *artefact.cites)]
     return {
-        "artefacts": [artefact.model_dump(mode="json", include=keep) for artefact in artefacts],
-        "systems": {key: system.model_dump(mode="json") for key, system in systems.items()},  # those it may show
-        "same_settings": paper.same_settings if others else (),
-        "stand_ins": [entry.rows for entry in list_stand_ins(paper, name)],
+        "artefacts": [[entry.title, entry.label] for entry in shown],
+        "published": read.astype(str).to_dict("records"),
+        "stand_ins": [entry.rows for entry in paper.list_stand_ins(name)],
     }
 
 

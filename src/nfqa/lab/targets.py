@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nfqa.data.registry import UpstreamFile, has_file
-from nfqa.lab.artefacts import Artefact, Paper, list_chosen
 from nfqa.lab.options import RunOptions
+from nfqa.lab.papers import Artefact, Paper, list_chosen
 from nfqa.lab.staleness import explain_staleness, find_upstream, make_fingerprint, read_record
 
 

@@ -7,6 +7,7 @@ path is in either file: two equal runs give equal bytes.
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Collection, Mapping
 from io import StringIO
@@ -125,33 +126,22 @@ def _read_numbers(column: pd.Series) -> pd.Series:
 
 def match_rows(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.Series:
     """Which rows have exactly these conditions: those named are equal, all others are blank."""
-    return find_rows(table, dict.fromkeys(name_keys(table), "") | dict(wanted))
+    rows = table[name_keys(table)].to_dict("records")
+    return pd.Series([name_row(row) == name_row(wanted) for row in rows], table.index, dtype=bool)
 
 
 def name_row(conditions: Mapping[Any, object]) -> frozenset[tuple[Any, str]]:
-    """What identifies a row: its conditions that are given, as text, so that many rows can be looked up in a dict."""
+    """The conditions of a row that are given, as text: equal for rows of the same conditions, a key of dicts."""
     texts = {name: f"{part:.12g}" if isinstance(part, (int, float)) else str(part) for name, part in conditions.items()}
     return frozenset((name, text) for name, text in texts.items() if text not in ("", "nan", "None"))
 
 
-def is_given(column: pd.Series, want: object) -> pd.Series:
-    """Where a column of conditions holds what is wanted; "" and None want a blank."""
-    numeric = pd.api.types.is_numeric_dtype(column)
-    if want == "" or want is None:
-        return column.isna() if numeric else column.isna() | (column == "")
-    if isinstance(want, (int, float)) and numeric:
-        return column == want
-    return column.astype(str) == str(want)
-
-
-def find_rows(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.Series:
-    """Which rows have these conditions, whatever else they have; of several options, in a tuple, any."""
-    found = np.full(len(table), True)
-    for name, want in wanted.items():
-        options = want if isinstance(want, tuple) else (want,)
-        held = [is_given(table[name], option) if name in table else option in ("", None) for option in options]
-        found &= np.logical_or.reduce(held)
-    return pd.Series(found, table.index)
+def query_rows(table: pd.DataFrame, query: str) -> pd.Series:
+    """Which rows a pandas query picks; all without one. What does not apply is '', as is a column that isn't there."""
+    named = {node.id for node in ast.walk(ast.parse(query, mode="eval")) if isinstance(node, ast.Name)} if query else {}
+    blank = table.reset_index(drop=True).reindex(columns=list(named)).astype(object)
+    picked = blank.where(blank.notna(), "").query(query, engine="python").index if query else blank.index
+    return pd.Series(blank.index.isin(picked), table.index)
 
 
 def pick(table: pd.DataFrame, **conditions: object) -> pd.Series:

@@ -1,0 +1,244 @@
+"""The papers: every table, figure and claim (papers/*.yml) and every published number (papers/*.csv)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, PrivateAttr, StringConstraints
+
+from nfqa.data.json_lines import Item, check, suggest
+from nfqa.data.registry import read_yaml
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
+Role = Literal["embedder", "judge", "generator", "evaluator", "searcher", "reranker"]
+STAND_IN = "stand-in"  # the origin of what is measured on other data or with another model than the paper's row
+# columns of papers/*.csv that tell nothing of how ours is found: all others are conditions of a row of results
+TOLD = ("artefact", "row", "heading", "printed", "unit", "tolerance", "needs", "setting", "read", "cause", "reason")
+
+
+class _Entry(Item):
+    model_config = ConfigDict(strict=False)  # a list of YAML is a tuple here
+
+
+class Artefact(_Entry):
+    """One table, figure or study, and what its notebook reads that the notebook itself doesn't say."""
+
+    label: str
+    title: str
+    claim: str = ""
+    note: str = ""
+    notebook: str | None = None
+    minutes: Annotated[float, Field(ge=0)] = 0.1  # about how long it takes on one core: the long ones start first
+    datasets: tuple[str, ...] = ()
+    bundled: tuple[str, ...] = ()  # files of data/sample that it reads whatever the data: its values are a sample's
+    files: tuple[str, ...] = ()  # further upstream files that it reads, such as prompts
+    needs_files: tuple[str, ...] = ()  # optional files without which it can't run: its last result stays then
+    prompts: bool = False  # whether it reads the folder prompts/, with or without a language model
+    roles: tuple[Role, ...] = ()
+    reads: tuple[str, ...] = ()  # artefacts of the same paper whose results the notebook reads, made before it
+    cites: tuple[str, ...] = ()  # artefacts of the same paper whose published numbers alone it reads
+    parameters: dict[str, Any] = Field(default_factory=dict)
+
+
+class Order(_Entry):
+    """A test of a claim on one table: the rows of `upper` lie above those of `lower`.
+
+    upper, lower: pandas queries over the table's columns, in which what does not apply is ''; or a number. where: a
+        further query on both. within: columns inside each combination of which rows are compared. by: at least so far
+        above, in natural units; at most so far below where it is negative. hold: how many of the comparisons must hold,
+        where the paper says "generally" or "can".
+    """
+
+    table: FileName
+    upper: str | float
+    lower: str | float
+    where: str = ""
+    within: tuple[str, ...] = ()
+    by: float = 0.0
+    hold: Literal["all", "most", "some"] = "all"
+
+
+class StandIn(_Entry):
+    """What is measured on other data or with another model than the paper's, in one line.
+
+    rows: a query of those rows of results; every row without any. artefacts: where; everywhere without any.
+    """
+
+    says: str
+    rows: str = ""
+    artefacts: tuple[str, ...] = ()
+
+
+class Claim(_Entry):
+    """A sentence of the paper, in our words, with its place, and how it is tested.
+
+    published: of the published rows, and of ours in their place; all must hold. here: of our own rows, where nothing
+    of the paper is beside them. stand_in: what these are measured with in the paper's place, "" where nothing is.
+    needs: what a test on the paper's own rows would take, where no row says. kind: a finding, or a count, size or sum
+    of the data, which holds more easily and is counted apart.
+    """
+
+    says: str
+    where: str
+    kind: Literal["finding", "data"] = "finding"
+    bar: str = ""  # what the test takes a word of the claim to mean ("strongly": above 0.8), and why
+    published: tuple[Order, ...] = ()
+    here: tuple[Order, ...] = ()
+    stand_in: str = ""
+    needs: tuple[str, ...] = ()
+    headline: bool = False  # one of the three that matter most
+
+
+class Paper(_Entry):
+    """A papers/*.yml file, and the published numbers beside it."""
+
+    paper: FileName
+    title: str
+    source: str
+    verdict: str = ""  # what holds of its claims, in two or three sentences
+    judges: dict[str, str] = Field(default_factory=dict)  # family -> how the names of its models begin
+    names: dict[str, str] = Field(default_factory=dict)  # how a dataset, metric, condition or statistic is shown
+    artefacts: dict[FileName, Artefact]
+    claims: dict[FileName, Claim] = Field(default_factory=dict)
+    stand_ins: tuple[StandIn, ...] = ()
+    _numbers: Path | None = PrivateAttr(None)  # its papers/*.csv
+
+    @cached_property
+    def published(self) -> pd.DataFrame:
+        """Every published number, a row each, in the papers' order.
+
+        Columns: artefact; row and heading, its place in the printed table; the conditions by which ours is found in
+        results, "" where one does not apply; printed, as text; published, in natural units (percent divided by 100),
+        and its decimals; unit, "%" or ""; tolerance, within which ours is near; needs, what a run of ours lacks, "; "
+        between; setting, one name for numbers that the paper prints of one setting; read, where it was read (table,
+        text, picture); cause, "known" or "unknown" where ours differs, and the reason.
+        """
+        import pandas as pd
+
+        if self._numbers is None or not self._numbers.is_file():
+            return pd.DataFrame(columns=[*TOLD, "dataset", "metric", "statistic", "published", "decimals"])
+        table = pd.read_csv(self._numbers, dtype=str, keep_default_na=False)
+        percent = table.unit == "%"
+        numbers = pd.to_numeric(table.printed)
+        decimals = table.printed.str.partition(".")[2].str.len() + 2 * percent
+        natural = [
+            round(number / (100 if p else 1), d) for number, p, d in zip(numbers, percent, decimals, strict=True)
+        ]
+        return table.assign(
+            heading=table.heading.where(table.heading != "", table.statistic),
+            tolerance=pd.to_numeric(table.tolerance),
+            published=natural,
+            decimals=decimals,
+        )
+
+    def find_published(self, name: str) -> pd.DataFrame:
+        """The published numbers of one artefact, with the conditions alone that it has; numbers are numbers."""
+        table = self.published[self.published.artefact == name].drop(columns="artefact").reset_index(drop=True)
+        for column in list_conditions(table):
+            if (table[column] == "").all() and column not in ("dataset", "metric", "statistic"):
+                table = table.drop(columns=column)
+            elif table[column].str.fullmatch(r"-?[0-9.]+|").all():
+                table[column] = [float(cell) if cell else "" for cell in table[column]]
+        return table
+
+    def list_stand_ins(self, name: str) -> list[StandIn]:
+        """What stands in for what in an artefact's results."""
+        return [entry for entry in self.stand_ins if name in (entry.artefacts or (name,))]
+
+
+def show_name(paper: Paper, name: object) -> str:
+    """How a dataset, metric, condition, statistic or artefact is shown; in its own words where none is set."""
+    text = str(int(name) if isinstance(name, float) and name.is_integer() else name)
+    base = text.removeprefix("sample_")
+    artefact = paper.artefacts.get(text)
+    shown = paper.names.get(text) or paper.names.get(base) or (artefact.label if artefact else base.replace("_", " "))
+    return f"{shown} (sample)" if base != text else shown
+
+
+def list_needs(paper: Paper, name: str) -> list[str]:
+    """The roles and files without a default that some rows of an artefact wait for, in words."""
+    printed = "; ".join(paper.published.needs[paper.published.artefact == name]).split("; ")
+    roles = [role for role in paper.artefacts[name].roles if role in ("judge", "generator")]
+    return [show_name(paper, need) for need in dict.fromkeys([*roles, *printed]) if need]
+
+
+def list_conditions(published: pd.DataFrame) -> list[str]:
+    """The columns of published numbers that say which row of results is beside them."""
+    return [name for name in published.columns if name not in (*TOLD, "published", "decimals")]
+
+
+def read_papers(root: Path) -> dict[str, Paper]:
+    """All papers by name.
+
+    Raises: ValueError naming file and field for an entry that doesn't fit, or names what isn't listed.
+    """
+    papers: dict[str, Paper] = {}
+    for path in sorted((root / "papers").glob("[!.]*.yml")):
+        paper = check(Paper, read_yaml(path), str(path))
+        paper._numbers = path.with_suffix(".csv")
+        _check_names(path, paper)
+        if paper.paper in papers:
+            raise ValueError(f"{path}: the paper {paper.paper!r} is registered by another file already")
+        papers[paper.paper] = paper
+    return papers
+
+
+def _check_names(path: Path, paper: Paper) -> None:
+    """What an entry names must be listed, and no artefact may wait for itself."""
+    named = {f"{name}.reads": artefact.reads for name, artefact in paper.artefacts.items()}
+    named |= {f"{name}.cites": artefact.cites for name, artefact in paper.artefacts.items()}
+    named |= {f"claims.{name}": tuple(o.table for o in (*c.published, *c.here)) for name, c in paper.claims.items()}
+    named |= {f"stand_ins[{place}]": entry.artefacts for place, entry in enumerate(paper.stand_ins)}
+    for field, names in named.items():
+        unknown = [name for name in names if name not in paper.artefacts]
+        if unknown:
+            raise ValueError(f"{path}: {field}: unknown {unknown[0]!r}; {suggest(unknown[0], paper.artefacts)}")
+    try:
+        TopologicalSorter({name: artefact.reads for name, artefact in paper.artefacts.items()}).prepare()
+    except CycleError as error:
+        raise ValueError(f"{path}: {error.args[1][0]}.reads: it would wait for itself") from None
+
+
+def find_artefact(papers: dict[str, Paper], identifier: str) -> tuple[Paper, str]:
+    """The paper and the name of the artefact called PAPER/NAME.
+
+    Raises: ValueError with those that are spelt alike.
+    """
+    paper, _, name = identifier.partition("/")
+    if paper in papers and name in papers[paper].artefacts:
+        return papers[paper], name
+    known = [f"{p}/{a}" for p, entry in papers.items() for a in entry.artefacts]
+    hint = suggest(identifier, known) or "expected PAPER/NAME, such as linkage/table_02; "
+    raise ValueError(f"unknown artefact {identifier!r}; {hint}`make status` lists all {len(known)}")
+
+
+def list_chosen(root: Path, only: Sequence[str] = ()) -> list[tuple[Paper, str]]:
+    """Every artefact with a notebook, or those named and what they read: in the papers' order, each after its reads.
+
+    Raises: ValueError for an unknown artefact, or one without a notebook.
+    """
+    papers = read_papers(root)
+    wanted = set()
+    for identifier in only:
+        paper, name = find_artefact(papers, identifier)
+        if paper.artefacts[name].notebook is None:
+            raise ValueError(f"{identifier} has no notebook")
+        wanted |= {(paper.paper, read) for read in _list_chain(paper, name)}
+    chosen = []
+    for paper in papers.values():
+        ordered = dict.fromkeys(read for name in paper.artefacts for read in _list_chain(paper, name))
+        named = (name for name in ordered if not only or (paper.paper, name) in wanted)
+        chosen += [(paper, name) for name in named if paper.artefacts[name].notebook]
+    return chosen
+
+
+def _list_chain(paper: Paper, name: str) -> list[str]:
+    """The artefacts that one reads, however far down, and then itself."""
+    return [*(read for other in paper.artefacts[name].reads for read in _list_chain(paper, other)), name]
