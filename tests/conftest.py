@@ -31,14 +31,14 @@ STUDY = """
 paper: made_up
 title: A paper for tests
 source: none
-systems:
-  ours: {title: "Ours"}
 artefacts:
-  first: {label: "Table 1", title: "First", notebook: made_up/first.ipynb, datasets: [antique],
-          leaves: {ours: {antique: {number: "1.00"}}}}
+  first: {label: "Table 1", title: "First", notebook: made_up/first.ipynb, datasets: [antique]}
   second: {label: "Table 2", title: "Second", notebook: made_up/second.ipynb, reads: [first]}
   third: {label: "Table 3", title: "Third", notebook: made_up/third.ipynb, reads: [second]}
-  fourth: {label: "Table 4", title: "Fourth", missing_roles: [judge]}
+  fourth: {label: "Table 4", title: "Fourth"}
+"""
+NUMBERS = """artefact,row,heading,dataset,metric,statistic,printed,unit,tolerance,needs,setting,read,cause,reason
+first,Ours,,antique,ours,number,1.00,,0.01,,,table,,
 """
 
 FIRST = [
@@ -144,6 +144,7 @@ def make_checkout() -> Callable[[Path], Checkout]:
         copy_project(root, "src", "data")
         (root / "papers").mkdir()
         (root / "papers" / "made_up.yml").write_text(STUDY)
+        (root / "papers" / "made_up.csv").write_text(NUMBERS)
         for name, cells in (("first", FIRST), ("second", SECOND), ("third", THIRD)):
             write_notebook(root / "notebooks" / "made_up" / f"{name}.ipynb", cells)
         made = Checkout(root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from pathlib import Path
 
@@ -9,10 +10,9 @@ import pandas as pd
 import pytest
 
 from nfqa.data.json_lines import check
-from nfqa.lab.papers import Order, Paper, read_papers
-from nfqa.lab.compare import compare_published
 from nfqa.lab.claims import UNDECIDED, compare_order, count_claims, judge_claims, write_claim
-from nfqa.lab.values import read_values, tidy_values
+from nfqa.lab.papers import Order, Paper, read_papers
+from nfqa.lab.values import query_rows, read_values, tidy_values
 
 PROJECT = Path(__file__).parents[1]
 ROWS = """dataset,metric,form,k,statistic,value,low,high,n
@@ -25,15 +25,20 @@ two,high,,,spearman,0.5,,,10
 two,middle,,,spearman,0.4,,,10
 two,low,,,spearman,,,,0
 """
-LEAVES = {"theirs": "0.90", "absent": "0.80", "middle": "0.50", "low": "0.40"}
-NEEDS = {"theirs": ["judge"], "absent": ["generator"]}
-SYSTEMS = {name: {"title": name.capitalize(), "needs": NEEDS.get(name, [])} for name in LEAVES}
+NUMBERS = """artefact,row,heading,dataset,metric,statistic,printed,unit,tolerance,needs,setting,read,cause,reason
+table,Theirs,,one,theirs,spearman,0.90,,0.01,judge,,table,,
+table,Absent,,one,absent,spearman,0.80,,0.01,generator,,table,,
+table,Middle,,one,middle,spearman,0.50,,0.01,,,table,,
+table,Low,,one,low,spearman,0.40,,0.01,,,table,,
+"""
 TABLE = {"label": "Table", "title": "t", "notebook": "n.ipynb"}
 PAPER = {
-    "paper": "made_up", "title": "t", "source": "s", "systems": SYSTEMS,
-    "artefacts": {"table": TABLE | {"leaves": {name: {"one": {"spearman": v}} for name, v in LEAVES.items()}}},
-    "stand_ins": [{"says": "middle in place of theirs", "rows": {"metric": "middle"}}],
+    "paper": "made_up", "title": "t", "source": "s", "artefacts": {"table": TABLE},
+    "names": {"middle": "Middle", "low": "Low"},
+    "stand_ins": [{"says": "middle in place of theirs", "rows": "metric == 'middle'"}],
 }  # fmt: skip
+PLAIN = "form == '' and k == ''"  # what does not apply is blank
+ONE = f"dataset == 'one' and statistic == 'spearman' and {PLAIN}"
 
 
 @pytest.fixture
@@ -45,171 +50,127 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def compare(results: Path, *order: object, **others: object) -> list[str]:
+def of(*metrics: str) -> str:
+    return f"metric in {list(metrics)}"
+
+
+def compare(results: Path, upper: object, lower: object, **others: object) -> list[str]:
     table = read_values(results / "made_up" / "table.csv")
-    asked = check(Order, {"table": "table", "order": list(order), **others}, "test")
-    return [found["state"] for found in compare_order(asked, table, ["dataset", "metric", "form", "k", "statistic"])]
+    asked = check(Order, {"table": "table", "upper": upper, "lower": lower, "where": ONE, **others}, "test")
+    return compare_order(asked, table).state.tolist()
 
 
 @pytest.mark.parametrize(
-    ("order", "others", "states"),
+    ("upper", "lower", "others", "states"),
     [
-        ([{"metric": "high"}, {"metric": "low"}], {}, ["holds"]),
-        ([{"metric": "low"}, {"metric": "high"}], {}, ["fails"]),
-        ([{"metric": "high"}, {"metric": "middle"}], {}, ["can't be told at this size"]),  # 0.8 is below 0.85
-        ([{"metric": "high"}, {"metric": "middle"}, {"metric": "low"}], {}, ["can't be told at this size", "holds"]),
-        ([{"metric": "high"}, {"metric": ["middle", "low"]}], {}, ["holds", "can't be told at this size"]),
-        ([{"metric": "low", "form": "other"}, {"metric": "low"}], {}, ["holds"]),  # a blank is a condition
-        ([{"metric": "high"}, 0.7], {}, ["holds"]),
-        ([1.1, {"metric": "high"}, 0.85], {}, ["holds", "can't be told at this size"]),
-        ([{"metric": "high"}, {"metric": "low"}], {"by": 0.5}, ["can't be told at this size"]),  # 0.8 - 0.3 is no more
-        ([{"metric": "middle"}, {"metric": "high"}], {"by": -0.55}, ["holds"]),  # 0.5 is not so far below 1.0
-        ([{"metric": "low"}, {"metric": "high"}], {"by": -0.4}, ["fails"]),
-        ([{"metric": "high"}, {"metric": "none"}], {}, ["missing"]),
+        (of("high"), of("low"), {}, ["holds"]),
+        (of("low"), of("high"), {}, ["fails"]),
+        (of("high"), of("middle"), {}, [UNDECIDED]),  # 0.8 is below 0.85
+        (of("high"), of("middle", "low"), {}, ["holds", UNDECIDED]),
+        ("form == 'other'", "metric == 'low' and form == ''", {"where": "dataset == 'one' and k == ''"}, ["holds"]),
+        (of("high"), 0.7, {}, ["holds"]),
+        (1.1, of("high"), {}, ["holds"]),
+        (of("high"), 0.85, {}, [UNDECIDED]),
+        (of("high"), of("low"), {"by": 0.5}, [UNDECIDED]),  # 0.8 - 0.3 is no more
+        (of("middle"), of("high"), {"by": -0.55}, ["holds"]),  # 0.5 is not so far below 1.0
+        (of("low"), of("high"), {"by": -0.4}, ["fails"]),
+        (of("high"), of("none"), {"within": ["dataset"]}, ["missing"]),
+        (of("middle"), of("low"), {"where": PLAIN, "within": ["dataset", "statistic"]}, ["holds", "missing"]),
+        (of("high"), of("middle"), {"where": PLAIN, "within": ["dataset"]}, [UNDECIDED, "holds"]),  # as they are
     ],
 )
-def test_a_comparison_goes_by_intervals(results, order, others, states):
-    assert compare(results, *order, where={"dataset": "one", "statistic": "spearman"}, **others) == states
-
-
-def test_rows_are_compared_inside_each_combination_and_one_without_a_value_is_missing(results):
-    everywhere = {"within": ["dataset", "statistic"]}
-    assert compare(results, {"metric": "middle"}, {"metric": "low"}, **everywhere) == ["holds", "missing"]
-    assert compare(results, {"metric": "high"}, {"metric": "middle"}, **everywhere) == [
-        "can't be told at this size",
-        "holds",  # no intervals: as they are
-    ]
+def test_a_comparison_goes_by_intervals_inside_each_combination(results, upper, lower, others, states):
+    assert compare(results, upper, lower, **others) == states
 
 
 def judge(results: Path, **claim: object) -> dict[str, object]:
     paper = check(Paper, PAPER | {"claims": {"c": {"says": "so", "where": "section 1", **claim}}}, "test")
+    paper._numbers = results / "numbers.csv"
+    paper._numbers.parent.mkdir(exist_ok=True)
+    paper._numbers.write_text(NUMBERS)
     return judge_claims(paper, results).iloc[0].to_dict()
 
 
+def order(upper: object, lower: object, **others: object) -> dict[str, object]:
+    return {"table": "table", "upper": upper, "lower": lower, **others}
+
+
 def test_a_claim_has_a_verdict_on_the_published_values_and_one_on_ours(results):
-    order = [{"table": "table", "order": [{"system": "middle"}, {"system": "low"}], "within": ["dataset", "metric"]}]
-    found = judge(results, published=order)
-    assert (found["published"], found["here"]) == ("holds", "not testable here")
-    assert found["stand_in"] == "holds for a stand-in"  # our rows in the place of theirs are one
+    found = judge(results, published=[order(of("middle"), of("low"), within=["dataset", "heading"])])
     assert (found["published_said"], found["here_said"]) == ("holds: 1 of 1 holds", "not testable here")
-    assert found["stand_in_said"] == "holds for a stand-in: 1 of 1 holds"
+    assert found["stand_in_said"] == "holds for a stand-in: 1 of 1 holds"  # our rows in the place of theirs are one
     assert found["published_because"] == "the closest: one, spearman: Middle at 0.50 is above Low at 0.40"
-    turned = [order[0] | {"order": [{"system": "low"}, {"system": "middle"}]}]
-    found = judge(results, published=turned)
+    found = judge(results, published=[order(of("low"), of("middle"), within=["dataset", "heading"])])
     assert (found["published"], found["here"]) == ("fails", "not testable here")
     assert "one, spearman: Low at 0.40 is not above Middle at 0.50" in found["published_because"]
 
 
 @pytest.mark.parametrize(
-    ("order", "hold", "verdict", "because"),
+    ("upper", "lower", "hold", "verdict", "because"),
     [
-        (
-            ["high", ["middle", "low"]],
-            "all",
-            UNDECIDED,
-            "high at 0.900 [0.800, 1.000] is not clearly above Middle at 0.600",
-        ),
-        (["high", ["middle", "low"]], "most", UNDECIDED, "is not clearly above Middle at 0.600 [0.500, 0.850]"),
-        (
-            ["high", ["middle", "low"]],
-            "some",
-            "holds",
-            "holds: 1 of 2 hold, 1 undecided, one must; the closest: one",
-        ),
-        (["low", ["high", "middle"]], "some", "fails", "Low at 0.200 [0.100, 0.300] is not above high at 0.900"),
-        ([0.4, ["low", "high"]], "all", "fails", "high at 0.900 [0.800, 1.000] is not below 0.4"),
-        (
-            [["high", "low"], 0.4],
-            "most",
-            "fails",
-            "fails: 1 of 2 hold, most must; one",
-        ),
-        ([["high", "middle", "low"], 0.4], "most", "holds", "holds: 2 of 3 hold, most must; the closest"),
+        (of("high"), of("middle", "low"), "all", UNDECIDED, "high at 0.900 [0.800, 1.000] is not clearly above Middle"),
+        (of("high"), of("middle", "low"), "most", UNDECIDED, "is not clearly above Middle at 0.600 [0.500, 0.850]"),
+        (of("high"), of("middle", "low"), "some", "holds", "1 of 2 hold, 1 undecided, one must; the closest: one"),
+        (of("low"), of("high", "middle"), "some", "fails", "Low at 0.200 [0.100, 0.300] is not above high at 0.900"),
+        (0.4, of("low", "high"), "all", "fails", "high at 0.900 [0.800, 1.000] is not below 0.4"),
+        (of("high", "low"), 0.4, "most", "fails", "fails: 1 of 2 hold, most must; one"),
+        (of("high", "middle", "low"), 0.4, "most", "holds", "holds: 2 of 3 hold, most must; the closest"),
     ],
 )
-def test_as_many_comparisons_must_hold_as_the_paper_says(results, order, hold, verdict, because):
-    groups = [group if isinstance(group, float) else {"metric": group} for group in order]
-    asked = {"table": "table", "order": groups, "where": {"dataset": "one", "statistic": "spearman"}, "hold": hold}
-    found = judge(results, here=[asked])
+def test_as_many_comparisons_must_hold_as_the_paper_says(results, upper, lower, hold, verdict, because):
+    found = judge(results, here=[order(upper, lower, where=ONE, hold=hold)])
     assert found["here"] == verdict
     assert because in f"{found['here_said']}; {found['here_because']}"
 
 
-def test_each_table_is_laid_beside_the_paper_once_however_many_claims_are_about_it(monkeypatch):
-    paper, asked = read_papers(PROJECT)["linkage"], []
-
-    def compare_once(paper, table, values):
-        asked.append(table)
-        return compare_published(paper, table, values)
-
-    monkeypatch.setattr("nfqa.lab.claims.compare_published", compare_once)
-    judge_claims(paper, PROJECT / "results")
-    assert sorted(asked) == sorted({order.table for claim in paper.claims.values() for order in claim.published})
-
-
 def test_each_order_of_a_claim_must_hold(results):
-    where = {"dataset": "one", "statistic": "spearman"}
-    holding = {"table": "table", "order": [{"metric": "high"}, {"metric": "low"}], "where": where}
-    failing = {"table": "table", "order": [{"metric": "low"}, {"metric": ["high", "middle"]}], "where": where}
+    holding, some = order(of("high"), of("low"), where=ONE), {"hold": "some"}
+    failing = order(of("low"), of("high", "middle"), where=ONE)
     assert judge(results, here=[holding, holding])["here_said"] == "holds: 2 of 2 hold"
-    found = judge(results, here=[holding, failing | {"hold": "some"}])
+    found = judge(results, here=[holding, failing | some])
     assert found["here_said"] == "fails: 1 of 3 hold, all in 1 of 2 groups, one in 1 of 2 groups must"
     assert "Low at 0.200 [0.100, 0.300] is not above high" in found["here_because"], "the widest of them"
-    found = judge(results, here=[holding | {"hold": "some"}, holding | {"hold": "some"}])
+    found = judge(results, here=[holding | some, holding | some])
     assert found["here_said"] == "holds: 2 of 2 hold, one in each of 2 groups must"
 
 
 def test_a_row_that_needs_a_role_can_not_be_tested_and_says_which(results):
-    order = [{"table": "table", "order": [{"system": "theirs"}, {"system": "low"}], "within": ["dataset", "metric"]}]
-    own = [
-        {
-            "table": "table",
-            "order": [{"metric": "high"}, {"metric": "low"}],
-            "where": {"dataset": "one", "statistic": "spearman"},
-        }
-    ]
-    found = judge(results, published=order, here=own, stand_in="high in place of theirs")
+    printed = order(of("theirs"), of("low"), within=["dataset", "heading"])
+    found = judge(
+        results, published=[printed], here=[order(of("high"), of("low"), where=ONE)], stand_in="high in place"
+    )
     assert (found["published"], found["here"], found["here_because"]) == ("holds", "not testable here", "judge")
-    assert (found["stand_in"], found["stand_in_for"]) == ("holds for a stand-in", "high in place of theirs")
+    assert (found["stand_in"], found["stand_in_for"]) == ("holds for a stand-in", "high in place")
 
 
 def test_a_reader_sees_what_was_compared_with_its_numbers_and_where_the_bar_is(results):
-    own = [{"table": "table", "order": [{"k": 0}, 0.5], "where": {"dataset": "one", "metric": "low"}}]
-    own[0]["where"]["statistic"] = "spearman"
-    lines = write_claim(judge(results, here=own, stand_in="this in place of that", bar="well: above 0.5")).splitlines()
+    own = order("k == 0", 0.5, where="dataset == 'one' and metric == 'low'")
+    lines = write_claim(
+        judge(results, here=[own], stand_in="this in place of that", bar="well: above 0.5")
+    ).splitlines()
     assert lines[1].split(maxsplit=1) == ["bar:", "well: above 0.5"]
     assert "holds for a stand-in: 1 of 1 holds; the closest: " in lines[-2]
-    assert "one, Low, spearman: k 0 at 0.700 [0.600, 0.800] is above 0.5" in lines[-2]
+    assert "one, spearman: Low, k 0 at 0.700 [0.600, 0.800] is above 0.5" in lines[-2]
     assert "this in place of that" in lines[-1]
 
 
 def test_without_published_cells_or_results_nothing_is_said_to_hold(results, tmp_path):
     found = judge(results, needs=["the annotations"])
     assert (found["published_said"], found["stand_in_said"]) == ("no cells in our copy", "")
-    assert (found["published"], found["here"], found["here_because"]) == (
-        "no cells in our copy", "not testable here", "the annotations"
-    )  # fmt: skip
-    own = [{"table": "table", "order": [{"metric": "high"}, 0.0]}]
-    assert judge(tmp_path / "elsewhere", here=own)["here"] == "not testable here"
+    assert (found["here"], found["here_because"]) == ("not testable here", "the annotations")
+    assert judge(tmp_path / "elsewhere", here=[order(of("high"), 0.0)])["here"] == "not testable here"
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (
-            {"claims": {"c": {"says": "s", "where": "w", "published": [{"table": "none", "order": [{}, {}]}]}}},
-            "claims.c",
-        ),
-        ({"stand_ins": [{"says": "s", "artefacts": ["none"]}]}, "stand_ins"),
-    ],
-)
-def test_a_claim_or_stand_in_on_an_unknown_table_is_refused(tmp_path, change, said):
-    import yaml
-
-    (tmp_path / "papers").mkdir()
-    (tmp_path / "papers" / "made_up.yml").write_text(yaml.safe_dump(PAPER | change))
-    with pytest.raises(ValueError, match=rf"made_up.yml: {said}.*unknown artefact 'none'"):
-        read_papers(tmp_path)
+def test_every_query_of_a_claim_or_stand_in_names_columns_of_its_table_and_finds_rows():
+    for paper in read_papers(PROJECT).values():
+        for name, claim in paper.claims.items():
+            for one, printed in [*((o, True) for o in claim.published), *((o, False) for o in claim.here)]:
+                path = PROJECT / "results" / paper.paper / f"{one.table}.csv"
+                table = paper.find_published(one.table) if printed else read_values(path)
+                for query in (one.where, *(side for side in (one.upper, one.lower) if isinstance(side, str))):
+                    assert query == "" or query_rows(table, query).any(), f"{name}: {query}"
+                    assert set(re.findall(r"\b(\w+) (?:==|in) ", query)) <= set(table.columns), f"{name}: {query}"
+                assert set(one.within) <= set(table.columns), name
 
 
 def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():

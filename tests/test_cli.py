@@ -13,8 +13,8 @@ from conftest import PROJECT, Checkout, copy_project
 from nfqa.data.paths import find_place
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Entry, Journal, Record
-from nfqa.lab.papers import read_papers
 from nfqa.lab.options import RunOptions
+from nfqa.lab.papers import read_papers
 from nfqa.lab.staleness import Record as RunRecord
 from nfqa.lab.staleness import Usage, choose_parameters, explain_staleness
 from nfqa.models.chat import Reply
@@ -244,11 +244,10 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
     assert "near: 1;" in check("1.009")[1]
     assert "differs: +0.5000, no reason listed" in check("1.5")[1]
     assert check("1.5")[0] == 1
-    papers = checkout.root / "papers" / "made_up.yml"
-    known = "datasets: [antique], known_differences: [{metric: number, reason: another draw}],"
-    papers.write_text(papers.read_text().replace("datasets: [antique],", known))
+    papers = checkout.root / "papers" / "made_up.csv"
+    papers.write_text(papers.read_text().replace("table,,", "table,known,another draw"))
     code, said = check("1.5")
-    assert (code, "differs, known: another draw" in said) == (0, True)
+    assert (code, "differs, explained: another draw" in said) == (0, True)
     code, said = check("")
     assert (code, "missing: run `make reproduce`" in said) == (1, True)
     path.unlink()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nfqa.data.registry import read_registry
-from nfqa.lab.papers import Paper, list_leaves, list_needs, read_papers
 from nfqa.lab.compare import mark_stand_ins
+from nfqa.lab.papers import Paper, read_papers
 from nfqa.lab.values import read_values
 
 PROJECT = Path(__file__).parents[1]
@@ -32,47 +32,27 @@ def test_every_table_and_figure_is_registered(paper: Paper) -> None:
 
 
 def test_the_numbers_that_the_sources_state_and_no_others(paper: Paper) -> None:
-    counts = {name: len(list(list_leaves(paper, name))) for name in paper.artefacts}
+    counts = paper.published.artefact.value_counts()
     # Our text copy of the paper has no cell of Tables 2 to 7, nor a value of Figures 2 to 6 and 8 to 10.
-    assert {name: count for name, count in counts.items() if count} == {
+    assert counts.to_dict() == {
         "table_01": 4, "table_03": 1, "table_08": 2, "table_09": 4, "figure_01": 6, "figure_07": 60, "figure_11": 1,
         "equation_07": 1, "pd_variants": 1,
     }  # fmt: skip
-    texts = {leaf.text for name in paper.artefacts for leaf in list_leaves(paper, name)}
     stated = "2941 10873 3.7 1000 0.79 1758 9 2281 434 3216 2982 0.904 767 0.934 0.66 0.60 0.56 1.95 3.9867007732391357"
-    assert set(stated.split()) <= texts
+    assert set(stated.split()) <= set(paper.published.printed)
     # "rho > 0.8" and "three to five documents" are bounds: they may not stand as values.
-    assert not paper.artefacts["figure_02"].leaves
     assert "lower bound" in paper.artefacts["figure_02"].note
-    assert not paper.artefacts["figure_12"].leaves
 
 
 def test_the_ranks_of_figure_7_are_permutations(paper: Paper) -> None:
-    ranks: dict[str, list[float]] = {}
-    for leaf in list_leaves(paper, "figure_07"):
-        ranks.setdefault(leaf.metric, []).append(leaf.value)
+    ranks = paper.find_published("figure_07").groupby("heading").published.apply(sorted)
     assert len(ranks) == 5
-    assert all(sorted(column) == list(range(1, 13)) for column in ranks.values())
-
-
-def test_a_number_that_is_not_run_says_what_it_waits_for(paper: Paper) -> None:
-    for name, artefact in paper.artefacts.items():
-        for leaf in list_leaves(paper, name):
-            waits = list_needs(paper, name, leaf.system)
-            assert waits or artefact.notebook, f"{name} {leaf.key}"
-            if not artefact.notebook:
-                assert waits, f"{name} {leaf.key} would count as missing"
-        if artefact.leaves and not artefact.notebook:
-            assert artefact.missing_roles, name
+    assert (ranks.map(lambda column: column == list(range(1, 13)))).all()
 
 
 def test_the_printed_counts_agree_with_one_another(paper: Paper) -> None:
-    found = {
-        leaf.metric: leaf.value
-        for name in ("table_01", "figure_01")
-        for leaf in list_leaves(paper, name)
-        if leaf.dataset != "debateqa_test"
-    }
+    printed = paper.published.query("artefact in ['table_01', 'figure_01'] and dataset != 'debateqa_test'")
+    found = printed.set_index("heading").published
     assert round(found["n_partial_answers"] / found["n_questions"], 1) == found["mean_partial_answers"]
     kept = found["n_partial_answers"] / (found["n_partial_answers"] + found["n_removed"])
     assert round(kept, 3) == found["share_kept"]

@@ -19,8 +19,6 @@ STUDY = """
 paper: made_up
 title: A paper for tests
 source: none
-systems:
-  ours: {title: "Ours"}
 artefacts:
   first: {label: "Table 1", title: "First", notebook: made_up/first.ipynb, needs_files: [system_answers]}
   second: {label: "Table 2", title: "Second", notebook: made_up/second.ipynb, reads: [first]}
@@ -40,6 +38,7 @@ RESULTS = "results/made_up"
 def debates(checkout: Checkout, tmp_path: Path) -> Checkout:
     """Three notebooks: one needs a file that can't be downloaded, one reads it, one goes on without a file."""
     (checkout.root / "papers" / "made_up.yml").write_text(STUDY)
+    (checkout.root / "papers" / "made_up.csv").unlink()
     load = "value = len(lab.load('system_answers').questions)"
     read = "value = lab.read('first').value[0] + 1"
     count = "value = lab.has('debateqa_test') + len(lab.load('debatewise', limit=2).questions)"
@@ -192,8 +191,8 @@ def test_a_lab_opens_the_embedded_evaluators_and_the_roles(
 
 def test_a_table_of_ours_that_a_module_names_is_part_of_the_fingerprint(debates: Checkout) -> None:
     from nfqa.data.paths import find_place
-    from nfqa.lab.papers import read_papers
     from nfqa.lab.options import RunOptions
+    from nfqa.lab.papers import read_papers
     from nfqa.lab.staleness import make_fingerprint
 
     def find_tables(name: str) -> dict[str, str]:

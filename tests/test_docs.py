@@ -12,8 +12,8 @@ from conftest import PROJECT
 from stub_server import StubServer
 
 from nfqa.judge.journal import _Line
-from nfqa.lab.papers import list_chosen
 from nfqa.lab.own_scores import _COLUMNS
+from nfqa.lab.papers import list_chosen
 from nfqa.lab.values import MEASURED
 
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("*.md"))]

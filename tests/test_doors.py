@@ -21,9 +21,9 @@ from test_dispute import read_few
 
 from nfqa.lab import open as lab_open
 from nfqa.lab import replay, runner, scoring
-from nfqa.lab.papers import list_chosen, read_papers
 from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
+from nfqa.lab.papers import list_chosen, read_papers
 from nfqa.metrics import dispute_detector
 
 WHY = {"question": "Why is the sky blue?", "references": ["Air scatters short waves more.", "It mirrors the sea."]}

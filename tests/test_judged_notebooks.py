@@ -17,8 +17,8 @@ from notebook_cells import run_notebook, use_rule
 from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab import judging
-from nfqa.lab.papers import list_leaves, read_papers
 from nfqa.lab.open import open_lab
+from nfqa.lab.papers import list_conditions, read_papers
 from nfqa.lab.values import match_rows
 from nfqa.metrics.judging import count_verdicts
 from nfqa.metrics.statistics import average, correlate, credit_choices
@@ -61,15 +61,16 @@ def ask(name: str, out: Path, **given: object) -> tuple[pd.DataFrame, dict[str, 
     found = run_cells(name, out, "ask", **({"limit": 4} | given))
     asked = found["asked"]
     measured = credit_choices(asked) if name == "table_05" else correlate(asked)
-    if "run" in str(LINKAGE.artefacts[name].statistics):
+    if "run" in LINKAGE.find_published(name):
         measured = pd.concat([measured, measured.assign(run=measured.seed + 1)])
     return found["lab"].tidy(pd.concat([average(measured, resamples=20), count_verdicts(asked)])), found
 
 
 def list_judged(name: str) -> list[dict[str, Any]]:
     """By which columns the rows of a judge at hand are found, on the sample, that are like published ones."""
-    leaves = [leaf for leaf in list_leaves(LINKAGE, name) if "judge" in leaf.columns]
-    columns = [leaf.columns for leaf in leaves if leaf.metric != "spearman_std"]  # no average of its own
+    printed = LINKAGE.find_published(name)
+    rows = printed.loc[(printed.judge != "") & (printed.statistic != "spearman_std"), list_conditions(printed)]
+    columns = rows.to_dict("records")  # but a deviation, which is no average of its own
     return [own | {"judge": "judge", "dataset": f"sample_{own['dataset']}"} for own in columns]
 
 

@@ -22,10 +22,10 @@ from tiny_models import make_tiny_model
 
 from nfqa.data.load import load
 from nfqa.data.own_answers import EXAMPLE, bring_file
-from nfqa.lab.papers import read_papers
 from nfqa.lab.open import Lab
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import label_systems, name_leader, write_scores
+from nfqa.lab.papers import read_papers
 from nfqa.lab.scoring import clear_stale, name_folder, tabulate_means, tabulate_views
 from nfqa.lab.values import pick, read_values, tidy_values, write_values
 from nfqa.metrics import dispute_detector, listwise_training

@@ -23,8 +23,8 @@ from nbformat import v4
 
 from nfqa.data.json_lines import read_json
 from nfqa.data.paths import Place, find_place, find_root
-from nfqa.lab.papers import read_papers
 from nfqa.lab.pages import say_needs, write_number
+from nfqa.lab.papers import read_papers
 from nfqa.lab.report import build_site
 from nfqa.lab.source_pages import draw_formula, find_definition
 from nfqa.lab.values import tidy_values, write_values

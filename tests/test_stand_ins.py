@@ -9,13 +9,12 @@ import seaborn.objects as so
 
 import nfqa.lab.open
 from nfqa.data.paths import find_place, find_root
-from nfqa.lab.papers import read_papers
-from nfqa.lab.compare import pivot_beside_paper, say_conditions
+from nfqa.lab.compare import note_stand_ins, pivot_beside_paper, say_conditions
 from nfqa.lab.figures import add_note, save_figure, subplots
 from nfqa.lab.open import Lab, open_lab
 from nfqa.lab.options import RunOptions
+from nfqa.lab.papers import read_papers
 from nfqa.lab.replay import redraw_figure
-from nfqa.lab.compare import note_stand_ins
 from nfqa.lab.values import read_values
 
 ROOT = find_root()

@@ -13,9 +13,8 @@ from conftest import PROJECT
 
 from nfqa.data.paths import Place
 from nfqa.lab import check
-from nfqa.lab.papers import Artefact, Paper, StandIn, System
-from nfqa.lab.compare import compare_published
-from nfqa.lab.compare import tabulate_values
+from nfqa.lab.compare import compare_published, tabulate_values
+from nfqa.lab.papers import Artefact, Paper, StandIn
 from nfqa.lab.values import (
     match_rows,
     name_keys,
@@ -38,8 +37,21 @@ def make_values(**columns: object) -> pd.DataFrame:
     return frame.assign(**columns)
 
 
+def write_paper(folder: Path, *lines: str) -> Paper:
+    """A paper of one table with these published numbers, in which the metric b stands in."""
+    path = folder / "p.csv"
+    head = "artefact,row,heading,dataset,metric,statistic,printed,unit,tolerance,needs,setting,read,cause,reason"
+    path.write_text("\n".join([head, *lines, ""]))
+    stand_in = StandIn(says="b in place of c", rows="metric == 'b'")
+    paper = Paper(
+        paper="p", title="P", source="", artefacts={"t": Artefact(label="T", title="T")}, stand_ins=(stand_in,)
+    )
+    paper._numbers = path
+    return paper
+
+
 def test_main_values_are_the_fullest_columns_and_what_is_left_out_is_counted() -> None:
-    paper = Paper(paper="p", title="P", source="", systems={}, artefacts={"t": Artefact(label="T", title="T")})
+    paper = Paper(paper="p", title="P", source="", artefacts={"t": Artefact(label="T", title="T")})
     rows = [{"metric": f"m{n}", "statistic": "seldom" if n == 9 else "often", "value": n + 0.25} for n in range(10)]
     table = tidy_values(pd.DataFrame([*rows, {"metric": "none", "statistic": "often"}]).assign(dataset="d"), origin="x")
     lines = tabulate_values(paper, "t", table, rows=3, columns=1).splitlines()
@@ -50,19 +62,17 @@ def test_main_values_are_the_fullest_columns_and_what_is_left_out_is_counted() -
     assert "m, k 2" in tabulate_values(paper, "t", graded)
 
 
-def test_values_on_a_terminal_have_the_published_beside_them_a_mark_if_they_stand_in_and_differences_last() -> None:
-    systems = {name: System(title=name.upper()) for name in ("a", "b")}
-    leaves = {"b": {"d": {"rho": "0.50"}}}
-    entry = Artefact(label="T", title="T", leaves=leaves)
-    stand_in = StandIn(says="b in place of c", rows={"metric": "b"})
-    paper = Paper(paper="p", title="P", source="", systems=systems, artefacts={"t": entry}, stand_ins=(stand_in,))
+def test_values_on_a_terminal_have_the_published_beside_them_a_mark_if_they_stand_in_and_differences_last(
+    tmp_path: Path,
+) -> None:
+    paper = write_paper(tmp_path, "t,B,,d,b,rho,0.50,,0.01,,,table,,")
     rows = pd.DataFrame({
         "metric": ["a", "b", "a"], "statistic": "rho", "value": [0.25, 0.375, -0.125], "dataset": "d",
         "difference_from": ["", "", "b"], "origin": ["measured", "stand-in", "measured"],
     })  # fmt: skip
     lines = tabulate_values(paper, "t", tidy_values(rows, origin="measured")).splitlines()
     assert [line.split() for line in lines[2:5]] == [
-        ["B", "0.375*", "(0.5)"], ["A", "0.25"], ["A", "minus", "B", "-0.125"]
+        ["b", "0.375*", "(0.5)"], ["a", "0.25"], ["a", "minus", "b", "-0.125"]
     ]  # fmt: skip
     assert lines[5].startswith("* ")
     assert "b in place of c" in lines[5]
@@ -177,33 +187,30 @@ NONE = (np.nan, np.nan)
 
 
 @pytest.mark.parametrize(
-    ("value", "interval", "known", "verdict"),
+    ("value", "interval", "rest", "verdict"),
     [
-        (0.20883, NONE, {}, "equal"),  # rounds to the printed 0.2088
-        (0.20886, NONE, {}, "near"),  # rounds to 0.2089, but lies within the tolerance of 0.01
-        (0.25, (0.20, 0.30), {}, "near"),  # off by more, but the published value is in our interval
-        (0.25, (0.24, 0.26), {}, "differs"),
-        (0.25, NONE, {}, "differs"),
-        (np.nan, NONE, {}, "missing"),
-        (0.25, NONE, {"system": "s"}, "differs, known"),
-        (0.25, NONE, {"metric": "kendall", "dataset": "d"}, "differs, known"),
-        (0.25, NONE, {"system": "s", "dataset": "other"}, "differs"),  # every field that it names must match
+        (0.20883, NONE, "", "equal"),  # rounds to the printed 0.2088
+        (0.20886, NONE, "", "near"),  # rounds to 0.2089, but lies within the tolerance of 0.01
+        (0.25, (0.20, 0.30), "", "near"),  # off by more, but the published value is in our interval
+        (0.25, (0.24, 0.26), "", "differs"),
+        (0.25, NONE, "", "differs"),
+        (np.nan, NONE, "", "missing"),
+        (np.nan, NONE, "judge", "not run"),
+        (0.25, NONE, "known", "differs, explained"),
+        (0.25, NONE, "unknown", "differs, cause unknown"),
     ],
 )
-def test_a_verdict_follows_from_digits_tolerance_interval_and_known_differences(
-    value: float, interval: tuple[float, float], known: dict[str, str], verdict: str
+def test_a_verdict_follows_from_digits_tolerance_interval_needs_and_listed_reasons(
+    tmp_path: Path, value: float, interval: tuple[float, float], rest: str, verdict: str
 ) -> None:
-    artefact = {"label": "T", "title": "t", "notebook": "n", "leaves": {"s": {"d": {"kendall": "0.2088"}}}}
-    artefact |= {"known_differences": [known | {"reason": "r"}] if known else []}
-    systems = {"s": {"title": "S", "columns": {"metric": "m"}}}
-    content = {"paper": "p", "title": "t", "source": "s", "systems": systems, "artefacts": {"t": artefact}}
-    paper = Paper.model_validate(content)
+    needs, cause = (rest, "") if rest == "judge" else ("", rest)
+    paper = write_paper(tmp_path, f"t,S,,d,m,kendall,0.2088,,0.01,{needs},,table,{cause},why")
     row = {"dataset": "d", "metric": "m", "statistic": "kendall", "value": value, "low": interval[0]}
     frame = pd.DataFrame([row | {"high": interval[1]}])
     table = tidy_values(frame, origin="measured", exact=True)
     assert compare_published(paper, "t", table).verdict.tolist() == [verdict]
     elsewhere = tidy_values(frame.assign(condition="c"), origin="measured")
-    assert compare_published(paper, "t", elsewhere).verdict.tolist() == ["missing"]
+    assert compare_published(paper, "t", elsewhere).verdict.tolist() == ["not run" if needs else "missing"]
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def _write_tables(stem: Path, cells: pd.DataFrame, note: str) -> None:
     flat = cells.map(lambda cell: cell.replace("\n", " / "))
     if isinstance(flat.columns, pd.MultiIndex):
         flat.columns = [", ".join(name) for name in flat.columns]
-    flat = flat.rename_axis(columns=cells.columns.names[-1])
+    flat = flat.rename_axis(cells.columns.names[-1])
     for ending, text in (
         (".md", "\n\n".join([flat.to_markdown(), note.replace("* ", r"\* ").replace("\n", "\n\n")])),
         (".tex", flat.style.to_latex(hrules=True) + note.replace("\n", "\n\n")),

@@ -125,6 +125,21 @@ class Paper(_Entry):
         if self._numbers is None or not self._numbers.is_file():
             return pd.DataFrame(columns=[*TOLD, "dataset", "metric", "statistic", "published", "decimals"])
         table = pd.read_csv(self._numbers, dtype=str, keep_default_na=False)
+        lacking = [name for name in (*TOLD, "dataset", "metric", "statistic") if name not in table]
+        if lacking:
+            raise ValueError(f"{self._numbers}: it has no column {', '.join(lacking)}")
+        cell = ["artefact", "row", "dataset", "heading", "statistic"]
+        for problem, odd in {
+            "printed is no number as printed": ~table.printed.str.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,20})?"),
+            f"expected an artefact of {self.paper}": ~table.artefact.isin(list(self.artefacts)),
+            "cause is 'known', 'unknown' or empty": ~table.cause.isin(["", "known", "unknown"]),
+            "the number of one cell is duplicated": table.duplicated(cell),
+        }.items():
+            if odd.any():
+                line = table[odd].iloc[0]
+                raise ValueError(
+                    f"{self._numbers}: line {line.name + 2}: {problem}: {', '.join(line[[*cell, 'printed']])}"
+                )
         percent = table.unit == "%"
         numbers = pd.to_numeric(table.printed)
         decimals = table.printed.str.partition(".")[2].str.len() + 2 * percent

@@ -1,0 +1,88 @@
+"""The papers' register: what doesn't fit is refused with its place; published numbers come in natural units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import NUMBERS, STUDY
+
+from nfqa.lab.papers import find_artefact, list_chosen, read_papers
+
+
+def write_papers(root: Path, text: str = STUDY, numbers: str = NUMBERS) -> Path:
+    (root / "papers").mkdir()
+    (root / "papers" / "made_up.yml").write_text(text)
+    (root / "papers" / "made_up.csv").write_text(numbers)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("title: A paper", "titel: A paper", "unknown field 'titel'"),
+        ("title: A paper for tests", "", "title is missing"),
+        ("label: ", "lable: ", "artefacts.first: unknown field 'lable'"),
+        ("reads: [first]", "reads: [frist]", "second.reads: unknown 'frist'; did you mean first"),
+        ("reads: [first]", "cites: [frist]", "second.cites: unknown 'frist'"),
+        ("artefacts:", "artefacts: [", "not YAML"),
+        ("title: A paper for tests", "title: A\ntitle: B", "duplicated"),
+        ("datasets: [antique]", "datasets: [antique], reads: [second]", "first.reads: it would wait for itself"),
+        ("datasets: [antique]", "datasets: [antique], roles: [jugde]", "first.roles[0] is 'jugde'"),
+        ("paper: made_up", "paper: ../up", "paper is '../up'"),
+        ("  third: ", "  ../third: ", "is '../third'"),
+        ("artefacts:", "stand_ins: [{says: s, artefacts: [none]}]\nartefacts:", "stand_ins[0]: unknown 'none'"),
+        (
+            "artefacts:",
+            "claims: {c: {says: s, where: w, here: [{table: none, upper: 1, lower: 0}]}}\nartefacts:",
+            "claims.c: unknown 'none'",
+        ),
+    ],
+)
+def test_a_register_that_does_not_fit_is_refused_with_its_place(tmp_path: Path, old: str, new: str, words: str) -> None:
+    assert old in STUDY
+    with pytest.raises(ValueError, match=r"made_up\.yml") as error:
+        read_papers(write_papers(tmp_path, STUDY.replace(old, new, 1)))
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("1.00", "n/a", "line 2: printed"),
+        ("1.00", "٣", "line 2: printed"),
+        ("first,Ours", "frist,Ours", "line 2: expected an artefact of made_up"),
+        ("table,,", "table,guess,", "line 2: cause"),
+        (",unit,", ",units,", "no column unit"),
+        ("first,Ours", "first,Ours,,antique,ours,number,1.0,,0.01,,,table,,\nfirst,Ours", "line 3: .* duplicated"),
+    ],
+)
+def test_a_published_number_that_does_not_fit_is_refused_by_its_line(tmp_path, old, new, words) -> None:
+    paper = read_papers(write_papers(tmp_path, numbers=NUMBERS.replace(old, new)))["made_up"]
+    with pytest.raises(ValueError, match=rf"made_up\.csv: .*{words}"):
+        _ = paper.published
+
+
+def test_two_files_of_one_paper_are_refused_and_hidden_files_are_not_read(tmp_path: Path) -> None:
+    root = write_papers(tmp_path)
+    (root / "papers" / "._made_up.yml").write_text("no register")
+    assert list(read_papers(root)) == ["made_up"]
+    (root / "papers" / "other.yml").write_text(STUDY)
+    with pytest.raises(ValueError, match="'made_up' is registered by another file already"):
+        read_papers(root)
+
+
+def test_percent_comes_in_natural_units_with_its_digits(tmp_path: Path) -> None:
+    paper = read_papers(write_papers(tmp_path, numbers=NUMBERS.replace("1.00,,", "22.90,%,")))["made_up"]
+    (number,) = paper.find_published("first").itertuples()
+    assert (number.printed, number.published, number.decimals, number.heading) == ("22.90", 0.229, 4, "number")
+    assert paper.find_published("second").empty
+
+
+def test_what_an_artefact_reads_is_chosen_before_it(tmp_path: Path) -> None:
+    root = write_papers(tmp_path)
+    assert [name for _, name in list_chosen(root, ["made_up/third"])] == ["first", "second", "third"]
+    with pytest.raises(ValueError, match="made_up/fourth has no notebook"):
+        list_chosen(root, ["made_up/fourth"])
+    with pytest.raises(ValueError, match="did you mean made_up/second"):
+        find_artefact(read_papers(root), "made_up/secnd")
