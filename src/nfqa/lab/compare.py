@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -196,7 +196,7 @@ def say_conditions(paper: Paper, conditions: Mapping[Hashable, object]) -> str:
     return said.removeprefix(", ").strip()
 
 
-def _write_cell(row: Mapping[Hashable, object]) -> str:
+def _write_cell(row: Mapping[Hashable, Any]) -> str:
     published = row["printed"] or NO_NUMBER
     if pd.isna(row["value"]):
         return f"not run\n{published}"
