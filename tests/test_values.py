@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import PROJECT
 
 from nfqa.data.paths import Place
 from nfqa.lab import check
@@ -308,32 +307,3 @@ def test_a_moved_text_counts_and_a_key_stands_for_one_row() -> None:
     assert found[found.state == check.MOVED].column.tolist() == ["signature"] * len(table)
     with pytest.raises(ValueError, match=r"in results the row .* is duplicated"):
         check.compare_values(table, pd.concat([table, table.iloc[:1]]))
-
-
-@pytest.mark.parametrize(
-    ("row", "excused"),
-    [("", True), ("trained_on=100", True), ("trained_on=10", False), ("k=1 trained_on=100", True), ("on=100", False)],
-)
-def test_an_intended_change_is_of_the_rows_with_its_words(row: str, excused: bool) -> None:
-    listed = [check.Excuse(artefact="p/a", row=row, reason="another definition")]
-    assert bool(check._excuse("p/a", "dataset=d k=1 trained_on=100", listed)) is excused
-    assert not check._excuse("p/b", "dataset=d k=1 trained_on=100", listed)
-
-
-@pytest.mark.parametrize(
-    ("listed", "words"),
-    [
-        ("[1]", r"\[0\] is 1"),
-        ("[{artefact: linkage/table_02, row: 3, reason: x}]", r"\[0\].row is 3"),
-        ("[{artefact: linkage/table_02, row: '', reason: ' '}]", r"\[0\].reason is ' '"),
-        ("[{artefact: linkage/table_02, reason: x}]", r"\[0\].row is missing"),
-        ("[{artefact: linkage/nowhere, row: '', reason: x}]", "linkage/nowhere"),
-    ],
-)
-def test_a_list_of_intended_changes_that_does_not_fit_is_refused(tmp_path: Path, listed: str, words: str) -> None:
-    for folder in ("papers", "notebooks", "data"):
-        (tmp_path / folder).symlink_to(PROJECT / folder)
-    (tmp_path / "results").mkdir()
-    (tmp_path / check.EXCUSES).write_text(listed)
-    with pytest.raises(ValueError, match=words):
-        check.read_excuses(tmp_path)

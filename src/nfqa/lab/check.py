@@ -11,15 +11,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nfqa.data.json_lines import Item, Text, check, refuse_repeats
+from nfqa.data.json_lines import refuse_repeats
 from nfqa.data.paths import Place
-from nfqa.data.registry import has_file, read_registry, read_yaml
+from nfqa.data.registry import has_file, read_registry
 from nfqa.lab.compare import VERDICTS, compare_published
 from nfqa.lab.papers import Artefact, list_chosen, read_papers
 from nfqa.lab.staleness import was_run
 from nfqa.lab.values import COUNTS, EXACT_DIGITS, MODEL_DIGITS, NUMBERS, name_keys, read_values
 
-EXCUSES = "results/intended_changes.yml"
 UNRUN = "not run here (committed values)"
 SAME, LAST_DIGIT, WITHIN = "same", "same but for the last digit", "same within tolerance"
 MOVED, GONE, NEW, LACKING = "moved", "gone", "new", "needs a file that is not here"
@@ -53,8 +52,8 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
     What was made is what the last run here computed, also where `choose_replaced` left the committed files in place. A
     number of an artefact whose results no run here wrote is never "same", but "not run here".
 
-    Returns: artefact, row (its key in words), column, committed, now, change (relative), state, and excused, the reason
-        listed in results/intended_changes.yml, "" for none. Without git, or a commit that has results, no rows.
+    Returns: artefact, row (its key in words), column, committed, now, change (relative) and state. Without git, or a
+        commit that has results, no rows.
     """
     folder, frames = place.results.relative_to(root).as_posix(), []
     committed = _run_git(root, "ls-tree", "-r", "--name-only", "HEAD", f"{folder}/").splitlines()
@@ -70,9 +69,7 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
             compared["state"] = compared.state.replace(SAME, UNRUN)
         frames.append(compared)
     columns = ["artefact", "row", "column", "committed", "now", "change", "state"]
-    found = pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
-    excuses = read_excuses(root)
-    return found.assign(excused=[_excuse(row.artefact, row.row, excuses) for row in found.itertuples()])
+    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
 
 def list_files(place: Place, identifier: str) -> dict[str, Path]:
@@ -122,32 +119,10 @@ def _varies(provenance: Path) -> bool:
 
 
 def fails(found: pd.DataFrame, *, strict: bool = False) -> pd.DataFrame:
-    """What may not pass: values that moved, rows that are gone or new, without an excuse; `strict`, on the machine that
-    made the committed results, what another processor may move as well."""
+    """Values that moved, rows that are gone or new: if that is meant, the new results are committed. `strict`, on the
+    machine that made the committed results: what another processor may move as well."""
     states = [MOVED, GONE, NEW, *([WITHIN] if strict else [])]
-    return found[found.state.isin(states) & (found.excused == "")]
-
-
-class Excuse(Item):
-    """An intended change: of the rows whose key holds these words, of all where there are none."""
-
-    artefact: Text
-    row: str
-    reason: Text
-
-
-def read_excuses(root: Path) -> list[Excuse]:
-    """The committed list of intended changes. Raises: ValueError for an entry that doesn't fit, or no artefact's."""
-    path = root / EXCUSES
-    entries = check(list[Excuse], read_yaml(path) or [], str(path)) if path.is_file() else []
-    if entries:
-        list_chosen(root, [entry.artefact for entry in entries])
-    return entries
-
-
-def _excuse(artefact: str, row: str, excuses: list[Excuse]) -> str:
-    fits = (e.reason for e in excuses if e.artefact == artefact and (not e.row or f" {e.row} " in f" {row} "))
-    return next(fits, "")
+    return found[found.state.isin(states)]
 
 
 def _read(place: Place, identifier: str) -> pd.DataFrame | None:

@@ -278,7 +278,7 @@ def _say_moved(found: pd.DataFrame) -> bool:
     for row in failing[failing.change.isna()].head(10).itertuples():
         print(f"  {row.state}: {row.artefact} {row.row}, {row.column}")
     if len(failing):
-        _complain("values moved; if that is meant, list them in results/intended_changes.yml")
+        _complain("values moved; if that is meant, commit them, with the reason")
     return bool(len(failing))
 
 
