@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.kernels.parse import Reading, expect_value, read_choice, read_number
+from nfqa.kernels.parse import Reading, expect_value, read_number, read_preference
 
 AMBIGUOUS = Reading(None, "ambiguous")
 UNREADABLE, EMPTY, OUT = Reading(None, "unreadable"), Reading(None, "empty"), Reading(None, "out_of_range")
@@ -42,9 +42,9 @@ def test_the_first_of_several_counts_where_the_released_code_is_followed():
     assert rank("[[2]] or rather [[4]]", pick="first") == Reading(2.0)
     assert rank("[[9]] no, [[3]]", pick="first") == OUT
     assert rank("<think>It says [[1]]", pick="first") == Reading(1.0)
-    assert read_choice("[[B]] or [[A]]", pick="first") == Reading(-1.0)
+    assert read_preference("[[B]] or [[A]]", pick="first") == Reading(-1.0)
     with pytest.raises(ValueError, match="pick is 'last'; expected one of only, first"):
-        read_choice("[[A]]", pick="last")
+        read_preference("[[A]]", pick="last")
 
 
 MARKS = {
@@ -61,7 +61,7 @@ CHOICES = {
 }
 CASES = [
     (read, expected, completion)
-    for read, table in ((rank, READINGS), (mark, MARKS), (read_choice, CHOICES))
+    for read, table in ((rank, READINGS), (mark, MARKS), (read_preference, CHOICES))
     for expected, completions in table.items()
     for completion in completions
 ]
@@ -77,7 +77,7 @@ def test_a_completion_of_millions_of_characters_is_read_in_linear_time(piece):
     text = piece * (2_000_000 // len(piece))
     started = time.perf_counter()
     assert rank(text + " [[4]]").value in (None, 4.0)
-    assert read_choice(text + " [[C]]") == Reading(0.0)
+    assert read_preference(text + " [[C]]") == Reading(0.0)
     assert time.perf_counter() - started < 3  # quadratic time would be hours
 
 
@@ -86,7 +86,7 @@ def test_whatever_is_written_gives_a_number_in_range_or_a_reason(completion):
     found = rank(completion)
     assert (found.value in (1, 2, 3, 4, 5)) == (found.reason == "")
     assert found.reason in ("", "empty", "unreadable", "out_of_range")
-    choice = read_choice(completion)
+    choice = read_preference(completion)
     assert (choice.value in (-1, 0, 1)) == (choice.reason == "")
     # the brackets and their number must stand there as such
     assert found.value is None or re.search(rf"\[\[\s*\+?0*{found.value:g}(\.0+)?\s*\]\]", completion)

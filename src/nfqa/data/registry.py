@@ -128,7 +128,7 @@ def has_file(file: UpstreamFile, store: Path) -> bool:
     Raises: ValueError for a copy with the wrong hash.
     """
     try:
-        if not file.local and _find_in_mirror(file) is None:
+        if _find_near(file) is None:
             kept = store / file.kept
             return kept.is_file() and hash_file(kept) == file.sha256
         fetch_file(file, store)
@@ -146,12 +146,13 @@ def fetch_file(file: UpstreamFile, store: Path) -> Path:
     Raises: ValueError when the fetched bytes don't have the pinned hash (both hashes named, the bytes not kept);
         UnreachableError when there is no way to the file.
     """
-    if file.local:
-        return _find_local(file)
     target = store / file.kept
-    if target.is_file() and hash_file(target) == file.sha256:
+    if not file.local and target.is_file() and hash_file(target) == file.sha256:
         return target
-    source = _find_in_mirror(file)
+    source = _find_near(file)
+    if file.local and source:
+        _refuse_hash(file, str(source), source)
+        return source
     with write_atomically(target) as scratch:
         if not source:
             _download(file, scratch)
@@ -187,22 +188,14 @@ def _refuse_hash(file: UpstreamFile, origin: str, path: Path) -> None:
         )
 
 
-def _find_in_mirror(file: UpstreamFile) -> Path | None:
-    """The file, or the folder that is gathered, under $NFQA_MIRROR; None where that isn't set."""
-    mirror = os.environ.get("NFQA_MIRROR", "")
-    source = Path(mirror).expanduser() / file.relative if mirror else None
-    if source is not None and not (source.is_dir() if file.gather else source.is_file()):
-        raise UnreachableError(
-            f"{file.name}: NFQA_MIRROR has no {source}; unset it to download, or complete the mirror"
-        )
-    return source
-
-
-def _find_local(file: UpstreamFile) -> Path:
-    folder = os.environ.get("NFQA_LOCAL", "")
-    path = Path(folder).expanduser() / file.path
-    if not folder or not path.is_file():
-        where = f"{folder} has none" if folder else "NFQA_LOCAL is not set"
-        raise UnreachableError(f"{file.name}: needs {file.path}, which can't be downloaded; {where}")
-    _refuse_hash(file, str(path), path)
+def _find_near(file: UpstreamFile) -> Path | None:
+    """The file, or the folder that is gathered, under $NFQA_MIRROR or, if local, $NFQA_LOCAL; None to download it."""
+    variable = "NFQA_LOCAL" if file.local else "NFQA_MIRROR"
+    folder = os.environ.get(variable, "")
+    if not folder and not file.local:
+        return None
+    path = Path(folder).expanduser() / file.relative
+    if not folder or not path.exists():
+        instead = "it can't be downloaded" if file.local else "unset it to download, or complete the mirror"
+        raise UnreachableError(f"{file.name}: {variable} has no {path}; {instead}")
     return path
