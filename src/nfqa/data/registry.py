@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field
 
+from nfqa.data.gather import gather
 from nfqa.data.json_lines import Item, Text, check, refuse_repeats
 from nfqa.data.paths import write_atomically
 
@@ -159,8 +160,6 @@ def fetch_file(file: UpstreamFile, store: Path) -> Path:
         elif not file.gather:
             shutil.copyfile(source, scratch)
         if file.gather:  # the archive that was downloaded isn't kept
-            from nfqa.data.gather import gather
-
             scratch.write_bytes(gather(file.shape, source or scratch, file.path, f"{file.name}: {source or file.url}"))
         _refuse_hash(file, str(source or file.url), scratch)
     return target
