@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from conftest import STUDY, write_notebook
 
-from nfqa.data.registry import read_yaml
 from nfqa.lab.artefacts import list_leaves, read_papers
 from nfqa.lab.notebooks import hash_modules, read_parameters
 
@@ -63,52 +62,6 @@ def test_a_register_that_does_not_fit_is_refused_with_its_place(tmp_path: Path, 
     with pytest.raises(ValueError, match=r"made_up\.yml") as error:
         read_papers(write_papers(tmp_path, text.replace(old, new, 1)))
     assert words in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("a: 1\nb: 2020-01-01", "timestamp"),
-        ("a: 1\nb: !!binary aGk=", "binary"),
-        ("a: 1\nb: !!set {x}", "set"),
-        ("a: 1\nb: !x 3", "!x"),
-        ("a: 1\nb: {<<: {c: 1}}", "merge"),
-        ("a: 1\nb: .nan", ".nan is no number"),
-        ("a: 1\nb: 1.0e+999", "1.0e+999 is no number"),
-        ("a: 1\nb: " + "9" * 400, "is no number"),
-        ("a: 1\n2: 1", "the key 2 is no text"),
-        ("a: 1\n? [b]\n: 1", "the key ['b'] is no text"),
-        ("a: 1\nb: &c [*c]", "alias"),
-        ("a: 1\nb: " + "[" * 100_000, "levels deep"),
-        ("a: 1\n" + "? " * 100_000 + "b", "levels deep"),
-        ("a: 1\nb: " + "9" * 5000, "digits"),
-        *(
-            (f"a: 1\nb: {text}", f"{text} would be read as {value}")
-            for text, value in (
-                ("010", "8"),
-                ("0x10", "16"),
-                ("1_000", "1000"),
-                ("1:30", "90"),
-                ("+5", "5"),
-                (".5", "0.5"),
-                ("yes", "true"),
-            )
-        ),
-        ("a: 1\n010: 1", "010 would be read as 8"),
-        ("a: 1\nb: !!bool c", "'c'"),
-    ],
-)
-def test_yaml_holds_what_json_has_and_all_else_is_refused_by_file_and_line(
-    tmp_path: Path, text: str, words: str
-) -> None:
-    path = tmp_path / "made_up.yml"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=r"made_up\.yml") as error:
-        read_yaml(path)
-    said = str(error.value)
-    assert words in said
-    assert "line 2" in said or words in ("digits", "'c'")  # what Python's own conversions refuse names no line
-    assert "\n" not in said
 
 
 def test_two_files_of_one_paper_are_refused_and_hidden_files_are_not_read(tmp_path: Path) -> None:
