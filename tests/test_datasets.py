@@ -47,18 +47,13 @@ def test_references_come_best_first_and_the_ungraded_one_is_left_out(tmp_path: P
     ("shape", "content", "facts"),
     [
         ("graded", {"why?": []}, "['why?'] is empty"),
-        ("graded", {"why?": {"a": 1}}, "['why?'] is an object"),
         ("graded", {"why?": ["text"]}, "['why?'][0] is 'text'"),
-        ("graded", graded(score=1), "['why?'][0]: unknown field 'score'"),
-        ("graded", graded(docid="b"), "one of doc_id and docid"),
-        ("graded", graded(doc_id=None), "one of doc_id and docid"),
-        ("graded", {"why?": [{"doc_id": "a", "passage": "x"}]}, "['why?'][0].label is missing"),
+        ("graded", graded(doc_id=None), "doc_id is missing"),
         ("graded", graded(label=True), "label is True"),
         ("graded", graded(label=5), "label is 5; expected 1 to 4"),
         ("graded", graded(label=0), "label is 0; expected 1 to 4"),
         ("graded", {" ": graded()["why?"]}, "' '"),
         ("graded", '{"why?": [{"doc_id": "a", "passage": "x", "label": 1}], "why?": []}', "'why?' is duplicated"),
-        ("generated", {"why?": []}, "['why?'] is empty"),
         ("generated", generated(doc_list=[]), "doc_list is empty"),
         ("generated", generated(doc_list=[{"answer": "x", "label": 1}]), "doc_list[0].model is missing"),
         ("generated", generated(ground5="x"), "unknown field 'ground5'"),
@@ -78,12 +73,7 @@ def test_a_file_that_does_not_fit_is_refused_with_place_and_field(
     [
         ("antiqe", {}, "unknown dataset 'antiqe'; known: antique, trec_dl_nf"),
         ("prompt_listwise", {}, "'prompt_listwise' is a prompt"),
-        ("antique", {"repeats": "twice"}, "repeats is 'twice'; input should be 'keep', 'first' or"),
         ("antique", {"split": "train"}, "antique has no split 'train'"),
-        ("overton", {"split": "train"}, "overton has no split 'train'"),
-        ("debatewise", {"split": "test"}, "split is 'test'; input should be 'all', 'train' or"),
-        ("overton", {"repeats": "first"}, "overton is no graded dataset"),
-        ("overton", {"limit": 0}, "limit is 0"),
         ("debateqa_test", {}, "debateqa_test has no bundled sample"),
     ],
 )
@@ -111,18 +101,13 @@ def test_a_limit_chooses_by_the_question_and_keeps_the_files_order(name: str) ->
     assert list(part) == [question for question in whole if question.key in sorted(q.key for q in whole)[:5]]
 
 
-@pytest.mark.parametrize(("name", "least"), [("antique", 12), ("trec_dl_nf", 8)])
-def test_the_bundled_sample_is_large_and_graded_enough(name: str, least: int) -> None:
-    dataset = load(name, data="sample", root=PROJECT)
-    assert (dataset.name, dataset.origin) == (f"sample_{name}", "sample")
-    assert len(dataset.questions) >= least
-    for question in dataset.questions:
-        assert len({answer.text for answer in question.answers}) == len(question.answers) >= 8
-        assert set(question.labels) == {0, 1, 2, 3}
-
-
-def test_the_bundled_generated_answers_have_references_and_ties() -> None:
+def test_the_bundled_samples_are_large_and_graded_enough() -> None:
+    for name, least in (("antique", 12), ("trec_dl_nf", 8)):
+        dataset = load(name, data="sample", root=PROJECT)
+        assert (dataset.name, dataset.origin) == (f"sample_{name}", "sample")
+        assert len(dataset.questions) >= least
+        assert all(set(question.labels) == {0, 1, 2, 3} for question in dataset.questions)
     assert find_path("webglm", data="sample") == PROJECT / "data" / "sample" / "rag.json"
-    dataset = load("webglm", data="sample", root=PROJECT)
-    assert all(len(question.references) == 4 for question in dataset.questions)
-    assert any(len(set(question.labels)) < 3 for question in dataset.questions)
+    generated = load("webglm", data="sample", root=PROJECT).questions
+    assert all(len(question.references) == 4 for question in generated)
+    assert any(len(set(question.labels)) < 3 for question in generated)  # ties

@@ -62,10 +62,7 @@ def test_the_paper_has_its_claims_the_three_that_matter_most_first(paper: Paper)
     claims = list(paper.claims.values())
     assert len(claims) >= 20
     assert [claim.headline for claim in claims] == [True] * 3 + [False] * (len(claims) - 3)
-    for claim in claims:
-        assert len(claim.says) < 160
-        assert claim.says.endswith(".")
-        assert bool(claim.stand_in) == bool(claim.here), f"{claim.says}: nothing of ours is measured as the paper did"
+    assert not [c.says for c in claims if bool(c.stand_in) != bool(c.here)], "nothing is measured as the paper did"
 
 
 def test_only_rows_of_the_papers_own_data_or_example_are_measured_as_it_did(paper: Paper) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import re
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 
 from nfqa.data.gather import gather
 from nfqa.data.load import read_file
-from nfqa.data.registry import UnreachableError, UpstreamFile, fetch_file
+from nfqa.data.registry import UpstreamFile, fetch_file
 
 RATED = "To what extent is your perspective represented in this response?"
 SHOWN = "Question: Is it good? <br> <hr> LLM generated response: <br> <br> Yes.<br><br>And no.<br><br>"
@@ -80,36 +79,6 @@ def test_neither_order_nor_names_of_folders_nor_unused_screens_matter(tmp_path: 
     assert b"time_string" not in first
 
 
-@pytest.mark.parametrize(
-    ("content", "facts"),
-    [
-        (dump(make_rows())[:-9], "line 4: not JSON"),
-        (b"\xff\xfe{}", "UTF-16"),
-        (b'{"id": "caf\xe9"}', "line 1: byte 0xe9"),
-        (b"[]\n", "line 1: found empty"),
-        (b"\n", "no question, choice or rating"),
-        (dump(make_rows(rating="9")), "line 4: label_annotations: ['To what"),
-        (dump(make_rows(choice="Option 3")), "line 3: label_annotations: selection"),
-        (dump([*make_rows(), make_rows(rating="5")[3]]), "line 5: label_annotations: o4_mini differs"),
-        (dump([{"id": "3_question", "displayed_text": "What?", "label_annotations": {}}]), "displayed_text begins"),
-        (dump([{"id": "3_question", "displayed_text": "[Question] x"}]), "line 1: label_annotations is missing"),
-        (dump([*make_rows(), make_rows()[3] | {"displayed_text": SHOWN.replace("no", "yes")}]), "o4_mini differs"),
-        (dump([make_rows()[3] | {"displayed_text": SHOWN.partition("Yes")[0]}]), "shows an empty answer"),
-    ],
-)
-def test_a_person_whose_file_does_not_fit_is_refused_by_number(tmp_path: Path, content: bytes, facts: str) -> None:
-    with pytest.raises(ValueError, match=f"set: person 2.*{re.escape(facts)}"):
-        gather_people(tmp_path, a_fine=dump(make_rows("Other.")), b_wrong=content)
-
-
-def test_a_missing_view_is_kept_as_an_empty_one_and_nothing_to_gather_is_refused(tmp_path: Path) -> None:
-    rows = make_rows()
-    rows[1]["label_annotations"] = {}
-    assert json.loads(gather_people(tmp_path / "a", a=dump(rows)).splitlines()[1])["views"] == {"3": ""}
-    with pytest.raises(ValueError, match=r"no file .*annotated_instances"):
-        gather("debate_ratings", tmp_path, "", "set")
-
-
 def register(content: bytes) -> UpstreamFile:
     sha256 = hashlib.sha256(content).hexdigest()
     fields = {"name": "set", "owner": "owner", "repo": "repo", "commit": "c0ffee", "path": "x/pilot"}
@@ -118,17 +87,14 @@ def register(content: bytes) -> UpstreamFile:
 
 def test_a_folder_is_fetched_from_a_mirror_and_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = gather_people(tmp_path / "a", a=dump(make_rows()))
-    file, store = register(content), tmp_path / "store"
     monkeypatch.setenv("NFQA_MIRROR", str(tmp_path / "mirror"))
-    with pytest.raises(UnreachableError, match="NFQA_MIRROR has no"):
-        fetch_file(file, store)
-    write_folder(tmp_path / "mirror" / file.relative, a001=dump(make_rows()))
-    path = fetch_file(file, store)
-    assert path == store / "owner" / "repo" / "c0ffee" / "x" / "pilot.jsonl"
+    write_folder(tmp_path / "mirror" / register(content).relative, a001=dump(make_rows()))
+    path = fetch_file(register(content), tmp_path / "store")
+    assert path == tmp_path / "store" / "owner" / "repo" / "c0ffee" / "x" / "pilot.jsonl"
     assert path.read_bytes() == content
     other = register(b"other")
     with pytest.raises(ValueError, match=f"expected {other.sha256}"):
-        fetch_file(other, store)
+        fetch_file(other, tmp_path / "store")
 
 
 def test_a_folder_is_fetched_from_the_repositorys_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,15 +6,15 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from nfqa.data.json_lines import Item, LooseItem, Name, Text, check, parse_lines, read_json
-from nfqa.data.load import DEBATES, GRADED, read_file
+from nfqa.data.json_lines import Item, LooseItem, Name, Text, check, parse_lines, read_json, read_rows
+from nfqa.data.load import read_file
 from nfqa.data.own_answers import read_own_answers
 
 GOOD = b'{"name": 7, "text": "why?"}'
@@ -30,7 +30,6 @@ class Line(Item):
     name: Name
     text: Text = ""
     parts: list[Part] = Field(default_factory=list)
-    scores: dict[str, int] = Field(default_factory=dict)
 
 
 class Loose(LooseItem):
@@ -56,36 +55,24 @@ def test_lines_are_read_and_what_is_odd_about_them_counted() -> None:
     ("content", "facts"),
     [
         (GOOD + b"\n" + GOOD[:-4], ("line 2", "cut short")),
-        (GOOD[:-4] + b"\n", ("line 1", "not JSON", "column")),
+        (GOOD[:-4] + b"\n", ("line 1", "not JSON", "character")),
         (b"\xff\xfe{}", ("UTF-16",)),
         (b"\xef\xbb\xbf" + GOOD + b'\n{"name": "caf\xe9"}\n', ("line 2", "0xe9", f"offset {3 + len(GOOD) + 1 + 13}")),
         (b"[1]\n", ("line 1", "a list")),
-        (b"7\n", ("line 1", "found 7")),
         (b'{"name": NaN}\n', ("line 1", "NaN")),
-        (b"[" * 100_000 + b"\n", ("line 1", "recursion")),
-        (b'{"name": ' + b"9" * 5_000 + b"}\n", ("line 1", "digits")),
         (b'{"name": 1, "name": 2}\n', ("line 1", "'name'", "duplicated")),
-        (b'{"name": 1, "scores": {"a": 1, "a": 2}}\n', ("line 1", "'a'", "duplicated")),
-        (b"{}\n", ("line 1", "name is missing")),
         (b'{"name": null}\n', ("line 1", "name is missing")),
         (b'{"name": true}\n', ("line 1", "name is True", "whole number")),
-        (b'{"name": 1.5}\n', ("line 1", "name is 1.5")),
-        (b'{"name": " "}\n', ("line 1", "name is ' '")),
+        (b'{"name": "a\\nb"}\n', ("line 1", "one line")),
         (b'{"name": 1, "text": "  "}\n', ("line 1", "text is '  '", "not empty")),
         (b'{"name": 1, "text": 7}\n', ("line 1", "text is 7", "string")),
-        (b'{"name": 1, "text": "\\ud800"}\n', ("line 1", "text is '\\ud800'", "surrogate")),
-        (b'{"name": 1, "text": ["t"]}\n', ("line 1", "text is a list")),
-        (b'{"name": 1, "parts": {}}\n', ("line 1", "parts is empty", "list")),
+        (b'{"name": 1, "text": "\\ud800"}\n', ("line 1", "text is '\\ud800'", "unicode")),
+        (b'{"name": 1, "text": "' + b"x" * 1_000_001 + b'"}\n', ("line 1", "text", "1000000")),
         (b'{"name": 1, "parts": ["t", null]}\n', ("line 1", "parts[1] is null")),
         (b'{"name": 1, "parts": [""]}\n', ("line 1", "parts[0].text is ''")),
         (b'{"name": 1, "parts": [{"text": "t", "grade": 2.0}]}\n', ("line 1", "parts[0].grade is 2.0", "integer")),
-        (b'{"name": 1, "parts": [{"text": "t", "grade": true}]}\n', ("line 1", "parts[0].grade is True", "integer")),
         (b'{"name": 1, "parts": [{"text": "t", "grade": 4}]}\n', ("line 1", "parts[0].grade is 4", "to 3")),
-        (b'{"name": 1, "parts": [{"text": "t", "grade": -1}]}\n', ("line 1", "parts[0].grade is -1", "to 0")),
-        (b'{"name": 1, "scores": {"a b": "1"}}\n', ("line 1", "scores['a b'] is '1'")),
-        (b'{"name": 1, "score": null}\n', ("unknown field 'score'; did you mean scores?", "known: name, text, parts")),
-        (b'{"name": 1, "parts": [{"label": 1}]}\n', ("parts[0]: unknown field 'label'", "known: text, grade")),
-        (b'{"name": 1, "\\ud800": 1}\n', ("line 1", "unknown field '\\ud800'")),
+        (b'{"name": 1, "pars": null}\n', ("unknown field 'pars'; did you mean parts?", "known: name, text, parts")),
     ],
 )  # fmt: skip
 def test_a_fault_is_refused_with_file_line_and_field(content: bytes, facts: tuple[str, ...]) -> None:
@@ -100,23 +87,45 @@ def test_a_fault_is_refused_with_file_line_and_field(content: bytes, facts: tupl
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.jsonl", tmp_path):
-        for read in (read_json, read_own_answers):
-            with pytest.raises(OSError, match=str(path)):
-                read(path)
-    for content in (b'{"a": [1,', b"\xef\xbb\xbf{}"):
-        (tmp_path / "bad.json").write_bytes(content)
-        with pytest.raises(ValueError, match=r"bad\.json: not JSON"):
-            read_json(tmp_path / "bad.json")
+    for read in (read_json, read_own_answers):
+        with pytest.raises(OSError, match=r"none\.jsonl"):
+            read(tmp_path / "none.jsonl")
+    (tmp_path / "bad.json").write_bytes(b'{"a": [1,')
+    with pytest.raises(ValueError, match=r"bad\.json: not JSON"):
+        read_json(tmp_path / "bad.json")
+
+
+class Row(Item):
+    id: Name
+    label: Literal["0", "1"]
+
+
+def test_rows_are_read_in_the_order_of_the_model(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b'\xef\xbb\xbflabel,id\r\n1," a"\r\n\r\n0,"b,c"\r\n')
+    assert read_rows(path, Row).to_dict("list") == {"id": ["a", "b,c"], "label": ["1", "0"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "facts"),
+    [
+        (b"id,label\n", "expected the columns id, label"),
+        (b"id,label\na,1\nb,2\n", "line 3: label is '2'"),
+        (b"id,label\na\n", "line 2: label is missing"),
+        (b"id,label\na,1,1\n", "line 2: more cells than columns"),
+        (b"id,lable\na,1\n", "line 2: unknown field 'lable'; did you mean label?"),
+        (b'id,label\n"a,1\n', "close every quote"),
+        (b"id,label\n\xe9,1\n", "line 2: byte 0xe9"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_by_line_and_field(tmp_path: Path, content: bytes, facts: str) -> None:
+    (tmp_path / "rows.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=rf"rows\.csv.*{re.escape(facts)}"):
+        read_rows(tmp_path / "rows.csv", Row)
 
 
 VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=3)
-    | st.sampled_from(["\ud800", " ", "x"]),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["\ud800", " ", "x"]),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
     max_leaves=4,
 )
@@ -126,15 +135,7 @@ SHAPES: dict[str, Any] = {
     "generated": {
         "why?": {"doc_list": [{"answer": "x", "model": "m", "label": 1}]} | {f"ground{i}": "r" for i in range(4)}
     },
-    "debate_demo": {"id": 1, "generation": "text"},
     "debateqa": {"id": 1, "question": "why?", "partial_answers": [POINT]},
-    "debatewise": [
-        {"claim_title": "c", "perspectives_for": [{"perspective_title": "p", "argument": {"description": ["d"]}}],
-         "perspectives_against": []}
-    ],
-    "debate_ratings": {"question": 1, "text": "why?", "answers": {"a": "text"}},
-    "debate_systems": {"question": "why?", "answers": {"a": "text"}},
-    "debate_povs": {"dev_index": 3, "question": "why?", "points_of_view": ["Yes."]},
     "own": {"id": 1, "question": "why?", "references": ["r", "s"], "partial_answers": [POINT],
             "answers": [{"text": "t", "label": 1, "system": "s"}]},
 }  # fmt: skip
@@ -142,49 +143,31 @@ SHAPES: dict[str, Any] = {
 
 @st.composite
 def mutate(draw: st.DrawFn, value: Any) -> Any:
-    """The value with one part of it replaced, added or taken away."""
-    if isinstance(value, dict | list) and value and draw(st.integers(0, 4)):
-        key = draw(st.sampled_from(list(value) if isinstance(value, dict) else range(len(value))))
-        copied = value.copy()
-        action = draw(st.sampled_from(("inside", "inside", "inside", "lose", "add")))
-        if action == "inside":
-            copied[key] = draw(mutate(value[key]))
-        elif action == "lose":
-            del copied[key]
-        elif isinstance(copied, dict):
-            copied[draw(st.text(max_size=2))] = draw(VALUES)
-        else:
-            copied.append(draw(VALUES))
-        return copied
-    return draw(VALUES)
+    """The value with one part of it replaced, or taken away."""
+    if not isinstance(value, dict | list) or not value or not draw(st.integers(0, 4)):
+        return draw(VALUES)
+    key, copied = draw(st.sampled_from(list(value) if isinstance(value, dict) else range(len(value)))), value.copy()
+    if draw(st.integers(0, 3)):
+        copied[key] = draw(mutate(value[key]))
+    else:
+        del copied[key]
+    return copied
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=150, deadline=None, database=None)
+@settings(max_examples=100, deadline=None, database=None)
 @given(data=st.data())
 def test_a_mutated_file_is_read_or_refused_by_name_and_never_fails_otherwise(
     shape: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "mutated.jsonl"
-    content = json.dumps(data.draw(mutate(SHAPES[shape])), ensure_ascii=data.draw(st.booleans()), indent=None)
-    path.write_bytes(content.encode("utf-8", "surrogatepass")[: data.draw(st.sampled_from((None, None, None, 9)))])
-    said, questions = "", ()
+    read = read_own_answers if shape == "own" else lambda path: read_file(path, shape, 1)
+    path.write_text(json.dumps(SHAPES[shape]))
+    assert read(path)
+    path.write_text(json.dumps(data.draw(mutate(SHAPES[shape])))[: data.draw(st.sampled_from((None, None, None, 9)))])
+    said = str(path)
     try:
-        questions = read_own_answers(path).questions if shape == "own" else tuple(read_file(path, shape, 1)[0])
+        read(path)
     except ValueError as error:
         said = str(error)
-    assert said.encode().startswith(b"" if questions else bytes(path))
-    for question in questions:
-        assert isinstance(question.name, str)
-        assert question.name.strip()
-        assert all(isinstance(a.text, str) and isinstance(a.label, int) and a.label < 4 for a in question.answers)
-
-
-def test_every_shape_has_an_unchanged_example_that_is_read(tmp_path: Path) -> None:
-    assert set(SHAPES) == {*GRADED, *DEBATES, "own"}
-    path = tmp_path / "set.jsonl"
-    for shape, content in SHAPES.items():
-        path.write_text(json.dumps(content))
-        assert len(read_own_answers(path).questions if shape == "own" else read_file(path, shape, 1)[0]) == 1
-    with pytest.raises(ValueError, match="unknown shape 'odd'"):
-        read_file(path, "odd")
+    assert said.startswith(str(path))

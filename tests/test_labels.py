@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nfqa.data.labels import LABELS, read_labels
+from nfqa.data.labels import DISPUTE_LABELS, read_dispute_labels
 from nfqa.data.load import load
 from nfqa.data.records import Answer, Question, QuestionSet
 
@@ -18,13 +18,13 @@ SYSTEMS = QuestionSet(
 
 
 def write_labels(tmp_path: Path, *lines: str) -> Path:
-    (tmp_path / LABELS).parent.mkdir(parents=True)
-    (tmp_path / LABELS).write_text("\n".join(["set,id,pass_1,pass_2,label", *lines]) + "\n")
+    (tmp_path / DISPUTE_LABELS).parent.mkdir(parents=True)
+    (tmp_path / DISPUTE_LABELS).write_text("\n".join(["set,id,pass_1,pass_2,label", *lines]) + "\n")
     return tmp_path
 
 
 def test_committed_labels_are_whole_and_without_texts() -> None:
-    lines = (PROJECT / LABELS).read_text().splitlines()
+    lines = (PROJECT / DISPUTE_LABELS).read_text().splitlines()
     assert lines[0] == "set,id,pass_1,pass_2,label"
     assert sum(line.startswith("demo,") for line in lines) == sum(line.startswith("systems,") for line in lines) == 100
     assert max(map(len, lines)) < 80
@@ -32,14 +32,16 @@ def test_committed_labels_are_whole_and_without_texts() -> None:
 
 def test_sample_labels_cover_the_bundled_answers() -> None:
     dataset = load("demo_answers", data="sample", root=PROJECT)
-    labels = read_labels(PROJECT, dataset)
+    labels = read_dispute_labels(PROJECT, dataset)
     assert sorted(labels["text"]) == sorted(dataset.answers["text"])
     assert (labels["id"] == labels["question"]).all()
     assert 0 < labels["label"].mean() < 1
 
 
 def test_labels_meet_answers_by_question_and_system_in_the_labels_order(tmp_path: Path) -> None:
-    labels = read_labels(write_labels(tmp_path, "systems,1:b,0,1,0", "systems,0:a,1,1,1", "demo,7,1,1,1"), SYSTEMS)
+    labels = read_dispute_labels(
+        write_labels(tmp_path, "systems,1:b,0,1,0", "systems,0:a,1,1,1", "demo,7,1,1,1"), SYSTEMS
+    )
     assert list(labels) == ["dataset", "question", "answer", "system", "text", "id", "pass_1", "pass_2", "label"]
     assert labels.to_numpy().tolist() == [
         ["system_answers", "1", "b", "b", "Yes.", "1:b", 0, 1, 0],
@@ -49,7 +51,7 @@ def test_labels_meet_answers_by_question_and_system_in_the_labels_order(tmp_path
 
 def test_a_limit_counts_labelled_questions(tmp_path: Path) -> None:
     root = write_labels(tmp_path, "systems,1:b,0,1,0", "systems,0:a,1,1,1", "systems,1:a,1,1,1")
-    assert read_labels(root, SYSTEMS, limit=1)["id"].tolist() == ["1:b", "1:a"]
+    assert read_dispute_labels(root, SYSTEMS, limit=1)["id"].tolist() == ["1:b", "1:a"]
 
 
 @pytest.mark.parametrize(
@@ -57,15 +59,12 @@ def test_a_limit_counts_labelled_questions(tmp_path: Path) -> None:
     [
         (["mine,1,1,1,1"], "line 2: set is 'mine'"),
         (["systems,0:a,1,2,1"], "line 2: pass_2 is '2'"),
-        (["systems,0:a,1,1"], "line 2: label is missing"),
-        (["systems,0:a,1,1,1,1"], "line 2: unknown field None"),
-        (["systems,0:a,1,1,1", "systems,0:a,1,1,1"], "id '0:a' is duplicated"),
+        (["systems,0:a,1,1,1", "systems,0:a,1,1,1"], "'systems 0:a' is duplicated"),
         (["systems,9:z,1,1,1"], "none of its labels is of the 4 answers"),
-        ([], "expected the columns set, id"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(tmp_path: Path, lines: list[str], facts: str) -> None:
-    with pytest.raises(ValueError, match=f"{LABELS}.*{facts}"):
-        read_labels(write_labels(tmp_path, *lines), SYSTEMS)
+    with pytest.raises(ValueError, match=f"{DISPUTE_LABELS}.*{facts}"):
+        read_dispute_labels(write_labels(tmp_path, *lines), SYSTEMS)
     with pytest.raises(ValueError, match="no answers of overton are labelled"):
-        read_labels(tmp_path, QuestionSet("overton", SYSTEMS.questions, "measured", ""))
+        read_dispute_labels(tmp_path, QuestionSet("overton", SYSTEMS.questions, "measured", ""))

@@ -33,39 +33,12 @@ def test_missing_and_overflowing_losses():
     np.testing.assert_array_equal(found, [math.nan, math.inf, math.inf])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([1.0], [1, 2], [3]), "shapes (1,), (2,) and (1,)"),
-        ((1.0, 1, 3), "shapes (), () and ()"),
-        (([1.0, 1.0], [1, 0], [3, 3]), "target 1 has 0 tokens of 3 attended"),
-        (([1.0], [4], [3]), "target 0 has 4 tokens of 3 attended"),
-        (([1.0], [math.nan], [3]), "target 0 has nan tokens"),
-    ],
-)
-def test_bad_losses_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        compute_perplexities(*arguments)
-
-
 def test_sum_and_mean():
     assert aggregate_perplexities([2.0, 4.0, 9.0]) == 15.0
     assert aggregate_perplexities([2.0, 4.0, 9.0], aggregate="mean") == 5.0
     assert aggregate_perplexities([2.0, 4.0, 8.0], aggregate="mean_log") == pytest.approx(math.log(4.0))
     assert math.isnan(aggregate_perplexities([]))
     assert math.isnan(aggregate_perplexities([], aggregate="mean"))
-    for bad in ([1.0, math.nan], [math.inf], [[1.0]]):
-        with pytest.raises(ValueError, match="expected a row of finite numbers"):
-            aggregate_perplexities(bad)
-
-
-def test_an_unknown_choice_is_refused():
-    with pytest.raises(ValueError, match="aggregate is 'median'; expected one of sum, mean, mean_log"):
-        aggregate_perplexities([1.0], aggregate="median")
-    with pytest.raises(ValueError, match="denominator is 'all'; expected one of target, attended"):
-        compute_perplexities([1.0], [1], [2], denominator="all")
-    with pytest.raises(ValueError, match="variant is 'upstream'; expected one of paper, released"):
-        settings("upstream")
 
 
 def test_the_two_variants_differ_in_five_switches():
@@ -99,16 +72,26 @@ def test_every_switch_is_in_the_signature():
 
 
 @pytest.mark.parametrize(
+    ("call", "arguments", "facts"),
+    [
+        (compute_perplexities, ([1.0], [1, 2], [3]), "(1,), (2,) and (1,)"),
+        (compute_perplexities, ([1.0, 1.0], [1, 0], [3, 3]), "target 1 has 0 tokens of 3"),
+        (compute_perplexities, ([1.0], [4], [3]), "target 0 has 4 tokens of 3"),
+        (aggregate_perplexities, ([1.0, math.nan],), "finite"),
+        (settings, ("upstream",), "'upstream'"),
+    ],
+)
+def test_bad_input_is_refused(call, arguments, facts):
+    with pytest.raises(ValueError, match=re.escape(facts)):
+        call(*arguments)
+
+
+@pytest.mark.parametrize(
     ("switches", "facts"),
     [
         ({"aggregate": "median"}, ("aggregate", "'median'", "'sum', 'mean' or 'mean_log'")),
-        ({"denominator": "x"}, ("denominator", "'target' or 'attended'")),
         ({"generation_prompt": "yes"}, ("generation_prompt", "'yes'", "boolean")),
-        ({"boundary": "x"}, ("boundary", "'apart' or 'joint'")),
-        ({"wrapping": "x"}, ("wrapping", "'chat' or 'plain'")),
-        ({"too_long": "cut"}, ("too_long", "'cut'", "'error', 'cut_head', 'cut_middle' or 'cut_tail'")),
         ({"instruction": None}, ("instruction", "None", "string")),
-        ({"plain_format": "x"}, ("plain_format", "'x'", "{answer}")),
         ({"plain_format": "{answer}{answer}"}, ("plain_format", "once")),
         ({"agregate": "sum"}, ("agregate", "'sum'", "Unexpected")),
     ],

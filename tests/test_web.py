@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
 from nfqa.data.gather import gather
 from nfqa.data.load import load
-from nfqa.data.web import load_frame, read_documents, read_reliability, read_stated_views, read_wordings
+from nfqa.data.web import load_frame, read_claims, read_documents, read_reliability, read_stated_views, read_wordings
 
 _PLACE = "sft_inference_pipeline_v2/data/splits"
 
@@ -45,28 +44,6 @@ def test_documents_are_united_over_files_without_made_up_ones(tmp_path: Path) ->
     ]
 
 
-@pytest.mark.parametrize(
-    ("change", "facts"),
-    [
-        ({"conflict_type": "Quarrel"}, "conflict_type is 'Quarrel'"),
-        ({"id": "7"}, "id is '7'"),
-        ({"retrieved_docs": []}, "retrieved_docs is empty"),
-        ({"query": " "}, "query is ' '"),
-    ],
-)
-def test_a_question_that_does_not_fit_is_refused_by_file_and_line(tmp_path: Path, change: dict, facts: str) -> None:
-    write_lines(tmp_path / _PLACE / "val.jsonl", make_query(1), make_query(2) | change)
-    with pytest.raises(ValueError, match=f"set: file 1, line 2: {re.escape(facts)}"):
-        gather("web_documents", tmp_path, ".", "set")
-
-
-def test_another_text_for_the_same_question_is_refused(tmp_path: Path) -> None:
-    write_lines(tmp_path / _PLACE / "test.jsonl", make_query(7))
-    write_lines(tmp_path / _PLACE / "val.jsonl", make_query(7, query="Other?"))
-    with pytest.raises(ValueError, match="#0007 differs"):
-        gather("web_documents", tmp_path, ".", "set")
-
-
 def test_ratings_of_sources_leave_out_who_rated_and_what_was_not_rated(tmp_path: Path) -> None:
     def claim(rating: object, *evidence: str) -> dict:
         return {"reliability": rating, "evidence": list(evidence), "claim_string": "x"}
@@ -96,18 +73,13 @@ def test_a_label_that_is_no_label_is_refused_by_line(tmp_path: Path) -> None:
         read_stated_views(path)
 
 
-def test_wordings_are_read_by_id_and_one_id_has_one_text(tmp_path: Path) -> None:
-    path = tmp_path / "wordings.json"
-    wording = {"pId": 7, "text": "It is so.", "source": "x"}
-    path.write_text(json.dumps([wording, wording | {"pId": 8}]))
+def test_claims_and_wordings_are_read_by_id(tmp_path: Path) -> None:
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps([{"pId": 7, "text": "It is so.", "source": "x"}, {"pId": 8, "text": "It is so."}]))
     assert read_wordings(path).to_numpy().tolist() == [[7, "It is so."], [8, "It is so."]]
-    for wrong, facts in (
-        ([wording, wording], "pId '7' is duplicated"),
-        ([wording | {"text": " "}], r"\[0\]\.text is ' '"),
-    ):
-        path.write_text(json.dumps(wrong))
-        with pytest.raises(ValueError, match=facts):
-            read_wordings(path)
+    views = [{"pids": [7], "stance_label_3": "SUPPORT"}]
+    path.write_text(json.dumps([{"cId": 1, "text": "Q", "source": "s", "topics": ["b", "a"], "perspectives": views}]))
+    assert read_claims(path).to_numpy().tolist() == [["Q", "s", "a b", [("SUPPORT", [7])]]]
 
 
 def test_the_sample_s_claims_have_wordings() -> None:

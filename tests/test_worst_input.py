@@ -27,7 +27,7 @@ WHY = "why is the sea salt"
 
 
 def show(head: str) -> Callable[[str], object]:
-    return lambda text: gather._read_shown("here", head + text)
+    return lambda text: gather._read_shown(head + text)
 
 
 ANSWER = "Question: q <br> LLM generated response: a"
@@ -50,7 +50,7 @@ WORST: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {  # what is ca
     "mislead": (lambda text: degrade.mislead("a", key="k", pool=[text]), (". ", ".")),
     "read_number": (partial(parse.read_number, lowest=1, highest=5), ("[[", "[[1", "[[1]] ", "<think>", "</think>")),
     "read_first_number": (partial(parse.read_number, lowest=1, highest=5, pick="first"), ("</think>", "[[1")),
-    "read_choice": (parse.read_choice, ("[[", "[[A", "[[A]]")),
+    "read_preference": (parse.read_preference, ("[[", "[[A", "[[A]]")),
     "read_digit": (parse.read_digit, ("1", "1.", "1%", "-0-1", "+", "[[1]]")),
     "bracketed_marks": (pretrained._BRACKETED.findall, ("[a", "<a", "[<", "<")),
     "clean": (debates._clean, ("<a", "</", "<", "<b>")),

@@ -1,4 +1,7 @@
-"""Readers of debatable questions, as upstream wrote them: every irregularity is refused, or counted by name."""
+"""Readers of debatable questions, as upstream wrote them: what is left out or odd is counted by name.
+
+Shapes that only one file has, pinned by its hash, are read as they are; those that users may bring are checked.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from nfqa.data.json_lines import AnyText, Item, LooseItem, Name, Text, check, read_items, read_json, refuse_repeats
+from nfqa.data.json_lines import AnyText, Item, LooseItem, Name, Text, read_items, read_json
 from nfqa.data.records import Answer, PartialAnswer, Question, Rating
 
 OFF_TOPIC = ("55", "567", "615", "1210", "1818")  # of dev_povs: points of view of another question, at their source
@@ -18,7 +21,7 @@ _STANCES = {"Option 1": "for", "Option 2": "against", "Neutral": ""}
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 
 
-class Point(Item):
+class PointOfView(Item):
     """A point of view, a bare text or an object, and maybe its explanation."""
 
     bare = "point_of_view"
@@ -26,10 +29,10 @@ class Point(Item):
     explanation: AnyText = ""
 
 
-Points = Annotated[list[Point], Field(min_length=1)]
+Points = Annotated[list[PointOfView], Field(min_length=1)]
 
 
-def make_points(question: str, points: Sequence[Point], counts: Counter[str]) -> tuple[PartialAnswer, ...]:
+def make_points(question: str, points: Sequence[PointOfView], counts: Counter[str]) -> tuple[PartialAnswer, ...]:
     """Partial answers QUESTION.1, QUESTION.2 ...; repeated ones are counted, and kept."""
     made = tuple(
         PartialAnswer(f"{question}.{place}", point.point_of_view.strip(), point.explanation.strip())
@@ -63,30 +66,14 @@ def read_debateqa(path: Path, counts: Counter[str]) -> Iterator[Question]:
         yield Question(line.question, id=line.id, partial_answers=points)
 
 
-class _Argument(LooseItem):
-    description: list[AnyText]
-
-
-class _Perspective(LooseItem):
-    perspective_title: AnyText
-    argument: _Argument
-
-
-class _Claim(LooseItem):
-    claim_title: Text
-    perspectives_for: list[_Perspective]
-    perspectives_against: list[_Perspective]
-
-
 def read_debatewise(path: Path, counts: Counter[str]) -> Iterator[Question]:
     """A list of claims with perspectives for and against; one without a title or an argument is left out."""
-    for place, item in enumerate(check(list[Any], read_json(path), str(path))):
-        claim = check(_Claim, item, f"{path}: claim {place}")
+    for place, claim in enumerate(read_json(path)):
         points: list[PartialAnswer] = []
-        sides = {"for": claim.perspectives_for, "against": claim.perspectives_against}
+        sides = {"for": claim["perspectives_for"], "against": claim["perspectives_against"]}
         for stance, perspective in ((stance, each) for stance, side in sides.items() for each in side):
-            view = _clean(perspective.perspective_title)
-            explanation = _clean(" ".join(perspective.argument.description))
+            view = _clean(perspective["perspective_title"])
+            explanation = _clean(" ".join(perspective["argument"]["description"]))
             if not view or not explanation:
                 counts["perspectives_without_text"] += 1
                 continue
@@ -94,7 +81,7 @@ def read_debatewise(path: Path, counts: Counter[str]) -> Iterator[Question]:
             counts["repeated_perspectives"] += point.text in {other.text for other in points}
             points.append(point)
         if points:
-            yield Question(_clean(claim.claim_title), id=str(place), partial_answers=tuple(points))
+            yield Question(_clean(claim["claim_title"]), id=str(place), partial_answers=tuple(points))
         else:
             counts["claims_without_perspectives"] += 1
 
@@ -104,44 +91,31 @@ def _clean(text: str) -> str:
     return " ".join(_TAG.sub(" ", text).split())
 
 
-class _Rated(Item):
-    question: Name
-    text: Text
-    answers: dict[Text, Text]
-
-
-class _Rater(Item):
-    annotator: Name
-    views: dict[str, AnyText]  # by question
-    choices: dict[str, Literal["Option 1", "Option 2", "Neutral"]]
-    ratings: dict[str, dict[str, Annotated[int, Field(ge=1, le=5)]]]
-
-
 def read_ratings(path: Path, counts: Counter[str]) -> Iterator[Question]:
-    """A file made by `nfqa.data.gather`: a line a question, then a line a person, known by a number."""
-    lines = list(read_items(path, dict[str, Any], counts))
-    questions = [check(_Rated, item, where) for where, item in lines if "question" in item]
-    refuse_repeats((rated.question for rated in questions), f"{path}: question")
-    answers = {rated.question: rated.answers for rated in questions}
+    """A file made by `nfqa.data.gather`: a line a question, then a line a person, known by a number.
+
+    A person's own view becomes a partial answer, QUESTION.PERSON, which that person's ratings are about; what a person
+    rated without writing a view is left out and counted.
+    """
+    lines = [line for _, line in read_items(path, dict[str, Any], counts)]
+    questions = [line for line in lines if "question" in line]
+    answers = {str(line["question"]): dict(sorted(line["answers"].items())) for line in questions}
     views: dict[str, list[PartialAnswer]] = defaultdict(list)
     ratings: dict[str, list[Rating]] = defaultdict(list)
-    for where, person in ((where, check(_Rater, item, where)) for where, item in lines if "question" not in item):
-        for name in sorted({*person.views, *person.ratings}):
-            given, text = person.ratings.get(name, {}), person.views.get(name, "")
-            if name not in answers or not given.keys() <= answers[name].keys():
-                raise ValueError(f"{where}: question {name!r:.60} or one of its answers {[*given]!r:.60} is not there")
+    for person in (line for line in lines if "annotator" in line):
+        for name in sorted({*person["views"], *person["ratings"]}):
+            given, text = person["ratings"].get(name, {}), person["views"].get(name, "")
             if not text.strip():
                 counts["views_missing"] += 1
                 counts["ratings_without_a_view"] += len(given)
                 continue
-            stance = _STANCES[person.choices.get(name, "Neutral")]
-            view = PartialAnswer(f"{name}.{person.annotator}", text, stance=stance)
+            stance = _STANCES[person["choices"].get(name, "Neutral")]
+            view = PartialAnswer(f"{name}.{person['annotator']}", text, stance=stance)
             views[name].append(view)
-            ratings[name] += [Rating(person.annotator, view.id, *rating) for rating in sorted(given.items())]
+            ratings[name] += [Rating(person["annotator"], view.id, *rating) for rating in sorted(given.items())]
             counts["ratings_missing"] += len(answers[name]) - len(given)
-    for rated in questions:
-        name, made = rated.question, _make_answers(dict(sorted(rated.answers.items())))
-        yield Question(rated.text, made, (), name, tuple(views[name]), tuple(ratings[name]))
+    for line, (name, texts) in zip(questions, answers.items(), strict=True):
+        yield Question(line["text"], _make_answers(texts), (), name, tuple(views[name]), tuple(ratings[name]))
 
 
 class _Systems(LooseItem):

@@ -1,4 +1,7 @@
-"""Upstream files of one set, gathered into one file of the rows and fields that are used: nobody's id is in it."""
+"""Upstream files of one set, gathered into one file of the rows and fields that are used: nobody's id is in it.
+
+The file that is made is pinned by its hash in data/registry.yml, so what upstream changes is noticed there.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,9 @@ import hashlib
 import json
 import re
 import tarfile
-from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
-
-from nfqa.data.json_lines import AnyText, LooseItem, Text, check, parse_lines
+from typing import Any
 
 SYSTEMS = {  # as upstream's ids end -> the identifier used here
     "claude-3-7-sonnet-20250219": "claude_3_7_sonnet",
@@ -26,28 +24,7 @@ SYSTEMS = {  # as upstream's ids end -> the identifier used here
     "o4-mini": "o4_mini",
 }
 _RATED = "To what extent is your perspective represented in this response?"
-_INSTANCE = re.compile(r"(\d{1,9})_(.+)")
-
-
-class _Screen(LooseItem):
-    displayed_text: AnyText
-    label_annotations: dict[str, Any]
-
-
-class _Box(LooseItem):
-    text_box: AnyText = ""
-
-
-class _View(LooseItem):
-    answer: _Box = _Box()
-
-
-class _Choice(LooseItem):
-    selection: Annotated[dict[Literal["Option 1", "Option 2", "Neutral"], Any], Field(min_length=1, max_length=1)]
-
-
-class _Rated(LooseItem):
-    rating: Annotated[dict[str, Literal["1", "2", "3", "4", "5"]], Field(min_length=1, max_length=1, alias=_RATED)]
+_INSTANCE = re.compile(rf"(\d{{1,9}})_({'|'.join(map(re.escape, SYSTEMS))}|question|select)")
 
 
 def gather(shape: str, source: Path, folder: str, where: str) -> bytes:
@@ -57,14 +34,13 @@ def gather(shape: str, source: Path, folder: str, where: str) -> bytes:
 
     Args: shape: one of SETS; source: a mirror's folder, or a repository's archive, tar.gz, that has this `folder` in
         it; where: what errors call the source.
-    Raises: ValueError for no whole archive, no such files, or naming the file's number in the order read, the line and
-        the field; never a folder.
+    Raises: ValueError for no whole archive, or no such files.
     """
     pattern, make = SETS[shape]
     files = _read_folder(source, pattern) if source.is_dir() else _read_archive(source, folder, pattern, where)
     if not files:
         raise ValueError(f"{where}: no file {pattern} there; fetch it again")
-    return "".join(f"{_dump(line)}\n" for line in make(files, where)).encode()
+    return "".join(f"{_dump(line)}\n" for line in make(files)).encode()
 
 
 def _read_folder(folder: Path, pattern: str) -> list[bytes]:
@@ -83,75 +59,55 @@ def _read_archive(archive: Path, folder: str, pattern: str, where: str) -> list[
         raise ValueError(f"{where}: the archive is not whole ({type(error).__name__}); fetch it again") from None
 
 
-def _gather_ratings(files: list[bytes], where: str) -> Iterable[dict[str, Any]]:
+def _gather_ratings(files: list[bytes]) -> Iterable[dict[str, Any]]:
     """First a line a question, then a line a person, numbered by the order of their content's hash.
 
     Screens that are not used (consent, demographics, times, marked passages) are left out.
     """
     questions: dict[int, dict[str, Any]] = {}
-    people = [_read_person(f"{where}: person {n}", file, questions) for n, file in enumerate(files, start=1)]
+    people = [_dump(_read_person(content, questions)) for content in files]
     yield from ({"question": number} | body for number, body in sorted(questions.items()))
-    hashed = sorted((hashlib.sha256(_dump(person).encode()).hexdigest(), _dump(person)) for person in people)
+    hashed = sorted((hashlib.sha256(person.encode()).hexdigest(), person) for person in people)
     for number, (_, person) in enumerate(hashed, start=1):
         yield {"annotator": f"r{number:03}"} | json.loads(person)
 
 
-def _read_person(who: str, content: bytes, questions: dict[int, dict[str, Any]]) -> dict[str, Any]:
+def _read_person(content: bytes, questions: dict[int, dict[str, Any]]) -> dict[str, Any]:
     person: dict[str, Any] = {"views": {}, "choices": {}, "ratings": {}}
-    for _, where, item in parse_lines(who, content, Counter()):
-        found = _INSTANCE.fullmatch(str(item.get("id")))
-        if found is None or found[2] not in (*SYSTEMS, "question", "select"):
+    for screen in _read_lines(content):
+        found = _INSTANCE.fullmatch(str(screen.get("id")))
+        if found is None:
             continue  # a screen that asks none of the study's questions
-        screen = check(_Screen, item, where)
-        key, kind, given = str(int(found[1])), found[2], screen.label_annotations
-        where = f"{where}: label_annotations"
-        text, answer = _read_shown(where, screen.displayed_text)
-        question = questions.setdefault(int(key), {"answers": {}})
-        _note(where, question, "text", text)
+        key, kind, given = str(int(found[1])), found[2], screen["label_annotations"]
+        text, answer = _read_shown(screen["displayed_text"])
+        question = questions.setdefault(int(key), {"text": text, "answers": {}})
         if kind == "question":
-            _note(where, person["views"], key, " ".join(check(_View, given, where).answer.text_box.split()))
+            person["views"][key] = " ".join(given.get("answer", {}).get("text_box", "").split())
         elif kind == "select":
-            _note(where, person["choices"], key, *check(_Choice, given, where).selection)
+            (person["choices"][key],) = given["selection"]
         else:
-            _note(where, question["answers"], SYSTEMS[kind], answer)
-            (rating,) = check(_Rated, given, where).rating.values()
-            _note(where, person["ratings"].setdefault(key, {}), SYSTEMS[kind], int(rating))
-    if not any(person.values()):
-        raise ValueError(f"{who}: no question, choice or rating in the file; fetch it again")
+            question["answers"][SYSTEMS[kind]] = answer
+            (rating,) = given[_RATED].values()
+            person["ratings"].setdefault(key, {})[SYSTEMS[kind]] = int(rating)
     return person
 
 
-def _read_shown(where: str, shown: str) -> tuple[str, str]:
+def _read_shown(shown: str) -> tuple[str, str]:
     """The question and the answer, "" for none, of what was shown: `Question: Q <br> <hr> LLM ...: <br> <br> A`."""
-    head, mark, answer = shown.partition("LLM generated response:")
+    head, _, answer = shown.partition("LLM generated response:")
     found = re.match(r"(?:\[Question\]|Question:)(.*?)(?:<br>|<hr>|$)", head, flags=re.DOTALL)
-    if not found or not found[1].strip():
-        raise ValueError(f"{where}: displayed_text begins {shown[:40]!r}; expected `Question: ` and the question")
+    if found is None:
+        raise ValueError(f"displayed_text begins {shown[:40]!r}; expected `Question: ` and the question")
     text = "\n".join(map(str.strip, answer.split("<br>"))).strip()
-    if mark and not text:
-        raise ValueError(f"{where}: displayed_text shows an empty answer; fetch it again")
     return found[1].strip(), re.sub(r"\n{2,}", "\n\n", text)
 
 
-def _note(where: str, notes: dict[str, Any], key: str, value: Any) -> None:
-    if notes.setdefault(key, value) != value:
-        raise ValueError(f"{where}: {key} differs from before; expected the same wherever it is given")
+def _read_lines(content: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in content.decode().split("\n") if line.strip()]
 
 
 def _dump(value: dict[str, Any]) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-class _Document(LooseItem):
-    source_url: Text
-    snippet: Text
-
-
-class _Query(LooseItem):
-    id: Annotated[str, Field(pattern=r"^#\d{4}$")]
-    query: Text
-    conflict_type: Text
-    retrieved_docs: Annotated[list[_Document], Field(min_length=1)]
 
 
 _KINDS = {  # how the documents of a question relate: as upstream spells it -> here
@@ -165,62 +121,42 @@ _KINDS = {  # how the documents of a question relate: as upstream spells it -> h
 _SYNTHETIC_FROM = 459  # from this id on upstream's questions and documents are made up, on domains that don't exist
 
 
-def _gather_documents(files: list[bytes], where: str) -> Iterable[dict[str, Any]]:
+def _gather_documents(files: list[bytes]) -> Iterable[dict[str, Any]]:
     """A line a question with its documents, by upstream's id; the fields that a language model wrote are left out."""
     found: dict[str, dict[str, Any]] = {}
-    for number, content in enumerate(files, start=1):
-        for _, at, item in parse_lines(f"{where}: file {number}", content, Counter()):
-            query = check(_Query, item, at)
-            if int(query.id[1:]) >= _SYNTHETIC_FROM:
-                continue
-            if query.conflict_type not in _KINDS:
-                raise ValueError(f"{at}: conflict_type is {query.conflict_type!r:.60}; expected one of {[*_KINDS]}")
-            documents = [{"address": d.source_url.strip(), "text": d.snippet.strip()} for d in query.retrieved_docs]
-            body = {"question": query.query.strip(), "kind": _KINDS[query.conflict_type], "documents": documents}
-            _note(at, found, query.id, body)
+    for query in (line for content in files for line in _read_lines(content)):
+        if int(query["id"][1:]) < _SYNTHETIC_FROM:
+            shown = query["retrieved_docs"]
+            documents = [{"address": d["source_url"].strip(), "text": d["snippet"].strip()} for d in shown]
+            kind = _KINDS[query["conflict_type"]]
+            found[query["id"]] = {"question": query["query"].strip(), "kind": kind, "documents": documents}
     return (body for _, body in sorted(found.items()))
-
-
-class _Stated(LooseItem):
-    evidence: list[AnyText]
-    reliability: AnyText = ""
-
-
-class _Answered(LooseItem):
-    claims: list[_Stated]
-
-
-class _Asked(LooseItem):
-    question: Text
-    answers: dict[str, _Answered]
 
 
 _RELIABILITY = {"Not reliable at all": 1, "Somewhat reliable": 2, "Reliable": 3}  # any other: not rated
 _ADDRESS = re.compile(r"https?://[^\s\])>\"']+")
 
 
-def _gather_reliability(files: list[bytes], where: str) -> Iterable[dict[str, Any]]:
+def _gather_reliability(files: list[bytes]) -> Iterable[dict[str, Any]]:
     """A line a claim that was rated: its question, a running number, the addresses that it cites, and the rating.
 
     A question and system that several files hold counts once. Who rated is left out.
     """
-    found: dict[tuple[str, str], list[_Stated]] = {}
-    for number, content in enumerate(files, start=1):
-        for _, at, item in parse_lines(f"{where}: file {number}", content, Counter()):
-            asked = check(_Asked, item, at)
-            for system, answer in asked.answers.items():
-                found.setdefault((asked.question.strip(), system), answer.claims)
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for asked in (line for content in files for line in _read_lines(content)):
+        for system, answer in asked["answers"].items():
+            found.setdefault((asked["question"].strip(), system), answer["claims"])
     for (question, system), claims in sorted(found.items()):
         for place, claim in enumerate(claims, start=1):
-            addresses = [hit[0] for evidence in claim.evidence if (hit := _ADDRESS.search(evidence))]
-            if addresses and claim.reliability in _RELIABILITY:
-                rated = {"reliability": _RELIABILITY[claim.reliability], "addresses": addresses}
+            addresses = [hit[0] for evidence in claim["evidence"] if (hit := _ADDRESS.search(evidence))]
+            if addresses and claim.get("reliability") in _RELIABILITY:
+                rated = {"reliability": _RELIABILITY[claim["reliability"]], "addresses": addresses}
                 yield {"question": question, "system": system, "claim": place} | rated
 
 
 _SPLITS = r"sft_inference_pipeline_v2/data/splits/(?:val|test)|sft_inference_pipeline/data/splits/(?:val|test)_v5"
 _STAGE = "dataset_annotation_pipeline_v3/data/experiments/stagewise_multi/stage3_final"
-SETS: dict[str, tuple[str, Callable[[list[bytes], str], Iterable[dict[str, Any]]]]] = {  # files, what makes the lines
+SETS: dict[str, tuple[str, Callable[[list[bytes]], Iterable[dict[str, Any]]]]] = {  # files, what makes the lines
     "debate_ratings": (r"[^/]+/annotated_instances\.jsonl", _gather_ratings),
     "web_documents": (rf"(?:{_SPLITS}|{_STAGE})\.jsonl", _gather_documents),
     "source_reliability": (r"(?:rand_test|rand_val|domain_val)\.jsonl", _gather_reliability),

@@ -5,42 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, ValidationInfo, model_validator
+from pydantic import AliasChoices, Field
 
-from nfqa.data.json_lines import Item, Name, Text, check, read_json
+from nfqa.data.json_lines import Item, LooseItem, Name, Text, check, read_json
 from nfqa.data.records import Answer, Question
 
-LABELS = 4  # the graded datasets have four grades; the common scale is 0 (worst) to 3
+GRADES = 4  # the graded datasets have four grades; the common scale is 0 (worst) to 3
 
 
-def _shift(label: int, given: ValidationInfo) -> int:
-    """A label of the file on the common scale."""
-    lowest: int = (given.context or {})["lowest"]
-    if not lowest <= label < lowest + LABELS:
-        raise ValueError(f"expected {lowest} to {lowest + LABELS - 1}")
-    return label - lowest
-
-
-Label = Annotated[int, AfterValidator(_shift)]
-
-
-class _Passage(Item):
-    doc_id: Name = ""  # spelt in two ways
-    docid: Name = ""
+class _Passage(LooseItem):
+    id: Annotated[Name, Field(validation_alias=AliasChoices("doc_id", "docid"))]  # spelt in two ways
     passage: Text
-    label: Label
-
-    @model_validator(mode="after")
-    def _need_one_id(self) -> _Passage:
-        if bool(self.doc_id) == bool(self.docid):
-            raise ValueError("expected one of doc_id and docid")
-        return self
+    label: int
 
 
 class _Generated(Item):
     answer: Text
     model: Name
-    label: Label
+    label: int
 
 
 class _Body(Item):
@@ -61,9 +43,9 @@ def read_graded(path: Path, lowest_label: int) -> list[Question]:
 
     Raises: ValueError naming file, question, place and field.
     """
-    content = check(Passages, read_json(path), str(path), lowest=lowest_label)
+    content = check(Passages, read_json(path), str(path))
     return [
-        Question(text, tuple(Answer(p.doc_id or p.docid, p.passage, p.label) for p in passages))
+        Question(text, tuple(Answer(p.id, p.passage, _grade(path, text, p.label, lowest_label)) for p in passages))
         for text, passages in content.items()
     ]
 
@@ -74,9 +56,17 @@ def read_generated(path: Path, lowest_label: int) -> list[Question]:
     Raises: ValueError naming file, question, place and field.
     """
     questions = []
-    for text, body in check(Bodies, read_json(path), str(path), lowest=lowest_label).items():
-        answers = tuple(Answer(a.model, a.answer, a.label, a.model) for a in body.doc_list)
+    for text, body in check(Bodies, read_json(path), str(path)).items():
+        grades = [_grade(path, text, given.label, lowest_label) for given in body.doc_list]
+        answers = [Answer(a.model, a.answer, grade, a.model) for a, grade in zip(body.doc_list, grades, strict=True)]
         grounds = (body.ground3, body.ground2, body.ground1, body.ground0)  # best first
         references = tuple(Answer(f"ground{3 - i}", ground, 3 - i) for i, ground in enumerate(grounds))
-        questions.append(Question(text, answers, references))
+        questions.append(Question(text, tuple(answers), references))
     return questions
+
+
+def _grade(path: Path, question: str, label: int, lowest: int) -> int:
+    """A label of the file on the common scale."""
+    if not lowest <= label < lowest + GRADES:
+        raise ValueError(f"{path}: {question!r:.60}: label is {label}; expected {lowest} to {lowest + GRADES - 1}")
+    return label - lowest

@@ -1,35 +1,33 @@
-"""JSON and JSON lines, read strictly: every fault is refused with file, line, field, what was found and expected."""
+"""Files read strictly, JSON, JSON lines and CSV: every fault is refused with file, line, field, found and expected."""
 
 from __future__ import annotations
 
 import codecs
+import csv
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from io import StringIO
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     TypeAdapter,
     ValidationError,
     model_validator,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 T = TypeVar("T")
-LONGEST = 1_000_000  # characters of a text, beyond any answer: time and memory of several methods grow with it
-
-
-def _refuse_half(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("it holds half of a character (a lone surrogate); write the file anew as UTF-8") from None
-    return text
+LONGEST_TEXT = 1_000_000  # characters, beyond any answer: time and memory of several methods grow with it
 
 
 def _refuse_blank(text: str) -> str:
@@ -39,21 +37,14 @@ def _refuse_blank(text: str) -> str:
 
 
 def _read_name(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-        raise ValueError("expected a text that is not empty, or a whole number")
-    if len(str(value).strip().splitlines()) > 1:
-        raise ValueError(f"expected a name on one line, not {str(value)!r:.40}")  # it goes into tables
-    return str(value).strip()
+    name = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if len(name.splitlines()) != 1:  # it goes into tables
+        raise ValueError("expected a name on one line, not empty, or a whole number")
+    return name
 
 
-def _refuse_long(text: str) -> str:
-    if len(text) > LONGEST:
-        raise ValueError(f"it has {len(text):,} characters; expected at most {LONGEST:,}, so cut it or leave it out")
-    return text
-
-
-WholeText = Annotated[str, AfterValidator(_refuse_half)]  # however long, as a completion is kept
-AnyText = Annotated[WholeText, AfterValidator(_refuse_long)]  # may be empty
+WholeText = Annotated[str, Field(min_length=0)]  # however long; no lone surrogate, as any bound on length checks it
+AnyText = Annotated[str, Field(max_length=LONGEST_TEXT)]  # may be empty
 Text = Annotated[AnyText, AfterValidator(_refuse_blank)]
 Name = Annotated[AnyText, BeforeValidator(_read_name)]  # an id: 7 and "7" are one
 
@@ -93,13 +84,13 @@ class LooseItem(Item):
     model_config = ConfigDict(extra="ignore")
 
 
-def check(shape: type[T], value: Any, where: str, **context: Any) -> T:
+def check(shape: type[T], value: Any, where: str) -> T:
     """The value as a `shape`, an `Item` or a container of them.
 
     Raises: ValueError naming `where`, the field, what was found and what was expected.
     """
     try:
-        return TypeAdapter(shape).validate_python(value, context=context)
+        return TypeAdapter(shape).validate_python(value)
     except ValidationError as error:
         raise ValueError(f"{where}: {_explain(error)}") from None
 
@@ -115,11 +106,10 @@ def _explain(error: ValidationError) -> str:
     if fault["type"] == "value_error" and isinstance(fault["input"], dict):  # our own words for several fields at once
         return f"{field}: {said}".removeprefix(": ")
     found = f"{field} is" if field else "found"
-    return f"{found} {describe(fault['input'])}; {said[0].lower()}{said[1:]}"
+    return f"{found} {_describe(fault['input'])}; {said[0].lower()}{said[1:]}"
 
 
-def describe(value: Any) -> str:
-    """What was found: a text or number itself, else the kind of JSON value that it is."""
+def _describe(value: Any) -> str:
     if isinstance(value, dict | list):
         return ("an object" if isinstance(value, dict) else "a list") if value else "empty"
     return "null" if value is None else f"{value!r:.60}"
@@ -184,7 +174,7 @@ def parse_object(where: str, line: str, hint: str = "") -> dict[str, Any]:
     """The JSON object of a line. Raises: ValueError naming `where` for anything else, or a field that it has twice."""
     item = _parse(where, line, f"{hint}expected one whole object a line")
     if not isinstance(item, dict):
-        raise ValueError(f"{where}: found {describe(item)}; expected one JSON object a line")
+        raise ValueError(f"{where}: found {_describe(item)}; expected one JSON object a line")
     return item
 
 
@@ -205,10 +195,9 @@ def decode_text(name: str, content: bytes) -> str:
 def _parse(where: str, text: str, advice: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        line = f"line {error.lineno}, " if "\n" in text else ""  # a line of a file is named in `where`
-        raise ValueError(f"{where}: not JSON ({error.msg}, {line}column {error.colno}); {advice}") from None
-    except (ValueError, RecursionError) as error:  # a duplicated field, NaN, a number of 5,000 digits, too deep
+    except json.JSONDecodeError as error:  # its own count of lines would begin anew in each line of a file
+        raise ValueError(f"{where}: not JSON ({error.msg}, character {error.pos + 1}); {advice}") from None
+    except (ValueError, RecursionError) as error:  # a duplicated field, NaN, too deep
         raise ValueError(f"{where}: {error}; {advice}") from None
 
 
@@ -219,3 +208,28 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON")
+
+
+def read_rows(path: Path, model: type[Item], *, separator: str = ",") -> pd.DataFrame:
+    """The rows of a CSV file as a frame with the fields of `model`; every cell is text, checked as its field says.
+
+    Blank lines are left out; columns may come in any order.
+    Raises: ValueError naming the file for bytes that are no UTF-8 or a file without rows, and file, line and field for
+        a cell that doesn't fit, and one too few or too many.
+    """
+    import pandas as pd  # where it is used: the command line imports this module too, and starts fast
+
+    text = decode_text(str(path), path.read_bytes()).removeprefix("\ufeff")
+    lines = csv.DictReader(StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows: list[Any] = []
+    try:
+        for line in lines:
+            where = f"{path}, line {lines.line_num}"
+            if None in line:
+                raise ValueError(f"{where}: more cells than columns; put a text that holds {separator!r} in quotes")
+            rows.append(check(model, line, where).model_dump())
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {lines.line_num}: {error}; close every quote") from None
+    if not rows:
+        raise ValueError(f"{path}: expected the columns {', '.join(model.model_fields)}, and rows below them")
+    return pd.DataFrame(rows)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
 
-from nfqa.data.json_lines import Item, Text, check
+from nfqa.data.json_lines import Item, Text, read_rows, refuse_repeats
 from nfqa.data.records import QuestionSet
 
-LABELS = "data/labels/dispute_awareness.csv"
+DISPUTE_LABELS = "data/labels/dispute_awareness.csv"
 SAMPLE_LABELS = "data/sample/dispute_labels.csv"
 _SETS = {"demo_answers": "demo", "system_answers": "systems"}
 
@@ -24,7 +23,7 @@ class _Row(Item):
     label: Literal["0", "1"]
 
 
-def read_labels(root: Path, dataset: QuestionSet, *, limit: int | None = None) -> pd.DataFrame:
+def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None = None) -> pd.DataFrame:
     """The labelled answers of `demo_answers` (ids) or `system_answers` (QUESTION:SYSTEM), in the labels' order.
 
     Args: limit: at most this many labelled questions, the first ones.
@@ -38,24 +37,14 @@ def read_labels(root: Path, dataset: QuestionSet, *, limit: int | None = None) -
     name = dataset.name.removeprefix("sample_")
     if name not in _SETS:
         raise ValueError(f"no answers of {name} are labelled; labelled datasets: {', '.join(_SETS)}")
-    path = root / (SAMPLE_LABELS if dataset.origin == "sample" else LABELS)
+    path = root / (SAMPLE_LABELS if dataset.origin == "sample" else DISPUTE_LABELS)
     answers = dataset.answers.drop(columns="grade")
     by_system = answers["question"] + ":" + answers["system"]
-    labels = _read_table(path)
+    labels = read_rows(path, _Row)
+    refuse_repeats(labels["set"] + " " + labels["id"], f"{path}: the answer")
     labels = labels[labels.pop("set") == _SETS[name]].astype({"pass_1": int, "pass_2": int, "label": int})
     found = labels.merge(answers.assign(id=answers["question"] if name == "demo_answers" else by_system), on="id")
     if found.empty:
         raise ValueError(f"{path}: none of its labels is of the {len(answers)} answers of {name}")
     found = found[pd.factorize(found["question"])[0] < (len(found) if limit is None else limit)]
     return found[[*answers.columns, *labels.columns]]
-
-
-def _read_table(path: Path) -> pd.DataFrame:
-    with path.open(encoding="utf-8", newline="") as lines:
-        rows = [check(_Row, item, f"{path}, line {n}") for n, item in enumerate(csv.DictReader(lines), start=2)]
-    if not rows:
-        raise ValueError(f"{path}: expected the columns {', '.join(_Row.model_fields)}, and rows below them")
-    labels = pd.DataFrame([row.model_dump() for row in rows])
-    if (twice := labels.duplicated(["set", "id"])).any():
-        raise ValueError(f"{path}: id {labels['id'][twice].iloc[0]!r} is duplicated; label each answer once")
-    return labels

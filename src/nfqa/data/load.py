@@ -8,10 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import PositiveInt
-
 from nfqa.data import debates, graded
-from nfqa.data.json_lines import Item, check
 from nfqa.data.paths import find_root
 from nfqa.data.records import Question, QuestionSet
 from nfqa.data.registry import UpstreamFile, fetch_file, has_file, hash_file, read_registry
@@ -24,13 +21,6 @@ DEBATES = {
     "debate_ratings": debates.read_ratings, "debate_systems": debates.read_systems, "debate_povs": debates.read_povs,
 }  # fmt: skip
 HELD_OUT = 4  # a claim is held out from the evaluators' training where its key is a multiple of this
-
-
-class _Choices(Item):
-    data: Literal["full", "sample"]
-    limit: PositiveInt | None = None
-    split: Split
-    repeats: Repeats
 
 
 def load(
@@ -51,23 +41,19 @@ def load(
         graded datasets, a passage repeated inside a question is kept ("keep", as the paper), kept once ("first"), or,
         if its labels disagree, dropped with all its copies ("drop_conflicting").
     Raises: ValueError naming file, line or item, and field for anything the shape doesn't allow, or for a wrong
-        argument; UnreachableError when the file is not at hand and can't be fetched.
+        name; UnreachableError when the file is not at hand and can't be fetched.
     """
     root = root or find_root()
     file = find_registered(root, name, GRADED | DEBATES)
-    given = {"data": data, "limit": limit, "split": split, "repeats": repeats}
-    check(_Choices, given, f"dataset {name}")
     if split == "train" and file.shape != "debatewise":
         raise ValueError(f"{name} has no split 'train': it is never trained on")
-    if repeats != "keep" and file.shape not in GRADED:
-        raise ValueError(f"repeats is {repeats!r}, but {name} is no graded dataset; leave it at 'keep'")
     path = find_path(name, data=data, root=root)
     questions, counts = read_file(path, file.shape, file.lowest_label)
     if split != "all" and file.shape == "debatewise":
         questions = [q for q in questions if (q.key % HELD_OUT == 0) == (split == "held_out")]
     if limit is not None:
-        chosen = sorted(range(len(questions)), key=lambda i: questions[i].key)[:limit]
-        questions = [questions[i] for i in sorted(chosen)]
+        chosen = {question.name for question in sorted(questions, key=lambda question: question.key)[:limit]}
+        questions = [question for question in questions if question.name in chosen]
     if repeats != "keep":
         treated = [_treat_repeats(question, repeats) for question in questions]
         counts["dropped_repeats"] = sum(len(q.answers) for q in questions) - sum(len(q.answers) for q in treated)
@@ -119,11 +105,7 @@ def read_file(path: Path, shape: str, lowest_label: int = 0) -> tuple[list[Quest
     Raises: ValueError naming file, line or item, and field; for a file without questions; for a duplicated id.
     """
     counts: Counter[str] = Counter()
-    if shape in GRADED:
-        return GRADED[shape](path, lowest_label), counts
-    if shape not in DEBATES:
-        raise ValueError(f"{path}: unknown shape {shape!r}; known: {', '.join(GRADED | DEBATES)}")
-    questions = list(DEBATES[shape](path, counts))
+    questions = GRADED[shape](path, lowest_label) if shape in GRADED else list(DEBATES[shape](path, counts))
     if not questions:
         raise ValueError(f"{path}: holds no question; fetch it again")
     return questions, counts

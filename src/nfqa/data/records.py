@@ -128,13 +128,13 @@ class QuestionSet:
     def answers(self) -> pd.DataFrame:
         """dataset, question, answer (its id), system ("" for none), text, grade (float, NaN where unlabelled)."""
         rows = ((q.name, a.id, a.system, a.text, a.label) for q in self.questions for a in q.answers)
-        return _blank_unlabelled(self._make_frame(rows, "answer", "system", "text", "grade"))
+        return self._make_frame(rows, "answer", "system", "text", "grade")
 
     @property
     def references(self) -> pd.DataFrame:
         """dataset, question, reference (its id), place (from 1, best first), text, grade (float)."""
         rows = ((q.name, r.id, i, r.text, r.label) for q in self.questions for i, r in enumerate(q.references, start=1))
-        return _blank_unlabelled(self._make_frame(rows, "reference", "place", "text", "grade"))
+        return self._make_frame(rows, "reference", "place", "text", "grade")
 
     @property
     def views(self) -> pd.DataFrame:
@@ -158,9 +158,6 @@ class QuestionSet:
 
         frame = pd.DataFrame(list(rows), columns=["question", *columns])
         frame.insert(0, "dataset", self.name)
+        if "grade" in columns:
+            frame["grade"] = frame["grade"].astype(float).replace(UNLABELLED, float("nan"))
         return frame
-
-
-def _blank_unlabelled(frame: pd.DataFrame) -> pd.DataFrame:
-    grades = frame["grade"].astype(float)
-    return frame.assign(grade=grades.where(grades != UNLABELLED))

@@ -58,21 +58,23 @@ def measure_classification(
     truth, given = truth[known], given[known]
     names = np.array([str(group) for group in groups])[known] if groups is not None else np.arange(n)
     present, inside = np.unique(names, return_inverse=True)
-    weights = draw_counts(len(present), resamples=resamples, seed=seed)[:, inside]  # [resamples, n]
-    value = _measure(truth, given, measure, np.ones((1, n)))[0]
-    draws = _measure(truth, given, measure, weights)
-    return find_interval(value, draws, n=n, n_missing=missing)
+    weights = _weigh_groups(len(present), resamples, seed)
+    if measure == "auroc":
+        found = _weigh_auroc(truth, given, inside, weights)
+    else:
+        found = _measure(truth, given, measure, weights[:, inside])
+    return find_interval(found[0], found[1:], n=n, n_missing=missing)
+
+
+def _weigh_groups(groups: int, resamples: int, seed: int) -> NDArray[np.float64]:
+    """How often each group counts, [1 + resamples, groups]: once as measured, then as often as it is drawn."""
+    return np.vstack([np.ones(groups), draw_counts(groups, resamples=resamples, seed=seed)])
 
 
 def _measure(truth: NDArray, given: NDArray, measure: Measure, weights: NDArray) -> NDArray:
     """The measure of each resample, [resamples], from how often it holds each item, [resamples, n]; NaN for 0 / 0."""
     positive, decided = truth == 1, given >= 0.5
     with np.errstate(invalid="ignore", divide="ignore"):
-        if measure == "auroc":
-            gap = given[positive][:, None] - given[~positive][None, :]
-            wins = (gap > 0) + 0.5 * (gap == 0)  # [positives, negatives]
-            first, second = weights[:, positive], weights[:, ~positive]
-            return np.asarray(((first @ wins) * second).sum(1) / (first.sum(1) * second.sum(1)))
         tp, fp, fn, tn = (
             weights @ cell.astype(np.float64)
             for cell in (positive & decided, ~positive & decided, positive & ~decided, ~positive & ~decided)
@@ -115,19 +117,25 @@ def resample_auroc(
     if not np.isin(truth, (0.0, 1.0)).all() or not np.isfinite(given).all():
         raise ValueError("labels must be 0 or 1 and scores finite; leave out items without a score")
     names, group = np.unique(np.asarray(groups, dtype=str), return_inverse=True)
+    stratum = None if strata is None else np.unique(np.asarray(strata, dtype=str), return_inverse=True)[1]
+    if stratum is not None and len(np.unique(np.stack([stratum, group]), axis=1).T) > len(np.unique(stratum)):
+        raise ValueError("a stratum lies in several groups; expected each inside of one")
+    return _weigh_auroc(truth, given, group, _weigh_groups(len(names), resamples, seed), stratum)
+
+
+def _weigh_auroc(
+    truth: NDArray, given: NDArray, group: NDArray, weights: NDArray, stratum: NDArray | None = None
+) -> NDArray[np.float64]:
+    """The AUROC of each resample, [resamples], from how often it holds each group, [resamples, groups]."""
     positive = truth == 1
     gap = given[positive][:, None] - given[~positive][None, :]
     wins, pairs = (gap > 0) + 0.5 * (gap == 0), np.ones_like(gap)  # [positives, negatives]
-    weights = np.vstack([np.ones(len(names)), draw_counts(len(names), resamples=resamples, seed=seed)])
-    if strata is not None:
-        _, stratum = np.unique(np.asarray(strata, dtype=str), return_inverse=True)
-        if len(np.unique(np.stack([stratum, group]), axis=1).T) > len(np.unique(stratum)):
-            raise ValueError("a stratum lies in several groups; expected each inside of one")
+    if stratum is not None:
         pairs = (stratum[positive][:, None] == stratum[~positive][None, :]).astype(np.float64)
-    first, second = (np.eye(len(names))[group[side]] for side in (positive, ~positive))  # [items, groups]
+    first, second = (np.eye(weights.shape[1])[group[side]] for side in (positive, ~positive))  # [items, groups]
     between = [first.T @ (table * pairs) @ second for table in (wins, pairs)]  # [groups, groups]
     with np.errstate(invalid="ignore"):
-        if strata is not None:  # a group that is drawn twice is two groups, and each has its own strata
+        if stratum is not None:  # a group that is drawn twice is two groups, and each has its own strata
             won, compared = (weights @ table.diagonal() for table in between)
         else:
             won, compared = (np.einsum("rg,gh,rh->r", weights, table, weights, optimize=True) for table in between)

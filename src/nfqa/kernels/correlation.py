@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Method = Literal["kendall", "spearman", "pearson"]
+Coefficient = Literal["kendall", "spearman", "pearson"]
 REASONS = ("defined", "fewer_than_two", "constant_scores", "constant_labels")
 _PAIRS_AT_ONCE = 4_000_000  # bounds the memory of the pairwise step: about 150 MB
 
@@ -21,7 +21,9 @@ class GroupCorrelations:
     reasons: NDArray[np.int8]  # [G]
 
 
-def correlate_groups(scores: ArrayLike, labels: ArrayLike, sizes: ArrayLike, *, method: Method) -> GroupCorrelations:
+def correlate_groups(
+    scores: ArrayLike, labels: ArrayLike, sizes: ArrayLike, *, method: Coefficient
+) -> GroupCorrelations:
     """Correlate `scores` with `labels` inside every group.
 
     kendall: tau-b = (P - Q) / sqrt((N - Tx)(N - Ty)), P and Q the concordant and discordant pairs, N all pairs of
@@ -34,8 +36,8 @@ def correlate_groups(scores: ArrayLike, labels: ArrayLike, sizes: ArrayLike, *, 
     Source: Kendall (1945) for tau-b; equal to scipy.stats.kendalltau, spearmanr, pearsonr to 1e-12.
     Differs from: scipy, which takes one group a call and gives NaN without a reason.
     """
-    if method not in get_args(Method):
-        raise ValueError(f"method is {method!r}; expected one of {', '.join(get_args(Method))}")
+    if method not in get_args(Coefficient):
+        raise ValueError(f"method is {method!r}; expected one of {', '.join(get_args(Coefficient))}")
     x = _read_floats(scores, "scores")
     y = _read_floats(labels, "labels")
     n = np.asarray(sizes).astype(np.int64)

@@ -50,7 +50,7 @@ def read_number(completion: str, *, lowest: int, highest: int, whole: bool = Tru
     return reading
 
 
-def read_choice(completion: str, *, choices: Sequence[str] = ("A", "B", "C"), pick: Pick = "only") -> Reading:
+def read_preference(completion: str, *, choices: Sequence[str] = ("A", "B", "C"), pick: Pick = "only") -> Reading:
     """The choice between double square brackets: 1 for the first, -1 for the second, 0 for the third (a tie).
 
     Args, Returns, Raises: as `read_number`.

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 Aggregate = Literal["sum", "mean", "mean_log"]
 Denominator = Literal["target", "attended"]
 Boundary = Literal["apart", "joint"]
-Marks = Literal["broken", "kept"]
+ControlMarks = Literal["broken", "kept"]
 TooLong = Literal["error", "cut_head", "cut_middle", "cut_tail"]
 Variant = Literal["paper", "released"]
 _MARK = "{answer}"
@@ -31,7 +31,7 @@ class Switches(TypedDict, total=False):
     wrapping: Literal["chat", "plain"]
     plain_format: str
     too_long: TooLong
-    marks: Marks
+    marks: ControlMarks
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -57,7 +57,7 @@ class Settings:
     wrapping: Literal["chat", "plain"] = "chat"
     plain_format: str = "{answer}\n\n"
     too_long: TooLong = "error"
-    marks: Marks = "broken"
+    marks: ControlMarks = "broken"
 
     def __post_init__(self) -> None:
         if self.plain_format.count(_MARK) != 1:

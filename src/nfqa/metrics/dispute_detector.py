@@ -10,7 +10,6 @@ CALIBRATED_THRESHOLD is chosen on labelled real answers, and `calibrate_threshol
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -20,8 +19,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nfqa.data.kept_arrays import keep_arrays
-from nfqa.metrics import coverage, dispute_rules, dispute_sentences
+from nfqa.data.kept_arrays import cached_arrays
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.dispute_rules import list_cues
 from nfqa.metrics.dispute_sentences import Labelled, compose_answers, read_sentences
@@ -132,10 +130,8 @@ class Detector:
     def _fitted(self) -> dict[str, NDArray]:
         """What scoring needs of the fit: weights and biases of the sentences' model and of the calibration."""
         made_by = "" if self._embedder is None or self._cache is None else self._embedder.fingerprint
-        modules = (sys.modules[__name__], coverage, dispute_rules, dispute_sentences)
-        return keep_arrays(
-            self._cache, "detector", self._fit_all, depends_on=(self.signature, made_by), modules=modules
-        )
+        depends_on = (self.signature, made_by)
+        return cached_arrays(self._cache, "detector", self._fit_all, maker=__name__, depends_on=depends_on)
 
     def _fit_all(self) -> dict[str, NDArray]:
         from sklearn.linear_model import LogisticRegression

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nfqa.data.records import Answer, Question
 from nfqa.judge.asking import Asker, Verdict
 from nfqa.judge.prompts import PromptSet, Shot
-from nfqa.kernels.parse import Pick, Reading, expect_value, read_choice, read_number
+from nfqa.kernels.parse import Pick, Reading, expect_value, read_number, read_preference
 from nfqa.metrics.references import Draw, draw_list, hash_name, list_candidates, sign
 from nfqa.models.chat import Reply, Request
 
@@ -83,7 +83,7 @@ def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = Tr
     if reply.finish == "length" and pick == "only":  # another verdict may have been on its way
         return Reading(None, "cut_short")
     if request.labels == _CHOICES:
-        return read_choice(reply.text, pick=pick)
+        return read_preference(reply.text, pick=pick)
     lowest, highest = int(request.labels[0]), int(request.labels[-1])
     return read_number(reply.text, lowest=lowest, highest=highest, whole=whole, pick=pick)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,9 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.data.kept_arrays import keep_arrays
+from nfqa.data.kept_arrays import cached_arrays
 from nfqa.data.records import Question, QuestionSet
-from nfqa.metrics import listwise, references
 from nfqa.metrics.listwise import FEATURES, Scorer, describe_draw, make_zero_shot
 from nfqa.metrics.references import Draw, draw_list, find_own_list, hash_name
 from nfqa.models.embed import Embedder
@@ -79,8 +77,7 @@ def _fit_for_grades(
 
     made_by = "" if cache is None else embedder.fingerprint
     depends_on = (sha256, made_by, str(composition), *(question.text for question in others))
-    modules = (sys.modules[__name__], listwise, references)
-    kept = keep_arrays(cache, "listwise", fit, depends_on=depends_on, modules=modules)
+    kept = cached_arrays(cache, "listwise", fit, maker=__name__, depends_on=depends_on)
     return Scorer("trained", kept["weights"], int(kept["trained_on"]))
 
 

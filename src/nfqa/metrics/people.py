@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.kernels.agreement import average_others, measure_fleiss_kappa, measure_krippendorff_alpha
-from nfqa.kernels.correlation import Method
+from nfqa.kernels.correlation import Coefficient
 from nfqa.kernels.rating import Preferences, derive_preferences, rate_bradley_terry, rate_elo
 from nfqa.kernels.resample import draw_counts
 from nfqa.metrics.statistics import correlate, find_intervals
@@ -22,7 +22,7 @@ from nfqa.metrics.statistics import correlate, find_intervals
 Rule = Literal["elo", "bradley_terry"]
 # Shuffles of the comparisons over which Elo is averaged: one rater's are few, those of all differ by little.
 ORDERS, ORDERS_TOGETHER = 20, 200
-METHODS: tuple[Method, ...] = ("spearman", "kendall")
+METHODS: tuple[Coefficient, ...] = ("spearman", "kendall")
 
 
 def compare_answers(ratings: pd.DataFrame) -> pd.DataFrame:

@@ -17,11 +17,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.kernels.choice import TieRule, credit_choice
-from nfqa.kernels.correlation import REASONS, Method, correlate_groups
+from nfqa.kernels.correlation import REASONS, Coefficient, correlate_groups
 from nfqa.kernels.resample import Interval, bootstrap_difference, bootstrap_mean, draw_counts, find_interval, find_share
 
 Undefined = Literal["drop", "zero"]
-METHODS: tuple[Method, ...] = get_args(Method)
+METHODS: tuple[Coefficient, ...] = get_args(Coefficient)
 OF_AN_ANSWER = ("answer", "system", "text", "grade", "score", "missing", "verdicts", "unreadable", "mass")
 _MEASURED = ("measured", "missing")
 
@@ -29,7 +29,7 @@ _MEASURED = ("measured", "missing")
 def correlate(
     scores: pd.DataFrame,
     *,
-    methods: Sequence[Method] = METHODS,
+    methods: Sequence[Coefficient] = METHODS,
     by: Sequence[str] | None = None,
     undefined: Undefined = "drop",
 ) -> pd.DataFrame:
