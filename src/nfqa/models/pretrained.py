@@ -25,7 +25,7 @@ class Pretrained:
 
     device: "auto" is cuda, else mps, else cpu. dtype: "auto" is bfloat16 on cuda (float16 where it has none) and
     float32 elsewhere. Weights are read from safetensors alone; remote code is run only if asked for.
-    Raises: ValueError for another kind of spec, a missing folder, an unknown dtype, or what transformers can't load.
+    Raises: ValueError for an unknown dtype, or what transformers can't load.
     """
 
     def __init__(
@@ -38,10 +38,6 @@ class Pretrained:
         progress: bool = False,
     ) -> None:
         self.name = f"{spec.kind}:{spec.name}"
-        if spec.kind not in ("hf", "path"):
-            raise ValueError(f"{self.name} does not run in process; expected hf:NAME[@REVISION] or path:FOLDER")
-        if spec.kind == "path" and not Path(spec.name).is_dir():
-            raise ValueError(f"{self.name} is not a folder; expected one with a model's config and safetensors")
         self._spec, self._device, self._dtype = spec, device, dtype
         self._options = {"revision": spec.revision, "trust_remote_code": trust_remote_code}
         self._progress = progress
