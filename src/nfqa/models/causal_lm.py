@@ -130,8 +130,6 @@ class CausalLM:
         else:
             (tokens,) = self._loaded.tokenise([text], decoding.wrapping)
             plan, room = LabelRows(len(tokens), (Row(tuple(tokens), (), ()),), ()), decoding.max_tokens
-        if not plan.forced:
-            return Failure("empty_prompt", "the prompt has no tokens, and the tokenizer puts none before it")
         job, context = _Job(number, request, plan), self._loaded.context
         if context is not None and len(job.tokens) + room > context:
             size = f"{len(job.tokens):,} tokens of prompt and {room:,} to write"

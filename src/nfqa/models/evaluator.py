@@ -43,8 +43,7 @@ class Evaluator:
     store: a file that keeps losses by evaluator, settings and texts; another process may share it. A loss that is not
     a finite number isn't kept.
     Losses are rounded to six digits when they are made: batches and threads move the last ones.
-    Raises: ValueError for what `Pretrained` refuses, a missing embedded model, or one without a
-        readable evaluator.json.
+    Raises: ValueError for what `Pretrained` refuses, or a missing embedded model.
     """
 
     def __init__(
@@ -132,10 +131,5 @@ class Evaluator:
 
 def _read_cache(folder: Path) -> ContinuousCache | None:
     """The cache that an embedded model's evaluator.json names; null is none."""
-    path = folder / "evaluator.json"
-    try:
-        named = json.loads(path.read_text(encoding="utf-8"))["cache"]
-        return None if named is None else ContinuousCache(**named)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        expected = 'expected {"cache": {"theta": ..., "weight": ...}} or {"cache": null}'
-        raise ValueError(f"{path}: field cache can't be read ({error!r}); {expected}") from None
+    named = json.loads((folder / "evaluator.json").read_text(encoding="utf-8"))["cache"]
+    return None if named is None else ContinuousCache(**named)

@@ -183,26 +183,13 @@ class Pretrained:
     def _load(self, loader: Any, **more: Any) -> Any:
         from transformers.utils import logging
 
-        shown = logging.is_progress_bar_enabled()
         if not self._progress:
             logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             return loader.from_pretrained(self._spec.name, **self._options, **more)
         except (OSError, ValueError) as error:
-            raise ValueError(self._explain(error, of_weights=bool(more))) from error
-        finally:
-            if shown:
-                logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-    def _explain(self, error: Exception, of_weights: bool) -> str:
-        folder = Path(self._spec.name)
-        if of_weights and self._spec.kind == "path" and not list(folder.glob("*.safetensors")):
-            found = ", ".join(sorted(file.name for file in folder.glob("*.bin"))) or "none at all"
-            return (
-                f"{self.name} has no weights as safetensors (found: {found}), and pickles are never loaded;"
-                " save the model again with save_pretrained"
-            )
-        return f"{self.name} can't be loaded: {str(error).partition(chr(10))[0]}"
+            first = str(error).partition("\n")[0]
+            raise ValueError(f"{self.name} can't be loaded (weights as safetensors alone): {first}") from error
 
 
 def break_marks(text: str, marks: frozenset[str]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from nfqa.kernels.perplexity import Settings
-from nfqa.models.engine import Engine, Row, count_common
+from nfqa.models.engine import Engine, Row
 from nfqa.models.pretrained import Pretrained, break_marks
 
 if TYPE_CHECKING:
@@ -82,10 +82,12 @@ class RowMaker:
     """Makes rows for one model under one setting.
 
     Control marks in answers and targets are broken (`break_marks`), so that no text ends the user's turn, or kept.
-    Raises: ValueError for "chat" wrapping where the model has no chat template.
+    Raises: ValueError for "chat" wrapping where the model has no chat template, or a tokenizer that is not a fast one.
     """
 
     def __init__(self, loaded: Pretrained, settings: Settings) -> None:
+        if not loaded.tokenizer.is_fast:
+            raise ValueError(f"{loaded.name}: its tokenizer doesn't tell the characters of a token; use a fast one")
         self._loaded, self._settings = loaded, settings
         marks = loaded.find_marks(settings.wrapping)
         self._marks = marks if settings.marks == "broken" else frozenset[str]()
@@ -94,9 +96,8 @@ class RowMaker:
     def make_rows(self, item: Restated, name: str = "item") -> list[TargetRow]:
         """A row for each target.
 
-        Joint, a token belongs to the target if it overlaps the target's characters. A tokenizer that tells no
-        characters ("slow") has its context tokenised alone as well: what comes after their common beginning is the
-        target. A context without any token gets the tokenizer's begin mark where it has one.
+        Joint, a token belongs to the target if it overlaps the target's characters. A context without any token gets
+        the tokenizer's begin mark where it has one.
         Raises: ValueError, naming the item and the target, for a row that doesn't fit the model under `too_long`
         "error"; for a chat template that changes a message's text.
         """
@@ -107,9 +108,9 @@ class RowMaker:
         for number, target in enumerate(targets):
             if self._settings.boundary == "apart":
                 own = self._loaded.tokenizer(target, add_special_tokens=False, verbose=False)["input_ids"]
-                row = TargetRow((*tokens, *own), len(tokens), self._find(text, tokens, offsets, begin, end))
+                row = TargetRow((*tokens, *own), len(tokens), _find_tokens(offsets, begin, end))
             else:
-                row = self._join(text, tokens, target, begin, end)
+                row = self._join(text, target, begin, end)
             if not row.first and self._loaded.tokenizer.bos_token_id is not None:
                 row = replace(row, tokens=(self._loaded.tokenizer.bos_token_id, *row.tokens), first=1, answer=(1, 1))
             rows.append(self._fit(row, f"{name}, target {number}"))
@@ -134,13 +135,13 @@ class RowMaker:
             )
         return text, begin, begin + len(core)
 
-    def _encode(self, text: str) -> tuple[list[int], _Offsets | None]:
-        """Tokens, and the characters of each where the tokenizer tells them; no mark at the end."""
+    def _encode(self, text: str) -> tuple[list[int], _Offsets]:
+        """Tokens, and the characters of each; no mark at the end."""
         tokenizer, plain = self._loaded.tokenizer, self._settings.wrapping == "plain"
         given = tokenizer(
             text,
             add_special_tokens=plain,  # a chat template writes them itself
-            return_offsets_mapping=tokenizer.is_fast,
+            return_offsets_mapping=True,
             return_special_tokens_mask=True,
             verbose=False,
         )
@@ -148,29 +149,16 @@ class RowMaker:
         size = len(tokens)
         while plain and size and special[size - 1] and (tokens[size - 1] != tokenizer.bos_token_id or size > 1):
             size -= 1
-        return tokens[:size], given["offset_mapping"][:size] if tokenizer.is_fast else None
+        return tokens[:size], given["offset_mapping"][:size]
 
-    def _join(self, text: str, alone: list[int], target: str, begin: int, end: int) -> TargetRow:
+    def _join(self, text: str, target: str, begin: int, end: int) -> TargetRow:
         """Context and target tokenised as one text."""
         tokens, offsets = self._encode(text + target)
-        if not target:
-            first = len(tokens)
-        elif offsets is None:
-            first = count_common([tokens, alone])
-        else:
-            first = next((i for i, (_, stop) in enumerate(offsets) if stop > len(text)), len(tokens))
-        low, high = self._find(text + target, tokens, offsets, begin, end)
+        first = len(tokens)
+        if target:
+            first = next((i for i, (_, stop) in enumerate(offsets) if stop > len(text)), first)
+        low, high = _find_tokens(offsets, begin, end)
         return TargetRow(tuple(tokens), first, (min(low, first), min(high, first)))
-
-    def _find(self, text: str, tokens: list[int], offsets: _Offsets | None, begin: int, end: int) -> tuple[int, int]:
-        """The tokens that overlap the characters from begin to end, as a range."""
-        if begin == end:
-            return 0, 0
-        if offsets is None:
-            return tuple(count_common([tokens, self._encode(text[:place])[0]]) for place in (begin, end))  # type: ignore[return-value]
-        low = next((i for i, (_, stop) in enumerate(offsets) if stop > begin), len(tokens))
-        high = next((i for i in range(low, len(offsets)) if offsets[i][0] >= end), len(tokens))
-        return low, high
 
     def _fit(self, row: TargetRow, name: str) -> TargetRow:
         """The row, without as many of the answer's tokens as it takes to fit; an empty one where no cut is enough."""
@@ -189,6 +177,15 @@ class RowMaker:
         start = place[self._settings.too_long]
         tokens = row.tokens[:start] + row.tokens[start + over :]
         return TargetRow(tokens, row.first - over, (begin, end - over), over)
+
+
+def _find_tokens(offsets: _Offsets, begin: int, end: int) -> tuple[int, int]:
+    """The tokens that overlap the characters from begin to end, as a range."""
+    if begin == end:
+        return 0, 0
+    low = next((i for i, (_, stop) in enumerate(offsets) if stop > begin), len(offsets))
+    high = next((i for i in range(low, len(offsets)) if offsets[i][0] >= end), len(offsets))
+    return low, high
 
 
 def find_losses(
