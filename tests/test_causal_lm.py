@@ -355,7 +355,7 @@ def test_a_tokenizer_without_a_chat_template_is_refused_for_chat_and_serves_plai
     folder = make_tiny_model(tmp_path / "bare", chat=False)
     model = open_folder(folder)
     assert model.template == "none"
-    with pytest.raises(ValueError, match='has no chat template, .* use wrapping="plain"'):
+    with pytest.raises(ValueError, match="has no chat template"):
         collect(model, [Request("Rank:", labels=TEN)], LOGITS)
     (reply,) = collect(model, [Request("Rank:", labels=TEN)], Decoding(reading="logits", wrapping="plain"))
     assert reply.finish == "logits"
