@@ -30,24 +30,30 @@ TEXTS = [
 ]
 
 
-def make_model(folder: Path, seed: int = 0) -> str:
-    """A two-layer random BERT over WORDS, saved as a sentence-transformers model; returns its role spec."""
+def make_bert(folder: Path, kind: str, *, longest: int = LONGEST, seed: int = 0, **options: Any) -> None:
+    """Save a two-layer random BERT over WORDS, of a class of transformers by name, and its tokenizer."""
     import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizerFast
+    import transformers
 
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     vocabulary = folder / "vocab.txt"
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    tokenizer = BertTokenizerFast(vocab=str(vocabulary), model_max_length=LONGEST)
+    tokenizer = transformers.BertTokenizerFast(vocab=str(vocabulary), model_max_length=longest)
     torch.manual_seed(seed)
-    config = BertConfig(
+    config = transformers.BertConfig(
         vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48,
-        max_position_embeddings=24, initializer_range=0.4,
+        max_position_embeddings=longest + 8, initializer_range=0.4, **options,
     )  # fmt: skip
-    BertModel(config).eval().save_pretrained(folder / "bert")
-    tokenizer.save_pretrained(folder / "bert")
+    getattr(transformers, kind)(config).eval().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def make_model(folder: Path, seed: int = 0) -> str:
+    """A random BERT saved as a sentence-transformers model; returns its role spec."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    make_bert(folder / "bert", "BertModel", seed=seed)
     model = SentenceTransformer(modules=[Transformer(str(folder / "bert")), Pooling(32)], device="cpu")
     model.max_seq_length = LONGEST
     model.save(str(folder / "model"))
