@@ -32,7 +32,7 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench")]
 from kernels import describe_machine, finish, time_calls  # noqa: E402
 
 from nfqa.models.engine import Engine  # noqa: E402
-from nfqa.models.restated import Row  # noqa: E402
+from nfqa.models.restated import TargetRow  # noqa: E402
 
 TARGETS = {"ratio": 5.0, "share_of_matmul_rate": 0.5, "largest_difference": 1e-4}
 LENGTHS, EQUAL = (85, 121, 159, 236), (150, 150, 150, 150)
@@ -42,7 +42,7 @@ GROWTH = {
     "answer_tokens": (75, 150, 300, 600, 780),
     "vocabulary": (8_192, 50_257, 151_936),
 }
-Questions = list[list[Row]]
+Questions = list[list[TargetRow]]
 
 
 def make_model(vocabulary: int, device: str, *, quick: bool) -> Any:
@@ -65,7 +65,7 @@ def make_questions(count: int, answer: int, lengths: Sequence[int], vocabulary: 
     for _ in range(count):
         context = [rng.randrange(vocabulary) for _ in range(answer)]
         own = [[rng.randrange(vocabulary) for _ in range(length)] for length in lengths]
-        questions.append([Row((*context, *tokens), answer, (0, answer)) for tokens in own])
+        questions.append([TargetRow((*context, *tokens), answer, (0, answer)) for tokens in own])
     return questions
 
 

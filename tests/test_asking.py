@@ -365,20 +365,14 @@ def test_tallies_add_up():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"temperature": -0.1},
-            r"temperature is -0.1, top_p 0.95, max_tokens 512; expected 0 or more, above 0 up to 1",
-        ),
-        ({"temperature": float("nan")}, r"temperature is nan"),
-        ({"temperature": float("inf")}, r"temperature is inf"),
-        ({"top_p": 0}, r"top_p 0,"),
-        ({"top_p": 1.1}, r"top_p 1.1"),
-        ({"max_tokens": 0}, r"max_tokens 0"),
-        (
-            {"reading": "mind"},
-            r"reading is 'mind' and wrapping is 'chat'; expected one of text, logits, and one of chat,",
-        ),
-        ({"wrapping": "gift"}, r"wrapping is 'gift'"),
+        ({"temperature": -0.1}, "temperature\n.* 0 .*-0.1"),
+        ({"temperature": float("nan")}, "temperature\n"),
+        ({"temperature": float("inf")}, "temperature\n"),
+        ({"top_p": 0}, "top_p\n"),
+        ({"top_p": 1.1}, "top_p\n"),
+        ({"max_tokens": 0}, "max_tokens\n"),
+        ({"reading": "mind"}, "reading\n.*'text' or 'logits'.*'mind'"),
+        ({"wrapping": "gift"}, "wrapping\n.*'gift'"),
     ],
 )
 def test_a_decoding_that_makes_no_sense_is_refused(options, message):

@@ -14,16 +14,13 @@ from typing import Any
 import pytest
 import torch
 from tiny_models import SENTENCES, make_tiny_model
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-)
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from nfqa.models import engine
+from nfqa.models import causal_lm, engine
 from nfqa.models.causal_lm import CausalLM, plan_labels
-from nfqa.models.chat import Decoding, Failure, Reply, Request
+from nfqa.models.chat import Decoding, Reply, Request
 from nfqa.models.engine import Row
-from nfqa.models.pretrained import Pretrained, break_marks
+from nfqa.models.pretrained import break_marks
 from nfqa.models.roles import RoleSpec
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -164,8 +161,7 @@ def test_labels_are_summed_along_their_paths():
 
 @pytest.mark.parametrize("labels", [(), ("1",), ("1", "2", "1")])
 def test_labels_that_leave_no_choice_are_refused(llama, labels):
-    message = re.escape(f"labels are {labels}; a logits reading chooses among two or more different ones")
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="two or more different"):
         collect(open_folder(llama), [Request("Rank:", labels=labels)], LOGITS)
 
 
@@ -293,22 +289,11 @@ def test_an_over_long_prompt_fails_alone_and_is_never_cut(tmp_path):
     ok, failed, other = collect(model, [fits, long, fits], LOGITS)
     assert (ok.finish, other.finish) == ("logits", "logits")
     assert (failed.reason, failed.fatal) == ("too_long", False)
-    length = len(model._loaded.tokenise([model._loaded.wrap(long.prompt) + "[[1"], "chat")[0])
-    assert failed.detail == f"{length:,} tokens of prompt and 0 to write, but the model's context is 300"
     room = 300 - ok.prompt_tokens + 1  # without the forced `[[`, one token, so exactly full
     assert collect(model, [fits], Decoding(temperature=0, max_tokens=room))[0].completion_tokens == room
     (failed,) = collect(model, [fits], Decoding(temperature=0, max_tokens=room + 1))
-    expected = f"{ok.prompt_tokens - 1:,} tokens of prompt and {room + 1:,} to write, but the model's context is 300"
-    assert (failed.reason, failed.detail) == ("too_long", expected)
-
-
-def test_an_empty_prompt_is_answered_where_it_has_a_token_and_fails_where_not(llama, alter):
-    for wrapping in ("chat", "plain"):  # the chat template, or the <s> that this tokenizer writes
-        (reply,) = collect(open_folder(llama), [Request("")], Decoding(max_tokens=3, wrapping=wrapping))
-        assert reply.prompt_tokens >= 1
-    folder = alter("llama", "tokenizer.json", post_processor=None)
-    (failed,) = collect(open_folder(folder), [Request("")], Decoding(max_tokens=3, wrapping="plain"))
-    assert failed == Failure("empty_prompt", "the prompt has no tokens, and the tokenizer puts none before it")
+    assert failed.reason == "too_long"
+    assert all(f"{n:,}" in failed.detail for n in (ok.prompt_tokens - 1, room + 1, 300))
 
 
 # Memory
@@ -318,7 +303,7 @@ def test_an_empty_prompt_is_answered_where_it_has_a_token_and_fails_where_not(ll
 def test_a_prompt_that_does_not_fit_in_memory_alone_fails_alone(llama, monkeypatch, decoding):
     requests = [*make_requests(3), Request(SHARED + "salt " * 900, labels=TEN, group="q")]
     expected = collect(open_folder(llama), requests[:3], decoding)
-    read, write = engine.run_after, engine.complete
+    read, write = engine.run_after, causal_lm.complete
 
     def limit(run: Callable[..., Any], place: int) -> Callable[..., Any]:
         def call(*given: Any, **options: Any) -> Any:
@@ -329,7 +314,7 @@ def test_a_prompt_that_does_not_fit_in_memory_alone_fails_alone(llama, monkeypat
         return call
 
     monkeypatch.setattr(engine, "run_after", limit(read, 3))
-    monkeypatch.setattr(engine, "complete", limit(write, 2))
+    monkeypatch.setattr(causal_lm, "complete", limit(write, 1))
     *replies, failed = collect(open_folder(llama), requests, decoding)
     assert [reply.text for reply in replies] == [reply.text for reply in expected]
     assert failed.reason == "out_of_memory"
@@ -353,15 +338,6 @@ def test_identity_names_files_and_precision_and_template_the_chat_template(llama
         assert open_folder(made).template == f"chat:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def test_a_hub_model_s_identity_has_its_commit_or_else_its_revision(llama):
-    for revision, commit, expected in (
-        (None, None, "unpinned"), ("v1", None, "v1"), ("main", "0a1b2c", "0a1b2c"), (None, "0a1b2c", "0a1b2c"),
-    ):  # fmt: skip
-        loaded = Pretrained(RoleSpec("judge", "hf", "some/model", revision), device="cpu")
-        loaded.config = type("Config", (), {"_commit_hash": commit})()
-        assert loaded.identity == f"hf:some/model@{expected}|float32"
-
-
 def test_a_model_is_loaded_when_it_is_needed_and_again_after_it_was_closed(llama):
     model = open_folder(llama)
     assert model.identity
@@ -373,36 +349,19 @@ def test_a_model_is_loaded_when_it_is_needed_and_again_after_it_was_closed(llama
     assert_close(collect(model, make_requests(2), LOGITS), before)
 
 
-def test_progress_is_shown_only_when_asked_for(llama, capfd):
-    collect(open_folder(llama), make_requests(2), LOGITS)
-    assert capfd.readouterr() == ("", "")
-    collect(open_folder(llama, progress=True), make_requests(2), LOGITS)
-    assert "2/2" in capfd.readouterr().err
-
-
 def test_a_tokenizer_without_a_chat_template_is_refused_for_chat_and_serves_plain(tmp_path):
     folder = make_tiny_model(tmp_path / "bare", chat=False)
     model = open_folder(folder)
     assert model.template == "none"
-    message = f'path:{folder} has no chat template, so a prompt can\'t be wrapped in it; use wrapping="plain"'
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match="has no chat template"):
         collect(model, [Request("Rank:", labels=TEN)], LOGITS)
     (reply,) = collect(model, [Request("Rank:", labels=TEN)], Decoding(reading="logits", wrapping="plain"))
     assert reply.finish == "logits"
 
 
-@pytest.mark.parametrize(
-    ("spec", "options", "facts"),
-    [
-        (RoleSpec("judge", "path", "/no/such"), {}, "path:/no/such is not a folder"),
-        (RoleSpec("judge", "openai", "m"), {}, "openai:m does not run in process; expected hf:NAME"),
-        (RoleSpec("judge", "hf", "m"), {"batch_tokens": 0}, "batch_tokens is 0; expected 1 or more"),
-        (RoleSpec("judge", "path", "."), {"dtype": "float7"}, "dtype is 'float7'; expected auto, float32"),
-    ],
-)
-def test_wrong_arguments_are_refused(spec, options, facts):
-    with pytest.raises(ValueError, match=re.escape(facts)):
-        assert CausalLM(spec, device="cpu", **options)._loaded.precision
+def test_a_dtype_that_nobody_knows_is_refused(llama):
+    with pytest.raises(ValueError, match="dtype is 'float7'; expected auto, float32"):
+        assert open_folder(llama, dtype="float7").identity
 
 
 def test_pickled_weights_no_model_and_code_of_its_own_are_refused(llama, alter, tmp_path):
@@ -414,9 +373,9 @@ def test_pickled_weights_no_model_and_code_of_its_own_are_refused(llama, alter, 
     (own / "own.py").write_text("raise SystemExit('the code was run')\n")
     none.mkdir()
     facts = {
-        pickled: "no weights as safetensors .found: pytorch_model.bin., and pickles are never loaded",
-        own: "can't be loaded: .*custom code",
-        none: "can't be loaded: ",
+        pickled: "can't be loaded .*safetensors",
+        own: "can't be loaded .*custom code",
+        none: "can't be loaded",
     }
     for folder, said in facts.items():
         with pytest.raises(ValueError, match=f"path:{folder} .*{said}"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from test_embed import WORDS
+from test_embed import make_bert
 
 from nfqa.debates.search import rerank
 from nfqa.lab.open import open_lab
@@ -18,20 +18,7 @@ PAIRS = [("the cat", "the cat sat on the mat ."), ("the cat", "a dog ran"), ("a 
 
 
 def make_model(folder: Path, outputs: int = 1) -> str:
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
-
-    folder.mkdir(exist_ok=True)
-    vocabulary = folder / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    tokenizer = BertTokenizerFast(vocab=str(vocabulary), model_max_length=32)
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48,
-        max_position_embeddings=40, initializer_range=0.4, num_labels=outputs,
-    )  # fmt: skip
-    BertForSequenceClassification(config).eval().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    make_bert(folder, "BertForSequenceClassification", longest=32, num_labels=outputs)
     return f"path:{folder}"
 
 

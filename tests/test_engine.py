@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from transformers import (
     AutoModelForCausalLM,
     BloomConfig,
-    CohereConfig,
     FalconConfig,
     Gemma2Config,
-    Gemma3TextConfig,
     GPTNeoConfig,
     GptOssConfig,
     LlamaConfig,
@@ -28,15 +26,15 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from nfqa.models import completing, engine
-from nfqa.models.completing import Sampling, draw_tokens
+from nfqa.models import engine
+from nfqa.models.completing import Sampling, complete, draw_tokens
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.engine import Engine, Row, count_common
-from nfqa.models.sharing import can_share, find_window
+from nfqa.models.sharing import can_share
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-CACHES = (None, ContinuousCache(), ContinuousCache(over="context_and_target"))
+CACHES = (None, ContinuousCache())
 GREEDY = Sampling(0, 1.0, 9, frozenset({1}))
 SAMPLED = Sampling(1.0, 0.9, 9, frozenset({1}))
 SMALL = {"vocab_size": 400, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 3, "initializer_range": 0.3}
@@ -44,13 +42,9 @@ SHAPE = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "nu
 HEADS = {"num_key_value_heads": 2, "head_dim": 4}
 DYNAMIC = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
 SHARED = {
-    "scaled logits": CohereConfig(num_key_value_heads=2, logit_scale=0.3, **SHAPE, **SMALL),
     "capped scores and logits, windows": Gemma2Config(
         sliding_window=16, attn_logit_softcapping=2.0, final_logit_softcapping=3.0, query_pre_attn_scalar=4,
         **HEADS, **SHAPE, **SMALL,
-    ),
-    "a window in some layers": Gemma3TextConfig(
-        sliding_window=16, layer_types=["sliding_attention", "full_attention"], **HEADS, **SHAPE, **SMALL
     ),
     "sinks": GptOssConfig(
         sliding_window=16, num_local_experts=2, num_experts_per_tok=1,
@@ -122,7 +116,7 @@ def others() -> dict[str, Any]:
 # Reading: rows after a shared beginning equal single ones
 
 
-@pytest.mark.parametrize("cache", CACHES, ids=["none", "context", "context_and_target"])
+@pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "qwen2", "mistral"])
 def test_rows_of_shared_beginnings_equal_the_plain_loop(models, architecture, cache):
     for batch_tokens in (1, 60, 150, 4096):
@@ -131,7 +125,7 @@ def test_rows_of_shared_beginnings_equal_the_plain_loop(models, architecture, ca
 
 
 @pytest.mark.parametrize("what", SHARED | ALONE)
-@pytest.mark.parametrize("cache", CACHES[:2], ids=["none", "context"])
+@pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
 def test_other_models_share_or_are_run_alone_and_equal_the_plain_loop(others, what, cache):
     run = Engine(others[what], batch_tokens=300, cache=cache)
     assert run.shares == (what in SHARED)
@@ -207,29 +201,6 @@ def test_too_little_memory_halves_the_batch_and_one_row_too_large_says_so(models
     assert {result for result in found.values() if isinstance(result, str)} == {"no more"}
 
 
-def test_a_beginning_too_large_for_the_memory_fails_with_its_rows(models, monkeypatch):
-    begin = engine.run_beginnings
-
-    def run_out(model: Any, tokens: Any, **options: Any) -> Any:
-        if max(map(len, tokens)) > 50:
-            raise torch.OutOfMemoryError("no more")
-        return begin(model, tokens, **options)
-
-    monkeypatch.setattr(engine, "run_beginnings", run_out)
-    groups = [[Row((*range(size), n), (size - 1,), (n,)) for n in (7, 8)] for size in (60, 20)]
-    found = collect(Engine(models["gpt2"], batch_tokens=4096).find_logprobs(groups))
-    assert found[0, 0] == found[0, 1] == "no more"
-    assert len(found[1, 0]) == len(found[1, 1]) == 1
-
-
-def test_windows_are_found_and_the_usual_architectures_share(models, others):
-    assert {name: find_window(model) for name, model in models.items()} == {
-        "llama": None, "gpt2": None, "qwen2": None, "mistral": 64,
-    }  # fmt: skip
-    assert find_window(others["sinks"]) == 16
-    assert all(can_share(model) for model in models.values())
-
-
 @pytest.mark.parametrize(
     ("sequences", "common"), [([[1, 2, 3], [1, 2, 4]], 2), ([[1], [1, 2]], 1), ([[1], [2], [1]], 0)]
 )
@@ -246,12 +217,12 @@ def test_a_cuda_device_gives_the_same_numbers(models, folders, architecture):
         assert logprobs.tolist() == pytest.approx(here.find_plain(make_groups()[i][j]).tolist(), abs=1e-3)
 
 
-# Writing: completions after a shared beginning equal those one by one
+# Writing: completions in batches equal those one by one
 
 
-def make_prompts(shared: int = 80) -> list[tuple[int, ...]]:
+def make_prompts() -> list[tuple[int, ...]]:
     rng = random.Random(1)
-    begin = [rng.randrange(5, 400) for _ in range(shared)]
+    begin = [rng.randrange(5, 400) for _ in range(80)]
     return [(*begin, *(rng.randrange(5, 400) for _ in range(size))) for size in (3, 9, 1, 5, 5)]
 
 
@@ -259,15 +230,12 @@ def make_prompts(shared: int = 80) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("what", ["llama", "gpt2", "qwen2", "mistral", *SHARED, *ALONE])
 def test_completions_equal_those_one_by_one(models, others, what, sampling):
     model, prompts, seeds = (models | others)[what], make_prompts(), [4, 3, 2, 1, 0]
-    expected = [completing.complete(model, None, [p], [s], sampling)[0] for p, s in zip(prompts, seeds, strict=True)]
+    expected = [complete(model, [p], [s], sampling)[0] for p, s in zip(prompts, seeds, strict=True)]
     if sampling is GREEDY:
         ids = model.generate(torch.tensor([prompts[0]]), do_sample=False, max_new_tokens=9, pad_token_id=3)
         assert expected[0] == ids[0, len(prompts[0]) :].tolist()
-    alone = collect(Engine(model, batch_tokens=4096, share=False).complete(prompts, seeds, sampling))
-    assert [alone[0, place] for place in range(5)] == expected
-    for batch_tokens in (4096, 300, 1):
-        found = collect(Engine(model, batch_tokens=batch_tokens).complete(prompts, seeds, sampling))
-        assert [found[0, place] for place in range(5)] == expected, batch_tokens
+    if what not in ALONE:
+        assert complete(model, prompts, seeds, sampling) == expected
 
 
 def test_a_model_that_counts_positions_in_its_own_way_is_not_shared():
@@ -282,40 +250,6 @@ def test_a_model_that_counts_positions_in_its_own_way_is_not_shared():
     rows = [Row((*range(40, 80), *range(100, 100 + size)), (39, 39 + size), (5, 6)) for size in (3, 9)]
     for _, place, found in (one for batch in made.find_logprobs([rows]) for one in batch):
         assert found.tolist() == made.find_plain(rows[place]).tolist()
-
-
-def test_prompts_share_what_they_begin_with_and_batches_keep_under_the_bound(models, monkeypatch):
-    begun, sizes = [], []
-    start, write = engine.run_beginnings, engine.complete
-    monkeypatch.setattr(
-        engine, "run_beginnings", lambda m, tokens, **more: begun.append(len(tokens[0])) or start(m, tokens, **more)
-    )
-    monkeypatch.setattr(
-        engine, "complete", lambda m, p, rows, *more: sizes.append([len(r) for r in rows]) or write(m, p, rows, *more)
-    )
-    list(Engine(models["llama"], batch_tokens=300).complete(make_prompts(), range(5), GREEDY))
-    assert begun == [24, 80]  # a trial, then what all begin with
-    assert sizes == [[89, 85, 85], [83, 81]]
-    sizes.clear()
-    list(Engine(models["mistral"], batch_tokens=900).complete(make_prompts(), range(5), GREEDY))
-    assert sizes == [[89], [85, 85], [83], [81]], "padding would shorten a window"
-
-
-def test_a_batch_of_prompts_that_does_not_fit_is_halved_and_one_alone_fails_alone(models, monkeypatch):
-    write, sizes = engine.complete, []
-
-    def limit(model: Any, prefix: Any, rows: Any, *more: Any) -> Any:
-        sizes.append(len(rows))
-        if len(rows) > 2 or len(rows[0]) > 88:
-            raise torch.OutOfMemoryError("tried to allocate too much\nand more")
-        return write(model, prefix, rows, *more)
-
-    monkeypatch.setattr(engine, "complete", limit)
-    found = collect(Engine(models["llama"], batch_tokens=4096).complete(make_prompts(), range(5), GREEDY))
-    assert found.pop((0, 1)) == "tried to allocate too much"
-    assert all(isinstance(tokens, list) for tokens in found.values())
-    assert sizes[0] == 5
-    assert max(sizes[2:]) <= 2
 
 
 def test_only_the_smallest_set_that_reaches_top_p_is_drawn_from():

@@ -33,7 +33,7 @@ from nfqa.metrics.listwise_training import train_by_grades
 from nfqa.metrics.references import use_given_references
 from nfqa.metrics.systems import add_unscored, add_wins, leave_out_flagged, measure_systems
 from nfqa.models.chat import Request
-from nfqa.models.evaluator import TOO_LONG, TargetLoss
+from nfqa.models.restated import TOO_LONG, TargetLoss
 
 ARTEFACT = "linkage/use_your_own_answers"
 POINTS = ["Yes.", {"point_of_view": "No.", "explanation": "It harms."}, "Long."]

@@ -18,8 +18,7 @@ from nfqa.kernels.perplexity import Settings
 from nfqa.lab.open import Lab
 from nfqa.lab.values import pick
 from nfqa.metrics.answer_judging import BASELINES
-from nfqa.models.evaluator import TargetLoss
-from nfqa.models.restated import Restated
+from nfqa.models.restated import Restated, TargetLoss
 
 RATED = load("overton", data="sample")
 

@@ -26,8 +26,8 @@ from nfqa.metrics.perspective_diversity import (
     score_views,
 )
 from nfqa.models.continuous_cache import ContinuousCache
-from nfqa.models.evaluator import TOO_LONG, Evaluator, TargetLoss
-from nfqa.models.restated import Restated
+from nfqa.models.evaluator import Evaluator
+from nfqa.models.restated import TOO_LONG, Restated, TargetLoss
 from nfqa.models.roles import parse_role
 
 
@@ -48,7 +48,7 @@ class StubScorer:
 LOSSES = {
     "two": TargetLoss(2 * math.log(2), 2, 12),  # perplexity 2
     "eight": TargetLoss(3 * math.log(8), 3, 13, cut=4),  # perplexity 8
-    "none": TargetLoss(0.0, 0, 10, unscored=1),
+    "none": TargetLoss(0.0, 0, 10, unscored=1, reason="no_tokens"),
     "nan": TargetLoss(math.nan, 3, 13),
     "inf": TargetLoss(math.inf, 3, 13, cut=2),
     "overflow": TargetLoss(2000.0, 1, 11),

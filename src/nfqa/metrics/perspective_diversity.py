@@ -25,8 +25,8 @@ from nfqa.metrics.coverage import score_coverage
 from nfqa.metrics.degrade import negate
 from nfqa.metrics.statistics import require_columns
 from nfqa.models.embed import Embedder
-from nfqa.models.evaluator import Evaluator, TargetLoss
-from nfqa.models.restated import Restated
+from nfqa.models.evaluator import Evaluator
+from nfqa.models.restated import Restated, TargetLoss
 
 _NOT_SCORED = ("empty_answer", "no_partial_answers", "not_finite", "no_tokens", "too_long")  # of `Diversity.dropped`
 
@@ -294,7 +294,7 @@ def _find_reason(loss: TargetLoss | None, perplexity: float) -> str:
     """Why a partial answer has no perplexity, "" where it has one."""
     if loss is None or math.isfinite(perplexity):
         return "" if loss else "empty_answer"
-    return "not_finite" if loss.tokens else "too_long" if math.isnan(loss.nats) else "no_tokens"
+    return loss.reason or "not_finite"  # exp overflows
 
 
 def _combine(losses: Sequence[TargetLoss], chosen: Settings) -> Diversity:

@@ -10,8 +10,8 @@ from itertools import chain
 from typing import Any
 
 from nfqa.models.chat import Decoding, Failure, Reply, Request
-from nfqa.models.completing import Sampling
-from nfqa.models.engine import Engine, Found, Row, count_common
+from nfqa.models.completing import Sampling, complete
+from nfqa.models.engine import Engine, Row, count_common
 from nfqa.models.pretrained import Pretrained, break_marks
 from nfqa.models.roles import RoleSpec
 
@@ -63,8 +63,6 @@ class CausalLM:
         trust_remote_code: bool = False,
         progress: bool = False,
     ) -> None:
-        if batch_tokens < 1:
-            raise ValueError(f"batch_tokens is {batch_tokens}; expected 1 or more")
         self._batch_tokens = batch_tokens
         self._progress = progress
         self._loaded = Pretrained(
@@ -86,9 +84,10 @@ class CausalLM:
     ) -> Iterator[tuple[int, Reply | Failure]]:
         """Each request's number with its reply or failure, as each batch is done.
 
-        Requests of one group have the tokens that they begin with run once; share: False runs each prompt on its own,
-        which the shared way is held against. A "logits" reply's text is the likeliest label; its `prompt_tokens`
-        include the forced `[[`, and it has no completion tokens, as none was written.
+        Requests of one group are run in batches, and for a "logits" reading the tokens that they begin with once;
+        share: False runs each prompt on its own, the reference for the other way. A "logits" reply's text is the
+        likeliest label; its `prompt_tokens` include the forced `[[`, and it has no completion tokens, as none was
+        written.
         A request that does not fit the model's context is a Failure "too_long", never cut.
         Raises: ValueError for "chat" wrapping without a chat template, labels that can't be told apart, or a model
         that can't be loaded.
@@ -131,8 +130,6 @@ class CausalLM:
         else:
             (tokens,) = self._loaded.tokenise([text], decoding.wrapping)
             plan, room = LabelRows(len(tokens), (Row(tuple(tokens), (), ()),), ()), decoding.max_tokens
-        if not plan.forced:
-            return Failure("empty_prompt", "the prompt has no tokens, and the tokenizer puts none before it")
         job, context = _Job(number, request, plan), self._loaded.context
         if context is not None and len(job.tokens) + room > context:
             size = f"{len(job.tokens):,} tokens of prompt and {room:,} to write"
@@ -156,7 +153,12 @@ class CausalLM:
         tokenizer, stops = self._loaded.tokenizer, self._loaded.stops
         sampling = Sampling(decoding.temperature, decoding.top_p, decoding.max_tokens, stops)
         prompts, seeds = [job.tokens for job in jobs], [job.request.seed for job in jobs]
-        for place, tokens, seconds in _time_each(engine.complete(prompts, seeds, sampling)):
+
+        def write(places: list[int]) -> list[list[int]]:
+            return complete(self._loaded.model, [prompts[i] for i in places], [seeds[i] for i in places], sampling)
+
+        batches = engine.run_batches(list(range(len(jobs))), lambda i: len(prompts[i]) + decoding.max_tokens, write)
+        for place, tokens, seconds in _time_each(batches):
             job = jobs[place]
             if isinstance(tokens, str):
                 yield job.number, _tell_too_large(job, tokens)
@@ -197,12 +199,12 @@ def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub:
     return LabelRows(forced, tuple(rows), tuple(parts))
 
 
-def _time_each(batches: Iterable[list[Found]]) -> Iterator[tuple[int, Any, float]]:
+def _time_each(batches: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[tuple[int, Any, float]]:
     """Each place and what was found, with its share of the seconds that its batch took."""
     start = time.perf_counter()
     for batch in batches:
         seconds = (time.perf_counter() - start) / max(len(batch), 1)
-        for _, place, found in batch:
+        for *_, place, found in batch:
             yield place, found, seconds
         start = time.perf_counter()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
-from typing import Literal, Protocol, get_args
+from typing import Annotated, Literal, Protocol
+
+import pydantic
 
 Reading = Literal["text", "logits"]
 Wrapping = Literal["chat", "plain"]
@@ -13,7 +14,7 @@ PASSING = {"timeout", "connection", "rate_limited", "server_error", "bad_reply"}
 UNSETTLED = PASSING | {"bad_request"}  # not of the prompt, as far as can be told: asked again by the next run
 
 
-@dataclass(frozen=True)
+@pydantic.dataclasses.dataclass(frozen=True)
 class Decoding:
     """How a completion is drawn and read.
 
@@ -23,23 +24,11 @@ class Decoding:
     code did).
     """
 
-    temperature: float = 0.8
-    top_p: float = 0.95
-    max_tokens: int = 512
+    temperature: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)] = 0.8
+    top_p: Annotated[float, pydantic.Field(gt=0, le=1)] = 0.95
+    max_tokens: pydantic.PositiveInt = 512
     reading: Reading = "text"
     wrapping: Wrapping = "chat"
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.temperature < inf or not 0 < self.top_p <= 1 or self.max_tokens < 1:
-            raise ValueError(
-                f"temperature is {self.temperature}, top_p {self.top_p}, max_tokens {self.max_tokens};"
-                " expected 0 or more, above 0 up to 1, and 1 or more"
-            )
-        if self.reading not in get_args(Reading) or self.wrapping not in get_args(Wrapping):
-            raise ValueError(
-                f"reading is {self.reading!r} and wrapping is {self.wrapping!r};"
-                f" expected one of {', '.join(get_args(Reading))}, and one of {', '.join(get_args(Wrapping))}"
-            )
 
     @property
     def signature(self) -> str:

@@ -1,12 +1,10 @@
-"""How a causal language model writes: transformers' own loop, after what several prompts share, drawing row by row."""
+"""How a causal language model writes: transformers' own loop, each row drawing by its own seed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from nfqa.models.sharing import Beginnings
 
 if TYPE_CHECKING:
     import torch
@@ -23,14 +21,11 @@ class Sampling:
     stops: frozenset[int]
 
 
-def complete(
-    model: Any, begun: Beginnings | None, rows: Sequence[Sequence[int]], seeds: Sequence[int], sampling: Sampling
-) -> list[list[int]]:
-    """The tokens of one completion for each row, its stop token included.
+def complete(model: Any, rows: Sequence[Sequence[int]], seeds: Sequence[int], sampling: Sampling) -> list[list[int]]:
+    """The tokens of one completion for each row, its stop token included. Shorter rows have padding before them.
 
-    begun: the tokens that all rows begin with, run once; None to share nothing. Shorter rows have padding after it.
     Each row draws from its own generator, so what it draws depends neither on the other rows nor on their order.
-    With nothing shared, one row works for every causal model.
+    One row works for every causal model.
     """
     import torch
     from transformers import GenerationConfig, LogitsProcessorList
@@ -47,17 +42,15 @@ def complete(
         eos_token_id=sorted(sampling.stops) or None,
         pad_token_id=min(sampling.stops, default=0),
     )
-    shared = begun.mask.shape[1] if begun is not None else 0
     width = max(map(len, rows))
-    ids = [[*row[:shared], *[0] * (width - len(row)), *row[shared:]] for row in rows]
-    mask = [[1] * shared + [0] * (width - len(row)) + [1] * (len(row) - shared) for row in rows]
+    ids = [[*[0] * (width - len(row)), *row] for row in rows]
+    mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
     with torch.inference_mode():
         done = model.generate(
             torch.tensor(ids, device=model.device),
             attention_mask=torch.tensor(mask, device=model.device),
             generation_config=settings,
             logits_processor=LogitsProcessorList([force_drawn]),
-            **({} if begun is None else {"past_key_values": begun.repeat([0] * len(rows))}),
         )
     written = done[:, width:].tolist()
     ends = [next((i for i, token in enumerate(row, 1) if token in sampling.stops), len(row)) for row in written]

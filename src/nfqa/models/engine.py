@@ -1,15 +1,14 @@
-"""One engine for prompts and for texts that are scored: what several begin with is run once, the rest in batches."""
+"""Log-probabilities of tokens by a causal language model: what rows begin with is run once, the rest in batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nfqa.models.completing import Sampling, complete
 from nfqa.models.continuous_cache import ContinuousCache, mix_logprobs
-from nfqa.models.sharing import Beginnings, can_share, find_window, run_after, run_beginnings
+from nfqa.models.sharing import Beginnings, can_share, run_after, run_beginnings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,8 +52,8 @@ class Engine:
     """A causal language model that shares what rows begin with, as far as it allows, and at most one continuous cache.
 
     A model for which sharing would move a number is run one row at a time. batch_tokens bounds the tokens of a batch,
-    padding included, for rows that write those at their end; it is halved when memory runs out.
-    share: False runs every row by itself, which all else is held against.
+    padding included; it is halved when memory runs out.
+    share: False runs every row by itself, the reference for all else.
     """
 
     def __init__(
@@ -94,40 +93,20 @@ class Engine:
         asked = [[job for job in jobs if job.row.places] for jobs in lined]
         if not self.shares:
             alone = [job for jobs in asked for job in jobs]
-            for batch in self._run_batches(
-                alone, lambda job: len(job.own), lambda jobs: [self.find_plain(jobs[0].row)]
-            ):
+            for batch in self.run_batches(alone, lambda job: len(job.own), lambda jobs: [self.find_plain(jobs[0].row)]):
                 yield [(job.group, job.place, found) for job, found in batch]
             return
 
         most = _READ_AT_ONCE["cuda" if self.model.device.type == "cuda" else "cpu"]
-        for begun in self._run_batches(list(filter(None, asked)), lambda jobs: jobs[0].begun, self._begin, most=most):
+        for begun in self.run_batches(list(filter(None, asked)), lambda jobs: jobs[0].begun, self._begin, most=most):
             rows = [(start, job) for jobs, start in begun for job in jobs]
             yield [(job.group, job.place, start) for start, job in rows if isinstance(start, str)]
             ready = [(start, job) for start, job in rows if not isinstance(start, str)]
-            for read in self._run_batches(ready, lambda item: len(item[1].own), self._read, most=most):
+            for read in self.run_batches(ready, lambda item: len(item[1].own), self._read, most=most):
                 yield [(job.group, job.place, found) for (_, job), found in read]
 
-    def complete(
-        self, prompts: Sequence[tuple[int, ...]], seeds: Sequence[int], sampling: Sampling
-    ) -> Iterator[list[Found]]:
-        """The tokens of a completion for each prompt, batch by batch, as (0, its number, tokens).
-
-        What all prompts begin with is run once. A prompt too long for the memory has the reason in place of tokens.
-        """
-        begun = _count_begun(prompts) if self.shares else 0
-        start = cache(lambda: run_beginnings(self.model, [prompts[0][:begun]]) if begun else None)
-
-        def run(numbers: list[int]) -> list[list[int]]:
-            return complete(self.model, start(), [prompts[i] for i in numbers], [seeds[i] for i in numbers], sampling)
-
-        window = find_window(self.model) if self.shares else None
-        numbers = list(range(len(prompts)))
-        for batch in self._run_batches(numbers, lambda i: len(prompts[i]) + sampling.max_tokens, run, window=window):
-            yield [(0, number, tokens) for number, tokens in batch]
-
     def find_plain(self, row: Row) -> Tensor:
-        """The log-probabilities of one row by one call of the model, nothing shared: what all else is held against."""
+        """The log-probabilities of one row by one call of the model, nothing shared: the reference implementation."""
         import torch
 
         if not row.places:
@@ -138,20 +117,18 @@ class Engine:
             states = found.hidden_states[-1][0] if remembers else None
             return self._find_targets(found.logits[0, list(row.places)], states, row)
 
-    def _run_batches(
+    def run_batches(
         self,
         queue: list[_Item],
         width: Callable[[_Item], int],
         run: Callable[[list[_Item]], Sequence[Any]],
         *,
         most: int | None = None,
-        window: int | None = None,
     ) -> Iterator[list[tuple[_Item, Any]]]:
         """Each item with what `run` gave for it, or with a text where there was no memory for it alone.
 
         The widest items come first; a batch counts as many tokens for each of its items as for the widest. most: a
-        bound that stays, whatever memory there is. window: a sliding one would reach less far back over padding, so
-        that only items of equal width are put together where they are wider.
+        bound that stays, whatever memory there is.
         """
         import torch
 
@@ -159,7 +136,7 @@ class Engine:
         while queue:
             widest = max(width(queue[0]), 1)
             size = max(1, min(self.batch_tokens, most or self.batch_tokens) // widest) if self.shares else 1
-            batch = [item for item in queue[:size] if not window or widest <= window or width(item) == widest]
+            batch = queue[:size]
             message = ""
             try:
                 found = run(batch)

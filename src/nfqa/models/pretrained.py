@@ -25,7 +25,7 @@ class Pretrained:
 
     device: "auto" is cuda, else mps, else cpu. dtype: "auto" is bfloat16 on cuda (float16 where it has none) and
     float32 elsewhere. Weights are read from safetensors alone; remote code is run only if asked for.
-    Raises: ValueError for another kind of spec, a missing folder, an unknown dtype, or what transformers can't load.
+    Raises: ValueError for an unknown dtype, or what transformers can't load.
     """
 
     def __init__(
@@ -38,10 +38,6 @@ class Pretrained:
         progress: bool = False,
     ) -> None:
         self.name = f"{spec.kind}:{spec.name}"
-        if spec.kind not in ("hf", "path"):
-            raise ValueError(f"{self.name} does not run in process; expected hf:NAME[@REVISION] or path:FOLDER")
-        if spec.kind == "path" and not Path(spec.name).is_dir():
-            raise ValueError(f"{self.name} is not a folder; expected one with a model's config and safetensors")
         self._spec, self._device, self._dtype = spec, device, dtype
         self._options = {"revision": spec.revision, "trust_remote_code": trust_remote_code}
         self._progress = progress
@@ -187,26 +183,13 @@ class Pretrained:
     def _load(self, loader: Any, **more: Any) -> Any:
         from transformers.utils import logging
 
-        shown = logging.is_progress_bar_enabled()
         if not self._progress:
             logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             return loader.from_pretrained(self._spec.name, **self._options, **more)
         except (OSError, ValueError) as error:
-            raise ValueError(self._explain(error, of_weights=bool(more))) from error
-        finally:
-            if shown:
-                logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-    def _explain(self, error: Exception, of_weights: bool) -> str:
-        folder = Path(self._spec.name)
-        if of_weights and self._spec.kind == "path" and not list(folder.glob("*.safetensors")):
-            found = ", ".join(sorted(file.name for file in folder.glob("*.bin"))) or "none at all"
-            return (
-                f"{self.name} has no weights as safetensors (found: {found}), and pickles are never loaded;"
-                " save the model again with save_pretrained"
-            )
-        return f"{self.name} can't be loaded: {str(error).partition(chr(10))[0]}"
+            first = str(error).partition("\n")[0]
+            raise ValueError(f"{self.name} can't be loaded (weights as safetensors alone): {first}") from error
 
 
 def break_marks(text: str, marks: frozenset[str]) -> str:

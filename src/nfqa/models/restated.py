@@ -1,13 +1,18 @@
-"""From an answer and the texts that may restate it to rows of tokens, in which the answer and the text are marked."""
+"""From an answer and the texts that may restate it to rows of tokens, and from log-probabilities to losses."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from nfqa.kernels.perplexity import Settings
-from nfqa.models import engine
-from nfqa.models.engine import count_common
+from nfqa.models.engine import Engine, Row
 from nfqa.models.pretrained import Pretrained, break_marks
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _PLACEHOLDER = "ANSWER-GOES-HERE"
 _Offsets = list[tuple[int, int]]
@@ -22,16 +27,38 @@ class Restated:
 
 
 @dataclass(frozen=True)
-class Row:
-    """Context and target as one sequence of tokens.
+class TargetLoss:
+    """What one target costs after its context.
+
+    nats: summed negative log-likelihood of the target's own tokens, natural logarithm. tokens: how many were summed.
+    attended: all tokens of context and target. cut: answer tokens taken out to make them fit. unscored: target tokens
+    with nothing before them, which have no probability (the first one after an empty context, for a tokenizer without
+    a begin mark), 0 or 1. reason: why there is no loss, "" where there is one: "no_tokens" (nats is 0), "too_long" for
+    the model even without the answer (nats is NaN), or "not_finite".
+    """
+
+    nats: float
+    tokens: int
+    attended: int
+    cut: int = 0
+    unscored: int = 0
+    reason: Literal["", "no_tokens", "too_long", "not_finite"] = ""
+
+
+TOO_LONG = TargetLoss(math.nan, 0, 0, reason="too_long")
+
+
+@dataclass(frozen=True)
+class TargetRow:
+    """Context and target as one sequence of tokens; no tokens for what doesn't fit the model even without the answer.
 
     first: where the target begins. answer: begin and end of the answer's own tokens in the context. cut: how many of
     the answer's tokens were taken out to make the row fit.
     """
 
-    tokens: tuple[int, ...]
-    first: int
-    answer: tuple[int, int]
+    tokens: tuple[int, ...] = ()
+    first: int = 0
+    answer: tuple[int, int] = (0, 0)
     cut: int = 0
 
     @property
@@ -45,44 +72,45 @@ class Row:
         return max(len(self.tokens) - self.predicted, 0)
 
     @property
-    def asked(self) -> engine.Row:
+    def asked(self) -> Row:
         """What the engine is asked."""
         places = tuple(range(self.predicted - 1, self.predicted - 1 + self.scored))
-        return engine.Row(self.tokens, places, self.tokens[self.predicted :], self.answer)
+        return Row(self.tokens, places, self.tokens[self.predicted :], self.answer)
 
 
 class RowMaker:
     """Makes rows for one model under one setting.
 
     Control marks in answers and targets are broken (`break_marks`), so that no text ends the user's turn, or kept.
-    Raises: ValueError for "chat" wrapping where the model has no chat template.
+    Raises: ValueError for "chat" wrapping where the model has no chat template, or a tokenizer that is not a fast one.
     """
 
     def __init__(self, loaded: Pretrained, settings: Settings) -> None:
+        if not loaded.tokenizer.is_fast:
+            raise ValueError(f"{loaded.name}: its tokenizer doesn't tell the characters of a token; use a fast one")
         self._loaded, self._settings = loaded, settings
         marks = loaded.find_marks(settings.wrapping)
         self._marks = marks if settings.marks == "broken" else frozenset[str]()
         self._room = loaded.context
 
-    def make_rows(self, item: Restated, name: str = "item") -> list[Row | None]:
-        """A row for each target; None for one that doesn't fit the model even without the answer, where cuts are made.
+    def make_rows(self, item: Restated, name: str = "item") -> list[TargetRow]:
+        """A row for each target.
 
-        Joint, a token belongs to the target if it overlaps the target's characters. A tokenizer that tells no
-        characters ("slow") has its context tokenised alone as well: what comes after their common beginning is the
-        target. A context without any token gets the tokenizer's begin mark where it has one.
+        Joint, a token belongs to the target if it overlaps the target's characters. A context without any token gets
+        the tokenizer's begin mark where it has one.
         Raises: ValueError, naming the item and the target, for a row that doesn't fit the model under `too_long`
         "error"; for a chat template that changes a message's text.
         """
         text, begin, end = self._render(break_marks(item.context, self._marks))
         targets = [break_marks(target, self._marks) for target in item.targets]
         tokens, offsets = self._encode(text)
-        rows: list[Row | None] = []
+        rows = []
         for number, target in enumerate(targets):
             if self._settings.boundary == "apart":
                 own = self._loaded.tokenizer(target, add_special_tokens=False, verbose=False)["input_ids"]
-                row = Row((*tokens, *own), len(tokens), self._find(text, tokens, offsets, begin, end))
+                row = TargetRow((*tokens, *own), len(tokens), _find_tokens(offsets, begin, end))
             else:
-                row = self._join(text, tokens, target, begin, end)
+                row = self._join(text, target, begin, end)
             if not row.first and self._loaded.tokenizer.bos_token_id is not None:
                 row = replace(row, tokens=(self._loaded.tokenizer.bos_token_id, *row.tokens), first=1, answer=(1, 1))
             rows.append(self._fit(row, f"{name}, target {number}"))
@@ -107,13 +135,13 @@ class RowMaker:
             )
         return text, begin, begin + len(core)
 
-    def _encode(self, text: str) -> tuple[list[int], _Offsets | None]:
-        """Tokens, and the characters of each where the tokenizer tells them; no mark at the end."""
+    def _encode(self, text: str) -> tuple[list[int], _Offsets]:
+        """Tokens, and the characters of each; no mark at the end."""
         tokenizer, plain = self._loaded.tokenizer, self._settings.wrapping == "plain"
         given = tokenizer(
             text,
             add_special_tokens=plain,  # a chat template writes them itself
-            return_offsets_mapping=tokenizer.is_fast,
+            return_offsets_mapping=True,
             return_special_tokens_mask=True,
             verbose=False,
         )
@@ -121,32 +149,19 @@ class RowMaker:
         size = len(tokens)
         while plain and size and special[size - 1] and (tokens[size - 1] != tokenizer.bos_token_id or size > 1):
             size -= 1
-        return tokens[:size], given["offset_mapping"][:size] if tokenizer.is_fast else None
+        return tokens[:size], given["offset_mapping"][:size]
 
-    def _join(self, text: str, alone: list[int], target: str, begin: int, end: int) -> Row:
+    def _join(self, text: str, target: str, begin: int, end: int) -> TargetRow:
         """Context and target tokenised as one text."""
         tokens, offsets = self._encode(text + target)
-        if not target:
-            first = len(tokens)
-        elif offsets is None:
-            first = count_common([tokens, alone])
-        else:
-            first = next((i for i, (_, stop) in enumerate(offsets) if stop > len(text)), len(tokens))
-        low, high = self._find(text + target, tokens, offsets, begin, end)
-        return Row(tuple(tokens), first, (min(low, first), min(high, first)))
+        first = len(tokens)
+        if target:
+            first = next((i for i, (_, stop) in enumerate(offsets) if stop > len(text)), first)
+        low, high = _find_tokens(offsets, begin, end)
+        return TargetRow(tuple(tokens), first, (min(low, first), min(high, first)))
 
-    def _find(self, text: str, tokens: list[int], offsets: _Offsets | None, begin: int, end: int) -> tuple[int, int]:
-        """The tokens that overlap the characters from begin to end, as a range."""
-        if begin == end:
-            return 0, 0
-        if offsets is None:
-            return tuple(count_common([tokens, self._encode(text[:place])[0]]) for place in (begin, end))  # type: ignore[return-value]
-        low = next((i for i, (_, stop) in enumerate(offsets) if stop > begin), len(tokens))
-        high = next((i for i in range(low, len(offsets)) if offsets[i][0] >= end), len(tokens))
-        return low, high
-
-    def _fit(self, row: Row, name: str) -> Row | None:
-        """The row, without as many of the answer's tokens as it takes to fit; None where no cut is enough."""
+    def _fit(self, row: TargetRow, name: str) -> TargetRow:
+        """The row, without as many of the answer's tokens as it takes to fit; an empty one where no cut is enough."""
         over = 0 if self._room is None else len(row.tokens) - self._room
         if over <= 0:
             return row
@@ -157,8 +172,53 @@ class RowMaker:
                 f' {self._room:,}; shorten it, or set too_long to "cut_head", "cut_middle" or "cut_tail"'
             )
         if over >= end - begin:
-            return None
+            return TargetRow()
         place = {"cut_head": begin, "cut_middle": begin + (end - begin - over) // 2, "cut_tail": end - over}
         start = place[self._settings.too_long]
         tokens = row.tokens[:start] + row.tokens[start + over :]
-        return Row(tokens, row.first - over, (begin, end - over), over)
+        return TargetRow(tokens, row.first - over, (begin, end - over), over)
+
+
+def _find_tokens(offsets: _Offsets, begin: int, end: int) -> tuple[int, int]:
+    """The tokens that overlap the characters from begin to end, as a range."""
+    if begin == end:
+        return 0, 0
+    low = next((i for i, (_, stop) in enumerate(offsets) if stop > begin), len(offsets))
+    high = next((i for i in range(low, len(offsets)) if offsets[i][0] >= end), len(offsets))
+    return low, high
+
+
+def find_losses(
+    engine: Engine, maker: RowMaker, items: Mapping[int, Restated]
+) -> Iterator[list[tuple[int, int, TargetLoss]]]:
+    """Number of the item, place among its targets and loss of each target, batch by batch.
+
+    Raises: ValueError as `RowMaker.make_rows`, or for a row that the memory is too small for.
+    """
+    numbers = list(items)
+    rows = [maker.make_rows(item, f"item {number}") for number, item in items.items()]
+    for batch in engine.find_logprobs([[row.asked for row in group] for group in rows]):
+        found = []
+        for group, place, logprobs in batch:
+            row = rows[group][place]
+            if isinstance(logprobs, str):
+                raise ValueError(f"a context and a target of {len(row.tokens):,} tokens don't fit: {logprobs}")
+            found.append((numbers[group], place, _describe(row, logprobs)))
+        yield found
+
+
+def find_plain_losses(engine: Engine, maker: RowMaker, items: Sequence[Restated]) -> list[list[TargetLoss]]:
+    """The same by a loop over single rows with nothing shared or batched: the reference implementation."""
+    rows = [maker.make_rows(item, f"item {number}") for number, item in enumerate(items)]
+    return [[_describe(row, engine.find_plain(row.asked)) for row in group] for group in rows]
+
+
+def _describe(row: TargetRow, logprobs: Tensor) -> TargetLoss:
+    if not row.tokens:
+        return TOO_LONG
+    nats = float(f"{0.0 - float(logprobs.sum()):.6g}")
+    reason: Literal["", "no_tokens", "not_finite"] = (
+        "no_tokens" if not row.scored else "" if math.isfinite(nats) else "not_finite"
+    )
+    unscored = len(row.tokens) - row.first - row.scored
+    return TargetLoss(nats, row.scored, len(row.tokens), row.cut, unscored, reason)

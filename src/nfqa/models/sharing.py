@@ -111,11 +111,3 @@ def can_share(model: Any) -> bool:
         and {type(layer) for layer in DynamicCache(config=model.config).layers}
         <= {DynamicLayer, DynamicSlidingWindowLayer}
     )
-
-
-def find_window(model: Any) -> int | None:
-    """The shortest sliding window of a model's layers, in tokens, or None where every layer looks all the way back."""
-    from transformers import DynamicCache
-
-    windows = (getattr(layer, "sliding_window", None) for layer in DynamicCache(config=model.config).layers)
-    return min((window for window in windows if window), default=None)

@@ -1,0 +1,84 @@
+"""Vectors of texts by a sentence-transformers model, in half precision, batch by batch."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nfqa.models.roles import RoleSpec
+
+_TOKENS_AT_ONCE = 6_000  # padded tokens a forward pass: bounds memory, and keeps batches near the cores' best speed
+
+
+@dataclass(frozen=True)
+class HalfVectors:
+    """What the model says of one text, rounded to half precision, and whether the text was cut at its end."""
+
+    text: str
+    sentence: NDArray[np.float16]  # [D], of unit length
+    tokens: NDArray[np.float16]  # [T, D], the last layer
+    special: NDArray[np.bool_]  # [T], rows of [CLS] and [SEP], or of a begin and an end
+    cut: bool
+
+
+class SentenceModel:
+    """A sentence-transformers model of any kind; no remote code is run."""
+
+    def __init__(self, spec: RoleSpec) -> None:
+        from sentence_transformers import SentenceTransformer
+
+        where = str(find_package_model(spec.name)) if spec.kind == "package" else spec.name
+        self._model = SentenceTransformer(where, revision=spec.revision, trust_remote_code=False).eval()
+
+    def embed(self, texts: Sequence[str]) -> Iterator[list[HalfVectors]]:
+        """The vectors of all texts, those of about one length together; the order of `texts` changes nothing."""
+        import torch
+
+        limit = self._model.max_seq_length or self._model.tokenizer.model_max_length
+        lengths = [len(ids) for ids in self._model.tokenizer(list(texts), verbose=False)["input_ids"]]
+        order = sorted(range(len(texts)), key=lambda i: (lengths[i], texts[i]))
+        for first, last in split_batches([min(lengths[i], limit) for i in order]):
+            chosen = order[first:last]
+            with torch.inference_mode():
+                yield self._forward([texts[i] for i in chosen], [lengths[i] > limit for i in chosen])
+
+    def _forward(self, texts: list[str], cut: list[bool]) -> list[HalfVectors]:
+        model, tokenizer = self._model, self._model.tokenizer
+        inputs = {k: v.to(model.device) if hasattr(v, "to") else v for k, v in model.preprocess(texts).items()}
+        marks = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
+        output = model(inputs)
+        found = []
+        for i, text in enumerate(texts):
+            length = int(inputs["attention_mask"][i].sum())
+            tokens = output["token_embeddings"][i, :length].float().cpu().numpy().astype(np.float16)
+            sentence = output["sentence_embedding"][i].float().cpu().numpy()
+            special = np.array([int(token) in marks for token in inputs["input_ids"][i, :length]])
+            half = (sentence / np.linalg.norm(sentence)).astype(np.float16)
+            found.append(HalfVectors(text, half, tokens, special, cut[i]))
+        return found
+
+
+def split_batches(lengths: Sequence[int]) -> list[tuple[int, int]]:
+    """Cut a rising list of lengths into runs of at most _TOKENS_AT_ONCE padded tokens."""
+    batches, first = [], 0
+    for i, length in enumerate(lengths):
+        if i > first and (i + 1 - first) * length > _TOKENS_AT_ONCE:
+            batches.append((first, i))
+            first = i
+    return [*batches, (first, len(lengths))]
+
+
+def find_package_model(package: str) -> Path:
+    """The folder of a model that a Python package carries."""
+    found = importlib.util.find_spec(package.replace("-", "_"))
+    folders = sorted(
+        {file.parent for file in Path(found.origin).parent.rglob("modules.json")} if found and found.origin else ()
+    )
+    if not folders:
+        raise ValueError(f"the package {package} carries no sentence-transformers model (no modules.json inside)")
+    return folders[0]
