@@ -93,7 +93,7 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
-def mend_text(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text with pairs of surrogates joined and half ones replaced by U+FFFD, so that UTF-8 can carry it."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -308,7 +308,7 @@ def _make_row(record: Record, run: str) -> tuple:
     logs = None if reply.logprobs is None else [None if value == -inf else value for value in reply.logprobs]
     logprobs = None if logs is None else json.dumps(logs, allow_nan=False)
     return (entry.key, entry.prompt, entry.model, entry.template, entry.decoding, entry.seed, json.dumps(entry.labels),
-            record.spec, mend_text(reply.text), logprobs, reply.finish, reply.prompt_tokens, reply.completion_tokens,
+            record.spec, replace_surrogates(reply.text), logprobs, reply.finish, reply.prompt_tokens, reply.completion_tokens,
             round(reply.seconds, 3), record.verdict, record.reason, run,
             time.strftime("%Y-%m-%dT%H:%M:%S"))  # fmt: skip
 
