@@ -129,7 +129,7 @@ def test_any_text_is_kept_and_goes_out_and_in_again(tmp_path, text, kept):
     path.write_text("".join(line + "\n" for line in journal.export()), encoding="utf-8", newline="\n")
     other = Journal()
     with path.open(encoding="utf-8") as handle:
-        assert other.take_in(handle) == 1
+        assert other.import_lines(handle) == 1
     assert other.find(record.entry).reply.text == kept
     assert list(other.export()) == list(journal.export())
 
@@ -251,10 +251,10 @@ def test_export_and_import_give_the_same_bytes_in_any_order():
     lines = list(journal.export())
     assert not any("Infinity" in line or "NaN" in line for line in lines)  # JSON that any reader takes
     other = Journal()
-    assert other.take_in([*reversed(lines), "", "  \n", lines[3]]) == 22
+    assert other.import_lines([*reversed(lines), "", "  \n", lines[3]]) == 22
     assert list(other.export()) == lines
-    assert other.take_in(lines) == 0  # known already
-    assert fill(Journal(), make_record(3)).take_in(lines[:0]) == 0
+    assert other.import_lines(lines) == 0  # known already
+    assert fill(Journal(), make_record(3)).import_lines(lines[:0]) == 0
 
 
 ALTERED = {"text": "so [[1]]", "verdict": 1.0, "logprobs": [-0.5], "seconds": 9.5, "prompt_tokens": 1,
@@ -269,7 +269,7 @@ FORGED = {"seed": 8, "labels": ["1"], **dict.fromkeys(["key", "prompt", "model",
             (*item, json.dumps, "its content doesn't match its sha256; it was altered, nothing")
             for item in ALTERED.items()
         ),
-        *((*item, sign, "its key doesn't follow from its fields; nothing is taken in") for item in FORGED.items()),
+        *((*item, sign, "its key doesn't follow from its fields; nothing is imported") for item in FORGED.items()),
     ],
 )
 def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, value, write, message):
@@ -277,7 +277,7 @@ def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, val
     lines[2] = write(json.loads(lines[2]) | {field: value})
     journal = Journal()
     with pytest.raises(ValueError, match=f"mine, line 3: {message}"):
-        journal.take_in(lines, where="mine")
+        journal.import_lines(lines, where="mine")
     assert len(journal) == 0
 
 
@@ -315,7 +315,7 @@ def test_what_is_no_exported_completion_is_refused_and_nothing_is_taken_in(spoil
     lines[2] = spoil(lines[2])
     journal = Journal()
     with pytest.raises(ValueError, match=rf"import, line 3: not an exported completion.*{message}"):
-        journal.take_in(lines)
+        journal.import_lines(lines)
     assert len(journal) == 0
 
 
@@ -327,14 +327,14 @@ def test_a_completion_that_contradicts_a_kept_one_is_refused_and_nothing_is_take
     for taker, offered in ((journal, lines), (other, [*lines[1:], *journal.export()])):  # kept, or on an earlier line
         before = len(taker)
         with pytest.raises(ValueError, match=r"import, line 3: another completion is kept under the same key; nothing"):
-            taker.take_in(offered)
+            taker.import_lines(offered)
         assert len(taker) == before
 
 
 def test_the_same_completion_that_took_another_while_is_no_contradiction():
     slow = next(fill(Journal(), replace(make_record(), reply=replace(REPLY, seconds=9.0))).export())
     journal = fill(Journal(), make_record())
-    assert journal.take_in([slow, slow]) == 0
+    assert journal.import_lines([slow, slow]) == 0
     assert journal.find(make_record().entry).reply.seconds == 0.25
 
 
@@ -388,6 +388,6 @@ def test_whatever_is_kept_comes_back_and_survives_the_round_trip(text, logprobs,
     journal, other = fill(Journal(), record), Journal()
     assert journal.find(record.entry) == record
     lines = list(journal.export())
-    assert other.take_in(lines) == 1
+    assert other.import_lines(lines) == 1
     assert other.find(record.entry) == replace(record, run="imported")
     assert list(other.export()) == lines

@@ -6,11 +6,11 @@ import json
 import math
 import os
 import re
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.pool import ThreadPool
+from threading import Semaphore
 from typing import Any
 
 from nfqa.judge.journal import replace_surrogates
@@ -22,21 +22,7 @@ from nfqa.models.roles import RoleSpec
 
 _TOP = 20  # likely tokens to ask for: as many as OpenAI, and vLLM by default, give
 _LOGIT_FIELDS = ("logprobs", "continue_final_message", "add_generation_prompt")
-Sent = tuple[Completion, tuple[int, int], float]  # its tokens in and out, and the seconds of the last attempt
-
-
-@dataclass
-class _Run:
-    """A batch of requests, and why nothing more of it is to be sent."""
-
-    ended: Failure | None = None
-
-
-class _Attempt(threading.local):
-    """What a thread is sending: for which run, and since when."""
-
-    run = _Run()
-    started = 0.0
+Sent = tuple[Completion, tuple[int, int], float]  # its tokens in and out, and the seconds with all retries
 
 
 class OpenAIServer:
@@ -83,7 +69,6 @@ class OpenAIServer:
         self.address = str(self._client.base_url).rstrip("/")
         self.meter = Meter(limits or Limits(), used)
         self.refused_fields: set[str] = set()
-        self._attempt = _Attempt()
 
     @property
     def identity(self) -> str:
@@ -93,27 +78,31 @@ class OpenAIServer:
     def answer(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[tuple[int, Reply | Failure]]:
         """Each request's number with its reply or failure, as they arrive.
 
-        A request is on its way until its reply was taken from here, so a killed run loses no more than those. A fatal
-        failure ends the sending, also of requests that wait to be tried again; it comes last, for all that got no
-        reply, after every reply that was on its way.
+        A request is on its way until its reply was taken from here, so a killed run loses no more than those. After a
+        fatal failure no further request is sent; it comes last, for all that got no reply, after every reply that was
+        on its way or waiting to be tried again.
         Raises: ValueError for a "logits" reading of a request without labels.
         """
         bare = [i for i, request in enumerate(requests) if not request.labels]
         if decoding.reading == "logits" and bare:
             raise ValueError(f'request {bare[0]} has no labels; a "logits" reading needs the verdicts to choose among')
         concurrency = self.meter.limits.concurrency
-        run, free, unanswered = _Run(), threading.Semaphore(concurrency), set(range(len(requests)))
+        free, unanswered = Semaphore(concurrency), set(range(len(requests)))
+        fatal: list[Failure] = []
+        ended = False
 
-        def send() -> Iterator[tuple[int, Request]]:
-            for numbered in enumerate(requests):
+        def send() -> Iterator[int]:
+            for number in range(len(requests)):
                 free.acquire()
-                if run.ended:
+                if fatal or ended:
                     return
-                yield numbered
+                yield number
 
-        def ask(numbered: tuple[int, Request]) -> tuple[int, Reply | Failure]:
-            self._attempt.run = run
-            return numbered[0], self._ask(numbered[1], decoding, run)
+        def ask(number: int) -> tuple[int, Reply | Failure]:
+            result = self._ask(requests[number], decoding)
+            if isinstance(result, Failure) and result.fatal:
+                fatal.append(result)
+            return number, result
 
         # ThreadPool's threads are daemons, an executor's are not: an interrupt needn't wait for a server that hangs.
         pool = ThreadPool(max(1, min(concurrency, len(requests))))
@@ -123,10 +112,9 @@ class OpenAIServer:
                     unanswered.remove(number)
                     yield number, result
                 free.release()
-            if run.ended:
-                yield from ((number, run.ended) for number in sorted(unanswered))
+            yield from ((number, fatal[0]) for number in sorted(unanswered))
         finally:
-            run.ended = run.ended or Failure("stopped", "the run was stopped", fatal=True)
+            ended = True
             free.release()  # lets `send` end, if it waits
             pool.terminate()
 
@@ -134,17 +122,14 @@ class OpenAIServer:
         """Let go of the connections."""
         self._client.close()
 
-    def _ask(self, request: Request, decoding: Decoding, run: _Run) -> Reply | Failure:
+    def _ask(self, request: Request, decoding: Decoding) -> Reply | Failure:
         try:
             return (self._weigh if decoding.reading == "logits" else self._write)(request, decoding)
         except RequestError as error:
-            failure = error.failure
-            if failure.reason == "unknown_model" and failure is not run.ended:
-                detail = f"{self.address} has no model {self.spec.name!r} ({failure.detail})"
-                failure = replace(failure, detail=f"{detail}; {self._list_models()}")
-            if failure.fatal:
-                run.ended = run.ended or failure
-            return failure
+            if error.failure.reason != "unknown_model":
+                return error.failure
+            detail = f"{self.address} has no model {self.spec.name!r} ({error.failure.detail}); {self._list_models()}"
+            return replace(error.failure, detail=detail)
 
     def _write(self, request: Request, decoding: Decoding) -> Reply:
         body = self._frame(request.prompt, "", decoding)
@@ -188,7 +173,7 @@ class OpenAIServer:
 
     def _lack_logprobs(self, why: str) -> RequestError:
         detail = f"{self.address} gives no token probabilities after a forced `[[` ({why}); use reading=text"
-        return RequestError(Failure("no_logprobs", detail, fatal=True))
+        return RequestError("no_logprobs", detail, fatal=True)
 
     def _frame(self, prompt: str, begun: str, decoding: Decoding) -> dict[str, Any]:
         prompt = replace_surrogates(prompt)
@@ -217,6 +202,7 @@ class OpenAIServer:
     def _send(self, body: dict[str, Any]) -> Sent:
         import openai
 
+        started = time.perf_counter()
         try:
             path = "/chat/completions" if "messages" in body else "/completions"
             found = self._client.post(path, cast_to=object, body=body)
@@ -224,17 +210,15 @@ class OpenAIServer:
         except openai.APIStatusError as error:
             raise judge_status(error.status_code, error.body, clean=self._clean) from None
         except openai.APITimeoutError:
-            silent = Failure("timeout", f"{self.address} was silent for {self.timeout:g} seconds")
-            raise RequestError(silent) from None
+            raise RequestError("timeout", f"{self.address} was silent for {self.timeout:g} seconds") from None
         except openai.APIConnectionError as error:
             why = self._clean(f"{type(error.__cause__).__name__}: {error.__cause__}")
-            raise RequestError(Failure("connection", f"{self.address}: {why}")) from None
-        except RequestError:  # of the run or its caps
+            raise RequestError("connection", f"{self.address}: {why}") from None
+        except RequestError:  # a cap
             raise
         except Exception as error:  # whatever a reply may do to a parser or a codec: it costs this request alone
-            why = f"the server's reply can't be decoded ({type(error).__name__})"
-            raise RequestError(Failure("bad_reply", why)) from None
-        seconds, usage = time.perf_counter() - self._attempt.started, read_usage(found)
+            raise RequestError("bad_reply", f"the server's reply can't be decoded ({type(error).__name__})") from None
+        seconds, usage = time.perf_counter() - started, read_usage(found)
         if usage:  # a reply that can't be read is paid for as well
             self.meter.count(usage)
         completion = read_completion(found, clean=self._clean)
@@ -243,12 +227,9 @@ class OpenAIServer:
         return completion, usage or (0, 0), seconds
 
     def _reserve(self, sent: Any) -> None:
-        """Before each attempt to send an `httpx` request. Raises: RequestError when it must not be sent."""
-        if sent.method != "POST":
-            return
-        if refusal := self._attempt.run.ended or self.meter.reserve():
-            raise RequestError(refusal)
-        self._attempt.started = time.perf_counter()
+        """Before each attempt to send an `httpx` request. Raises: RequestError at a cap."""
+        if sent.method == "POST" and (capped := self.meter.reserve()):
+            raise RequestError(capped.reason, capped.detail, fatal=True)
 
     def _list_models(self) -> str:
         """What the server offers, as the end of a sentence."""

@@ -28,10 +28,9 @@ _PASSING = {408: "timeout", 409: "server_error", 425: "server_error", 429: "rate
 class RequestError(Exception):
     """A request that brought no completion. refused_field: the one of our fields that the server would not take."""
 
-    def __init__(self, failure: Failure, *, refused_field: str | None = None) -> None:
-        super().__init__(failure.detail)
-        self.failure = failure
-        self.refused_field = refused_field
+    def __init__(self, reason: str, detail: str, *, fatal: bool = False, refused_field: str | None = None) -> None:
+        super().__init__(detail)
+        self.failure, self.refused_field = Failure(reason, detail, fatal), refused_field
 
 
 def judge_status(status: int, body: object, *, clean: Callable[[str], str]) -> RequestError:
@@ -41,20 +40,20 @@ def judge_status(status: int, body: object, *, clean: Callable[[str], str]) -> R
     shown = message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"
     said = f"the server answered {status}: {shown}"
     if status == 413 or (status in (400, 422) and _TOO_LONG.search(message)):
-        return RequestError(Failure("too_long", said))
+        return RequestError("too_long", said)
     if status == 401:  # its words often quote part of the key, so they are left out
         detail = "the server answered 401: it wants a key, or another one; set OPENAI_API_KEY"
-        return RequestError(Failure("no_access", detail, fatal=True))
+        return RequestError("no_access", detail, fatal=True)
     if status == 404 or (status < 500 and _NO_MODEL.search(message)):
-        return RequestError(Failure("unknown_model", said, fatal=True))
+        return RequestError("unknown_model", said, fatal=True)
     if status in (402, 403) or (status == 429 and _NO_MONEY.search(message)):
-        return RequestError(Failure("no_access", said, fatal=True))
+        return RequestError("no_access", said, fatal=True)
     if status in _PASSING or status >= 500:
-        return RequestError(Failure(_PASSING.get(status, "server_error"), said))
+        return RequestError(_PASSING.get(status, "server_error"), said)
     # A model that takes no temperature refuses every request; to leave it out would change what is measured.
     fatal = re.search(r"\b(?:temperature|top_p)\b", shown) is not None
     field = "max_tokens" if "max_completion_tokens" in message else "seed" if re.search(r"\bseed\b", shown) else None
-    return RequestError(Failure("bad_request", said, fatal=fatal), refused_field=field)
+    return RequestError("bad_request", said, fatal=fatal, refused_field=field)
 
 
 def find_message(body: object) -> str:

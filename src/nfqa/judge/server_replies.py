@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from nfqa.data.json_lines import check
 from nfqa.judge.journal import replace_surrogates
 from nfqa.judge.server_errors import RequestError, find_message, judge_status
-from nfqa.models.chat import Failure
 
 _WHOLE = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call"}  # finish_reason
 _CUT = {"length", "max_tokens", "model_length"}
@@ -102,10 +101,10 @@ def read_completion(found: object, *, clean: Callable[[str], str]) -> Completion
     if message.refusal or choice.finish_reason == "content_filter":
         return Completion(replace_surrogates(message.refusal or text or ""), "refused")
     if not {"content", "text"} & (choice.message or choice).model_fields_set:
-        raise _refuse("holds no text")
+        raise RequestError("bad_reply", "the server's reply holds no text")
     ended = (choice.finish_reason or "stop").lower()
     if ended not in _WHOLE | _CUT:
-        raise _refuse(f"ended for the reason {ended!r:.40}, so that its text may not be whole")
+        raise RequestError("bad_reply", f"the completion ended as {ended!r:.40}, so its text may not be whole")
     # No text at all: thinking took every token.
     return Completion(replace_surrogates(text or ""), "length" if ended in _CUT else "stop", choice.logprobs)
 
@@ -166,8 +165,4 @@ def _check(shape: type[T], value: object, clean: Callable[[str], str]) -> T:
     try:
         return check(shape, value, "the server's reply")
     except ValueError as error:
-        raise RequestError(Failure("bad_reply", clean(str(error)))) from None
-
-
-def _refuse(why: str) -> RequestError:
-    return RequestError(Failure("bad_reply", f"the server's reply {why}"))
+        raise RequestError("bad_reply", clean(str(error))) from None
