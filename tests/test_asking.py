@@ -276,9 +276,7 @@ def test_verdicts_of_two_revisions_are_never_mixed_in_one_run():
     Asker(spec, lambda _: old, journal, TEXT).ask(requests_for("a"), read)
     asker = Asker(spec, lambda _: new, journal, TEXT)
     assert asker.ask(requests_for("a"), read)[0].value == 1
-    with pytest.raises(
-        StoppedError, match=r"1 verdicts of this run are kept ones of \('hf:m@old', 't1'\), but the model"
-    ):
+    with pytest.raises(StoppedError, match=r"1 verdicts of this run are kept ones of hf:m@old \(t1\), but the model"):
         asker.ask(requests_for("b"), read)
     assert new.asked == []
     # with the revision named, it is clear from the start
@@ -294,19 +292,6 @@ def test_a_plain_prompt_knows_no_template_so_a_second_batch_goes_on():
     asker = make_asker(model, journal, plain)
     assert [asker.ask(requests_for(prompt), read)[0].value for prompt in "ab"] == [1, 1]
     assert model.asked == [("b", 0)]
-
-
-def test_a_model_is_opened_once():
-    opened = []
-
-    def open_model(spec: RoleSpec) -> Scripted:
-        opened.append(spec)
-        return Scripted(lambda *_: "hm")
-
-    asker = Asker(SPEC, open_model, Journal(), TEXT)
-    asker.ask(requests_for("a"), read)
-    asker.ask(requests_for("b"), read)
-    assert opened == [SPEC]
 
 
 def test_a_dry_run_counts_and_asks_nothing():
@@ -348,6 +333,47 @@ def test_what_is_written_comes_back_in_order_and_is_kept():
     assert (dry.write(["a", "b"]), dry.tally.asked) == ([None, None], 2)
 
 
+def test_an_asker_with_another_decoding_shares_model_journal_and_tally():
+    opened, told = [], []
+
+    class Told(Scripted):
+        def answer(self, requests, decoding):
+            told.append(decoding)
+            return super().answer(requests, decoding)
+
+    asker = Asker(SPEC, lambda spec: opened.append(spec) or Told(lambda *_: "hm"), Journal(), TEXT)
+    other = asker.with_decoding(Decoding(0.2, 0.4))
+    assert (other.write(["a"]), asker.write(["a"]), other.write(["a"])) == (["hm"], ["hm"], ["hm"])
+    assert told == [Decoding(0.2, 0.4), TEXT]  # each is another completion
+    assert opened == [SPEC]
+    assert (asker.decoding, asker.tally.asked, asker.tally.kept) == (TEXT, 2, 1)
+    assert asker.with_decoding(GREEDY).retries == 0
+
+
+def test_what_another_decoding_took_from_the_journal_is_not_mixed_with_another_revision():
+    journal, spec = Journal(), parse_role("judge", "hf:m")
+    old, new = (Scripted(lambda *_: "[[1]]", identity=f"hf:m@{name}", template="t1") for name in ("old", "new"))
+    Asker(spec, lambda _: old, journal, TEXT).write(["a"])
+    asker = Asker(spec, lambda _: new, journal, GREEDY)
+    assert asker.with_decoding(TEXT).write(["a"]) == ["[[1]]"]
+    with pytest.raises(StoppedError, match=r"hf:m@old"):
+        asker.write(["b"])
+
+
+def test_a_journal_that_can_not_be_written_stops_the_run_at_once_and_is_named(tmp_path):
+    journal, model = Journal(tmp_path / "journal.sqlite"), Scripted(lambda *_: "[[2]] " + "x" * 200)
+    pages = journal._db.execute("PRAGMA page_count").fetchone()[0]
+    journal._db.execute(f"PRAGMA max_page_count = {pages + 10}")  # a disk that fills up in the middle of a run
+    prompts = [f"prompt {number}" for number in range(200)]
+    with pytest.raises(StoppedError, match=r"journal\.sqlite.*full.*run again"):
+        make_asker(model, journal).ask(requests_for(*prompts), read)
+    assert 0 < len(journal) == len(model.asked) - 1  # the one that could not be written is lost, and no other
+    journal.close()
+    later = Journal(tmp_path / "journal.sqlite")
+    assert {verdict.value for verdict in make_asker(model, later).ask(requests_for(*prompts), read)} == {2}
+    assert len(set(model.asked)) == len(model.asked) - 1 == 200
+
+
 def test_a_verdict_is_read_from_the_kept_text_and_not_taken_on_trust():
     journal = Journal()
     entry = Entry(hash_text("a"), "openai:m", "server", TEXT.signature, 0)
@@ -365,20 +391,11 @@ def test_tallies_add_up():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"temperature": -0.1},
-            r"temperature is -0.1, top_p 0.95, max_tokens 512; expected 0 or more, above 0 up to 1",
-        ),
-        ({"temperature": float("nan")}, r"temperature is nan"),
-        ({"temperature": float("inf")}, r"temperature is inf"),
+        ({"temperature": -0.1}, "temperature is -0.1"),
+        ({"temperature": float("nan")}, "temperature is nan"),
         ({"top_p": 0}, r"top_p 0,"),
-        ({"top_p": 1.1}, r"top_p 1.1"),
         ({"max_tokens": 0}, r"max_tokens 0"),
-        (
-            {"reading": "mind"},
-            r"reading is 'mind' and wrapping is 'chat'; expected one of text, logits, and one of chat,",
-        ),
-        ({"wrapping": "gift"}, r"wrapping is 'gift'"),
+        ({"reading": "mind"}, r"reading is 'mind'"),
     ],
 )
 def test_a_decoding_that_makes_no_sense_is_refused(options, message):

@@ -65,12 +65,19 @@ def sign(fields: dict) -> str:
     return json.dumps(fields | {"sha256": digest})
 
 
+# Made by the first version of this format: a changed key would make every user's journal worthless.
+KEY = "972634eeeca41a814d191483f3d39c99661c500a458e37955c1e7f0786acaf31"
+
+
+def test_a_key_is_what_it_always_was():
+    entry = Entry("p" * 64, "openai:m", "server", "text|chat|t0.8|p0.95|max512", 7, ("1", "é\ud800"))
+    assert entry.key == KEY
+
+
 def test_a_kept_completion_is_found_with_all_that_it_holds():
-    record = make_record(run="first")
+    record = make_record()
     journal = fill(Journal(), record)
-    found = journal.find(record.entry)
-    assert found == record
-    assert found.written  # when, for people; not compared
+    assert journal.find(record.entry) == record
     assert len(journal) == 1
     logits = replace(make_record(1), reply=Reply("", 9, 1, "logits", 0.0, (-0.1, -math.inf)), verdict=1.0)
     assert fill(journal, logits).find(logits.entry) == logits
@@ -84,9 +91,7 @@ def test_a_kept_completion_is_found_with_all_that_it_holds():
         {"template": "plain"},
         {"decoding": "text|chat|t0.8|p0.95|max513"},
         {"seed": 8},
-        {"labels": ("1", "2", "3")},
         {"labels": ("12",)},
-        {"labels": ()},
     ],
 )
 def test_a_changed_field_of_the_key_is_a_miss(change):
@@ -95,11 +100,12 @@ def test_a_changed_field_of_the_key_is_a_miss(change):
     assert journal.find(replace(ENTRY)) is not None
 
 
-def test_a_change_of_spec_run_or_time_is_no_miss():
-    journal = fill(Journal(), make_record(spec="openai:m", run="one"))
-    again = make_record(spec="hf:m", run="two", text="another [[1]]")
-    assert fill(journal, again).find(again.entry).reply.text == "so [[2]]"  # what is there is not replaced
-    assert len(journal) == 1
+def test_a_change_of_spec_or_run_is_no_miss_and_what_is_there_is_not_replaced(tmp_path):
+    record = make_record(spec="openai:m")
+    fill(Journal(tmp_path / "journal.sqlite", run="one"), record).close()
+    again = fill(Journal(tmp_path / "journal.sqlite", run="two"), make_record(spec="hf:m", text="another [[1]]"))
+    assert again.find(record.entry) == record
+    assert (len(again), again.count_run("one"), again.count_run("two")) == (1, (1, 11, 5), (0, 0, 0))
 
 
 def test_prompts_that_differ_only_in_half_a_surrogate_pair_have_different_hashes():
@@ -112,9 +118,7 @@ def test_prompts_that_differ_only_in_half_a_surrogate_pair_have_different_hashes
     ("text", "kept"),
     [
         ("half \ud800 of a pair", "half \ufffd of a pair"),
-        ("\udc00", "\ufffd"),
         ("whole \ud83d\ude00", "whole \U0001f600"),
-        ("\ufeffmark", "\ufeffmark"),
         ("nul \0 and \x1b", "nul \0 and \x1b"),
         ("line\u2028ends\u0085and\r\nmore", "line\u2028ends\u0085and\r\nmore"),
         ("", ""),
@@ -198,46 +202,54 @@ def write_other_table(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (write_text, r"journal.sqlite: not a journal of verdicts \(file is not a database\); move it away, or restore"),
-        (
-            write_other_table,
-            r"journal.sqlite: not a journal of verdicts \(it holds other tables: replies\); move it away",
-        ),
-        (Path.mkdir, r"journal.sqlite: the journal of verdicts can't be opened for writing \(unable to open"),
-    ],
+    ("make", "said"), [(write_text, "not a database"), (write_other_table, "other tables"), (Path.mkdir, "unable to open")]
 )
-def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Callable[[Path], None], message):
+def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Callable[[Path], None], said: str):
     path = tmp_path / "journal.sqlite"
     make(path)
     before = path.read_bytes() if path.is_file() else b""
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=rf"journal\.sqlite: .*{said}"):
         Journal(path)
     assert (path.read_bytes() if path.is_file() else b"") == before
 
 
-def test_a_journal_that_can_not_be_written_is_not_called_broken(tmp_path, monkeypatch):
-    path = tmp_path / "journal.sqlite"
-    holder = sqlite3.connect(path)
-    holder.execute("CREATE TABLE other (x)")
-    holder.execute("BEGIN EXCLUSIVE")
-    connect = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda where, **options: connect(where, **options | {"timeout": 0.05}))
-    with pytest.raises(ValueError, match=r"can't be opened for writing \(.*lock"):
-        Journal(path)
-    holder.close()
+def damage(path: Path) -> None:
+    """Garbage past the first page, as a failing disk leaves it."""
+    fill(Journal(path), *(make_record(number, text="x" * 2000) for number in range(100))).close()
+    content = path.read_bytes()
+    path.write_bytes(content[:8192] + b"\xff" * (len(content) - 8192))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda journal: [journal.find(make_record(number).entry) for number in range(100)],
+        lambda journal: [journal.keep(make_record(number, text="")) for number in range(1000, 1100)],
+        lambda journal: journal.count(),
+        lambda journal: list(journal.export()),
+    ],
+    ids=["find", "keep", "count", "export"],
+)
+def test_a_damaged_journal_is_named(tmp_path: Path, use: Callable[[Journal], object]):
+    damage(tmp_path / "journal.sqlite")
+    with pytest.raises(ValueError, match=r"journal\.sqlite.*malformed"):
+        use(Journal(tmp_path / "journal.sqlite"))
+
+
+def test_a_link_to_a_journal_shares_its_lock(tmp_path: Path):
+    (tmp_path / "link.sqlite").symlink_to(tmp_path / "journal.sqlite")
+    assert Journal(tmp_path / "journal.sqlite").path == Journal(tmp_path / "link.sqlite").path
 
 
 def test_an_export_is_ordered_by_key_and_free_of_prompts_runs_and_dates():
-    records = [make_record(n, run="secret run") for n in range(9)]
-    one, two = fill(Journal(run="elsewhere"), *records), fill(Journal(), *reversed(records))
+    records = [make_record(n) for n in range(9)]
+    one, two = fill(Journal(run="secret run"), *records), fill(Journal(), *reversed(records))
     lines = list(one.export())
     assert lines == list(two.export())
     fields = [json.loads(line) for line in lines]
     assert [f["key"] for f in fields] == sorted(r.entry.key for r in records)
     assert {"run", "written"}.isdisjoint(fields[0])
-    assert not any("prompt 3" in line or "secret" in line or "elsewhere" in line for line in lines)
+    assert not any("prompt 3" in line or "secret" in line for line in lines)
     assert fields[0]["prompt"] in {r.entry.prompt for r in records}
 
 
@@ -265,11 +277,8 @@ FORGED = {"seed": 8, "labels": ["1"], **dict.fromkeys(["key", "prompt", "model",
 @pytest.mark.parametrize(
     ("field", "value", "write", "message"),
     [
-        *(
-            (*item, json.dumps, "its content doesn't match its sha256; it was altered, nothing")
-            for item in ALTERED.items()
-        ),
-        *((*item, sign, "its key doesn't follow from its fields; nothing is imported") for item in FORGED.items()),
+        *((*item, json.dumps, "its content doesn't match its sha256") for item in ALTERED.items()),
+        *((*item, sign, "its key doesn't follow from its fields") for item in FORGED.items()),
     ],
 )
 def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, value, write, message):
@@ -285,29 +294,16 @@ def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, val
     ("spoil", "message"),
     [
         (lambda line: line[: len(line) // 2], r"not JSON"),
-        (lambda line: "[1, 2]", r"found a list"),
-        (lambda line: "5", r"found 5"),
         (lambda line: "[" * 100_000, r"recursion"),
         (lambda line: '{"text": 1, ' + line[1:], r"'text' is duplicated"),
         (lambda line: "{}", r"key is missing"),
         (lambda line: sign(json.loads(line) | {"prompt_tokens": 2**62}), r"prompt_tokens is 4611686018427387904"),
         (lambda line: sign(json.loads(line) | {"completion_tokens": -1}), r"completion_tokens is -1"),
-        (lambda line: sign({"text": "so"}), r"key is missing; add it"),
         (lambda line: sign(json.loads(line) | {"extra": 1}), r"extra is 1; extra inputs are not permitted"),
         (lambda line: sign(json.loads(line) | {"seed": "7"}), r"seed is '7'; input should be a valid integer"),
-        (lambda line: sign(json.loads(line) | {"seed": True}), r"seed is True; input should be a valid integer"),
         (lambda line: sign(json.loads(line) | {"seed": 10**30}), r"seed is 10000+; input should be less than"),
-        (lambda line: sign(json.loads(line) | {"labels": "12"}), r"labels is '12'; input should be a valid list"),
         (lambda line: sign(json.loads(line) | {"labels": [1, 2]}), r"labels\[0\] is 1; input should be a valid string"),
-        (lambda line: sign(json.loads(line) | {"finish": None}), r"finish is null; input should be 'stop'"),
-        (
-            lambda line: sign(json.loads(line) | {"logprobs": ["-1"]}),
-            r"logprobs\[0\] is '-1'; input should be a valid number",
-        ),
-        (
-            lambda line: sign(json.loads(line) | {"seconds": math.nan}),
-            r"NaN is no JSON",
-        ),
+        (lambda line: sign(json.loads(line) | {"seconds": math.nan}), r"NaN is no JSON"),
     ],
 )
 def test_what_is_no_exported_completion_is_refused_and_nothing_is_taken_in(spoil, message):
@@ -355,13 +351,6 @@ def test_models_are_found_by_spec_the_most_used_first_and_plain_apart():
     assert journal.find_models("hf:m", plain=True) == [("hf:m@1", "plain")]
 
 
-def test_counts_whose_sum_is_beyond_sqlites_integers_break_no_count():
-    huge = replace(REPLY, prompt_tokens=2**62)
-    journal = fill(Journal(run="r"), *(replace(make_record(n), reply=huge) for n in range(3)))
-    assert journal.count()[0]["prompt_tokens"] == 2**63 - 1
-    assert journal.count_run("r")[:2] == (3, 2**63 - 1)
-
-
 def test_a_count_sums_tokens_and_the_unreadable_of_each_model():
     journal = fill(Journal(), make_record(0), make_record(1, verdict=None, reason="unreadable"), make_record(2))
     (found,) = journal.count()
@@ -389,5 +378,5 @@ def test_whatever_is_kept_comes_back_and_survives_the_round_trip(text, logprobs,
     assert journal.find(record.entry) == record
     lines = list(journal.export())
     assert other.import_lines(lines) == 1
-    assert other.find(record.entry) == replace(record, run="imported")
+    assert other.find(record.entry) == record
     assert list(other.export()) == lines
