@@ -38,7 +38,7 @@ from nfqa.models.roles import parse_role
 
 SCRIPT = Path(__file__).with_name("judged_run.py")
 FAULTS, SHARE = (*RETRIED, "plain_text"), 0.125  # one attempt in eight
-STRANGE = (*(4 * FAULTS), *ODD, "hang")  # an odd reply costs a verdict, so a table has holes; and a hang costs a time-out
+STRANGE = (*(4 * FAULTS), *ODD, "hang")  # few of those that cost a verdict, or a time-out
 _ENOUGH = 3  # crashes end a storm
 _STARTING = 5.0  # seconds until a notebook asks
 LATEST = 20.0  # seconds after a kill in which what is left of a run may still ask

@@ -202,7 +202,8 @@ def write_other_table(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"), [(write_text, "not a database"), (write_other_table, "other tables"), (Path.mkdir, "unable to open")]
+    ("make", "said"),
+    [(write_text, "not a database"), (write_other_table, "other tables"), (Path.mkdir, "unable to open")],
 )
 def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Callable[[Path], None], said: str):
     path = tmp_path / "journal.sqlite"

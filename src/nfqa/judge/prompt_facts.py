@@ -28,7 +28,6 @@ COUNTS = {  # what is counted -> how it is shown
 _PLACEHOLDER = re.compile(r"#\w+|\{\{\w+\}\}")
 
 
-
 class Remark(Item):
     """A sentence on released prompts. holds, lacks: prompt -> a pattern that its text has, or has not, if it is so."""
 

@@ -94,5 +94,3 @@ def make_cleaner(secrets: Iterable[str]) -> Callable[[str], str]:
         return text
 
     return clean
-
-
