@@ -10,7 +10,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -108,12 +107,6 @@ def test_a_change_of_spec_or_run_is_no_miss_and_what_is_there_is_not_replaced(tm
     assert (len(again), again.count_run("one"), again.count_run("two")) == (1, (1, 11, 5), (0, 0, 0))
 
 
-def test_prompts_that_differ_only_in_half_a_surrogate_pair_have_different_hashes():
-    texts = ["a\ud800", "a\ud801", "a?", "a\ufffd", "a"]
-    assert len({hash_text(text) for text in texts}) == len(texts)
-    assert hash_text("é") == hashlib.sha256("é".encode()).hexdigest()
-
-
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
@@ -166,29 +159,6 @@ def test_two_processes_write_one_journal(tmp_path):
     journal = Journal(path)
     assert len(journal) == 90  # 0 to 59 and 30 to 89; the common ones once
     assert journal.find(Entry(f"{45:064}", "m", "t", "d", 45)).reply.text.startswith("text 45 ")
-
-
-def test_many_threads_share_one_journal():
-    journal = Journal()
-
-    def write(start: int) -> None:
-        for number in range(start, start + 50):
-            fill(journal, make_record(number))
-            assert journal.find(make_record(number).entry) is not None
-
-    threads = [threading.Thread(target=write, args=(25 * i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(journal) == 225  # 0 to 7 * 25 + 49
-
-
-def test_a_reply_that_the_table_can_not_hold_is_an_error_and_not_passed_over():
-    journal = Journal()
-    with pytest.raises(sqlite3.IntegrityError, match="seconds"):
-        journal.keep(Record(ENTRY, replace(REPLY, seconds=math.nan), 2.0, ""))
-    assert len(journal) == 0
 
 
 def write_text(path: Path) -> None:
@@ -326,13 +296,6 @@ def test_a_completion_that_contradicts_a_kept_one_is_refused_and_nothing_is_take
         with pytest.raises(ValueError, match=r"import, line 3: another completion is kept under the same key; nothing"):
             taker.import_lines(offered)
         assert len(taker) == before
-
-
-def test_the_same_completion_that_took_another_while_is_no_contradiction():
-    slow = next(fill(Journal(), replace(make_record(), reply=replace(REPLY, seconds=9.0))).export())
-    journal = fill(Journal(), make_record())
-    assert journal.import_lines([slow, slow]) == 0
-    assert journal.find(make_record().entry).reply.seconds == 0.25
 
 
 def test_models_are_found_by_spec_the_most_used_first_and_plain_apart():

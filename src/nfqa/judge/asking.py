@@ -76,6 +76,19 @@ class _Session:
         self.sent = self.failed = self.failed_in_a_row = 0  # over all batches: a bad hour may fall on many small ones
         self.tally = Tally()
 
+    def open(self) -> ChatModel:
+        """The model. Raises: StoppedError where this run has used completions of another."""
+        if self.model is None:
+            self.model = self.open_model()
+            for plain, used in self.served.items():
+                if (now := _describe(self.model, plain)) != used:
+                    raise StoppedError(
+                        f"{self.tally.kept} verdicts of this run are kept ones of {used.model} ({used.template}), but"
+                        f" the model is now {now.model} ({now.template}); run it as it was (revision, number format,"
+                        " template), or name the revision or another journal, so that the two are not mixed"
+                    )
+        return self.model
+
 
 class Asker:
     """Requests to one model, each completion kept in a journal.
@@ -167,7 +180,8 @@ class Asker:
         if all(records) or self.dry:
             return self._fill(requests, entries, records, read)
         with self.journal.lock():  # what another process was asking until now is found there
-            identity = self._open()
+            self._session.open()
+            identity = self._identify()
             entries = [self._make_entry(request, identity) for request in requests]
             return self._fill(requests, entries, [self.journal.find(entry) for entry in entries], read)
 
@@ -180,20 +194,6 @@ class Asker:
             found = self.journal.find_models(self.spec.identity, plain=plain)
             session.recalled[plain] = Identity(*found[0]) if found else Identity(self.spec.identity, "unknown")
         return session.recalled[plain]
-
-    def _open(self) -> Identity:
-        """The open model's own identity. Raises: StoppedError where this run has used completions of another."""
-        session = self._session
-        if session.model is None:
-            session.model = session.open_model()
-            for plain, used in session.served.items():
-                if (now := _describe(session.model, plain)) != used:
-                    raise StoppedError(
-                        f"{self.tally.kept} verdicts of this run are kept ones of {used.model} ({used.template}), but"
-                        f" the model is now {now.model} ({now.template}); run it as it was (revision, number format,"
-                        " template), or name the revision or another journal, so that the two are not mixed"
-                    )
-        return self._identify()
 
     def _fill(
         self, requests: Sequence[Request], entries: list[Entry], records: list[Record | None], read: Reader
@@ -213,12 +213,10 @@ class Asker:
 
     def _send(self, requests: list[Request], entries: list[Entry], read: Reader) -> dict[str, Reply | Failure]:
         session, found, last = self._session, dict[str, Reply | Failure](), ""
-        if session.model is None:
-            raise RuntimeError("the model must be open before anything is sent")
         session.sent += len(requests)
         self._progress(0, len(requests))
         sent = [replace(r, seed=scatter_seed(e.seed, e.prompt)) for r, e in zip(requests, entries, strict=True)]
-        for number, result in session.model.answer(sent, self.decoding):
+        for number, result in session.open().answer(sent, self.decoding):
             entry = entries[number]
             if isinstance(result, Reply) and any(map(isnan, result.logprobs or ())):
                 result = Failure("bad_logprobs", "the model gave no probabilities (NaN)")
