@@ -47,7 +47,7 @@ def main(url: str, model: str, journal: str, out: str) -> None:
     """Ask a server; the file is in its place only when all is done."""
     asker = Asker(
         parse_role("judge", f"openai:{model}@{url}"),
-        lambda spec: OpenAIServer(spec, limits=Limits(concurrency=CONCURRENCY), backoff=0.01, timeout=10),
+        lambda spec: OpenAIServer(spec, limits=Limits(concurrency=CONCURRENCY), timeout=10),
         Journal(Path(journal), run=os.environ.get("NFQA_RUN", "")),
         Decoding(),
     )

@@ -26,7 +26,7 @@ from pathlib import Path
 import psutil
 from conftest import copy_project
 from judged_run import CONCURRENCY, judge_sample
-from stub_server import PASSING, Sent, StubServer, hash_request, reply_to
+from stub_server import ODD, RETRIED, Sent, StubServer, hash_request, reply_to
 from tqdm import tqdm
 
 from nfqa.judge.asking import Asker, scatter_seed
@@ -37,8 +37,8 @@ from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import parse_role
 
 SCRIPT = Path(__file__).with_name("judged_run.py")
-FAULTS, SHARE = (*PASSING, "plain_text", "status:503", "deep"), 0.125  # one attempt in eight
-HANGS = (*(8 * FAULTS), "hang")  # where the time-out is short
+FAULTS, SHARE = (*RETRIED, "plain_text"), 0.125  # one attempt in eight
+STRANGE = (*(4 * FAULTS), *ODD, "hang")  # few of those that cost a verdict, or a time-out
 _ENOUGH = 3  # crashes end a storm
 _STARTING = 5.0  # seconds until a notebook asks
 LATEST = 20.0  # seconds after a kill in which what is left of a run may still ask
@@ -172,7 +172,7 @@ class Storm:
 
 def storm_askers(folder: Path, *, calls: int, kills: int, seed: int) -> Findings:
     """Two processes at a time ask for the verdicts on the sample, under a new model's name once they are complete."""
-    with StubServer(faults=HANGS, share=SHARE, reply=reply_mostly, delay=0.01, random_seed=seed) as server:
+    with StubServer(faults=STRANGE, share=SHARE, reply=reply_mostly, delay=0.01, random_seed=seed) as server:
         storm, running, complete = Storm(server, folder, seed=seed), dict[str, subprocess.Popen[bytes]](), 0
         moments = sorted(storm.draw.sample(range(calls), kills))
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-# What passes and what is final; a name with a number after a colon, such as "rate_limit:3", says how long.
-PASSING = ("rate_limit", "error_500", "drop", "cut_body", "truncated", "no_choices", "error_inside")
-FINAL = ("refusal", "too_long")
+# What the client tries again, and replies of an odd shape; a number after a colon, as in "rate_limit:3", says how long.
+RETRIED = ("rate_limit", "error_500", "drop", "cut_body", "status:503")
+ODD = ("truncated", "no_choices", "error_inside", "deep")
 WHOLE = ("plain_text",)  # a reply all the same
 Top = Sequence[tuple[str, float]]
 
@@ -68,7 +68,7 @@ class StubServer:
     def __init__(
         self,
         *,
-        faults: Sequence[str] = PASSING,
+        faults: Sequence[str] = RETRIED,
         share: float = 0.0,
         script: Sequence[str | None] = (),
         reply: Callable[[str, int], str] = reply_to,

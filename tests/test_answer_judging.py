@@ -33,7 +33,7 @@ def make_judge(answers, *, decoding=GREEDY, **options):
 
 
 def list_prompts(judge):
-    return [prompt for prompt, _ in judge.asker._model.asked]
+    return [prompt for prompt, _ in judge.asker._session.model.asked]
 
 
 def mark_longer(prompt: str) -> str:

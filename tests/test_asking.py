@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from nfqa.judge import asking
-from nfqa.judge.asking import _STRIDE, RETRIES, Asker, StoppedError, Tally, Verdict, merge_tallies, scatter_seed
+from nfqa.judge.asking import _STRIDE, RETRIES, Asker, StoppedError, Tally, Verdict, scatter_seed
 from nfqa.judge.journal import Entry, Journal, Record, hash_text
 from nfqa.kernels.parse import Reading, expect_value, read_number
 from nfqa.models.chat import Decoding, Failure, Reply, Request
@@ -120,13 +120,6 @@ def test_another_decoding_seed_prompt_or_tag_is_asked_for_itself(decoding, reque
     assert len(journal) == 2
 
 
-def test_a_verdict_is_the_same_model_s_wherever_it_is_served():
-    journal = Journal()
-    make_asker(Scripted(script(a="[[1]]")), journal).ask(requests_for("a"), read)
-    elsewhere = Asker(parse_role("judge", "openai:m@http://other/v1"), refuse_to_open, journal, TEXT)
-    assert elsewhere.ask(requests_for("a"), read)[0].value == 1
-
-
 def test_an_unreadable_completion_alone_is_asked_for_again_under_new_seeds():
     model = Scripted(lambda prompt, seed: "[[4]]" if prompt != "b" or seed == 7 + 2 * _STRIDE else "hm")
     asker = make_asker(model, Journal())
@@ -162,26 +155,6 @@ def test_what_stays_unreadable_is_missing_with_its_reason_and_never_a_number(rep
     assert again.tally.kept == 1 + RETRIES
 
 
-@pytest.mark.parametrize(
-    ("replies", "verdict"),
-    [
-        (["", "[[9]]", "hm"], Verdict(None, "unreadable", attempts=3)),  # the last reason counts
-        ([Reply("[[2]] since it is", 10, 512, "length")], Verdict(2.0, attempts=1)),  # a number before the cut counts
-    ],
-)
-def test_what_is_said_last_counts_and_a_number_before_the_cut(replies, verdict):
-    said = iter(replies)
-    assert make_asker(Scripted(lambda *_: next(said)), Journal()).ask(requests_for("a"), read) == [verdict]
-
-
-@pytest.mark.parametrize(("decoding", "retries", "tries"), [(TEXT, 0, 1), (TEXT, 5, 6), (GREEDY, 5, 1)])
-def test_the_number_of_further_tries_is_the_caller_s_and_none_where_the_same_would_come(decoding, retries, tries):
-    model = Scripted(lambda *_: "hm")
-    (verdict,) = make_asker(model, Journal(), decoding, retries=retries).ask(requests_for("a"), read)
-    assert verdict == Verdict(None, "unreadable", attempts=tries)
-    assert len(model.asked) == len(set(model.asked)) == tries
-
-
 def test_a_reading_from_logits_knows_no_seed_and_is_never_asked_again():
     reply = Reply("", 10, 1, "logits", logprobs=(-0.5, float("-inf")))
     nothing = Reply("", 10, 1, "logits", logprobs=(float("-inf"), float("-inf")))
@@ -196,12 +169,6 @@ def test_a_reading_from_logits_knows_no_seed_and_is_never_asked_again():
     # other labels are other verdicts
     with pytest.raises(AssertionError, match="must not be opened"):
         again.ask(requests_for("a", labels=("1", "2", "3")), read)
-
-
-def test_labels_make_no_difference_to_what_is_written():
-    model, journal = Scripted(script(a="[[2]]")), Journal()
-    make_asker(model, journal).ask(requests_for("a", labels=("1", "2")), read)
-    assert make_asker(None, journal).ask(requests_for("a", labels=("1", "2", "3")), read)[0].value == 2
 
 
 @pytest.mark.parametrize("tries", [0, 1])
@@ -276,37 +243,13 @@ def test_verdicts_of_two_revisions_are_never_mixed_in_one_run():
     Asker(spec, lambda _: old, journal, TEXT).ask(requests_for("a"), read)
     asker = Asker(spec, lambda _: new, journal, TEXT)
     assert asker.ask(requests_for("a"), read)[0].value == 1
-    with pytest.raises(
-        StoppedError, match=r"1 verdicts of this run are kept ones of \('hf:m@old', 't1'\), but the model"
-    ):
+    with pytest.raises(StoppedError, match=r"1 verdicts of this run are kept ones of hf:m@old \(t1\), but the model"):
         asker.ask(requests_for("b"), read)
     assert new.asked == []
     # with the revision named, it is clear from the start
     named = Asker(parse_role("judge", "hf:m@new"), lambda _: new, journal, TEXT)
     assert [len(named.ask(requests_for(prompt), read)) for prompt in "ab"] == [1, 1]
     assert new.asked == [("a", 0), ("b", 0)]
-
-
-def test_a_plain_prompt_knows_no_template_so_a_second_batch_goes_on():
-    journal, plain = Journal(), replace(TEXT, wrapping="plain")
-    model = Scripted(lambda *_: "[[1]]", template="t2")
-    make_asker(Scripted(lambda *_: "[[1]]", template="t1"), journal, plain).ask(requests_for("a"), read)
-    asker = make_asker(model, journal, plain)
-    assert [asker.ask(requests_for(prompt), read)[0].value for prompt in "ab"] == [1, 1]
-    assert model.asked == [("b", 0)]
-
-
-def test_a_model_is_opened_once():
-    opened = []
-
-    def open_model(spec: RoleSpec) -> Scripted:
-        opened.append(spec)
-        return Scripted(lambda *_: "hm")
-
-    asker = Asker(SPEC, open_model, Journal(), TEXT)
-    asker.ask(requests_for("a"), read)
-    asker.ask(requests_for("b"), read)
-    assert opened == [SPEC]
 
 
 def test_a_dry_run_counts_and_asks_nothing():
@@ -348,18 +291,52 @@ def test_what_is_written_comes_back_in_order_and_is_kept():
     assert (dry.write(["a", "b"]), dry.tally.asked) == ([None, None], 2)
 
 
+def test_an_asker_with_another_decoding_shares_model_journal_and_tally():
+    opened, told = [], []
+
+    class Told(Scripted):
+        def answer(self, requests, decoding):
+            told.append(decoding)
+            return super().answer(requests, decoding)
+
+    asker = Asker(SPEC, lambda spec: opened.append(spec) or Told(lambda *_: "hm"), Journal(), TEXT)
+    other = asker.with_decoding(Decoding(0.2, 0.4))
+    assert (other.write(["a"]), asker.write(["a"]), other.write(["a"])) == (["hm"], ["hm"], ["hm"])
+    assert told == [Decoding(0.2, 0.4), TEXT]  # each is another completion
+    assert opened == [SPEC]
+    assert (asker.decoding, asker.tally.asked, asker.tally.kept) == (TEXT, 2, 1)
+    assert asker.with_decoding(GREEDY).retries == 0
+
+
+def test_what_another_decoding_took_from_the_journal_is_not_mixed_with_another_revision():
+    journal, spec = Journal(), parse_role("judge", "hf:m")
+    old, new = (Scripted(lambda *_: "[[1]]", identity=f"hf:m@{name}", template="t1") for name in ("old", "new"))
+    Asker(spec, lambda _: old, journal, TEXT).write(["a"])
+    asker = Asker(spec, lambda _: new, journal, GREEDY)
+    assert asker.with_decoding(TEXT).write(["a"]) == ["[[1]]"]
+    with pytest.raises(StoppedError, match=r"hf:m@old"):
+        asker.write(["b"])
+
+
+def test_a_journal_that_can_not_be_written_stops_the_run_at_once_and_is_named(tmp_path):
+    journal, model = Journal(tmp_path / "journal.sqlite"), Scripted(lambda *_: "[[2]] " + "x" * 200)
+    pages = journal._db.execute("PRAGMA page_count").fetchone()[0]
+    journal._db.execute(f"PRAGMA max_page_count = {pages + 10}")  # a disk that fills up in the middle of a run
+    prompts = [f"prompt {number}" for number in range(200)]
+    with pytest.raises(StoppedError, match=r"journal\.sqlite.*full.*run again"):
+        make_asker(model, journal).ask(requests_for(*prompts), read)
+    assert 0 < len(journal) == len(model.asked) - 1  # the one that could not be written is lost, and no other
+    journal.close()
+    later = Journal(tmp_path / "journal.sqlite")
+    assert {verdict.value for verdict in make_asker(model, later).ask(requests_for(*prompts), read)} == {2}
+    assert len(set(model.asked)) == len(model.asked) - 1 == 200
+
+
 def test_a_verdict_is_read_from_the_kept_text_and_not_taken_on_trust():
     journal = Journal()
     entry = Entry(hash_text("a"), "openai:m", "server", TEXT.signature, 0)
     journal.keep(Record(entry, Reply("[[2]]", 1, 1), 5.0, "", SPEC.identity))
     assert make_asker(None, journal).ask(requests_for("a"), read)[0].value == 2
-
-
-def test_tallies_add_up():
-    one = Tally(1, 2, 3, Counter(empty=1), 4, 5, 6)
-    two = Tally(10, 20, 30, Counter(empty=2, refused=1), 40, 50, 60)
-    assert merge_tallies([one, two]) == Tally(11, 22, 33, Counter(empty=3, refused=1), 44, 55, 66)
-    assert merge_tallies([]) == Tally()
 
 
 @pytest.mark.parametrize(

@@ -6,35 +6,8 @@ import pytest
 from notebook_cells import run_notebook, use_rule
 
 from nfqa.judge.asking import Asker
-from nfqa.judge.journal import Journal
-from nfqa.models.chat import ChatModel, Decoding, Reply
-from nfqa.models.roles import RoleSpec
 
 NOTEBOOK, ASKED = "debateqa/figure_08_09_decoding", ("parameters", "setup", "ask")
-
-
-class Heard:
-    """A model that says how it was told to decode."""
-
-    identity, template = "heard", "none"
-
-    def answer(self, requests, decoding):
-        for number, _ in enumerate(requests):
-            yield number, Reply(f"t{decoding.temperature} p{decoding.top_p}", 1, 1)
-
-    def close(self) -> None:
-        pass
-
-
-def open_heard(_: RoleSpec) -> ChatModel:
-    return Heard()  # type: ignore[return-value]
-
-
-def test_a_call_may_have_its_own_decoding_and_leaves_the_asker_s():
-    asker = Asker(RoleSpec("generator", "openai", "any"), open_heard, Journal(), Decoding(0.8, 0.95))
-    assert asker.write(["a"], decoding=Decoding(0.2, 0.4)) == ["t0.2 p0.4"]
-    assert asker.write(["a"]) == ["t0.8 p0.95"]
-    assert asker.tally.asked == 2, "another decoding is another completion"
 
 
 @pytest.mark.parametrize("measure", ["pd", "da"])
@@ -54,8 +27,8 @@ def test_every_cell_is_asked_for_and_a_plan_counts_them(measure, monkeypatch, tm
 
 
 def test_a_claim_without_a_text_in_one_cell_has_no_mean_over_it(monkeypatch, tmp_path):
-    def write(_, prompts, *, seed, decoding):
-        missing = decoding.temperature == decoding.top_p == 0.2
+    def write(asker, prompts, *, seed):
+        missing = asker.decoding.temperature == asker.decoding.top_p == 0.2
         return [None if missing and not place else "Some say yes, some no." for place, _ in enumerate(prompts)]
 
     monkeypatch.setattr(Asker, "write", write)

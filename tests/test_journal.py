@@ -10,7 +10,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -65,12 +64,19 @@ def sign(fields: dict) -> str:
     return json.dumps(fields | {"sha256": digest})
 
 
+# Made by the first version of this format: a changed key would make every user's journal worthless.
+KEY = "972634eeeca41a814d191483f3d39c99661c500a458e37955c1e7f0786acaf31"
+
+
+def test_a_key_is_what_it_always_was():
+    entry = Entry("p" * 64, "openai:m", "server", "text|chat|t0.8|p0.95|max512", 7, ("1", "é\ud800"))
+    assert entry.key == KEY
+
+
 def test_a_kept_completion_is_found_with_all_that_it_holds():
-    record = make_record(run="first")
+    record = make_record()
     journal = fill(Journal(), record)
-    found = journal.find(record.entry)
-    assert found == record
-    assert found.written  # when, for people; not compared
+    assert journal.find(record.entry) == record
     assert len(journal) == 1
     logits = replace(make_record(1), reply=Reply("", 9, 1, "logits", 0.0, (-0.1, -math.inf)), verdict=1.0)
     assert fill(journal, logits).find(logits.entry) == logits
@@ -84,9 +90,7 @@ def test_a_kept_completion_is_found_with_all_that_it_holds():
         {"template": "plain"},
         {"decoding": "text|chat|t0.8|p0.95|max513"},
         {"seed": 8},
-        {"labels": ("1", "2", "3")},
         {"labels": ("12",)},
-        {"labels": ()},
     ],
 )
 def test_a_changed_field_of_the_key_is_a_miss(change):
@@ -95,26 +99,19 @@ def test_a_changed_field_of_the_key_is_a_miss(change):
     assert journal.find(replace(ENTRY)) is not None
 
 
-def test_a_change_of_spec_run_or_time_is_no_miss():
-    journal = fill(Journal(), make_record(spec="openai:m", run="one"))
-    again = make_record(spec="hf:m", run="two", text="another [[1]]")
-    assert fill(journal, again).find(again.entry).reply.text == "so [[2]]"  # what is there is not replaced
-    assert len(journal) == 1
-
-
-def test_prompts_that_differ_only_in_half_a_surrogate_pair_have_different_hashes():
-    texts = ["a\ud800", "a\ud801", "a?", "a\ufffd", "a"]
-    assert len({hash_text(text) for text in texts}) == len(texts)
-    assert hash_text("é") == hashlib.sha256("é".encode()).hexdigest()
+def test_a_change_of_spec_or_run_is_no_miss_and_what_is_there_is_not_replaced(tmp_path):
+    record = make_record(spec="openai:m")
+    fill(Journal(tmp_path / "journal.sqlite", run="one"), record).close()
+    again = fill(Journal(tmp_path / "journal.sqlite", run="two"), make_record(spec="hf:m", text="another [[1]]"))
+    assert again.find(record.entry) == record
+    assert (len(again), again.count_run("one"), again.count_run("two")) == (1, (1, 11, 5), (0, 0, 0))
 
 
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
         ("half \ud800 of a pair", "half \ufffd of a pair"),
-        ("\udc00", "\ufffd"),
         ("whole \ud83d\ude00", "whole \U0001f600"),
-        ("\ufeffmark", "\ufeffmark"),
         ("nul \0 and \x1b", "nul \0 and \x1b"),
         ("line\u2028ends\u0085and\r\nmore", "line\u2028ends\u0085and\r\nmore"),
         ("", ""),
@@ -129,7 +126,7 @@ def test_any_text_is_kept_and_goes_out_and_in_again(tmp_path, text, kept):
     path.write_text("".join(line + "\n" for line in journal.export()), encoding="utf-8", newline="\n")
     other = Journal()
     with path.open(encoding="utf-8") as handle:
-        assert other.take_in(handle) == 1
+        assert other.import_lines(handle) == 1
     assert other.find(record.entry).reply.text == kept
     assert list(other.export()) == list(journal.export())
 
@@ -164,29 +161,6 @@ def test_two_processes_write_one_journal(tmp_path):
     assert journal.find(Entry(f"{45:064}", "m", "t", "d", 45)).reply.text.startswith("text 45 ")
 
 
-def test_many_threads_share_one_journal():
-    journal = Journal()
-
-    def write(start: int) -> None:
-        for number in range(start, start + 50):
-            fill(journal, make_record(number))
-            assert journal.find(make_record(number).entry) is not None
-
-    threads = [threading.Thread(target=write, args=(25 * i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(journal) == 225  # 0 to 7 * 25 + 49
-
-
-def test_a_reply_that_the_table_can_not_hold_is_an_error_and_not_passed_over():
-    journal = Journal()
-    with pytest.raises(sqlite3.IntegrityError, match="seconds"):
-        journal.keep(Record(ENTRY, replace(REPLY, seconds=math.nan), 2.0, ""))
-    assert len(journal) == 0
-
-
 def write_text(path: Path) -> None:
     path.write_text("these are notes, not verdicts, and long enough to be no empty file" * 20)
 
@@ -198,46 +172,55 @@ def write_other_table(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (write_text, r"journal.sqlite: not a journal of verdicts \(file is not a database\); move it away, or restore"),
-        (
-            write_other_table,
-            r"journal.sqlite: not a journal of verdicts \(it holds other tables: replies\); move it away",
-        ),
-        (Path.mkdir, r"journal.sqlite: the journal of verdicts can't be opened for writing \(unable to open"),
-    ],
+    ("make", "said"),
+    [(write_text, "not a database"), (write_other_table, "other tables"), (Path.mkdir, "unable to open")],
 )
-def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Callable[[Path], None], message):
+def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Callable[[Path], None], said: str):
     path = tmp_path / "journal.sqlite"
     make(path)
     before = path.read_bytes() if path.is_file() else b""
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=rf"journal\.sqlite: .*{said}"):
         Journal(path)
     assert (path.read_bytes() if path.is_file() else b"") == before
 
 
-def test_a_journal_that_can_not_be_written_is_not_called_broken(tmp_path, monkeypatch):
-    path = tmp_path / "journal.sqlite"
-    holder = sqlite3.connect(path)
-    holder.execute("CREATE TABLE other (x)")
-    holder.execute("BEGIN EXCLUSIVE")
-    connect = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda where, **options: connect(where, **options | {"timeout": 0.05}))
-    with pytest.raises(ValueError, match=r"can't be opened for writing \(.*lock"):
-        Journal(path)
-    holder.close()
+def damage(path: Path) -> None:
+    """Garbage past the first page, as a failing disk leaves it."""
+    fill(Journal(path), *(make_record(number, text="x" * 2000) for number in range(100))).close()
+    content = path.read_bytes()
+    path.write_bytes(content[:8192] + b"\xff" * (len(content) - 8192))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda journal: [journal.find(make_record(number).entry) for number in range(100)],
+        lambda journal: [journal.keep(make_record(number, text="")) for number in range(1000, 1100)],
+        lambda journal: journal.count(),
+        lambda journal: list(journal.export()),
+    ],
+    ids=["find", "keep", "count", "export"],
+)
+def test_a_damaged_journal_is_named(tmp_path: Path, use: Callable[[Journal], object]):
+    damage(tmp_path / "journal.sqlite")
+    with pytest.raises(ValueError, match=r"journal\.sqlite.*malformed"):
+        use(Journal(tmp_path / "journal.sqlite"))
+
+
+def test_a_link_to_a_journal_shares_its_lock(tmp_path: Path):
+    (tmp_path / "link.sqlite").symlink_to(tmp_path / "journal.sqlite")
+    assert Journal(tmp_path / "journal.sqlite").path == Journal(tmp_path / "link.sqlite").path
 
 
 def test_an_export_is_ordered_by_key_and_free_of_prompts_runs_and_dates():
-    records = [make_record(n, run="secret run") for n in range(9)]
-    one, two = fill(Journal(run="elsewhere"), *records), fill(Journal(), *reversed(records))
+    records = [make_record(n) for n in range(9)]
+    one, two = fill(Journal(run="secret run"), *records), fill(Journal(), *reversed(records))
     lines = list(one.export())
     assert lines == list(two.export())
     fields = [json.loads(line) for line in lines]
     assert [f["key"] for f in fields] == sorted(r.entry.key for r in records)
     assert {"run", "written"}.isdisjoint(fields[0])
-    assert not any("prompt 3" in line or "secret" in line or "elsewhere" in line for line in lines)
+    assert not any("prompt 3" in line or "secret" in line for line in lines)
     assert fields[0]["prompt"] in {r.entry.prompt for r in records}
 
 
@@ -251,10 +234,10 @@ def test_export_and_import_give_the_same_bytes_in_any_order():
     lines = list(journal.export())
     assert not any("Infinity" in line or "NaN" in line for line in lines)  # JSON that any reader takes
     other = Journal()
-    assert other.take_in([*reversed(lines), "", "  \n", lines[3]]) == 22
+    assert other.import_lines([*reversed(lines), "", "  \n", lines[3]]) == 22
     assert list(other.export()) == lines
-    assert other.take_in(lines) == 0  # known already
-    assert fill(Journal(), make_record(3)).take_in(lines[:0]) == 0
+    assert other.import_lines(lines) == 0  # known already
+    assert fill(Journal(), make_record(3)).import_lines(lines[:0]) == 0
 
 
 ALTERED = {"text": "so [[1]]", "verdict": 1.0, "logprobs": [-0.5], "seconds": 9.5, "prompt_tokens": 1,
@@ -265,11 +248,8 @@ FORGED = {"seed": 8, "labels": ["1"], **dict.fromkeys(["key", "prompt", "model",
 @pytest.mark.parametrize(
     ("field", "value", "write", "message"),
     [
-        *(
-            (*item, json.dumps, "its content doesn't match its sha256; it was altered, nothing")
-            for item in ALTERED.items()
-        ),
-        *((*item, sign, "its key doesn't follow from its fields; nothing is taken in") for item in FORGED.items()),
+        *((*item, json.dumps, "its content doesn't match its sha256") for item in ALTERED.items()),
+        *((*item, sign, "its key doesn't follow from its fields") for item in FORGED.items()),
     ],
 )
 def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, value, write, message):
@@ -277,7 +257,7 @@ def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, val
     lines[2] = write(json.loads(lines[2]) | {field: value})
     journal = Journal()
     with pytest.raises(ValueError, match=f"mine, line 3: {message}"):
-        journal.take_in(lines, where="mine")
+        journal.import_lines(lines, where="mine")
     assert len(journal) == 0
 
 
@@ -285,29 +265,16 @@ def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, val
     ("spoil", "message"),
     [
         (lambda line: line[: len(line) // 2], r"not JSON"),
-        (lambda line: "[1, 2]", r"found a list"),
-        (lambda line: "5", r"found 5"),
         (lambda line: "[" * 100_000, r"recursion"),
         (lambda line: '{"text": 1, ' + line[1:], r"'text' is duplicated"),
         (lambda line: "{}", r"key is missing"),
         (lambda line: sign(json.loads(line) | {"prompt_tokens": 2**62}), r"prompt_tokens is 4611686018427387904"),
         (lambda line: sign(json.loads(line) | {"completion_tokens": -1}), r"completion_tokens is -1"),
-        (lambda line: sign({"text": "so"}), r"key is missing; add it"),
         (lambda line: sign(json.loads(line) | {"extra": 1}), r"extra is 1; extra inputs are not permitted"),
         (lambda line: sign(json.loads(line) | {"seed": "7"}), r"seed is '7'; input should be a valid integer"),
-        (lambda line: sign(json.loads(line) | {"seed": True}), r"seed is True; input should be a valid integer"),
         (lambda line: sign(json.loads(line) | {"seed": 10**30}), r"seed is 10000+; input should be less than"),
-        (lambda line: sign(json.loads(line) | {"labels": "12"}), r"labels is '12'; input should be a valid list"),
         (lambda line: sign(json.loads(line) | {"labels": [1, 2]}), r"labels\[0\] is 1; input should be a valid string"),
-        (lambda line: sign(json.loads(line) | {"finish": None}), r"finish is null; input should be 'stop'"),
-        (
-            lambda line: sign(json.loads(line) | {"logprobs": ["-1"]}),
-            r"logprobs\[0\] is '-1'; input should be a valid number",
-        ),
-        (
-            lambda line: sign(json.loads(line) | {"seconds": math.nan}),
-            r"NaN is no JSON",
-        ),
+        (lambda line: sign(json.loads(line) | {"seconds": math.nan}), r"NaN is no JSON"),
     ],
 )
 def test_what_is_no_exported_completion_is_refused_and_nothing_is_taken_in(spoil, message):
@@ -315,7 +282,7 @@ def test_what_is_no_exported_completion_is_refused_and_nothing_is_taken_in(spoil
     lines[2] = spoil(lines[2])
     journal = Journal()
     with pytest.raises(ValueError, match=rf"import, line 3: not an exported completion.*{message}"):
-        journal.take_in(lines)
+        journal.import_lines(lines)
     assert len(journal) == 0
 
 
@@ -327,15 +294,8 @@ def test_a_completion_that_contradicts_a_kept_one_is_refused_and_nothing_is_take
     for taker, offered in ((journal, lines), (other, [*lines[1:], *journal.export()])):  # kept, or on an earlier line
         before = len(taker)
         with pytest.raises(ValueError, match=r"import, line 3: another completion is kept under the same key; nothing"):
-            taker.take_in(offered)
+            taker.import_lines(offered)
         assert len(taker) == before
-
-
-def test_the_same_completion_that_took_another_while_is_no_contradiction():
-    slow = next(fill(Journal(), replace(make_record(), reply=replace(REPLY, seconds=9.0))).export())
-    journal = fill(Journal(), make_record())
-    assert journal.take_in([slow, slow]) == 0
-    assert journal.find(make_record().entry).reply.seconds == 0.25
 
 
 def test_models_are_found_by_spec_the_most_used_first_and_plain_apart():
@@ -353,13 +313,6 @@ def test_models_are_found_by_spec_the_most_used_first_and_plain_apart():
         ("hf:m@2", "bb"),
     ]  # twice, then once each, the later first
     assert journal.find_models("hf:m", plain=True) == [("hf:m@1", "plain")]
-
-
-def test_counts_whose_sum_is_beyond_sqlites_integers_break_no_count():
-    huge = replace(REPLY, prompt_tokens=2**62)
-    journal = fill(Journal(run="r"), *(replace(make_record(n), reply=huge) for n in range(3)))
-    assert journal.count()[0]["prompt_tokens"] == 2**63 - 1
-    assert journal.count_run("r")[:2] == (3, 2**63 - 1)
 
 
 def test_a_count_sums_tokens_and_the_unreadable_of_each_model():
@@ -388,6 +341,6 @@ def test_whatever_is_kept_comes_back_and_survives_the_round_trip(text, logprobs,
     journal, other = fill(Journal(), record), Journal()
     assert journal.find(record.entry) == record
     lines = list(journal.export())
-    assert other.take_in(lines) == 1
-    assert other.find(record.entry) == replace(record, run="imported")
+    assert other.import_lines(lines) == 1
+    assert other.find(record.entry) == record
     assert list(other.export()) == lines

@@ -64,7 +64,7 @@ def test_a_model_in_process_fills_table_5_from_make_to_table(project: Checkout, 
     before = (project.root / "verdicts.jsonl").read_bytes()
     shutil.rmtree(project.root / "verdicts")
     shutil.rmtree(project.root / "build" / "variants")
-    assert "new completions taken in" in project.run("verdicts", "import", "verdicts.jsonl").stdout
+    assert "new completions imported" in project.run("verdicts", "import", "verdicts.jsonl").stdout
     done = project.run("run", "linkage/table_05", JUDGE=spec)
     assert done.returncode == 0, done.stdout + done.stderr
     assert read_table(project, "table_05") == rows

@@ -103,7 +103,7 @@ def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(name, mo
     # The verdicts, brought to another place, give the same without any model.
     lines = list(Journal(tmp_path / "journal.sqlite").export())
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "other.sqlite"))
-    assert Journal(tmp_path / "other.sqlite").take_in(lines) == len(lines)
+    assert Journal(tmp_path / "other.sqlite").import_lines(lines) == len(lines)
     monkeypatch.setattr(judging, "open_model", lambda spec, journal: pytest.fail("a model was opened"))
     second, again = ask(name, tmp_path, **by_rule)
     pd.testing.assert_frame_equal(first, second)

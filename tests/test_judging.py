@@ -72,7 +72,7 @@ def count_missing(verdicts: pd.DataFrame) -> dict[str, int]:
 
 def list_prompts(judge: LanguageJudge) -> list[str]:
     """What reached the model, in the order in which it was asked for."""
-    return [prompt for prompt, _ in judge.asker._model.asked][::-1]
+    return [prompt for prompt, _ in judge.asker._session.model.asked][::-1]
 
 
 def find_fenced(prompt: str, fence: str) -> list[str]:
@@ -111,7 +111,7 @@ def test_requests_of_each_method_are_counted_by_hand(method, count, labels, monk
     assert groups == [f"{method}|{draws[0].question.key}"] * count + [f"{method}|{draws[1].question.key}"] * count
     assert verdicts.draw.tolist() == [0] * count + [1] * count
     assert verdicts.answer.tolist() == (["c0"] * (count // 2) + ["c1"] * (count // 2)) * 2
-    prompt, seed = judge.asker._model.asked[0]
+    prompt, seed = judge.asker._session.model.asked[0]
     assert seed == scatter_seed(42, hash_text(prompt))
 
 

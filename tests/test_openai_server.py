@@ -10,21 +10,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any
 
+import openai
 import pytest
 from conftest import PROJECT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stub_server import FINAL, PASSING, StubServer, reply_to
+from stub_server import ODD, RETRIED, StubServer, reply_to
 
-from nfqa.judge import server_client
-from nfqa.judge.journal import mend_text
+from nfqa.judge.journal import replace_surrogates
 from nfqa.judge.limits import Limits
 from nfqa.judge.openai_server import OpenAIServer
-from nfqa.judge.server_errors import judge_status, read_retry_after
+from nfqa.judge.server_errors import judge_status, make_cleaner
 from nfqa.judge.server_replies import spread_labels
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
@@ -39,6 +37,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in os.environ:
         if name.startswith("OPENAI_") or name in ("CONCURRENCY", "MAX_REQUESTS", "MAX_COST", "PRICE_IN", "PRICE_OUT"):
             monkeypatch.delenv(name)
+    monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.005)
     yield
     while OPENED:
         OPENED.pop().close()
@@ -49,7 +48,7 @@ def open_server(
 ) -> OpenAIServer:
     spec = RoleSpec("judge", "openai", "stub", None, stub.url if stub else url)
     options["limits"] = options.get("limits", Limits()).model_copy(update={"concurrency": concurrency})
-    OPENED.append(OpenAIServer(spec, **{"backoff": 0.005, **options}))
+    OPENED.append(OpenAIServer(spec, **options))
     return OPENED[-1]
 
 
@@ -79,15 +78,9 @@ def test_a_chat_reply_comes_with_its_usage_and_the_request_says_how_to_decode():
     assert reply == Reply(reply_to("Rank it.", 3), 2, 6, "stop", reply.seconds)
     assert 0 < reply.seconds < 5
     assert stub.paths == ["/v1/chat/completions"]
+    message = {"role": "user", "content": "Rank it."}
     assert stub.bodies == [
-        {
-            "model": "stub",
-            "messages": [{"role": "user", "content": "Rank it."}],
-            "temperature": 0.5,
-            "top_p": 0.9,
-            "max_tokens": 17,
-            "seed": 3,
-        }
+        {"model": "stub", "messages": [message], "temperature": 0.5, "top_p": 0.9, "max_tokens": 17, "seed": 3}
     ]
 
 
@@ -100,72 +93,63 @@ def test_a_plain_prompt_goes_to_completions_as_it_is():
     assert "messages" not in stub.bodies[0]
 
 
-def test_the_identity_is_model_and_tag_and_never_the_address():
-    url = "http://localhost:1/v1"
-    assert (open_server(url=url).identity, OpenAIServer.template) == ("openai:stub", "server")
-    OPENED.append(OpenAIServer(RoleSpec("judge", "openai", "org/model", "gguf", url)))
-    assert OPENED[-1].identity == "openai:org/model#gguf"
-
-
-@pytest.mark.parametrize("fault", PASSING)
-def test_a_fault_that_passes_is_tried_again_and_the_reply_is_the_same(fault):
+@pytest.mark.parametrize("fault", RETRIED)
+def test_what_passes_is_tried_again_and_the_reply_is_the_same(fault):
     with StubServer(script=[fault, fault]) as stub:
-        (reply,) = ask(stub)
+        server = open_server(stub)
+        (reply,) = collect(server)
     assert reply.text == reply_to("Rank it.", 3)
-    assert sum(stub.asked.values()) == 3
+    assert sum(stub.asked.values()) == server.meter.requests_sent == 3
     assert sum(stub.answered.values()) == 1
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason", "words"),
-    [
-        ("rate_limit", "rate_limited", "the server answered 429: Rate limit reached"),
-        ("status:408", "timeout", "the server answered 408"),
-        ("status:409", "server_error", "the server answered 409"),
-        ("status:503", "server_error", "the server answered 503"),
-        ("error_500", "server_error", "the server answered 500: <html><body>Internal Server Error"),
-        ("drop", "connection", "RemoteProtocolError|ReadError"),
-        ("cut_body", "connection", "RemoteProtocolError|ReadError"),
-        ("truncated", "bad_reply", "the server's reply is broken JSON"),
-        ("no_choices", "bad_reply", "the server's reply holds no choices"),
-        ("error_inside", "server_error", "the server answered 500: overloaded"),
-        ("error_inside:429", "rate_limited", "the server answered 429: overloaded"),
-        ("hang", "timeout", "was silent for 0.3 seconds"),
-    ],
-)
-def test_a_fault_that_stays_ends_in_its_reason_after_the_attempts(fault, reason, words):
+# fault, reason, whether every further request would fail alike, attempts of at most two, words
+FAULTS = [
+    ("rate_limit", "rate_limited", False, 2, "the server answered 429: Rate limit reached"),
+    ("rate_limit:9999", "rate_limited", False, 1, "the server answered 429"),  # longer than anyone waits
+    ("status:408", "timeout", False, 2, "the server answered 408"),
+    ("status:409", "server_error", False, 2, "the server answered 409"),
+    ("error_500", "server_error", False, 2, "the server answered 500: <html><body>Internal Server Error"),
+    ("drop", "connection", False, 2, "http://127.0.0.1"),
+    ("cut_body", "connection", False, 2, "http://127.0.0.1"),
+    ("hang", "timeout", False, 2, "was silent for 0.3 seconds"),
+    ("truncated", "bad_reply", False, 1, "the server's reply can't be decoded"),
+    ("deep", "bad_reply", False, 1, "the server's reply can't be decoded"),
+    ("codec", "bad_reply", False, 1, "the server's reply can't be decoded"),
+    ("no_choices", "bad_reply", False, 1, "the server's reply: choices is empty"),
+    ("error_inside", "server_error", False, 1, "the server answered 500: overloaded"),
+    ("error_inside:429", "rate_limited", False, 1, "the server answered 429: overloaded"),
+    ("error_inside:401", "no_access", True, 1, "OPENAI_API_KEY"),
+    ("status:400", "bad_request", False, 1, "the server answered 400: went wrong"),
+    ("status:413", "too_long", False, 1, "the server answered 413: went wrong"),
+    ("too_long", "too_long", False, 1, "maximum context length is 2048 tokens."),
+    ("status:401", "no_access", True, 1, "OPENAI_API_KEY"),
+    ("status:403", "no_access", True, 1, "the server answered 403"),
+    ("redirect:http://127.0.0.1:1/v1", "bad_request", False, 1, "the server answered 307"),
+]
+
+
+@pytest.mark.parametrize(("fault", "reason", "fatal", "attempts", "words"), FAULTS)
+def test_a_fault_that_stays_ends_in_its_reason(fault, reason, fatal, attempts, words):
     with StubServer(script=[fault] * 9) as stub:
-        (failure,) = ask(stub, attempts=2, timeout=0.3)
-    assert (failure.reason, failure.fatal) == (reason, False)
-    assert any(word in failure.detail for word in words.split("|"))
-    assert failure.detail.endswith("(attempt 2 failed too)")
-    assert sum(stub.asked.values()) == 2
+        (failure,) = ask(stub, max_retries=1, timeout=0.3)
+    assert (failure.reason, failure.fatal) == (reason, fatal)
+    assert words in failure.detail
+    assert sum(stub.asked.values()) == attempts
 
 
-def test_an_unreachable_server_is_a_lost_connection():
-    with StubServer() as stub:
-        pass
-    (failure,) = ask(stub, attempts=2)
-    assert (failure.reason, failure.fatal) == ("connection", False)
-    assert stub.url in failure.detail
+def test_an_odd_reply_costs_one_request_and_the_next_is_asked():
+    with StubServer(script=[*ODD, "plain_text"]) as stub:
+        *failures, reply = ask(stub, make_requests(len(ODD) + 1), concurrency=1)
+    assert {failure.reason for failure in failures} == {"bad_reply", "server_error"}
+    assert reply.text == reply_to(f"Rank answer {len(ODD)}.", len(ODD))
+    assert len(stub.bodies) == len(ODD) + 1
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason", "words"),
-    [
-        ("status:400", "bad_request", "the server answered 400: went wrong"),
-        ("status:422", "bad_request", "the server answered 422: went wrong"),
-        ("status:413", "too_long", "the server answered 413: went wrong"),
-        ("too_long", "too_long", "the server answered 400: This model's maximum context length is 2048 tokens."),
-    ],
-)
-def test_a_request_that_the_server_cannot_take_is_not_sent_again_and_the_next_is_asked(fault, reason, words):
-    with StubServer(script=[fault]) as stub:
-        refused, reply = ask(stub, make_requests(2), concurrency=1)
-    assert (refused.reason, refused.fatal) == (reason, False)
-    assert refused.detail.startswith(words)
-    assert isinstance(reply, Reply)
-    assert sum(stub.asked.values()) == 2
+def test_a_redirect_is_not_followed():
+    with StubServer() as other, StubServer(script=[f"redirect:{other.url}/chat/completions"]) as stub:
+        assert isinstance(ask(stub)[0], Failure)
+    assert other.bodies == []
 
 
 @pytest.mark.parametrize(
@@ -174,11 +158,13 @@ def test_a_request_that_the_server_cannot_take_is_not_sent_again_and_the_next_is
         ({"finish_reason": "content_filter"}, "It", "refused"),
         ({"message": {"content": None, "refusal": "I would rather not."}}, "I would rather not.", "refused"),
         ({"message": {"refusal": "I would rather not."}}, "I would rather not.", "refused"),
-        ({"finish_reason": "length"}, "It", "length"),
         ({"finish_reason": "length", "message": {"content": None}}, "", "length"),  # thinking took every token
         ({"message": {"content": [{"type": "text", "text": "[["}, {"type": "text", "text": "2]]"}]}}, "[[2]]", "stop"),
         ({"message": {"content": [{"type": "reasoning", "text": "[[1]]"}, {"text": "[[2]]"}]}}, "[[2]]", "stop"),
         ({"message": {"content": "half \ud83d pair"}}, "half \ufffd pair", "stop"),
+        ({"logprobs": {"content": [{"top_logprobs": 5}]}}, "It", "stop"),  # not asked for, so not looked at
+        *(({"finish_reason": name}, "It", "stop") for name in ("eos", "STOP", None)),
+        *(({"finish_reason": name}, "It", "length") for name in ("length", "max_tokens", "LENGTH", "model_length")),
     ],
 )
 def test_how_a_completion_ended_and_its_text_are_read(change, text, finish):
@@ -192,30 +178,22 @@ def test_how_a_completion_ended_and_its_text_are_read(change, text, finish):
     assert reply.text.startswith(text)
 
 
+SAID = {"message": {"content": "It is"}}
+
+
 @pytest.mark.parametrize(
-    ("body", "reason"),
+    "body",
     [
-        *((body, "bad_reply") for body in ("words", [1], None, {}, {"choices": [None]}, {"choices": {"0": 1}})),
-        *(({"choices": [c]}, "bad_reply") for c in ({}, {"message": {"content": 5}}, {"message": {}})),
-        ({"choices": [{"finish_reason": "error", "message": {"content": "It is"}}]}, "server_error"),
-        *(
-            ({"choices": [{"message": {"content": "It"}, "logprobs": {"top_logprobs": [{"1": odd}]}}]}, "bad_reply")
-            for odd in (math.nan, 2.0, -(10**400))
-        ),
+        *("words", [1], None, {}, {"choices": [None]}, {"choices": {"0": 1}}),
+        *({"choices": [choice]} for choice in ({}, {"message": {"content": 5}}, {"message": {}}, {"message": "It"})),
+        *({"choices": [SAID | {"finish_reason": odd}]} for odd in ("error", "abort", "insufficient_resource", [], 5)),
     ],
 )
-def test_a_reply_of_another_shape_is_tried_again_and_no_crash(body, reason):
+def test_a_reply_of_another_shape_or_that_may_have_been_cut_is_refused(body):
     with StubServer(edit=lambda _: body) as stub:
-        (failure,) = ask(stub, attempts=2)
-    assert (failure.reason, failure.fatal) == (reason, False)
-    assert sum(stub.answered.values()) == 2
-
-
-def test_json_is_read_whatever_it_is_sent_as_and_one_without_end_fails_alone():
-    with StubServer(script=["deep", "plain_text"]) as stub:
-        failure, reply = ask(stub, make_requests(2), attempts=1, concurrency=1)
-    assert failure == Failure("bad_reply", "the server's reply is broken JSON")
-    assert reply.text == reply_to("Rank answer 1.", 1)
+        (failure,) = ask(stub)
+    assert (failure.reason, failure.fatal) == ("bad_reply", False)
+    assert sum(stub.answered.values()) == 1
 
 
 def test_a_completion_is_never_altered_whatever_the_secrets_are(monkeypatch):
@@ -224,13 +202,6 @@ def test_a_completion_is_never_altered_whatever_the_secrets_are(monkeypatch):
     with StubServer(reply=lambda *_: f"[[1]] and [[2]] and {KEY}") as stub:
         (reply,) = ask(stub)
     assert reply.text == f"[[1]] and [[2]] and {KEY}"
-
-
-@pytest.mark.parametrize("page", ["x" * 10**6, "x*" * 500_000, "<p>" + "a***" * 250_000, " model " * 150_000])
-def test_an_error_page_of_a_megabyte_is_read_at_once(page):
-    started = time.process_time()
-    judge_status(400, page, clean=server_client.make_cleaner([KEY]))
-    assert time.process_time() - started < 0.2
 
 
 def test_an_unknown_model_stops_the_run_and_the_message_names_what_there_is():
@@ -242,26 +213,15 @@ def test_an_unknown_model_stops_the_run_and_the_message_names_what_there_is():
     assert len(stub.bodies) <= 4  # those on their way, and none after
 
 
-def test_a_wrong_address_is_told_from_a_wrong_model():
-    with StubServer() as stub:
-        (failure,) = collect(open_server(url=f"{stub.url}/nowhere"))
-    assert (failure.reason, failure.fatal) == ("unknown_model", True)
-    assert failure.detail.endswith("could not be listed: check the address, which mostly ends in /v1")
-
-
-@pytest.mark.parametrize("listed", ["words", [1], {"object": "list"}, {"data": {"a": 1}}, {"data": [5, None]}])
-def test_models_that_cannot_be_listed_are_no_crash(listed):
+@pytest.mark.parametrize(
+    ("path", "listed"),
+    [("/nowhere", None), *(("", odd) for odd in ("words", [1], {"object": "list"}, {"data": {"a": 1}}))],
+)
+def test_models_that_cannot_be_listed_are_no_crash(path, listed):
     with StubServer(model="good-model", listed=listed) as stub:
-        assert "could not be listed" in ask(stub)[0].detail
-
-
-def test_no_access_stops_the_run_and_says_which_variable(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with StubServer(key="another") as stub:
-        failures = ask(stub, make_requests(50), concurrency=4)
-    detail = "the server answered 401: it wants a key, or another one; set OPENAI_API_KEY"
-    assert failures == [Failure("no_access", detail, fatal=True)] * 50
-    assert len(stub.bodies) <= 4
+        (failure,) = collect(open_server(url=f"{stub.url}{path}"))
+    assert (failure.reason, failure.fatal) == ("unknown_model", True)
+    assert "could not be listed: check the address" in failure.detail
 
 
 @pytest.mark.parametrize(
@@ -289,7 +249,6 @@ def test_only_what_every_further_request_would_meet_is_fatal(status, body, reaso
     ("body", "words"),
     [
         (None, "no message"),
-        ("", "no message"),
         ({}, "{}"),
         ({"error": "flat"}, "flat"),
         ({"detail": [{"loc": ["body", "n"]}]}, '[{"loc": ["body", "n"]}]'),
@@ -300,8 +259,7 @@ def test_only_what_every_further_request_would_meet_is_fatal(status, body, reaso
     ],
 )
 def test_every_shape_of_error_body_gives_words_and_no_key(body, words):
-    clean = server_client.make_cleaner([KEY])
-    assert judge_status(400, body, clean=clean).failure.detail == f"the server answered 400: {words}"
+    assert judge_status(400, body, clean=make_cleaner([KEY])).failure.detail == f"the server answered 400: {words}"
 
 
 def test_replies_on_their_way_when_a_fatal_failure_comes_are_handed_over_first():
@@ -312,58 +270,10 @@ def test_replies_on_their_way_when_a_fatal_failure_comes_are_handed_over_first()
     assert kinds == [Reply] * replies + [Failure] * (30 - replies)  # no reply is lost, and all come first
 
 
-@pytest.mark.parametrize("how", ["seconds", "date"])
-def test_retry_after_is_honoured(how):
-    # An HTTP date has whole seconds, so one 2 s ahead is 1 to 2 s away, less the time until it is read.
-    ahead = "1" if how == "seconds" else format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
-    with StubServer(script=[f"rate_limit:{ahead}"]) as stub:
-        (reply,) = ask(stub)
-    assert isinstance(reply, Reply)
-    assert 0.3 < stub.times[1] - stub.times[0] < 6
-
-
-def test_retry_after_is_not_obeyed_beyond_a_limit(monkeypatch):
-    monkeypatch.setattr(server_client, "LONGEST_WAIT", 0.2)
-    with StubServer(script=["rate_limit:3600"]) as stub:
-        (reply,) = ask(stub)
-    assert isinstance(reply, Reply)
-    assert 0.15 < stub.times[1] - stub.times[0] < 2
-
-
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        ("7", 7),
-        (" 0.5 ", 0.5),
-        ("Thu, 01 Jan 2026 12:00:30 GMT", 30),
-        ("Thu, 01 Jan 2026 11:00:00 GMT", 0),  # in the past
-        ("9" * 400, math.inf),
-        ("Thu, 01 Jan 9999 12:00:30 -9999", None),
-        *(
-            (value, None)
-            for value in (None, "", "soon", "-3", "nan", "inf", "Thu, 01 Jan 99999999999999999999 1:0:0 GMT")
-        ),
-    ],
-)
-def test_retry_after_is_read_in_either_form(value, seconds):
-    assert read_retry_after(value, now=datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)) == seconds
-
-
-def test_pauses_grow_and_differ():
-    with StubServer(script=["error_500"] * 4) as stub:
-        ask(stub, backoff=0.05)
-    pauses = [later - earlier for earlier, later in zip(stub.times, stub.times[1:], strict=False)]
-    # 0.05, 0.1, 0.2, 0.4 seconds, and up to 0.05 on top of each
-    assert len(pauses) == 4
-    assert all(pause > 0.05 * 2**i for i, pause in enumerate(pauses))
-    assert len({round(pause - 0.05 * 2**i, 5) for i, pause in enumerate(pauses)}) > 1
-
-
 @pytest.mark.parametrize(("field", "instead"), [("seed", {}), ("max_tokens", {"max_completion_tokens": 9})])
 def test_a_field_that_the_server_refuses_is_left_out_and_that_is_remembered(field, instead):
     with StubServer(refuses=[field]) as stub:
         server = open_server(stub, concurrency=1)
-        assert server.refused_fields == set()
         results = collect(server, make_requests(3), Decoding(max_tokens=9))
     assert all(isinstance(result, Reply) for result in results)
     assert server.refused_fields == {field}
@@ -373,10 +283,6 @@ def test_a_field_that_the_server_refuses_is_left_out_and_that_is_remembered(fiel
 
 
 def test_a_bad_request_that_only_speaks_of_seeds_does_not_make_the_server_seedless():
-    with StubServer(refuses=["temperature"]) as stub:
-        server = open_server(stub)
-        assert [failure.fatal for failure in collect(server)] == [True]
-        assert server.refused_fields == set()
     with StubServer(script=["status:400"] * 3, echo="a seed needs soil") as stub:
         server = open_server(stub)
         assert isinstance(collect(server)[0], Failure)
@@ -384,59 +290,31 @@ def test_a_bad_request_that_only_speaks_of_seeds_does_not_make_the_server_seedle
     assert len(stub.bodies) == 2
 
 
-def test_neither_address_nor_key_is_refused_with_what_to_set():
-    with pytest.raises(ValueError, match=r"openai:stub has neither a server nor a key: name the server, as in"):
+def test_the_address_comes_from_the_spec_then_from_the_environment_then_from_the_client(monkeypatch):
+    with pytest.raises(ValueError, match=r"openai:stub.*OPENAI_BASE_URL, or set OPENAI_API_KEY"):
         open_server()
-
-
-def test_the_address_comes_from_the_spec_then_from_the_environment(monkeypatch):
-    with StubServer() as stub, StubServer() as other:
-        monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
-        for url, expected in ((None, stub), (other.url, other)):
-            collect(open_server(url=url))
-            assert len(expected.bodies) == 1
-
-
-def test_a_key_alone_is_enough_and_asks_the_client_s_own_address(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert open_server()._client.address == "https://api.openai.com/v1"
+    assert open_server().address == "https://api.openai.com/v1"
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1")
+    assert open_server().address == "http://localhost:1/v1"
+    assert open_server(url="http://localhost:2/v1").address == "http://localhost:2/v1"
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "message"),
+    ("variable", "value"),
     [
-        ("OPENAI_BASE_URL", "http://me:secret-word@localhost:1/v1", "must be like http://localhost:8000/v1, with no"),
-        (
-            "OPENAI_BASE_URL",
-            "secret-word:1",
-            "must be like http://localhost:8000/v1, with no",
-        ),
-        (
-            "OPENAI_BASE_URL",
-            "ftp://secret-word/v1",
-            "must be like http://localhost:8000/v1, with no",
-        ),
-        (
-            "OPENAI_BASE_URL",
-            "http://localhost/v1?api_key=secret-word",
-            "must be like http://localhost:8000/v1, with no",
-        ),
-        ("OPENAI_BASE_URL", "http://", "must be like http://localhost:8000/v1, with no"),
-        ("OPENAI_API_KEY", "sk-…secret-word", "OPENAI_API_KEY holds a character that can't be sent"),
-        ("OPENAI_API_KEY", "two\nsecret-word", "OPENAI_API_KEY holds a character that can't be sent"),
+        ("OPENAI_BASE_URL", "http://me:secret-word@localhost:1/v1"),
+        ("OPENAI_BASE_URL", "secret-word:1"),
+        ("OPENAI_BASE_URL", "http://localhost/v1?api_key=secret-word"),
+        ("OPENAI_API_KEY", "sk-…secret-word"),
+        ("OPENAI_API_KEY", "two\nsecret-word"),
     ],
 )
-def test_an_address_or_key_that_will_not_do_is_refused_without_showing_it(monkeypatch, variable, value, message):
+def test_an_address_or_key_that_will_not_do_is_refused_without_showing_it(monkeypatch, variable, value):
     monkeypatch.setenv(variable, value)
-    with pytest.raises(ValueError, match=message) as caught:
+    with pytest.raises(ValueError, match=variable) as caught:
         open_server()
     assert "secret-word" not in str(caught.value)
-
-
-@pytest.mark.parametrize("options", [{"attempts": 0}, {"timeout": 0}])
-def test_numbers_that_make_no_sense_are_refused(options):
-    with pytest.raises(ValueError, match="expected 1 or more, and above 0 seconds"):
-        open_server(url="http://localhost:1/v1", **options)
 
 
 def test_the_key_is_nowhere_to_be_seen(monkeypatch, caplog):
@@ -444,10 +322,10 @@ def test_the_key_is_nowhere_to_be_seen(monkeypatch, caplog):
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Second: a-second-secret")
     caplog.set_level(logging.DEBUG)
     seen: list[object] = []
-    for fault in ("status:400", "status:403", "status:500", "status:418", "drop", "truncated", "error_inside", None):
+    for fault in ("status:400", "status:403", "status:500", "status:418", "drop", *ODD, None):
         with StubServer(script=[fault] * 2) as stub:
-            server = open_server(stub, attempts=2)
-            seen += [*collect(server), server, vars(server), vars(server._client)]
+            server = open_server(stub, max_retries=1)
+            seen += [*collect(server), server, vars(server)]
     with StubServer(key="another") as stub:
         seen += ask(stub)
     text = repr(seen) + caplog.text
@@ -458,20 +336,21 @@ def test_the_key_is_nowhere_to_be_seen(monkeypatch, caplog):
 
 def test_a_thousand_requests_with_faults_all_end_once():
     requests = make_requests(1000)
-    with StubServer(share=0.1, faults=[*PASSING, *FINAL]) as stub:
-        server = open_server(stub, concurrency=16, backoff=0.001)
+    with StubServer(share=0.1, faults=[*RETRIED, *ODD, "refusal", "too_long"]) as stub:
+        server = open_server(stub, concurrency=16)
         results = collect(server, requests)
     for request, result in zip(requests, results, strict=True):
+        answered = stub.answered[request.prompt, request.seed]
         if isinstance(result, Reply) and result.finish == "stop":
             assert result.text == reply_to(request.prompt, request.seed)
-            assert stub.answered[request.prompt, request.seed] == 1  # none twice
+            assert answered == 1  # none twice
         elif isinstance(result, Reply):
             assert result.finish == "refused"
         else:
             assert result.reason in {"too_long", "rate_limited", "server_error", "connection", "bad_reply"}
-            assert stub.answered[request.prompt, request.seed] == 0
-    # 2 of 9 faults are final: 1000 * 0.1 * 2 / 9 is 22 of them on average
-    assert 5 < sum(isinstance(result, Failure) or result.finish == "refused" for result in results) < 60
+            assert answered == 0
+    # 6 of 11 faults are final: 1000 * 0.1 * 6 / 11 is 55 of them on average
+    assert 20 < sum(isinstance(result, Failure) or result.finish == "refused" for result in results) < 100
     assert server.meter.requests_sent == sum(stub.asked.values()) > 1000
     assert 1 < stub.most_at_once <= 16
 
@@ -486,67 +365,60 @@ def test_no_more_are_on_their_way_than_replies_were_taken():
         answers.close()
         time.sleep(0.05)
         assert len(stub.bodies) <= 9  # nothing is sent after the last was taken
-
-
-def test_no_requests_give_no_answers():
-    with StubServer() as stub:
         assert ask(stub, []) == []
 
 
 def test_a_cap_on_requests_is_never_passed_and_what_was_answered_is_kept():
     with StubServer(script=["error_500"] * 3, delay=0.005) as stub:
-        server = open_server(stub, limits=Limits(max_requests=25), used=(5, 0, 0), backoff=0.001)
+        server = open_server(stub, limits=Limits(max_requests=25), used=(5, 0, 0))
         results = collect(server, make_requests(100))
         capped = [result for result in results if isinstance(result, Failure)]
         assert len(stub.bodies) == 20  # the run's other processes sent 5
         assert len(results) - len(capped) == 17  # 20 attempts, 3 of which failed
-        why = "stopped at 25 requests (MAX_REQUESTS=25); what was answered is kept; raise MAX_REQUESTS and run again"
-        assert set(capped) == {Failure("capped", why, fatal=True)}
+        assert {(failure.reason, failure.fatal) for failure in capped} == {("capped", True)}
+        assert "MAX_REQUESTS=25" in capped[0].detail
         assert collect(server, make_requests(2)) == capped[:2]  # the cap is the run's
 
 
 def test_a_cap_on_cost_counts_the_usage_that_the_server_reports():
     # each request has 3 words in and 6 out: (3 * 1 + 6 * 2) / 1e6 = 15e-6; the fourth reaches 60e-6 > 50e-6
     limits = Limits(max_cost=50e-6, price_in=1.0, price_out=2.0)
-    with StubServer() as stub:
+    with StubServer(edit=lambda whole: whole | {"choices": []} if stub.bodies[2:] else whole) as stub:
         server = open_server(stub, limits=limits, concurrency=1)
         results = collect(server, make_requests(10))
-    assert [type(result) for result in results] == [Reply] * 4 + [Failure] * 6
-    assert results[9].detail.startswith("stopped at a cost of 0.0001 (MAX_COST=5e-05); what was answered is kept;")
+    reasons = [getattr(result, "reason", "") for result in results]
+    assert reasons == ["", "", "bad_reply", "bad_reply", *["capped"] * 6]  # what can't be read is paid for as well
+    assert "MAX_COST=5e-05" in results[9].detail
     assert (server.meter.prompt_tokens, server.meter.completion_tokens) == (12, 24)
     assert limits.price(12, 24) == pytest.approx(60e-6)
     assert Limits(price_in=1.0).price(12, 24) is None
 
 
-def test_a_cap_on_cost_stops_where_the_server_counts_nothing():
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": -1}, {"prompt_tokens": 10**10}, {"prompt_tokens": "2"}])
+def test_a_cap_on_cost_stops_where_the_server_counts_nothing(usage):
     limits = Limits(max_cost=1.0, price_in=1.0, price_out=2.0)
-    with StubServer(edit=lambda whole: {"choices": whole["choices"]}) as stub:
+    with StubServer(edit=lambda whole: whole | {"usage": usage}) as stub:
         replied, stopped = ask(stub, make_requests(2), limits=limits, concurrency=1)
     assert isinstance(replied, Reply)
-    assert "the server reports no usage, so MAX_COST=1 can't be held to" in stopped.detail
+    assert "no usage, so MAX_COST=1" in stopped.detail
 
 
 def test_limits_are_read_from_the_environment(monkeypatch):
     assert Limits.from_environment() == Limits()
-    for name, value in {"MAX_REQUESTS": "5", "MAX_COST": " 2.5", "PRICE_IN": "0.1", "PRICE_OUT": "0"}.items():
+    for name, value in {"MAX_REQUESTS": "", "MAX_COST": " 2.5", "PRICE_IN": "0.1", "PRICE_OUT": "0"}.items():
         monkeypatch.setenv(name, value)
-    assert Limits.from_environment() == Limits(max_requests=5, max_cost=2.5, price_in=0.1, price_out=0.0)
-    monkeypatch.setenv("MAX_REQUESTS", "")
-    assert Limits.from_environment().max_requests is None
+    assert Limits.from_environment() == Limits(max_cost=2.5, price_in=0.1, price_out=0.0)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("CONCURRENCY", "0", "CONCURRENCY is '0'; input should be greater than or equal to 1"),
-        ("CONCURRENCY", "all", "CONCURRENCY is 'all'; input should be a valid integer"),
-        ("MAX_REQUESTS", "many", "MAX_REQUESTS is 'many'; input should be a valid integer"),
-        ("MAX_REQUESTS", "2.5", "MAX_REQUESTS is '2.5'; input should be a valid integer"),
-        ("MAX_REQUESTS", "-1", "MAX_REQUESTS is '-1'; input should be greater than or equal to 0"),
-        ("MAX_COST", "nan", "MAX_COST is 'nan'; input should be a finite number"),
-        ("PRICE_IN", "inf", "PRICE_IN is 'inf'; input should be a finite number"),
-        ("PRICE_OUT", "1,5", "PRICE_OUT is '1,5'; input should be a valid number"),
-        ("MAX_COST", "2", "expected PRICE_IN and PRICE_OUT, per million tokens: MAX_COST=2 can't be held to without"),
+        ("CONCURRENCY", "0", "CONCURRENCY is '0'"),
+        ("MAX_REQUESTS", "many", "MAX_REQUESTS is 'many'"),
+        ("MAX_REQUESTS", "-1", "MAX_REQUESTS is '-1'"),
+        ("MAX_COST", "nan", "MAX_COST is 'nan'"),
+        ("PRICE_OUT", "1,5", "PRICE_OUT is '1,5'"),
+        ("MAX_COST", "2", "expected PRICE_IN and PRICE_OUT, per million tokens: MAX_COST=2"),
     ],
 )
 def test_a_limit_that_cannot_be_read_or_held_to_is_refused(monkeypatch, name, value, message):
@@ -631,19 +503,23 @@ def test_a_server_without_token_probabilities_is_told_to_be_read_from_the_text(w
         failures = ask(stub, requests, Decoding(reading="logits", wrapping=wrapping), concurrency=1)
     assert len(stub.bodies) == 1  # the rest was not sent
     assert {(failure.reason, failure.fatal) for failure in failures} == {("no_logprobs", True)}
-    assert f"{stub.url} gives no token probabilities after a forced `[[`" in failures[0].detail
-    assert failures[0].detail.endswith("; use reading=text")
+    assert f"{stub.url} gives no token probabilities" in failures[0].detail
+    assert failures[0].detail.endswith("use reading=text")
+
+
+@pytest.mark.parametrize("odd", [math.nan, 2.0, -(10**400)])
+def test_a_log_probability_that_can_not_be_costs_one_request(odd):
+    with StubServer(top=lambda _: [("1", odd)]) as stub:
+        (failure,) = ask(stub, [Request("Rank it.", labels=("1", "2"))], LOGITS)
+    assert (failure.reason, failure.fatal, len(stub.bodies)) == ("bad_reply", False, 1)
 
 
 def test_a_server_that_begins_anew_puts_no_mass_on_labels_and_gives_no_verdict():
     with StubServer(top=look_after({"": {"The": 0.7, "It": 0.3}})) as stub:
         (reply,) = ask(stub, [Request("Rank it.", labels=("1", "2"))], LOGITS)
-    assert (reply.text, reply.logprobs) == ("", (-math.inf, -math.inf))
-
-
-def test_a_logits_reading_without_labels_is_refused():
-    with StubServer() as stub, pytest.raises(ValueError, match='request 1 has no labels; a "logits" reading needs'):
-        ask(stub, [Request("a", labels=("1",)), Request("b")], LOGITS)
+        assert (reply.text, reply.logprobs) == ("", (-math.inf, -math.inf))
+        with pytest.raises(ValueError, match="request 1 has no labels"):
+            ask(stub, [Request("a", labels=("1",)), Request("b")], LOGITS)
 
 
 @pytest.mark.parametrize("prompt", ["half \ud800 pair", "a\x00b\x1b[2J\x7f\u2028", "\ufeff", "word " * 100_000, ""])
@@ -654,55 +530,8 @@ def test_any_text_can_be_sent(prompt):
 
 
 def test_surrogates_are_joined_where_they_pair_and_replaced_where_not():
-    assert mend_text("a\ud83d\ude00b\ud83d") == "a😀b\ufffd"
-    assert mend_text("\ufeffx\ude00") == "\ufeffx\ufffd"
-
-
-@settings(deadline=None)
-@given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_whole_text_is_left_as_it_is(text):
-    assert mend_text(text) == text
-
-
-@pytest.mark.parametrize(
-    ("finish", "expected"),
-    [
-        *((name, "stop") for name in ("stop", "eos", "STOP", None)),
-        *((name, "length") for name in ("length", "max_tokens", "LENGTH", "model_length")),
-        *((name, "bad_reply") for name in ("abort", "insufficient_system_resource", [], 5)),
-    ],
-)
-def test_a_text_that_may_have_been_cut_is_never_taken_for_whole(finish, expected):
-    def edit(reply):
-        reply["choices"][0]["finish_reason"] = finish
-        return reply
-
-    with StubServer(edit=edit) as stub:
-        (result,) = collect(open_server(stub, attempts=1))
-    assert expected == (result.finish if isinstance(result, Reply) else result.reason)
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda reply: reply["choices"][0].update(logprobs={"content": [{"top_logprobs": 5}]}) or reply,
-        lambda reply: reply["choices"][0].update(logprobs={"content": [{"top_logprobs": True}]}) or reply,
-    ],
-)
-def test_log_probabilities_of_an_odd_shape_are_none(edit):
-    with StubServer(edit=edit) as stub:
-        (result,) = collect(open_server(stub, attempts=1))
-    assert isinstance(result, Reply)
-
-
-def test_whatever_a_reply_does_to_a_codec_costs_one_request_and_a_redirect_is_not_followed():
-    with StubServer(faults=["codec"], share=1) as stub:
-        (result,) = collect(open_server(stub, attempts=1))
-        assert result.reason == "bad_reply"
-    with StubServer() as other, StubServer(faults=[f"redirect:{other.url}/chat/completions"], share=1) as stub:
-        (result,) = collect(open_server(stub, attempts=1))
-        assert isinstance(result, Failure)
-        assert other.bodies == []
+    assert replace_surrogates("a\ud83d\ude00b\ud83d") == "a😀b\ufffd"
+    assert replace_surrogates("\ufeffx\ude00") == "\ufeffx\ufffd"
 
 
 INTERRUPTED = """
@@ -735,33 +564,12 @@ def test_an_interrupt_ends_the_process_though_the_server_hangs():
     assert process.returncode != 0
 
 
-def test_a_fatal_failure_ends_the_pauses_of_those_that_wait():
-    with StubServer(script=["rate_limit:60", "status:403"]) as stub:
-        began = time.monotonic()
-        failures = ask(stub, make_requests(2), concurrency=2)
-        assert time.monotonic() - began < 10
-    # the one that was told to wait 60 s ends with the run's failure, or its own if it came after that
-    reasons = {failure.reason for failure in failures}
-    assert "no_access" in reasons
-    assert reasons <= {"no_access", "rate_limited"}
-    assert len(stub.bodies) == 2
-
-
-def test_an_answer_that_is_dropped_sends_no_more_of_those_that_wait():
-    with StubServer(script=[None] + ["rate_limit:1"] * 9) as stub:
+def test_an_answer_that_is_dropped_does_not_wait_for_pauses_and_sends_no_other_request():
+    with StubServer(script=[None] + ["rate_limit:1"] * 2) as stub:
         answers = open_server(stub, concurrency=3).answer(make_requests(9), Decoding())
         next(answers)
         began = time.monotonic()
         answers.close()
-        assert time.monotonic() - began < 0.9  # it does not wait for the pauses
+        assert time.monotonic() - began < 0.9
         time.sleep(1.3)
-        assert len(stub.bodies) == 3  # those first sent; after their pause nothing went out again
-
-
-def test_a_mistake_of_our_own_is_raised_and_not_waited_for(monkeypatch):
-    def stumble(*_: object) -> None:
-        raise RuntimeError("a mistake")
-
-    monkeypatch.setattr(OpenAIServer, "_write", stumble)
-    with StubServer() as stub, pytest.raises(RuntimeError, match="a mistake"):
-        ask(stub, make_requests(3))
+        assert len(stub.asked) == 3

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from math import isnan
 
 from nfqa.judge.journal import Entry, Journal, Record, hash_text
@@ -54,6 +56,40 @@ class Tally:
         return self.characters_to_ask // _CHARACTERS_A_TOKEN
 
 
+@dataclass(frozen=True)
+class Identity:
+    """Whose completions are asked for: model, revision and precision, and what wraps a prompt. Both enter every key."""
+
+    model: str
+    template: str
+
+
+class _Session:
+    """A model that several askers share: opened once, counted together."""
+
+    def __init__(self, open_model: Callable[[], ChatModel]) -> None:
+        self.open_model = open_model
+        self.model: ChatModel | None = None
+        # Of plain prompts and of others: whose completions the journal has, and whose this run has used.
+        self.recalled: dict[bool, Identity] = {}
+        self.served: dict[bool, Identity] = {}
+        self.sent = self.failed = self.failed_in_a_row = 0  # over all batches: a bad hour may fall on many small ones
+        self.tally = Tally()
+
+    def open(self) -> ChatModel:
+        """The model. Raises: StoppedError where this run has used completions of another."""
+        if self.model is None:
+            self.model = self.open_model()
+            for plain, used in self.served.items():
+                if (now := _describe(self.model, plain)) != used:
+                    raise StoppedError(
+                        f"{self.tally.kept} verdicts of this run are kept ones of {used.model} ({used.template}), but"
+                        f" the model is now {now.model} ({now.template}); run it as it was (revision, number format,"
+                        " template), or name the revision or another journal, so that the two are not mixed"
+                    )
+        return self.model
+
+
 class Asker:
     """Requests to one model, each completion kept in a journal.
 
@@ -73,170 +109,157 @@ class Asker:
         dry: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.spec = spec
-        self.journal = journal
-        self.decoding = decoding
-        self.dry = dry
-        self.tally = Tally()
+        self.spec, self.journal, self.decoding, self.dry = spec, journal, decoding, dry
+        self._most_retries = retries
         self._progress = progress or (lambda _done, _total: None)
-        # A greedy or logit reading would say the same again.
-        self.retries = retries if decoding.reading == "text" and decoding.temperature > 0 else 0
-        self._open_model = open_model
-        self._model: ChatModel | None = None
-        self._sent = self._failed = self._in_a_row = 0  # over all batches: a bad hour may fall on many small ones
-        self._known: tuple[str, str] | None = None
+        self._session = _Session(partial(open_model, spec))
+
+    def with_decoding(self, decoding: Decoding) -> Asker:
+        """An asker of the same model under another decoding; model, journal and tally are shared."""
+        other = copy(self)
+        other.decoding = decoding
+        return other
+
+    @property
+    def retries(self) -> int:
+        """Further tries at an unreadable verdict; none where a greedy or logits reading would say the same again."""
+        return self._most_retries if self.decoding.reading == "text" and self.decoding.temperature > 0 else 0
+
+    @property
+    def tally(self) -> Tally:
+        """The count over all requests so far."""
+        return self._session.tally
 
     @property
     def identity(self) -> str:
-        """Model, revision and precision, as far as they are known: of the open model, or as the journal has them."""
-        return self._describe()[0]
+        """Model, revision and precision: of the open model, else as the journal has them, else the spec alone."""
+        return self._identify().model
 
     def ask(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
         """The verdict of each request, in order.
 
         An unreadable completion is asked for again under new seeds, then missing with its last reason. A request that
         failed for a passing cause (a time-out, a busy server) is missing now and is asked again by the next run.
-        Raises: StoppedError when every further request would fail alike, or when verdicts of this run came from the
-            journal and the model that opens now is another than theirs.
+        Raises: StoppedError when every further request would fail alike, when the journal can't be written, or when
+            verdicts of this run came from the journal and the model that opens now is another than theirs.
         """
         self.tally.wanted += len(requests)
         verdicts = [Verdict(None, "planned" if self.dry else "unanswered") for _ in requests]
         todo = list(range(len(requests)))
         for attempt in range(self.retries + 1):
+            if not todo:
+                break
             shifted = [replace(requests[i], seed=requests[i].seed + attempt * _STRIDE) for i in todo]
             for i, found in zip(todo, self._obtain(shifted, read), strict=True):
                 verdicts[i] = replace(found, attempts=attempt + 1)
             todo = [i for i in todo if verdicts[i].value is None and verdicts[i].reason in _WORTH_ANOTHER_TRY]
-            if not todo:
-                break
         self.tally.missing.update(verdict.reason for verdict in verdicts if verdict.value is None)
         return verdicts
 
-    def write(self, prompts: Sequence[str], *, seed: int = 0, decoding: Decoding | None = None) -> list[str | None]:
-        """Completions as texts, for a model that writes answers; None where none came, or an empty one.
+    def write(self, prompts: Sequence[str], *, seed: int = 0) -> list[str | None]:
+        """Completions as texts, for a model that writes answers; None where none came, or an empty one."""
+        texts: dict[str, str] = {}
 
-        Args: decoding: another than the asker's own, for this call.
-        """
-        if decoding is not None:
-            own, self.decoding = self.decoding, decoding
-            try:
-                return self.write(prompts, seed=seed)
-            finally:
-                self.decoding = own
-        texts: dict[int, str] = {}
-        requests = [Request(prompt, seed) for prompt in prompts]
+        def read(reply: Reply, request: Request) -> Reading:
+            if not reply.text.strip():
+                return Reading(None, "empty")
+            texts[request.prompt] = reply.text
+            return Reading(0.0)
 
-        def read(reply: Reply, _: Request) -> Reading:
-            ok = bool(reply.text.strip()) and reply.finish != "refused"
-            return Reading(0.0) if ok else Reading(None, "empty")
-
-        verdicts = self.ask(requests, read)
-        for i, verdict in enumerate(verdicts):
-            if verdict.value is not None:
-                kept = self.journal.find(self._make_entry(requests[i], verdict.attempts - 1))
-                texts[i] = kept.reply.text if kept else ""
-        return [texts.get(i) for i in range(len(prompts))]
+        verdicts = self.ask([Request(prompt, seed) for prompt in prompts], read)
+        return [
+            texts[prompt] if verdict.value is not None else None
+            for prompt, verdict in zip(prompts, verdicts, strict=True)
+        ]
 
     def _obtain(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
         """Verdicts from the journal, or from the model for what it lacks."""
-        entries = [self._make_entry(request) for request in requests]
+        identity = self._identify()
+        entries = [self._make_entry(request, identity) for request in requests]
         records = [self.journal.find(entry) for entry in entries]
         if all(records) or self.dry:
             return self._fill(requests, entries, records, read)
-        with self.journal.hold():  # what another process was asking until now is found there
-            if self._model is None:
-                self._open()
-            entries = [self._make_entry(request) for request in requests]
+        with self.journal.lock():  # what another process was asking until now is found there
+            self._session.open()
+            identity = self._identify()
+            entries = [self._make_entry(request, identity) for request in requests]
             return self._fill(requests, entries, [self.journal.find(entry) for entry in entries], read)
 
-    def _open(self) -> None:
-        known, self._known = self._known, None
-        self._model = self._open_model(self.spec)
-        if self._describe() != known and self.tally.kept:  # another revision or template than the kept ones are of
-            raise StoppedError(
-                f"{self.tally.kept} verdicts of this run are kept ones of {known}, but the model is now"
-                f" {self._describe()}; run it as it was (revision, number format, template), or name the revision"
-                " or another journal, so that the two are not mixed"
-            )
+    def _identify(self) -> Identity:
+        """Of the open model, else as the journal remembers it, else by the spec alone."""
+        session, plain = self._session, self.decoding.wrapping == "plain"
+        if session.model is not None:
+            return _describe(session.model, plain)
+        if plain not in session.recalled:
+            found = self.journal.find_models(self.spec.identity, plain=plain)
+            session.recalled[plain] = Identity(*found[0]) if found else Identity(self.spec.identity, "unknown")
+        return session.recalled[plain]
 
     def _fill(
         self, requests: Sequence[Request], entries: list[Entry], records: list[Record | None], read: Reader
     ) -> list[Verdict]:
-        self.tally.kept += sum(record is not None for record in records)
-        replies: dict[str, Reply | Failure] = {
-            entry.key: record.reply for entry, record in zip(entries, records, strict=True) if record
-        }
+        replies: dict[str, Reply | Failure] = {record.entry.key: record.reply for record in records if record}
+        if replies:
+            self.tally.kept += sum(record is not None for record in records)
+            self._session.served[self.decoding.wrapping == "plain"] = Identity(entries[0].model, entries[0].template)
         missing = {entry.key: i for i, entry in enumerate(entries) if entry.key not in replies}  # equal ones once
         if self.dry:
             self.tally.asked += len(missing)
             self.tally.characters_to_ask += sum(len(requests[i].prompt) for i in missing.values())
             replies |= dict.fromkeys(missing, Failure("planned", ""))
         elif missing:
-            asked = list(missing.values())
-            replies |= self._send([requests[i] for i in asked], [entries[i] for i in asked], read)
+            replies |= self._send([requests[i] for i in missing.values()], [entries[i] for i in missing.values()], read)
         return [_read(replies[entry.key], request, read) for entry, request in zip(entries, requests, strict=True)]
 
     def _send(self, requests: list[Request], entries: list[Entry], read: Reader) -> dict[str, Reply | Failure]:
-        if self._model is None:
-            raise RuntimeError("the model must be open before anything is sent")
-        found: dict[str, Reply | Failure] = {}
-        last = ""
-        self._sent += len(requests)
+        session, found, last = self._session, dict[str, Reply | Failure](), ""
+        session.sent += len(requests)
         self._progress(0, len(requests))
         sent = [replace(r, seed=scatter_seed(e.seed, e.prompt)) for r, e in zip(requests, entries, strict=True)]
-        for number, result in self._model.answer(sent, self.decoding):
+        for number, result in session.open().answer(sent, self.decoding):
             entry = entries[number]
             if isinstance(result, Reply) and any(map(isnan, result.logprobs or ())):
                 result = Failure("bad_logprobs", "the model gave no probabilities (NaN)")
             found[entry.key] = result
             self._progress(len(found), len(requests))
             if isinstance(result, Failure):
-                self._in_a_row, last = self._in_a_row + 1, result.detail
-                self._failed += result.reason in UNSETTLED
-                if result.fatal or (self._in_a_row >= _ENOUGH_IN_A_ROW and result.reason in UNSETTLED):
-                    said = f"{self.spec.identity}: {result.detail}"
-                    raise StoppedError("; ".join(filter(None, [said, self.journal.trouble])))
+                last = result.detail
+                session.failed_in_a_row += 1
+                session.failed += result.reason in UNSETTLED
+                if result.fatal or (session.failed_in_a_row >= _ENOUGH_IN_A_ROW and result.reason in UNSETTLED):
+                    raise StoppedError(f"{self.spec.identity}: {last}")
                 continue
-            self._in_a_row = 0
+            session.failed_in_a_row = 0
             verdict = _read(result, requests[number], read)
-            record = Record(entry, result, verdict.value, verdict.reason, self.spec.identity)
-            found[entry.key] = self.journal.keep(record).reply
-            if self.journal.trouble and not self.journal.spares:
-                raise StoppedError(self.journal.trouble)
+            try:
+                kept = self.journal.keep(Record(entry, result, verdict.value, verdict.reason, self.spec.identity))
+            except ValueError as error:  # what else was on its way is lost, but no more than that
+                raise StoppedError(f"{error}; nothing more is asked; make room or mend it, and run again") from None
+            found[entry.key] = kept.reply
             self.tally.asked += 1
             self.tally.prompt_tokens += result.prompt_tokens
             self.tally.completion_tokens += result.completion_tokens
-        if self.journal.trouble:
-            raise StoppedError(self.journal.trouble)
-        if last and self._failed >= _FEW and self._failed > _TOLERATED * self._sent:
+        if last and session.failed >= _FEW and session.failed > _TOLERATED * session.sent:
             raise StoppedError(
-                f"{self.spec.identity}: {self._failed} of {self._sent} requests failed, too many to leave out;"
+                f"{self.spec.identity}: {session.failed} of {session.sent} requests failed, too many to leave out;"
                 f" what was answered is kept, run again. The last: {last}"
             )
         lost = Failure("unanswered", "the backend gave neither a completion nor a failure")
         return {entry.key: found.get(entry.key, lost) for entry in entries}
 
-    def _make_entry(self, request: Request, attempt: int = 0) -> Entry:
-        model, template = self._describe()
-        greedy = self.decoding.reading == "logits"
+    def _make_entry(self, request: Request, identity: Identity) -> Entry:
         return Entry(
             prompt=hash_text(request.prompt),
-            model=model,
-            template=template,
+            model=identity.model,
+            template=identity.template,
             decoding=self.decoding.signature,
-            seed=0 if greedy else request.seed + attempt * _STRIDE,
-            labels=request.labels if greedy else (),
+            seed=0 if self.decoding.reading == "logits" else request.seed,
+            labels=request.labels if self.decoding.reading == "logits" else (),
         )
 
-    def _describe(self) -> tuple[str, str]:
-        """Model and template: of the open model, or as the journal remembers them, or as the spec alone has them."""
-        plain = self.decoding.wrapping == "plain"
-        if self._model is not None:
-            return self._model.identity, "plain" if plain else self._model.template
-        if self._known is None:
-            found = self.journal.find_models(self.spec.identity, plain=plain)
-            self._known = found[0] if found else (self.spec.identity, "unknown")
-        return self._known
+
+def _describe(model: ChatModel, plain: bool) -> Identity:
+    return Identity(model.identity, "plain" if plain else model.template)
 
 
 def scatter_seed(seed: int, prompt: str) -> int:
@@ -262,7 +285,6 @@ def merge_tallies(tallies: Iterable[Tally]) -> Tally:
     """The sum of several."""
     total = Tally()
     for tally in tallies:
-        for name in ("wanted", "kept", "asked", "prompt_tokens", "completion_tokens", "characters_to_ask"):
-            setattr(total, name, getattr(total, name) + getattr(tally, name))
-        total.missing.update(tally.missing)
+        for each in fields(Tally):
+            setattr(total, each.name, getattr(total, each.name) + getattr(tally, each.name))
     return total

@@ -5,14 +5,12 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import sqlite3
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -56,6 +54,8 @@ class _Line(BaseModel):
 
 
 _COLUMNS = (*_Line.model_fields, "run", "written")
+# What is there already stays; anything else that the table doesn't take is an error.
+_INSERT = f"INSERT INTO replies VALUES (:{', :'.join(_COLUMNS)}) ON CONFLICT (key) DO NOTHING"  # noqa: S608
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Entry:
     @cached_property
     def key(self) -> str:
         """sha256 over every field: a change of any one is a miss."""
-        return _hash({"format": _FORMAT} | {each.name: getattr(self, each.name) for each in fields(self)})
+        return _hash({"format": _FORMAT} | asdict(self))
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,6 @@ class Record:
     verdict: float | None
     reason: str
     spec: str = ""
-    run: str = ""
-    written: str = field(default="", compare=False)
 
 
 def hash_text(text: str) -> str:
@@ -93,7 +91,7 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
-def mend_text(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text with pairs of surrogates joined and half ones replaced by U+FFFD, so that UTF-8 can carry it."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -101,40 +99,32 @@ def mend_text(text: str) -> str:
 class Journal:
     """Completions by key, in sqlite with a write-ahead log: what was written before a kill stays.
 
-    Several processes may read and write one journal. A completion that is there already is not replaced.
-    `trouble` says, once a completion could not be written, why, where it was put instead, and what to do.
-    Raises: ValueError naming the file, from every method but `keep`, where sqlite can't read or write it.
+    Several processes may read and write one journal. A completion that is there already is not replaced. `run` is
+    written beside each completion, for `count_run`.
+    Raises: ValueError naming the file, from every method, where sqlite can't read or write it.
     """
 
     def __init__(self, path: Path | None = None, *, run: str = "") -> None:
         if path is not None:
             path = path.resolve()  # of two links to one file, each would have a lock of its own
             path.parent.mkdir(parents=True, exist_ok=True)
-        self.path = path
-        self.run = run
-        self.trouble = ""
-        self.spares: list[Path] = []
-        self._unsaved: dict[str, Record] = {}
+        self.path, self.run = path, run
         self._lock = threading.Lock()
-        try:
+        with self._explain():
             self._db = sqlite3.connect(path or ":memory:", timeout=60, check_same_thread=False)
-            tables = [name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            columns = tuple(name for _, name, *_ in self._db.execute("PRAGMA table_info(replies)"))
-            if tables and columns != _COLUMNS:
-                raise sqlite3.DatabaseError(f"it holds other tables: {', '.join(tables)}")
+            self._db.row_factory = sqlite3.Row
+            columns = tuple(row["name"] for row in self._db.execute("PRAGMA table_info(replies)"))
+            if columns != _COLUMNS and self._db.execute("SELECT name FROM sqlite_master").fetchone():
+                raise sqlite3.DatabaseError("it holds other tables")
             _use_write_ahead_log(self._db)
             self._db.execute("PRAGMA synchronous=FULL")  # a verdict may have cost money: not even a power cut loses it
             self._db.execute(_TABLE)
-        except sqlite3.OperationalError as error:  # busy, read-only, a folder: the file itself may be sound
-            raise ValueError(f"{path}: the journal of verdicts can't be opened for writing ({error})") from None
-        except sqlite3.DatabaseError as error:
-            raise ValueError(f"{path}: not a journal of verdicts ({error}); move it away, or restore it") from None
 
     def __len__(self) -> int:
         return int(self._query("SELECT COUNT(*) FROM replies")[0][0])
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Let no other process ask through this journal meanwhile, so that none pays for what another is asking."""
         if self.path is None:
             yield
@@ -149,33 +139,13 @@ class Journal:
 
     def find(self, entry: Entry) -> Record | None:
         """The kept completion, or None."""
-        if entry.key in self._unsaved:
-            return self._unsaved[entry.key]
-        rows = self._query(f"SELECT {', '.join(_COLUMNS)} FROM replies WHERE key = ?", (entry.key,))  # noqa: S608
-        return _read_row(dict(zip(_COLUMNS, rows[0], strict=True))) if rows else None
+        rows = self._query("SELECT * FROM replies WHERE key = ?", (entry.key,))
+        return _make_record(_read_row(rows[0])) if rows else None
 
     def keep(self, record: Record) -> Record:
-        """Write a completion at once; returns the one that counts, as another process may have been first.
-
-        One that the journal can't take, as on a full disk, is held in memory and added to a file that `take_in` reads:
-        next to the journal, else in the folder for temporary files. `spares` are these files.
-        """
-        row = _make_row(record, self.run or record.run)
-        try:
-            self._insert([row])
-            return self.find(record.entry) or record
-        except ValueError as error:
-            self._unsaved[record.entry.key] = record
-            spare = self._write_spare(_make_line(dict(zip(_COLUMNS, row, strict=True))))
-            said = [str(error)] if spare else [f"{error}; the last could be written nowhere else either"]
-            self.spares += [spare] if spare and spare not in self.spares else []
-            if self.spares:
-                commands = ", ".join(f"`make import-verdicts FILE={file}`" for file in self.spares)
-                said.append(
-                    f"what it could not take is kept apart: make room or mend it, then {commands}, and run again"
-                )
-            self.trouble = "; ".join(said)
-            return record
+        """Write a completion at once; returns the one that counts, as another process may have been first."""
+        self._insert([_make_row(record, self.run)])
+        return self.find(record.entry) or record
 
     def find_models(self, spec: str, *, plain: bool = False) -> list[tuple[str, str]]:
         """Model and template of what was asked under a role spec's identity, plain or not, the most used first."""
@@ -185,84 +155,125 @@ class Journal:
 
     def count(self) -> list[dict[str, Any]]:
         """Of each model: completions, those unreadable, tokens in and out."""
-        query = """SELECT model, COUNT(*), SUM(verdict IS NULL), CAST(TOTAL(prompt_tokens) AS INTEGER),
-                   CAST(TOTAL(completion_tokens) AS INTEGER) FROM replies GROUP BY model ORDER BY model"""
-        names = ("model", "completions", "unreadable", "prompt_tokens", "completion_tokens")
-        return [dict(zip(names, row, strict=True)) for row in self._query(query)]
+        query = """SELECT model, COUNT(*) AS completions, SUM(verdict IS NULL) AS unreadable,
+                   CAST(TOTAL(prompt_tokens) AS INTEGER) AS prompt_tokens,
+                   CAST(TOTAL(completion_tokens) AS INTEGER) AS completion_tokens
+                   FROM replies GROUP BY model ORDER BY model"""
+        return [dict(row) for row in self._query(query)]
 
     def count_run(self, run: str) -> tuple[int, int, int]:
         """Of one run, over all its processes: completions, tokens in, tokens out."""
         query = """SELECT COUNT(*), CAST(TOTAL(prompt_tokens) AS INTEGER), CAST(TOTAL(completion_tokens) AS INTEGER)
                    FROM replies WHERE run = ? AND run != ''"""
-        completions, inside, outside = self._query(query, (run,))[0]
-        return int(completions), int(inside), int(outside)
+        completions, tokens_in, tokens_out = self._query(query, (run,))[0]
+        return completions, tokens_in, tokens_out
 
     def export(self) -> Iterator[str]:
         """One JSON line a completion, ordered by key, each with a hash of what it holds; no prompt, run or date."""
-        query = f"SELECT {', '.join(_COLUMNS)} FROM replies ORDER BY key"  # noqa: S608
-        with self._naming():
-            for row in self._db.execute(query):
-                yield _make_line(dict(zip(_COLUMNS, row, strict=True)))
+        with self._explain():
+            for row in self._db.execute("SELECT * FROM replies ORDER BY key"):
+                line = _read_row(row)
+                line["sha256"] = _hash(line)
+                yield json.dumps(line, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
-    def take_in(self, lines: Iterable[str], *, where: str = "import") -> int:
+    def import_lines(self, lines: Iterable[str], *, where: str = "import") -> int:
         """Add exported completions, all or none; returns how many were new.
 
         Raises: ValueError naming the line for what is not an exported completion, one whose content doesn't match its
             hash, whose key doesn't follow from its fields, or that contradicts a completion kept under the same key,
             here or on an earlier line.
         """
-        rows, seen = [], dict[str, Reply]()
+        records: dict[str, Record] = {}
         for number, line in enumerate(lines, 1):
             if line.strip():
                 record = _read_line(f"{where}, line {number}", line)
-                self._refuse_another(f"{where}, line {number}", record, seen)
-                rows.append(_make_row(record, "imported"))
-        return self._insert(rows)
+                key = record.entry.key
+                known = (self.find(record.entry) or records.setdefault(key, record)).reply
+                # The same completion may have taken another while to come.
+                if replace(known, seconds=record.reply.seconds) != record.reply:
+                    raise ValueError(
+                        f"{where}, line {number}: another completion is kept under the same key; nothing is imported"
+                    )
+        return self._insert([_make_row(record, "imported") for record in records.values()])
 
     def close(self) -> None:
         self._db.close()
 
-    def _insert(self, rows: list[tuple]) -> int:
-        """All or none; what is there already stays, and anything else that the table doesn't take is an error."""
-        marks = ", ".join("?" * len(_COLUMNS))
-        query = f"INSERT INTO replies ({', '.join(_COLUMNS)}) VALUES ({marks}) ON CONFLICT (key) DO NOTHING"  # noqa: S608
-        with self._lock, self._naming(), self._db:
-            return max(0, self._db.executemany(query, rows).rowcount)
+    def _insert(self, rows: list[dict[str, Any]]) -> int:
+        """All or none; what is there already stays."""
+        with self._lock, self._explain(), self._db:
+            return max(0, self._db.executemany(_INSERT, rows).rowcount)
 
-    def _query(self, query: str, values: Sequence[Any] = ()) -> list[tuple]:
-        with self._lock, self._naming():
+    def _query(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        with self._lock, self._explain():
             return self._db.execute(query, values).fetchall()
 
     @contextmanager
-    def _naming(self) -> Iterator[None]:
+    def _explain(self) -> Iterator[None]:
         """sqlite's own words name no file, and say no more of a damaged one than "malformed"."""
         try:
             yield
         except sqlite3.IntegrityError:  # a fault of ours, not of the file
             raise
-        except sqlite3.DatabaseError as error:
+        except sqlite3.OperationalError as error:  # busy, read-only, a folder, a full disk: the file may be sound
             raise ValueError(f"{self.path}: the journal of verdicts can't be read or written ({error})") from None
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{self.path}: no journal of verdicts, or damaged ({error}); restore it") from None
 
-    def _write_spare(self, line: str) -> Path | None:
-        """Add a line to the first file that takes it."""
-        name = f"unsaved-verdicts-{os.getpid()}.jsonl"
-        folders = [self.path.parent] if self.path else []
-        for file in [folder / name for folder in (*folders, Path(tempfile.gettempdir()))]:
-            with suppress(OSError), file.open("ab", buffering=0) as handle:
-                size = handle.tell()
-                data = f"{line}\n".encode()
-                if handle.write(data) == len(data):
-                    os.fsync(handle.fileno())
-                    return file
-                handle.truncate(size)  # half a line on a full disk
-        return None
 
-    def _refuse_another(self, where: str, record: Record, seen: dict[str, Reply]) -> None:
-        kept = self.find(record.entry)
-        known = kept.reply if kept else seen.setdefault(record.entry.key, record.reply)
-        # The same completion may have taken another while to come.
-        if replace(known, seconds=record.reply.seconds) != record.reply:
-            raise ValueError(f"{where}: another completion is kept under the same key; nothing is taken in")
+def _use_write_ahead_log(db: sqlite3.Connection) -> None:
+    """Two processes that make a journal at once: sqlite tells one of them "locked" and doesn't wait, so we do."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def _hash(value: dict[str, Any]) -> str:
+    return hash_text(json.dumps(value, sort_keys=True))
+
+
+def _make_row(record: Record, run: str) -> dict[str, Any]:
+    reply = asdict(record.reply)
+    # JSON has no infinity: a label that can't follow is null.
+    logs = reply["logprobs"] and [None if value == -inf else value for value in reply["logprobs"]]
+    return {
+        **asdict(record.entry),
+        **reply,
+        "key": record.entry.key,
+        "labels": json.dumps(record.entry.labels),
+        "text": replace_surrogates(reply["text"]),
+        "logprobs": None if logs is None else json.dumps(logs, allow_nan=False),
+        "seconds": round(reply["seconds"], 3),
+        "spec": record.spec,
+        "verdict": record.verdict,
+        "reason": record.reason,
+        "run": run,
+        "written": time.strftime("%Y-%m-%dT%H:%M:%S"),
+    }
+
+
+def _read_row(row: sqlite3.Row) -> dict[str, Any]:
+    """The fields of an exported line."""
+    fields = {name: row[name] for name in _Line.model_fields}
+    return fields | {name: json.loads(fields[name] or "null") for name in ("labels", "logprobs")}
+
+
+def _make_record(line: dict[str, Any]) -> Record:
+    logs = line["logprobs"]
+    logprobs = None if logs is None else tuple(-inf if value is None else float(value) for value in logs)
+    entry = Entry(
+        line["prompt"], line["model"], line["template"], line["decoding"], line["seed"], tuple(line["labels"])
+    )
+    reply = Reply(
+        line["text"], line["prompt_tokens"], line["completion_tokens"], line["finish"], line["seconds"], logprobs
+    )
+    return Record(entry, reply, line["verdict"], line["reason"], line["spec"])
 
 
 def _read_line(where: str, line: str) -> Record:
@@ -270,53 +281,9 @@ def _read_line(where: str, line: str) -> Record:
     fields = parse_object(refused, line)
     claimed = fields.pop("sha256", None)
     check(_Line, fields, refused)
-    record = _read_row({**fields, "labels": json.dumps(fields["labels"]), "logprobs": json.dumps(fields["logprobs"]),
-                        "run": "imported", "written": ""})  # fmt: skip
+    record = _make_record(fields)
     if claimed != _hash(fields):
-        raise ValueError(f"{where}: its content doesn't match its sha256; it was altered, nothing is taken in")
+        raise ValueError(f"{where}: its content doesn't match its sha256; it was altered, nothing is imported")
     if fields["key"] != record.entry.key:
-        raise ValueError(f"{where}: its key doesn't follow from its fields; nothing is taken in")
+        raise ValueError(f"{where}: its key doesn't follow from its fields; nothing is imported")
     return record
-
-
-def _use_write_ahead_log(db: sqlite3.Connection) -> None:
-    """Two processes that make a journal at once: sqlite tells one of them "locked" and doesn't wait, so we do."""
-    for _ in range(200):
-        try:
-            db.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error):
-                raise
-            time.sleep(0.05)
-    db.execute("PRAGMA journal_mode=WAL")
-
-
-def _hash(value: dict[str, Any]) -> str:
-    return hash_text(json.dumps(value, sort_keys=True))
-
-
-def _make_line(row: dict[str, Any]) -> str:
-    fields = {name: value for name, value in row.items() if name not in ("run", "written")}
-    fields |= {"labels": json.loads(row["labels"]), "logprobs": json.loads(row["logprobs"] or "null")}
-    return json.dumps({**fields, "sha256": _hash(fields)}, sort_keys=True, ensure_ascii=False, allow_nan=False)
-
-
-def _make_row(record: Record, run: str) -> tuple:
-    entry, reply = record.entry, record.reply
-    # JSON has no infinity: a label that can't follow is null.
-    logs = None if reply.logprobs is None else [None if value == -inf else value for value in reply.logprobs]
-    logprobs = None if logs is None else json.dumps(logs, allow_nan=False)
-    return (entry.key, entry.prompt, entry.model, entry.template, entry.decoding, entry.seed, json.dumps(entry.labels),
-            record.spec, mend_text(reply.text), logprobs, reply.finish, reply.prompt_tokens, reply.completion_tokens,
-            round(reply.seconds, 3), record.verdict, record.reason, run,
-            time.strftime("%Y-%m-%dT%H:%M:%S"))  # fmt: skip
-
-
-def _read_row(row: dict[str, Any]) -> Record:
-    entry = Entry(row["prompt"], row["model"], row["template"], row["decoding"], row["seed"],
-                  tuple(json.loads(row["labels"])))  # fmt: skip
-    logprobs = json.loads(row["logprobs"] or "null")
-    reply = Reply(row["text"], row["prompt_tokens"], row["completion_tokens"], row["finish"], row["seconds"],
-                  None if logprobs is None else tuple(-inf if v is None else float(v) for v in logprobs))  # fmt: skip
-    return Record(entry, reply, row["verdict"], row["reason"], row["spec"], row["run"], row["written"])

@@ -1,8 +1,11 @@
-"""A language model behind any server that speaks OpenAI's protocol: asked at once, retried, capped, counted."""
+"""A language model behind any server that speaks OpenAI's protocol: asked at once, capped, counted."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,32 +13,32 @@ from multiprocessing.pool import ThreadPool
 from threading import Semaphore
 from typing import Any
 
-from nfqa.judge.journal import mend_text
+from nfqa.judge.journal import replace_surrogates
 from nfqa.judge.limits import Limits, Meter
-from nfqa.judge.server_client import Run, ServerClient
-from nfqa.judge.server_errors import RequestError
-from nfqa.judge.server_replies import Top, spread_labels
+from nfqa.judge.server_errors import RequestError, judge_status, make_cleaner
+from nfqa.judge.server_replies import Completion, Top, read_completion, read_top, read_usage, spread_labels
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
 
 _TOP = 20  # likely tokens to ask for: as many as OpenAI, and vLLM by default, give
 _LOGIT_FIELDS = ("logprobs", "continue_final_message", "add_generation_prompt")
+Sent = tuple[Completion, tuple[int, int], float]  # its tokens in and out, and the seconds with all retries
 
 
 class OpenAIServer:
     """A model behind an OpenAI-compatible server: vLLM, SGLang, llama.cpp, `transformers serve`, a paid API.
 
     Address: the spec's, else OPENAI_BASE_URL, else the client's own. Key: OPENAI_API_KEY, never shown or kept.
-    timeout: seconds without a byte. attempts: in all, for what may pass (lost connections, time-outs, a busy or broken
-    server, replies that can't be read); between them growing, random pauses from `backoff` seconds on, or what
-    Retry-After says, up to LONGEST_WAIT. `refused_fields` names what the server would not take and was asked without:
-    "seed" (so the same completion can't be drawn again), "max_tokens" (sent as max_completion_tokens).
-    `meter` counts requests, tokens and cost over all calls, from `used` on. Half a surrogate pair, in a prompt or a
+    timeout: seconds without a byte. max_retries: of lost connections, time-outs, a busy or broken server; the `openai`
+    client makes them, with growing, random pauses or those of Retry-After, up to two minutes. A reply that can't be
+    read costs one request. `refused_fields` names what the server would not take and was asked without: "seed" (so the
+    same completion can't be drawn again), "max_tokens" (sent as max_completion_tokens).
+    `meter` counts attempts, tokens and cost over all calls, from `used` on. Half a surrogate pair, in a prompt or a
     reply, becomes U+FFFD, as UTF-8 can't carry it; control characters are sent as they are. What a server does with a
     field is its own affair: `transformers serve` ignores the temperature unless the model's generation settings say
     `do_sample`, and draws under one seed for all requests that it serves at once.
-    Raises: ValueError with neither address nor key, for a login inside the address, for a key that no header can
-        carry, and for `attempts` or `timeout` below what makes sense.
+    Raises: ValueError with neither address nor key, for a login inside the address, and for a key that no header can
+        carry.
     """
 
     template = "server"
@@ -45,17 +48,27 @@ class OpenAIServer:
         spec: RoleSpec,
         *,
         timeout: float = 120.0,
-        attempts: int = 5,
-        backoff: float = 1.0,
+        max_retries: int = 4,
         limits: Limits | None = None,
         used: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
-        if attempts < 1 or timeout <= 0:
-            raise ValueError(f"attempts is {attempts}, timeout {timeout:g}; expected 1 or more, and above 0 seconds")
-        self.spec = spec
+        key = os.environ.get("OPENAI_API_KEY", "").strip()
+        url = spec.url or os.environ.get("OPENAI_BASE_URL", "").strip() or None
+        _check_access(spec, key, url)
+        import openai
+
+        # The client reads these two as well. A server that wants no key is sent a word, as the client insists on one.
+        headers = (line.partition(":")[2] for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines())
+        self._clean = make_cleaner([key, os.environ.get("OPENAI_ADMIN_KEY", ""), *headers])
+        # A redirect would carry custom headers, which may hold a key, to another host.
+        transport = openai.DefaultHttpxClient(follow_redirects=False, event_hooks={"request": [self._reserve]})
+        self._client = openai.OpenAI(
+            api_key=key or "none", base_url=url, timeout=timeout, max_retries=max_retries, http_client=transport
+        )
+        self.spec, self.timeout = spec, timeout
+        self.address = str(self._client.base_url).rstrip("/")
         self.meter = Meter(limits or Limits(), used)
-        self._client = ServerClient(spec, self.meter, timeout=timeout, attempts=attempts, backoff=backoff)
-        self.refused_fields = self._client.refused_fields
+        self.refused_fields: set[str] = set()
 
     @property
     def identity(self) -> str:
@@ -65,26 +78,31 @@ class OpenAIServer:
     def answer(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[tuple[int, Reply | Failure]]:
         """Each request's number with its reply or failure, as they arrive.
 
-        A request is on its way until its reply was taken from here, so a killed run loses no more than those. A fatal
-        failure ends the sending, also of requests that wait to be tried again; it comes last, for all that got no
-        reply, after every reply that was on its way.
+        A request is on its way until its reply was taken from here, so a killed run loses no more than those. After a
+        fatal failure no further request is sent; it comes last, for all that got no reply, after every reply that was
+        on its way or waiting to be tried again.
         Raises: ValueError for a "logits" reading of a request without labels.
         """
         bare = [i for i, request in enumerate(requests) if not request.labels]
         if decoding.reading == "logits" and bare:
             raise ValueError(f'request {bare[0]} has no labels; a "logits" reading needs the verdicts to choose among')
         concurrency = self.meter.limits.concurrency
-        run, free, unanswered = Run(), Semaphore(concurrency), set(range(len(requests)))
+        free, unanswered = Semaphore(concurrency), set(range(len(requests)))
+        fatal: list[Failure] = []
+        ended = False
 
-        def send() -> Iterator[tuple[int, Request]]:
-            for numbered in enumerate(requests):
+        def send() -> Iterator[int]:
+            for number in range(len(requests)):
                 free.acquire()
-                if run.stop.is_set():
+                if fatal or ended:
                     return
-                yield numbered
+                yield number
 
-        def ask(numbered: tuple[int, Request]) -> tuple[int, Reply | Failure]:
-            return numbered[0], self._ask(numbered[1], decoding, run)
+        def ask(number: int) -> tuple[int, Reply | Failure]:
+            result = self._ask(requests[number], decoding)
+            if isinstance(result, Failure) and result.fatal:
+                fatal.append(result)
+            return number, result
 
         # ThreadPool's threads are daemons, an executor's are not: an interrupt needn't wait for a server that hangs.
         pool = ThreadPool(max(1, min(concurrency, len(requests))))
@@ -94,10 +112,9 @@ class OpenAIServer:
                     unanswered.remove(number)
                     yield number, result
                 free.release()
-            if run.fatal:
-                yield from ((number, run.fatal) for number in sorted(unanswered))
+            yield from ((number, fatal[0]) for number in sorted(unanswered))
         finally:
-            run.stop.set()
+            ended = True
             free.release()  # lets `send` end, if it waits
             pool.terminate()
 
@@ -105,30 +122,27 @@ class OpenAIServer:
         """Let go of the connections."""
         self._client.close()
 
-    def _ask(self, request: Request, decoding: Decoding, run: Run) -> Reply | Failure:
+    def _ask(self, request: Request, decoding: Decoding) -> Reply | Failure:
         try:
-            return (self._weigh if decoding.reading == "logits" else self._write)(request, decoding, run)
+            return (self._weigh if decoding.reading == "logits" else self._write)(request, decoding)
         except RequestError as error:
-            failure = error.failure
-            if failure.reason == "unknown_model" and failure is not run.fatal:
-                detail = f"{self._client.address} has no model {self.spec.name!r} ({failure.detail})"
-                failure = replace(failure, detail=f"{detail}; {self._client.list_models()}")
-            if failure.fatal:
-                run.end(failure)
-            return failure
+            if error.failure.reason != "unknown_model":
+                return error.failure
+            detail = f"{self.address} has no model {self.spec.name!r} ({error.failure.detail}); {self._list_models()}"
+            return replace(error.failure, detail=detail)
 
-    def _write(self, request: Request, decoding: Decoding, run: Run) -> Reply:
+    def _write(self, request: Request, decoding: Decoding) -> Reply:
         body = self._frame(request.prompt, "", decoding)
         body |= {"temperature": decoding.temperature, "top_p": decoding.top_p, "max_tokens": decoding.max_tokens}
-        found, usage, seconds = self._client.post(body | {"seed": request.seed}, run)
+        found, usage, seconds = self._post(body | {"seed": request.seed})
         return Reply(found.text, *usage, finish=found.finish, seconds=seconds)
 
-    def _weigh(self, request: Request, decoding: Decoding, run: Run) -> Reply:
+    def _weigh(self, request: Request, decoding: Decoding) -> Reply:
         """A distribution over the labels, by the next token after a forced `[[`; the text is the likeliest label.
 
         Needs a server that goes on with an unfinished message (vLLM, SGLang), or, for "plain", completions with
-        logprobs. A server that passes the wish to go on over in silence can't be told from here; the mass that
-        `expect_value` gives is then small.
+        logprobs. A server that ignores the wish to go on can't be told from here; the mass that `expect_value` gives
+        is then small.
         """
         used, started = list[tuple[int, int]](), time.perf_counter()
         wish: dict[str, Any] = {"temperature": 1, "top_p": 1, "max_tokens": 1, "logprobs": _TOP}
@@ -138,16 +152,17 @@ class OpenAIServer:
 
         def look(written: str) -> Top:
             try:
-                found, usage, _ = self._client.post(self._frame(request.prompt, "[[" + written, decoding) | wish, run)
+                found, usage, _ = self._post(self._frame(request.prompt, "[[" + written, decoding) | wish)
             except RequestError as error:
                 said = error.failure.detail
                 if error.failure.reason != "bad_request" or not any(field in said for field in _LOGIT_FIELDS):
                     raise
                 raise self._lack_logprobs(said) from None
-            if not found.top:
+            top = read_top(found.logprobs)
+            if not top:
                 raise self._lack_logprobs("its reply holds none")
             used.append(usage)
-            return found.top
+            return top
 
         logprobs = spread_labels(request.labels, look)
         prompt_tokens, completion_tokens = (sum(counts) for counts in zip(*used, strict=True))
@@ -157,12 +172,87 @@ class OpenAIServer:
         return Reply(text, prompt_tokens, completion_tokens, "logits", seconds, logprobs)
 
     def _lack_logprobs(self, why: str) -> RequestError:
-        detail = f"{self._client.address} gives no token probabilities after a forced `[[` ({why}); use reading=text"
-        return RequestError(Failure("no_logprobs", detail, fatal=True))
+        detail = f"{self.address} gives no token probabilities after a forced `[[` ({why}); use reading=text"
+        return RequestError("no_logprobs", detail, fatal=True)
 
     def _frame(self, prompt: str, begun: str, decoding: Decoding) -> dict[str, Any]:
-        prompt = mend_text(prompt)
+        prompt = replace_surrogates(prompt)
         if decoding.wrapping == "plain":
             return {"model": self.spec.name, "prompt": prompt + begun}
         messages = [{"role": "user", "content": prompt}] + ([{"role": "assistant", "content": begun}] if begun else [])
         return {"model": self.spec.name, "messages": messages}
+
+    def _post(self, body: dict[str, Any]) -> Sent:
+        """A field that the server refuses is left out at once, and for good if that helped."""
+        left_out = set(self.refused_fields)
+        while True:
+            sent = {name: value for name, value in body.items() if name not in left_out}
+            if "max_tokens" in left_out:
+                sent["max_completion_tokens"] = body["max_tokens"]
+            try:
+                result = self._send(sent)
+            except RequestError as error:
+                if error.refused_field is None or error.refused_field in left_out:
+                    raise
+                left_out.add(error.refused_field)
+            else:
+                self.refused_fields |= left_out
+                return result
+
+    def _send(self, body: dict[str, Any]) -> Sent:
+        import openai
+
+        started = time.perf_counter()
+        try:
+            path = "/chat/completions" if "messages" in body else "/completions"
+            found = self._client.post(path, cast_to=object, body=body)
+            found = json.loads(found) if isinstance(found, str) else found  # JSON that was sent as plain text
+        except openai.APIStatusError as error:
+            raise judge_status(error.status_code, error.body, clean=self._clean) from None
+        except openai.APITimeoutError:
+            raise RequestError("timeout", f"{self.address} was silent for {self.timeout:g} seconds") from None
+        except openai.APIConnectionError as error:
+            why = self._clean(f"{type(error.__cause__).__name__}: {error.__cause__}")
+            raise RequestError("connection", f"{self.address}: {why}") from None
+        except RequestError:  # a cap
+            raise
+        except Exception as error:  # whatever a reply may do to a parser or a codec: it costs this request alone
+            raise RequestError("bad_reply", f"the server's reply can't be decoded ({type(error).__name__})") from None
+        seconds, usage = time.perf_counter() - started, read_usage(found)
+        if usage:  # a reply that can't be read is paid for as well
+            self.meter.count(usage)
+        completion = read_completion(found, clean=self._clean)
+        if not usage:
+            self.meter.count(None)
+        return completion, usage or (0, 0), seconds
+
+    def _reserve(self, sent: Any) -> None:
+        """Before each attempt to send an `httpx` request. Raises: RequestError at a cap."""
+        if sent.method == "POST" and (capped := self.meter.reserve()):
+            raise RequestError(capped.reason, capped.detail, fatal=True)
+
+    def _list_models(self) -> str:
+        """What the server offers, as the end of a sentence."""
+        try:
+            patient = self._client.with_options(timeout=min(10.0, self.timeout), max_retries=0)
+            names = sorted(self._clean(str(model.id)) for model in patient.models.list())
+        except Exception:  # the client checks no shape
+            names = []
+        if not names:
+            return "what it offers could not be listed: check the address, which mostly ends in /v1"
+        return "it offers " + ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+def _check_access(spec: RoleSpec, key: str, url: str | None) -> None:
+    if not key and not url:
+        raise ValueError(
+            f"{spec.identity} has neither a server nor a key: name the server, as in"
+            f" {spec.identity}@http://localhost:8000/v1 or in OPENAI_BASE_URL, or set OPENAI_API_KEY"
+        )
+    if url and not re.fullmatch(r"https?://[^/?#@]+(?:/[^?#@]*)?", url):
+        raise ValueError(
+            f"the address of {spec.identity}'s server, in the role or in OPENAI_BASE_URL, must be like"
+            " http://localhost:8000/v1, with no login and no query inside; put a key into OPENAI_API_KEY"
+        )
+    if not key.isascii() or not key.isprintable():
+        raise ValueError("OPENAI_API_KEY holds a character that can't be sent; copy the key again")

@@ -6,7 +6,12 @@ The released texts are not ours to pass on: results and figures hold these facts
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+from pydantic import Field
+
+from nfqa.data.json_lines import Item, Text, check
+from nfqa.data.registry import read_yaml
 from nfqa.judge.prompts import Template
 
 COUNTS = {  # what is counted -> how it is shown
@@ -22,42 +27,19 @@ COUNTS = {  # what is counted -> how it is shown
 }
 _PLACEHOLDER = re.compile(r"#\w+|\{\{\w+\}\}")
 
-# What is worth knowing of LINKAGE's released prompts, made only where the text supports it.
-REMARKS = {
-    "references_unfilled": "The released code leaves the placeholder for references unfilled, so the model reads the"
-    " placeholder.",
-    "objectivity_by_references": "It judges objectivity by references that it doesn't give.",
-    "correctness_unnamed": "It defines correctness, which isn't among the criteria it names.",
-    "accuracy_undefined": "It names accuracy among its criteria and doesn't define it.",
-    "scale_from_0": "It asks for 0 to 10, where the paper's section 4.2.1 says 1 to 10.",
-    "explanation_first": "It wants an explanation before the verdict; a reading from logits has none.",
-    "assistants": "It speaks of assistants and their names, which no answer here has.",
-    "four_references": "It speaks of four references whatever the list's length; ANTIQUE's has 8.",
-    "three_then_five": "It asks for three answers and then speaks of five.",
-    "stray_brace": "Its one solved example ends in a brace that was never opened.",
-    "code_not_released": "The code that fills it in isn't released.",
-}
-# Of each prompt: remark -> pattern, and whether the text has it where the remark holds.
-_EVIDENCE: dict[str, dict[str, tuple[str, bool]]] = {
-    "pointwise": {
-        "references_unfilled": (r"\{#ground\}", True),
-        "objectivity_by_references": (r"\*Objectivity\*[^\n]*references", True),
-        "accuracy_undefined": (r"\*(?:Accuracy|Correctness)\*", False),
-        "scale_from_0": (r"0-10", True),
-    },
-    "pointwise_ref": {
-        "correctness_unnamed": (r"\*Correctness\*", True),
-        "accuracy_undefined": (r"\*Accuracy\*", False),
-        "scale_from_0": (r"0-10", True),
-    },
-    "pairwise": {"explanation_first": (r"explanation", True), "assistants": (r"assistants", True)},
-    "listwise": {"four_references": (r"four references", True)},
-    "write_lower": {
-        "three_then_five": (r"\bfive\b", True),
-        "stray_brace": (r"Answer3:[^\n{]*\}", True),
-        "code_not_released": (r"\{\s*#question\s*\}", True),
-    },
-}
+
+class Remark(Item):
+    """A sentence on released prompts. holds, lacks: prompt -> a pattern that its text has, or has not, if it is so."""
+
+    says: Text
+    holds: dict[str, Text] = Field(default_factory=dict)
+    lacks: dict[str, Text] = Field(default_factory=dict)
+
+
+def read_remarks(root: Path) -> dict[str, Remark]:
+    """What is worth knowing of LINKAGE's released prompts, by id. Raises: ValueError naming file and field."""
+    path = root / "prompts" / "upstream" / "remarks.yml"
+    return check(dict[str, Remark], read_yaml(path), str(path))
 
 
 def count_facts(template: Template) -> dict[str, float]:
@@ -77,7 +59,11 @@ def count_facts(template: Template) -> dict[str, float]:
     return {name: float(count) for name, count in counts.items() if count is not None}
 
 
-def find_remarks(template: Template) -> dict[str, bool]:
-    """Which of the known remarks on a released prompt its text supports, by id; none for a prompt without remarks."""
-    known = _EVIDENCE.get(template.name, {})
-    return {name: bool(re.search(pattern, template.text)) == has for name, (pattern, has) in known.items()}
+def find_remarks(template: Template, remarks: dict[str, Remark]) -> dict[str, bool]:
+    """Which of the remarks on a released prompt its text supports, by id; none for a prompt without remarks."""
+    found = {}
+    for name, remark in remarks.items():
+        for patterns, wanted in ((remark.holds, True), (remark.lacks, False)):
+            if template.name in patterns:
+                found[name] = bool(re.search(patterns[template.name], template.text)) == wanted
+    return found

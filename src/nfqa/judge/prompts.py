@@ -12,7 +12,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -23,19 +22,11 @@ from nfqa.data.registry import fetch_file, read_registry, read_yaml
 from nfqa.kernels.parse import Pick
 
 Kind = Literal["rank", "score", "choice", "text"]
-_DERIVED = ("count", "last")  # the number of references, and one more: the last place
-_FIELDS = (
-    "question",
-    "candidate",
-    "references",
-    "answer_a",
-    "answer_b",
-    "truth",
-    "best",
-    "steps",
-    "point_of_view",
-    *_DERIVED,
-)
+_DERIVED = {"count", "last"}  # the number of references, and one more: the last place
+Place = Literal[
+    "question", "candidate", "references", "answer_a", "answer_b", "truth", "best", "steps", "point_of_view",
+    "count", "last",
+]  # fmt: skip
 # The tags that own prompts fence texts with; a test holds the texts under prompts/own to this list.
 FENCES = (
     "question", "references", "reference", "candidate", "answer_a", "answer_b", "truth", "best", "steps", "document",
@@ -79,7 +70,7 @@ class _Entry(Item):
     answer: Kind = "text"
     lowest: int | None = None
     highest: int | None = None
-    placeholders: dict[str, Text] = Field(default_factory=dict)
+    placeholders: dict[Place, Text] = Field(default_factory=dict)
     reference_line: str = ""
     shot_from: str = ""
     shots: ShotLayout | None = None
@@ -88,15 +79,8 @@ class _Entry(Item):
     def _has_one_source(self) -> _Entry:
         if sum(map(bool, (self.file, self.registered, self.use))) != 1 or self.not_released != bool(self.use):
             raise ValueError("expected one of file, registered, or not_released with the set to use instead")
-        unknown = set(self.placeholders) - set(_FIELDS)
-        if unknown:
-            raise ValueError(f"unknown placeholder {sorted(unknown)[0]!r}; known: {', '.join(_FIELDS)}")
         if (self.answer == "score") != (self.lowest is not None and self.highest is not None):
             raise ValueError("a score, and nothing else, has a lowest and a highest")
-        if self.lowest is not None and self.highest is not None and self.lowest >= self.highest:
-            raise ValueError(f"lowest is {self.lowest}, highest {self.highest}; expected the lower one first")
-        if len(set(self.placeholders.values())) < len(self.placeholders):
-            raise ValueError("two placeholders share one mark; give each its own")
         if ("references" in self.placeholders) != ("{text}" in self.reference_line):
             raise ValueError("a place for references goes with a reference_line that holds {text}")
         if bool(self.shot_from) != (self.shots is not None):
@@ -181,18 +165,18 @@ class PromptSet:
         """
         template = self.get(name)
         given = {field: text for field, text in texts.items() if text is not None}
-        layout = template.shots
         if not shots:
             return _fill(template, template.text, given, references)
-        if layout is None:
+        if template.shots is None:
             raise ValueError(f"prompt {template.signature} has no shot_from, so it takes no solved examples")
         head, mark, tail = template.text.partition(template.shot_from)
-        parts = [head, layout.open]
+        solved = ""
         for shot in shots:
-            solved = {"question": shot.question, "candidate": shot.candidate}
-            block = _fill(template, mark + tail, solved, shot.references)
-            parts.append(_set_in(layout.each, {"{block}": block, "{verdict}": shot.verdict}))
-        return "".join([*parts, layout.close, _fill(template, mark + tail, given, references)])
+            texts_of_shot = {"question": shot.question, "candidate": shot.candidate}
+            block = _fill(template, mark + tail, texts_of_shot, shot.references)
+            solved += _replace_marks(template.shots.each, {"{block}": block, "{verdict}": shot.verdict})
+        asked = _fill(template, mark + tail, given, references)
+        return f"{head}{template.shots.open}{solved}{template.shots.close}{asked}"
 
     def _load(self, name: str, entry: _Entry) -> Template:
         folder, where = self._path.parent, f"{self._path}: templates.{name}"
@@ -203,11 +187,9 @@ class PromptSet:
             return other.get(name)
         source = folder / entry.file if entry.file else self._bring(entry.registered)
         try:
-            raw = source.read_bytes()
-            text = raw.decode("utf-8")
+            text = source.read_text(encoding="utf-8").strip()  # every line end is a newline, as in the released code
         except (FileNotFoundError, UnicodeDecodeError) as error:
             raise ValueError(f"{where}: {source} can't be read as text ({error})") from None
-        text = text.replace("\r\n", "\n").replace("\r", "\n").strip()  # as Python's open().read().strip()
         for field, mark in entry.placeholders.items():
             if mark not in text:
                 raise ValueError(f"{where}.placeholders.{field}: {mark} doesn't stand in {source.name}")
@@ -217,7 +199,7 @@ class PromptSet:
             raise ValueError(f"{where}.placeholders: {source.name} holds {sorted(strays)[0]}, which is not listed")
         if entry.shot_from and text.count(entry.shot_from) != 1:
             raise ValueError(f"{where}.shot_from: {entry.shot_from!r} must stand once in {source.name}")
-        sha256 = hashlib.sha256(raw).hexdigest()
+        sha256 = hashlib.sha256(source.read_bytes()).hexdigest()
         how = entry.model_dump(mode="json", exclude={"file", "registered"}) | {"protect": protect}
         return Template(
             **dict(entry), set_name=self._settings.set, name=name, text=text, sha256=sha256,
@@ -230,28 +212,22 @@ def _fill(template: Template, text: str, texts: dict[str, str], references: Sequ
     clean = clean_text if template.protect else str
     values = {field: clean(given) for field, given in texts.items()}
     if references:
+        lines = enumerate(map(clean, references), start=1)
         values["references"] = "".join(
-            _set_in(template.reference_line, {"{number}": str(number), "{text}": clean(reference)})
-            for number, reference in enumerate(references, start=1)
+            _replace_marks(template.reference_line, {"{number}": str(number), "{text}": line}) for number, line in lines
         )
-    wanted = {field for field in template.placeholders if field not in _DERIVED}
-    if wanted != set(values):
-        field = sorted(wanted ^ set(values))[0]
+    wanted = template.placeholders.keys() - _DERIVED
+    for field in sorted(wanted ^ values.keys()):
         problem = "is needed and not given" if field in wanted else "is given, but the prompt has no place for it"
         raise ValueError(f"prompt {template.signature}: {field} {problem}")
     values |= {"count": str(len(references)), "last": str(len(references) + 1)}
-    return _set_in(text, {mark: values[field] for field, mark in template.placeholders.items()})
+    return _replace_marks(text, {mark: values[field] for field, mark in template.placeholders.items()})
 
 
-def _set_in(text: str, values: dict[str, str]) -> str:
-    """Replace every mark in one pass: what a value holds is never replaced itself."""
-    return _match_marks(*values).sub(lambda found: values[found[0]], text) if values else text
-
-
-@cache
-def _match_marks(*marks: str) -> re.Pattern[str]:
-    """Matches any of the marks, the longest that fits."""
-    return re.compile("|".join(map(re.escape, sorted(marks, key=len, reverse=True))))
+def _replace_marks(text: str, values: dict[str, str]) -> str:
+    """In one pass, the longest mark that fits: what a value holds is never replaced itself."""
+    marks = "|".join(map(re.escape, sorted(values, key=len, reverse=True)))
+    return re.sub(marks, lambda found: values[found[0]], text) if values else text
 
 
 def clean_text(text: str) -> str:
@@ -262,13 +238,12 @@ def clean_text(text: str) -> str:
     and of models' control marks (`<|im_end|>`, `[INST]`, `</s>`, `<<SYS>>`) become round ones. What looks like a
     verdict stays: only a judge's completion is ever read for one.
     """
-    text = _UNUSUAL.sub(_show, text.replace("\r\n", "\n").replace("\r", "\n"))
+
+    def show(found: re.Match[str]) -> str:
+        return "\n" if found[0] in _LINE_ENDS else _SHOWN.get(unicodedata.category(found[0]), found[0])
+
+    text = _UNUSUAL.sub(show, text.replace("\r\n", "\n").replace("\r", "\n"))
     return _MARKS.sub(lambda found: found[0].translate(_ROUND), text)
-
-
-def _show(found: re.Match[str]) -> str:
-    """What stands for an unusual character."""
-    return "\n" if found[0] in _LINE_ENDS else _SHOWN.get(unicodedata.category(found[0]), found[0])
 
 
 def read_prompt_set(root: Path, name: str) -> PromptSet:

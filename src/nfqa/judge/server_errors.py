@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from nfqa.models.chat import PASSING, Failure
+from nfqa.models.chat import Failure
 
 _LONGEST_MESSAGE = 300  # characters of a server's own words in a failure
 _READ = 2_000  # characters of them that are looked through
@@ -22,48 +22,38 @@ _NO_MODEL = re.compile(
 )
 _NO_MONEY = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
 _MASKED = re.compile(r"[^\s'\"]{2,}\*{3,}[^\s'\"]*")  # a key as services quote it: its ends, and stars between
-_BUSY = {408: "timeout", 409: "server_error", 425: "server_error", 429: "rate_limited"}  # and all from 500 on
+_PASSING = {408: "timeout", 409: "server_error", 425: "server_error", 429: "rate_limited"}  # and all from 500 on
 
 
 class RequestError(Exception):
-    """One attempt that brought no reply.
+    """A request that brought no completion. refused_field: the one of our fields that the server would not take."""
 
-    wait: seconds that the server asks for before another attempt. refused_field: the one of our fields that the server
-    would not take.
-    """
-
-    def __init__(self, failure: Failure, *, wait: float | None = None, refused_field: str | None = None) -> None:
-        super().__init__(failure.detail)
-        self.failure = failure
-        self.wait = wait
-        self.refused_field = refused_field
-
-    @property
-    def passing(self) -> bool:
-        """Whether another attempt is worth it."""
-        return self.failure.reason in PASSING
+    def __init__(self, reason: str, detail: str, *, fatal: bool = False, refused_field: str | None = None) -> None:
+        super().__init__(detail)
+        self.failure, self.refused_field = Failure(reason, detail, fatal), refused_field
 
 
-def judge_status(status: int, body: object, *, clean: Callable[[str], str], wait: float | None = None) -> RequestError:
+def judge_status(status: int, body: object, *, clean: Callable[[str], str]) -> RequestError:
     """What an HTTP error status and what came with it mean; `clean` takes secrets out of the server's words."""
     # Cleaned before it is cut: half a key must not be left at the end.
     message = _MASKED.sub("[hidden]", " ".join(clean(find_message(body))[:_READ].split()))
     shown = message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"
     said = f"the server answered {status}: {shown}"
     if status == 413 or (status in (400, 422) and _TOO_LONG.search(message)):
-        return RequestError(Failure("too_long", said))
-    if status == 404 or (400 <= status < 500 and status != 401 and _NO_MODEL.search(message)):
-        return RequestError(Failure("unknown_model", said, fatal=True))
+        return RequestError("too_long", said)
     if status == 401:  # its words often quote part of the key, so they are left out
         detail = "the server answered 401: it wants a key, or another one; set OPENAI_API_KEY"
-        return RequestError(Failure("no_access", detail, fatal=True))
+        return RequestError("no_access", detail, fatal=True)
+    if status == 404 or (status < 500 and _NO_MODEL.search(message)):
+        return RequestError("unknown_model", said, fatal=True)
     if status in (402, 403) or (status == 429 and _NO_MONEY.search(message)):
-        return RequestError(Failure("no_access", said, fatal=True))
-    if status in _BUSY or status >= 500:
-        return RequestError(Failure(_BUSY.get(status, "server_error"), said), wait=wait)
+        return RequestError("no_access", said, fatal=True)
+    if status in _PASSING or status >= 500:
+        return RequestError(_PASSING.get(status, "server_error"), said)
     # A model that takes no temperature refuses every request; to leave it out would change what is measured.
-    fatal = re.search(r"\b(?:temperature|top_p)\b", message[:_LONGEST_MESSAGE]) is not None
-    return RequestError(Failure("bad_request", said, fatal=fatal), refused_field=_find_refused_field(message))
+    fatal = re.search(r"\b(?:temperature|top_p)\b", shown) is not None
+    field = "max_tokens" if "max_completion_tokens" in message else "seed" if re.search(r"\bseed\b", shown) else None
+    return RequestError("bad_request", said, fatal=fatal, refused_field=field)
 
 
 def find_message(body: object) -> str:
@@ -104,10 +94,3 @@ def make_cleaner(secrets: Iterable[str]) -> Callable[[str], str]:
         return text
 
     return clean
-
-
-def _find_refused_field(message: str) -> str | None:
-    """Which field to leave out, of the two that a server may refuse without the completion meaning another thing."""
-    if "max_completion_tokens" in message:
-        return "max_tokens"
-    return "seed" if re.search(r"\bseed\b", message[:_LONGEST_MESSAGE]) else None

@@ -1,68 +1,135 @@
-"""What a model server's reply holds: the text, how it ended, the usage, and the probabilities of next tokens."""
+"""A model server's reply: the text, how it ended, the usage, and the probabilities of next tokens."""
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from nfqa.judge.journal import mend_text
+from nfqa.data.json_lines import check
+from nfqa.judge.journal import replace_surrogates
 from nfqa.judge.server_errors import RequestError, find_message, judge_status
-from nfqa.models.chat import Failure
 
-_MOST_TOKENS = 10**9  # of one request
 _WHOLE = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call"}  # finish_reason
 _CUT = {"length", "max_tokens", "model_length"}
 _ROUNDING = 1e-3  # above 0, that a log-probability may be
+T = TypeVar("T")
 Top = Sequence[tuple[str, float]]  # likely next tokens, each with its natural log-probability
+_Tokens = Annotated[int, Field(ge=0, lt=10**9)]  # of one request
+_Logprob = Annotated[float, Field(le=_ROUNDING)]
+
+
+class _Shape(BaseModel):
+    """Only what is read of a reply: servers differ in the rest."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class _Usage(_Shape):
+    prompt_tokens: _Tokens
+    completion_tokens: _Tokens | None = None
+
+
+class _Part(_Shape):
+    type: str | None = None
+    text: str | None = None
+
+
+class _Message(_Shape):
+    content: str | list[_Part] | None = None
+    refusal: str | None = None
+
+
+class _Choice(_Shape):
+    """`message` in chat completions, `text` in completions."""
+
+    message: _Message | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+    logprobs: Any = None
+
+
+class _Reply(_Shape):
+    choices: Annotated[list[_Choice], Field(min_length=1)]
+
+
+class _Token(_Shape):
+    token: str
+    logprob: _Logprob
+
+
+class _Position(_Shape):
+    top_logprobs: list[_Token]
+
+
+class _Logprobs(_Shape):
+    """`content` in chat completions, `top_logprobs` in completions."""
+
+    content: list[_Position] | None = None
+    top_logprobs: list[dict[str, _Logprob]] | None = None
 
 
 @dataclass(frozen=True)
 class Completion:
-    """The text, how it ended ("stop", "length" or "refused": the text is the refusal then), its likely first tokens."""
+    """The text and how it ended: "stop", "length" or "refused", where the text is the refusal."""
 
     text: str
     finish: str
-    top: Top
+    logprobs: object = None
 
 
 def read_completion(found: object, *, clean: Callable[[str], str]) -> Completion:
     """The first completion of a reply that came with status 200.
 
-    Raises: RequestError, passing, for a reply that is no object, for none or broken choices and where a text should be
-        and is none ("bad_reply"), and for an error inside; one that carries an HTTP status of its own is judged by it.
+    Raises: RequestError, "bad_reply", for one of another shape, and for a text that may not be whole; as `judge_status`
+        for an error inside, by the HTTP status that it gives as its code, else as 500.
     """
-    if isinstance(found, str):  # JSON that was sent as plain text
-        found = json.loads(found)
-    if not isinstance(found, dict):
-        raise _refuse("is no JSON object")
-    choices = found.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    error = found.get("error") or (choice.get("error") if isinstance(choice, dict) else None)
+    error = found.get("error") if isinstance(found, dict) else None
     if error:
         code = error.get("code") if isinstance(error, dict) else None
-        status = int(code) if isinstance(code, int | str) and re.fullmatch(r"[45]\d\d", str(code)) else 500
+        status = code if isinstance(code, int) and 400 <= code < 600 else 500
         raise judge_status(status, {"error": find_message(error)}, clean=clean)
-    if not isinstance(choice, dict):
-        raise _refuse("holds no choices")
-    if choice.get("finish_reason") == "error":
-        raise judge_status(500, "the completion ended in an error", clean=clean)
-    return Completion(*_read_text(choice), _read_top(choice.get("logprobs")))
+    choice = _check(_Reply, found, clean).choices[0]
+    message = choice.message or _Message(content=choice.text)
+    text = message.content
+    if isinstance(text, list):  # a part that is reasoning is none of the text
+        text = "".join(part.text or "" for part in text if part.type in (None, "text"))
+    if message.refusal or choice.finish_reason == "content_filter":
+        return Completion(replace_surrogates(message.refusal or text or ""), "refused")
+    if not {"content", "text"} & (choice.message or choice).model_fields_set:
+        raise RequestError("bad_reply", "the server's reply holds no text")
+    ended = (choice.finish_reason or "stop").lower()
+    if ended not in _WHOLE | _CUT:
+        raise RequestError("bad_reply", f"the completion ended as {ended!r:.40}, so its text may not be whole")
+    # No text at all: thinking took every token.
+    return Completion(replace_surrogates(text or ""), "length" if ended in _CUT else "stop", choice.logprobs)
 
 
 def read_usage(found: object) -> tuple[int, int] | None:
     """Tokens of the prompt and of the completion; None where the server reports none, or numbers that can't be true."""
-    usage = found.get("usage") if isinstance(found, dict) else None
-    if not isinstance(usage, dict):
+    try:
+        usage = _Usage.model_validate(found.get("usage") if isinstance(found, dict) else None)
+    except ValidationError:
         return None
-    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0
-    counts = [n for n in (prompt, completion) if isinstance(n, int) and 0 <= n < _MOST_TOKENS]
-    return (counts[0], counts[1]) if len(counts) == 2 else None
+    return usage.prompt_tokens, usage.completion_tokens or 0
+
+
+def read_top(logprobs: object) -> Top:
+    """The likely first tokens, from either endpoint's form; nothing where there are none.
+
+    Raises: RequestError, "bad_reply", for another shape, and for a log-probability that is NaN or above 0.
+    """
+    found = _check(_Logprobs, logprobs or {}, str)
+    pairs: list[tuple[str, float]] = []
+    if found.content:
+        pairs = [(each.token, each.logprob) for each in found.content[0].top_logprobs]
+    elif found.top_logprobs:
+        pairs = list(found.top_logprobs[0].items())
+    return [(token, min(0.0, logprob)) for token, logprob in pairs]
 
 
 def spread_labels(labels: Sequence[str], look: Callable[[str], Top]) -> tuple[float, ...]:
@@ -94,42 +161,8 @@ def spread_labels(labels: Sequence[str], look: Callable[[str], Top]) -> tuple[fl
     return tuple(mass[label] for label in labels)
 
 
-def _read_text(choice: dict[str, Any]) -> tuple[str, str]:
-    message = choice.get("message")
-    holder, name = (message, "content") if isinstance(message, dict) else (choice, "text")
-    refusal, content, finish = holder.get("refusal"), holder.get(name), choice.get("finish_reason")
-    if isinstance(content, list):  # some servers give a message in parts
-        said = [part for part in content if isinstance(part, dict) and part.get("type") in (None, "text")]
-        content = "".join(str(part.get("text") or "") for part in said)  # reasoning is none of it
-    if content is None and (name in holder or refusal):  # nothing was said, as when thinking took all tokens
-        content = ""
-    if not isinstance(content, str):
-        raise _refuse("holds no text")
-    if refusal or finish == "content_filter":
-        return mend_text(refusal if isinstance(refusal, str) else content), "refused"
-    ended = "stop" if finish is None else str(finish).lower()
-    if ended not in _WHOLE | _CUT:
-        raise _refuse(f"ended for the reason {finish!r:.40}, so that its text may not be whole")
-    return mend_text(content), "length" if ended in _CUT else "stop"
-
-
-def _read_top(logprobs: object) -> Top:
-    """From either endpoint's form; nothing where there is none. Raises: RequestError for one that is none."""
-    if not isinstance(logprobs, dict):
-        return []
-    content, legacy = logprobs.get("content"), logprobs.get("top_logprobs")
-    pairs: list[tuple[Any, Any]] = []
-    if isinstance(content, list) and content and isinstance(content[0], dict):
-        listed = content[0].get("top_logprobs")
-        listed = listed if isinstance(listed, list) else []
-        pairs = [(token.get("token"), token.get("logprob")) for token in listed if isinstance(token, dict)]
-    elif isinstance(legacy, list) and legacy and isinstance(legacy[0], dict):
-        pairs = list(legacy[0].items())
-    top = [(token, float(value)) for token, value in pairs if isinstance(token, str) and isinstance(value, int | float)]
-    if any(math.isnan(value) or value > _ROUNDING for _, value in top):
-        raise _refuse("holds a log-probability that is NaN or above 0")
-    return [(token, min(0.0, value)) for token, value in top]
-
-
-def _refuse(why: str) -> RequestError:
-    return RequestError(Failure("bad_reply", f"the server's reply {why}"))
+def _check(shape: type[T], value: object, clean: Callable[[str], str]) -> T:
+    try:
+        return check(shape, value, "the server's reply")
+    except ValueError as error:
+        raise RequestError("bad_reply", clean(str(error))) from None

@@ -219,8 +219,8 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
         print(f"{count:,} completions written to {given.file}")
         return 0
     with given.file.open(encoding="utf-8", errors="replace") as handle:
-        new = Journal(path).take_in(handle, where=str(given.file))
-    print(f"{new:,} new completions taken in")
+        new = Journal(path).import_lines(handle, where=str(given.file))
+    print(f"{new:,} new completions imported")
     return 0
 
 
