@@ -97,14 +97,6 @@ def test_only_the_completion_is_read(form):
     assert read_digit(use_own().render(form, candidate=PLAIN) + "[[0]]").reason == "ambiguous"
 
 
-def test_what_cannot_be_read_is_missing_with_its_reason():
-    replies = {"one": "[[1]]", "two": "perhaps", "three": "0 and 1", "four": "7"}
-    judge = make_judge(lambda prompt: replies[prompt.rpartition("<candidate>")[2].split()[0]])
-    found = judge_awareness(["one", "two", "three", "four", " "], judge)
-    np.testing.assert_array_equal(found.scores, [1, NAN, NAN, NAN, NAN])
-    assert found.missing == {"ambiguous": 1, "no_text": 1, "out_of_range": 1, "unreadable": 1}
-
-
 def test_logits_give_a_probability():
     # P("0") = 0.1, P("1") = 0.3: 0.3 / 0.4; 2e-9 on both is noise, and 2 no probability
     masses = {"one": (0.1, 0.3), "two": (0.3, 0.1), "three": (1e-9, 1e-9), "four": (2.0, 0.1)}

@@ -69,17 +69,6 @@ def test_without_a_truth_the_list_is_retrieved_by_closeness_to_the_question() ->
     assert show(make_no_truth_list(MIXED, StubEmbedder(PLANE), seed=0)) == [("close", 3), ("near", 2), ("far", 1)]
 
 
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    [(["far"], [("far", 3)]), (["far", "near"], [("near", 3), ("far", 1)]),
-     (["far", "near", "off"], [("near", 3), ("far", 2), ("off", 1)])],
-)  # fmt: skip
-def test_few_candidates_give_a_shorter_list(texts: list[str], expected: list[tuple[str, int]]) -> None:
-    draw = make_no_truth_list(make_question(dict.fromkeys(texts, 0)), StubEmbedder(PLANE), seed=0)
-    assert show(draw) == expected
-    assert draw.candidates == ()
-
-
 @settings(max_examples=50, deadline=None)
 @given(labels=st.lists(st.integers(0, 3), min_size=5, max_size=5), order=st.permutations(range(5)))
 def test_without_a_truth_neither_labels_nor_the_order_of_the_file_matter(labels: list[int], order: list[int]) -> None:

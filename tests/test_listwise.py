@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
@@ -159,16 +158,6 @@ def test_equal_texts_get_equal_scores_and_ranks(size):
         assert len(set(found.scores.tolist())) == len(set(found.ranks.tolist())) == 1
 
 
-def test_a_copy_of_a_reference_ties_with_it():
-    answers = make_questions(1, answers=30)[0].answers
-    for others, copied in product(range(12), range(4)):
-        draw = make_draw(answers[:4], [*answers[4 : 4 + others], answers[copied]])
-        references, candidates = describe_draw(draw, StubEmbedder({}, 384))
-        assert candidates[-1, 3] == (references[:, 0] < references[copied, 0]).mean()
-        alone = make_draw(answers[:1], [*answers[1 : 1 + others], answers[0]])
-        assert judge_draw(alone, make_zero_shot(), StubEmbedder({}, 384)).ranks[-1] == 1
-
-
 def test_a_draw_without_candidates_gives_no_verdicts_and_one_without_references_is_refused():
     found = judge_draw(make_draw(candidates=()), make_zero_shot(), StubEmbedder(VECTORS))
     assert found.scores.shape == found.ranks.shape == (0,)
@@ -272,18 +261,6 @@ def test_features_times_weights_are_the_judge_s_scores_at_both_ends_of_the_curve
         assert list(ours.answer) == list(known.answer)
         np.testing.assert_allclose(ours.score, known.score, atol=1e-9)
     assert set(weights.signature[weights.trained_on == "3"]) == {"embedded_judge|trained_on:3|drawn_from:25_of_25"}
-
-
-def test_a_dropped_draw_has_no_features_and_keeps_its_reason():
-    draws = pd.DataFrame({"dataset": "x", "seed": 0, "question": ["q", "empty"], "draw": [
-        make_draw(), Draw(Question("empty", ()), (), (), "no_reference"),
-    ]})  # fmt: skip
-    features = describe_candidates(draws, StubEmbedder(VECTORS))
-    np.testing.assert_allclose(
-        features.loc[0, list(FEATURES)].astype(float), [0.6, 0.78, 0.9, 0.25, np.log(4)], atol=1e-6
-    )
-    assert features.loc[1, list(FEATURES)].isna().all()
-    assert list(features.missing) == ["", "no_reference"]
 
 
 def test_questions_that_cannot_teach_are_not_drawn():
