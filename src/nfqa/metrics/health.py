@@ -16,10 +16,8 @@ from nfqa.metrics.judging import LanguageJudge, PairOrder, judge_draws, sign_ver
 from nfqa.metrics.references import hash_name
 from nfqa.metrics.statistics import correlate, list_conditions, subtract
 
-PAIR_ORDERS: tuple[PairOrder, PairOrder] = (
-    "candidate_first",
-    "reference_first",
-)  # of the two texts that a judge compares
+# Of the two texts that a judge compares.
+PAIR_ORDERS: tuple[PairOrder, PairOrder] = ("candidate_first", "reference_first")
 
 
 def take_candidates(draws: pd.DataFrame, most: int) -> pd.DataFrame:
@@ -64,11 +62,8 @@ def pair_scores(scores: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 
 def average_by_question(scores: pd.DataFrame, column: pd.Series, statistic: str) -> pd.DataFrame:
     """The mean of a column over each question's answers that have it, as measurements."""
-    means = (
-        scores.assign(measured=column.astype(float))
-        .groupby(list_conditions(scores), sort=False, dropna=False)
-        .measured.mean()
-    )
+    groups = scores.assign(measured=column.astype(float)).groupby(list_conditions(scores), sort=False, dropna=False)
+    means = groups.measured.mean()
     return means.reset_index().assign(statistic=statistic, missing="")
 
 
