@@ -1,4 +1,4 @@
-"""What people say of systems' answers, frame to frame: comparisons, rankings of the systems, agreement among raters.
+"""People's ratings of systems' answers, frame to frame: comparisons, rankings of the systems, agreement among raters.
 
 Everything starts from `QuestionSet.ratings`: a row for each rating, with the columns dataset, question, rater (a
 number), view (the rater's own), system and rating.
