@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pandas as pd
-import pytest
 
 from nfqa.metrics.case_study import find_carriers, remove_sentences
 from nfqa.models.evaluator import Evaluator
@@ -23,16 +22,6 @@ def test_each_sentence_is_taken_out_once_and_the_rest_keeps_its_order():
     assert found.place.tolist() == [1, 2, 3]
     assert found.sentence[1] == "The tram to the harbour is cheap."
     assert found.text[1] == "Cats sleep for most of the day. Rain is likely in autumn."
-
-
-def test_nothing_can_be_taken_out_of_one_sentence():
-    assert remove_sentences(make_answers(a="It rains.")).empty
-    assert find_carriers(make_answers(a="It rains."), pd.DataFrame(), None).empty  # type: ignore[arg-type]
-
-
-def test_an_answer_without_a_text_column_is_refused():
-    with pytest.raises(ValueError, match="no column text"):
-        remove_sentences(pd.DataFrame({"answer": ["a"]}))
 
 
 def test_the_sentence_that_says_it_carries_a_point_of_view():

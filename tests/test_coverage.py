@@ -50,11 +50,6 @@ def test_sentences_end_where_a_reader_ends_them(text, sentences):
     assert split_answer(text) == sentences
 
 
-def test_nothing_of_a_text_is_lost_but_blanks_and_list_marks():
-    text = "Some say so. Others (e.g. Mr. Lee) don't! Is it 2.5 or 3? Nobody knows."
-    assert "".join(" ".join(split_answer(text)).split()) == "".join(text.split())
-
-
 def test_coverage_is_the_nearest_sentence_of_each_perspective():
     # north-east = (0.6, 0.8): with East 0.6, with North 0.8; west with East -1, with North 0
     found = measure_coverage("East. North.", ["north-east", "west"], HandMade())

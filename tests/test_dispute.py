@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
-from copy import copy
-from itertools import combinations
 from types import SimpleNamespace
-from typing import get_args
 
 import numpy as np
 import pandas as pd
 import pytest
 from test_asking import SPEC, Scripted
 from test_prompts import use_own
-from tiny_models import make_tiny_model, teach_verdicts
 
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
@@ -23,20 +18,16 @@ from nfqa.kernels.parse import read_digit
 from nfqa.metrics import dispute_detector
 from nfqa.metrics.dispute_awareness import compare_decisions, judge_awareness, judge_dispute, score_awareness
 from nfqa.metrics.dispute_detector import (
-    CALIBRATED_THRESHOLD,
     Detector,
-    Features,
     calibrate_threshold,
     choose_threshold,
     open_detector,
     pool_units,
 )
 from nfqa.metrics.dispute_rules import apply_rule
-from nfqa.metrics.dispute_sentences import Labelled, compose_answers, read_sentences
+from nfqa.metrics.dispute_sentences import Labelled, compose_training_answers, read_sentences
 from nfqa.metrics.judging import LanguageJudge
-from nfqa.models.causal_lm import CausalLM
 from nfqa.models.chat import Decoding, Reply
-from nfqa.models.roles import parse_role
 
 NAN = float("nan")
 AWARE = "Whether zoos should exist is hotly debated. Some defend their breeding programmes, others call them prisons."
@@ -106,14 +97,6 @@ def test_only_the_completion_is_read(form):
     assert read_digit(use_own().render(form, candidate=PLAIN) + "[[0]]").reason == "ambiguous"
 
 
-def test_what_cannot_be_read_is_missing_with_its_reason():
-    replies = {"one": "[[1]]", "two": "perhaps", "three": "0 and 1", "four": "7"}
-    judge = make_judge(lambda prompt: replies[prompt.rpartition("<candidate>")[2].split()[0]])
-    found = judge_awareness(["one", "two", "three", "four", " "], judge)
-    np.testing.assert_array_equal(found.scores, [1, NAN, NAN, NAN, NAN])
-    assert found.missing == {"ambiguous": 1, "no_text": 1, "out_of_range": 1, "unreadable": 1}
-
-
 def test_logits_give_a_probability():
     # P("0") = 0.1, P("1") = 0.3: 0.3 / 0.4; 2e-9 on both is noise, and 2 no probability
     masses = {"one": (0.1, 0.3), "two": (0.3, 0.1), "three": (1e-9, 1e-9), "four": (2.0, 0.1)}
@@ -127,65 +110,19 @@ def test_logits_give_a_probability():
     assert found.missing == {"bad_logprobs": 1, "no_mass": 1}
 
 
-def test_both_readings_work_with_a_model_in_process(tmp_path):
-    folder = make_tiny_model(tmp_path / "model")
-    teach_verdicts(folder, verdicts=("1", "1", "1", "0"), steps=150)
-    spec = parse_role("judge", f"path:{folder}")
-    found = {}
-    for reading in ("text", "logits"):
-        asker = Asker(
-            spec, lambda spec: CausalLM(spec, device="cpu"), Journal(),
-            Decoding(temperature=0, reading=reading, max_tokens=8),
-        )  # fmt: skip
-        found[reading] = judge_awareness([AWARE, PLAIN], LanguageJudge(asker, use_own()))
-    assert set(found["text"].scores) <= {0.0, 1.0}
-    assert found["text"].missing == found["logits"].missing == {}
-    assert ((found["logits"].scores > 0) & (found["logits"].scores < 1)).all()
-    # greedy text writes the likelier digit, which is what the logits decide
-    np.testing.assert_array_equal(found["text"].scores, found["logits"].scores >= 0.5)
-
-
-def test_the_zero_shot_form_is_the_other_without_its_demonstrations():
-    whole, bare = (use_own().get(name).text for name in ("dispute_awareness", "dispute_awareness_zero_shot"))
-    head, _, rest = whole.partition("Solved examples come first")
-    demonstrations, _, tail = rest.partition("Now the case to judge.\n\n")
-    assert head + tail == bare
-    assert re.findall(r"</candidate>\n\[\[([01])\]\]", demonstrations) == ["0", "1", "0"]
-    assert "[[" not in bare.partition("{{candidate}}")[0]
-
-
 def test_the_training_sentences_are_whole_and_varied():
     table = read_sentences().table
     assert 0.25 < table.label.mean() < 0.5
-    kinds = {"hedge", "benefits_and_risks", "circumstances", "complex_only", "one_side_for", "other_dispute"}
-    assert kinds <= set(table.kind)
+    assert (table.label == (table.group == "aware")).all()
+    assert table.text.str.strip().is_unique
+    assert table.text.str.strip().ne("").all()
+    assert set(table.kind) == {
+        "dispute_stated", "views_differ", "two_sides", "one_side_for", "one_side_against", "position", "hedge",
+        "benefits_and_risks", "circumstances", "complex_only", "fact", "linking", "other_dispute",
+    }  # fmt: skip
     assert table.topic.nunique() > 60
     assert table.fold.value_counts().min() > 30
     assert table[~table.topic.str.startswith(("general", "long"))].groupby("topic").fold.nunique().max() == 1
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("a,b\n1,2\n", "expected the columns topic, kind, label, text"),
-        ("topic,kind,label,text\n", "expected the columns"),
-        ("topic,kind,label,text\nx,guess,0,a\n", "row 1 (guess, 0, 'a'): kind is unknown; known: dispute_stated"),
-        ("topic,kind,label,text\nx,fact,1,a\n", "row 1 (fact, 1, 'a'): label contradicts the kind"),
-        ("topic,kind,label,text\nx,fact,0,a\nx,fact,0,a\n", "row 2 (fact, 0, 'a'): text is empty or duplicated"),
-        ("topic,kind,label,text\nx,fact,0, \n", "text is empty"),
-        ("topic,kind,label,text\nx,fact,0\n", "text is empty"),
-        ('topic,kind,label,text\nx,fact,0,"a\n', "not a CSV file"),
-        (b"topic,kind,label,text\nx,fact,0,\xff\n", "not a CSV file in UTF-8"),
-        ("topic,kind,label,text\nx,fact,0,a,stray\n", "rows with as many fields"),
-        (None, "not there; run nfqa from its checkout"),
-    ],
-)
-def test_bad_sentences_are_refused(tmp_path, content, message):
-    path = tmp_path / "sentences.csv"
-    if content is not None:
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ValueError, match=re.escape(message)):
-        read_sentences(path)
 
 
 def read_few(count: int) -> Labelled:
@@ -224,32 +161,7 @@ def test_the_detector_is_the_same_each_time_and_looks_at_one_answer_at_a_time(de
     one, other = (Detector(None, few, features="text") for _ in range(2))
     np.testing.assert_array_equal(one.probabilities([PLAIN, AWARE]), other.probabilities([PLAIN, AWARE]))
     assert f"@{few.sha256[:12]}" in one.signature
-
-
-def test_the_threshold_decides_and_is_in_the_signature(detector):
-    texts = [AWARE, PLAIN, "Some people like it, while others are less fond of it."]
-    answers = pd.DataFrame({"text": texts})
-    for threshold in (0.5, CALIBRATED_THRESHOLD, 1.0):
-        other = copy(detector)
-        other.threshold = threshold
-        found = score_awareness(answers, other)
-        assert found.signature.str.contains(f"|threshold:{threshold:g}|", regex=False).all()
-        np.testing.assert_array_equal(found.score, detector.probabilities(texts) >= threshold)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: apply_rule(["a"], "hunch"), "rule is 'hunch'; expected one of one_word, phrases, phrases_or_sides"),
-        (lambda: judge_awareness(["a"], make_judge(str), form="pointwise"), "form is 'pointwise'; expected one of"),
-        (lambda: open_detector(None, features="vectors"), "features is 'vectors', which needs an embedder"),
-        (lambda: open_detector(None, features="letters"), "features is 'letters'; expected one of text_and_vectors"),
-        *((lambda at=at: open_detector(None, features="text", threshold=at), "threshold is") for at in (0.0, 1.5, NAN)),
-    ],
-)
-def test_what_is_unknown_or_can_not_be_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+    assert "|threshold:0.5|" in one.signature
 
 
 @pytest.mark.parametrize(
@@ -283,21 +195,16 @@ def test_a_threshold_never_sees_the_question_that_it_decides():
 
 
 @pytest.mark.parametrize(
-    ("probabilities", "labels", "groups", "options", "message"),
+    ("call", "facts"),
     [
-        ([0.5], [1, 0], ["a"], {}, r"\(1,\) probabilities for \(2,\) labels"),
-        ([], [], [], {}, "not empty"),
-        ([0.5, 1.2], [1, 0], ["a", "b"], {}, "from 0 to 1"),
-        ([0.5, NAN], [1, 0], ["a", "b"], {}, "without a verdict"),
-        ([0.5, 0.2], [1, 2], ["a", "b"], {}, "labels 0 or 1"),
-        ([0.5, 0.2], [1, 0], ["a"], {}, "1 groups for 2 items"),
-        ([0.5, 0.2], [1, 0], ["a", "a"], {}, "two or more"),
-        ([0.5, 0.2], [1, 0], ["a", "b"], {"folds": 1}, "in 1 folds"),
+        (lambda: open_detector(None, features="vectors"), "features.*vectors.*embedder"),
+        *((lambda at=at: open_detector(None, features="text", threshold=at), "threshold is") for at in (0.0, 1.5, NAN)),
+        (lambda: choose_threshold([0.5, NAN], [1, 0]), "1 of 2 probabilities are missing"),
     ],
 )
-def test_a_threshold_needs_probabilities_labels_and_groups(probabilities, labels, groups, options, message):
-    with pytest.raises(ValueError, match=message):
-        calibrate_threshold(probabilities, labels, groups, **options)
+def test_what_can_not_be_is_refused(call, facts):
+    with pytest.raises(ValueError, match=facts):
+        call()
 
 
 def test_left_out_topics_are_told_far_better_than_by_chance(detector):
@@ -320,13 +227,6 @@ def test_a_fold_is_not_seen_by_the_model_that_scores_it():
     assert abs(np.mean((found >= 0.5) == made.label) - 0.5) < 0.15
 
 
-def test_each_choice_of_features_has_probabilities_of_its_own():
-    few = read_few(120)
-    found = [Detector(Bags(), few, features=features).cross_validate() for features in get_args(Features)]
-    assert found[0].shape == (120, 3)
-    assert not any(np.allclose(one, other) for one, other in combinations(found, 2))
-
-
 def test_weights_from_inner_products_are_those_of_a_fit_on_all_columns():
     from sklearn.linear_model import LogisticRegression
 
@@ -341,7 +241,7 @@ def test_weights_from_inner_products_are_those_of_a_fit_on_all_columns():
 def test_composed_answers_keep_to_one_fold_and_to_their_label():
     sentences = read_sentences()
     groups, folds = sentences.table.group.to_numpy(), sentences.table.fold.to_numpy()
-    composed = list(compose_answers(sentences, count=200))
+    composed = list(compose_training_answers(sentences, count=200))
     assert len(composed) > 150
     for fold, chosen, label in composed:
         assert set(folds[chosen]) == {fold}
@@ -423,7 +323,7 @@ def test_a_detector_that_was_fitted_once_is_kept_bit_for_bit(tmp_path, monkeypat
     plain = Detector(None, sentences, features="text").probabilities(texts)
     first = Detector(None, sentences, features="text", cache=tmp_path).probabilities(texts)
     with monkeypatch.context() as patch:
-        patch.setattr(dispute_detector, "compose_answers", lambda *_, **__: pytest.fail("fitted again"))
+        patch.setattr(dispute_detector, "compose_training_answers", lambda *_, **__: pytest.fail("fitted again"))
         again = Detector(None, sentences, features="text", cache=tmp_path).probabilities(texts)
     assert plain.tolist() == first.tolist() == again.tolist()
     Detector(None, read_few(100), features="text", cache=tmp_path).probabilities(texts)

@@ -67,12 +67,6 @@ def test_an_answer_has_the_flags_that_its_words_earn(text: str, flags: str) -> N
     assert flag(text, REFERENCE) == flags
 
 
-def test_without_references_and_in_a_short_question_less_is_asked() -> None:
-    assert flag(REFERENCE) == flag("Light scatters.") == ""
-    assert flag("Sky blue, says everyone who ever looked up at it", question="Sky blue?") == ""
-    assert flag("sky, blue", question="Sky blue?") == "repeats_question"
-
-
 VIEWS = ("It helps. Nobody can show off costly shoes to anyone.", "It harms. Clothes are a way to say who one is.")
 
 

@@ -23,7 +23,7 @@ from nfqa.metrics.generated import (
     write_lists,
     write_stand_ins,
 )
-from nfqa.metrics.references import Draw, draw_list
+from nfqa.metrics.references import Draw
 
 POOL = ("Trains leave Lisbon at nine.", "A guitar needs six strings and some patience.")
 # In the plane the question points along (1, 0): the first number is the cosine to it.
@@ -42,12 +42,6 @@ MIXED = make_question({"off": 0, "near": 1, "close": 2, "so so": 3, "far": 3})
 
 def show(draw: Draw) -> list[tuple[str, int]]:
     return [(answer.text, answer.label) for answer in draw.references]
-
-
-def test_one_truth_is_the_first_of_the_highest_grade_that_a_graded_list_of_that_seed_takes() -> None:
-    truths = [make_one_truth_list(MIXED, seed=seed).best.text for seed in range(20)]
-    assert truths == [draw_list(MIXED, (3, 2, 1, 0), seed=seed).best.text for seed in range(20)]
-    assert set(truths) == {"so so", "far"}
 
 
 def test_a_one_truth_list_is_the_truth_and_its_degradations_best_first() -> None:
@@ -73,29 +67,6 @@ def test_without_a_truth_the_list_is_retrieved_by_closeness_to_the_question() ->
     assert show(draw) == [("close", 3), ("near", 2), ("far", 1), (POOL[0], 0)]
     assert [answer.text for answer in draw.candidates] == ["off", "so so"]
     assert show(make_no_truth_list(MIXED, StubEmbedder(PLANE), seed=0)) == [("close", 3), ("near", 2), ("far", 1)]
-
-
-def test_the_seed_chooses_the_text_of_another_question() -> None:
-    last = {make_no_truth_list(MIXED, StubEmbedder(PLANE), seed=s, pool=POOL).references[-1].text for s in range(20)}
-    assert last == set(POOL)
-
-
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    [(["far"], [("far", 3)]), (["far", "near"], [("near", 3), ("far", 1)]),
-     (["far", "near", "off"], [("near", 3), ("far", 2), ("off", 1)])],
-)  # fmt: skip
-def test_few_candidates_give_a_shorter_list(texts: list[str], expected: list[tuple[str, int]]) -> None:
-    draw = make_no_truth_list(make_question(dict.fromkeys(texts, 0)), StubEmbedder(PLANE), seed=0)
-    assert show(draw) == expected
-    assert draw.candidates == ()
-
-
-def test_a_text_that_stands_there_twice_is_retrieved_once_and_both_leave() -> None:
-    question = Question("q?", (Answer("a", "near", 1), Answer("b", "near", 0), Answer("c", "far", 0)))
-    draw = make_no_truth_list(question, StubEmbedder(PLANE), seed=0)
-    assert show(draw) == [("near", 3), ("far", 1)]
-    assert draw.candidates == ()
 
 
 @settings(max_examples=50, deadline=None)
@@ -160,13 +131,6 @@ def test_written_lists_take_each_grade_from_one_of_the_writers() -> None:
     assert [d.references[1].text[0] for d in draws] != [d.references[1].text[0] for d in other]
 
 
-def test_without_a_truth_the_first_writer_answers_and_no_candidate_leaves() -> None:
-    for draw in write(QUESTIONS, Writer("A"), Writer("B"), truth="none"):
-        assert draw.best.text.startswith("best by A under 0 from write_answer: {'question': 'question ")
-        assert "good" not in draw.best.text
-        assert draw.candidates == draw.question.answers
-
-
 def test_a_missing_or_unreadable_list_drops_the_question_with_the_reason() -> None:
     whole, no_best = write(QUESTIONS[:2], Writer("A", broken="question 1?"))
     assert (whole.dropped, no_best.dropped) == (None, "no_generated_list")
@@ -175,18 +139,6 @@ def test_a_missing_or_unreadable_list_drops_the_question_with_the_reason() -> No
         assert write(QUESTIONS[:1], writer, truth="none")[0].dropped == "no_generated_list"
     with pytest.raises(ValueError, match="no generator is given"):
         write(QUESTIONS)
-
-
-def test_a_writer_that_fails_leaves_the_list_to_the_others() -> None:
-    draws = write(QUESTIONS, Writer("A"), Writer("B", broken="write_lower"), truth="none")
-    assert {answer.text[0] for draw in draws for answer in draw.references[1:]} == {"A"}
-    assert all(draw.dropped is None for draw in draws)
-
-
-def test_a_written_copy_of_a_candidate_takes_it_away() -> None:
-    said = "Answer1: x Answer2: y Answer3: bad"
-    (draw,) = write([make_question({said: 3, "bad": 0, "fine": 0})], Writer("A", said=said), truth="none")
-    assert [answer.text for answer in draw.candidates] == ["fine"]
 
 
 @pytest.mark.parametrize(
@@ -228,18 +180,6 @@ def test_a_completion_without_all_answers_is_unreadable(text: str) -> None:
     assert split_answers(text, 3) is None
 
 
-def test_an_answer_keeps_its_lines_and_the_word_answer() -> None:
-    text = "Answer1: the answer: yes\nand more\nAnswer2: two"
-    assert split_answers(text, 2) == ["the answer: yes\nand more", "two"]
-
-
-@pytest.mark.parametrize(
-    "text", ["Answer1:" * 20_000, "*" * 100_000, "answer " * 20_000, "\n" * 100_000, "([" * 50_000]
-)
-def test_no_completion_makes_splitting_slow(text: str) -> None:
-    assert split_answers(text, 3) is None
-
-
 def make_set(name: str, count: int, start: int = 0) -> QuestionSet:
     """Questions whose answers are marked with the question's number."""
     questions = []
@@ -267,13 +207,6 @@ def test_lists_by_rule_for_every_question_and_seed_take_foreign_texts_from_other
             assert [answer.text.split()[1] == own for answer in draw.references] == [True, True, True, False]
     again = draw_stand_ins([SET], truth=truth, seeds=[1], embedder=StubEmbedder())
     assert list(again.draw) == list(draws.draw[12:])
-
-
-def test_an_unknown_truth_and_no_seed_are_refused() -> None:
-    with pytest.raises(ValueError, match="truth is 'two'; expected 'one'"):
-        draw_stand_ins([SET], truth="two", seeds=[0], embedder=StubEmbedder())  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="n_seeds"):
-        draw_stand_ins([SET], truth="one", seeds=[], embedder=StubEmbedder())
 
 
 def test_references_as_candidates_are_judged_beside_a_graded_list_that_lacks_them() -> None:

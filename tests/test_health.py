@@ -83,7 +83,7 @@ def test_scores_that_agree_have_no_effect_though_one_side_lacks_verdicts() -> No
     assert correlate_seeds(seeds).measured.item() == pytest.approx(1)
     with pytest.raises(ValueError, match=r"seed has 1 value.*two or more"):
         correlate_seeds(seeds[seeds.seed == 0])
-    with pytest.raises(ValueError, match="equal question, answer, metric"):
+    with pytest.raises(ValueError, match="equal question, metric, answer"):
         pair_scores(whole, pd.concat([lacking, lacking]))
 
 
@@ -111,8 +111,6 @@ def test_candidates_are_thinned_and_altered_one_by_one() -> None:
     assert altered.references == answers[:1]
     with pytest.raises(ValueError, match="candidates is 0"):
         take_candidates(draws, 0)
-    with pytest.raises(ValueError, match="'again'"):
-        alter_candidates(draws, "again")
     assert alter_candidates(draws, "{question}").draw[0].candidates[0].text == "why?"
 
 

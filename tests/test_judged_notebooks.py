@@ -20,7 +20,7 @@ from nfqa.lab import judging
 from nfqa.lab.open import open_lab
 from nfqa.lab.papers import list_conditions, read_papers
 from nfqa.lab.values import match_rows
-from nfqa.metrics.judging import count_verdicts
+from nfqa.metrics.judging import measure_missing
 from nfqa.metrics.statistics import average, correlate, credit_choices
 from nfqa.models.chat import Request
 
@@ -63,7 +63,7 @@ def ask(name: str, out: Path, **given: object) -> tuple[pd.DataFrame, dict[str, 
     measured = credit_choices(asked) if name == "table_05" else correlate(asked)
     if "run" in LINKAGE.find_published(name):
         measured = pd.concat([measured, measured.assign(run=measured.seed + 1)])
-    return found["lab"].tidy(pd.concat([average(measured, resamples=20), count_verdicts(asked)])), found
+    return found["lab"].tidy(pd.concat([average(measured, resamples=20), measure_missing(asked)])), found
 
 
 def list_judged(name: str) -> list[dict[str, Any]]:

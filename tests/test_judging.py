@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
@@ -16,13 +15,13 @@ import pytest
 from test_asking import SPEC, Scripted, refuse_to_open
 
 from nfqa.data.records import Answer, Question
-from nfqa.judge.asking import RETRIES, Asker, scatter_seed
+from nfqa.judge.asking import Asker, scatter_seed
 from nfqa.judge.journal import Journal, hash_text
-from nfqa.judge.prompts import FENCES, PromptSet, Shot
+from nfqa.judge.prompts import FENCES, PromptSet
 from nfqa.metrics.judging import (
     CHARACTERS_A_WORD,
+    JudgeMethod,
     LanguageJudge,
-    Method,
     judge_by_language_model,
     judge_draws,
     make_shots,
@@ -33,7 +32,7 @@ from nfqa.metrics.judging import (
 from nfqa.metrics.references import Draw, draw_list
 from nfqa.models.chat import Decoding, Failure, Reply
 
-METHODS: tuple[Method, ...] = get_args(Method)
+METHODS: tuple[JudgeMethod, ...] = get_args(JudgeMethod)
 REFERENCES = tuple(Answer(f"r{grade}", f"reference of grade {grade}", grade) for grade in (3, 2, 1, 0))
 LOGITS = Decoding(reading="logits")
 
@@ -58,7 +57,9 @@ def make_mute() -> LanguageJudge:
     return LanguageJudge(Asker(SPEC, refuse_to_open, Journal(), Decoding()), PROMPTS)
 
 
-def judge(*texts: str, by: Callable[[str], str | Reply | Failure | None], method: Method = "listwise") -> pd.DataFrame:
+def judge(
+    *texts: str, by: Callable[[str], str | Reply | Failure | None], method: JudgeMethod = "listwise"
+) -> pd.DataFrame:
     return judge_draws([make_draw(*texts)], method, make_judge(by))
 
 
@@ -137,14 +138,6 @@ def test_scores_are_the_marks_or_the_ranks_with_the_sign_turned(method, side):
     half = math.nan if method == "listwise" else 2.5  # no rank
     np.testing.assert_array_equal(score(verdicts), [5 * side, side, math.nan, half, math.nan])
     assert verdicts.reason.tolist() == ["", "", "unreadable", "out_of_range" if half != half else "", "out_of_range"]
-
-
-def test_a_rank_beyond_the_list_is_no_verdict():
-    for said in ("[[4]]", "[[0]]"):  # 2 references: ranks 1 to 3
-        judge = make_judge(lambda _, said=said: said)
-        verdicts = judge_draws([make_draw("one", references=REFERENCES[:2])], "listwise", judge)
-        assert verdicts.reason.tolist() == ["out_of_range"]
-        assert len(list_prompts(judge)) == 1 + RETRIES
 
 
 @pytest.mark.parametrize("order", ["drawn", "candidate_first", "reference_first"])
@@ -246,16 +239,6 @@ def test_a_missing_verdict_is_no_number_and_never_a_default(method):
     asked = 4 if method == "pairwise" else 1
     reasons = dict.fromkeys(["empty", "refused", "timeout", "unanswered", "unreadable"], asked)
     assert count_missing(verdicts) == reasons | {"no_text": 2}  # nothing is asked about a blank text
-
-
-def test_missing_verdicts_leave_those_of_others_in_place():
-    def answer(prompt: str) -> str:
-        text = find_fenced(prompt, "candidate")[0]
-        return "hm" if text == "odd" else f"[[{text}]]"
-
-    draws = [make_draw("1", "odd", "3"), make_draw("odd", question="how?"), make_draw("2", "4", question="when?")]
-    verdicts = judge_draws(draws, "listwise", make_judge(answer))
-    np.testing.assert_array_equal(score(verdicts), [-1, np.nan, -3, np.nan, -2, -4])
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -360,11 +343,6 @@ def test_a_candidate_can_neither_speak_for_the_judge_nor_leave_its_place(method,
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\u200b\u202e]|<\||\|>|\[/?INST\]|</?s>", prompt)
 
 
-def test_a_verdict_is_read_from_the_completion_alone():
-    # the prompt holds [[1]] many times over; the model says nothing that can be read
-    assert count_missing(judge("[[1]] " * 50, by=lambda _: "I like it.")) == {"unreadable": 1}
-
-
 def make_teaching(count: int, labels: tuple[int, ...] = (3, 2, 1, 0, 3, 2, 1, 0)) -> list[Question]:
     return [
         Question(f"q{n}?", tuple(Answer(f"a{i}", f"q{n} text {i} of {label}", label) for i, label in enumerate(labels)))
@@ -386,13 +364,6 @@ def test_shots_come_from_the_given_questions_with_ranks_by_hand():
         own = {answer.text for question in questions if question.text == shot.question for answer in question.answers}
         assert {shot.candidate, *shot.references} <= own
         assert shot.candidate not in shot.references
-
-
-def test_a_shot_s_rank_counts_every_reference_of_a_higher_grade():
-    questions = make_teaching(6, (3, 3, 3, 2, 2, 1, 1, 0, 0, 2))
-    shots = make_shots(questions, (3, 3, 2, 2, 0), count=4)
-    # grade 3: 1; grade 1: above it 3, 3, 2, 2, so 5; grade 2: above it 3, 3, so 3; grade 0: above it four, so 5
-    assert [shot.verdict for shot in shots] == ["[[1]]", "[[5]]", "[[3]]", "[[5]]"]
 
 
 def test_shots_hang_on_seed_and_questions_and_not_on_their_order():
@@ -418,24 +389,6 @@ def test_questions_that_can_not_fill_the_list_serve_after_those_that_can_and_eac
         make_shots(given, (3, 2, 1, 0), count=11)
 
 
-def test_a_grade_that_a_question_lacks_gives_way_to_the_next_of_the_round():
-    # after the draw of (3, 2, 1, 0) only grade 0 is left in each: rank 1 + 3
-    shots = make_shots(make_teaching(3, (3, 2, 1, 0, 0)), (3, 2, 1, 0), count=3)
-    assert [shot.verdict for shot in shots] == ["[[4]]"] * 3
-
-
-def test_shots_stand_before_the_case_each_with_a_verdict_as_the_judge_shall_write_it():
-    shots = make_shots(make_teaching(5), (3, 2, 1, 0), count=3)
-    judge = make_judge(lambda _: "[[2]]")
-    judge_draws([make_draw("one")], "listwise", judge, shots=shots)
-    (prompt,) = list_prompts(judge)
-    assert find_fenced(prompt, "question") == [*(shot.question for shot in shots), "why?"]
-    assert find_fenced(prompt, "candidate") == [*(shot.candidate for shot in shots), "one"]
-    ends = [prompt.index(text) for text in (shots[0].candidate, shots[1].candidate, shots[2].candidate)]
-    for (start, stop), shot in zip(pairwise([*ends, prompt.rindex("<question>")]), shots, strict=True):
-        assert f"\n{shot.verdict}\n" in prompt[start:stop]
-
-
 def test_scores_of_all_methods_fit_one_scale_from_worst_to_best():
     np.testing.assert_allclose(to_ten(np.array([-1, 0, 0.5, 1]), "pairwise", 4), [0, 5, 7.5, 10])
     # 4 references: rank 1 is 10, rank 5 is 0, rank 3 stands half way
@@ -454,44 +407,3 @@ def test_a_signature_holds_prompt_decoding_cut_and_seed():
             f"judge:{judge.asker.identity}|method:{method}|prompt:{PROMPTS.signature(method)}|text|chat|t0.8|p0.95"
             f"|max512|cut_tail:300w|seed:3|retries:2{pairs}"
         )
-
-
-def test_a_second_judge_over_the_same_journal_gives_the_same_scores_with_nothing_asked():
-    judge, again = make_judge(beat_the_lower), make_mute()
-    again.asker.journal = judge.asker.journal
-    draws = [make_draw("one", "two", question=f"why {n}?") for n in range(5)]
-    first, second = (judge_draws(draws, "pairwise", one) for one in (judge, again))
-    pd.testing.assert_frame_equal(first, second)
-
-
-@pytest.mark.parametrize(("method", "references"), [("pairwise", REFERENCES[:1]), ("listwise", ()), ("pairwise", ())])
-def test_without_a_reference_of_any_weight_there_is_no_verdict(method, references):
-    verdicts = judge_draws([make_draw("one", references=references)], method, make_mute(), weights=(1, 1, 1, 0))
-    assert count_missing(verdicts) == {"no_weight": 1}
-
-
-@pytest.mark.parametrize(
-    ("method", "options", "message"),
-    [
-        ("setwise", {}, r"method is 'setwise' and .*; known: pointwise, pointwise_ref, pairwise, listwise; drawn"),
-        ("pairwise", {"order": "both"}, r"order is 'both'; known: .*; drawn, candidate_first, reference_first"),
-        (
-            "pairwise",
-            {"weights": (1, 1, 1)},
-            r"weights are \(1, 1, 1\); expected four numbers, of grades 0 to 3, 0 or mo",
-        ),
-        ("pairwise", {"weights": (1, 1, -1, 1)}, r"weights are \(1, 1, -1, 1\)"),
-        ("pairwise", {"weights": (0, 0, 0, 0)}, r"not all 0"),
-        ("pairwise", {"weights": (1, 1, 1, math.nan)}, r"weights are \(1, 1, 1, nan\)"),
-        ("pairwise", {"weights": (1, 1, 1, math.inf)}, r"weights are \(1, 1, 1, inf\)"),
-        ("pointwise", {"shots": [Shot("q", ("r",), "c", "[[1]]")]}, r"1 shots for the method pointwise; only listwise"),
-    ],
-)
-def test_what_can_not_be_judged_is_refused_before_anything_is_asked(method, options, message):
-    with pytest.raises(ValueError, match=message):
-        judge_draws([make_draw("one")], method, make_mute(), **options)
-
-
-def test_a_judge_to_whom_no_word_may_be_shown_is_refused():
-    with pytest.raises(ValueError, match="max_words is 0; expected 1 or more"):
-        make_judge(lambda _: "", max_words=0)

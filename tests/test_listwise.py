@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
@@ -151,16 +149,6 @@ def test_a_list_without_poor_or_without_good_references_uses_all_of_them_instead
     np.testing.assert_allclose(references[0, 1:3], [0.78, 0.78], atol=1e-6)
 
 
-def test_judging_does_not_see_the_grades_of_candidates_nor_their_order():
-    question = make_questions(1)[0]
-    draw = Draw(question, tuple(sorted(question.answers[:4], key=lambda a: -a.label)), question.answers[4:])
-    first = judge_draw(draw, make_zero_shot(), StubEmbedder())
-    flipped = tuple(replace(a, label=3 - a.label) for a in reversed(draw.candidates))
-    second = judge_draw(replace(draw, candidates=flipped), make_zero_shot(), StubEmbedder())
-    np.testing.assert_allclose(first.scores, second.scores[::-1], atol=1e-12)
-    assert first.ranks.tolist() == second.ranks[::-1].tolist()
-
-
 @pytest.mark.parametrize("size", [6, 384])
 def test_equal_texts_get_equal_scores_and_ranks(size):
     answers = make_questions(1, answers=30)[0].answers
@@ -168,16 +156,6 @@ def test_equal_texts_get_equal_scores_and_ranks(size):
         twins = [Answer(str(i), "twin", i % 4) for i in range(copies)]
         found = judge_draw(make_draw(answers[:count], twins), make_zero_shot(), StubEmbedder({}, size))
         assert len(set(found.scores.tolist())) == len(set(found.ranks.tolist())) == 1
-
-
-def test_a_copy_of_a_reference_ties_with_it():
-    answers = make_questions(1, answers=30)[0].answers
-    for others, copied in product(range(12), range(4)):
-        draw = make_draw(answers[:4], [*answers[4 : 4 + others], answers[copied]])
-        references, candidates = describe_draw(draw, StubEmbedder({}, 384))
-        assert candidates[-1, 3] == (references[:, 0] < references[copied, 0]).mean()
-        alone = make_draw(answers[:1], [*answers[1 : 1 + others], answers[0]])
-        assert judge_draw(alone, make_zero_shot(), StubEmbedder({}, 384)).ranks[-1] == 1
 
 
 def test_a_draw_without_candidates_gives_no_verdicts_and_one_without_references_is_refused():
@@ -283,43 +261,6 @@ def test_features_times_weights_are_the_judge_s_scores_at_both_ends_of_the_curve
         assert list(ours.answer) == list(known.answer)
         np.testing.assert_allclose(ours.score, known.score, atol=1e-9)
     assert set(weights.signature[weights.trained_on == "3"]) == {"embedded_judge|trained_on:3|drawn_from:25_of_25"}
-
-
-def test_a_dropped_draw_has_no_features_and_keeps_its_reason():
-    draws = pd.DataFrame({"dataset": "x", "seed": 0, "question": ["q", "empty"], "draw": [
-        make_draw(), Draw(Question("empty", ()), (), (), "no_reference"),
-    ]})  # fmt: skip
-    features = describe_candidates(draws, StubEmbedder(VECTORS))
-    np.testing.assert_allclose(
-        features.loc[0, list(FEATURES)].astype(float), [0.6, 0.78, 0.9, 0.25, np.log(4)], atol=1e-6
-    )
-    assert features.loc[1, list(FEATURES)].isna().all()
-    assert list(features.missing) == ["", "no_reference"]
-
-
-def test_training_questions_are_nested_and_depend_on_the_seed_alone():
-    judged, embedder = make_set("trec_dl_nf", [Question("other?", ())]), StubEmbedder()
-    fitted = fit_by_size(TRAINING, judged, embedder, sizes=[1, 3], seeds=range(12)).set_index(["trained_on", "seed"])
-    turned = make_set("antique", TRAINING.questions[::-1])
-    again = fit_by_size(turned, judged, embedder, sizes=[1, 3], seeds=range(12)).set_index(["trained_on", "seed"])
-    weights = fitted[list(FEATURES)]
-    np.testing.assert_allclose(again[list(FEATURES)], weights, rtol=1e-6, atol=1e-9)
-    assert len(weights.loc["1"].drop_duplicates()) > 1
-    rows = {q.text: make_training_rows(q, LIST, embedder) for q in TRAINING.questions}
-    alone = {text: fit_scorer([own]).weights for text, own in rows.items()}
-    (first,) = (text for text, own in alone.items() if np.allclose(own, weights.loc[("1", 3)]))
-    pairs = combinations([own for text, own in rows.items() if text != first], 2)
-    assert any(np.allclose(fit_scorer([rows[first], *pair]).weights, weights.loc[("3", 3)]) for pair in pairs)
-
-
-def test_sizes_that_the_folds_cannot_fill_are_left_out():
-    few = make_set("antique", make_questions(12, answers=14))
-    judged, sizes = make_set("trec_dl_nf", [Question("other?", ())]), [1, 3, 5, 10, 30]
-    found = fit_by_size(few, judged, StubEmbedder(), sizes=sizes, seeds=[0])
-    assert list(found.trained_on) == ["0", "1", "3", "5", "10", "all"]
-    left = 12 - max(Counter(find_fold(question) for question in few.questions).values())
-    own = fit_by_size(few, few, StubEmbedder(), sizes=sizes, seeds=[0])
-    assert list(own.trained_on.unique()) == ["0", *(str(size) for size in sizes if size < left), "all"]
 
 
 def test_questions_that_cannot_teach_are_not_drawn():

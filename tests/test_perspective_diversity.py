@@ -19,7 +19,6 @@ from nfqa.kernels.perplexity import PAPER, RELEASED, Settings, settings
 from nfqa.metrics.compose import compose_answers
 from nfqa.metrics.perspective_diversity import (
     Diversity,
-    choose_wrapping,
     measure_diversity,
     score_diversity,
     score_forms,
@@ -84,13 +83,6 @@ def test_the_released_script_averages_over_all_attended_tokens_less_one(stub):
     assert stub.asked[0][1] == RELEASED
 
 
-def test_each_switch_can_be_set_apart(stub):
-    assert measure_one(stub, ["two", "eight"], aggregate="mean").value == pytest.approx(5.0)
-    measure_one(stub, ["two"], variant="released", instruction="Again.", generation_prompt=True, boundary="apart")
-    expected = settings("released", instruction="Again.", generation_prompt=True, boundary="apart")
-    assert stub.asked[-1][1] == expected
-
-
 @pytest.mark.parametrize(
     ("texts", "value", "dropped"),
     [
@@ -127,12 +119,6 @@ def test_an_answer_that_can_not_be_scored_is_left_out_by_name(stub, answer, text
     assert found.perplexities.shape == (len(texts),)
     assert other.value == pytest.approx(2.0)
     assert stub.asked[0][0] == [Restated("B", ("two",))]
-
-
-def test_nothing_to_score_asks_nobody(stub):
-    assert measure_diversity([], [], stub) == []
-    assert math.isnan(measure_one(stub, []).value)
-    assert stub.asked == []
 
 
 def test_wrong_arguments_are_refused(stub):
@@ -173,11 +159,6 @@ def test_every_architecture_gives_the_plain_loop_s_value(evaluator):
                 expected = sum(math.exp(loss.nats / (loss.attended - 1)) for loss in losses) / len(losses)
             assert diversity.value == pytest.approx(expected, rel=1e-4)
             assert diversity.dropped == {}
-
-
-def test_an_answer_that_holds_the_perspectives_is_better_by_the_cache(evaluator):
-    unrelated, holding, _ = measure_diversity(ANSWERS, [PERSPECTIVES] * 3, evaluator)
-    assert holding.value < unrelated.value
 
 
 def test_an_unusable_partial_answer_is_left_out_end_to_end(evaluator):
@@ -247,15 +228,6 @@ def test_what_an_answers_score_is_made_of_sums_to_it(stub):
     assert set(rows.missing[rows.system == "b"]) == {"empty_answer"}
 
 
-@pytest.mark.parametrize(
-    ("answers", "views", "fact"),
-    [(ANSWER_ROWS.drop(columns="text"), VIEWS, "text"), (ANSWER_ROWS, VIEWS.assign(dataset="other"), "q2")],
-)
-def test_frames_that_cannot_be_scored_are_refused(stub, answers, views, fact):
-    with pytest.raises(ValueError, match=fact):
-        score_diversity(answers, views, stub)
-
-
 class WordCopier:
     """Two nats a word that the answer lacks, half a nat one that it has, less `length` for each word of the answer."""
 
@@ -296,9 +268,3 @@ def test_length_alone_lowers_the_released_value_only() -> None:
     released = score_diversity(answers, views, WordCopier(), denominator="attended").score
     assert found.tolist() == pytest.approx([math.exp(2)] * 2)
     assert released.tolist() == pytest.approx([math.exp(6 / 7), math.exp(6 / 22)])
-
-
-def test_only_an_evaluator_that_is_not_embedded_takes_another_wrapping():
-    embedded, other = (SimpleNamespace(spec=SimpleNamespace(kind=kind)) for kind in ("embedded", "hf"))
-    assert choose_wrapping(embedded, "plain") == "chat"  # type: ignore[arg-type]
-    assert choose_wrapping(other, "plain") == "plain"  # type: ignore[arg-type]

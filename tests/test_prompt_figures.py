@@ -14,7 +14,7 @@ from notebook_cells import run_notebook
 
 from nfqa.judge.prompt_facts import COUNTS, count_facts, find_remarks, read_remarks
 from nfqa.judge.prompts import PromptSet, Template
-from nfqa.lab.figures import draw_prompt, subplots, use_style
+from nfqa.lab.figures import draw_prompt, use_style
 from nfqa.lab.open import Lab
 
 # In our words, with what is odd in the released file.
@@ -91,11 +91,6 @@ def test_what_is_kept_holds_nothing_of_the_released_text(data: str, run: Any, tm
     assert ("&lt;b&gt;it&lt;/b&gt;" in page) == (data == "full")
 
 
-def test_a_text_that_is_not_released_or_not_fetched_is_named_so(run: Any) -> None:
-    assert run("write_best")["findings"][-1].endswith("not released.")
-    assert run("pointwise", "sample")["findings"][-1].endswith("not fetched on a sample run.")
-
-
 def test_a_released_prompt_out_of_reach_stops_a_full_run(run: Any) -> None:
     def refuse(_: str) -> Path:
         raise LookupError("out of reach")
@@ -118,10 +113,3 @@ def test_our_text_is_whole_in_the_figure(name: str) -> None:
     assert [word.get_text() for word in right.texts[:6]] == ["", "ours", "released", "words", "1,234", "–"]
     assert box.y0 >= frame.y0 - 15  # nothing below the figure
     assert box.x1 <= right.get_window_extent().x0  # nor into the other panel
-
-
-def test_pyplot_keeps_no_figure_that_a_cell_shows_by_its_name() -> None:
-    before = plt.get_fignums()
-    figure, panels = subplots(1, 2, figsize=(4, 2))
-    assert plt.get_fignums() == before
-    assert list(figure.axes) == list(panels)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
-from nfqa.metrics.stability import compare_orders
+from nfqa.metrics.stability import compare_rankings
 
 
 def make_scores() -> pd.DataFrame:
@@ -20,7 +20,7 @@ def make_scores() -> pd.DataFrame:
 
 def test_orders_are_compared_by_means_and_inside_each_question() -> None:
     scores = make_scores()
-    found = compare_orders(scores, by=["way"], resamples=50).set_index(["way", "against_way", "of"])
+    found = compare_rankings(scores, by=["way"], resamples=50).set_index(["way", "against_way", "of"])
     assert len(found) == 6
     a, b = (scores[scores.way == way].pivot(index="question", columns="system", values="score") for way in "ab")
     assert found.value["a", "b", "systems"] == pytest.approx(kendalltau(a.mean(), b.mean())[0])
@@ -34,7 +34,7 @@ def test_orders_are_compared_by_means_and_inside_each_question() -> None:
 def test_an_answer_that_one_way_lacks_is_left_out_and_one_way_is_refused() -> None:
     scores = make_scores()
     scores.loc[(scores.way == "a") & (scores.question == "q0") & (scores.system != "s0"), "score"] = np.nan
-    found = compare_orders(scores, by=["way"], resamples=20).set_index(["way", "against_way", "of"])
+    found = compare_rankings(scores, by=["way"], resamples=20).set_index(["way", "against_way", "of"])
     assert found.dropped_because["a", "b", "answers"] == "fewer_than_two 1"
     with pytest.raises(ValueError, match="1 way of measuring in way"):
-        compare_orders(scores[scores.way == "a"], by=["way"])
+        compare_rankings(scores[scores.way == "a"], by=["way"])

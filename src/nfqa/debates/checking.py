@@ -11,9 +11,9 @@ import pandas as pd
 
 from nfqa.debates.duplicates import remove_near_duplicates
 from nfqa.debates.pipeline import Stage, list_dropped, say_cosine
-from nfqa.kernels.agreement import measure_fleiss_kappa
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.judging import ask_planned, read_verdict
+from nfqa.metrics.people import measure_kappa
 from nfqa.models.chat import UNSETTLED, Request
 
 if TYPE_CHECKING:
@@ -149,8 +149,5 @@ def measure_agreement(labels: pd.DataFrame) -> tuple[float, int]:
 
     Returns: kappa, NaN with fewer than two labels an item or where all are equal; the number of items.
     """
-    counts = labels.groupby("item").label.transform("size")
-    whole = labels[counts == counts.max()].sort_values(["item", "annotator"], kind="stable")
-    raters = int(counts.max()) if len(labels) else 0
-    table = whole.label.to_numpy().reshape(-1, max(raters, 1))
-    return (measure_fleiss_kappa(table) if raters > 1 else float("nan")), len(table)
+    row = measure_kappa(labels, "label", items=["item"], raters="most").iloc[0]
+    return float(row["value"]), int(row["n"])

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 
 Pick = Literal["only", "first"]
+CHOICES = {"A": 1.0, "B": -1.0, "C": 0.0}  # the text shown first, the second, a tie
 
 _MARKED = re.compile(r"\[\[([^\[\]]{0,40})\]\]")
 _ALONE = re.compile(r"(?<![\w.])[+-]?[0-9]+(?:\.[0-9]+)?(?![\w%])")
@@ -50,14 +51,13 @@ def read_number(completion: str, *, lowest: int, highest: int, whole: bool = Tru
     return reading
 
 
-def read_preference(completion: str, *, choices: Sequence[str] = ("A", "B", "C"), pick: Pick = "only") -> Reading:
-    """The choice between double square brackets: 1 for the first, -1 for the second, 0 for the third (a tie).
+def read_preference(completion: str, *, pick: Pick = "only") -> Reading:
+    """The choice between double square brackets: 1 for A, -1 for B, 0 for C (a tie).
 
     Args, Returns, Raises: as `read_number`.
     Source: LINKAGE, equation 4, and the format that its pairwise prompt asks for.
     """
-    meanings = dict(zip(choices, (1.0, -1.0, 0.0), strict=True))
-    found = [meanings[text.upper()] for text in _list_marks(completion, pick) if text.upper() in meanings]
+    found = [CHOICES[text.upper()] for text in _list_marks(completion, pick) if text.upper() in CHOICES]
     return _pick_one(completion, found, pick)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal, TypedDict, Unpack, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,20 +18,6 @@ ControlMarks = Literal["broken", "kept"]
 TooLong = Literal["error", "cut_head", "cut_middle", "cut_tail"]
 Variant = Literal["paper", "released"]
 _MARK = "{answer}"
-
-
-class Switches(TypedDict, total=False):
-    """The fields of `Settings`, any of which may be changed from its variant."""
-
-    aggregate: Aggregate
-    denominator: Denominator
-    instruction: str
-    generation_prompt: bool
-    boundary: Boundary
-    wrapping: Literal["chat", "plain"]
-    plain_format: str
-    too_long: TooLong
-    marks: ControlMarks
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -89,7 +75,7 @@ RELEASED = Settings("mean", "attended", "", generation_prompt=False, boundary="j
 _VARIANTS = {"paper": PAPER, "released": RELEASED}
 
 
-def settings(variant: Variant = "paper", **switches: Unpack[Switches]) -> Settings:
+def settings(variant: Variant = "paper", **switches: Any) -> Settings:
     """The paper's or the released script's settings, with some switches changed.
 
     Raises: ValueError for an unknown variant or switch, or a value that its switch can't have.

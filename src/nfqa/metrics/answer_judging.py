@@ -82,13 +82,11 @@ def mark_answers(
         writes g_eval's steps, by default the judge, which can't where it is read from logits.
     Returns: marks; an empty answer is not asked for and is missing as "no_text"; where g_eval's steps could not be
         written every mark is missing as "no_steps".
-    Raises: ValueError for an unknown baseline, or g_eval from logits without a writer.
+    Raises: ValueError for g_eval from logits without a writer.
     Source: DebateQA, section B.1.2; Liu et al. (2023) for G-Eval; Sun et al. (2023) for DELPHI's two. Differs from:
         them, in the words of the prompts; G-Eval's weighting needs logits, and is a single mark where they are not
         read.
     """
-    if baseline not in BASELINES:
-        raise ValueError(f"baseline is {baseline!r}; expected one of {', '.join(BASELINES)}")
     template = judge.prompts.get(baseline)
     steps = _write_steps(judge, writer or judge.asker) if baseline == "g_eval" else None
     labels = tuple(str(n) for n in range(template.lowest or 0, (template.highest or 0) + 1))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any
 
 import pandas as pd
 
-from nfqa.kernels.perplexity import Switches
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.perspective_diversity import score_views
 from nfqa.metrics.statistics import require_columns
@@ -29,9 +28,7 @@ def remove_sentences(answers: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*answers.columns, "place", "sentence"])
 
 
-def find_carriers(
-    answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, **how: Unpack[Switches]
-) -> pd.DataFrame:
+def find_carriers(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, **how: Any) -> pd.DataFrame:
     """The sentence of each answer whose removal makes a point of view hardest to restate, and by how much.
 
     The loss of a sentence is the rise of the view's mean negative log-likelihood a token when the sentence is taken

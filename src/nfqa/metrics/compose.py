@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 
 from nfqa.data.records import PartialAnswer, Question
+from nfqa.metrics.degrade import SENTENCE_END
 
-Order = Literal["kept", "shuffled"]
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+SentenceOrder = Literal["kept", "shuffled"]
 _WORD = re.compile(r"[^\W\d_]{5,}")  # shorter words say little of what a claim is about
 _COMMON_WORDS = (
     "about after again against always because being better between could every great other people rather really"
@@ -30,15 +30,12 @@ def choose_points(question: Question, n: int, *, seed: int, words: int | None = 
     """Draw n of a question's perspectives, in an order that is drawn too.
 
     Args: words: each explanation is cut so that a perspective has at most so many words, None for whole ones.
-    Raises: ValueError when the question has fewer than n, or n or words is no whole number of 1 or more.
+    Raises: ValueError when the question has fewer than n, or n is below 1.
     """
-    _check_count("n", n)
-    if words is not None:
-        _check_count("words", words)
-    if len(question.partial_answers) < n:
+    if n < 1 or len(question.partial_answers) < n:
         raise ValueError(
-            f"question {question.id} has {len(question.partial_answers)} perspectives; expected at least {n}."
-            " Leave it out, or ask for fewer"
+            f"question {question.id} has {len(question.partial_answers)} perspectives, and {n} are wanted; leave it"
+            " out, or ask for fewer, but at least one"
         )
     rng = np.random.default_rng([seed, question.key])
     chosen = rng.permutation(len(question.partial_answers))[:n]
@@ -47,7 +44,7 @@ def choose_points(question: Question, n: int, *, seed: int, words: int | None = 
 
 
 def compose_answers(
-    points: Sequence[PartialAnswer], *, start: str, seed: int, order: Order = "kept", drop: float = 0.0
+    points: Sequence[PartialAnswer], *, start: str, seed: int, order: SentenceOrder = "kept", drop: float = 0.0
 ) -> tuple[str, ...]:
     """The answers that cover the first k of n perspectives, for k = 0 to n.
 
@@ -56,16 +53,7 @@ def compose_answers(
     once a perspective, so that the answer for k + 1 holds just what that for k holds, in the same order, and more.
 
     Returns: [n + 1].
-    Raises: ValueError for no perspectives, an empty `start`, an unknown order, or a share outside 0 to 1 (1 excluded).
     """
-    if not points:
-        raise ValueError("no perspectives to compose an answer of; expected one or more")
-    if not start.strip():
-        raise ValueError("start is empty; expected a text that covers no perspective, as `draw_unrelated` gives it")
-    if order not in ("kept", "shuffled"):
-        raise ValueError(f"order is {order!r}; expected kept or shuffled")
-    if not 0 <= drop < 1:
-        raise ValueError(f"drop is {drop!r}; expected a share of words from 0 to below 1")
     content = hashlib.sha256("\n".join(point.text for point in points).encode()).digest()
     rng = np.random.default_rng([seed, int.from_bytes(content[:8], "big")])
     placed: list[tuple[float, str]] = []
@@ -84,9 +72,8 @@ def draw_unrelated(question: Question, others: Sequence[Question], *, words: int
     A claim that has a longer word in common with the question's text or points of view may be about the same matter,
     and gives nothing. Fewer words come back when the rest holds no more.
 
-    Raises: ValueError when no claim is left, or words is no whole number of 1 or more.
+    Raises: ValueError when no claim is left.
     """
-    _check_count("words", words)
     topic = _find_topic(question)
     rng = np.random.default_rng([seed, question.key])
     found: list[str] = []
@@ -117,7 +104,7 @@ def _cut(point: PartialAnswer, words: int) -> PartialAnswer:
 
 def _drop_words(text: str, share: float, rng: np.random.Generator) -> list[str]:
     """The text's sentences without a share of its words; a sentence that has lost them all is gone."""
-    sentences = [sentence.split() for sentence in _SENTENCE_END.split(text) if sentence.strip()]
+    sentences = [sentence.split() for sentence in SENTENCE_END.split(text) if sentence.strip()]
     count = sum(map(len, sentences))
     dropped = set(rng.permutation(count)[: int(share * count)].tolist())
     kept, at = [], 0
@@ -125,8 +112,3 @@ def _drop_words(text: str, share: float, rng: np.random.Generator) -> list[str]:
         kept.append(" ".join(word for place, word in enumerate(words, start=at) if place not in dropped))
         at += len(words)
     return [sentence for sentence in kept if sentence]
-
-
-def _check_count(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} is {value!r}; expected a whole number, 1 or more")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nfqa.models.embed import Embedder
 
-THRESHOLD = 0.5  # mean cosine distance up to which two groups of sentences are one
+CLUSTER_DISTANCE = 0.5  # mean cosine distance up to which two groups of sentences are one
 _SHORT = re.compile(r"[a-z]|dr|e\.g|etc|i\.e|inc|jr|mrs?|ms|prof|sr|st|u\.k|u\.s|vs")
 _END = re.compile(r"(?<=[.!?])[\"')\]\u201d\u2019]*\s+(?=[\"'(\[\u201c\u2018]?[A-Z0-9])|\n+")
 _ITEM = re.compile(r"^\s*(?:[-*\u2022]|\(?\d{1,2}[.)])\s+")
@@ -36,7 +36,7 @@ def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedd
             covered.groupby("row")["score"].mean().reindex(range(len(answers))),
         ),
         "sentence_clusters": (
-            f"linkage:average|cosine_distance:{THRESHOLD}|{embedded}",
+            f"linkage:average|cosine_distance:{CLUSTER_DISTANCE}|{embedded}",
             [count_clusters(text, embedder) for text in texts],
         ),
     }
@@ -50,7 +50,7 @@ def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedd
 
 
 def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
-    """What an answer's coverage is made of: one row an answer and view, as `measure_coverage` has it.
+    """The parts of an answer's coverage: one row an answer and view, as `measure_coverage` has it.
 
     Args: as `score_baselines`.
     Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, NaN for an answer
@@ -110,7 +110,7 @@ def count_clusters(answer: str, embedder: Embedder) -> float:
     """The number of clusters of an answer's sentences: two are merged while their mean cosine distance is small.
 
     Returns: the number of groups, from 1 to the number of sentences; NaN for an answer without a sentence. Two groups
-        are one where 1 - cosine, averaged over their pairs, is below THRESHOLD.
+        are one where 1 - cosine, averaged over their pairs, is below CLUSTER_DISTANCE.
     Source: average-linkage clustering of scikit-learn; an embedded stand-in for counting points of view.
     """
     from sklearn.cluster import AgglomerativeClustering
@@ -121,6 +121,6 @@ def count_clusters(answer: str, embedder: Embedder) -> float:
     vectors = embedder.embed_sentences(sentences)
     distances = np.clip(1 - vectors @ vectors.T, 0, 2)
     made = AgglomerativeClustering(
-        n_clusters=None, metric="precomputed", linkage="average", distance_threshold=THRESHOLD
+        n_clusters=None, metric="precomputed", linkage="average", distance_threshold=CLUSTER_DISTANCE
     ).fit(distances)
     return float(made.n_clusters_)

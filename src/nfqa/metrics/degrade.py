@@ -39,7 +39,7 @@ _STATEMENTS = (
     "All that is needed is salt, as the old rule has it.",
 )
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 # A run of blanks is tried once and as a whole, so that no text makes the search slow.
 _CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<!\s)\s++(?=(?:and|but|or|because|so|then|when|if|while|which|where)\s)")
 _ASIDE = re.compile(r"(?<!\s)\s*+(?:\([^()]*\)|\[[^\[\]]*\])")
@@ -79,14 +79,11 @@ def degrade(text: str, *, question: str, seed: int, pool: Sequence[str] = ()) ->
         raise ValueError(f"the answer to {question!r} is blank; there is nothing to make worse")
     key = f"{seed}|{question}|{text}"
     drop = partial(drop_key_sentences, question=question)
+    swap, last = partial(swap_nouns, pool=pool), f"{key}|3"
     levels: tuple[tuple[Callable[[str], str], ...], ...] = (
         (partial(omit_details, question=question), partial(swap_numbers, key=f"{key}|1")),
-        (drop, negate, partial(swap_nouns, key=f"{key}|2", pool=pool, share=1 / 3)),
-        (
-            drop,
-            partial(swap_nouns, key=f"{key}|3", pool=pool, share=2 / 3),
-            partial(mislead, key=f"{key}|3", pool=pool),
-        ),
+        (drop, negate, partial(swap, key=f"{key}|2", share=1 / 3)),
+        (drop, partial(swap, key=last, share=2 / 3), partial(mislead, key=last, pool=pool)),
     )
     seen, worse = [_bare(text)], []
     for level, changes in enumerate(levels, start=1):
@@ -109,7 +106,7 @@ def omit_details(text: str, *, question: str) -> str:
     Of a text of one or two sentences a clause goes instead; with fewer than three clauses all stay.
     """
     shorter = _DETAIL.sub(r"\1", _ASIDE.sub("", text))
-    parts = _split(shorter, _SENTENCE_END)
+    parts = _split(shorter, SENTENCE_END)
     if len(parts) < 3:
         parts = _split(shorter, _CLAUSE_END)
     gone = _order_by_overlap(parts, question)[-1] if len(parts) > 2 else None
@@ -122,7 +119,7 @@ def drop_key_sentences(text: str, *, question: str) -> str:
     The earlier counts as key where several share equally. A text of one sentence loses clauses instead; one of a
     single clause stays.
     """
-    parts = _split(text, _SENTENCE_END)
+    parts = _split(text, SENTENCE_END)
     if len(parts) < 2:
         parts = _split(text, _CLAUSE_END)
     gone = set(_order_by_overlap(parts, question)[: len(parts) // 2])
@@ -131,7 +128,7 @@ def drop_key_sentences(text: str, *, question: str) -> str:
 
 def negate(text: str) -> str:
     """Negate each sentence once: its first auxiliary gains or loses its "not", else a word becomes its opposite."""
-    return " ".join(_negate_sentence(sentence) for sentence in _split(text, _SENTENCE_END))
+    return " ".join(_negate_sentence(sentence) for sentence in _split(text, SENTENCE_END))
 
 
 def swap_numbers(text: str, *, key: str) -> str:
@@ -162,7 +159,7 @@ def swap_nouns(text: str, *, key: str, pool: Sequence[str] = (), share: float) -
 
 def mislead(text: str, *, key: str, pool: Sequence[str] = ()) -> str:
     """Add a statement beside the question: the longest sentence of one text of `pool`, or a stock one."""
-    source = _split(pool[choose(f"{key}|statement", len(pool))], _SENTENCE_END) if pool else []
+    source = _split(pool[choose(f"{key}|statement", len(pool))], SENTENCE_END) if pool else []
     stock = _STATEMENTS[choose(f"{key}|statement", len(_STATEMENTS))]
     return f"{text} {max(source, key=len, default=stock)}"
 
@@ -171,10 +168,10 @@ def _negate_sentence(sentence: str) -> str:
     turned = _AUXILIARY.sub(_turn_auxiliary, sentence, count=1)
     if turned != sentence:
         return turned
-    words = (found for found in _WORD.finditer(sentence) if found[0].lower() in _OPPOSITE)
-    if found := next(words, None):
-        opposite = _match_case(_OPPOSITE[found[0].lower()], found[0])
-        return sentence[: found.start()] + opposite + sentence[found.end() :]
+    for found in _WORD.finditer(sentence):
+        if found[0].lower() in _OPPOSITE:
+            opposite = _match_case(_OPPOSITE[found[0].lower()], found[0])
+            return sentence[: found.start()] + opposite + sentence[found.end() :]
     return sentence
 
 
@@ -213,7 +210,7 @@ def _find_content(text: str) -> set[str]:
 
 def _find_nouns(text: str) -> list[str]:
     nouns = []
-    for sentence in _split(text, _SENTENCE_END):
+    for sentence in _split(text, SENTENCE_END):
         for place, word in enumerate(_WORD.findall(sentence)):
             name = place > 0 and word[0].isupper() and len(word) > 1
             if word.lower() not in FUNCTION_WORDS and (name or len(word) >= 5):

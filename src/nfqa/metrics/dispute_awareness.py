@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,6 @@ def score_awareness(
         keyword rule; form: of the prompt.
     Returns: the columns of `answers` but text and grade; metric ("da"), method ("detector", "judge" or the rule),
         score, probability (of 1; NaN for a rule), missing ("no_answer" or the verdict's reason) and signature.
-    Raises: as `judge_awareness` and `nfqa.metrics.dispute_rules.apply_rule`.
     """
     given = answers["text"].notna().to_numpy()
     texts = answers["text"][given].tolist()
@@ -63,7 +62,7 @@ def score_awareness(
 
 
 def judge_dispute(answers: pd.DataFrame, judges: Mapping[str, LanguageJudge]) -> pd.DataFrame:
-    """What a language model decides of the dispute in each answer, in every way it is asked.
+    """A language model's decisions on the dispute in each answer, in every way it is asked.
 
     D.A. with demonstrations and without, under each reading, and DELPHI's acknowledgement under the first reading.
 
@@ -136,13 +135,10 @@ def judge_awareness(answers: Sequence[str], judge: LanguageJudge, *, form: Form 
     Returns: probabilities of 1; from text 0 or 1, from logits P("1") / (P("0") + P("1")) after a forced `[[`. An empty
         answer is not asked for and is missing as "no_text", one that is too long is cut or missing as the judge has
         it; a completion without a digit is "unreadable", one with both "ambiguous".
-    Raises: ValueError for an unknown form.
     Source: DebateQA, section 4 and Table 14. Differs from: its prompt, in the words. The released script looks for the
         digit in prompt and completion together, and finds that of its own first demonstration; here the completion
         alone is read.
     """
-    if form not in get_args(Form):
-        raise ValueError(f"form is {form!r}; expected one of {', '.join(get_args(Form))}")
     planned: list[Request | Verdict] = []
     for answer in answers:
         shown = trim_text(answer, judge) if answer.strip() else ""

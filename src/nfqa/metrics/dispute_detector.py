@@ -3,8 +3,8 @@
 Sentences of data/dispute_sentences.csv teach what a single sentence does; answers composed of other such sentences
 teach how an answer's sentences add up. No real answer is trained on. Scores of a first version on the labelled answers
 were seen, though, before pairs of sentences entered the calibration and the last 88 sentences were written: the test
-on these answers is not wholly blind. On real answers the probability ranks well but over-predicts at THRESHOLD;
-CALIBRATED_THRESHOLD is chosen on labelled real answers, and `calibrate_threshold` tests such a choice on them.
+on these answers is not wholly blind. On real answers the probability ranks well but over-predicts at THRESHOLD:
+`choose_threshold` finds a better one for labelled answers, and `calibrate_threshold` tests such a choice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,13 +22,11 @@ from numpy.typing import ArrayLike, NDArray
 from nfqa.data.kept_arrays import cached_arrays
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.dispute_rules import list_cues
-from nfqa.metrics.dispute_sentences import Labelled, compose_answers, read_sentences
+from nfqa.metrics.dispute_sentences import Labelled, compose_training_answers, read_sentences
 from nfqa.models.embed import Embedder
 
 Features = Literal["text_and_vectors", "text", "vectors"]
 THRESHOLD = 0.5  # of the probability, which composed answers calibrate
-# `choose_threshold` on the 200 labelled answers of data/labels/dispute_awareness.csv, with text and vectors
-CALIBRATED_THRESHOLD = 0.866
 _GROUPS = ("aware", "for", "against")
 # Chosen by cross-validation over topics on the sentences alone.
 _PENALTY = 10.0  # inverse strength of the sentences' regression
@@ -47,7 +45,7 @@ class Detector:
     fitted on composed answers, with probabilities of sentences whose topic was left out of their fit. Deterministic.
     Args: threshold: from which probability on an answer is decided to be aware, in (0, 1]; cache: a folder that keeps
         what was fitted, for the next time.
-    Raises: ValueError for unknown features, features that need an embedder where there is none, or a threshold outside.
+    Raises: ValueError for features that need an embedder where there is none, or a threshold outside.
     Source: ours. Differs from: multiple-instance learning, in that labels of single sentences are available.
     """
 
@@ -60,8 +58,6 @@ class Detector:
         threshold: float = THRESHOLD,
         cache: Path | None = None,
     ) -> None:
-        if features not in get_args(Features):
-            raise ValueError(f"features is {features!r}; expected one of {', '.join(get_args(Features))}")
         if embedder is None and features != "text":
             raise ValueError(f"features is {features!r}, which needs an embedder; without one only 'text' works")
         if not 0 < threshold <= 1:
@@ -83,11 +79,10 @@ class Detector:
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """P(aware) of each answer, [len(texts)]; 0 for one without a sentence."""
-        rows = self.describe(texts)
-        found, asked = np.zeros(len(texts)), ~np.isnan(rows).any(1)
-        if asked.any():
-            found[asked] = self._calibration.predict_proba(rows[asked])[:, 1]
-        return found
+        from scipy.special import expit
+
+        found = expit(self.describe(texts) @ self._fitted["slopes"] + self._fitted["intercept"])
+        return np.where(np.isnan(found), 0.0, found)
 
     def describe(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """s_1 and s_2 of each answer, [len(texts), 2]; NaN for one without a sentence."""
@@ -128,7 +123,7 @@ class Detector:
 
     @cached_property
     def _fitted(self) -> dict[str, NDArray]:
-        """What scoring needs of the fit: weights and biases of the sentences' model and of the calibration."""
+        """Weights and biases of the sentences' model, slopes and intercept of the calibration."""
         made_by = "" if self._embedder is None or self._cache is None else self._embedder.fingerprint
         depends_on = (self.signature, made_by)
         return cached_arrays(self._cache, "detector", self._fit_all, maker=__name__, depends_on=depends_on)
@@ -136,15 +131,13 @@ class Detector:
     def _fit_all(self) -> dict[str, NDArray]:
         from sklearn.linear_model import LogisticRegression
 
-        model = self._fit(np.ones(len(self.sentences.table), dtype=np.bool_))
-        composed = list(compose_answers(self.sentences, count=_COMPOSED))
-        texts = self.sentences.table.text
-        rows = [self._describe(texts.iloc[own].tolist(), self._fold_models[fold]) for fold, own, _ in composed]
+        table = self.sentences.table
+        model = self._fit(np.ones(len(table), dtype=np.bool_))
+        composed = list(compose_training_answers(self.sentences, count=_COMPOSED))
+        rows = [self._describe(table.text.iloc[own].tolist(), self._fold_models[fold]) for fold, own, _ in composed]
         calibration = LogisticRegression(C=10.0, max_iter=1_000).fit(rows, [label for *_, label in composed])
-        return {
-            "weights": model.weights, "biases": model.biases,
-            "slopes": calibration.coef_, "intercept": calibration.intercept_, "classes": calibration.classes_,
-        }  # fmt: skip
+        fitted = {"slopes": calibration.coef_[0], "intercept": calibration.intercept_}
+        return fitted | {"weights": model.weights, "biases": model.biases}
 
     @cached_property
     def _model(self) -> _SentenceModel:
@@ -160,17 +153,9 @@ class Detector:
 
     def _fit(self, kept: NDArray[np.bool_]) -> _SentenceModel:
         table = self.sentences.table[kept]
-        texts = table.text.tolist()
-        return _SentenceModel(texts, self.features).fit(texts, self._vectors[kept], table.group.to_numpy())
-
-    @cached_property
-    def _calibration(self) -> Any:
-        from sklearn.linear_model import LogisticRegression
-
-        calibration = LogisticRegression()
-        calibration.coef_, calibration.intercept_ = self._fitted["slopes"], self._fitted["intercept"]
-        calibration.classes_ = self._fitted["classes"]
-        return calibration
+        model = _SentenceModel(table.text.tolist(), self.features)
+        model.fit(table.text.tolist(), self._vectors[kept], table.group.to_numpy())
+        return model
 
 
 class _SentenceModel:
@@ -192,7 +177,7 @@ class _SentenceModel:
                 analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True, preprocessor=_plain_text
             ).fit(texts)
 
-    def fit(self, texts: Sequence[str], vectors: NDArray, groups: NDArray) -> Self:
+    def fit(self, texts: Sequence[str], vectors: NDArray, groups: NDArray) -> None:
         """Find weights and biases; texts are those that the n-grams are of."""
         from sklearn.linear_model import LogisticRegression
         from threadpoolctl import threadpool_limits
@@ -209,7 +194,6 @@ class _SentenceModel:
                     fitted = LogisticRegression(C=_PENALTY, max_iter=5_000).fit(basis * values, groups == name)
                     self.weights[:, column] = rows.T @ (basis / values @ fitted.coef_[0])
                     self.biases[column] = fitted.intercept_[0]
-        return self
 
     def predict(self, texts: Sequence[str], vectors: NDArray) -> NDArray[np.float64]:
         """The three probabilities, [n, 3]."""
@@ -252,16 +236,14 @@ def calibrate_threshold(
 ) -> NDArray[np.float64]:
     """The threshold for each item, by `choose_threshold` on the other folds; groups (questions) are never split.
 
-    Args: probabilities: [n], none missing; labels: [n], 0 or 1; groups: [n]; folds: at most one a group.
-    Returns: [n]. Raises: ValueError as `choose_threshold`, for fewer than two folds or groups, or unequal lengths.
-    Source: scikit-learn's GroupKFold, without shuffling: the same input gives the same folds.
+    Args: probabilities: [n], none missing; labels: [n], 0 or 1; groups: [n], two or more; folds: at most one a group.
+    Returns: [n]. Raises: ValueError as `choose_threshold`, or for unequal lengths.
+    Source: scikit-learn's GroupKFold, without shuffling: the same input gives the same folds. Differs from:
+        TunedThresholdClassifierCV, which chooses one threshold for all items, interpolated between those of the folds.
     """
     from sklearn.model_selection import GroupKFold
 
-    choose_threshold(probabilities, labels)  # the refusals
     p, y, names = np.asarray(probabilities, dtype=np.float64), np.asarray(labels), np.array([str(g) for g in groups])
-    if len(names) != len(p) or folds < 2 or len(set(names)) < 2:
-        raise ValueError(f"{len(names)} groups for {len(p)} items in {folds} folds; expected one each, and two or more")
     thresholds = np.full(len(p), np.nan)
     for kept, out in GroupKFold(min(folds, len(set(names)))).split(p, y, names):
         thresholds[out] = choose_threshold(p[kept], y[kept])
@@ -272,13 +254,13 @@ def choose_threshold(probabilities: ArrayLike, labels: ArrayLike) -> float:
     """The threshold with the highest accuracy; of several, the middle one.
 
     Tried: 0, the middle between every two neighbouring probabilities, and just above the highest.
-    Raises: ValueError for unequal lengths, no items, a probability missing or outside [0, 1], a label not 0 or 1.
+    Raises: ValueError for a probability that is missing.
     """
-    p, y = np.asarray(probabilities, dtype=np.float64), np.asarray(labels, dtype=np.float64)
-    if p.ndim != 1 or p.shape != y.shape or not len(p):
-        raise ValueError(f"{p.shape} probabilities for {y.shape} labels; expected two equal rows, not empty")
-    if not ((p >= 0) & (p <= 1)).all() or not np.isin(y, (0.0, 1.0)).all():
-        raise ValueError("expected probabilities from 0 to 1 and labels 0 or 1; leave out items without a verdict")
+    p, y = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
+    if np.isnan(p).any():
+        raise ValueError(
+            f"{np.isnan(p).sum()} of {len(p)} probabilities are missing; leave out items without a verdict"
+        )
     known = np.unique(p)
     tried = np.concatenate([[0.0], (known[1:] + known[:-1]) / 2, [np.nextafter(known[-1], np.inf)]])
     right = ((p[:, None] >= tried) == y[:, None]).sum(0)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
+from nfqa.data.records import Answer
 from nfqa.metrics.degrade import FUNCTION_WORDS
 from nfqa.metrics.listwise import Scorer, judge_by_vectors
-from nfqa.metrics.references import list_candidates
+from nfqa.metrics.references import Draw
 from nfqa.models.embed import Embedder
 
 # Chosen on the development half of ANTIQUE (`nfqa.metrics.listwise.is_development`): of each GRID, the strictest value
@@ -70,7 +72,7 @@ def describe_answers(
     references: Mapping[str, Sequence[str]],
     views: Mapping[str, Sequence[str]] | None = None,
 ) -> pd.DataFrame:
-    """What the flags are decided by: one row an answer, in order.
+    """The quantities that decide the flags: one row an answer, in order.
 
     Args: answers: question, text, and any columns that name the answer; questions: their texts, references: those of
         each question that has any, views: its points of view with their explanations, all by the column `question`.
@@ -99,16 +101,16 @@ def flag_answers(described: pd.DataFrame) -> pd.DataFrame:
     `copies_view` is told only of answers that were described beside points of view.
     """
     beyond = {name: is_beyond(described[name], name) for name in THRESHOLDS}
-    copies_view = {"copies_view": is_beyond(described.copied_view, "copied")} if "copied_view" in described else {}
-    return pd.DataFrame({
+    flagged = {
         "empty": beyond["words"],
         "repeats_question": described.question_inside | beyond["question_share"],
         "copies_reference": beyond["copied"],
-        **copies_view,
+        "copies_view": is_beyond(described.copied_view, "copied") if "copied_view" in described else None,
         "repeats_itself": beyond["repeated"],
         "length": beyond["times"],
         "verdict_mark": described.mark,
-    })  # fmt: skip
+    }
+    return pd.DataFrame({name: held for name, held in flagged.items() if held is not None})
 
 
 def is_beyond(values: pd.Series, name: str, threshold: float | None = None) -> pd.Series:
@@ -130,24 +132,23 @@ def judge_guarded(
     A candidate that holds the whole question is judged by what else it says. One that says nothing else (question_share
     beyond its threshold) is placed behind all references, and its score is the lowest of its draw's candidates'.
     """
-    bare = draws.assign(draw=[
-        replace(draw, candidates=tuple(replace(a, text=remove_question(a.text, draw.question.text)) for a in
-                                       draw.candidates)) for draw in draws.draw
-    ])  # fmt: skip
-    judged = judge_by_vectors(bare, scorers, embedder)
-    lists = draws.assign(list=range(len(draws)), last=[-(len(draw.references) + 1.0) for draw in draws.draw])
-    listed = list_candidates(lists, texts=True)
-    texts = {
-        name: question.text for name, question in zip(draws.question, (d.question for d in draws.draw), strict=True)
-    }
-    nothing = is_beyond(describe_answers(listed[["question", "text"]], texts, {}).question_share, "question_share")
-    both = pd.concat(
-        [listed.assign(nothing=nothing)] * judged.output.nunique(), ignore_index=True
-    )  # scores, then ranks
-    lowest = judged.score.groupby([both.list, judged.output]).transform("min")
-    lowest = lowest.where(judged.output == "score", both["last"])
-    signature = judged.signature + "|question:removed"
-    return judged.assign(score=judged.score.mask(both.nothing & judged.score.notna(), lowest), signature=signature)
+    bare = [replace(draw, candidates=tuple(map(partial(_take_out, draw), draw.candidates))) for draw in draws.draw]
+    judged = judge_by_vectors(draws.assign(draw=bare, place=range(len(draws))), scorers, embedder)
+    silent = [
+        (place, answer.id)
+        for place, draw in enumerate(draws.draw)
+        for answer in draw.candidates
+        if _measure_question_share(_split(answer.text), _split(draw.question.text)) >= THRESHOLDS["question_share"]
+    ]
+    is_silent = pd.MultiIndex.from_frame(judged[["place", "answer"]]).isin(silent)
+    last = judged.place.map(dict(enumerate(-(len(draw.references) + 1.0) for draw in draws.draw)))
+    lowest = judged.groupby(["place", "output"]).score.transform("min").where(judged.output == "score", last)
+    scores = judged.score.mask(is_silent & judged.score.notna(), lowest)
+    return judged.assign(score=scores, signature=judged.signature + "|question:removed").drop(columns="place")
+
+
+def _take_out(draw: Draw, answer: Answer) -> Answer:
+    return replace(answer, text=remove_question(answer.text, draw.question.text))
 
 
 def remove_question(text: str, question: str) -> str:
@@ -178,10 +179,9 @@ def _describe(
 ) -> dict[str, object]:
     words = _split(text)
     runs, lengths = _list_runs(words), [len(reference) for reference in references]
-    covered = bool(question) and len({*words} & {*question}) >= _COVERED * len({*question})
     return {
         "words": len(words),
-        "question_share": sum(word in question for word in words) / len(words) if covered else np.nan,
+        "question_share": _measure_question_share(words, question),
         "question_inside": len(question) >= 3 and tuple(question) in _list_runs(words, len(question)),
         "copied": max((_measure_copied(words, [reference]) for reference in references), default=np.nan),
         "copied_view": _measure_copied(words, views) if views else np.nan,
@@ -189,6 +189,12 @@ def _describe(
         "times": max(len(words) / max(*lengths, 1), min(lengths) / max(len(words), 1)) if lengths else np.nan,
         "mark": bool(_MARK.search(text)),
     }
+
+
+def _measure_question_share(words: Sequence[str], question: Sequence[str]) -> float:
+    """The share of words that the question has; NaN where fewer than half of the question's are among them."""
+    covered = bool(question) and len({*words} & {*question}) >= _COVERED * len({*question})
+    return sum(word in question for word in words) / len(words) if covered else np.nan
 
 
 def _measure_copied(words: Sequence[str], texts: Sequence[Sequence[str]]) -> float:

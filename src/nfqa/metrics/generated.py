@@ -43,11 +43,10 @@ def draw_stand_ins(
     Args: truth: "one", `make_one_truth_list`, or "none", `make_no_truth_list`. Texts that answer other questions are
         one answer of each question of the dataset, chosen by a hash and never by its grade.
     Returns: a row a draw: dataset, seed, question, draw, references ("degraded" or "retrieved"), signature.
-    Raises: ValueError for an unknown `truth`, or no seed.
+    Raises: ValueError for an unknown `truth`.
     """
-    seeds = _read_seeds(truth, seeds)
-    make = make_one_truth_list if truth == "one" else partial(make_no_truth_list, embedder=embedder)
-    rows = []
+    make = make_one_truth_list if _is_one(truth) else partial(make_no_truth_list, embedder=embedder)
+    seeds, rows = list(seeds), []
     for dataset in sets:
         chosen = [(q.key, min((a.text for a in q.answers), key=hash_name, default=None)) for q in dataset.questions]
         pools = [[text for key, text in chosen if text is not None and key != q.key] for q in dataset.questions]
@@ -66,7 +65,7 @@ def write_stand_ins(
 
     Returns, Raises: as `draw_stand_ins`, with `references` "written"; the signature names generators and prompts.
     """
-    seeds = _read_seeds(truth, seeds)
+    seeds = list(seeds)
     rows = [
         (dataset.name, seed, draw.question.text, draw)
         for dataset in sets
@@ -74,7 +73,7 @@ def write_stand_ins(
         for draw in write_lists(dataset.questions, generators, prompts, truth=truth, seed=seed)
     ]
     names = "+".join(asker.spec.identity for asker in generators)
-    asked = [prompts.signature(name) for name in ("write_best" if truth == "one" else "write_answer", "write_lower")]
+    asked = [prompts.signature(name) for name in ("write_best" if _is_one(truth) else "write_answer", "write_lower")]
     return _make_frame(rows, "written", f"|generators:{names}|prompts:{','.join(asked)}")
 
 
@@ -204,13 +203,10 @@ def split_answers(text: str, count: int) -> list[str] | None:
     return None
 
 
-def _read_seeds(truth: Truth, seeds: Iterable[int]) -> list[int]:
+def _is_one(truth: Truth) -> bool:
     if truth not in get_args(Truth):
         raise ValueError(f"truth is {truth!r}; expected 'one' (1GT) or 'none' (0GT)")
-    found = list(seeds)
-    if not found:
-        raise ValueError("there is no seed to draw with; n_seeds must be 1 or more")
-    return found
+    return truth == "one"
 
 
 def _make_frame(rows: list[tuple[str, int, str, Draw]], references: str, how: str = "") -> pd.DataFrame:

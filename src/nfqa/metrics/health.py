@@ -12,11 +12,12 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from nfqa.metrics.judging import LanguageJudge, Order, judge_draws, sign_verdicts
+from nfqa.metrics.judging import LanguageJudge, PairOrder, judge_draws, sign_verdicts
 from nfqa.metrics.references import hash_name
-from nfqa.metrics.statistics import OF_AN_ANSWER, correlate, subtract
+from nfqa.metrics.statistics import correlate, list_conditions, subtract
 
-ORDERS: tuple[Order, Order] = ("candidate_first", "reference_first")  # of the two texts that a judge compares
+# Of the two texts that a judge compares.
+PAIR_ORDERS: tuple[PairOrder, PairOrder] = ("candidate_first", "reference_first")
 
 
 def take_candidates(draws: pd.DataFrame, most: int) -> pd.DataFrame:
@@ -35,12 +36,7 @@ def take_candidates(draws: pd.DataFrame, most: int) -> pd.DataFrame:
 
 
 def alter_candidates(draws: pd.DataFrame, change: str) -> pd.DataFrame:
-    """The draws with the text of every candidate changed: `change` is a text with {text}, {question} or both.
-
-    Raises: ValueError for a change with neither, which would make all candidates one.
-    """
-    if "{text}" not in change and "{question}" not in change:
-        raise ValueError(f"the change {change!r} has no place for {{text}}, the candidate's own, or {{question}}")
+    """The draws with the text of every candidate changed: `change` is a text with {text}, {question} or both."""
     altered = []
     for draw in draws.draw:
         texts = [change.format(question=draw.question.text, text=answer.text) for answer in draw.candidates]
@@ -56,8 +52,7 @@ def pair_scores(scores: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     is equal when it is so in every column that both frames have, but for `signature` and what is of the score itself.
     Raises: ValueError where `other` has two scores for one answer.
     """
-    own = {*OF_AN_ANSWER, "words", "signature"} - {"answer"}
-    keys = [name for name in scores.columns if name in other and name not in own]
+    keys = [name for name in [*list_conditions(scores, "signature"), "answer"] if name in other]
     if other.duplicated(keys).any():
         raise ValueError(f"two rows of the other scores have equal {', '.join(keys)}; a condition is missing")
     paired = scores.merge(other[[*keys, "score"]].rename(columns={"score": "other"}), on=keys, how="left")
@@ -67,15 +62,14 @@ def pair_scores(scores: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 
 def average_by_question(scores: pd.DataFrame, column: pd.Series, statistic: str) -> pd.DataFrame:
     """The mean of a column over each question's answers that have it, as measurements."""
-    keys = [name for name in scores.columns if name not in (*OF_AN_ANSWER, "other", "words")]
-    means = scores.assign(measured=column.astype(float)).groupby(keys, sort=False, dropna=False).measured.mean()
+    groups = scores.assign(measured=column.astype(float)).groupby(list_conditions(scores), sort=False, dropna=False)
+    means = groups.measured.mean()
     return means.reset_index().assign(statistic=statistic, missing="")
 
 
 def correlate_pairs(pairs: pd.DataFrame, statistic: str) -> pd.DataFrame:
     """Spearman between `score` and `other` inside each question, as measurements."""
-    sides = pairs.assign(grade=pairs.other).drop(columns="other")
-    return correlate(sides, methods=["spearman"]).assign(statistic=statistic)
+    return correlate(pairs.assign(grade=pairs.other), methods=["spearman"]).assign(statistic=statistic)
 
 
 def correlate_seeds(scores: pd.DataFrame, *, over: str = "seed") -> pd.DataFrame:
@@ -94,7 +88,7 @@ def correlate_seeds(scores: pd.DataFrame, *, over: str = "seed") -> pd.DataFrame
 
 
 def measure_length(scores: pd.DataFrame) -> pd.DataFrame:
-    """What a judge's agreement with people owes to length, inside each question.
+    """How far length explains a judge's agreement with people, inside each question.
 
     With s the score, g the grade, l the length in words and r Spearman's coefficient: `length_with_score` r_sl,
     `length_with_people` r_gl, `spearman` r_sg, and `spearman_length_constant`, the partial rank correlation
@@ -105,10 +99,9 @@ def measure_length(scores: pd.DataFrame) -> pd.DataFrame:
     Returns: measurements.
     """
     judged, length = scores.score.notna(), scores.words.astype(float)
-    plain = scores.drop(columns="words")
-    by_score = correlate(plain.assign(grade=length), methods=["spearman"])
-    by_people = correlate(plain.assign(score=scores.grade.where(judged), grade=length), methods=["spearman"])
-    agreement = correlate(plain, methods=["spearman"])
+    by_score = correlate(scores.assign(grade=length), methods=["spearman"])
+    by_people = correlate(scores.assign(score=scores.grade.where(judged), grade=length), methods=["spearman"])
+    agreement = correlate(scores, methods=["spearman"])
     sl, gl, sg = (frame.measured.to_numpy() for frame in (by_score, by_people, agreement))
     rest = (1 - sl**2) * (1 - gl**2)
     partial = np.divide(sg - sl * gl, np.sqrt(rest), out=np.full_like(sg, np.nan), where=rest > 1e-9)
@@ -123,19 +116,19 @@ def measure_length(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def measure_effect(pairs: pd.DataFrame, *, named: str, resamples: int = 10_000) -> pd.DataFrame:
-    """What replacing `other` by `score` does to Spearman with people's grades, as values with paired intervals.
+    """How replacing `other` by `score` changes Spearman with people's grades, as values with paired intervals.
 
     Args: pairs: as `pair_scores` gives them; named: what `other` is, for the column `difference_from`.
     Returns: as `nfqa.metrics.statistics.subtract`.
     """
-    changed = correlate(pairs.drop(columns="other"), methods=["spearman"]).assign(side="score")
-    base = correlate(pairs.assign(score=pairs.other).drop(columns="other"), methods=["spearman"]).assign(side="other")
+    changed = correlate(pairs, methods=["spearman"]).assign(side="score")
+    base = correlate(pairs.assign(score=pairs.other), methods=["spearman"]).assign(side="other")
     both = pd.concat([changed, base], ignore_index=True)
     effect = subtract(both, both.side == "other", across=["side"], named=named, resamples=resamples)
     return effect.drop(columns="side")
 
 
-def compare_orders(draws: pd.DataFrame, judge: LanguageJudge | None, *, named: str = "judge") -> pd.DataFrame:
+def judge_both_orders(draws: pd.DataFrame, judge: LanguageJudge | None, *, named: str = "judge") -> pd.DataFrame:
     """Every candidate compared with every reference, shown in both orders.
 
     Args: judge: None where no language model fills the role, for an empty frame; named: what the column `judge` says.
@@ -146,7 +139,7 @@ def compare_orders(draws: pd.DataFrame, judge: LanguageJudge | None, *, named: s
     """
     if judge is None:
         return pd.DataFrame()
-    first, last = (judge_draws(draws.draw, "pairwise", judge, order=order) for order in ORDERS)
+    first, last = (judge_draws(draws.draw, "pairwise", judge, order=order) for order in PAIR_ORDERS)
     choices = first[["draw", "answer", "grade"]].assign(candidate_first=first.value, reference_first=-last.value)
     compared = choices[first["first"].notna()].set_index("draw")
     listed = draws.drop(columns="draw").reset_index(drop=True).join(compared).reset_index(drop=True)
@@ -155,13 +148,13 @@ def compare_orders(draws: pd.DataFrame, judge: LanguageJudge | None, *, named: s
 
 
 def measure_order(choices: pd.DataFrame) -> pd.DataFrame:
-    """What the order of two texts does, from `compare_orders`: measurements of each question.
+    """The effect of the order of two texts, from `judge_both_orders`: measurements of each question.
 
     Returns: `flip_rate`, the share of comparisons, readable in both orders, whose choice changes with the order; and
         `first_chosen`, the share of choices, ties apart, that fall on the text shown first.
     """
-    one, other = (choices[order] for order in ORDERS)
-    plain = choices.drop(columns=list(ORDERS))
+    one, other = (choices[order] for order in PAIR_ORDERS)
+    plain = choices.drop(columns=list(PAIR_ORDERS))
     flips = (np.sign(one) != -np.sign(other)).where(one.notna() & other.notna())
     shown_first = pd.concat([(choice > 0).where(choice.notna() & (choice != 0)) for choice in (one, other)])
     first_chosen = average_by_question(pd.concat([plain, plain]), shown_first, "first_chosen")
@@ -169,11 +162,13 @@ def measure_order(choices: pd.DataFrame) -> pd.DataFrame:
 
 
 def score_orders(choices: pd.DataFrame) -> pd.DataFrame:
-    """Pairwise scores from `compare_orders`, as `pair_scores` gives them: the mean of both orders as `score`, and that
-    of the candidate shown first as `other`. A score is the mean over references of 1 where the candidate is preferred,
-    -1 where the reference is, 0 for a tie."""
-    keys = [name for name in choices.columns if name not in ORDERS]
-    means = choices.groupby(keys, sort=False, dropna=False)[list(ORDERS)].mean().reset_index()
+    """Pairwise scores from `judge_both_orders`, as `pair_scores` gives them.
+
+    `score` is the mean of both orders, `other` that of the candidate shown first. A score is the mean over references
+    of 1 where the candidate is preferred, -1 where the reference is, 0 for a tie.
+    """
+    keys = [name for name in choices.columns if name not in PAIR_ORDERS]
+    means = choices.groupby(keys, sort=False, dropna=False)[list(PAIR_ORDERS)].mean().reset_index()
     both = (means.candidate_first - means.reference_first) / 2
     pairs = means.assign(score=both, other=means.candidate_first.where(both.notna()))
-    return pairs.drop(columns=list(ORDERS))
+    return pairs.drop(columns=list(PAIR_ORDERS))

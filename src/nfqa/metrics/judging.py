@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,17 +14,18 @@ from numpy.typing import NDArray
 from nfqa.data.records import Answer, Question
 from nfqa.judge.asking import Asker, Verdict
 from nfqa.judge.prompts import PromptSet, Shot
-from nfqa.kernels.parse import Pick, Reading, expect_value, read_number, read_preference
+from nfqa.kernels.parse import CHOICES, Pick, Reading, expect_value, read_number, read_preference
 from nfqa.metrics.references import Draw, draw_list, hash_name, list_candidates, sign
+from nfqa.metrics.statistics import count_reasons, iterate_groups, list_conditions
 from nfqa.models.chat import Reply, Request
 
-Method = Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
-Order = Literal["drawn", "candidate_first", "reference_first"]
+JudgeMethod = Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
+PairOrder = Literal["drawn", "candidate_first", "reference_first"]
 MAX_WORDS = 1_000  # of one text; the longest of the released data has 763
 LEAST_MASS = 1e-6  # of the next token's distribution on verdicts: with less, a reading from logits is noise
 EQUAL_WEIGHTS = (1.0, 1.0, 1.0, 1.0)  # of a reference of grade 0, 1, 2, 3
 CHARACTERS_A_WORD = 20  # a text of few, endless words is too long as well
-_CHOICES = ("A", "B", "C")  # the text shown first, the second, a tie
+_CHOICES = tuple(CHOICES)
 _SHOT_GRADES = (3, 1, 2, 0)
 _SHOT_SEED = 2_000  # apart from any evaluation seed and from the seeds of the embedded judge's training
 
@@ -90,7 +90,7 @@ def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = Tr
 
 def read_logprobs(logprobs: Sequence[float], request: Request) -> Reading:
     """The expected label from the labels' log-probabilities; missing as "bad_logprobs" or "no_mass"."""
-    values = (1.0, -1.0, 0.0) if request.labels == _CHOICES else [float(label) for label in request.labels]
+    values = [CHOICES[label] if label in CHOICES else float(label) for label in request.labels]
     try:
         found = expect_value(logprobs, values)
     except ValueError:  # a NaN, or more than certain: one bad reply is a missing verdict, not the end of a run
@@ -100,11 +100,11 @@ def read_logprobs(logprobs: Sequence[float], request: Request) -> Reading:
 
 def judge_draws(
     draws: Iterable[Draw],
-    method: Method,
+    method: JudgeMethod,
     judge: LanguageJudge,
     *,
     shots: Sequence[Shot] = (),
-    order: Order = "drawn",
+    order: PairOrder = "drawn",
     weights: Sequence[float] = EQUAL_WEIGHTS,
 ) -> pd.DataFrame:
     """Ask for the verdicts on every candidate of every draw; a draw that was dropped asks nothing.
@@ -119,19 +119,9 @@ def judge_draws(
     Returns: a row a verdict: draw (its place), answer, grade, first (whether the candidate was shown first, None where
         nothing was asked), weight (of the reference's grade), value (higher is better, NaN where no verdict could be
         had), reason (why not) and mass (on verdicts, from logits). A candidate that is not asked about has one row.
-    Raises: ValueError for an unknown method or order, shots with another method than listwise, or weights that are not
-        four finite numbers, 0 or more and not all 0.
+    Raises: ValueError for a reference without a grade in a pairwise comparison.
     Source: LINKAGE, equations 1 to 5.
     """
-    if method not in get_args(Method) or order not in get_args(Order):
-        raise ValueError(
-            f"method is {method!r} and order is {order!r}; known: {', '.join(get_args(Method))};"
-            f" {', '.join(get_args(Order))}"
-        )
-    if shots and method != "listwise":
-        raise ValueError(f"{len(shots)} shots for the method {method}; only listwise takes solved examples")
-    if len(weights) != 4 or not np.isfinite(weights).all() or min(weights) < 0 or not any(weights):
-        raise ValueError(f"weights are {tuple(weights)}; expected four numbers, of grades 0 to 3, 0 or more, not all 0")
     planned = [
         (place, one) for place, draw in enumerate(draws) for one in _plan(draw, method, judge, shots, order, weights)
     ]
@@ -152,9 +142,14 @@ class _Planned(NamedTuple):
 
 
 def _plan(
-    draw: Draw, method: Method, judge: LanguageJudge, shots: Sequence[Shot], order: Order, weights: Sequence[float]
+    draw: Draw,
+    method: JudgeMethod,
+    judge: LanguageJudge,
+    shots: Sequence[Shot],
+    order: PairOrder,
+    weights: Sequence[float],
 ) -> Iterator[_Planned]:
-    """What to ask about each candidate."""
+    """The requests about each candidate."""
     if draw.dropped:
         return
     question = trim_text(draw.question.text, judge)
@@ -192,7 +187,7 @@ def _plan(
 def judge_by_language_model(
     draws: pd.DataFrame,
     judge: LanguageJudge | None,
-    method: Method,
+    method: JudgeMethod,
     *,
     named: str = "judge",
     shots: Mapping[str, Sequence[Shot]] | None = None,
@@ -242,7 +237,7 @@ def score_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def sign_verdicts(
-    judge: LanguageJudge, method: Method, *, order: Order = "drawn", weights: Sequence[float] = EQUAL_WEIGHTS
+    judge: LanguageJudge, method: JudgeMethod, *, order: PairOrder = "drawn", weights: Sequence[float] = EQUAL_WEIGHTS
 ) -> str:
     """How verdicts of `judge_draws` are made, for signatures."""
     made = f"judge:{judge.asker.identity}|method:{method}|{judge.sign(method)}"
@@ -251,30 +246,24 @@ def sign_verdicts(
     return made
 
 
-def count_verdicts(scores: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Values of how many verdicts could not be had, and from logits the mean mass on verdicts.
+def measure_missing(scores: pd.DataFrame) -> pd.DataFrame:
+    """Values of how many verdicts are missing, and from logits the mean mass on verdicts.
 
-    Args: scores: as `judge_by_language_model` gives them; by: the conditions, all columns that are of no single answer,
-        question or seed where empty.
+    Args: scores: as `judge_by_language_model` gives them; all columns that are of no single answer, question or seed
+        are conditions.
     Returns: a row for each set of conditions and statistic: `missing_verdicts`, a share, with n, dropped and
         dropped_because; `verdict_mass`.
     """
-    from nfqa.metrics.statistics import OF_AN_ANSWER
-
-    if scores.empty:
-        return pd.DataFrame()
-    keys = list(by) or [name for name in scores.columns if name not in (*OF_AN_ANSWER, "question", "seed")]
     rows: list[dict[str, object]] = []
-    for key, group in scores.groupby(keys, sort=False, dropna=False):
-        reasons = Counter(reason for text in group.unreadable for reason in text.split("; ") if reason)
-        wanted, lost = int(group.verdicts.sum()), sum(reasons.values())
-        own = dict(zip(keys, key, strict=True))
-        rows.append(own | {
+    for key, group in iterate_groups(scores, list_conditions(scores, "question", "seed")) if len(scores) else ():
+        reasons = group.unreadable.str.split("; ").explode()
+        wanted, lost = int(group.verdicts.sum()), int((reasons != "").sum())
+        rows.append(key | {
             "statistic": "missing_verdicts", "value": lost / wanted if wanted else np.nan, "n": wanted - lost,
-            "dropped": lost, "dropped_because": "; ".join(f"{reason} {n}" for reason, n in sorted(reasons.items())),
+            "dropped": lost, "dropped_because": count_reasons(reasons),
         })  # fmt: skip
         if group.mass.notna().any():
-            rows.append(own | {"statistic": "verdict_mass", "value": group.mass.mean(), "n": int(group.mass.count())})
+            rows.append(key | {"statistic": "verdict_mass", "value": group.mass.mean(), "n": int(group.mass.count())})
     return pd.DataFrame(rows)
 
 
@@ -310,7 +299,7 @@ def make_shots(
     return tuple(shots)
 
 
-def to_ten(scores: NDArray, method: Method, references: int) -> NDArray[np.float64]:
+def to_ten(scores: NDArray, method: JudgeMethod, references: int) -> NDArray[np.float64]:
     """A method's scores on one scale from 0 (worst) to 10 (best); pointwise scores are there already."""
     if method == "pairwise":
         return 5 * (np.asarray(scores) + 1)

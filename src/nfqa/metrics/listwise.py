@@ -43,7 +43,7 @@ class Scorer:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What the judge says of a draw's candidates: `scores`, higher is better, and `ranks`, 1 is best."""
+    """The judge's verdicts on a draw's candidates: `scores`, higher is better, and `ranks`, 1 is best."""
 
     scores: NDArray[np.float64]  # [n]
     ranks: NDArray[np.int64]  # [n], from 1 to the number of references + 1
@@ -96,14 +96,11 @@ def judge_by_vectors(
     keys = list(zip(draws.dataset, draws.question, strict=True))
     one = dict.fromkeys(keys, scorers) if isinstance(scorers, Scorer) else scorers
     verdicts = [judge_draw(draw, one[key], embedder) for key, draw in zip(keys, draws.draw, strict=True)]
-    counts: dict[str, set[int]] = {}
-    for (dataset, _), scorer in one.items():
-        counts.setdefault(dataset, set()).add(scorer.trained_on)
-    ends = {dataset: sorted({min(own), max(own)}) for dataset, own in counts.items()}
+    counts = pd.Series([scorer.trained_on for scorer in one.values()], [dataset for dataset, _ in one])
+    ends = counts.groupby(level=0).agg(lambda own: "-".join(map(str, sorted({own.min(), own.max()}))))
     name = next(iter(one.values())).name.replace("_", "-")
     candidates = list_candidates(draws)
-    trained_on = candidates.dataset.map({dataset: "-".join(map(str, own)) for dataset, own in ends.items()})
-    signature = sign(candidates, f"embedded_judge|weights:{name}|trained_on:" + trained_on)
+    signature = sign(candidates, f"embedded_judge|weights:{name}|trained_on:" + candidates.dataset.map(ends))
     judged = candidates.assign(metric="embedded_judge", training=name, signature=signature)
     frames = []
     for output in ("score", "rank"):

@@ -37,11 +37,8 @@ def score_overlap(draws: pd.DataFrame, metrics: Sequence[str], embedder: Embedde
         names in METRICS.
     Returns: the columns of `draws` but for `draw`, answer, grade, metric, score, missing ("too_long" for what
         `score_pairs` leaves out), signature.
-    Raises: ValueError for an unknown metric, or one that needs an embedder where none is given.
+    Raises: ValueError for a metric that needs an embedder where none is given.
     """
-    unknown = [name for name in metrics if name not in METRICS]
-    if unknown:
-        raise ValueError(f"unknown metric {unknown[0]!r}; known: {', '.join(METRICS)}")
     together = sorted(draws.draw, key=lambda draw: draw.question.key)
     distinct = list(dict.fromkeys(pair for draw in together for pair in _pair_up(draw)))
     pairs = [pair for draw in draws.draw for pair in _pair_up(draw)]
@@ -204,25 +201,15 @@ def _normalise(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-METRICS = {
-    **{
-        variant: OverlapMetric("impl:sets,as-rouge-1.0.1|stem:no", partial(score_rouge, variant=variant))
-        for variant in get_args(RougeVariant)
-    },
-    **{
-        f"google_{variant}{suffix}": OverlapMetric(
-            f"impl:rouge-score-0.1.2|stem:{stemmer}", partial(score_google_rouge, variant=variant, stem=bool(suffix))
-        )
-        for variant in get_args(RougeVariant)
-        for suffix, stemmer in (("", "no"), ("_stem", "porter"))
-    },
-    **{
-        f"bleu{suffix}": OverlapMetric(
-            f"impl:nltk-sentence|tok:blanks|smooth:{smoothing}", partial(score_nltk_bleu, smoothing=smoothing)
-        )
-        for suffix, smoothing in (("", "none"), ("_smooth1", "method1"), ("_smooth3", "method3"))
-    },
-    "sacrebleu": OverlapMetric("impl:sacrebleu|tok:13a|smooth:exp|effective:yes", score_sacrebleu),
-    "bertscore": OverlapMetric("impl:nfqa|layer:last|idf:no|rescale:no", score_bertscore, needs_embedder=True),
-    "cls_cosine": OverlapMetric("impl:nfqa|pool:cls|cosine", score_cls_cosine, needs_embedder=True),
-}
+METRICS: dict[str, OverlapMetric] = {}
+for _variant in get_args(RougeVariant):
+    METRICS[_variant] = OverlapMetric("impl:sets,as-rouge-1.0.1|stem:no", partial(score_rouge, variant=_variant))
+    for _suffix, _stemmer in (("", "no"), ("_stem", "porter")):
+        _score = partial(score_google_rouge, variant=_variant, stem=bool(_suffix))
+        METRICS[f"google_{_variant}{_suffix}"] = OverlapMetric(f"impl:rouge-score-0.1.2|stem:{_stemmer}", _score)
+for _suffix, _smoothing in (("", "none"), ("_smooth1", "method1"), ("_smooth3", "method3")):
+    _score = partial(score_nltk_bleu, smoothing=_smoothing)
+    METRICS[f"bleu{_suffix}"] = OverlapMetric(f"impl:nltk-sentence|tok:blanks|smooth:{_smoothing}", _score)
+METRICS["sacrebleu"] = OverlapMetric("impl:sacrebleu|tok:13a|smooth:exp|effective:yes", score_sacrebleu)
+METRICS["bertscore"] = OverlapMetric("impl:nfqa|layer:last|idf:no|rescale:no", score_bertscore, needs_embedder=True)
+METRICS["cls_cosine"] = OverlapMetric("impl:nfqa|pool:cls|cosine", score_cls_cosine, needs_embedder=True)

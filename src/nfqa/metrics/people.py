@@ -1,4 +1,4 @@
-"""What people say of systems' answers, frame to frame: comparisons, rankings of the systems, agreement among raters.
+"""People's ratings of systems' answers, frame to frame: comparisons, rankings of the systems, agreement among raters.
 
 Everything starts from `QuestionSet.ratings`: a row for each rating, with the columns dataset, question, rater (a
 number), view (the rater's own), system and rating.
@@ -7,7 +7,7 @@ number), view (the rater's own), system and rating.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -19,10 +19,10 @@ from nfqa.kernels.rating import Preferences, derive_preferences, rate_bradley_te
 from nfqa.kernels.resample import draw_counts
 from nfqa.metrics.statistics import correlate, find_intervals
 
-Rule = Literal["elo", "bradley_terry"]
+RatingRule = Literal["elo", "bradley_terry"]
 # Shuffles of the comparisons over which Elo is averaged: one rater's are few, those of all differ by little.
 ORDERS, ORDERS_TOGETHER = 20, 200
-METHODS: tuple[Coefficient, ...] = ("spearman", "kendall")
+RANK_METHODS: tuple[Coefficient, ...] = ("spearman", "kendall")
 
 
 def compare_answers(ratings: pd.DataFrame) -> pd.DataFrame:
@@ -49,7 +49,7 @@ def compare_answers(ratings: pd.DataFrame) -> pd.DataFrame:
 
 
 def rank_systems(
-    comparisons: pd.DataFrame, rule: Rule, *, by: Sequence[str] = (), orders: int = ORDERS
+    comparisons: pd.DataFrame, rule: RatingRule, *, by: Sequence[str] = (), orders: int = ORDERS
 ) -> pd.DataFrame:
     """The strength of every system by Elo or Bradley-Terry, from all comparisons or from those of each group.
 
@@ -57,10 +57,9 @@ def rank_systems(
         comparisons over which Elo is averaged.
     Returns: the columns of `by`, system, grade: in Elo points, or in nats. A system that is not compared in a group has
         no row; Bradley-Terry's prior counts all systems of the frame.
-    Raises: ValueError for an unknown rule.
     Source: DebateQA, section 5.1; `nfqa.kernels.rating`: rate_elo, rate_bradley_terry.
     """
-    preferences, systems = _read_comparisons(comparisons, rule)
+    preferences, systems = _read_comparisons(comparisons)
     groups = comparisons.groupby(list(by), sort=False).ngroup() if by else pd.Series(0, comparisons.index)
     heads = comparisons[list(by)][~groups.duplicated()]
     frames = []
@@ -75,13 +74,13 @@ def rank_systems(
     return pd.concat(frames, ignore_index=True)
 
 
-def resample_rankings(comparisons: pd.DataFrame, rule: Rule, *, resamples: int, seed: int = 0) -> pd.DataFrame:
+def resample_rankings(comparisons: pd.DataFrame, rule: RatingRule, *, resamples: int, seed: int = 0) -> pd.DataFrame:
     """The ranking by all comparisons under resampled raters, who bring all their comparisons along.
 
     Elo is run once, in one shuffled order, in each resample: its interval includes the luck of the order.
-    Returns: resample (from 1), system, grade. Raises: as `rank_systems`.
+    Returns: resample (from 1), system, grade.
     """
-    preferences, systems = _read_comparisons(comparisons, rule)
+    preferences, systems = _read_comparisons(comparisons)
     raters, names = pd.factorize(comparisons.rater, sort=True)
     draws = []
     for number, counts in enumerate(draw_counts(len(names), resamples=resamples, seed=seed)):
@@ -145,19 +144,23 @@ def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd
     return find_intervals(frame.assign(n=len(ratings))).assign(dropped=0)
 
 
-def measure_kappa(labels: pd.DataFrame, column: str, *, items: Sequence[str]) -> pd.DataFrame:
-    """Fleiss' kappa of labels, over the items that the usual number of raters labelled: it needs equally many of each.
+def measure_kappa(
+    labels: pd.DataFrame, column: str, *, items: Sequence[str], raters: Literal["usual", "most"] = "usual"
+) -> pd.DataFrame:
+    """Fleiss' kappa of labels, which needs equally many of each item.
 
-    Args: labels: a row a label, in the column `column`; items: the columns that name what is labelled.
+    Args: labels: a row a label, in the column `column`; items: the columns that name what is labelled; raters: over the
+        items that the "usual" number of raters labelled, or the highest ("most").
     Returns: one row: statistic `fleiss_kappa`, value (NaN with one rater an item), n (items), dropped (items that
         another number of raters labelled), signature.
     Source: `nfqa.kernels.agreement.measure_fleiss_kappa`.
     """
     each = labels.groupby(list(items))[column].agg(list)
-    usual = each.str.len().mode()[0]
-    kept = each[each.str.len() == usual]
-    kappa = measure_fleiss_kappa(kept.tolist()) if usual > 1 else np.nan
-    row = {"value": kappa, "n": len(kept), "dropped": len(each) - len(kept), "signature": f"items_judged_by:{usual}"}
+    counts = each.str.len()
+    wanted = counts.max() if raters == "most" else counts.mode()[0]
+    kept = each[counts == wanted]
+    kappa = measure_fleiss_kappa(kept.tolist()) if wanted > 1 else np.nan
+    row = {"value": kappa, "n": len(kept), "dropped": len(each) - len(kept), "signature": f"items_judged_by:{wanted}"}
     return pd.DataFrame([{"statistic": "fleiss_kappa"} | row])
 
 
@@ -180,8 +183,8 @@ def correlate_halves(ratings: pd.DataFrame, *, splits: int = 50, seed: int = 0) 
     both = pd.concat(means).dropna().reset_index()
     systems = both.groupby(["split", "system"])[["score", "grade"]].mean().round(9).reset_index()  # equal means tie
     found = pd.concat([
-        correlate(both, methods=METHODS, by=["split", "question"]).assign(level="question"),
-        correlate(systems, methods=METHODS, by=["split"]).assign(level="system"),
+        correlate(both, methods=RANK_METHODS, by=["split", "question"]).assign(level="question"),
+        correlate(systems, methods=RANK_METHODS, by=["split"]).assign(level="system"),
     ])  # fmt: skip
     each = found.groupby(["level", "statistic", "split"], sort=False)["measured"].mean()
     table = each.groupby(["level", "statistic"], sort=False).agg(["mean", "std", "count"]).reset_index()
@@ -189,10 +192,8 @@ def correlate_halves(ratings: pd.DataFrame, *, splits: int = 50, seed: int = 0) 
     return table.assign(dropped=splits - table["n"])
 
 
-def _read_comparisons(comparisons: pd.DataFrame, rule: Rule) -> tuple[Preferences, NDArray]:
+def _read_comparisons(comparisons: pd.DataFrame) -> tuple[Preferences, NDArray]:
     """The comparisons with systems as numbers, and the systems in that order."""
-    if rule not in get_args(Rule):
-        raise ValueError(f"rule is {rule!r}; expected one of {', '.join(get_args(Rule))}")
     systems, numbers = np.unique(comparisons[["left", "right"]].to_numpy(dtype=str), return_inverse=True)
     left, right = numbers.reshape(-1, 2).T
     return Preferences(left, right, comparisons.outcome.to_numpy(dtype=float)), systems

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from nfqa.data.records import QuestionSet
 from nfqa.kernels.perplexity import (
     Settings,
-    Switches,
     Variant,
     aggregate_perplexities,
     compute_perplexities,
@@ -28,7 +27,7 @@ from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated, TargetLoss
 
-_NOT_SCORED = ("empty_answer", "no_partial_answers", "not_finite", "no_tokens", "too_long")  # of `Diversity.dropped`
+_REASONS = ("not_finite", "no_tokens", "too_long")  # why a partial answer has no perplexity, the gravest first
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Diversity:
     """P.D. of one answer; lower is better.
 
     value: NaN where it is left out. perplexities: [n], one a partial answer, NaN where it has none. losses: what they
-    are made of, None where nothing was run. dropped: what was left out, counted by reason: "empty_answer" and
+    are made of, None where nothing was run. dropped: the counts of what was left out, by reason: "empty_answer" and
     "no_partial_answers" leave the whole answer out, and so does "not_finite", the partial answers whose loss or
     perplexity is NaN or infinite: without them an answer that can't restate them would look better. "no_tokens"
     leaves out a partial answer without a token that has a probability, and "too_long" one that doesn't fit the model
@@ -57,7 +56,7 @@ def score_diversity(
     named: str = "role",
     cache: str = "",
     variant: Variant = "paper",
-    **switches: Unpack[Switches],
+    **switches: Any,
 ) -> pd.DataFrame:
     """P.D. of each answer under the points of view on its question: one row an answer, lower is better.
 
@@ -69,7 +68,7 @@ def score_diversity(
     Raises: ValueError for a missing column, no view on any question that is answered, and as `measure_diversity`.
     """
     found = _measure_frame(answers, views, evaluator, variant, switches)
-    reasons = [_find_first(one.dropped) if math.isnan(one.value) else "" for one in found]
+    reasons = [next(iter(one.dropped)) if math.isnan(one.value) else "" for one in found]
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
     return names.assign(
         metric="pd", evaluator=named, cache=cache, variant=variant,
@@ -107,9 +106,9 @@ def score_views(
     evaluator: Evaluator,
     *,
     variant: Variant = "paper",
-    **switches: Unpack[Switches],
+    **switches: Any,
 ) -> pd.DataFrame:
-    """What P.D. is made of: one row an answer and view, with the loss of the view given the answer.
+    """The parts of P.D.: one row an answer and view, with the loss of the view given the answer.
 
     Args: as `score_diversity`; views: with their column `view`.
     Returns: the columns of `answers` but text and grade; view, perplexity, nats (summed), tokens (of the view),
@@ -124,10 +123,7 @@ def score_views(
     names = given.drop(columns=["text", "grade"], errors="ignore")
     return names.merge(views[["dataset", "question", "view"]], on=["dataset", "question"]).assign(
         perplexity=perplexities,
-        **{
-            name: [getattr(loss, name) if loss else math.nan for loss in losses]
-            for name in ("nats", "tokens", "attended", "cut")
-        },
+        **{name: [getattr(loss, name, math.nan) for loss in losses] for name in ("nats", "tokens", "attended", "cut")},
         missing=list(map(_find_reason, losses, perplexities)),
     )
 
@@ -156,7 +152,7 @@ def place_perplexity(perplexities: pd.Series) -> pd.Series:
 
 
 def score_debatable(
-    own: QuestionSet, answers: pd.DataFrame, embedder: Embedder, evaluator: Evaluator, **how: Unpack[Switches]
+    own: QuestionSet, answers: pd.DataFrame, embedder: Embedder, evaluator: Evaluator, **how: Any
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """How well answers cover points of view, by cosine and by P.D. in both variants; higher is better throughout.
 
@@ -195,8 +191,10 @@ def score_debatable(
 
 
 def compare_negated(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, **how: Any) -> pd.DataFrame:
-    """What P.D. makes of the opposite, on its scale from 0 to 10: the change of place when every sentence is negated by
-    rule, and how far apart the best and the worst answer to a question are.
+    """P.D. of negated answers, on its scale from 0 to 10.
+
+    The change of place when every sentence is negated by rule, and how far apart the best and the worst answer to a
+    question are.
 
     Args: as `score_diversity`. Returns: a row a statistic, a median: value, n (of answers that the rule changes),
         variant and signature.
@@ -213,12 +211,12 @@ def compare_negated(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evalu
 
 
 def choose_wrapping(evaluator: Evaluator, wrapping: Literal["chat", "plain"]) -> Literal["chat", "plain"]:
-    """What was asked for, but an embedded evaluator is always wrapped by the template that it was trained with."""
+    """The given wrapping, but an embedded evaluator is always wrapped by the template that it was trained with."""
     return "chat" if evaluator.spec.kind == "embedded" else wrapping
 
 
 def _measure_frame(
-    answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, variant: Variant, switches: Switches
+    answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, variant: Variant, switches: dict[str, Any]
 ) -> list[Diversity]:
     """P.D. of each row of `answers`, a missing text as an empty one; all given to the evaluator at once."""
     for frame in (answers, views):
@@ -237,7 +235,7 @@ def measure_diversity(
     evaluator: Evaluator,
     *,
     variant: Variant = "paper",
-    **switches: Unpack[Switches],
+    **switches: Any,
 ) -> list[Diversity]:
     """P.D. of each answer under the partial answers of its question.
 
@@ -286,10 +284,6 @@ def _leave_out(answer: str, partial_answers: int) -> Diversity:
     return Diversity(math.nan, np.full(partial_answers, np.nan), (None,) * partial_answers, dropped)
 
 
-def _find_first(dropped: dict[str, int]) -> str:
-    return next(reason for reason in _NOT_SCORED if reason in dropped)
-
-
 def _find_reason(loss: TargetLoss | None, perplexity: float) -> str:
     """Why a partial answer has no perplexity, "" where it has one."""
     if loss is None or math.isfinite(perplexity):
@@ -306,7 +300,7 @@ def _combine(losses: Sequence[TargetLoss], chosen: Settings) -> Diversity:
     )  # fmt: skip
     finite = np.isfinite(perplexities)
     counts = Counter(map(_find_reason, losses, perplexities))
-    dropped = {reason: counts[reason] for reason in ("no_tokens", "not_finite", "too_long") if counts[reason]}
+    dropped = {reason: counts[reason] for reason in _REASONS if counts[reason]}
     value = aggregate_perplexities(perplexities[finite], aggregate=chosen.aggregate)
     if counts["not_finite"]:
         value = math.nan  # a sum over the others would be lower, which is better

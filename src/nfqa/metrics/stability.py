@@ -10,7 +10,9 @@ import pandas as pd
 from nfqa.metrics.statistics import average, correlate, find_intervals, resample_means
 
 
-def compare_orders(scores: pd.DataFrame, *, by: Sequence[str], resamples: int = 10_000, seed: int = 0) -> pd.DataFrame:
+def compare_rankings(
+    scores: pd.DataFrame, *, by: Sequence[str], resamples: int = 10_000, seed: int = 0
+) -> pd.DataFrame:
     """Kendall's tau between every two ways of measuring: of the order of systems, and of the answers to a question.
 
     Systems are ordered by their means over questions, whose interval comes from resamples of the questions that both

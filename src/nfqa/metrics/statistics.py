@@ -22,7 +22,10 @@ from nfqa.kernels.resample import Interval, bootstrap_difference, bootstrap_mean
 
 Undefined = Literal["drop", "zero"]
 METHODS: tuple[Coefficient, ...] = get_args(Coefficient)
-OF_AN_ANSWER = ("answer", "system", "text", "grade", "score", "missing", "verdicts", "unreadable", "mass")
+OF_AN_ANSWER = (  # never a condition
+    "answer", "system", "text", "grade", "score", "missing", "verdicts", "unreadable", "mass",
+    "words", "other", "ten", "rank", "wins", "note", "flags",
+)  # fmt: skip
 _MEASURED = ("measured", "missing")
 
 
@@ -45,7 +48,7 @@ def correlate(
     """
     if undefined not in get_args(Undefined):
         raise ValueError(f"undefined is {undefined!r}; expected one of {', '.join(get_args(Undefined))}")
-    keys = list(by) if by is not None else [name for name in scores.columns if name not in OF_AN_ANSWER]
+    keys = list_conditions(scores) if by is None else list(by)
     require_columns(scores, [*keys, "score", "grade"])
     group = scores.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
     order = np.argsort(group, kind="stable")  # groups one after another, in the order of their first row
@@ -74,7 +77,7 @@ def credit_choices(scores: pd.DataFrame, *, ties: TieRule = "expected") -> pd.Da
     Source: `nfqa.kernels.choice.credit_choice`.
     """
     require_columns(scores, ["question", "score", "grade"])
-    keys = [name for name in scores.columns if name not in OF_AN_ANSWER]
+    keys = list_conditions(scores)
     rows = []
     for key, group in iterate_groups(scores, keys):
         reasons = group.get("missing", pd.Series("", group.index))[group.score.isna()]
@@ -213,6 +216,11 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
     lacking = [name for name in names if name not in frame]
     if lacking:
         raise ValueError(f"no column {', '.join(lacking)}; the frame has {', '.join(frame.columns)}")
+
+
+def list_conditions(scores: pd.DataFrame, *others: str) -> list[str]:
+    """The columns that are of no single answer, without the `others`."""
+    return [name for name in scores.columns if name not in (*OF_AN_ANSWER, *others)]
 
 
 def iterate_groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nfqa.metrics.statistics import OF_AN_ANSWER, iterate_groups
-
-_OWN = (*OF_AN_ANSWER, "question", "ten", "rank", "wins", "note", "flags")
+from nfqa.metrics.statistics import iterate_groups, list_conditions
 
 
 def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str) -> pd.DataFrame:
@@ -72,4 +70,4 @@ def measure_systems(scores: pd.DataFrame, column: str, *, named: str, questions:
 
 def _split(scores: pd.DataFrame, *others: str) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """Each set of conditions, by name, with its rows, in order of first appearance."""
-    return iterate_groups(scores, [*(name for name in scores.columns if name not in _OWN), *others])
+    return iterate_groups(scores, [*list_conditions(scores, "question"), *others])
