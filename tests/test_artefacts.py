@@ -169,4 +169,4 @@ def test_a_notebook_depends_on_the_modules_that_it_reaches_and_no_others() -> No
     assert "nfqa.metrics.overlap" not in audit
     assert "nfqa.models.embed" in hash_modules(folder / "data_audit.ipynb", PROJECT, roles=["embedder"])
     assert not [module for module in audit if module.startswith("nfqa.models.causal")]
-    assert not {"nfqa.lab.report", "nfqa.lab.runner"} & set(table)
+    assert not {"nfqa.lab.site", "nfqa.lab.runner"} & set(table)
