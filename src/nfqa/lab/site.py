@@ -35,8 +35,8 @@ from nfqa.lab.stand_ins import list_replaced
 from nfqa.lab.values import name_keys, read_values
 
 SIGNS = {  # each mark is a sign, a word and a colour, so that none of them has to be seen to be understood
-    "holds": "✓", "fails": "✗", "can't be told at this size": "?", "not testable here": "⊘", "no cells in our copy": "–",
-    "holds for a stand-in": "⇄✓", "fails for a stand-in": "⇄✗",
+    "holds": "✓", "fails": "✗", "can't be told at this size": "?", "not testable here": "⊘",
+    "no cells in our copy": "–", "holds for a stand-in": "⇄✓", "fails for a stand-in": "⇄✗",
     "equal": "=", "near": "≈", "differs, known": "†", "differs, cause unknown": "‡", "differs": "≠", "missing": "!",
     "paper": "¶", "measured": "●", "stand-in": "⇄", "sample": "◇", "not run": "○",
     "measured in part": "◐", "ours only": "+", "computed from published numbers": "∑", "no numbers": "□",
@@ -117,9 +117,9 @@ def find_forge(root: Path) -> str:
 def describe_artefact(paper: Paper, name: str, place: Place, folder: str = "") -> dict[str, Any]:
     """What the pages show of an artefact. `folder` is "sample/" for a sample run, of which nothing is compared.
 
-    Returns: paper, name, artefact, notebook (where it would be) and files (by ending) on this machine; url, from the
-        site's top folder; rows (its values, with their conditions in words) and made_from (its provenance), empty without
-        results; published (beside ours), table (the same in the paper's shape), verdicts and origins (counts);
+    Returns: paper, name, artefact, notebook (where it would be) and files (by ending) on this machine; stem, from the
+        site's top folder; rows (its values, with their conditions in words) and made_from (its provenance), empty
+        without results; published (beside ours), table (the same in the paper's shape), verdicts and origins (counts);
         is_sample, stand_ins, state and needs (in words).
     """
     artefact, stem = paper.artefacts[name], f"{paper.paper}/{name}"
@@ -207,7 +207,7 @@ class _Renderer(IPythonRenderer):
 
 class _Exporter(HTMLExporter):
     @jinja2.pass_context
-    def markdown2html(self, context: object, source: str) -> str:
+    def markdown2html(self, _: object, source: str) -> str:
         return MarkdownWithMath(_Renderer(allow_harmful_protocols=False, exclude_anchor_links=True)).render(source)
 
 
