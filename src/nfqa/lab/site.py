@@ -231,7 +231,7 @@ def render_notebook(path: Path, root: Path) -> Markup:
                     holder[key] = _ABSOLUTE_PATH.sub("…/", holder[key])
     body, _ = _Exporter(template_name="basic").from_notebook_node(notebook)
     page = BeautifulSoup(body, "html.parser")
-    for tag in page(_ACTIVE):
+    for tag in [*page(_ACTIVE), *page("img", src=re.compile(r"^(\w+:)?//"))]:
         tag.decompose()
     return Markup(page)  # noqa: S704 - made above, without scripts
 
