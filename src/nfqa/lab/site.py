@@ -218,7 +218,7 @@ def render_notebook(path: Path, root: Path) -> Markup:
     """
     try:
         text = path.read_text(encoding="utf-8").replace(str(root), ".")
-        notebook = nbformat.reads(text, as_version=4)
+        notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
     except Exception as error:  # nbformat has several kinds, and JSON errors come through as they are
         raise ValueError(f"{path}: not a notebook ({str(error).splitlines()[0]}); run the artefact again") from None
     for number, cell in enumerate(notebook.cells):
@@ -229,7 +229,7 @@ def render_notebook(path: Path, root: Path) -> Markup:
             for holder, key in ((output, "text"), (output.get("data", {}), "text/plain")):
                 if key in holder:
                     holder[key] = _ABSOLUTE_PATH.sub("…/", holder[key])
-    body, _ = _Exporter(template_name="basic").from_notebook_node(notebook)
+    body, _ = _Exporter(template_name="basic").from_notebook_node(notebook)  # type: ignore[no-untyped-call]
     page = BeautifulSoup(body, "html.parser")
     for tag in [*page(_ACTIVE), *page("img", src=re.compile(r"^(\w+:)?//"))]:
         tag.decompose()
