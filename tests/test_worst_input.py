@@ -15,7 +15,7 @@ import pytest
 from nfqa.data import debates, gather
 from nfqa.judge import prompts, server_errors
 from nfqa.kernels import parse
-from nfqa.lab import source_pages
+from nfqa.lab import site
 from nfqa.metrics import compose, coverage, degrade, dispute_detector, dispute_rules, generated
 from nfqa.models import pretrained
 
@@ -60,8 +60,8 @@ WORST: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {  # what is ca
     "clean_text": (prompts.clean_text, ("<<", "< / s ", "<s", "<question x", "[ / INST", "<|", "\r", "\x00")),
     "judge_status": (lambda text: server_errors.judge_status(400, text, clean=str), ("model ", "a*", "*", "context_")),
     "read_retry_after": (server_errors.read_retry_after, ("1", "1.")),
-    "paths": (partial(source_pages._ABSOLUTE_PATH.sub, "…/"), ("/a", "/+/", "/a/", " /a/b", "/")),
-    "quoted_paths": (partial(source_pages._QUOTED_PATH.sub, ""), ('"/', "'/\"", "/")),
+    "paths": (partial(site._ABSOLUTE_PATH.sub, "…/"), ("/a", "/+/", "/a/", " /a/b", "/")),
+    "forge": (site._FORGE.fullmatch, ("a@", "a", "https://a", "a/", ":1", ".git")),
 }
 CASES = [(name, text) for name, (_, own) in WORST.items() for text in dict.fromkeys((*own, *ANYWHERE))]
 

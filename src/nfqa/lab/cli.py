@@ -315,8 +315,7 @@ def _figures(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 
 
 def _report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
-    from nfqa.data.paths import write_atomically
-    from nfqa.lab.staleness import hash_site
+    from nfqa.lab.site import build_site  # heavy to import
 
     place = replace(options, data="full").find_place(root)  # a sample run gets a section of its own there
     sample = options.find_place(root) if options.data == "sample" else None
@@ -324,14 +323,7 @@ def _report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     made = sorted(str(path.relative_to(own.results).with_suffix("")) for path in own.results.glob("*/*.csv"))
     if options.variant and not made:
         raise ValueError("nothing was made with these variables yet; run `make PAPER/NAME` with them first")
-    index, record = place.site / "index.html", place.work / "site.txt"
-    digest = hash_site(root, [place, *([sample] if sample else [])])
-    if not (index.is_file() and record.is_file() and record.read_text(encoding="utf-8") == digest):
-        from nfqa.lab.report import build_site  # heavy to import, and seldom needed
-
-        build_site(place, sample=sample)
-        with write_atomically(record) as scratch:
-            scratch.write_text(digest, encoding="utf-8")
+    index = build_site(place, sample=sample)
     if options.parameters:  # few, and nowhere else to be seen beside each other
         _say_made(root, own, made)
     print(f"report: {index.relative_to(root)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -187,17 +186,6 @@ def explain_staleness(record: Record | None, parts: dict[str, str], place: Place
         elif hash_file(file) != digest:
             reasons.append(f"{name} was altered")
     return reasons
-
-
-def hash_site(root: Path, places: Sequence[Place]) -> str:
-    """One hash over all that the report site is built from: papers, code, and the places' results."""
-    digest = hashlib.sha256()
-    shown = [folder for place in places for folder in (place.results, place.figures, place.notebooks)]
-    for folder in [root / "papers", root / "src" / "nfqa", *shown]:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                digest.update(os.fsencode(f"{file.relative_to(root)} {hash_file(file)}\n"))
-    return digest.hexdigest()
 
 
 def _describe_entry(paper: Paper, name: str) -> dict[str, Any]:

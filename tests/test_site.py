@@ -1,0 +1,292 @@
+"""The report site, built from a small made-up checkout and from the committed results, and opened in a browser.
+
+The browser tests skip where Chromium or playwright is missing; with NFQA_REQUIRE_BROWSER set they fail instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pandas as pd
+import pytest
+from bs4 import BeautifulSoup
+from matplotlib.figure import Figure
+from nbformat import v4
+
+from nfqa.data.paths import Place, find_place, find_root
+from nfqa.lab.site import SIGNS, build_site, find_forge, render_notebook
+from nfqa.lab.values import tidy_values, write_values
+
+FUNCTION = "nfqa.kernels.toy:score"
+COMPARED = {"table": "table_01", "within": ["dataset"], "where": "dataset == 'one' and statistic == 'tau'"}
+PAPER = {
+    "paper": "toy", "title": "A paper with <b>two</b> things & more", "source": "arXiv 2409.14744",
+    "stand_ins": [{"says": "vectors in place of <i>Mistral</i>", "rows": "metric == 'embedded'"}],
+    "claims": {
+        "costly": {"says": "Judging is costly.", "where": "Table 2", "kind": "data", "needs": ["judge", "price_list"]},
+        "judged_first": {
+            "says": "Judging < noise.", "where": "Tables 1 and 2",
+            "published": [COMPARED | {"upper": "metric == 'judged'", "lower": "metric == 'noise'"}],
+        },
+        "overlap_above_noise": {
+            "says": "Overlap beats noise.", "where": "Table 1", "headline": True,
+            "published": [COMPARED | {"upper": "metric == 'overlap'", "lower": "metric == 'noise'"}],
+        },
+    },
+    "artefacts": {
+        "table_01": {"label": "Table 1", "title": "Agreement", "notebook": "toy/table_01.ipynb"},
+        "table_02": {"label": "Table 2", "title": "Not run", "roles": ["generator"]},
+        "figure_01": {"label": "Figure 1", "title": "A sketch"},
+    },
+}  # fmt: skip
+NUMBERS = """artefact,row,heading,dataset,metric,statistic,printed,unit,tolerance,needs,setting,read,cause,reason
+table_01,Overlap <i>,,one,overlap,tau,20.88,%,0.01,,,table,,
+table_01,Overlap <i>,,one,overlap,rho,9.50,%,0.01,,,table,,
+table_01,Overlap <i>,,two,overlap,tau,30.10,%,0.01,,,table,,
+table_01,Noise,,one,noise,tau,50.00,%,0.01,,,table,known,It is noise.
+table_01,Judged,,one,judged,tau,41.20,%,0.01,judge,,table,,
+"""
+
+
+def _row(metric: str, dataset: str, statistic: str, value: float, **more: Any) -> dict[str, Any]:
+    row = {"dataset": dataset, "metric": metric, "statistic": statistic, "value": value, "n": 90, "dropped": 0}
+    return {**row, "signature": f"{metric}|impl:toy|v1", **more}
+
+
+ROWS = [
+    _row("overlap", "one", "tau", 0.208812345678, low=0.19, high=0.22, spread=0.0123),
+    _row("overlap", "one", "rho", 0.101, dropped=7, dropped_because="constant 5; short 2"),
+    _row("overlap", "two", "tau", 0.25),
+    _row("noise", "one", "tau", 0.1),
+    _row("printed", "one", "tau", 4026.0249, origin="paper"),
+    _row("embedded", "one", "tau", 0.3333, low=0.31, high=0.35, origin="stand-in"),
+]
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _write_run(place: Place, rows: list[dict[str, Any]]) -> None:
+    provenance = {"inputs": {"one": "sha256:aa"}, "functions": [FUNCTION], "findings": ["Ours is < theirs."]}
+    write_values(
+        place.results / "toy" / "table_01", tidy_values(pd.DataFrame(rows), origin="measured", exact=True), provenance
+    )
+    (place.figures / "toy").mkdir(parents=True, exist_ok=True)
+    Figure(figsize=(3, 2)).savefig(place.figures / "toy" / "table_01.png")
+    cells = "".join(f"<td>wide_column_{number}</td>" for number in range(30))
+    wide = f"<table><tr>{cells}</tr></table><img src='https://example.org/b.png'><script>alert(2)</script>"
+    notebook = v4.new_notebook(
+        cells=[
+            v4.new_markdown_cell("# T\n\n$\\arg\\max_a$ <script>alert(1)</script> ![own](../figures/table_01.png)"),
+            v4.new_code_cell(f'out = "{place.root}/build/x"', metadata={"tags": ["injected-parameters"]}),
+            v4.new_code_cell("lab", outputs=[
+                v4.new_output("display_data", data={"text/html": wide}),
+                v4.new_output("stream", name="stderr", text="/opt/some/where/module.py:3: Warning a/b\n"),
+            ]),
+        ]
+    )  # fmt: skip
+    _write(place.notebooks / "toy" / "table_01.ipynb", nbformat.writes(notebook))
+
+
+def _make_checkout(root: Path) -> tuple[Place, Place]:
+    _write(root / "papers" / "toy.yml", json.dumps(PAPER))
+    _write(root / "papers" / "toy.csv", NUMBERS)
+    place, sample = find_place(root), find_place(root, data="sample")
+    _write_run(place, ROWS)
+    _write_run(sample, [_row("overlap", "one", "tau", 0.77, origin="sample")])
+    return place, sample
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place, sample = _make_checkout(tmp_path_factory.mktemp("checkout"))
+    return build_site(place, sample=sample).parent
+
+
+def _open(site: Path, path: str) -> BeautifulSoup:
+    return BeautifulSoup((site / path).read_text(encoding="utf-8"), "html.parser")
+
+
+def _see(page: Any) -> str:
+    return " ".join(page.get_text(" ").split())
+
+
+def test_no_sign_means_two_things() -> None:
+    assert len(set(SIGNS.values())) == len(SIGNS)
+
+
+def test_index_has_claims_then_key_then_artefacts_with_their_states(site: Path) -> None:
+    page = _open(site, "index.html")
+    assert [section["id"] for section in page("section")] == ["claims-toy", "key", "artefacts-toy", "sample"]
+    # As published 0.2088 is below 0.5; ours, 0.2088 [0.19, 0.22], above 0.1; of judged there is none of ours.
+    claims = {claim.select_one(".says").text: _see(claim) for claim in page.select(".claims details")}
+    assert [*claims] == ["Overlap beats noise.", "Judging < noise.", "Judging is costly."]  # the headline first
+    assert "✗ fails: 0 of 1 holds Ours: ✓ holds: 1 of 1 holds" in claims["Overlap beats noise."]
+    assert "Ours: ⊘ not testable here" in claims["Judging < noise."]
+    assert "needs judge" in claims["Judging < noise."]
+    rows = [_see(row) for row in page.select("#artefacts-toy li")]
+    # 5 published numbers: 0.208812 rounds to 0.2088; rho 0.101 is 0.006 from 0.095; 0.25 is far from 0.301.
+    assert "= 1 equal ≈ 1 near † 1 differs, explained ≠ 1 differs ○ 1 not run" in rows[0]
+    assert "¶ 1 paper ● 4 measured ⇄ 1 stand-in" in rows[0]
+    assert ["◐ measured in part the rest needs" in rows[0], "○ not run needs generator" in rows[1]] == [True, True]
+    assert "□ no numbers" in rows[2]
+
+
+def test_claims_link_to_the_artefacts_of_their_tests_alone(site: Path) -> None:
+    page = _open(site, "index.html")
+    linked = [[link.text for link in claim("a")] for claim in page.select(".claims details")]
+    assert linked == [["Table 1"], ["Table 1"], []]  # "Tables 1 and 2" are words
+    assert len(_open(site, "toy/table_01.html").select(".claims details")) == 2
+
+
+def test_page_has_the_papers_table_values_with_origin_and_stand_ins(site: Path) -> None:
+    page = _open(site, "toy/table_01.html")
+    cells = [[_see(cell) for cell in row(["th", "td"])] for row in page.select(".paper tbody tr")]
+    assert cells[0] == ["Overlap <i>", "= 20.88 [19.00, 22.00] 20.88", "≈ 10.10 9.50", "≠ 25.00 30.10"]
+    assert cells[2][:2] == ["Judged", "○ not run 41.20"]
+    assert cells[3][:2] == ["embedded", "33.33* [31.00, 35.00] –"]
+    values = [_see(row) for row in page.select(".values tbody tr")]
+    wanted = ["one, Overlap <i>, tau 0.2088 0.19 to 0.22 0.0123 90", "rho 0.101 90 7 constant 5; short 2 ● measured"]
+    wanted += ["tau 4,026 90 ¶ paper", "tau 0.3333 0.31 to 0.35 90 ⇄ stand-in embedded|impl:toy|v1"]
+    assert [words for words in wanted if not any(words in row for row in values)] == []
+    shown = ("⇄ stand-in vectors in place of <i>Mistral</i>", "† differs, explained It is noise.", FUNCTION)
+    assert [part for part in shown if part not in _see(page)] == []
+
+
+def test_sample_values_stand_apart_and_are_marked(site: Path) -> None:
+    assert "0.77" not in _see(_open(site, "toy/table_01.html"))
+    page = _open(site, "sample/toy/table_01.html")
+    parts = (page.title, page.header, page.select_one(".values tbody tr"))
+    assert [part for part in parts if "SAMPLE" not in _see(part)] == []
+    assert not page.select(".paper")
+    assert "SAMPLE" in _see(_open(site, "index.html").select_one("#sample"))
+
+
+def test_pages_hold_no_script_no_folder_of_the_machine_and_only_links_that_lead_somewhere(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) == 5
+    for path in pages:
+        text, page = path.read_text(encoding="utf-8"), BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+        assert not page("script"), path
+        assert [folder for folder in (str(site.parents[1]), "/opt/") if folder in text] == [], path
+        for tag, name in ((tag, name) for tag in page(["a", "img"]) for name in ("href", "src") if tag.get(name)):
+            file, _, anchor = tag[name].partition("#")
+            target = (path.parent / file).resolve() if file else path
+            assert target.is_file(), f"{path.name}: {tag[name]}"
+            assert not anchor or f'id="{anchor}"' in target.read_text(encoding="utf-8"), f"{path}: {tag[name]}"
+    text = (site / "toy/table_01.html").read_text(encoding="utf-8")
+    assert [part for part in ("<b>two", "<i>", "alert(2)", "<script") if part in text] == []
+    assert "…/module.py:3: Warning a/b" in text
+
+
+def test_every_formula_of_the_notebooks_is_mathml(tmp_path: Path) -> None:
+    cells = [
+        v4.new_markdown_cell(cell.source)
+        for path in sorted((find_root() / "notebooks").glob("*/*.ipynb"))
+        for cell in nbformat.read(path, as_version=4).cells
+        if cell.cell_type == "markdown"
+    ]
+    _write(tmp_path / "all.ipynb", nbformat.writes(v4.new_notebook(cells=cells)))
+    page = BeautifulSoup(render_notebook(tmp_path / "all.ipynb", tmp_path), "html.parser")
+    formulas = page("math")
+    assert len(formulas) > 100
+    assert [formula for formula in formulas if "\\" in formula.get_text()] == []
+    for code in page(["code", "math"]):
+        code.decompose()
+    assert not re.findall(r"\$[^$\n]*\\\w+", page.get_text())  # none is left as it was written
+
+
+def test_equal_inputs_give_equal_bytes_wherever_they_are(tmp_path: Path) -> None:
+    contents = []
+    for name in ("here", "there"):
+        place, sample = _make_checkout(tmp_path / name)
+        build_site(place)
+        build_site(place, sample=sample)  # over an old one
+        assert not list(place.work.glob(".site.*"))
+        files = [path for path in place.site.rglob("*") if path.is_file() and path.name != "inputs.txt"]
+        contents.append({path.relative_to(place.site): path.read_bytes() for path in files})
+    assert contents[0] == contents[1]
+
+
+@pytest.mark.parametrize("broken", ["results/toy/table_01.csv", "build/notebooks/toy/table_01.ipynb"])
+def test_failed_build_names_the_file_and_leaves_the_old_site(tmp_path: Path, broken: str) -> None:
+    place, _ = _make_checkout(tmp_path)
+    before = build_site(place).read_bytes()
+    _write(tmp_path / broken, "[]")
+    with pytest.raises(ValueError, match=re.escape(Path(broken).name)):
+        build_site(place)
+    assert (place.site / "index.html").read_bytes() == before
+    assert not list(place.work.glob(".site.*"))
+
+
+def test_other_runs_are_marked_partial_and_only_an_artefact_without_notebook_says_so(tmp_path: Path) -> None:
+    _make_checkout(tmp_path)
+    place = find_place(tmp_path, profile="quick")
+    _write_run(place, ROWS)
+    (place.notebooks / "toy" / "table_01.ipynb").unlink()
+    build_site(place)
+    for path in place.site.rglob("*.html"):
+        assert "Partial" in _see(_open(place.site, str(path)))
+    page = _open(place.site, "toy/table_01.html")
+    assert len(page("img")) == 1
+    assert [part for part in ("not run on this machine", "Ours is < theirs.") if part not in _see(page)] == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "shown"),
+    [("https://me:secret@forge.org/o/r.git", "https://forge.org/o/r/blob/"), ("git@forge.org:o/r.git", "https://forge.org/o/r/blob/"),
+     ("ssh://git@forge.org:22/o/r", "https://forge.org/o/r/blob/"), ("/srv/r", ""), ("../r", ""), ("", "")],
+)  # fmt: skip
+def test_sources_are_shown_on_the_forge_of_origin(tmp_path: Path, origin: str, shown: str) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    if origin:
+        subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", origin], check=True)
+    assert find_forge(tmp_path).startswith(shown)
+    assert bool(find_forge(tmp_path)) == bool(shown)
+    assert "secret" not in find_forge(tmp_path)
+
+
+def test_report_of_the_committed_results_is_small_and_links_within(tmp_path: Path) -> None:
+    root = find_root()
+    report = build_site(Place(root, root / "results", root / "figures", tmp_path)).parent
+    pages = sorted(report.rglob("*.html"))
+    assert len(pages) > 60
+    assert [path for path in pages if path.stat().st_size > 400_000] == []
+
+
+@pytest.mark.slow
+def test_pages_fit_and_stay_local(site: Path) -> None:
+    executable = shutil.which("chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        executable = None
+    if not executable:
+        message = "needs chromium on PATH and the playwright package"
+        pytest.fail(message) if os.environ.get("NFQA_REQUIRE_BROWSER") else pytest.skip(message)
+    requests: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=["--headless", "--no-sandbox"])
+        for width, scheme in ((375, "light"), (375, "dark"), (1400, "light"), (1400, "dark")):
+            page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+            page.on("request", lambda request: requests.append(request.url))
+            for path in ("index.html", "toy/table_01.html", "toy/table_02.html", "sample/toy/table_01.html"):
+                page.goto(f"{site.as_uri()}/{path}")
+                page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
+                style = "getComputedStyle(document.body)"
+                shades = [page.evaluate(f"{style}.{name}") for name in ("color", "backgroundColor")]
+                ink, ground = (sum(map(int, re.findall(r"\d+", shade)[:3])) for shade in shades)
+                assert (ink < ground) == (scheme == "light")
+            page.close()
+        browser.close()
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
