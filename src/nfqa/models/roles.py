@@ -34,7 +34,7 @@ KINDS = {
     "judge": ("embedded", "hf", "path", "openai"),
     "generator": ("embedded", "hf", "path", "openai"),
     "evaluator": ("embedded", "hf", "path"),
-    "searcher": ("embedded", "search"),
+    "searcher": ("embedded", "searxng"),
     "reranker": ("embedded", "hf", "path"),
 }
 _LANGUAGE_MODELS = (
@@ -47,7 +47,7 @@ EXAMPLES = {  # of each kind that a user can set: the embedded judge and degrade
     "judge": _LANGUAGE_MODELS,
     "generator": _LANGUAGE_MODELS,
     "evaluator": ("embedded:tiny", "hf:gpt2", "path:/models/gpt2"),
-    "searcher": (DEFAULTS["searcher"], "search:google"),
+    "searcher": (DEFAULTS["searcher"], "searxng:http://localhost:8080"),
     "reranker": ("hf:BAAI/bge-reranker-v2-m3", "path:/models/reranker"),
 }
 EVALUATORS = ("tiny", "small", "medium")
@@ -59,7 +59,6 @@ _EMBEDDED = {
     "searcher": ("local",),
     "reranker": ("sentences",),
 }
-SEARCHES = ("google",)  # services that have an adapter
 
 
 @dataclass(frozen=True)
@@ -113,9 +112,10 @@ def parse_role(role: str, spec: str) -> RoleSpec:
     parsed = RoleSpec(role, kind, name, revision or None)
     if kind == "path" and not any((Path(name) / file).is_file() for file in ("config.json", "modules.json")):
         raise ValueError(f"role {role} is {spec!r}, but {name} is not a folder with a model: it has no config.json")
-    if kind in ("embedded", "search") and name not in (forms := _EMBEDDED[role] if kind == "embedded" else SEARCHES):
-        known = " or ".join(f"{kind}:{form}" for form in forms)
-        raise ValueError(f"role {role} is {spec!r}; expected {known}")
+    if kind == "embedded" and name not in _EMBEDDED[role]:
+        raise ValueError(f"role {role} is {spec!r}; expected {' or '.join(f'embedded:{one}' for one in _EMBEDDED[role])}")
+    if kind == "searxng" and not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", name):
+        raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected {EXAMPLES[role][1]}, without login or query")
     return parsed
 
 

@@ -1,0 +1,94 @@
+"""The main text of web pages, read in a process of its own: a page may cost its parser minutes, and is then left out."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import signal
+import threading
+from multiprocessing.connection import Connection
+
+SECONDS = 10.0  # for one page; ordinary ones take a hundredth of it
+
+
+class PageReader:
+    """Reads page after page in one other process, which is ended, and begun anew, where a page takes too long."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self.seconds, self._lock, self._worker = seconds, threading.Lock(), None
+        self._pipe: Connection | None = None
+
+    def read(self, body: bytes, charset: str = "", *, is_html: bool = True) -> tuple[str, str]:
+        """A page's address, by its canonical link, and its main text; "" for what it lacks. A plain text comes whole.
+
+        Args: charset: what a header says, which is often wrong: valid UTF-8 is read as such.
+        Raises: TimeoutError for a page that took longer than `seconds`; ValueError for one that can't be read.
+        Source: trafilatura (Barbaresi 2021).
+        """
+        with self._lock:
+            try:
+                pipe = self._pipe or self._start()
+                pipe.send((body, charset, is_html))
+                if not pipe.poll(self.seconds):
+                    self.close()
+                    raise TimeoutError(f"its text was not found within {self.seconds:g} seconds")
+                address, text, fault = json.loads(pipe.recv_bytes())
+            except (EOFError, BrokenPipeError, ConnectionResetError):
+                self.close()
+                fault = "the parser ended"
+        if fault:
+            raise ValueError(f"it can't be read ({fault})")
+        return address, text
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        if self._worker is not None and self._pipe is not None:
+            self._worker.kill()
+            self._worker.join()
+            self._pipe.close()
+        self._worker = self._pipe = None
+
+    def _start(self) -> Connection:
+        context = multiprocessing.get_context("spawn")  # a fork would copy threads' locks and a model's memory
+        self._pipe, theirs = context.Pipe()
+        self._worker = context.Process(target=_serve, args=(theirs,), daemon=True)
+        self._worker.start()
+        theirs.close()
+        self._pipe.recv_bytes()  # its imports take longer than a page
+        return self._pipe
+
+
+def _serve(pipe: Connection) -> None:
+    import bs4  # noqa: F401
+    import trafilatura  # noqa: F401
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, whose end closes the pipe
+    pipe.send_bytes(b"ready")
+    while True:
+        try:
+            body, charset, is_html = pipe.recv()
+        except EOFError:
+            return
+        try:
+            found = (*_find_text(body, charset, is_html), "")
+        except Exception as error:  # whatever a page does to a codec or a parser costs that page alone
+            found = ("", "", type(error).__name__)
+        pipe.send_bytes(json.dumps(found).encode())
+
+
+def _find_text(body: bytes, charset: str, is_html: bool) -> tuple[str, str]:
+    import trafilatura
+    from bs4 import UnicodeDammit
+
+    charsets = [charset] if charset else []
+    text = UnicodeDammit(body, ["utf-8"], user_encodings=charsets, is_html=True).unicode_markup or ""
+    if body and (not text or "\0" in text):
+        raise ValueError("no text in any encoding")
+    if not is_html:
+        return "", text
+    tree = trafilatura.load_html(text)
+    if tree is None:
+        return "", ""
+    links = [link.get("href", "").strip() for link in tree.iter("link") if link.get("rel") == "canonical"]
+    found = trafilatura.extract(tree, include_comments=False, include_tables=False) or ""
+    return next((link for link in links if link.startswith("http")), ""), found
