@@ -119,7 +119,7 @@ def hash_folder(folder: Path) -> str:
 
 
 def _list_paths(folder: Path) -> Iterator[tuple[Path, str]]:
-    """What lies in a folder and its own folders, with its name there; nothing hidden, nothing behind a linked folder."""
+    """What is in a folder and its own folders, with its name there; nothing hidden, nothing of a linked folder."""
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         if not any(part.startswith(".") for part in parts) and (path.is_symlink() or not path.is_dir()):

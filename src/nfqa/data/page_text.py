@@ -1,4 +1,4 @@
-"""The main text of web pages, read in a process of its own: a page may cost its parser minutes, and is then left out."""
+"""The main text of web pages, read in a process of its own: a page that costs its parser minutes is left out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import multiprocessing
 import signal
 import threading
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 
 SECONDS = 10.0  # for one page; ordinary ones take a hundredth of it
 
@@ -15,7 +16,8 @@ class PageReader:
     """Reads page after page in one other process, which is ended, and begun anew, where a page takes too long."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
-        self.seconds, self._lock, self._worker = seconds, threading.Lock(), None
+        self.seconds, self._lock = seconds, threading.Lock()
+        self._worker: SpawnProcess | None = None
         self._pipe: Connection | None = None
 
     def read(self, body: bytes, charset: str = "", *, is_html: bool = True) -> tuple[str, str]:

@@ -49,8 +49,9 @@ def choose_removed(pairs: pd.DataFrame, *, method: Method = "greedy") -> list[in
     if pairs.empty:
         return []
     places, ends = np.unique(pairs[["left", "right"]].to_numpy(dtype=np.intp), return_inverse=True)
+    left, right = ends.reshape(-1, 2).T
     covers = {"greedy": _cover_greedily, "exact": _cover_exactly, "components": _find_all_but_first}
-    chosen = covers[method](*ends.reshape(-1, 2).T, len(places))
+    chosen = covers[method](left, right, len(places))
     return [int(place) for place in places[chosen]]
 
 

@@ -97,9 +97,7 @@ def read_address(address: str) -> httpx.URL:
     return url
 
 
-async def get(
-    pool: httpcore.AsyncConnectionPool, url: httpx.URL, *, agent: str, seconds: float, largest: int
-) -> Reply:
+async def get(pool: httpcore.AsyncConnectionPool, url: httpx.URL, *, agent: str, seconds: float, largest: int) -> Reply:
     """One GET, without following where it is sent.
 
     Args: seconds: for all of it, from looking up the name to the last byte; largest: bytes, as sent and decompressed.

@@ -124,7 +124,9 @@ async def _fetch_all(
 class _Visits:
     """Requests to many hosts: whose turn it is, and what their robots.txt say."""
 
-    def __init__(self, ask: Callable[[httpx.URL], Coroutine[Any, Any, Reply]], reader: PageReader, pause: float) -> None:
+    def __init__(
+        self, ask: Callable[[httpx.URL], Coroutine[Any, Any, Reply]], reader: PageReader, pause: float
+    ) -> None:
         self._ask, self._reader, self._pause = ask, reader, pause
         self._robots: dict[str, RobotFileParser] = {}  # by origin
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)

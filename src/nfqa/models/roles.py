@@ -113,7 +113,9 @@ def parse_role(role: str, spec: str) -> RoleSpec:
     if kind == "path" and not any((Path(name) / file).is_file() for file in ("config.json", "modules.json")):
         raise ValueError(f"role {role} is {spec!r}, but {name} is not a folder with a model: it has no config.json")
     if kind == "embedded" and name not in _EMBEDDED[role]:
-        raise ValueError(f"role {role} is {spec!r}; expected {' or '.join(f'embedded:{one}' for one in _EMBEDDED[role])}")
+        raise ValueError(
+            f"role {role} is {spec!r}; expected {' or '.join(f'embedded:{one}' for one in _EMBEDDED[role])}"
+        )
     if kind == "searxng" and not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", name):
         raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected {EXAMPLES[role][1]}, without login or query")
     return parsed
