@@ -85,7 +85,7 @@ class SearXNG:
         if key not in kept:
             retrying = Retrying(
                 retry=retry_if_exception_type(SearchError),
-                wait=wait_exponential_jitter(initial=self._backoff, max=30.0, jitter=self._backoff),
+                wait=wait_exponential_jitter(multiplier=self._backoff, max=30.0, jitter=self._backoff),
                 stop=stop_after_attempt(self._attempts),
                 reraise=True,
             )
