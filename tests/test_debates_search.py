@@ -19,7 +19,7 @@ from nfqa.debates.search import (
     rank_by_vectors,
     rank_by_words,
     rerank,
-    score_by_vectors,
+    score_by_cosine,
 )
 
 TURNS = {"north": 0, "about north": 10, "east": 90, "about east": 95, "south": 180}  # degrees
@@ -179,7 +179,7 @@ def test_a_second_scorer_orders_by_its_best_chunk() -> None:
 
 def test_a_document_counts_by_its_nearest_sentence() -> None:
     texts = pd.DataFrame({"document": ["a", "a", "b"], "text": ["south", "about north", "about east"]})
-    found = rerank(make_ranking("x", "b", "a").assign(query="north"), texts, score_by_vectors(Compass()), top=2)  # type: ignore[arg-type]
+    found = rerank(make_ranking("x", "b", "a").assign(query="north"), texts, score_by_cosine(Compass()), top=2)  # type: ignore[arg-type]
     assert found.document.tolist() == ["a", "b"]
     np.testing.assert_allclose(found.score, np.cos(np.deg2rad([10, 95])))
 
