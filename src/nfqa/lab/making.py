@@ -233,8 +233,10 @@ def make_debates(
     print(f"{path}: {len(run.questions):,} questions; points of view {made_by}", flush=True)
     for step, given, dropped in take_steps(run):
         _print_step(run, step, given, dropped)
-        if step.name == "people's labels":
-            _print_agreement(labels)
+        if labels is not None and step.name == "people's labels":
+            table = read_labels(labels)
+            kappa, n = measure_agreement(table)
+            print(f"{'':20} Fleiss' kappa {kappa:.2f} of {table.annotator.nunique()} people on {n} points of view")
     names, folder = write_made(run, seed), run.folder.relative_to(root)
     if run.last.empty:
         gone = run.dropped[run.dropped.unit == "question"]
@@ -266,13 +268,6 @@ def _print_step(run: Run, step: Step, given: int, dropped: pd.DataFrame) -> None
             said = _shorten([f"{identifier} {count}" for identifier, count in thin.items()])
             advice = _advise(run, list_dropped("question", list(thin.index), "few points of view"))
             print(f"{'':20} fewer than {FEWEST} points of view are left: {said}: {advice}", flush=True)
-
-
-def _print_agreement(labels: Path | None) -> None:
-    if labels is not None:
-        table = read_labels(labels)
-        kappa, n_items = measure_agreement(table)
-        print(f"{'':20} Fleiss' kappa {kappa:.2f} of {table.annotator.nunique()} people on {n_items} points of view")
 
 
 def _advise(run: Run, few: pd.DataFrame) -> str:
