@@ -127,7 +127,7 @@ def test_queries_are_one_a_line_with_the_question_first(model: Any) -> None:
     )
     assert queries[queries.id == "a"]["query"].tolist() == ["Is x y?", "x y for", "x y against"]
     assert queries[queries.id == "b"]["query"].tolist()[0] == "Is z?"
-    assert dropped.empty
+    assert dropped[["item", "reason"]].to_numpy().tolist() == [["b", "no query came"]]
 
 
 def test_the_judge_removes_what_it_rejects_and_what_it_says_nothing_readable_of(model: Any, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import threading
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
-SECONDS = 10.0  # for one page; ordinary ones take a hundredth of it
+SECONDS = 10.0  # of a processor, for one page; ordinary ones take a hundredth of it
 
 
 class PageReader:
@@ -30,25 +30,24 @@ class PageReader:
         with self._lock:
             try:
                 pipe = self._pipe or self._start()
-                pipe.send((body, charset, is_html))
-                if not pipe.poll(self.seconds):
-                    self.close()
-                    raise TimeoutError(f"its text was not found within {self.seconds:g} seconds")
+                pipe.send((body, charset, is_html, self.seconds))
                 address, text, fault = json.loads(pipe.recv_bytes())
             except (EOFError, BrokenPipeError, ConnectionResetError):
-                self.close()
                 fault = "the parser ended"
+                if self.close() == -signal.SIGPROF:
+                    raise TimeoutError(f"its text was not found within {self.seconds:g} seconds") from None
         if fault:
             raise ValueError(f"it can't be read ({fault})")
         return address, text
 
-    def close(self) -> None:
-        """End the process, whatever it does."""
-        if self._worker is not None and self._pipe is not None:
-            self._worker.kill()
-            self._worker.join()
-            self._pipe.close()
-        self._worker = self._pipe = None
+    def close(self) -> int | None:
+        """End the process; its exit code, or the signal that ended it before, below 0."""
+        if self._worker is None or self._pipe is None:
+            return None
+        self._pipe.close()  # at which it ends by itself
+        self._worker.join()
+        code, self._worker, self._pipe = self._worker.exitcode, None, None
+        return code
 
     def _start(self) -> Connection:
         context = multiprocessing.get_context("spawn")  # a fork would copy threads' locks and a model's memory
@@ -62,17 +61,21 @@ class PageReader:
 
 def _serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, whose end closes the pipe
-    _find_text(b"<p>The first page takes longest: it imports what reads it.</p>", "", True)
+    _find_text(
+        f"<article><p>{'A first page takes longest, as its parser is loaded. ' * 20}</p></article>".encode(), "", True
+    )
     pipe.send_bytes(b"ready")
     while True:
         try:
-            body, charset, is_html = pipe.recv()
+            body, charset, is_html, seconds = pipe.recv()
         except EOFError:
             return
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # of its own work, however busy the machine; its end is ours
         try:
             found = (*_find_text(body, charset, is_html), "")
         except Exception as error:  # whatever a page does to a codec or a parser costs that page alone
             found = ("", "", type(error).__name__)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         pipe.send_bytes(json.dumps(found).encode())
 
 

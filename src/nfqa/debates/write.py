@@ -48,7 +48,7 @@ def write_queries(questions: pd.DataFrame, generator: Asker, prompts: PromptSet)
         lines = [line.strip() for line in (reply or "").splitlines() if line.strip()]
         rows += [(identifier, query) for query in dict.fromkeys([question, *lines[:5]] if lines else rules[identifier])]
         lost += [identifier] if reply is None else []
-    dropped = list_dropped("query", lost, "no reply", "the generator gave no text: its queries are made by rule")
+    dropped = list_dropped("query", lost, "no query came", "the generator gave no text: its queries are made by rule")
     return pd.DataFrame(rows, columns=["id", "query"]), dropped
 
 

@@ -39,7 +39,7 @@ from nfqa.models.roles import RoleSpec, parse_role
 _CODE = ("nfqa.debates.checking", "nfqa.debates.pipeline", "nfqa.debates.web_search", "nfqa.debates.write")
 _FAILED = ("search failed", "no reply", "no explanation came", *(f"no verdict ({why})" for why in UNSETTLED))
 _FEW = r"fewer than|no document found|no point of view left"  # more documents or points of view may help
-_PAGES = r"timeout|connection|no such host|http (?:408|425|429|5\d\d)"  # not fetched: another run asks again
+_PASSING = r"no query came|timeout|connection|no such host|http (?:408|425|429|5\d\d)"  # another run asks again
 
 
 @dataclass
@@ -149,7 +149,7 @@ def take_steps(run: Run) -> Iterator[tuple[Step, int, pd.DataFrame]]:
         text = known[key][0] if known else _write_frames(step.make(run))
         kept, dropped = (pd.DataFrame(part["data"], columns=part["columns"]) for part in json.loads(text))
         reasons = dropped.reason.astype(str)
-        if not (reasons.isin(_FAILED) | reasons.str.fullmatch(_PAGES)).any():
+        if not (reasons.isin(_FAILED) | reasons.str.fullmatch(_PASSING)).any():
             store.write([(key, text)])
         run.depends_on = hashlib.sha256(key + text.encode()).hexdigest()
         gone = dropped["item"][dropped.unit == step.unit]
