@@ -19,7 +19,7 @@ READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JU
 	TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER
 export $(READ)
 KNOWN := $(READ) ONLY PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
-	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY GOOGLE_API_KEY GOOGLE_SEARCH_ENGINE OMP_NUM_THREADS
+	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY OMP_NUM_THREADS
 unknown := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name))))
 near = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1) or ["one of make help"])
 ifneq ($(unknown),)
@@ -58,7 +58,7 @@ help: ## this text
 	@echo "  QUESTIONS=    for score, where ANSWERS holds {id, generation} lines: the questions, like DebateQA's test.jsonl"
 	@echo "                for debates: a file of {question} lines, like data/sample/debate_questions.jsonl"
 	@echo "  DOCUMENTS=    for debates: a folder of .txt, .html and .jsonl files, like data/sample/debate_documents"
-	@echo "  SEARCHER=search:google  in place of DOCUMENTS; its key and engine: GOOGLE_API_KEY, GOOGLE_SEARCH_ENGINE"
+	@echo "  SEARCHER=     searxng:URL in place of DOCUMENTS: a SearXNG that you run, such as searxng:http://localhost:8080"
 	@echo "  DOMAINS=trusted  or all: which documents with an address count; LABELS= a CSV of people's: item, annotator, label"
 	@echo "  NFQA_MIRROR=  a folder to read upstream files from instead of the network"
 	@echo "  NFQA_LOCAL=   a folder of files that can't be downloaded; some rows need them"
@@ -91,7 +91,7 @@ score: $(READY) ## your own answers by every method: make score ANSWERS=my.jsonl
 	@test -n "$${ANSWERS:-}$${TEMPLATE:-}" || { echo "error: name a file, as in: make score ANSWERS=data/sample/own_answers.jsonl, or make score TEMPLATE=my.csv for a table to fill in" >&2; exit 2; }
 	@$(if $(TEMPLATE),$(RUN) template "$$TEMPLATE",$(RUN) score "$$ANSWERS" $${QUESTIONS:+--questions "$$QUESTIONS"})
 
-debates: $(READY) ## partial answers for your own questions: make debates QUESTIONS=my.jsonl DOCUMENTS=folder or SEARCHER=search:google [GENERATOR=...]
+debates: $(READY) ## partial answers for your own questions: make debates QUESTIONS=my.jsonl DOCUMENTS=folder or SEARCHER=searxng:URL [GENERATOR=...]
 	@test -n "$${QUESTIONS:-}" || { echo "error: name a file, as in: make debates QUESTIONS=data/sample/debate_questions.jsonl DOCUMENTS=data/sample/debate_documents" >&2; exit 2; }
 	@$(RUN) debates "$$QUESTIONS" $${DOCUMENTS:+--documents "$$DOCUMENTS"} $${LABELS:+--labels "$$LABELS"}
 

@@ -12,6 +12,7 @@ from typing import Any
 Page = tuple[int, dict[str, str], bytes]
 WORDS = "A sentence of some length that says what the page is about, with words enough to be its main text. " * 4
 HTML = f"<html><head><title>T</title></head><body><nav>Menu</nav><article><p>{WORDS}</p></article></body></html>"
+ATTRIBUTES = f"<p {' '.join(f'a{n}=1' for n in range(300_000))}>{WORDS}</p>"  # parsers need the square of their number
 
 
 def html(text: str = HTML, *, charset: str = "; charset=utf-8", encoding: str = "utf-8") -> Page:
@@ -115,3 +116,7 @@ def drip_header(handler: Any) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
     while not handler.server.stub.closing.wait(0.1):
         handler.wfile.write(b"x")
+
+
+def send_short(handler: Any) -> None:
+    handler.send(200, {"Content-Type": "text/html", "Content-Length": "9000"}, HTML.encode())

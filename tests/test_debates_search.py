@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from nfqa.debates import search
 from nfqa.debates.domains import add_domains
 from nfqa.debates.duplicates import choose_removed, find_near_duplicates, remove_near_duplicates
 from nfqa.debates.search import (
@@ -19,7 +17,7 @@ from nfqa.debates.search import (
     rank_by_vectors,
     rank_by_words,
     rerank,
-    score_by_vectors,
+    score_by_cosine,
 )
 
 TURNS = {"north": 0, "about north": 10, "east": 90, "about east": 95, "south": 180}  # degrees
@@ -179,7 +177,7 @@ def test_a_second_scorer_orders_by_its_best_chunk() -> None:
 
 def test_a_document_counts_by_its_nearest_sentence() -> None:
     texts = pd.DataFrame({"document": ["a", "a", "b"], "text": ["south", "about north", "about east"]})
-    found = rerank(make_ranking("x", "b", "a").assign(query="north"), texts, score_by_vectors(Compass()), top=2)  # type: ignore[arg-type]
+    found = rerank(make_ranking("x", "b", "a").assign(query="north"), texts, score_by_cosine(Compass()), top=2)  # type: ignore[arg-type]
     assert found.document.tolist() == ["a", "b"]
     np.testing.assert_allclose(found.score, np.cos(np.deg2rad([10, 95])))
 
@@ -187,25 +185,3 @@ def test_a_document_counts_by_its_nearest_sentence() -> None:
 def test_nothing_to_search_is_refused() -> None:
     with pytest.raises(ValueError, match="0 texts"):
         rank_by_words(["cats"], DOCUMENTS[:0], top=1)
-
-
-@pytest.mark.parametrize("rank", [rank_by_words, lambda *args, top: rank_by_vectors(*args, Compass(), top=top)])
-def test_many_queries_over_long_documents_need_the_memory_of_a_few(rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    chunks = [(f"d{n % 20}", list(TURNS)[n % 5]) for n in range(4_000)]
-    texts = pd.DataFrame(chunks, columns=["document", "text"])
-    queries = [name for name in TURNS if " " not in name]
-    asked = [name + " " * n for n in range(40) for name in queries]
-    monkeypatch.setattr(Compass, "embed_sentences", lambda self, texts: _point([text.strip() for text in texts]))
-    found = []
-    for at_once in (1_000, 4):
-        monkeypatch.setattr(search, "_QUERIES", at_once)
-        tracemalloc.start()
-        found.append((rank(asked, texts, top=20), tracemalloc.get_traced_memory()[1]))
-        tracemalloc.stop()
-    pd.testing.assert_frame_equal(found[0][0], found[1][0])
-    assert found[1][1] < found[0][1] / 3
-
-
-def _point(texts: list[str]) -> np.ndarray:
-    angles = np.deg2rad([TURNS[text] for text in texts])
-    return np.stack([np.cos(angles), np.sin(angles)], axis=1)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from stub_web import ATTRIBUTES
 from tiny_models import LetterEmbedder
 
-from nfqa.data.kept_frames import keep_frames
 from nfqa.data.own_answers import read_generations
 from nfqa.data.own_debates import LARGEST, hash_folder, read_folder, read_questions
 from nfqa.debates import pipeline
@@ -66,23 +66,31 @@ def test_each_file_of_a_folder_is_a_document_or_left_out_with_its_reason(tmp_pat
     )
     folder = write(
         tmp_path / "d", a__txt="one", b__txt="", c__txt="one", d__txt="caf\xe9".encode("latin-1"), e__pdf="%PDF",
-        f__html=page, g__html="<html><body></body></html>", h__html=b"x" * (LARGEST + 1), i__html=b"",
-        j__jsonl='{"text": "two", "address": "http://10.0.0.1/x", "other": 1}\n{"text": ""}\n',
+        f__html=page, g__html="<html><body></body></html>", h__html=b"x" * (LARGEST + 1), i__html=ATTRIBUTES,
+        j__jsonl='{"text": "two", "address": "http://10.0.0.1/x", "other": 1}\n{"text": ""}\n'
+        + json.dumps({"text": "x" * 1_000_001}),
     )  # fmt: skip
-    documents, left = read_folder(folder)
+    write(folder / ".git", config="hidden", n__txt="hidden")
+    (folder / ".hidden.txt").write_text("hidden")
+    (folder / "k").symlink_to(write(tmp_path / "elsewhere", a__txt="elsewhere"))
+    (folder / "l.txt").symlink_to(tmp_path / "nothing")
+    os.mkfifo(folder / "m.txt")
+    documents, left = read_folder(folder, seconds=4.0)
     assert documents.document.tolist() == ["a.txt", "f.html", "j.jsonl#1"]
     assert documents.address.tolist() == ["", "https://a.example.org/x", "http://10.0.0.1/x"]
     assert "matters to everybody" in documents.text[1]
     assert dict(zip(left["item"], left.reason, strict=True)) == {
         "b.txt": "no text", "c.txt": "a copy of another's text", "d.txt": "not UTF-8", "e.pdf": "of another kind",
-        "g.html": "no text", "h.html": "too large", "i.html": "no text", "j.jsonl#2": "no text",
+        "g.html": "no text", "h.html": "too large", "i.html": "too slow", "j.jsonl#2": "no text",
+        "j.jsonl#3": "too large", "k": "no file", "l.txt": "no file", "m.txt": "no file",
     }  # fmt: skip
-    with pytest.raises(ValueError, match="no text: 1"):
-        read_folder(write(tmp_path / "only", a__txt=" "))
-    with pytest.raises(ValueError, match=r"j\.jsonl, line 1"):
-        read_folder(write(tmp_path / "wrong", j__jsonl='{"body": "x"}'))
-    with pytest.raises(ValueError, match="is no folder"):
-        read_folder(tmp_path / "nowhere")
+    assert len(hash_folder(folder)) == 64
+    for name, content, said in (
+        ("a.txt", " ", "no text: 1"), ("j.jsonl", '{"body": "x"}', r"j\.jsonl, line 1"), ("", "", "is no folder")
+    ):  # fmt: skip
+        made = write(tmp_path / f"wrong{name}", **{name.replace(".", "__"): content}) if name else tmp_path / "nowhere"
+        with pytest.raises(ValueError, match=said):
+            read_folder(made)
 
 
 def test_a_file_s_name_may_be_in_another_encoding(tmp_path: Path) -> None:
@@ -94,46 +102,12 @@ def test_a_file_s_name_may_be_in_another_encoding(tmp_path: Path) -> None:
 # Steps
 
 
-def test_repeats_go_with_the_question_that_they_repeat() -> None:
-    questions = frame(id=["a", "b", "c"], question=["abc", "zzz", "cba"])
-    kept, dropped = pipeline.drop_repeats(questions, EMBEDDER)
-    assert kept.id.tolist() == ["a", "b"]
-    assert dropped["item"].tolist() == ["c"]
-    assert "abc" in dropped.detail.item()
-
-
 def test_queries_by_rule_look_for_both_sides() -> None:
     queries = pipeline.expand_questions(frame(id=["a", "b"], question=["Should the zoos close?", "Why?"]))
     assert queries[queries.id == "a"]["query"].tolist() == [
         "Should the zoos close?", "arguments for the zoos close", "arguments against the zoos close",
     ]  # fmt: skip
     assert queries[queries.id == "b"]["query"].str.contains("Why").all()
-
-
-def test_a_local_search_finds_what_shares_words_and_keeps_addresses() -> None:
-    questions = frame(id=["a"], question=["zebra"])
-    documents = frame(document=["d1", "d2"], address=["", "x"], text=["nothing here", "zebra zebra"])
-    queries = pipeline.expand_questions(questions)
-    found, dropped = pipeline.search_collection(questions, queries, documents, EMBEDDER)
-    assert found.sort_values("rank").document.tolist() == ["d2", "d1"]
-    assert found.columns.tolist() == ["id", "question", "document", "rank", "address", "text"]
-    assert dropped.empty
-
-
-def test_a_search_that_fails_for_one_question_is_counted_and_the_rest_goes_on() -> None:
-    def search(queries: Sequence[str]) -> pd.DataFrame:
-        if "bad" in queries[0]:
-            raise TimeoutError("timed out\nlong")
-        texts = ["t"] if "good" in queries[0] else [" "]
-        return frame(query=queries[0], document="d1", address="http://x.org", text=texts, rank=1)
-
-    questions = frame(id=["a", "b", "c"], question=["bad", "good", "blank"])
-    found, dropped = pipeline.search_web(questions, pipeline.expand_questions(questions), search)
-    assert found[["id", "document", "rank"]].to_numpy().tolist() == [["b", "d1", 1]]
-    assert dropped[["item", "reason"]].to_numpy().tolist() == [
-        ["a", "search failed"], ["c: d1", "no text"], ["c", "no document found"],
-    ]  # fmt: skip
-    assert dropped.detail[0] == "timed out"
 
 
 def test_untrusted_domains_go_and_a_user_s_own_texts_stay() -> None:
@@ -239,12 +213,6 @@ def test_people_s_labels_remove_what_two_reject_and_no_name_is_kept(tmp_path: Pa
             read_labels(write(tmp_path, l=unread) / "l")
 
 
-def test_labels_of_no_point_of_view_are_counted() -> None:
-    labels = frame(item=["q.1", "z.1"], annotator=[1, 1], label=[1, 0])
-    kept, dropped = remove_rejected(frame(view=["q.1"]), labels)
-    assert (len(kept), dropped[["unit", "item"]].to_numpy().tolist()) == (1, [["label", "z.1"]])
-
-
 def test_whatever_is_dropped_has_a_reason_and_more_in_words(tmp_path: Path) -> None:
     def search(queries: Sequence[str]) -> pd.DataFrame:
         if "bad" in queries[0]:
@@ -300,41 +268,6 @@ def test_whatever_is_dropped_has_a_reason_and_more_in_words(tmp_path: Path) -> N
 
 
 # The whole
-
-
-def test_frames_are_made_once_and_a_broken_file_is_made_again(tmp_path: Path) -> None:
-    made = []
-
-    def make() -> tuple[pd.DataFrame, ...]:
-        made.append(1)
-        return frame(id=["001", "\u2028"], n=[1, 2], x=[0.1, np.nan]), frame(a=[])
-
-    (kept, empty), digest = keep_frames(tmp_path, "s", make, depends_on=["a"], modules=[pipeline])
-    again, same = keep_frames(tmp_path, "s", make, depends_on=["a"], modules=[pipeline])
-    assert (len(made), digest) == (1, same)
-    assert again[0].id.tolist() == ["001", "\u2028"]
-    assert again[0].x.isna().tolist() == [False, True]
-    assert (list(empty), len(empty)) == (["a"], 0)
-    pd.testing.assert_frame_equal(kept, again[0])
-    next(tmp_path.iterdir()).write_text("[")
-    keep_frames(tmp_path, "s", make, depends_on=["a"], modules=[pipeline])
-    keep_frames(tmp_path, "s", make, depends_on=["b"], modules=[pipeline])
-    assert len(made) == 3
-
-
-def test_a_step_that_failed_in_part_is_made_again_and_so_is_all_that_follows(tmp_path: Path) -> None:
-    answers = iter([["search failed"], [], ["never asked"]])
-
-    def run() -> tuple[list[str], str]:
-        (dropped,), digest = keep_frames(
-            tmp_path, "s", lambda: (frame(reason=next(answers)),), depends_on=[], modules=[],
-            lasting=lambda frames: "search failed" not in set(frames[0].reason),
-        )  # fmt: skip
-        return dropped.reason.tolist(), digest
-
-    (failed, first), (whole, second), (kept, third) = run(), run(), run()
-    assert (failed, whole, kept) == (["search failed"], [], [])
-    assert first != second == third
 
 
 @pytest.fixture
@@ -514,7 +447,7 @@ def test_where_no_question_is_left_the_run_says_so_and_leaves_nothing_of_an_earl
     for every_text, missing in ((read_folder(TEXTS)[0].assign(rank=1), ""), (documents, "empty")):
         found = every_text.assign(missing=missing)
         search = lambda queries, found=found: found.assign(query=queries[0])  # noqa: E731
-        for path in (own_root / "build" / "debates").rglob("*-search-*"):
+        for path in (own_root / "build" / "debates").rglob("steps.sqlite*"):
             path.unlink()
         if missing:
             with pytest.raises(ValueError, match=r"no question .* is left .*: give a folder of documents about them"):

@@ -124,11 +124,12 @@ def test_a_question_whose_reply_can_not_be_used_is_dropped_and_the_rest_goes_on(
 
 def test_queries_are_one_a_line_with_the_question_first(model: Any) -> None:
     questions = pd.DataFrame({"id": ["a", "b"], "question": ["Is x y?", "Is z?"]})
-    queries = write_queries(
+    queries, dropped = write_queries(
         questions, model(lambda r: "\n" if "Is z?" in r.prompt else "x y for\n\nx y against\nIs x y?"), PROMPTS
     )
     assert queries[queries.id == "a"]["query"].tolist() == ["Is x y?", "x y for", "x y against"]
     assert queries[queries.id == "b"]["query"].tolist()[0] == "Is z?"
+    assert dropped[["item", "reason"]].to_numpy().tolist() == [["b", "no query came"]]
 
 
 def test_the_judge_removes_what_it_rejects_and_what_it_says_nothing_readable_of(model: Any, tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nfqa.data.json_lines import AnyText, LooseItem, Name, Text, check, parse_lines, refuse_twin
+from nfqa.data.json_lines import LONGEST, AnyText, LooseItem, Name, Text, check, parse_lines, refuse_twin
+from nfqa.data.page_text import SECONDS, PageReader
 from nfqa.data.registry import hash_file
 
 if TYPE_CHECKING:
@@ -48,14 +50,15 @@ def read_questions(path: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def read_folder(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+def read_folder(folder: Path, *, seconds: float = SECONDS) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The documents under a folder: .txt and .md as they are, text of .html by trafilatura, .jsonl a document a line.
 
     A line is `{"text", "address": optional}`; a page's address is what it says of itself (its canonical link), a text
-    has none. Files that begin with a dot are passed over.
+    has none. Files and folders that begin with a dot are passed over.
 
+    Args: seconds: to find a page's text in.
     Returns: documents: document (path in the folder, with #LINE of a line), address ("" for none), text; those left
-        out: unit, item, reason (empty, no text, not UTF-8, too large, a copy, of another kind) and detail.
+        out: unit, item, reason (no text, not UTF-8, too large, too slow, a copy, no file, of another kind) and detail.
     Raises: ValueError for no such folder, or one without a document; naming file and line for a line of another shape.
     Source: pages to text by trafilatura (Barbaresi 2021).
     """
@@ -65,59 +68,63 @@ def read_folder(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         raise ValueError(f"{folder} is no folder; expected one with .txt, .html or .jsonl files")
     rows: list[tuple[str, str, str]] = []
     left: list[tuple[str, str, str]] = []
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")):
-        name, size = os.fsencode(path.relative_to(folder)).decode(errors="backslashreplace"), path.stat().st_size
-        if path.suffix.lower() in LINES:
+    reader = PageReader(seconds)
+    for path, name in _list_paths(folder):
+        kind = path.suffix.lower()
+        if not path.is_file():
+            what = "a linked folder" if path.is_dir() else "a broken link" if path.is_symlink() else "a pipe or device"
+            left.append((name, "no file", f"it is {what}"))
+        elif kind in LINES:
             for number, where, item in parse_lines(str(path), path.read_bytes(), Counter()):
-                line = check(_Given, item, where)
-                rows.append((f"{name}#{number}", line.address.strip(), line.text))
-        elif path.suffix.lower() not in (*PAGES, *TEXTS):
+                if len(str(item.get("text", ""))) > LONGEST:
+                    left.append((f"{name}#{number}", "too large", f"a text of more than {LONGEST:,} characters"))
+                else:
+                    line = check(_Given, item, where)
+                    rows.append((f"{name}#{number}", line.address.strip(), line.text))
+        elif kind not in (*PAGES, *TEXTS):
             left.append((name, "of another kind", f"{path.suffix or 'no ending'}; known: .txt, .md, .html, .jsonl"))
-        elif size > LARGEST:
+        elif (size := path.stat().st_size) > LARGEST:
             left.append((name, "too large", f"{size:,} bytes; at most {LARGEST:,}"))
         else:
-            read = _read_page if path.suffix.lower() in PAGES else _read_text
             try:
-                rows.append((name, *read(path.read_bytes())))
+                content = path.read_bytes()
+                rows.append((name, *(reader.read(content) if kind in PAGES else _read_text(content))))
             except UnicodeDecodeError as error:
                 left.append((name, "not UTF-8", f"byte 0x{error.object[error.start]:02x} at offset {error.start}"))
+            except TimeoutError as error:
+                left.append((name, "too slow", str(error)))
+            except ValueError as error:
+                left.append((name, "unreadable", str(error)))
+    reader.close()
     documents = pd.DataFrame(rows, columns=["document", "address", "text"])
-    empty, copies = documents.text.str.strip() == "", documents.text.duplicated()
+    empty = documents.text.str.strip() == ""
+    firsts = documents[~empty].drop_duplicates("text")
+    copies = documents[~empty].drop(firsts.index).merge(firsts, on="text", suffixes=("", "_first"))
     left += [(name, "no text", "it is empty, or a page without a main text") for name in documents.document[empty]]
-    first = documents.drop_duplicates("text").set_index("text").document
-    left += [
-        (row.document, "a copy of another's text", f"of {first[row.text]}")
-        for row in documents[copies & ~empty].itertuples()
-    ]
-    documents = documents[~empty & ~copies].reset_index(drop=True)
-    if documents.empty:
-        said = ", ".join(f"{reason}: {count}" for reason, count in Counter(row[1] for row in left).items())
-        raise ValueError(f"{folder} holds no document with text ({said or 'no file'}); expected .txt, .html or .jsonl")
+    left += [(row.document, "a copy of another's text", f"of {row.document_first}") for row in copies.itertuples()]
     gone = pd.DataFrame(left, columns=["item", "reason", "detail"])
     gone.insert(0, "unit", "document")
-    return documents, gone
+    if firsts.empty:
+        said = ", ".join(f"{reason}: {count}" for reason, count in gone.reason.value_counts(sort=False).items())
+        raise ValueError(f"{folder} holds no document with text ({said or 'no file'}); expected .txt, .html or .jsonl")
+    return firsts.reset_index(drop=True), gone
 
 
 def hash_folder(folder: Path) -> str:
     """One hash of the names and contents of a folder's files."""
     from hashlib import sha256
 
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    listed = [os.fsencode(path.relative_to(folder)) + f" {hash_file(path)}".encode() for path in files]
-    return sha256(b"\n".join(listed)).hexdigest()
+    listed = [f"{name} {hash_file(path) if path.is_file() else ''}" for path, name in _list_paths(folder)]
+    return sha256("\n".join(listed).encode()).hexdigest()
+
+
+def _list_paths(folder: Path) -> Iterator[tuple[Path, str]]:
+    """What is in a folder and its own folders, with its name there; nothing hidden, nothing of a linked folder."""
+    for path in sorted(folder.rglob("*")):
+        parts = path.relative_to(folder).parts
+        if not any(part.startswith(".") for part in parts) and (path.is_symlink() or not path.is_dir()):
+            yield path, os.fsencode(Path(*parts)).decode(errors="backslashreplace")
 
 
 def _read_text(content: bytes) -> tuple[str, str]:
     return "", content.decode("utf-8-sig").replace("\0", "")
-
-
-def _read_page(content: bytes) -> tuple[str, str]:
-    """A page's address, by its canonical link, and its main text; "" for what it lacks."""
-    import trafilatura
-
-    tree = trafilatura.load_html(content)  # which finds the encoding
-    if tree is None:
-        return "", ""
-    text = trafilatura.extract(tree, include_comments=False, include_tables=False) or ""
-    links = [link.get("href", "") for link in tree.iter("link") if link.get("rel") == "canonical"]
-    return next((link.strip() for link in links if link.startswith("http")), ""), text

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from nfqa.debates.search import find_nearest
@@ -78,11 +79,9 @@ def retrieve_passages(queries: Sequence[str], chunks: pd.DataFrame, embedder: Em
         raise ValueError(f"{len(queries)} queries, {len(chunks)} chunks, top {top}; expected one or more of each")
     asked, held = embedder.embed_sentences(list(queries)), embedder.embed_sentences(chunks.text.tolist())
     places, scores = find_nearest(asked, held, top=min(top, len(chunks)))
-    found = [
-        chunks.iloc[row].assign(question=query, rank=range(1, len(row) + 1), score=score)
-        for query, row, score in zip(queries, places, scores, strict=True)
-    ]
-    return pd.concat(found, ignore_index=True)
+    ranks = np.tile(np.arange(1, places.shape[1] + 1), len(queries))
+    found = chunks.iloc[places.ravel()].reset_index(drop=True)
+    return found.assign(question=np.repeat(list(queries), places.shape[1]), rank=ranks, score=scores.ravel())
 
 
 def search_in_steps(

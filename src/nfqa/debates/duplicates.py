@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -47,44 +46,31 @@ def choose_removed(pairs: pd.DataFrame, *, method: Method = "greedy") -> list[in
     Returns: places, in rising order.
     Source: DebateQA, section A.1, for the greedy one. Without its code, the rule for equals is ours.
     """
-    edges = {(int(a), int(b)) for a, b in pairs[["left", "right"]].to_numpy()}
-    if not edges:
+    if pairs.empty:
         return []
-    places = sorted({place for edge in edges for place in edge})
-    if method == "greedy":
-        return _cover_greedily(edges)
-    index = {place: i for i, place in enumerate(places)}
-    left, right = (np.array([index[edge[side]] for edge in sorted(edges)]) for side in (0, 1))
-    chosen = _cover_exactly(left, right) if method == "exact" else _find_all_but_first(left, right, len(places))
-    return [places[i] for i in chosen]
+    places, ends = np.unique(pairs[["left", "right"]].to_numpy(dtype=np.intp), return_inverse=True)
+    left, right = ends.reshape(-1, 2).T
+    covers = {"greedy": _cover_greedily, "exact": _cover_exactly, "components": _find_all_but_first}
+    chosen = covers[method](left, right, len(places))
+    return [int(place) for place in places[chosen]]
 
 
-def _cover_greedily(edges: set[tuple[int, int]]) -> list[int]:
-    neighbours: dict[int, set[int]] = {}
-    for a, b in edges:
-        neighbours.setdefault(a, set()).add(b)
-        neighbours.setdefault(b, set()).add(a)
-    heap = [(-len(others), -place) for place, others in neighbours.items()]
-    heapify(heap)
+def _cover_greedily(left: NDArray[np.intp], right: NDArray[np.intp], size: int) -> list[int]:
     removed = []
-    while heap:
-        degree, worst = heappop(heap)
-        if -degree != len(neighbours.get(-worst, ())):  # it has lost neighbours since: a later entry tells how many
-            continue
-        if degree == 0:
-            break
-        for other in neighbours.pop(-worst):
-            neighbours[other].discard(-worst)
-            heappush(heap, (-len(neighbours[other]), -other))
-        removed.append(-worst)
+    while len(left):
+        degrees = np.bincount(left, minlength=size) + np.bincount(right, minlength=size)
+        worst = size - 1 - int(degrees[::-1].argmax())  # of equals the later one
+        kept = (left != worst) & (right != worst)
+        left, right = left[kept], right[kept]
+        removed.append(worst)
     return sorted(removed)
 
 
-def _cover_exactly(left: NDArray[np.intp], right: NDArray[np.intp]) -> list[int]:
+def _cover_exactly(left: NDArray[np.intp], right: NDArray[np.intp], size: int) -> list[int]:
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_matrix
 
-    size, rows = int(max(left.max(), right.max())) + 1, np.arange(len(left))
+    rows = np.arange(len(left))
     ends = coo_matrix((np.ones(2 * len(left)), (np.r_[rows, rows], np.r_[left, right])), shape=(len(left), size))
     solved = milp(np.ones(size), constraints=LinearConstraint(ends, lb=1), integrality=1, bounds=Bounds(0, 1))
     if solved.x is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,18 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.robotparser import RobotFileParser
 
-from nfqa.data.kept_texts import KeptTexts
-from nfqa.debates.guarded import Allowed, LeftOutError, Reply, get, is_public, open_client, read_address
+import httpx
+
+from nfqa.data import page_text
+from nfqa.data.page_text import PageReader
+from nfqa.data.store import Store
+from nfqa.debates.guarded import Allowed, LeftOutError, Reply, get, is_public, open_pool, read_address
 
 if TYPE_CHECKING:
-    import httpx
     import pandas as pd
 
 AGENT = "nfqa"  # as robots.txt may name us
 LARGEST, REDIRECTS = 5_000_000, 5  # bytes of a page; how often it may send us on
-_LONGEST_PAUSE = 10.0  # seconds between two requests of one host, though its robots.txt may wish for more
+_LONGEST_PAUSE = 10  # seconds between two requests of one host, though its robots.txt may wish for more
+_ROBOTS = 500 * 1024  # bytes of a robots.txt that are read: RFC 9309 asks for no more
 _HTML, _PLAIN = ("", "text/html", "application/xhtml+xml"), ("text/plain", "text/markdown")
-_KEY = "page 1"  # raised where what is kept of a page would be read otherwise
+_KEY = "page 2"  # raised where what is kept of a page would be read otherwise
 MISSING = {
     "bad_address": "its address is not one of http or https with a host",
     "login_in_address": "its address carries a login",
@@ -35,6 +38,8 @@ MISSING = {
     "robots": f"its robots.txt excludes {AGENT}, or can't be had",
     "too_many_redirects": f"it sends on more than {REDIRECTS} times",
     "too_large": f"it has more than {LARGEST:,} bytes",
+    "incomplete": "what came compressed is cut short, or more than one file",
+    "too_slow": f"its text was not found within {page_text.SECONDS:g} seconds",
     "pdf": "it is a PDF, of which no text is taken",
     "not_text": "it is neither HTML nor plain text",
     "unreadable": "its bytes can't be read as a text",
@@ -57,6 +62,7 @@ def fetch_pages(
     pause: float = 1.0,
     at_once: int = 8,
     largest: int = LARGEST,
+    reading: float = page_text.SECONDS,
     allowed: Allowed = is_public,
 ) -> pd.DataFrame:
     """The main text of each page, or why there is none.
@@ -65,7 +71,8 @@ def fetch_pages(
     is guarded as `nfqa.debates.guarded.get` has it, also for robots.txt and wherever a page sends us on.
 
     Args: found: address, and any columns; cache: a file that keeps pages and lasting refusals; seconds: for one request
-        as a whole; pause: seconds; largest: bytes; allowed: which IP addresses may be asked.
+        as a whole; pause: seconds; largest: bytes; reading: seconds to find a page's text in; allowed: which IP
+        addresses may be asked.
     Returns: the columns of found with text ("" for none) and missing, "" or one of `MISSING`, or http_404 and the like.
         What may pass (no_such_host, connection, timeout, http_429, http_5..) is not kept: the next run asks again.
     Source: main text by trafilatura (Barbaresi 2021); robots.txt by `urllib.robotparser`.
@@ -73,40 +80,29 @@ def fetch_pages(
     """
     from tqdm import tqdm
 
-    store, pages = KeptTexts(cache), {}
-    for address in dict.fromkeys(found.address):
-        if (kept := store.get(f"{_KEY} {address}")) is not None:
-            pages[address] = tuple(json.loads(kept))
-    wanted = [address for address in dict.fromkeys(found.address) if address not in pages]
+    store, reader = Store(cache, "pages", text="TEXT", missing="TEXT"), PageReader(reading)
+    keys = {address: f"{_KEY} {address}".encode() for address in dict.fromkeys(found.address)}
+    pages = store.read(keys.values())
+    wanted = [address for address, key in keys.items() if key not in pages]
     with tqdm(total=len(wanted), desc="pages", disable=None if wanted else True) as bar:
 
         def keep(address: str, text: str, missing: str, lasting: bool) -> None:
-            pages[address] = (text, missing)
+            pages[keys[address]] = (text, missing)
             if lasting:
-                store.put(f"{_KEY} {address}", json.dumps([text, missing]))
+                store.write([(keys[address], text, missing)])
             bar.update()
 
-        _wait_for(_fetch_all(wanted, keep, partial(get, allowed=allowed, seconds=seconds), pause, at_once, largest))
-    texts, reasons = zip(*(pages[address] for address in found.address), strict=True) if len(found) else ((), ())
+        ask = partial(get, open_pool(allowed), agent=f"{AGENT}/{version('nfqa')} (research; respects robots.txt)")
+        visits = _Visits(partial(ask, seconds=seconds, largest=largest), reader, pause)
+        with ThreadPoolExecutor(1) as thread:  # JupyterLab has a loop of its own in the main one
+            thread.submit(asyncio.run, _fetch_all(wanted, keep, visits, at_once)).result()
+    reader.close()
+    texts, reasons = zip(*(pages[keys[address]] for address in found.address), strict=True) if len(found) else ((), ())
     return found.assign(text=list(texts), missing=list(reasons))
 
 
-def _wait_for(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1) as pool:  # JupyterLab runs a loop of its own
-        return pool.submit(asyncio.run, work).result()
-
-
 async def _fetch_all(
-    addresses: Iterable[str],
-    keep: Callable[[str, str, str, bool], None],
-    get_one: Callable[..., Coroutine[Any, Any, Reply]],
-    pause: float,
-    at_once: int,
-    largest: int,
+    addresses: Iterable[str], keep: Callable[[str, str, str, bool], None], visits: _Visits, at_once: int
 ) -> None:
     room, hosts = asyncio.Semaphore(at_once), defaultdict(list)
     for address in addresses:
@@ -114,25 +110,25 @@ async def _fetch_all(
             hosts[read_address(address).host].append(address)
         except LeftOutError as error:
             keep(address, "", error.reason, True)
-    async with open_client(f"{AGENT}/{version('nfqa')} (research; respects robots.txt)") as client:
-        visit = _Visit(partial(get_one, client), pause, largest)
 
-        async def fetch(own: list[str]) -> None:
-            for address in own:
-                async with room:
-                    keep(address, *await visit.read(address))
+    async def fetch(own: list[str]) -> None:
+        for address in own:
+            async with room:
+                keep(address, *await visits.read(address))
 
-        async with asyncio.TaskGroup() as tasks:
-            for own in hosts.values():
-                tasks.create_task(fetch(own))
+    async with asyncio.TaskGroup() as tasks:
+        for own in hosts.values():
+            tasks.create_task(fetch(own))
 
 
-class _Visit:
+class _Visits:
     """Requests to many hosts: whose turn it is, and what their robots.txt say."""
 
-    def __init__(self, get_one: Callable[..., Coroutine[Any, Any, Reply]], pause: float, largest: int) -> None:
-        self._get, self._pause, self._largest = get_one, pause, largest
-        self._robots: dict[str, RobotFileParser] = {}
+    def __init__(
+        self, ask: Callable[[httpx.URL], Coroutine[Any, Any, Reply]], reader: PageReader, pause: float
+    ) -> None:
+        self._ask, self._reader, self._pause = ask, reader, pause
+        self._robots: dict[str, RobotFileParser] = {}  # by origin
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._free: dict[str, float] = defaultdict(float)  # by host: the loop's time from which it may be asked again
 
@@ -143,19 +139,31 @@ class _Visit:
             if reply.status != 200:
                 passing = reply.status in (408, 425, 429) or reply.status >= 500
                 raise LeftOutError(f"http_{reply.status}", passing=passing)
-            return await asyncio.to_thread(read_text, reply), "", True
+            return await asyncio.to_thread(self._read_text, reply), "", True
         except LeftOutError as error:
             return "", error.reason, not error.passing
-        except Exception:  # whatever a page may do to a codec or a parser costs that page alone
-            return "", "unreadable", False
+        except TimeoutError:
+            return "", "too_slow", True
+        except ValueError:
+            return "", "unreadable", True
+
+    def _read_text(self, reply: Reply) -> str:
+        if not reply.body.strip():
+            raise LeftOutError("empty")
+        if reply.kind == "application/pdf" or reply.body[:1024].lstrip().startswith(b"%PDF-"):
+            raise LeftOutError("pdf")
+        if reply.kind not in (*_HTML, *_PLAIN):
+            raise LeftOutError("not_text")
+        _, text = self._reader.read(reply.body, reply.charset, is_html=reply.kind in _HTML)
+        if not text.strip():
+            raise LeftOutError("no_text")
+        return text.strip()
 
     async def _follow(self, url: httpx.URL, *, ask_robots: bool) -> Reply:
-        import httpx
-
         for _ in range(REDIRECTS + 1):
             if ask_robots and not (await self._read_robots(url)).can_fetch(AGENT, str(url)):
                 raise LeftOutError("robots")
-            reply = await self._ask(url)
+            reply = await self._take_turn(url)
             if reply.status not in (301, 302, 303, 307, 308) or not reply.location:
                 return reply
             try:
@@ -164,15 +172,14 @@ class _Visit:
                 raise LeftOutError("bad_address") from None
         raise LeftOutError("too_many_redirects")
 
-    async def _ask(self, url: httpx.URL) -> Reply:
-        loop = asyncio.get_running_loop()
+    async def _take_turn(self, url: httpx.URL) -> Reply:
+        loop, robots = asyncio.get_running_loop(), self._robots.get(_find_origin(url))
+        wished = int(robots.crawl_delay(AGENT) or 0) if robots else 0
         async with self._turns[url.host]:
             await asyncio.sleep(max(0.0, self._free[url.host] - loop.time()))
             try:
-                return await self._get(url, largest=self._largest)
+                return await self._ask(url)
             finally:
-                robots = self._robots.get(_find_origin(url))
-                wished = float(robots.crawl_delay(AGENT) or 0) if robots else 0.0
                 self._free[url.host] = loop.time() + max(self._pause, min(wished, _LONGEST_PAUSE))
 
     async def _read_robots(self, url: httpx.URL) -> RobotFileParser:
@@ -186,10 +193,7 @@ class _Visit:
                 raise LeftOutError(reason, passing=error.passing) from None
             if reply.status == 429 or reply.status >= 500:
                 raise LeftOutError("robots", passing=True)
-            rules = reply.body.decode(errors="replace").removeprefix("\ufeff") if reply.status == 200 else ""
-            parser = RobotFileParser()
-            parser.parse(rules.splitlines())
-            self._robots[origin] = parser
+            self._robots[origin] = parse_robots(reply.body[:_ROBOTS] if reply.status == 200 else b"")
         return self._robots[origin]
 
 
@@ -197,26 +201,13 @@ def _find_origin(url: httpx.URL) -> str:
     return f"{url.scheme}://{url.netloc.decode()}"
 
 
-def read_text(reply: Reply) -> str:
-    """A reply's main text: of HTML without menus and comments, of plain text all.
-
-    Raises: LeftOutError: empty, pdf, not_text, unreadable, no_text.
-    """
-    import trafilatura
-    from bs4 import UnicodeDammit
-
-    if not reply.body.strip():
-        raise LeftOutError("empty")
-    if reply.kind == "application/pdf" or reply.body[:1024].lstrip().startswith(b"%PDF-"):
-        raise LeftOutError("pdf")
-    if reply.kind not in (*_HTML, *_PLAIN):
-        raise LeftOutError("not_text")
-    charset = [reply.charset] if reply.charset else []  # headers are often wrong, valid UTF-8 by accident is rare
-    text = UnicodeDammit(reply.body, ["utf-8"], user_encodings=charset, is_html=True).unicode_markup or ""
-    if not text or "\0" in text:
-        raise LeftOutError("unreadable")
-    if reply.kind in _HTML:
-        text = trafilatura.extract(text, include_comments=False, include_tables=False) or ""
-    if not text.strip():
-        raise LeftOutError("no_text")
-    return text.strip()
+def parse_robots(content: bytes) -> RobotFileParser:
+    """The rules of a robots.txt. A line that `urllib.robotparser` fails at, as at `Crawl-delay: ²`, is left out."""
+    parser, lines = RobotFileParser(), content.decode("utf-8-sig", errors="replace").splitlines()
+    for place, line in enumerate(lines):
+        try:
+            RobotFileParser().parse(["User-agent: *", line])
+        except ValueError:
+            lines[place] = "#"  # a blank line would end the group of rules
+    parser.parse(lines)
+    return parser

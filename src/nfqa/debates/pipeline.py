@@ -200,16 +200,6 @@ def _keep_order(column: pd.Series) -> pd.Series:
     return pd.Series(pd.factorize(column)[0], column.index) if column.name == "id" else column
 
 
-def score_by_cosine(embedder: Embedder) -> Scorer:
-    """The cosine of each (question, text) pair."""
-
-    def score(pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-        asked, texts = (embedder.embed_sentences([pair[side] for pair in pairs]) for side in (0, 1))
-        return np.einsum("nd,nd->n", asked, texts)
-
-    return score
-
-
 def extract_parts(
     found: pd.DataFrame,
     embedder: Embedder,

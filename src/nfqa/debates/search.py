@@ -127,11 +127,11 @@ def rerank(rankings: pd.DataFrame, texts: pd.DataFrame, score: Scorer, *, top: i
     )
 
 
-def score_by_vectors(embedder: Embedder) -> Scorer:
+def score_by_cosine(embedder: Embedder) -> Scorer:
     """Cosine of query and text, for `rerank`: over texts that are sentences, a document counts by its nearest one."""
 
     def score(pairs: Sequence[tuple[str, str]]) -> NDArray[np.floating]:
-        queries, texts = (embedder.embed_sentences(side) for side in zip(*pairs, strict=True))
+        queries, texts = (embedder.embed_sentences([pair[side] for pair in pairs]) for side in (0, 1))
         return np.einsum("pd,pd->p", queries, texts)
 
     return score

@@ -1,179 +1,146 @@
-"""Searching the web by Google's Custom Search, as DebateQA did; every page of results is kept and never asked twice."""
+"""Searching the web by a SearXNG server that the user runs; what it found is kept and not asked for a second time."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from nfqa.data.json_lines import AnyText, LooseItem, check
-from nfqa.data.kept_texts import KeptTexts
 from nfqa.data.registry import UnreachableError
-from nfqa.judge.limits import Limits, Meter
-from nfqa.judge.server_errors import find_message, make_cleaner, read_retry_after
+from nfqa.data.store import Store
+from nfqa.debates.domains import TRUSTED, add_domains
+from nfqa.debates.pages import explain_missing, fetch_pages
 
 if TYPE_CHECKING:
     import pandas as pd
-    from tenacity import RetryCallState
 
-ADDRESS = "https://customsearch.googleapis.com/customsearch/v1"
-KEY, ENGINE = "GOOGLE_API_KEY", "GOOGLE_SEARCH_ENGINE"
-MOST = 100  # results of a query: the service gives no more
-_A_PAGE = 10
-_LONGEST_WAIT = 60.0  # seconds; a service that asks for a longer pause has ended the day
+    from nfqa.debates.pipeline import Search
+
+MOST = 10  # pages of results that are asked for, until there are enough
 FOUND = ["query", "rank", "address", "title", "text"]
+_FORMATS = "set `search: formats: [html, json]` in its settings.yml and start it again"
 
 
 class SearchError(RuntimeError):
-    """A query that brought no result page. wait: seconds that the service asks for; passing: worth another attempt."""
-
-    def __init__(self, said: str, *, passing: bool, wait: float | None = None) -> None:
-        super().__init__(said)
-        self.passing, self.wait = passing, wait
+    """A query that brought no results; another one may."""
 
 
 class _Result(LooseItem):
-    link: AnyText = ""
+    url: AnyText = ""
     title: AnyText = ""
-    snippet: AnyText = ""
+    content: AnyText = ""
 
 
 class _Results(LooseItem):
-    items: list[_Result] = Field(default_factory=list)
+    results: list[_Result]
+    unresponsive_engines: list[Any] = Field(default_factory=list)
 
 
-class GoogleSearch:
-    """Google's Custom Search JSON API. The key (GOOGLE_API_KEY) and the search engine's id (GOOGLE_SEARCH_ENGINE) come
-    from the environment; the key is sent as a header, so that it is in no address that could be logged.
+class SearXNG:
+    """A SearXNG server's JSON API: GET URL/search?q=...&format=json&pageno=N.
 
-    Raises: ValueError where either is unset, or the key can't be sent.
-    Source: DebateQA, section A.2; the service's reference at developers.google.com/custom-search/v1.
+    Args: cache: a file that keeps results; seconds: for one request; attempts: at what may pass, with longer and longer
+        pauses of `backoff` seconds and more.
+    Source: docs.searxng.org/dev/search_api.html. Differs from: DebateQA, section A.2, which asked Google.
     """
 
     def __init__(
-        self,
-        cache: Path | None = None,
-        *,
-        limits: Limits | None = None,
-        address: str = ADDRESS,
-        seconds: float = 20.0,
-        attempts: int = 4,
-        backoff: float = 1.0,
+        self, url: str, cache: Path | None = None, *, seconds: float = 20.0, attempts: int = 4, backoff: float = 1.0
     ) -> None:
-        import httpx
+        self.url, self._store, self._seconds = url.rstrip("/"), Store(cache, "searches", results="TEXT"), seconds
+        self._attempts, self._backoff = attempts, backoff
 
-        key, self._engine = (os.environ.get(name, "").strip() for name in (KEY, ENGINE))
-        if not key or not self._engine:
-            raise ValueError(f"a search by Google needs {KEY} and {ENGINE}, the id of a programmable search engine")
-        if not key.isascii() or not key.isprintable():
-            raise ValueError(f"{KEY} holds a character that can't be sent; copy the key again")
-        self._clean, self._store = make_cleaner([key, self._engine]), KeptTexts(cache)
-        self._meter = Meter(limits or Limits.from_environment())
-        self._address, self._attempts, self._backoff = address, attempts, backoff
-        self._client = httpx.Client(headers={"x-goog-api-key": key}, timeout=seconds, follow_redirects=False)
-        self._ended = ""  # why nothing more is asked in this run
+    def search(self, queries: Sequence[str], *, top: int) -> pd.DataFrame:
+        """The first `top` results of each query, as the server orders them.
 
-    @property
-    def n_requests(self) -> int:
-        """How many requests were sent, failed attempts included."""
-        return self._meter.requests_sent
-
-    def search(self, queries: Sequence[str], *, top: int = _A_PAGE) -> pd.DataFrame:
-        """The first `top` results of each query, as the service orders them.
-
-        Returns: query, rank (from 1), address, title, text (the service's snippet, not the page's text).
-        Raises: SearchError for the first query that fails, after `attempts`, or once MAX_REQUESTS are sent: what came
-            before is kept. UnreachableError where the service refuses the key: no other query would fare better.
-            ValueError for no query or a top outside of 1 to 100.
+        Returns: query, rank (from 1), address, title, text (a snippet, not the page's text).
+        Raises: SearchError for the first query that fails, after all attempts: what came before is kept.
+            UnreachableError where no server answers, or it refuses: no other query would fare better.
         """
         import pandas as pd
 
-        if not 1 <= top <= MOST or not queries or not all(query.strip() for query in queries):
-            raise ValueError(f"{len(queries)} queries, top {top}; expected queries with words, and 1 to {MOST} results")
         rows = []
         for query in dict.fromkeys(queries):
-            found: list[dict[str, str]] = []
-            for start in range(1, top + 1, _A_PAGE):
-                page = self._read_page(query, start)
-                found += page
-                if len(page) < _A_PAGE:
+            hits: dict[str, dict[str, str]] = {}
+            for number in range(1, MOST + 1):
+                page = self._read_page(query, number)
+                for hit in page:
+                    hits.setdefault(hit["url"].strip(), hit)
+                if not page or len(hits) >= top:
                     break
-            hits = {hit["link"]: hit for hit in found[::-1] if hit["link"].strip()}  # of repeats the first
-            rows += [
-                (query, rank, hit["link"], hit["title"], hit["snippet"])
-                for rank, hit in enumerate(list(hits.values())[::-1][:top], start=1)
-            ]
+            hits.pop("", None)
+            ranked = enumerate(list(hits.items())[:top], start=1)
+            rows += [(query, rank, address, hit["title"], hit["content"]) for rank, (address, hit) in ranked]
         return pd.DataFrame(rows, columns=FOUND)
 
-    def _read_page(self, query: str, start: int) -> list[dict[str, str]]:
-        asked = {"q": query, "start": start, "num": _A_PAGE, "cx": self._engine}
-        key = "google 1 " + hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()  # no id in the file
-        kept = self._store.get(key)
-        if kept is None:
-            kept = json.dumps(self._ask(asked))
-            self._store.put(key, kept)
-        return json.loads(kept)
+    def _read_page(self, query: str, number: int) -> list[dict[str, str]]:
+        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
-    def _ask(self, asked: dict[str, Any]) -> list[dict[str, str]]:
-        from tenacity import Retrying, retry_if_exception, stop_after_attempt
+        key = json.dumps([self.url, query, number]).encode()
+        kept = self._store.read([key])
+        if key not in kept:
+            retrying = Retrying(
+                retry=retry_if_exception_type(SearchError),
+                wait=wait_exponential_jitter(multiplier=self._backoff, max=30.0, jitter=self._backoff),
+                stop=stop_after_attempt(self._attempts),
+                reraise=True,
+            )
+            kept[key] = (json.dumps(retrying(self._ask, query, number)),)
+            self._store.write([(key, *kept[key])])
+        return list(json.loads(kept[key][0]))
 
-        retrying = Retrying(
-            retry=retry_if_exception(lambda error: isinstance(error, SearchError) and error.passing),
-            wait=self._choose_pause,
-            stop=stop_after_attempt(self._attempts),
-            reraise=True,
-        )
-        try:
-            return retrying(self._send, asked)
-        except SearchError as error:
-            if error.wait is not None:  # busy to the last: the day's share is used up, and others would wait in vain
-                self._ended = str(error)
-            raise
-
-    def _choose_pause(self, state: RetryCallState) -> float:
-        from tenacity import wait_exponential_jitter
-
-        error = state.outcome.exception() if state.outcome else None
-        wait = error.wait if isinstance(error, SearchError) else None
-        longer = wait_exponential_jitter(multiplier=self._backoff, max=30 * self._backoff, jitter=self._backoff)(state)
-        return max(longer, min(wait or 0.0, _LONGEST_WAIT))
-
-    def _send(self, asked: dict[str, Any]) -> list[dict[str, str]]:
+    def _ask(self, query: str, number: int) -> list[dict[str, str]]:
         import httpx
 
-        if self._ended:
-            raise SearchError(self._ended, passing=False)
-        if capped := self._meter.reserve():
-            self._ended = capped.detail
-            raise SearchError(capped.detail, passing=False)
+        asked: dict[str, str | int] = {"q": query, "format": "json", "pageno": number}
+        server = f"SearXNG at {self.url}"
         try:
-            reply = self._client.get(self._address, params=asked)
-        except httpx.HTTPError as error:  # its words and its request hold the address alone, yet are not needed
-            raise SearchError(f"Google's search: {type(error).__name__}", passing=True) from None
-        try:
-            body = reply.json()
-        except (ValueError, RecursionError):
-            body = None
+            reply = httpx.get(f"{self.url}/search", params=asked, timeout=self._seconds)
+        except httpx.ConnectError as error:
+            raise UnreachableError(f"{server} does not answer ({error}); start it, or correct SEARCHER") from None
+        except httpx.HTTPError as error:
+            raise SearchError(f"{server}: {type(error).__name__}") from None
+        if reply.status_code == 403:
+            raise UnreachableError(f"{server} answered 403: JSON is switched off there; {_FORMATS}")
+        if 300 <= reply.status_code < 500 and reply.status_code not in (408, 429):
+            raise UnreachableError(f"{server} answered {reply.status_code}; is it the address of its first page?")
         if reply.status_code != 200:
-            raise self._explain(reply.status_code, body, reply.headers.get("retry-after"))
+            raise SearchError(f"{server} answered {reply.status_code}")
         try:
-            return [result.model_dump() for result in check(_Results, body, "Google's search").items]
-        except ValueError as error:
-            raise SearchError(
-                f"Google's search gave no list of results ({self._clean(str(error))})", passing=True
-            ) from None
+            found = check(_Results, reply.json(), server)
+        except (ValueError, RecursionError) as error:
+            raise SearchError(f"{server} gave no list of results ({str(error)[:200]})") from None
+        if not found.results and found.unresponsive_engines:  # as after too many requests: there may be results later
+            raise SearchError(f"no engine of {server} answered: {str(found.unresponsive_engines)[:200]}")
+        return [result.model_dump() for result in found.results]
 
-    def _explain(self, status: int, body: object, wait: str | None) -> Exception:
-        said = f"Google's search answered {status}: {' '.join(self._clean(find_message(body)).split())[:200]}"
-        if status == 429:
-            return SearchError(said, passing=True, wait=read_retry_after(wait) or 0.0)
-        if status == 408 or status >= 500:
-            return SearchError(said, passing=True)
-        if status in (401, 403) or "key" in said.lower():
-            return UnreachableError(f"{said}; check {KEY} and {ENGINE}")
-        return SearchError(said, passing=False)
+
+def search_pages(
+    searcher: SearXNG,
+    *,
+    top: int = 10,
+    trusted: Collection[str] = TRUSTED,
+    every: bool = False,
+    cache: Path | None = None,
+    **how: Any,
+) -> Search:
+    """A search that brings pages' texts, as `nfqa.debates.pipeline.search_web` takes it.
+
+    A page of a domain that is not trusted is not fetched, unless `every` is. Of each page that brings no text, missing
+    says why. how: as `fetch_pages` has it.
+    """
+
+    def search(queries: Sequence[str]) -> pd.DataFrame:
+        found = add_domains(searcher.search(queries, top=top), trusted=trusted)
+        fetched = found[found.trusted | every].drop_duplicates("address")
+        pages = fetch_pages(fetched[["address"]], cache=cache, **how)
+        found = found.drop(columns="text").merge(pages, on="address", how="left")
+        found = found.assign(text=found.text.fillna(""), missing=found.missing.fillna("domain not trusted"))
+        found = found.assign(document=found.address, detail=found.missing.map(explain_missing))
+        return found[["query", "rank", "document", "address", "title", "text", "missing", "detail"]]
+
+    return search

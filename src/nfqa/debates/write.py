@@ -36,20 +36,20 @@ class _Point(LooseItem):
     documents: Annotated[list[int], Field(min_length=1)]
 
 
-def write_queries(questions: pd.DataFrame, generator: Asker, prompts: PromptSet) -> pd.DataFrame:
+def write_queries(questions: pd.DataFrame, generator: Asker, prompts: PromptSet) -> Stage:
     """Search queries that a language model writes, one a line, the question first; by rule where no reply came.
 
-    Returns: id, query. Source: DebateQA, section A.2, in our own words.
+    Returns: id, query; where no reply came, a query is dropped. Source: DebateQA, section A.2, in our own words.
     """
-    asked = [prompts.render("write_queries", question=question) for question in questions.question]
+    replies = generator.write([prompts.render("write_queries", question=question) for question in questions.question])
     rules = expand_questions(questions).groupby("id", sort=False)["query"].agg(list)
-    rows = []
-    for (identifier, question), reply in zip(
-        questions[["id", "question"]].to_numpy(), generator.write(asked), strict=True
-    ):
+    rows, lost = [], []
+    for identifier, question, reply in zip(questions.id, questions.question, replies, strict=True):
         lines = [line.strip() for line in (reply or "").splitlines() if line.strip()]
         rows += [(identifier, query) for query in dict.fromkeys([question, *lines[:5]] if lines else rules[identifier])]
-    return pd.DataFrame(rows, columns=["id", "query"])
+        lost += [identifier] if reply is None else []
+    dropped = list_dropped("query", lost, "no query came", "the generator gave no text: its queries are made by rule")
+    return pd.DataFrame(rows, columns=["id", "query"]), dropped
 
 
 def write_parts(found: pd.DataFrame, generator: Asker, prompts: PromptSet, embedder: Embedder) -> Stage:

@@ -183,16 +183,17 @@ def _template(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
 
 
 def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
-    from nfqa.debates.searcher import open_searcher, search_pages
+    from nfqa.debates.web_search import SearXNG, search_pages
     from nfqa.lab.making import make_debates
 
-    every, spec = read_choice("DOMAINS", "trusted", "all") == "all", options.find_role("searcher")
+    every = read_choice("DOMAINS", "trusted", "all") == "all"
+    kind, _, url = options.find_role("searcher").partition(":")
     search, cache = None, root / "build" / "cache"
-    if spec.startswith("search:"):
+    if kind == "searxng":
         if given.documents:
             raise ValueError("DOCUMENTS and SEARCHER are both set; keep the folder or the search")
-        searcher = open_searcher(spec, cache=cache / "searches.sqlite")
-        search = search_pages(searcher, every=every, cache=cache / "pages.sqlite")
+        server = SearXNG(url, cache / "searches.sqlite")
+        search = search_pages(server, every=every, cache=cache / "pages.sqlite")
     return make_debates(
         root, options, given.file, given.documents, search_with=search, labels=given.labels, every=every
     )

@@ -22,7 +22,7 @@ _OF_ROLES = {  # what nfqa.lab imports only where a role is used
     "evaluator": ("nfqa.models.evaluator",),
     "judge": ("nfqa.metrics.judging", "nfqa.models.causal_lm", "nfqa.judge.openai_server"),
     "generator": ("nfqa.models.causal_lm", "nfqa.judge.openai_server"),
-    "searcher": ("nfqa.debates.searcher", "nfqa.debates.web_search", "nfqa.debates.pages"),
+    "searcher": ("nfqa.debates.web_search",),
     "reranker": ("nfqa.models.cross_encoder",),
 }
 

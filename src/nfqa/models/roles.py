@@ -58,8 +58,8 @@ ROLES = {
         tuple(f"embedded:{name}" for name in EVALUATORS), ("embedded:tiny", "hf:gpt2", "path:/models/gpt2"),
     ),
     "searcher": Role(
-        "finds documents for queries", "embedded:local", ("embedded:local", "search:google"),
-        ("embedded:local", "search:google"),
+        "finds documents for queries", "embedded:local", ("embedded:local",),
+        ("embedded:local", "searxng:http://localhost:8080"),
     ),
     "reranker": Role(
         "scores how near a text is to a query", "embedded:sentences", ("embedded:sentences",),
@@ -123,6 +123,8 @@ def parse_role(role: str, spec: str) -> RoleSpec:
     named = [one for one in known.fixed if one.startswith(f"{kind}:")]
     if named and spec not in named:
         raise ValueError(f"role {role} is {spec!r}; expected {' or '.join(named)}")
+    if kind == "searxng" and not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", name):
+        raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected {known.examples[1]}, without login or query")
     return RoleSpec(role, kind, name, revision or None)
 
 
