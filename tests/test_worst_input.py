@@ -59,7 +59,6 @@ WORST: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {  # what is ca
     "instance": (gather._INSTANCE.fullmatch, ("1", "1_")),
     "clean_text": (prompts.clean_text, ("<<", "< / s ", "<s", "<question x", "[ / INST", "<|", "\r", "\x00")),
     "judge_status": (lambda text: server_errors.judge_status(400, text, clean=str), ("model ", "a*", "*", "context_")),
-    "read_retry_after": (server_errors.read_retry_after, ("1", "1.")),
     "paths": (partial(site._ABSOLUTE_PATH.sub, "…/"), ("/a", "/+/", "/a/", " /a/b", "/")),
     "forge": (site._FORGE.fullmatch, ("a@", "a", "https://a", "a/", ":1", ".git")),
 }

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nfqa.data.json_lines import LONGEST, AnyText, LooseItem, Name, Text, check, parse_lines, refuse_twin
+from nfqa.data.json_lines import LONGEST_TEXT, AnyText, LooseItem, Name, Text, check, parse_lines, refuse_twin
 from nfqa.data.page_text import SECONDS, PageReader
 from nfqa.data.registry import hash_file
 
@@ -76,8 +76,8 @@ def read_folder(folder: Path, *, seconds: float = SECONDS) -> tuple[pd.DataFrame
             left.append((name, "no file", f"it is {what}"))
         elif kind in LINES:
             for number, where, item in parse_lines(str(path), path.read_bytes(), Counter()):
-                if len(str(item.get("text", ""))) > LONGEST:
-                    left.append((f"{name}#{number}", "too large", f"a text of more than {LONGEST:,} characters"))
+                if len(str(item.get("text", ""))) > LONGEST_TEXT:
+                    left.append((f"{name}#{number}", "too large", f"a text of more than {LONGEST_TEXT:,} characters"))
                 else:
                     line = check(_Given, item, where)
                     rows.append((f"{name}#{number}", line.address.strip(), line.text))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import email.utils
 import json
 import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 
 from nfqa.models.chat import Failure
 
@@ -68,19 +66,6 @@ def find_message(body: object) -> str:
     if isinstance(body, str) and body.strip():
         return body
     return "no message" if body in (None, "") else str(body)
-
-
-def read_retry_after(value: str | None, *, now: datetime | None = None) -> float | None:
-    """Seconds that a Retry-After header asks for, given as a number or as an HTTP date; None where it can't be read."""
-    if value is None:
-        return None
-    if re.fullmatch(r"\s*\d+(?:\.\d+)?\s*", value):
-        return float(value)
-    try:
-        when = email.utils.parsedate_to_datetime(value)
-        return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds())
-    except (ValueError, OverflowError):
-        return None
 
 
 def make_cleaner(secrets: Iterable[str]) -> Callable[[str], str]:

@@ -54,7 +54,9 @@ def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd
     """
     measured = ["value", "low", "high", "n", "origin"]
     published = paper.find_published(name)
-    ours = pd.DataFrame(columns=["key", *measured]) if table is None else _add_keys(table, name_keys(table))
+    ours = (
+        pd.DataFrame(columns=["key", *measured], dtype=object) if table is None else _add_keys(table, name_keys(table))
+    )
     both = _add_keys(published, list_conditions(published)).merge(ours[["key", *measured]], how="left", on="key")
     both = both.drop(columns="key").astype(dict.fromkeys(measured[:3], np.float64))
     gap = both.value - both.published
@@ -81,7 +83,8 @@ def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd
 
 def _add_keys(table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
     """The table with the column `key`, which is equal for rows of the same conditions, whichever are blank."""
-    return table.assign(key=[name_row(row) for row in table[list(conditions)].to_dict("records")])
+    keys = [name_row(row) for row in table[list(conditions)].to_dict("records")]
+    return table.assign(key=pd.Series(keys, table.index, dtype=object))
 
 
 def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame, folder: Path) -> Styler:
