@@ -28,6 +28,7 @@ FUNCTION = "nfqa.kernels.toy:score"
 COMPARED = {"table": "table_01", "within": ["dataset"], "where": "dataset == 'one' and statistic == 'tau'"}
 PAPER = {
     "paper": "toy", "title": "A paper with <b>two</b> things & more", "source": "arXiv 2409.14744",
+    "names": {"overlap": "Overlap <i>"},
     "stand_ins": [{"says": "vectors in place of <i>Mistral</i>", "rows": "metric == 'embedded'"}],
     "claims": {
         "costly": {"says": "Judging is costly.", "where": "Table 2", "kind": "data", "needs": ["judge", "price_list"]},
