@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
@@ -195,7 +194,7 @@ def _write_cell(row: dict, decimals: int, scale: int) -> str:
 
 
 def _write_tables(lab: Lab, cells: pd.DataFrame, note: str) -> None:
-    given = os.environ.get("NFQA_TABLES")
+    given = lab.given.get("tables")
     folder = (Path(given) if given else find_place(lab.root, profile="drafts").tables) / lab.paper.paper
     flat = cells.map(lambda cell: cell.replace("\n", " / "))
     for axis in ("index", "columns"):

@@ -16,7 +16,7 @@ from nfqa.data.paths import Place
 from nfqa.data.registry import has_file, read_registry, read_yaml
 from nfqa.lab.artefacts import Artefact, list_chosen, read_papers
 from nfqa.lab.beside import VERDICTS, compare_published
-from nfqa.lab.staleness import was_run
+from nfqa.lab.fingerprint import was_run
 from nfqa.lab.values import COUNTS, EXACT_DIGITS, MODEL_DIGITS, NUMBERS, name_keys, read_values
 
 EXCUSES = "results/intended_changes.yml"

@@ -17,7 +17,7 @@ from nfqa.data.json_lines import read_json, suggest
 from nfqa.data.paths import find_root
 from nfqa.data.registry import UnreachableError
 from nfqa.lab.options import RunOptions, read_choice, read_count, read_options
-from nfqa.lab.targets import Target, list_targets
+from nfqa.lab.fingerprint import Target, list_targets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -317,7 +317,7 @@ def _figures(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 
 def _report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     from nfqa.data.paths import write_atomically
-    from nfqa.lab.staleness import hash_site
+    from nfqa.lab.fingerprint import hash_site
 
     place = replace(options, data="full").find_place(root)  # a sample run gets a section of its own there
     sample = options.find_place(root) if options.data == "sample" else None
