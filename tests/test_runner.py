@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import FIRST, SECOND, Checkout
 
+from nfqa.data import code
 from nfqa.data.json_lines import read_json
 
 pytestmark = pytest.mark.slow
@@ -51,8 +52,9 @@ def list_stale(checkout: Checkout) -> dict[str, str]:
     return {line.split()[0].removeprefix("made_up/"): line for line in lines if "STALE" in line}
 
 
-def test_an_edit_stales_just_what_depends_on_it(ran: Checkout) -> None:
+def test_an_edit_stales_just_what_depends_on_it(ran: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
     root, result = ran.root, ran.root / RESULT
+    monkeypatch.setattr(code, "_SOURCE", root / "src")  # commands run here, on the project's own modules
     assert "sample" in result.read_text()
     assert ran.read("results/sample/made_up/third.csv") == 4.0
     assert (root / "build" / "site" / "index.html").is_file()
@@ -71,7 +73,7 @@ def test_an_edit_stales_just_what_depends_on_it(ran: Checkout) -> None:
     )  # fmt: skip
     text, parameter = papers.read_text(), "made_up/first.ipynb, parameters: {value: 3.0},"
     for path, changed, stale in [
-        (module, module.read_text() + "# changed\n", {"second": "module nfqa.kernels.rating changed", "third": ""}),
+        (module, module.read_text() + "CHANGED = 1\n", {"second": "module nfqa.kernels.rating changed", "third": ""}),
         (sample, sample.read_text() + "\n", {"first": "", "second": "", "third": ""}),
         (papers, text.replace("made_up/first.ipynb,", parameter),
          {"first": "parameter value is new", "second": "", "third": "reads second, which is stale"}),
@@ -192,21 +194,23 @@ def test_a_kill_at_any_moment_is_healed_by_the_next_run(checkout: Checkout) -> N
     assert list_litter(checkout.root) == []
 
 
-def test_a_notebook_whose_runner_is_gone_before_it_starts_does_nothing(tmp_path: Path) -> None:
-    job = tmp_path / "job.json"
-    job.write_text(json.dumps({"runner": os.getppid(), "output": str(tmp_path / "executed.ipynb")}))
-    started = time.monotonic()
-    done = subprocess.run([sys.executable, "-m", "nfqa.lab.execute", str(job)], check=False, capture_output=True)
-    assert (done.returncode, done.stderr) == (1, b"")
-    assert time.monotonic() - started < 30
-    assert list(tmp_path.iterdir()) == [job]
+def test_the_kernel_of_a_runner_that_was_killed_ends_by_itself(checkout: Checkout) -> None:
+    checkout.edit_notebook("made_up/first.ipynb", [*FIRST, "import time\ntime.sleep(60)"])
+    process = checkout.start("run", "made_up/first")
+    wait_for(checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "first.csv")
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    ends = time.monotonic() + 10
+    while list_processes(checkout.root):
+        assert time.monotonic() < ends
+        time.sleep(0.1)
 
 
 def test_two_runs_in_one_checkout_do_not_mix(checkout: Checkout) -> None:
     wait = "import time\nfrom pathlib import Path\nwhile not Path('go').exists():\n    time.sleep(0.05)"
     checkout.edit_notebook("made_up/first.ipynb", [*FIRST, wait])
     first = checkout.start("run", "made_up/first")
-    wait_for(checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "job.json")
+    wait_for(checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "executed.ipynb")
     second = checkout.run("run", "made_up/first")
     assert second.returncode == 2
     assert "another run is at work in this checkout" in second.stderr

@@ -6,6 +6,7 @@ import json
 import sys
 import warnings
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,13 +15,14 @@ from typing import IO, Any
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 import papermill
+from jupyter_core.utils import ensure_event_loop
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 
 warnings.filterwarnings("ignore", module="papermill|nbclient|jupyter_client|zmq")  # not the notebook's own
 
 
-class _Engine(NBClientEngine):
+class _Engine(NBClientEngine):  # type: ignore[misc]
     """papermill's own engine, but for the kernel's environment, folder and log."""
 
     @classmethod
@@ -38,7 +40,7 @@ def execute_notebook(
     notebook: Path, executed: Path, parameters: Mapping[str, Any], environment: Mapping[str, str], folder: Path
 ) -> str:
     """Run a notebook with its working directory at `folder`; returns why it failed, "" on success."""
-    with executed.with_name("log.txt").open("w+b") as log:
+    with closing(ensure_event_loop()), executed.with_name("log.txt").open("w+b") as log:  # the loop of this thread
         for attempt in (1, 2):
             try:
                 papermill.execute_notebook(

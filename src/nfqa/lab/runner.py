@@ -24,6 +24,7 @@ from nfqa.lab.fingerprint import (
     QUICK_LIMIT,
     Record,
     Target,
+    Usage,
     choose_parameters,
     explain_staleness,
     make_fingerprint,
@@ -219,7 +220,7 @@ def run_target(place: Place, options: RunOptions, target: Target) -> bool:
     _copy(scratch / f"{name}.csv", place.values / f"{identifier}.csv")
     _copy(scratch / "executed.ipynb", place.notebooks / f"{identifier}.ipynb")
     usage, minutes = scratch / f"{name}.usage.json", round((time.monotonic() - started) / 60, 3)
-    asked = json.loads(usage.read_text(encoding="utf-8")) if usage.is_file() else {}
+    asked = Usage.model_validate_json(usage.read_bytes()) if usage.is_file() else Usage()
     record = Record(parts=parts, outputs=outputs, usage=asked, minutes=minutes)
     write_record(place, identifier, record)  # last: a kill before leaves the artefact stale
     return True
