@@ -9,7 +9,7 @@ from conftest import STUDY, write_notebook
 
 from nfqa.data.registry import read_yaml
 from nfqa.lab.artefacts import list_leaves, read_papers
-from nfqa.lab.notebooks import hash_modules, read_parameters
+from nfqa.lab.notebooks import read_parameters
 
 PROJECT = Path(__file__).parents[1]
 
@@ -154,19 +154,3 @@ def test_a_notebook_whose_parameters_cannot_be_read_is_refused(
         path.write_text(content)
     with pytest.raises(ValueError, match=rf"n\.ipynb: .*{words}"):
         read_parameters(path)
-
-
-def test_a_notebook_depends_on_the_modules_that_it_reaches_and_no_others() -> None:
-    folder = PROJECT / "notebooks" / "linkage"
-    audit, table = (
-        hash_modules(folder / name, PROJECT) for name in ("data_audit.ipynb", "table_02_agreement_with_people.ipynb")
-    )
-    assert "nfqa.metrics.overlap" in table
-    assert "nfqa.kernels.rouge" in table  # reached through overlap
-    assert "nfqa.metrics" in table  # its __init__ runs before any module in it
-    always = ("data.load", "data.graded", "data.debates", "data.records", "lab.values", "lab.beside")
-    assert {f"nfqa.{module}" for module in always} <= set(audit)
-    assert "nfqa.metrics.overlap" not in audit
-    assert "nfqa.models.embed" in hash_modules(folder / "data_audit.ipynb", PROJECT, roles=["embedder"])
-    assert not [module for module in audit if module.startswith("nfqa.models.causal")]
-    assert not {"nfqa.lab.report", "nfqa.lab.runner"} & set(table)

@@ -14,9 +14,9 @@ from nfqa.data.paths import find_place
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Entry, Journal, Record
 from nfqa.lab.artefacts import read_papers
+from nfqa.lab.fingerprint import Record as RunRecord
+from nfqa.lab.fingerprint import Usage, choose_parameters, explain_staleness
 from nfqa.lab.options import RunOptions
-from nfqa.lab.staleness import Record as RunRecord
-from nfqa.lab.staleness import Usage, choose_parameters, explain_staleness
 from nfqa.models.chat import Reply
 
 

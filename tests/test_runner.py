@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -262,9 +260,9 @@ def test_results_are_compared_with_the_committed_ones(ran: Checkout) -> None:
         f"- {{artefact: made_up/{name}, row: statistic={what}, reason: another definition}}\n"
         for name, what in (("first", "number"), ("second", "twice"), ("third", "again"))
     ]
-    for count, code in ((2, 1), (3, 0)):
+    for count, failing in ((2, 1), (3, 0)):
         (ran.root / "results" / "intended_changes.yml").write_text("".join(excuses[:count]))
-        assert ran.run("check").returncode == code
+        assert ran.run("check").returncode == failing
 
 
 SIZED = [

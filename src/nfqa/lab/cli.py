@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from nfqa.data.json_lines import read_json, suggest
 from nfqa.data.paths import find_root
 from nfqa.data.registry import UnreachableError
-from nfqa.lab.options import RunOptions, read_choice, read_count, read_options
 from nfqa.lab.fingerprint import Target, list_targets
+from nfqa.lab.options import RunOptions, read_choice, read_count, read_options
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 import warnings
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
-
-# jsonschema, behind papermill, takes up to 2 s to compile a grammar of IRIs, a format that no notebook has; it does
-# without what can't be imported.
-sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 import papermill
 from jupyter_core.utils import ensure_event_loop

@@ -1,4 +1,4 @@
-"""What an artefact depends on, by hash; the record of its last run; whether it is stale and why; in what order all run."""
+"""The fingerprint of an artefact: what it depends on, the record of its last run, whether it is stale and why."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _check_kind(where: str, value: Any, default: Any) -> None:
         fits, expected = number, "a number"
     else:  # a count, or a seed
         least, none = 0 if default == 0 else 1, ", or None" if default is None else ""
-        fits = number and isinstance(value, int) and value >= least or bool(none) and value is None
+        fits = (number and isinstance(value, int) and value >= least) or (bool(none) and value is None)
         expected = f"a whole number, {least} or more{none}"
     if not fits:
         raise ValueError(f"{where} is {value!r:.80}; expected {expected}; its default is {default!r}")

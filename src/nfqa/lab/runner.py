@@ -129,8 +129,8 @@ class FailedError(Exception):
 def _may_start(
     options: RunOptions, target: Target, running: Sequence[Target], failed: Sequence[Target], jobs: int
 ) -> bool:
-    busy = options.fills_machine(target.artefact.roles) and any(options.fills_machine(t.artefact.roles) for t in running)
-    return len(running) < jobs and not busy and not _refuse(options, target, failed)
+    alone = [other for other in (target, *running) if options.fills_machine(other.artefact.roles)]
+    return len(running) < jobs and not (target in alone and alone[1:]) and not _refuse(options, target, failed)
 
 
 def _refuse(options: RunOptions, target: Target, failed: Sequence[Target]) -> str:
@@ -178,6 +178,10 @@ def run_target(place: Place, options: RunOptions, target: Target) -> bool:
     Raises: FailedError where the notebook fails or writes no result; the last one stays.
     """
     from nfqa.lab.check import choose_replaced, lacks_files, list_files
+
+    # jsonschema, behind papermill, takes up to 2 s to compile a grammar of IRIs, a format that no notebook has; it does
+    # without what can't be imported.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     from nfqa.lab.execute import execute_notebook
 
     started, name, identifier = time.monotonic(), target.name, target.identifier
@@ -237,7 +241,13 @@ def _copy(made: Path, kept: Path) -> None:
 
 
 def prepare_vectors(
-    root: Path, options: RunOptions, datasets: Sequence[str], *, limit: int | None, answers: str = "", questions: str = ""
+    root: Path,
+    options: RunOptions,
+    datasets: Sequence[str],
+    *,
+    limit: int | None,
+    answers: str = "",
+    questions: str = "",
 ) -> None:
     """Embed all texts of datasets, and of a user's file of answers, on all cores and under one bar.
 
