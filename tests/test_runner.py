@@ -136,13 +136,6 @@ def test_a_figure_that_is_no_longer_made_does_not_stay(ran: Checkout) -> None:
         assert figure.is_file() == is_drawn
 
 
-def test_a_run_record_that_is_none_is_no_record(ran: Checkout) -> None:
-    record = ran.root / "build" / "sample" / "runs" / "made_up" / "first.json"
-    for content in ("null", '{"parts": [], "outputs": []}', "half"):
-        record.write_text(content)
-        assert "never run here" in list_stale(ran)["first"]
-
-
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_leaves_nothing_half_written(checkout: Checkout, kind: signal.Signals) -> None:
     checkout.edit_notebook("made_up/first.ipynb", [*FIRST, "import time\ntime.sleep(60)"])

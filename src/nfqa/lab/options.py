@@ -82,7 +82,7 @@ class RunOptions:
 def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, takes: Sequence[str] = ()) -> RunOptions:
     """Options from the environment, where Make puts its variables, checked against the artefacts of the run.
 
-    Args: makes: whether artefacts are made: PARAMS then needs to know which. takes: roles that the command takes itself.
+    Args: makes: whether artefacts are made: PARAMS then needs to know which. takes: roles of the command itself.
     Raises: ValueError naming the variable, what it is and what was expected.
     """
     profile, data = read_choice("PROFILE", "full", "quick"), read_choice("DATA", "full", "sample")
