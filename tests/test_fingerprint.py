@@ -14,7 +14,7 @@ from conftest import PROJECT, copy_project
 
 from nfqa.data import code
 from nfqa.data.paths import find_place
-from nfqa.lab.artefacts import Artefact, find_artefact, list_chosen, read_papers
+from nfqa.lab.artefacts import Paper, find_artefact, list_chosen, read_papers
 from nfqa.lab.fingerprint import Record, choose_parameters, explain_staleness, make_fingerprint
 from nfqa.lab.notebooks import hash_imports, list_datasets, list_roles
 from nfqa.lab.options import RunOptions
@@ -35,16 +35,15 @@ print(*(name for name in sys.modules if name.split(".")[0] == "nfqa"))
 """
 
 
-def find_entry(identifier: str) -> tuple[Artefact, Path]:
-    paper, name = find_artefact(read_papers(PROJECT), identifier)
-    return paper.artefacts[name], PROJECT / "notebooks" / str(paper.artefacts[name].notebook)
+def find_notebook(paper: Paper, name: str) -> Path:
+    return PROJECT / "notebooks" / str(paper.artefacts[name].notebook)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("identifier", KINDS)
 def test_every_module_that_a_notebook_has_imported_when_it_ends_is_in_its_fingerprint(identifier, tmp_path) -> None:
     paper, name = find_artefact(read_papers(PROJECT), identifier)
-    notebook = find_entry(identifier)[1]
+    notebook = find_notebook(paper, name)
     given = json.dumps([str(notebook), choose_parameters(paper, name, notebook, QUICK, tmp_path)])
     environment = os.environ | {"PYTHONPATH": str(PROJECT / "src"), "MPLBACKEND": "Agg"}
     done = subprocess.run([sys.executable, "-c", RUN_ALONE, given], cwd=PROJECT, env=environment, capture_output=True,
@@ -57,7 +56,7 @@ def test_every_module_that_a_notebook_has_imported_when_it_ends_is_in_its_finger
 def test_no_notebook_depends_on_the_machinery_that_runs_and_reports_it() -> None:
     machinery = {f"nfqa.lab.{name}" for name in MACHINERY}
     for paper, name in list_chosen(PROJECT):
-        reached = set(hash_imports(find_entry(f"{paper.paper}/{name}")[1]))
+        reached = set(hash_imports(find_notebook(paper, name)))
         assert not machinery & reached, name
         assert {"nfqa.lab.open", "nfqa.data.load", "nfqa.metrics"} <= reached, name  # a package's __init__ runs first
 
@@ -94,7 +93,7 @@ def test_entries_list_the_roles_and_datasets_that_notebooks_take_but_for_a_few()
     roles, datasets = set(), set()
     for paper, name in list_chosen(PROJECT):
         identifier = f"{paper.paper}/{name}"
-        artefact, notebook = find_entry(identifier)
+        artefact, notebook = paper.artefacts[name], find_notebook(paper, name)
         if set(list_roles(notebook)) != set(artefact.roles):
             roles.add(identifier)
         if set(list_datasets(notebook)) != {*artefact.datasets, *artefact.needs_files}:
