@@ -194,8 +194,7 @@ def _write_cell(row: dict, decimals: int, scale: int) -> str:
 
 
 def _write_tables(lab: Lab, cells: pd.DataFrame, note: str) -> None:
-    given = lab.given.get("tables")
-    folder = (Path(given) if given else find_place(lab.root, profile="drafts").tables) / lab.paper.paper
+    folder = Path(lab.given.get("tables") or find_place(lab.root, profile="drafts").tables) / lab.paper.paper
     flat = cells.map(lambda cell: cell.replace("\n", " / "))
     for axis in ("index", "columns"):
         names = getattr(flat, axis)

@@ -217,8 +217,7 @@ class Lab:
 
         self._check_listed(name, "reads", "reads")
         name = name or self.name
-        given = self.given.get("results")
-        place = Path(given) if given else find_place(self.root, data=self.data).results
+        place = Path(self.given.get("results") or find_place(self.root, data=self.data).results)
         beside = self.out / f"{name}.csv"
         return read_values(beside if beside.is_file() else place / self.paper.paper / f"{name}.csv")
 
