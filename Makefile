@@ -30,6 +30,10 @@ hash = $(shell cat $(1) | $(PYTHON) -c 'import hashlib, sys; print(hashlib.sha25
 READY := $(VENV)/ready-$(call hash,requirements.txt pyproject.toml)
 READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt pyproject.toml)
 
+# torch by pip, whose configuration may name a build for this machine; the rest by uv, which is faster, or else by pip.
+PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
+install = $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python $(1) || $(PIP) $(1)
+
 .NOTPARALLEL:
 .PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check claims figures report lab test test-fast soak bench fetch score debates clean distclean FORCE
 
@@ -74,14 +78,15 @@ setup: $(READY) ## the virtual environment, from pinned requirements
 $(READY):
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v < (3, 13) else f"Python 3.11 or 3.12 is needed, found {v[0]}.{v[1]}; name one with PYTHON=/path/to/python3.11")'
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	$(if $(TORCH_INDEX),$(VENV)/bin/pip install --quiet --index-url $(TORCH_INDEX) $$(grep '^torch==' requirements.txt))
-	@echo "installing pinned requirements (some minutes the first time)"
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps -e .
+	@echo "installing pinned requirements (a few minutes the first time)"
+	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $$(grep '^torch==' requirements.txt)
+	-$(PIP) uv==0.13.9
+	$(call install,-r requirements.txt)
+	$(call install,--no-deps -e .)
 	@rm -f $(VENV)/ready-* && touch $@
 
 $(READY_DEV): $(READY)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	$(call install,-r requirements-dev.txt)
 	@touch $@
 
 reproduce: $(READY) ## data, every notebook, results, figures, report
@@ -132,11 +137,11 @@ test: $(READY_DEV) ## linters, type checker and all tests, notebooks included
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal --durations=15
 
 test-fast: $(READY_DEV) ## the same without notebooks, browser and embedding (times: docs/performance.md)
 	$(VENV)/bin/ruff check .
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not slow"
 
 soak: $(READY_DEV) ## runs killed at random moments against a faulty server: nothing lost, nothing paid twice
 	$(VENV)/bin/python tests/soak.py --calls $(or $(CALLS),10000) --kills $(or $(KILLS),80) --runner-kills $(or $(RUNNER_KILLS),20)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from pathlib import Path
 
@@ -13,10 +11,10 @@ from conftest import PROJECT, Checkout, copy_project
 from nfqa.data.paths import find_place
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Entry, Journal, Record
+from nfqa.lab.fingerprint import Record as RunRecord
+from nfqa.lab.fingerprint import Usage, choose_parameters, explain_staleness
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import read_papers
-from nfqa.lab.staleness import Record as RunRecord
-from nfqa.lab.staleness import Usage, choose_parameters, explain_staleness
 from nfqa.models.chat import Reply
 
 
@@ -24,17 +22,13 @@ from nfqa.models.chat import Reply
     ("command", "variables", "words"),
     [
         ("run made_up/frist", {}, "unknown artefact 'made_up/frist'; did you mean made_up/first"),
-        ("run elsewhere/first", {}, "unknown artefact 'elsewhere/first'"),
         ("run made_up/fourth", {}, "made_up/fourth has no notebook: none is written yet; it would need judge"),
         ("reproduce", {"PROFILE": "fast"}, "PROFILE is 'fast'; expected full or quick"),
         ("claims", {"PAPER": "made", "DATA": "full"}, "PAPER is 'made'; did you mean made_up? known: made_up"),
         ("reproduce", {"DATA": "real"}, "DATA is 'real'; expected full or sample"),
         ("reproduce", {"SEEDS": "0"}, "SEEDS is '0'; expected a whole number"),
-        ("reproduce", {"SEEDS": "ten"}, "SEEDS is 'ten'"),
         ("reproduce", {"JOBS": "-1"}, "JOBS is '-1'; expected how many notebooks"),
         ("reproduce", {"JOBS": "9" * 5000}, "JOBS is '999"),
-        ("status", {"SEEDS": "9" * 400}, "SEEDS is '999"),
-        ("status", {"CONCURRENCY": "9" * 400}, "CONCURRENCY is '999"),
         ("status", {"MAX_REQUESTS": "9" * 5000}, "MAX_REQUESTS is '999"),
         ("status", {"MAX_COST": "1e308", "PRICE_IN": "1", "PRICE_OUT": "1"}, "MAX_COST is '1e308'"),
         ("reproduce", {"CONCURRENCY": "0"}, "CONCURRENCY is '0'"),
@@ -47,7 +41,6 @@ from nfqa.models.chat import Reply
         ("reproduce", {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
         ("reproduce", {"JUDGE": "gpt"}, "role judge is 'gpt'; expected KIND:NAME, as hf:"),
         ("reproduce", {"JUDGE": "embedded:none"}, "JUDGE names the embedded judge, both forms of which"),
-        ("reproduce", {"JUDGE": "embedded:zero_shot"}, "JUDGE names the embedded judge, both forms of which"),
         (
             "reproduce",
             {"EVALUATOR": "gpt2"},
@@ -68,15 +61,7 @@ from nfqa.models.chat import Reply
         ("run made_up/first", {"PARAMS": "value=1 value=2"}, "PARAMS has value twice"),
         *(
             ("run made_up/first", {"PARAMS": f"value={value}"}, "value is ")
-            for value in (
-                "-" * 20_000 + "1",
-                "1+" * 20_000 + "1",
-                "[" * 20_000,
-                "{[]:1}",
-                "9" * 400,
-                "9" * 5000,
-                "1e999",
-            )
+            for value in ("-" * 20_000 + "1", "9" * 400, "1e999")
         ),
     ],
 )
@@ -85,15 +70,6 @@ def test_wrong_input_is_refused(checkout: Checkout, command: str, variables: dic
     assert done.returncode == 2, done.stdout + done.stderr
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def test_an_entry_that_names_an_unknown_parameter_is_refused(checkout: Checkout) -> None:
-    papers = checkout.root / "papers" / "made_up.yml"
-    parameters = "made_up/first.ipynb, parameters: {valeu: 2},"
-    papers.write_text(papers.read_text().replace("made_up/first.ipynb,", parameters))
-    done = checkout.run("reproduce")
-    assert done.returncode == 2
-    assert "made_up/first has no parameter 'valeu'" in done.stderr
 
 
 def test_a_plan_over_released_prompts_that_can_not_be_had_says_what_to_do(tmp_path: Path) -> None:
@@ -147,10 +123,8 @@ def test_what_a_run_would_ask_is_counted_anew_only_when_the_journal_has_changed(
     ("command", "variables"),
     [
         ("score made/my\udcff.jsonl", {}),
-        ("score made/folder\udcff/my.jsonl", {}),
         ("score made/answers.jsonl --questions made/test\udcff.jsonl", {}),
         ("run linkage/table_02", {"PARAMS": "short=\udcff"}),
-        ("run linkage/table_02", {"JUDGE": "openai:\udcff"}),
         ("run linkage/table_02", {"EMBEDDER": "path:made/folder\udcff"}),
     ],
 )
@@ -174,29 +148,10 @@ def test_what_no_notebook_can_be_given_is_refused_before_it_runs(
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("encoding", ["utf-8:strict", "ascii:strict"])
-def test_a_file_name_that_can_not_be_shown_is_escaped(checkout: Checkout, encoding: str) -> None:
-    path = checkout.root / "v\udcff.jsonl"
-    assert checkout.run("verdicts", "import", "/dev/null").returncode == 0
-    done = checkout.start("verdicts", "export", str(path), PYTHONIOENCODING=encoding)
-    said, errors = done.communicate(timeout=60)
-    assert (done.returncode, errors) == (0, "")
-    assert "v\\udcff.jsonl" in said
-    assert path.is_file()
-
-
 @pytest.mark.parametrize(
     "content",
-    [
-        b"", b"null", b"\xff", b"[" * 100_000,
-        *(
-            json.dumps({"parts": {}, "outputs": {}} | fields).encode()
-            for fields in (
-                {"usage": []}, {"usage": {"missing": []}}, {"usage": {"missing": {"refused": math.inf}}}, {"parts": []},
-                {"outputs": {"x": 1}}, {"minutes": math.nan}, {"minutes": -1}, {"minutes": 1e308}, {"finished": None},
-            )
-        ),
-    ],
+    [b"", b"null", b"\xff", b'{"parts": [], "outputs": {}}', b'{"parts": {}, "outputs": {}, "usage": {"missing": []}}',
+     b'{"parts": {}, "outputs": {}, "minutes": NaN}'],
 )  # fmt: skip
 def test_a_run_record_of_another_shape_counts_as_none(checkout: Checkout, content: bytes) -> None:
     path = checkout.root / "build" / "sample" / "runs" / "made_up" / "first.json"

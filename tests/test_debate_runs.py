@@ -187,23 +187,3 @@ def test_a_lab_opens_the_embedded_evaluators_and_the_roles(
     assert list(found) == ["tiny", "small", "medium", "role"]
     assert found["role"] is other.evaluator
     assert find_cache(debates.root, "losses") == debates.root / "build" / "cache" / "losses.sqlite"
-
-
-def test_a_table_of_ours_that_a_module_names_is_part_of_the_fingerprint(debates: Checkout) -> None:
-    from nfqa.data.paths import find_place
-    from nfqa.lab.options import RunOptions
-    from nfqa.lab.papers import read_papers
-    from nfqa.lab.staleness import make_fingerprint
-
-    def find_tables(name: str) -> dict[str, str]:
-        paper = read_papers(debates.root)["made_up"]
-        parts = make_fingerprint(paper, name, find_place(debates.root), RunOptions())
-        return {key: value for key, value in parts.items() if key.startswith("table ")}
-
-    notebook = debates.root / "notebooks" / "made_up" / "third.ipynb"
-    write_notebook(notebook, [PARAMETERS % "third", "from nfqa.metrics import dispute_detector", WRITE % "1"])
-    before = find_tables("third")
-    assert before.keys() == {"table data/dispute_sentences.csv"}
-    table = debates.root / "data" / "dispute_sentences.csv"
-    table.write_text(table.read_text() + "\n")
-    assert find_tables("third") != before

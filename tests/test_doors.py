@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -19,8 +18,8 @@ from conftest import PROJECT, Checkout, copy_project
 from PIL import Image
 from test_dispute import read_few
 
+from nfqa.lab import execute, replay, runner, scoring
 from nfqa.lab import open as lab_open
-from nfqa.lab import replay, runner, scoring
 from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import list_chosen, read_papers
@@ -38,29 +37,23 @@ def ask(*questions: dict[str, Any], answers: list[Any] = TWO) -> list[dict[str, 
     return [{**question, "answers": answers} for question in questions]
 
 
-class InProcess:
-    """A notebook's process that is none: its cells are run here, as `nfqa.lab.execute` has them run."""
-
-    pid = 0
-
-    def __init__(self, command: list[str], **_: Any) -> None:
-        task = json.loads(Path(command[-1]).read_text(encoding="utf-8"))
-        names: dict[str, Any] = {}
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in task["environment"].items():
-                patch.setenv(name, value)
-            patch.chdir(task["cwd"])
-            for cell in read_cells(Path(task["notebook"])):
-                if cell["cell_type"] == "code":
-                    exec(compile(cell["source"], task["notebook"], "exec"), names)
-                    if "parameters" in cell["metadata"].get("tags", []):
-                        names |= task["parameters"]
-        plt.close("all")
-        nbformat.write(nbformat.v4.new_notebook(), task["output"])
-        self.returncode = 0
-
-    def poll(self) -> int:
-        return self.returncode
+def run_here(
+    notebook: Path, executed: Path, parameters: dict[str, Any], environment: dict[str, str], folder: Path
+) -> str:
+    """As `nfqa.lab.execute.execute_notebook`, but in this process."""
+    names: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.chdir(folder)
+        for cell in read_cells(notebook):
+            if cell["cell_type"] == "code":
+                exec(compile(cell["source"], str(notebook), "exec"), names)
+                if "parameters" in cell["metadata"].get("tags", []):
+                    names |= parameters
+    plt.close("all")
+    nbformat.write(nbformat.v4.new_notebook(), executed)
+    return ""
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +64,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     (root / "Makefile").write_bytes((PROJECT / "Makefile").read_bytes())
     (root / ".gitignore").write_bytes((PROJECT / ".gitignore").read_bytes())
     made = Checkout(root)
-    made.environment |= {"DATA": "sample", "PROFILE": "quick", "NFQA_MIRROR": "/nowhere"}
+    made.environment |= {"DATA": "sample", "PROFILE": "quick", "NFQA_MIRROR": "/nowhere", "JOBS": "1"}
     name = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
         subprocess.run(["git", *name, *words], cwd=root, check=True, capture_output=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "subprocess", SimpleNamespace(**vars(subprocess) | {"Popen": InProcess}))
+        patch.setattr(execute, "execute_notebook", run_here)
         patch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))
         patch.setattr(scoring, "prepare_vectors", lambda *_, **__: None)
         yield made

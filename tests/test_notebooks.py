@@ -10,9 +10,8 @@ import pytest
 from conftest import Checkout, copy_project
 from notebook_cells import run_notebook
 
+from nfqa.lab.fingerprint import Target, choose_parameters, list_targets
 from nfqa.lab.options import RunOptions
-from nfqa.lab.staleness import choose_parameters
-from nfqa.lab.targets import Target, list_targets
 
 pytestmark = pytest.mark.slow
 QUICK = {"DATA": "sample", "PROFILE": "quick"}
@@ -33,7 +32,6 @@ def run_target(root: Path, target: Target, results: Path, monkeypatch: pytest.Mo
     notebook = root / "notebooks" / str(target.artefact.notebook)
     out = results / target.paper.paper
     out.mkdir(parents=True, exist_ok=True)
-    monkeypatch.setenv("NFQA_RESULTS", str(results))
     options = RunOptions(data="sample", profile="quick")
     given = choose_parameters(target.paper, target.name, notebook, options, out)
     run_notebook(str(target.artefact.notebook).removesuffix(".ipynb"), **given | {"out": out})

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from conftest import FIRST, SECOND, Checkout
 
+from nfqa.data import code
 from nfqa.data.json_lines import read_json
 
 pytestmark = pytest.mark.slow
@@ -51,8 +50,9 @@ def list_stale(checkout: Checkout) -> dict[str, str]:
     return {line.split()[0].removeprefix("made_up/"): line for line in lines if "STALE" in line}
 
 
-def test_an_edit_stales_just_what_depends_on_it(ran: Checkout) -> None:
+def test_an_edit_stales_just_what_depends_on_it(ran: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
     root, result = ran.root, ran.root / RESULT
+    monkeypatch.setattr(code, "_SOURCE", root / "src")  # commands run here, on the project's own modules
     assert "sample" in result.read_text()
     assert ran.read("results/sample/made_up/third.csv") == 4.0
     assert (root / "build" / "site" / "index.html").is_file()
@@ -71,7 +71,7 @@ def test_an_edit_stales_just_what_depends_on_it(ran: Checkout) -> None:
     )  # fmt: skip
     text, parameter = papers.read_text(), "made_up/first.ipynb, parameters: {value: 3.0},"
     for path, changed, stale in [
-        (module, module.read_text() + "# changed\n", {"second": "module nfqa.kernels.rating changed", "third": ""}),
+        (module, module.read_text() + "CHANGED = 1\n", {"second": "module nfqa.kernels.rating changed", "third": ""}),
         (sample, sample.read_text() + "\n", {"first": "", "second": "", "third": ""}),
         (papers, text.replace("made_up/first.ipynb,", parameter),
          {"first": "parameter value is new", "second": "", "third": "reads second, which is stale"}),
@@ -136,13 +136,6 @@ def test_a_figure_that_is_no_longer_made_does_not_stay(ran: Checkout) -> None:
         assert figure.is_file() == is_drawn
 
 
-def test_a_run_record_that_is_none_is_no_record(ran: Checkout) -> None:
-    record = ran.root / "build" / "sample" / "runs" / "made_up" / "first.json"
-    for content in ("null", '{"parts": [], "outputs": []}', "half"):
-        record.write_text(content)
-        assert "never run here" in list_stale(ran)["first"]
-
-
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_leaves_nothing_half_written(checkout: Checkout, kind: signal.Signals) -> None:
     checkout.edit_notebook("made_up/first.ipynb", [*FIRST, "import time\ntime.sleep(60)"])
@@ -192,21 +185,23 @@ def test_a_kill_at_any_moment_is_healed_by_the_next_run(checkout: Checkout) -> N
     assert list_litter(checkout.root) == []
 
 
-def test_a_notebook_whose_runner_is_gone_before_it_starts_does_nothing(tmp_path: Path) -> None:
-    job = tmp_path / "job.json"
-    job.write_text(json.dumps({"runner": os.getppid(), "output": str(tmp_path / "executed.ipynb")}))
-    started = time.monotonic()
-    done = subprocess.run([sys.executable, "-m", "nfqa.lab.execute", str(job)], check=False, capture_output=True)
-    assert (done.returncode, done.stderr) == (1, b"")
-    assert time.monotonic() - started < 30
-    assert list(tmp_path.iterdir()) == [job]
+def test_the_kernel_of_a_runner_that_was_killed_ends_by_itself(checkout: Checkout) -> None:
+    checkout.edit_notebook("made_up/first.ipynb", [*FIRST, "import time\ntime.sleep(60)"])
+    process = checkout.start("run", "made_up/first")
+    wait_for(checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "first.csv")
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    ends = time.monotonic() + 10
+    while list_processes(checkout.root):
+        assert time.monotonic() < ends
+        time.sleep(0.1)
 
 
 def test_two_runs_in_one_checkout_do_not_mix(checkout: Checkout) -> None:
     wait = "import time\nfrom pathlib import Path\nwhile not Path('go').exists():\n    time.sleep(0.05)"
     checkout.edit_notebook("made_up/first.ipynb", [*FIRST, wait])
     first = checkout.start("run", "made_up/first")
-    wait_for(checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "job.json")
+    wait_for(checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "executed.ipynb")
     second = checkout.run("run", "made_up/first")
     assert second.returncode == 2
     assert "another run is at work in this checkout" in second.stderr
@@ -258,9 +253,9 @@ def test_results_are_compared_with_the_committed_ones(ran: Checkout) -> None:
         f"- {{artefact: made_up/{name}, row: statistic={what}, reason: another definition}}\n"
         for name, what in (("first", "number"), ("second", "twice"), ("third", "again"))
     ]
-    for count, code in ((2, 1), (3, 0)):
+    for count, failing in ((2, 1), (3, 0)):
         (ran.root / "results" / "intended_changes.yml").write_text("".join(excuses[:count]))
-        assert ran.run("check").returncode == code
+        assert ran.run("check").returncode == failing
 
 
 SIZED = [

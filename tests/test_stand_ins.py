@@ -1,5 +1,6 @@
 """A stand-in is marked wherever it is shown: in tables, in figures, and in what stands below them."""
 
+import json
 import re
 from pathlib import Path
 
@@ -29,7 +30,6 @@ def open_with_results(name: str, out: Path) -> tuple[Lab, pd.DataFrame]:
 def test_a_figure_drawn_again_has_its_notes(profile, first, monkeypatch):
     drawn = []
     monkeypatch.setattr("nfqa.lab.open.save_figure", lambda figure, stem: drawn.append(figure))
-    monkeypatch.setenv("NFQA_SIZE", "")  # what the drawing sets is undone
     paper, place = read_papers(ROOT)["linkage"], find_place(ROOT)
     assert redraw_figure(paper, "table_02", place, RunOptions(profile=profile))
     (note,) = (text.get_text() for text in drawn[0].texts if text.get_gid() == "note")
@@ -71,7 +71,7 @@ def test_cells_say_ours_with_a_mark_behind_a_stand_in_and_then_the_published_val
 
 
 def test_tables_name_their_cells_and_what_stands_in(tmp_path, monkeypatch):
-    monkeypatch.setenv("NFQA_TABLES", str(tmp_path))
+    monkeypatch.setenv("NFQA_GIVEN", json.dumps({"tables": str(tmp_path)}))
     lab, table = open_with_results("linkage/table_02", tmp_path)
     page = lab.beside_paper(table[table.difference_from == ""]).to_html()
     assert f"* stand-in: {JUDGE}" in page

@@ -22,11 +22,12 @@ def hash_modules(names: Iterable[str], *, within: tuple[str, ...] = ("nfqa",)) -
 
     Args: names: modules, or MODULE.FUNCTION as an import statement may mean them. within: packages to stay inside.
     """
-    todo, found = list(names), dict[str, str]()
+    todo, seen, found = list(names), set[str](), dict[str, str]()
     while todo:
         name = todo.pop()
-        path = _find_module(name)
-        if path is not None and name not in found and name.startswith(within):
+        path = None if name in seen or not name.startswith(within) else _find_module(name)
+        seen.add(name)
+        if path is not None:
             found[name], imports = _scan(path, *stamp(path))
             todo += [*imports, name.rpartition(".")[0]]  # importing a module runs its package's __init__ first
     return dict(sorted(found.items()))

@@ -15,8 +15,8 @@ from nfqa.data.json_lines import refuse_repeats
 from nfqa.data.paths import Place
 from nfqa.data.registry import has_file, read_registry
 from nfqa.lab.compare import VERDICTS, compare_published
+from nfqa.lab.fingerprint import was_run
 from nfqa.lab.papers import Artefact, list_chosen, read_papers
-from nfqa.lab.staleness import was_run
 from nfqa.lab.values import COUNTS, EXACT_DIGITS, MODEL_DIGITS, NUMBERS, name_keys, read_values
 
 UNRUN = "not run here (committed values)"

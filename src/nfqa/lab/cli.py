@@ -8,16 +8,16 @@ import shlex
 import signal
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nfqa.data.json_lines import read_json, suggest
 from nfqa.data.paths import find_root
 from nfqa.data.registry import UnreachableError
+from nfqa.lab.fingerprint import Target, list_targets
 from nfqa.lab.options import RunOptions, read_choice, read_count, read_options
-from nfqa.lab.targets import Target, list_targets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nfqa.data.paths import Place
 
 OWN_ANSWERS = "linkage/use_your_own_answers"
+_Command = Callable[[Path, RunOptions, argparse.Namespace], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,39 +54,33 @@ def _complain(text: str) -> None:
 
 
 def _make_parser() -> argparse.ArgumentParser:
+    file = {"file": {"type": Path}}
+    pages = {"help": "a folder of .txt, .html or .jsonl files", "type": Path}
+    labels = {"help": "a CSV of people's labels: item, annotator, label", "type": Path}
+    questions = {"help": "the questions of answers in the released format", "type": Path}
+    some, named = ({"artefacts": {"nargs": nargs, "metavar": "PAPER/NAME"}} for nargs in ("*", "+"))
+    commands: dict[str, tuple[_Command, str, dict[str, dict[str, Any]]]] = {
+        "reproduce": (_reproduce, "bring every artefact and the report up to date", some),
+        "run": (_reproduce, "bring the named artefacts up to date", named),
+        "status": (_status, "say of each artefact whether it is fresh", some),
+        "check": (_check, "compare results with the published and the committed ones", some),
+        "claims": (_claims, "say of each claim of the papers whether it holds", {}),
+        "figures": (_figures, "draw every figure again from results, without computing anything", some),
+        "report": (_report, "build the report site from the results at hand", some),
+        "fetch": (_fetch, "fetch and verify the data", some),
+        "score": (_score, "score the answers of a file, by every available method", {"--questions": questions} | file),
+        "template": (_template, "write a table of answers to fill in", file),
+        "debates": (_debates, "make partial answers for a file of questions, from documents",
+                    {"--documents": pages, "--labels": labels} | file),
+        "verdicts": (_verdicts, "the journal as JSON lines", {"action": {"choices": ("export", "import")}} | file),
+    }  # fmt: skip
     parser = argparse.ArgumentParser(prog="nfqa", description="Reproduce papers on judging long answers.")
-    commands = parser.add_subparsers(required=True)
-    for name, command, text in (
-        ("reproduce", _reproduce, "bring every artefact and the report up to date"),
-        ("run", _reproduce, "bring the named artefacts up to date"),
-        ("status", _status, "say of each artefact whether it is fresh"),
-        ("check", _check, "compare results with the published and the committed ones"),
-        ("claims", _claims, "say of each claim of the papers whether it holds"),
-        ("figures", _figures, "draw every figure again from results, without computing anything"),
-        ("report", _report, "build the report site from the results at hand"),
-        ("fetch", _fetch, "fetch and verify the data"),
-        ("score", _score, "score the answers of FILE, JSON lines or a table, by every available method"),
-        ("template", _template, "write FILE, a table of answers to fill in"),
-        ("debates", _debates, "make partial answers for the questions of FILE, JSON lines, from documents"),
-        ("verdicts", _verdicts, "export FILE or import FILE: the journal as JSON lines"),
-    ):
-        sub = commands.add_parser(name, help=text)
-        sub.set_defaults(command=command)
-        if name == "score":
-            sub.add_argument("--questions", type=Path, help="the questions of answers in the released format")
-            sub.set_defaults(artefacts=[OWN_ANSWERS])
-        elif name == "debates":
-            sub.add_argument("--documents", type=Path, help="a folder of .txt, .html or .jsonl files")
-            sub.add_argument("--labels", type=Path, help="a CSV of people's labels: item, annotator, label")
-            sub.set_defaults(artefacts=[])
-        elif name == "verdicts":
-            sub.add_argument("action", choices=("export", "import"))
-        elif name in ("claims", "template"):
-            sub.set_defaults(artefacts=[])
-        else:
-            sub.add_argument("artefacts", nargs="+" if name == "run" else "*", metavar="PAPER/NAME")
-        if name in ("score", "template", "debates", "verdicts"):
-            sub.add_argument("file", type=Path)
+    parsers = parser.add_subparsers(required=True)
+    for name, (command, text, arguments) in commands.items():
+        one = parsers.add_parser(name, help=text)
+        one.set_defaults(command=command, artefacts=[OWN_ANSWERS] if command is _score else [])
+        for argument, how in arguments.items():
+            one.add_argument(argument, **how)
     return parser
 
 

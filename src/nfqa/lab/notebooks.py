@@ -1,4 +1,4 @@
-"""Notebooks as files: their cells and parameters, the modules of nfqa and the packages that they depend on."""
+"""Notebooks as files: their cells and parameters, what they load, and the code behind them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,22 @@ import ast
 import hashlib
 import importlib.metadata
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from nfqa.data.code import hash_modules
 from nfqa.data.json_lines import LooseItem, check
-from nfqa.data.registry import hash_file, stamp
+from nfqa.data.registry import stamp
+from nfqa.models.roles import ROLES
 
-_ALWAYS = ("nfqa.lab.open", "nfqa.lab.compare", "nfqa.data.load")
-_OF_ROLES = {  # what nfqa.lab imports only where a role is used
-    "embedder": ("nfqa.models.embed",),
-    "evaluator": ("nfqa.models.evaluator",),
-    "judge": ("nfqa.metrics.judging", "nfqa.models.causal_lm", "nfqa.judge.openai_server"),
-    "generator": ("nfqa.models.causal_lm", "nfqa.judge.openai_server"),
-    "searcher": ("nfqa.debates.web_search",),
-    "reranker": ("nfqa.models.cross_encoder",),
-}
+_PACKAGES = (
+    "matplotlib", "nltk", "numpy", "pandas", "rapidfuzz", "rouge-score", "sacrebleu", "scikit-learn", "scipy",
+    "sentence-transformers", "torch", "transformers",
+)  # fmt: skip
 
 
 class _Metadata(LooseItem):
@@ -70,44 +67,62 @@ def read_parameters(notebook: Path) -> dict[str, Any]:
     return found
 
 
-def hash_cells(notebook: Path) -> str:
-    """A hash of all cells, prose too, whatever their outputs."""
-    cells = [[cell["cell_type"], cell["source"]] for cell in read_cells(notebook)]
-    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
+def list_roles(notebook: Path) -> tuple[str, ...]:
+    """The roles that a notebook takes: those that its parameters name."""
+    return tuple(name for name in read_parameters(notebook) if name in ROLES)
 
 
-def hash_modules(notebook: Path, root: Path, *, roles: Sequence[str] = ()) -> dict[str, str]:
-    """The hash of every module of nfqa that a notebook imports, and of all that these import, by name.
-
-    `roles` are those that its lab opens: what nfqa.lab imports inside a function counts for these alone.
-    """
-    source = root / "src"
-    todo = [
-        *_ALWAYS,
-        *(name for role in roles for name in _OF_ROLES[role]),
-        *(name for pair in list_imports(notebook) for name in (pair[0], ".".join(pair))),
-    ]
-    found: dict[str, str] = {}
-    seen = set()
-    while todo:
-        module = todo.pop()
-        path = None if module in seen else _find_module(module, source)
-        seen.add(module)
-        if path is not None:
-            found[module], imports = _scan_module(path, *stamp(path))
-            todo += [*imports, module.rpartition(".")[0]]  # importing a module runs its package's __init__ first
-    return dict(sorted(found.items()))
+def list_datasets(notebook: Path) -> tuple[str, ...]:
+    """The datasets that a notebook loads: the names written in its calls of `lab.load` and `lab.load_frame`."""
+    names = []
+    for node in _walk_code(notebook):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("lab.load", "lab.load_frame"):
+            names += [given.value for given in node.args[:1] if isinstance(given, ast.Constant)]
+    return tuple(dict.fromkeys(names))
 
 
 def list_imports(notebook: Path) -> list[tuple[str, str]]:
-    """What a notebook imports from nfqa, as (module, name)."""
-    return _scan_notebook(notebook, *stamp(notebook))
+    """What a notebook imports from nfqa, as (module, name); the name is "" where the module itself is imported."""
+    found = []
+    for node in _walk_code(notebook):
+        if isinstance(node, ast.ImportFrom):
+            found += [(node.module or "", alias.name) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            found += [(alias.name, "") for alias in node.names]
+    return [(module, name) for module, name in found if module.split(".")[0] == "nfqa"]
 
 
 def list_functions(notebook: Path) -> list[str]:
     """The functions and classes of nfqa that a notebook imports, MODULE:NAME: what its values were made by."""
     tools = ("nfqa.lab.open", "nfqa.lab.figures")
-    return sorted(f"{m}:{name}" for m, name in list_imports(notebook) if m not in tools and not name.isupper())
+    found = [(module, name) for module, name in list_imports(notebook) if name and module not in tools]
+    return sorted(f"{module}:{name}" for module, name in found if not name.isupper())
+
+
+def hash_imports(notebook: Path) -> dict[str, str]:
+    """The hash of every module of nfqa that a notebook's code reaches, by name."""
+    return hash_modules(name for module, name in list_imports(notebook) for name in (module, f"{module}.{name}"))
+
+
+def hash_cells(notebook: Path) -> str:
+    """A hash of all cells, prose too, whatever their outputs."""
+    return hash_json([[cell["cell_type"], cell["source"]] for cell in read_cells(notebook)])
+
+
+def hash_code(notebook: Path) -> str:
+    """One hash over a notebook and all the code that it reaches, for the results' provenance."""
+    return f"sha256:{hash_json([hash_cells(notebook), hash_imports(notebook)])}"
+
+
+def hash_json(value: Any) -> str:
+    """sha256 of a JSON value, in hex, whatever the order of its fields."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+@cache
+def read_versions() -> dict[str, str]:
+    """Installed version by package, without the build tag (2.13.0, not 2.13.0+cpu)."""
+    return {name: importlib.metadata.version(name).partition("+")[0] for name in _PACKAGES}
 
 
 @cache
@@ -120,31 +135,9 @@ def _parse_notebook(path: Path, *_: int) -> Sequence[dict[str, Any]]:
     return [cell | {"source": "".join(cell["source"])} for cell in found["cells"]]
 
 
-@cache
-def _scan_notebook(path: Path, *_: int) -> list[tuple[str, str]]:
-    code = "\n".join(cell["source"] for cell in read_cells(path) if cell["cell_type"] == "code")
-    nodes = [node for node in ast.walk(_parse_code(code, path)) if isinstance(node, ast.ImportFrom)]
-    return [(n.module, a.name) for n in nodes for a in n.names if n.module and n.module.split(".")[0] == "nfqa"]
-
-
-@cache
-def _scan_module(path: Path, *_: int) -> tuple[str, tuple[str, ...]]:
-    """A module's hash, and the names that its import statements may mean as modules of nfqa: anywhere in it, but for
-    those of nfqa.lab, which imports what a role needs where it is opened."""
-    found = set()
-    tree = _parse_code(path.read_text(encoding="utf-8"), path)
-    for node in tree.body if path.parent.name == "lab" else ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return hash_file(path), tuple(sorted(name for name in found if name.split(".")[0] == "nfqa"))
-
-
-def _find_module(module: str, source: Path) -> Path | None:
-    path = source.joinpath(*module.split("."))
-    candidates = (path / "__init__.py", path.with_suffix(".py"))
-    return next((candidate for candidate in candidates if module and candidate.is_file()), None)
+def _walk_code(notebook: Path) -> Iterator[ast.AST]:
+    sources = [cell["source"] for cell in read_cells(notebook) if cell["cell_type"] == "code"]
+    return ast.walk(_parse_code("\n".join(sources), notebook))
 
 
 def _parse_code(code: str, path: Path) -> ast.Module:
@@ -154,15 +147,3 @@ def _parse_code(code: str, path: Path) -> ast.Module:
         raise ValueError(f"{path}: not Python ({error.msg}: {str(error.text).strip()!r})") from None
     except (MemoryError, RecursionError):
         raise ValueError(f"{path}: its code is nested too deeply to be read") from None
-
-
-_PACKAGES = (
-    "matplotlib", "nltk", "numpy", "pandas", "rapidfuzz", "rouge-score", "sacrebleu", "scikit-learn", "scipy",
-    "sentence-transformers", "torch", "transformers",
-)  # fmt: skip
-
-
-@cache
-def read_versions() -> dict[str, str]:
-    """Installed version by package, without the build tag (2.13.0, not 2.13.0+cpu)."""
-    return {name: importlib.metadata.version(name).partition("+")[0] for name in _PACKAGES}

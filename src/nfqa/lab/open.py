@@ -16,7 +16,7 @@ from nfqa.judge.limits import Limits
 from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab.figures import add_note, save_figure, use_style
 from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
-from nfqa.lab.notebooks import list_functions, read_parameters, read_versions
+from nfqa.lab.notebooks import hash_code, list_functions, read_parameters, read_versions
 from nfqa.lab.papers import find_artefact, read_papers, show_name
 from nfqa.models.chat import Reading
 from nfqa.models.roles import DEFAULTS, EVALUATORS, identify_role, parse_role
@@ -41,7 +41,8 @@ class Lab:
     def __init__(self, identifier: str, *, data: str, out: str, roles: Mapping[str, str], asking: Asking) -> None:
         self.root, self.dry = find_root(), bool(os.environ.get("NFQA_DRY"))
         self.identifier, self.data, self.asking = identifier, data, asking
-        self.size = os.environ.get("NFQA_SIZE", "")  # of a quick run
+        self.given = json.loads(os.environ.get("NFQA_GIVEN", "{}"))  # by the runner
+        self.size = self.given.get("size", "")  # of a quick run
         self.paper, self.name = find_artefact(read_papers(self.root), identifier)
         self.artefact = self.paper.artefacts[self.name]
         self.out = Path(out) if out else find_place(self.root, profile="drafts").work / self.paper.paper
@@ -206,8 +207,7 @@ class Lab:
 
         self._check_listed(name, "reads", "reads")
         name = name or self.name
-        given = os.environ.get("NFQA_RESULTS")
-        place = Path(given) if given else find_place(self.root, data=self.data).results
+        place = Path(self.given.get("results") or find_place(self.root, data=self.data).results)
         beside = self.out / f"{name}.csv"
         return read_values(beside if beside.is_file() else place / self.paper.paper / f"{name}.csv")
 
@@ -237,8 +237,7 @@ class Lab:
         """The table in the paper's own shape: ours with its interval above the published value, rows of ours below."""
         from nfqa.lab.compare import lay_beside_paper
 
-        given = os.environ.get("NFQA_TABLES")
-        folder = Path(given) if given else find_place(self.root, profile="drafts").tables
+        folder = Path(self.given.get("tables") or find_place(self.root, profile="drafts").tables)
         return lay_beside_paper(self.paper, self.name, table, folder)
 
     def label(self, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
@@ -294,7 +293,7 @@ class Lab:
     def _describe(self) -> dict[str, Any]:
         """What all values of the artefact depend on, in one place."""
         notebook = self.root / "notebooks" / str(self.artefact.notebook)
-        parameters = read_parameters(notebook) | json.loads(os.environ.get("NFQA_PARAMETERS", "{}"))
+        parameters = read_parameters(notebook) | self.given.get("parameters", {})
         for name in ("artefact", "out"):
             parameters.pop(name, None)
         return {
@@ -305,7 +304,7 @@ class Lab:
             "reads": sorted(self.artefact.reads),
             "roles": {role: identify_role(role, self.roles[role]) for role in self.artefact.roles},
             "functions": list_functions(notebook),
-            "code": os.environ.get("NFQA_CODE", "not run by the runner"),
+            "code": hash_code(notebook),
             "packages": read_versions(),
         } | ({"size": self.size} if self.size else {})
 

@@ -17,7 +17,7 @@ from nfqa.data.json_lines import suggest
 from nfqa.data.paths import Place, find_place
 from nfqa.judge.limits import Limits
 from nfqa.lab.judging import Asking
-from nfqa.lab.notebooks import read_parameters
+from nfqa.lab.notebooks import list_roles
 from nfqa.lab.papers import list_chosen
 from nfqa.models.roles import DEFAULTS, ROLES, identify_role
 
@@ -27,11 +27,8 @@ _LONGEST_VARIANT, _LONGEST_VALUE = 80, 24  # characters of a folder's name befor
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a user can set for a run; everything set here names a variant.
-
-    `asking` says how language models are asked (prompts, decoding, reading, wrapping), and goes with `roles` to every
-    notebook that takes it; `parameters` are for the notebooks named.
-    """
+    """What a user can set for a run. `roles` and `asking` (how language models are asked) go to every notebook that
+    takes them, `parameters` to those named."""
 
     data: str = "full"
     profile: str = "full"
@@ -85,15 +82,12 @@ class RunOptions:
 def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, takes: Sequence[str] = ()) -> RunOptions:
     """Options from the environment, where Make puts its variables, checked against the artefacts of the run.
 
-    makes: whether artefacts are made: PARAMS then needs to know which. What was made is found by PARAMS alone. takes:
-        roles that the command itself takes, whatever notebooks do.
-
+    Args: makes: whether artefacts are made: PARAMS then needs to know which. takes: roles of the command itself.
     Raises: ValueError naming the variable, what it is and what was expected.
     """
     profile, data = read_choice("PROFILE", "full", "quick"), read_choice("DATA", "full", "sample")
     seeds = read_count("SEEDS", "a whole number of reference draws")
-    roles = _read_given(ROLES)
-    asking: dict[str, Any] = _read_given(_ASKING)
+    roles, asking = _read_given(ROLES), _read_given(_ASKING)
     if roles.get("judge", "").startswith("embedded:"):
         raise ValueError("JUDGE names the embedded judge, both forms of which every run measures; unset it")
     for role, spec in roles.items():
@@ -106,10 +100,15 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, ta
     parameters = _read_parameters(os.environ.get("PARAMS", ""))
     if parameters and not artefacts and makes:
         raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
-    _refuse_idle_roles(root, [role for role in roles if role not in takes], artefacts)
-    Asking(**asking)  # these two refuse before a notebook starts what they would refuse half a minute later
+    chosen = list_chosen(root, artefacts) if roles else []
+    notebooks = [root / "notebooks" / str(paper.artefacts[name].notebook) for paper, name in chosen]
+    taken = {*takes, *(role for notebook in notebooks for role in list_roles(notebook))}
+    for role in roles:
+        if role not in taken:  # it would change nothing and look as if it had
+            raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")
+    Asking(**asking)  # type: ignore[arg-type]  # refused here rather than by a notebook half a minute later
     Limits.from_environment()
-    return RunOptions(data, profile, seeds, roles, parameters, asking)
+    return RunOptions(data, profile, seeds, roles, parameters, dict(asking))
 
 
 def _shorten(value: Any) -> str:
@@ -131,10 +130,7 @@ def read_choice(name: str, *known: str) -> str:
 
 
 def read_count(name: str, what: str) -> int | None:
-    """A variable's whole number, None where it is unset.
-
-    Raises: ValueError for anything but one of 1 or more, or one of ten digits and more.
-    """
+    """A variable's whole number of at most nine digits, None where it is unset. Raises: ValueError for another text."""
     text = os.environ.get(name)
     if text and not (text.isdecimal() and len(text) < 10 and int(text) > 0):
         raise ValueError(f"{name} is {text!r:.60}; expected {what}, from 1 to 999999999")
@@ -163,11 +159,3 @@ def _read_parameters(text: str) -> dict[str, Any]:
         if not isinstance(parameters[name], str | int | float | bool | None):
             raise ValueError(f"PARAMS has {word!r:.80}; expected a number, a word, True, False or None")
     return parameters
-
-
-def _refuse_idle_roles(root: Path, roles: Sequence[str], only: Sequence[str]) -> None:
-    """A role that no chosen notebook takes would change nothing and look as if it had."""
-    for role in roles:
-        notebooks = [str(paper.artefacts[name].notebook) for paper, name in list_chosen(root, only)]
-        if not any(role in read_parameters(root / "notebooks" / notebook) for notebook in notebooks):
-            raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")

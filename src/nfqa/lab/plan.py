@@ -13,13 +13,20 @@ from nfqa.data.paths import write_atomically
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
+from nfqa.lab.fingerprint import Target, make_fingerprint
 from nfqa.lab.judging import find_journal
+from nfqa.lab.notebooks import hash_json
 from nfqa.lab.options import RunOptions
 from nfqa.lab.replay import count_asked
-from nfqa.lab.staleness import hash_json, make_fingerprint
-from nfqa.lab.targets import Target
 
 _COMPLETION_TOKENS = 12  # about what a bare verdict takes; a judge that explains itself writes up to 512
+
+
+class _Plan(BaseModel):
+    """What one target would ask, and a hash of all that this depends on."""
+
+    depends: str
+    tally: Tally
 
 
 def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> Iterator[str]:
@@ -31,43 +38,30 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
     """
     place, journal = options.find_place(root), describe_journal(root)
     for target in targets:
-        if options.asks(target.artefact.roles):
-            parts = make_fingerprint(target.paper, target.name, place, options)
-            depends = hash_json([parts, str(find_journal(root)), journal])
-            path = place.work / "plans" / f"{target.identifier}.json"
-            plan = None if options.parameters else _read_plan(path, depends)  # one may name a file, which may change
-            if plan is None:
-                tally = count_asked(target.paper, target.name, place, options)
-                plan = _Plan(depends=depends, tally=replace(tally, missing=Counter()))
-                with write_atomically(path) as scratch:
-                    scratch.write_text(plan.model_dump_json(), encoding="utf-8")
-            yield f"{target.identifier:24} {_describe(plan.tally)}"
-
-
-class _Plan(BaseModel):
-    """What one target would ask, and a hash of all that this depends on."""
-
-    depends: str
-    tally: Tally
-
-
-def _read_plan(path: Path, depends: str) -> _Plan | None:
-    """The plan kept at `path`; None where there is none, or one of something else."""
-    try:
-        plan = _Plan.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    return plan if plan.depends == depends else None
+        if not options.asks(target.artefact.roles):
+            continue
+        parts = make_fingerprint(target.paper, target.name, place, options)
+        depends = hash_json([parts, str(find_journal(root)), journal])
+        path = place.work / "plans" / f"{target.identifier}.json"
+        try:
+            plan = _Plan.model_validate_json(path.read_bytes())
+        except (FileNotFoundError, ValueError):
+            plan = None
+        if plan is None or plan.depends != depends or options.parameters:  # one may name a file, which may change
+            tally = replace(count_asked(target.paper, target.name, place, options), missing=Counter())
+            plan = _Plan(depends=depends, tally=tally)
+            with write_atomically(path) as scratch:
+                scratch.write_text(plan.model_dump_json(), encoding="utf-8")
+        yield f"{target.identifier:24} {_describe(plan.tally)}"
 
 
 def describe_journal(root: Path) -> list[str]:
     """A line a model: what the journal holds, and what it cost at the prices that the environment gives."""
-    path = find_journal(root)
-    if not path.is_file():
-        return ["journal: no verdicts yet"]
-    journal = Journal(path)
-    found = journal.count()
-    journal.close()
+    found = []
+    if find_journal(root).is_file():
+        journal = Journal(find_journal(root))
+        found = journal.count()
+        journal.close()
     return [
         f"journal: {each['model']}: {each['completions']:,} completions, {each['unreadable']:,} unreadable,"
         f" {each['prompt_tokens']:,} tokens in, {each['completion_tokens']:,} out"

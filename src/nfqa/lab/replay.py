@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from io import BytesIO, StringIO
@@ -11,10 +10,10 @@ from typing import Any
 
 from nfqa.data.paths import Place
 from nfqa.judge.asking import Tally
+from nfqa.lab.fingerprint import accept_figure, choose_parameters
 from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import Paper
-from nfqa.lab.staleness import accept_figure, choose_parameters
 from nfqa.lab.values import read_values
 
 
@@ -36,14 +35,14 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
         return False
     mpl.use("Agg")
     parameters = choose_parameters(paper, name, notebook, options, Path())
-    os.environ["NFQA_SIZE"] = options.say_size(parameters)  # which is noted below the figure
     found = _run_cells(notebook, parameters, ["parameters", "setup"])
-    found["table"] = read_values(path)
-    figure = _run_cells(notebook, {}, ["figure"], found).get("figure")
+    lab, table = found["lab"], read_values(path)
+    lab.size = options.say_size(parameters)  # which is noted below the figure
+    figure = _run_cells(notebook, {}, ["figure"], found | {"table": table}).get("figure")
     if isinstance(figure, Figure):  # drawn once before it is kept, as a notebook shows it: this settles its layout
         figure.savefig(BytesIO(), dpi="figure", bbox_inches="tight")
     if figure is not None:
-        found["lab"].draw(figure, found["table"], place.figures / paper.paper / name)
+        lab.draw(figure, table, place.figures / paper.paper / name)
         accept_figure(place, f"{paper.paper}/{name}")
     plt.close("all")
     return figure is not None
@@ -53,15 +52,12 @@ def count_asked(paper: Paper, name: str, place: Place, options: RunOptions) -> T
     """What an artefact would ask language models, by its cells tagged `ask`, run dry: counted, nothing asked."""
     notebook = place.root / "notebooks" / str(paper.artefacts[name].notebook)
     parameters = choose_parameters(paper, name, notebook, options, place.work / "scratch" / "dry")
-    before = os.environ.get("NFQA_DRY")
-    os.environ["NFQA_DRY"] = "1"
-    try:
-        with redirect_stdout(StringIO()):
-            found = _run_cells(notebook, parameters, ["parameters", "setup", "ask"])
-    finally:
-        os.environ.pop("NFQA_DRY") if before is None else os.environ.update(NFQA_DRY=before)
-    if "lab" not in found:
-        raise ValueError(f"{notebook}: no cell tagged `setup` opens `lab`, which counts what would be asked")
+    with redirect_stdout(StringIO()):
+        found = _run_cells(notebook, parameters, ["parameters", "setup"])
+        if not found.get("lab"):
+            raise ValueError(f"{notebook}: no cell tagged `setup` opens `lab`, which counts what would be asked")
+        found["lab"].dry = True
+        _run_cells(notebook, {}, ["ask"], found)
     return found["lab"].tally
 
 

@@ -6,41 +6,33 @@ import fcntl
 import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import psutil
 from tqdm import tqdm
 
 from nfqa.data.load import GRADED
 from nfqa.data.paths import Place, write_atomically
 from nfqa.data.registry import UnreachableError, fetch_file, hash_file, read_registry
-from nfqa.lab.options import RunOptions
-from nfqa.lab.staleness import (
+from nfqa.lab.fingerprint import (
     QUICK_LIMIT,
     Record,
+    Target,
+    Usage,
     choose_parameters,
     explain_staleness,
-    hash_code,
     make_fingerprint,
+    narrow_options,
     read_record,
     write_record,
 )
-from nfqa.lab.targets import Target, narrow_options
-
-
-@dataclass
-class _Job:
-    target: Target
-    process: subprocess.Popen[bytes]
-    scratch: Path
-    parts: dict[str, str]
-    started: float
+from nfqa.lab.options import RunOptions
 
 
 def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
@@ -71,7 +63,7 @@ def run_targets(
     if not pending:
         return [], []
     place = options.find_place(root)
-    with _hold(root, place.work / "scratch"):
+    with _lock(root, place.work / "scratch"):
         graded = {name for name, file in read_registry(root).items() if file.shape in GRADED}
         wanted = {d for t in pending if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded
         if wanted:
@@ -80,66 +72,73 @@ def run_targets(
 
 
 def run_pending(
-    place: Place, options: RunOptions, only: Sequence[str], pending: list[Target], *, jobs: int
+    place: Place, options: RunOptions, only: Sequence[str], pending: Sequence[Target], *, jobs: int
 ) -> tuple[list[str], list[str]]:
-    """Run targets in notebooks of their own, each when its turn comes, into `place`; returns as `run_targets`."""
-    running: list[_Job] = []
-    done: list[str] = []
-    failed: dict[str, Target] = {}
-    count = len(pending)
-    bar = _open_bar(count)
-    spent: list[tuple[float, float]] = []  # seconds that the finished were expected to take, and took
-    try:
-        while pending or running:
-            for job in [job for job in running if job.process.poll() is not None]:
-                running.remove(job)
-                spent.append((job.target.seconds, time.monotonic() - job.started))
-                if _finish(place, job):
-                    done.append(job.target.identifier)
-                else:
-                    failed[job.target.identifier] = job.target
-            for target in sorted(pending, key=lambda t: -t.seconds):
-                refused = _refuse(options, target, failed)
-                if refused:
-                    tqdm.write(f"{target.identifier}: not run, because {refused}", sys.stderr)
-                    failed[target.identifier] = target
-                elif len(running) < jobs and _may_start(options, target, pending, running):
-                    own = narrow_options(options, only, target.identifier)
-                    parts = make_fingerprint(target.paper, target.name, place, own)
-                    if explain_staleness(read_record(place, target.identifier), parts, place):
-                        running.append(_start(place, own, target, parts))
-                else:
-                    continue
-                pending.remove(target)
-            bar.n = count - len(pending) - len(running)
-            bar.set_postfix_str(_describe_rest(pending, running, spent, jobs), refresh=False)
-            bar.update(0)  # shows it, if it is time to
-            time.sleep(0.1)
-    finally:
-        for job in running:  # only after an interruption: nothing half-written may stay, and nothing may run on
-            _kill(job)
-        bar.close()
-    return done, list(failed)
+    """Run targets in notebooks of their own, the longest first, into `place`; returns as `run_targets`.
 
-
-def _refuse(options: RunOptions, target: Target, failed: Mapping[str, Target]) -> str:
-    """Why an artefact is not even started, "" where it may be."""
-    if options.asks(target.artefact.roles) and any(options.asks(other.artefact.roles) for other in failed.values()):
-        return "the model failed before; see above"
-    lost = sorted(other.partition("/")[2] for other in target.reads & set(failed))
-    return f"it reads {', '.join(lost)}, which failed" if lost else ""
-
-
-def _may_start(options: RunOptions, target: Target, pending: Sequence[Target], running: Sequence[_Job]) -> bool:
-    """Whether all that it reads is up to date, and no other is at work that fills the machine as it does.
-
-    Those that ask a language model share the journal, so that none pays for what another is asking; a model in process
-    fills a device alone.
+    A language model is asked by one notebook at a time: verdicts that two share are paid once, and a model in process
+    fills a device alone. Once asking has failed, no other notebook asks.
     """
-    at_work = [job.target for job in running]
-    waits = {other.identifier for other in (*pending, *at_work)} & target.reads
-    alone = options.fills_machine(target.artefact.roles)
-    return not waits and not (alone and any(options.fills_machine(other.artefact.roles) for other in at_work))
+    targets = {target.identifier: target for target in pending}
+    order = TopologicalSorter({name: target.reads & targets.keys() for name, target in targets.items()})
+    order.prepare()
+    ready, failed = list[Target](), list[Target]()
+    running: dict[Future[bool], tuple[Target, float]] = {}
+    done: dict[str, bool] = {}  # whether it had to run
+    spent: list[tuple[float, float]] = []  # seconds that the finished were expected to take, and took
+    with ThreadPoolExecutor(jobs) as pool, _open_bar(len(targets)) as bar:
+        try:
+            while True:
+                ready = sorted([*ready, *(targets[name] for name in order.get_ready())], key=lambda t: -t.seconds)
+                for target in list(ready):
+                    if _may_start(options, target, [other for other, _ in running.values()], failed, jobs):
+                        ready.remove(target)
+                        own = narrow_options(options, only, target.identifier)
+                        running[pool.submit(run_target, place, own, target)] = target, time.monotonic()
+                if not running:
+                    break
+                started = {target.identifier: (target, begun) for target, begun in running.values()}
+                waiting = [target for name, target in targets.items() if name not in {*done, *started}]
+                bar.n = len(done) + len(failed)
+                bar.set_postfix_str(_describe_rest(place, waiting, [*running.values()], spent, jobs), refresh=False)
+                bar.update(0)  # shows it, if it is time to
+                for future in wait(running, timeout=0.5, return_when=FIRST_COMPLETED).done:
+                    target, begun = running.pop(future)
+                    spent.append((target.seconds, time.monotonic() - begun))
+                    try:
+                        done[target.identifier] = future.result()
+                        order.done(target.identifier)
+                    except FailedError as error:
+                        failed.append(target)
+                        said = f"\n{target.identifier} FAILED; its last good result stays.\n{error}\n"
+                        tqdm.write(said, sys.stderr)
+        finally:
+            while wait(running, timeout=0.5).not_done:  # after an interruption alone: nothing may run on
+                for kernel in psutil.Process().children():
+                    kernel.kill()
+    for target in [target for name, target in targets.items() if name not in done and target not in failed]:
+        tqdm.write(f"{target.identifier}: not run, because {_refuse(options, target, failed)}", sys.stderr)
+        failed.append(target)
+    return [name for name, ran in done.items() if ran], [target.identifier for target in failed]
+
+
+class FailedError(Exception):
+    """A notebook that gave no result; the message says why."""
+
+
+def _may_start(
+    options: RunOptions, target: Target, running: Sequence[Target], failed: Sequence[Target], jobs: int
+) -> bool:
+    alone = [other for other in (target, *running) if options.fills_machine(other.artefact.roles)]
+    return len(running) < jobs and not (target in alone and alone[1:]) and not _refuse(options, target, failed)
+
+
+def _refuse(options: RunOptions, target: Target, failed: Sequence[Target]) -> str:
+    """Why an artefact is not even started, "" where it may be."""
+    if options.asks(target.artefact.roles) and any(options.asks(other.artefact.roles) for other in failed):
+        return "the model failed before; see above"
+    lost = sorted(other.name for other in failed if other.identifier in target.reads)
+    return f"it reads {', '.join(lost)}, which failed" if lost else ""
 
 
 def _open_bar(count: int) -> tqdm:
@@ -151,125 +150,129 @@ def _open_bar(count: int) -> tqdm:
 
 
 def _describe_rest(
-    pending: Sequence[Target], running: Sequence[_Job], spent: Sequence[tuple[float, float]], jobs: int
+    place: Place,
+    waiting: Sequence[Target],
+    running: Sequence[tuple[Target, float]],
+    spent: Sequence[tuple[float, float]],
+    jobs: int,
 ) -> str:
-    """What is at work, and about how long it takes together with what waits, at the pace of what has run so far."""
-    begun = [(job, time.monotonic() - job.started) for job in running]
-    times = [*spent, *((min(job.target.seconds, elapsed), elapsed) for job, elapsed in begun)]
-    expected, taken = map(sum, zip((1.0, 1.0), *times, strict=True))
-    pace = taken / expected
-    left = [max(1.0, pace * target.seconds) for target in pending]
-    left += [max(1.0, pace * job.target.seconds - elapsed) for job, elapsed in begun]
+    """Which notebooks run, and about how long they and the rest take, at the pace of what has run so far."""
+    elapsed = [(target, time.monotonic() - begun) for target, begun in running]
+    times = [(1.0, 1.0), *spent, *((min(target.seconds, seconds), seconds) for target, seconds in elapsed)]
+    pace = sum(taken for _, taken in times) / sum(expected for expected, _ in times)
+    left = [max(1.0, pace * target.seconds) for target in waiting]
+    left += [max(1.0, pace * target.seconds - seconds) for target, seconds in elapsed]
     names = []
-    for job, elapsed in begun:
-        told = job.scratch / "progress.txt"
+    for target, seconds in elapsed:
+        told = _find_scratch(place, target) / "progress.txt"  # of a language model's verdicts
         progress = f", {told.read_text(encoding='utf-8')}" if told.is_file() else ""
-        names.append(f"{job.target.name} {elapsed:.0f} s{progress}")
-    seconds = max([sum(left) / jobs, *left], default=0.0)
-    about = f"{seconds / 60:,.0f} min" if seconds > 90 else f"{seconds:,.0f} s"
-    return f"about {about} left; running: {', '.join(names) or '-'}"
+        names.append(f"{target.name} {seconds:.0f} s{progress}")
+    rest = max([sum(left) / jobs, *left], default=0.0)
+    about = f"{rest / 60:,.0f} min" if rest > 90 else f"{rest:,.0f} s"
+    return f"about {about} left; running: {', '.join(names)}"
 
 
-def _start(place: Place, options: RunOptions, target: Target, parts: dict[str, str]) -> _Job:
-    root, scratch = place.root, place.work / "scratch" / target.paper.paper / target.name
-    scratch.mkdir(parents=True, exist_ok=True)
-    notebook = root / "notebooks" / str(target.artefact.notebook)
-    parameters = choose_parameters(target.paper, target.name, notebook, options, scratch)
-    size = options.say_size(parameters)
-    if size:
-        tqdm.write(f"{target.identifier}, {size}")
-    task = {
-        "runner": os.getpid(),
-        "notebook": str(notebook),
-        "output": str(scratch / "executed.ipynb"),
-        "parameters": parameters,
-        "cwd": str(root),
-        "environment": {
-            "NFQA_ROOT": str(root),
-            "NFQA_CODE": hash_code(parts),
-            "NFQA_PARAMETERS": json.dumps({k: v for k, v in parameters.items() if k not in ("artefact", "out")}),
-            "NFQA_RESULTS": str(place.results),
-            "NFQA_SIZE": size,
-            "NFQA_TABLES": str(place.tables),
-            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-            "TOKENIZERS_PARALLELISM": "false",
-            # Two notebooks at a time on two cores, sums in one order; but a model in process has the machine alone.
-            "OMP_NUM_THREADS": str(os.cpu_count() or 1) if options.fills_machine(target.artefact.roles) else "1",
-            "NFQA_RUN": os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"),
-        },
-    }
-    (scratch / "job.json").write_text(json.dumps(task), encoding="utf-8")
-    command = [sys.executable, "-m", "nfqa.lab.execute", str(scratch / "job.json")]
-    with (scratch / "log.txt").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
-    return _Job(target, process, scratch, parts, time.monotonic())
+def run_target(place: Place, options: RunOptions, target: Target) -> bool:
+    """Run a target's notebook and move what it wrote into place; False if it proves fresh and isn't run.
 
-
-def _finish(place: Place, job: _Job) -> bool:
-    """Move a finished job's files into place and record it; False, with the reason shown, if it failed."""
-    name, paper, identifier = job.target.name, job.target.paper.paper, job.target.identifier
-    if job.process.returncode != 0 or not (job.scratch / f"{name}.csv").is_file():
-        reason = "it ended without writing a result; its last cell must be lab.write"
-        if job.process.returncode:
-            lines = (job.scratch / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()
-            reason = "\n".join(line for line in lines if not line.startswith("[IPKernelApp]")).strip()
-        tqdm.write(f"\n{identifier} FAILED; its last good result stays.\n{reason}\n", sys.stderr)
-        return False
+    Raises: FailedError where the notebook fails or writes no result; the last one stays.
+    """
     from nfqa.lab.check import choose_replaced, lacks_files, list_files
 
-    outputs, lacks = {}, lacks_files(place.root, job.target.artefact)
-    replaced = choose_replaced(place, identifier, job.scratch / name, lacks=lacks)
+    # jsonschema, behind papermill, takes up to 2 s to compile a grammar of IRIs, a format that no notebook has; it does
+    # without what can't be imported.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    from nfqa.lab.execute import execute_notebook
+
+    started, name, identifier = time.monotonic(), target.name, target.identifier
+    parts = make_fingerprint(target.paper, name, place, options)
+    if not explain_staleness(read_record(place, identifier), parts, place):
+        return False
+    scratch, notebook = _find_scratch(place, target), place.root / "notebooks" / str(target.artefact.notebook)
+    scratch.mkdir(parents=True, exist_ok=True)
+    parameters = choose_parameters(target.paper, name, notebook, options, scratch)
+    size = options.say_size(parameters)
+    if size:
+        tqdm.write(f"{identifier}, {size}")
+    given = {"parameters": parameters, "size": size, "results": str(place.results), "tables": str(place.tables)}
+    alone = options.fills_machine(target.artefact.roles)
+    environment = os.environ | {
+        "NFQA_GIVEN": json.dumps(given),  # for the lab, which a notebook hands a part of its parameters
+        "NFQA_RUN": os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"),
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        # Two notebooks at a time on two cores, sums in one order; but a model in process has the machine alone.
+        "OMP_NUM_THREADS": str(os.cpu_count() or 1) if alone else "1",
+        # tqdm.auto, which transformers imports, misses widgets that nothing here uses
+        "PYTHONWARNINGS": ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), "ignore:IProgress not found"])),
+    }
+    failure = execute_notebook(notebook, scratch / "executed.ipynb", parameters, environment, place.root)
+    if not failure and not (scratch / f"{name}.csv").is_file():
+        failure = "it ended without writing a result; its last cell must be lab.write"
+    if failure:
+        raise FailedError(failure)
+    outputs = {}
+    replaced = choose_replaced(place, identifier, scratch / name, lacks=lacks_files(place.root, target.artefact))
     for suffix, kept in list_files(place, identifier).items():
-        made = job.scratch / f"{name}{suffix}"
+        made = scratch / f"{name}{suffix}"
         if suffix in replaced and made.is_file():
-            with write_atomically(kept) as scratch:  # a copy, as results may lie on another disk than build
-                shutil.copyfile(made, scratch)
+            _copy(made, kept)
         elif suffix in replaced:
             kept.unlink(missing_ok=True)  # what the notebook no longer makes must not look as if it did
         if kept.is_file():
             outputs[str(kept.relative_to(place.root))] = hash_file(kept)
-    with write_atomically(place.values / f"{identifier}.csv") as scratch:
-        shutil.copyfile(job.scratch / f"{name}.csv", scratch)
-    executed = place.notebooks / paper / f"{name}.ipynb"
-    executed.parent.mkdir(parents=True, exist_ok=True)
-    (job.scratch / "executed.ipynb").replace(executed)
-    usage = job.scratch / f"{name}.usage.json"
-    record = Record(
-        parts=job.parts,
-        outputs=outputs,
-        usage=json.loads(usage.read_text(encoding="utf-8")) if usage.is_file() else {},
-        minutes=round((time.monotonic() - job.started) / 60, 3),
-        finished=time.strftime("%Y-%m-%dT%H:%M:%S"),
-    )
+    _copy(scratch / f"{name}.csv", place.values / f"{identifier}.csv")
+    _copy(scratch / "executed.ipynb", place.notebooks / f"{identifier}.ipynb")
+    usage, minutes = scratch / f"{name}.usage.json", round((time.monotonic() - started) / 60, 3)
+    asked = Usage.model_validate_json(usage.read_bytes()) if usage.is_file() else Usage()
+    record = Record(parts=parts, outputs=outputs, usage=asked, minutes=minutes)
     write_record(place, identifier, record)  # last: a kill before leaves the artefact stale
     return True
 
 
-def _kill(job: _Job) -> None:
-    """End a job: first so that it can shut its kernel down, which is in no group of ours, then by force."""
-    job.process.terminate()
-    try:
-        job.process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        os.killpg(job.process.pid, signal.SIGKILL)
-        job.process.wait()
+def _find_scratch(place: Place, target: Target) -> Path:
+    return place.work / "scratch" / target.identifier
 
 
-def prepare_vectors(root: Path, options: RunOptions, datasets: Sequence[str], *, limit: int | None, **own: str) -> None:
-    """Embed all texts of datasets, and of a user's file (`own`: answers, questions), on all cores and under one bar.
+def _copy(made: Path, kept: Path) -> None:
+    """Put a file in place whole; a copy, as results may lie on another disk than build."""
+    with write_atomically(kept) as scratch:
+        shutil.copyfile(made, scratch)
 
-    Raises: ValueError where the embedder can't be used; the reason is on standard error.
+
+def prepare_vectors(
+    root: Path,
+    options: RunOptions,
+    datasets: Sequence[str],
+    *,
+    limit: int | None,
+    answers: str = "",
+    questions: str = "",
+) -> None:
+    """Embed all texts of datasets, and of a user's file of answers, on all cores and under one bar.
+
+    Raises: ValueError where the embedder can't be used.
     """
-    embedder = options.find_role("embedder")
-    request = {"datasets": datasets, "data": options.data, "embedder": embedder, "limit": limit, **own}
-    command = [sys.executable, "-m", "nfqa.lab.execute", "vectors", json.dumps(request | {"runner": os.getpid()})]
-    finished = subprocess.run(command, env=os.environ | {"NFQA_ROOT": str(root)}, check=False)
-    if finished.returncode:
-        raise ValueError("the texts could not be embedded; the message above says why")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    from nfqa.data.load import load
+    from nfqa.data.own_answers import bring_file
+    from nfqa.data.paths import find_cache
+    from nfqa.metrics.coverage import split_answer
+    from nfqa.metrics.flags import remove_question
+    from nfqa.models.embed import Embedder
+
+    sets = [load(name, data=options.data, limit=limit, root=root) for name in datasets]
+    texts = [text for dataset in sets for text in dataset.texts()]
+    if answers:
+        own = bring_file(answers, questions)
+        pairs = [(question, answer.text) for question in own.questions for answer in question.answers]
+        texts += own.texts() + [remove_question(text, question.text) for question, text in pairs]
+        texts += [part for question, text in pairs if question.partial_answers for part in split_answer(text)]
+    Embedder(options.find_role("embedder"), find_cache(root, "embeddings"), progress=True).prepare(texts)
 
 
 @contextmanager
-def _hold(root: Path, scratch: Path) -> Iterator[None]:
+def _lock(root: Path, scratch: Path) -> Iterator[None]:
     """The checkout for this run alone, and an empty scratch folder, gone afterwards however the run ends."""
     path = root / "build" / "lock"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,12 +20,12 @@ from nfqa.data.paths import Place, write_atomically
 from nfqa.data.records import QuestionSet
 from nfqa.data.registry import UnreachableError
 from nfqa.lab.compare import name_rows
+from nfqa.lab.fingerprint import Target, list_targets
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import OF_VIEWS, escape_formula, list_flat
 from nfqa.lab.papers import Paper
 from nfqa.lab.plan import plan_targets
 from nfqa.lab.runner import prepare_vectors, reach_data, run_pending
-from nfqa.lab.targets import Target, list_targets
 from nfqa.lab.values import NAMES, name_keys, pick, read_values, write_intervals
 
 _NEW = ".new."  # then the process and a random name: a scratch folder

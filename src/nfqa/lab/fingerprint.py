@@ -1,0 +1,292 @@
+"""The fingerprint of an artefact: what it depends on, the record of its last run, whether it is stale and why."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from nfqa.data.json_lines import suggest
+from nfqa.data.paths import Place, write_atomically
+from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
+from nfqa.lab.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
+from nfqa.lab.options import RunOptions
+from nfqa.lab.papers import Artefact, Paper, list_chosen
+from nfqa.models.chat import UNSETTLED
+from nfqa.models.roles import EVALUATORS, identify_role
+
+QUICK_LIMIT = 8  # questions of each dataset in a quick run
+_TABLES = ("data/*.csv", "data/labels/*.csv", "data/sample/*.csv")  # the project's own, which modules read
+
+
+# What it depends on ---------------------------------------------------------------------------------------------------
+
+
+def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptions, out: Path) -> dict[str, Any]:
+    """What papermill is given: the entry's parameters, the profile's, the user's; refused if the notebook lacks them.
+
+    Raises: ValueError naming an unknown parameter and listing the known ones; for a value of another kind than the
+        default, or a text that UTF-8 can't carry.
+    """
+    known, artefact, identifier = read_parameters(notebook), paper.artefacts[name], f"{paper.paper}/{name}"
+    asked = artefact.parameters | options.parameters
+    for parameter, value in asked.items():
+        if parameter not in known:
+            near = suggest(parameter, known)
+            raise ValueError(f"{identifier} has no parameter {parameter!r}; {near}known: {', '.join(known)}")
+        _check_kind(f"{identifier}: {parameter}", value, known[parameter])
+    chosen: dict[str, Any] = {"artefact": identifier, "data": options.data, "out": str(out)}
+    if options.profile == "quick":
+        slow = "evaluator" in artefact.roles  # a language model runs every partial answer
+        chosen |= {"n_seeds": 2, "resamples": 500, "limit": QUICK_LIMIT // 2 if slow else QUICK_LIMIT}
+        chosen["training_sentences"] = 120
+    if options.seeds:
+        chosen["n_seeds"] = options.seeds
+    chosen |= options.roles | options.asking
+    found = {key: value for key, value in chosen.items() if key in known} | asked
+    for key, value in found.items():
+        try:
+            str(value).encode()
+        except UnicodeEncodeError:  # a notebook, which is JSON, can't hold it
+            raise ValueError(f"{identifier}: {key} is {value!r}, which is not UTF-8; rename it") from None
+    return found
+
+
+def _check_kind(where: str, value: Any, default: Any) -> None:
+    """Refuse a value of another kind than the default, before anything is asked or computed."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63  # no inf, no NaN
+    if isinstance(default, bool):
+        fits, expected = isinstance(value, bool), "True or False"
+    elif isinstance(default, str):
+        fits, expected = isinstance(value, str | None), "a text"
+    elif isinstance(default, float):
+        fits, expected = number, "a number"
+    else:  # a count, or a seed
+        least, none = 0 if default == 0 else 1, ", or None" if default is None else ""
+        fits = (number and isinstance(value, int) and value >= least) or (bool(none) and value is None)
+        expected = f"a whole number, {least} or more{none}"
+    if not fits:
+        raise ValueError(f"{where} is {value!r:.80}; expected {expected}; its default is {default!r}")
+
+
+def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions) -> dict[str, str]:
+    """Everything an artefact depends on, hashed: notebook, entry, parameters, modules, data, roles, results read.
+
+    Raises: ValueError as `choose_parameters`, or for a role spec that can't be read.
+    """
+    artefact, root = paper.artefacts[name], place.root
+    notebook = root / "notebooks" / str(artefact.notebook)
+    parameters = choose_parameters(paper, name, notebook, options, Path())
+    parts = {"notebook": hash_cells(notebook), "entry": hash_json(_describe_entry(paper, name))}
+    parts |= {f"parameter {key}": hash_json(value) for key, value in parameters.items() if key != "out"}
+    parts |= {f"module {module}": digest for module, digest in hash_imports(notebook).items()}
+    parts |= {f"package {package}": version for package, version in read_versions().items()}
+    parts |= {f"data {file}": _hash_upstream(root, file, options.data) for file in _list_data(artefact)}
+    parts |= {f"file {file}": _hash_upstream(root, file, "full") for file in artefact.files}
+    own = [path for pattern in _TABLES for path in root.glob(pattern)]
+    own += [root / "data" / "sample" / file for file in artefact.bundled]
+    parts |= {f"role {role}": identify_role(role, options.find_role(role)) for role in artefact.roles}
+    if "evaluator" in artefact.roles:  # some notebooks open all embedded ones, whichever fills the role
+        parts |= {f"model {model}": identify_role("evaluator", f"embedded:{model}") for model in EVALUATORS}
+    if artefact.prompts or options.asks(artefact.roles):  # released texts are pinned by data/registry.yml
+        own += [path for path in (root / "prompts").rglob("*") if path.is_file()]
+    parts |= {f"file {path.relative_to(root)}": hash_file(path) for path in sorted(own)}
+    if options.asks(artefact.roles):
+        parts["number format"] = os.environ.get("NFQA_DTYPE") or "auto"
+    for other in artefact.reads:
+        if paper.artefacts[other].notebook:
+            result = place.results / paper.paper / f"{other}.csv"
+            parts[f"result {other}"] = hash_file(result) if result.is_file() else "missing"
+    return parts
+
+
+def _describe_entry(paper: Paper, name: str) -> dict[str, Any]:
+    """The parts of papers/* that reach a notebook. The wording of claim and note changes no number."""
+    artefact = paper.artefacts[name]
+    read = paper.published[paper.published.artefact.isin([name, *artefact.reads, *artefact.cites])]
+    shown = [paper.artefacts[other] for other in (name, *artefact.reads, *artefact.cites)]
+    return {
+        "artefacts": [[entry.title, entry.label] for entry in shown],
+        "published": read.astype(str).to_dict("records"),
+        "stand_ins": [entry.rows for entry in paper.list_stand_ins(name)],
+    }
+
+
+def _list_data(artefact: Artefact) -> tuple[str, ...]:
+    return (*artefact.datasets, *artefact.needs_files)
+
+
+def find_upstream(root: Path, name: str) -> UpstreamFile:
+    """The registered file that papers/*.yml names.
+
+    Raises: ValueError for a name that isn't in data/registry.yml.
+    """
+    registry = read_registry(root)
+    if name not in registry:
+        raise ValueError(f"papers/*.yml needs the file {name!r}; data/registry.yml has {', '.join(registry)}")
+    return registry[name]
+
+
+def _hash_upstream(root: Path, name: str, data: str) -> str:
+    file = find_upstream(root, name)
+    how = f"{file.shape} {file.lowest_label}"
+    if data == "sample":
+        return f"{how} {hash_file(root / 'data' / 'sample' / file.sample) if file.sample else 'no sample'}"
+    absent = (file.optional or file.local) and not has_file(file, root / "build" / "data")
+    return f"{how} {'absent' if absent else file.sha256}"
+
+
+# The record of its last run -------------------------------------------------------------------------------------------
+
+
+class Usage(BaseModel):
+    """What asking language models came to: of all that is kept, the verdicts that are missing, by reason."""
+
+    model_config = ConfigDict(extra="allow")
+    missing: dict[str, int] = {}
+
+
+class Record(BaseModel):
+    """What an artefact's last run read and wrote, by hash; how long it took; what language models were asked for it."""
+
+    parts: dict[str, str]
+    outputs: dict[str, str]
+    usage: Usage = Usage()
+    minutes: Annotated[float, Field(ge=0, lt=1e9)] | None = None
+
+
+def read_record(place: Place, identifier: str) -> Record | None:
+    """An artefact's run record; None when there is none, or one cut short by a full disk: it is run again."""
+    try:
+        return Record.model_validate_json((place.runs / f"{identifier}.json").read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def write_record(place: Place, identifier: str, record: Record) -> None:
+    """Keep an artefact's run record."""
+    with write_atomically(place.runs / f"{identifier}.json") as scratch:
+        scratch.write_text(json.dumps(record.model_dump(), indent=1, sort_keys=True), encoding="utf-8")
+
+
+def accept_figure(place: Place, identifier: str) -> None:
+    """Let a figure that was drawn again from the same values count as what the last run wrote."""
+    record = read_record(place, identifier)
+    if record is not None and was_run(place, identifier):
+        drawn = {name: place.root / name for name in record.outputs if Path(name).suffix in (".png", ".pdf")}
+        own = {name: hash_file(path) for name, path in drawn.items() if path.is_file()}
+        write_record(place, identifier, record.model_copy(update={"outputs": record.outputs | own}))
+
+
+def was_run(place: Place, identifier: str) -> bool:
+    """Whether an artefact's results are those that its last run here wrote, rather than committed ones."""
+    record, results = read_record(place, identifier), place.results / f"{identifier}.csv"
+    written = record.outputs.get(str(results.relative_to(place.root))) if record else None
+    return results.is_file() and hash_file(results) == written
+
+
+# Whether it is stale, and in what order all run -----------------------------------------------------------------------
+
+
+def explain_staleness(record: Record | None, parts: dict[str, str], place: Place) -> list[str]:
+    """Why an artefact must run, in words; empty when it is fresh."""
+    if record is None:
+        return ["never run here"]
+    before, unanswered = record.parts, sum(n for why, n in record.usage.missing.items() if why in UNSETTLED)
+    reasons = [f"{key} changed" for key in parts if key in before and before[key] != parts[key]]
+    reasons += [f"{key} is new" for key in parts if key not in before]
+    reasons += [f"{key} is gone" for key in before if key not in parts]
+    if unanswered:
+        reasons.append(f"{unanswered:,} verdicts could not be had from the model, ask them again")
+    for name, digest in record.outputs.items():
+        file = place.root / name
+        if not file.is_file():
+            reasons.append(f"{name} is missing")
+        elif hash_file(file) != digest:
+            reasons.append(f"{name} was altered")
+    return reasons
+
+
+@dataclass(frozen=True)
+class Target:
+    """One artefact of a run. `stale` lists why it must run; empty when it is fresh.
+
+    `lacks` lists the files without which it can't run; it is skipped then, and its last result stays.
+    """
+
+    paper: Paper
+    name: str
+    stale: tuple[str, ...]
+    minutes: float | None
+    lacks: tuple[str, ...] = ()
+
+    @property
+    def identifier(self) -> str:
+        return f"{self.paper.paper}/{self.name}"
+
+    @property
+    def artefact(self) -> Artefact:
+        return self.paper.artefacts[self.name]
+
+    @property
+    def reads(self) -> set[str]:
+        """Identifiers of the artefacts that must be up to date before this one."""
+        return {f"{self.paper.paper}/{other}" for other in self.artefact.reads}
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes: as last time, or as its entry says."""
+        return 60 * (self.artefact.minutes if self.minutes is None else self.minutes)
+
+
+def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> list[Target]:
+    """Every artefact with a notebook, or those named and what they read, in the papers' order, each with its state.
+
+    An artefact that reads a stale one is stale too, all the way down a chain; when its turn comes, it runs only if what
+    it reads has changed.
+    Raises: ValueError for an unknown artefact, or one without a notebook.
+    """
+    place = options.find_place(root)
+    targets: dict[str, Target] = {}
+    for paper, name in list_chosen(root, only):
+        identifier, artefact = f"{paper.paper}/{name}", paper.artefacts[name]
+        read = [targets[f"{paper.paper}/{other}"] for other in artefact.reads if f"{paper.paper}/{other}" in targets]
+        files = [find_upstream(root, file) for file in artefact.needs_files]
+        lacks = [file.path for file in files if not _is_at_hand(root, file, options.data)]
+        results = place.results / paper.paper
+        lacks += [f"results of {t.name}" for t in read if t.lacks and not (results / f"{t.name}.csv").is_file()]
+        if lacks:
+            targets[identifier] = Target(paper, name, (), None, tuple(lacks))
+            continue
+        parts = make_fingerprint(paper, name, place, narrow_options(options, only, identifier))
+        record = read_record(place, identifier)
+        stale = explain_staleness(record, parts, place) + [f"reads {t.name}, which is stale" for t in read if t.stale]
+        targets[identifier] = Target(paper, name, tuple(stale), record.minutes if record else None)
+    return list(targets.values())
+
+
+def _is_at_hand(root: Path, file: UpstreamFile, data: str) -> bool:
+    """Whether a needed file is here; a sample run has only those with a bundled stand-in."""
+    return bool(file.sample) if data == "sample" else has_file(file, root / "build" / "data")
+
+
+def narrow_options(options: RunOptions, only: Sequence[str], identifier: str) -> RunOptions:
+    """The options for one artefact: the user's parameters are meant for the artefacts named, not for what they read."""
+    return options if identifier in only else replace(options, parameters={})
+
+
+def hash_site(root: Path, places: Sequence[Place]) -> str:
+    """One hash over all that the report site is built from: papers, code, and the places' results."""
+    digest = hashlib.sha256()
+    shown = [folder for place in places for folder in (place.results, place.figures, place.notebooks)]
+    for folder in [root / "papers", root / "src" / "nfqa", *shown]:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(os.fsencode(f"{file.relative_to(root)} {hash_file(file)}\n"))
+    return digest.hexdigest()

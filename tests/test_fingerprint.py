@@ -1,0 +1,102 @@
+"""What an artefact depends on: all code that its notebook runs, and what the entries of papers/*.yml say of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import PROJECT, copy_project
+
+from nfqa.data import code
+from nfqa.data.paths import find_place
+from nfqa.lab.fingerprint import Record, choose_parameters, explain_staleness, make_fingerprint
+from nfqa.lab.notebooks import hash_imports, list_datasets, list_roles
+from nfqa.lab.options import RunOptions
+from nfqa.lab.papers import Paper, find_artefact, list_chosen, read_papers
+
+QUICK = RunOptions(data="sample", profile="quick")
+KINDS = ["linkage/table_05", "debateqa/equation_07", "debateqa/tld_reliability"]  # vectors, an evaluator, a table
+MACHINERY = ("check", "claims", "cli", "execute", "fingerprint", "options", "plan", "replay", "report", "runner")
+RUN_ALONE = """
+import json, sys
+notebook, parameters = json.loads(sys.argv[1])
+names = {}
+for cell in json.load(open(notebook))["cells"]:
+    if cell["cell_type"] == "code":
+        exec("".join(cell["source"]), names)
+        if "parameters" in cell["metadata"].get("tags", []):
+            names |= parameters
+print(*(name for name in sys.modules if name.split(".")[0] == "nfqa"))
+"""
+
+
+def find_notebook(paper: Paper, name: str) -> Path:
+    return PROJECT / "notebooks" / str(paper.artefacts[name].notebook)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("identifier", KINDS)
+def test_every_module_that_a_notebook_has_imported_when_it_ends_is_in_its_fingerprint(identifier, tmp_path) -> None:
+    paper, name = find_artefact(read_papers(PROJECT), identifier)
+    notebook = find_notebook(paper, name)
+    given = json.dumps([str(notebook), choose_parameters(paper, name, notebook, QUICK, tmp_path)])
+    environment = os.environ | {"PYTHONPATH": str(PROJECT / "src"), "MPLBACKEND": "Agg"}
+    done = subprocess.run([sys.executable, "-c", RUN_ALONE, given], cwd=PROJECT, env=environment, capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / f"{name}.csv").is_file()
+    assert set(done.stdout.splitlines()[-1].split()) - set(hash_imports(notebook)) == set()
+
+
+def test_no_notebook_depends_on_the_machinery_that_runs_and_reports_it() -> None:
+    machinery = {f"nfqa.lab.{name}" for name in MACHINERY}
+    for paper, name in list_chosen(PROJECT):
+        reached = set(hash_imports(find_notebook(paper, name)))
+        assert not machinery & reached, name
+        assert {"nfqa.lab.open", "nfqa.data.load", "nfqa.metrics"} <= reached, name  # a package's __init__ runs first
+
+
+@pytest.mark.parametrize(
+    "changed", ["src/nfqa/data/web.py", "data/dispute_sentences.csv", "data/labels/dispute_awareness.csv"]
+)
+def test_a_changed_module_or_table_leaves_an_artefact_stale(changed, tmp_path, monkeypatch) -> None:
+    copy_project(tmp_path, "src", "data", "papers", "notebooks", "models")
+    monkeypatch.setattr(code, "_SOURCE", tmp_path / "src")
+    paper, name = find_artefact(read_papers(tmp_path), "debateqa/tld_reliability")
+    place = find_place(tmp_path, data="sample")
+    record = Record(parts=make_fingerprint(paper, name, place, QUICK), outputs={})
+    assert explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place) == []
+    path = tmp_path / changed
+    path.write_text(path.read_text(encoding="utf-8") + "\nCHANGED = 1\n", encoding="utf-8")
+    (reason,) = explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place)
+    assert reason == ("module nfqa.data.web changed" if changed.endswith(".py") else f"file {changed} changed")
+    shutil.copyfile(PROJECT / changed, path)
+    path.write_text(path.read_text(encoding="utf-8") + "# a comment\n" * changed.endswith(".py"), encoding="utf-8")
+    assert explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place) == []
+
+
+# A notebook that makes several artefacts takes more roles than each of them uses; some load what a variable names.
+OTHER_ROLES = {"debateqa/figure_08", "debateqa/figure_09", "linkage/figure_10"}
+OTHER_DATASETS = {
+    "debateqa/table_01", "debateqa/table_03", "debateqa/table_03_systems", "debateqa/table_09", "debateqa/figure_14",
+    "linkage/table_07", "linkage/table_08", "linkage/table_09", "linkage/table_10", "linkage/data_audit",
+    "linkage/judge_health",
+}  # fmt: skip
+
+
+def test_entries_list_the_roles_and_datasets_that_notebooks_take_but_for_a_few() -> None:
+    roles, datasets = set(), set()
+    for paper, name in list_chosen(PROJECT):
+        identifier = f"{paper.paper}/{name}"
+        artefact, notebook = paper.artefacts[name], find_notebook(paper, name)
+        if set(list_roles(notebook)) != set(artefact.roles):
+            roles.add(identifier)
+        if set(list_datasets(notebook)) != {*artefact.datasets, *artefact.needs_files}:
+            datasets.add(identifier)
+    assert roles == OTHER_ROLES
+    assert datasets == OTHER_DATASETS
