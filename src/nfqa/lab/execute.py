@@ -61,7 +61,7 @@ def prepare_vectors(request: str) -> int:
     _end_with(task["runner"])
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from nfqa.data.load import load
-    from nfqa.data.own_answers import bring_file
+    from nfqa.data.own_answers import read_answers
     from nfqa.data.paths import find_cache, find_root
     from nfqa.models.embed import Embedder
 
@@ -73,7 +73,7 @@ def prepare_vectors(request: str) -> int:
         from nfqa.metrics.coverage import split_answer
         from nfqa.metrics.flags import remove_question
 
-        own = bring_file(task["answers"], task.get("questions", ""))
+        own = read_answers(task["answers"], task.get("questions", ""))
         answers = [(question, answer.text) for question in own.questions for answer in question.answers]
         texts += own.texts() + [remove_question(text, question.text) for question, text in answers]
         texts += [part for question, text in answers if question.partial_answers for part in split_answer(text)]

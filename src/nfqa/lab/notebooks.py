@@ -95,7 +95,8 @@ def hash_modules(notebook: Path, root: Path, *, roles: Sequence[str] = ()) -> di
         seen.add(module)
         if path is not None:
             found[module], imports = _scan_module(path, *stamp(path))
-            todo += [*imports, module.rpartition(".")[0]]  # importing a module runs its package's __init__ first
+            package = module.rpartition(".")[0]  # whose __init__ runs first; nfqa's own imports what its functions need
+            todo += [*imports, *([package] if package != "nfqa" else [])]
     return dict(sorted(found.items()))
 
 

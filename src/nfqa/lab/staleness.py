@@ -21,7 +21,7 @@ from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, identify_role
 
 _FILES_OF_MODULES = {  # tables of ours that a module reads, whatever the data
-    "nfqa.metrics.dispute_sentences": ("data/dispute_sentences.csv",),
+    "nfqa.metrics.dispute_sentences": ("src/nfqa/data/dispute_sentences.csv",),
     "nfqa.data.labels": ("data/labels/dispute_awareness.csv", "data/sample/dispute_labels.csv"),
 }
 QUICK_LIMIT = 8  # questions of each dataset in a quick run

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-SENTENCES = Path(__file__).resolve().parents[3] / "data" / "dispute_sentences.csv"
+SENTENCES = Path(__file__).parents[1] / "data" / "dispute_sentences.csv"
 _COLUMNS = ("topic", "kind", "label", "text")
 _AWARE = ("dispute_stated", "views_differ", "two_sides")
 _SIDES = ("one_side_for", "one_side_against")
@@ -46,7 +46,7 @@ def read_sentences(path: Path = SENTENCES) -> Labelled:
         raw = path.read_bytes()
         table = pd.read_csv(BytesIO(raw), dtype=str, keep_default_na=False)
     except FileNotFoundError:
-        raise ValueError(f"{path}: not there; run nfqa from its checkout") from None
+        raise ValueError(f"{path}: not there; install nfqa anew") from None
     except ValueError as error:
         said = " ".join(str(error).split())
         raise ValueError(f"{path}: not a CSV file in UTF-8 ({said})") from None
