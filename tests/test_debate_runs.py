@@ -204,7 +204,7 @@ def test_a_table_of_ours_that_a_module_names_is_part_of_the_fingerprint(debates:
     notebook = debates.root / "notebooks" / "made_up" / "third.ipynb"
     write_notebook(notebook, [PARAMETERS % "third", "from nfqa.metrics import dispute_detector", WRITE % "1"])
     before = find_tables("third")
-    assert before.keys() == {"table data/dispute_sentences.csv"}
-    table = debates.root / "data" / "dispute_sentences.csv"
+    assert before.keys() == {"table src/nfqa/data/dispute_sentences.csv"}
+    table = debates.root / "src" / "nfqa" / "data" / "dispute_sentences.csv"
     table.write_text(table.read_text() + "\n")
     assert find_tables("third") != before

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from nfqa.data.json_lines import Item, LooseItem, Name, Text, check, parse_lines, read_json
 from nfqa.data.load import DEBATES, GRADED, read_file
-from nfqa.data.own_answers import read_own_answers
+from nfqa.data.own_answers import read_answers
 
 GOOD = b'{"name": 7, "text": "why?"}'
 
@@ -101,7 +101,7 @@ def test_a_fault_is_refused_with_file_line_and_field(content: bytes, facts: tupl
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "none.jsonl", tmp_path):
-        for read in (read_json, read_own_answers):
+        for read in (read_json, read_answers):
             with pytest.raises(OSError, match=str(path)):
                 read(path)
     for content in (b'{"a": [1,', b"\xef\xbb\xbf{}"):
@@ -170,7 +170,7 @@ def test_a_mutated_file_is_read_or_refused_by_name_and_never_fails_otherwise(
     path.write_bytes(content.encode("utf-8", "surrogatepass")[: data.draw(st.sampled_from((None, None, None, 9)))])
     said, questions = "", ()
     try:
-        questions = read_own_answers(path).questions if shape == "own" else tuple(read_file(path, shape, 1)[0])
+        questions = read_answers(path).questions if shape == "own" else tuple(read_file(path, shape, 1)[0])
     except ValueError as error:
         said = str(error)
     assert said.encode().startswith(b"" if questions else bytes(path))
@@ -185,6 +185,6 @@ def test_every_shape_has_an_unchanged_example_that_is_read(tmp_path: Path) -> No
     path = tmp_path / "set.jsonl"
     for shape, content in SHAPES.items():
         path.write_text(json.dumps(content))
-        assert len(read_own_answers(path).questions if shape == "own" else read_file(path, shape, 1)[0]) == 1
+        assert len(read_answers(path).questions if shape == "own" else read_file(path, shape, 1)[0]) == 1
     with pytest.raises(ValueError, match="unknown shape 'odd'"):
         read_file(path, "odd")

@@ -112,7 +112,7 @@ def perspective_diversity(
 
     given = _open_frames(frames, "views", "partial_answers")
     model = _open_evaluator(evaluator) if isinstance(evaluator, str) else evaluator
-    named = evaluator if isinstance(evaluator, str) else model.spec.identity
+    named = evaluator if isinstance(evaluator, str) else model.identity
     how: Switches = {"too_long": "cut_tail"}
     how.update(switches)
     return score_diversity(given.answers, given.views, model, named=named, variant=variant, **how)
