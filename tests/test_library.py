@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -200,3 +202,13 @@ def test_a_language_model_on_a_server_judges_and_only_a_journal_keeps_what_it_sa
     with StubServer(reply=lambda prompt, seed: "[[1]]") as server:
         aware = nfqa.dispute_awareness(LINES, f"openai:stub@{server.url}")
     assert (set(aware.score), set(aware.method)) == ({1}, {"judge"})
+
+
+def test_importing_the_library_is_quick_and_loads_nothing_else() -> None:
+    code = (
+        "import sys, time; start = time.process_time(); import nfqa; took = time.process_time() - start;"
+        "print(took, {'numpy', 'pandas', 'pydantic', 'torch'} & set(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    took, heavy = run.stdout.split(maxsplit=1)
+    assert (float(took) < 0.1, heavy.strip()) == (True, "set()")  # seconds of work, about 0.01

@@ -17,8 +17,8 @@ from train_evaluator import train, tune
 from train_evaluator.corpus import Corpus, Topic, read_corpus
 from train_evaluator.tasks import change_text, group_topics, make_task
 
-from nfqa.data.paths import find_root
 from nfqa.data.records import Answer, PartialAnswer, Question, QuestionSet
+from nfqa.models.roles import MODELS
 
 _WORDS = (
     "sun",

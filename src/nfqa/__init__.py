@@ -238,7 +238,7 @@ def agreement(
 def _open_frames(frames: Any, needed: str, called: str) -> Frames:
     given = frames if isinstance(frames, Frames) else read(frames)
     if getattr(given, needed).empty:
-        shown = '{"question": "...", "%s": ["...", "..."], "answers": ["..."]}' % called
+        shown = f'{{"question": "...", "{called}": ["...", "..."], "answers": ["..."]}}'
         raise ValueError(f"no question has {needed}; give some, as in {shown} or nfqa.read(answers, {needed}=frame)")
     return given
 

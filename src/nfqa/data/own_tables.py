@@ -90,7 +90,9 @@ def gather_rows(rows: Lines) -> Lines:
     """Rows of a table, gathered by question: what belongs to the question is given once, or alike."""
     found: dict[str, tuple[int, str, dict[str, str], list[dict[str, Any]]]] = {}
     for number, where, cells in rows:
-        given = {name: cell for name, cell in cells.items() if name == "answer" or str("" if cell is None else cell).strip()}
+        given = {
+            name: cell for name, cell in cells.items() if name == "answer" or str("" if cell is None else cell).strip()
+        }
         further = {column: cell for column, cell in given.items() if re.fullmatch(_NUMBERED, column)}
         row = check(_Row, {column: cell for column, cell in given.items() if column not in further}, where)
         first, _, shared, answers = found.setdefault(row.question.strip(), (number, where, {}, []))
