@@ -1,4 +1,4 @@
-"""`python -m tools.train_evaluator [NAME ...]`: the embedded evaluators anew, into src/nfqa/models/embedded/; all, or those named."""
+"""`python -m tools.train_evaluator [NAME ...]`: the embedded evaluators anew; all, or those named."""
 
 from __future__ import annotations
 

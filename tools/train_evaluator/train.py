@@ -51,7 +51,7 @@ RECIPES = {
 
 
 def train_evaluator(root: Path, name: str) -> Path:
-    """Train one of RECIPES into src/nfqa/models/embedded/evaluator_NAME; goes on from the last checkpoint under build/ if there is one.
+    """Train one of RECIPES into the package, as evaluator_NAME; goes on from the last checkpoint under build/.
 
     The loss is the mean negative log-likelihood of the target's tokens, and a quarter of that of the text's. The same
     machine, threads and recipe give the same weights, interrupted or not.

@@ -75,8 +75,11 @@ def parse_table(name: str, content: bytes, counts: Counter[str]) -> Lines:
                 raise ValueError(
                     f"{where}: a cell is in no named column; name it, or put texts with {separator!r} in quotes"
                 )
-            if any(str(cell or "").strip() for cell in row.values()):
-                rows.append((cells.line_num, where, row))
+            given = {
+                column: cell for column, cell in row.items() if cell is not None
+            }  # a short row lacks the last ones
+            if any(cell.strip() for cell in given.values()):
+                rows.append((cells.line_num, where, given))
             else:
                 counts["blank_lines"] += 1
     except csv.Error as error:
@@ -90,9 +93,7 @@ def gather_rows(rows: Lines) -> Lines:
     """Rows of a table, gathered by question: what belongs to the question is given once, or alike."""
     found: dict[str, tuple[int, str, dict[str, str], list[dict[str, Any]]]] = {}
     for number, where, cells in rows:
-        given = {
-            name: cell for name, cell in cells.items() if name == "answer" or str("" if cell is None else cell).strip()
-        }
+        given = {column: cell for column, cell in cells.items() if column == "answer" or str(cell).strip()}
         further = {column: cell for column, cell in given.items() if re.fullmatch(_NUMBERED, column)}
         row = check(_Row, {column: cell for column, cell in given.items() if column not in further}, where)
         first, _, shared, answers = found.setdefault(row.question.strip(), (number, where, {}, []))
