@@ -121,7 +121,7 @@ export-verdicts: $(READY) ## the journal as JSON lines: make export-verdicts FIL
 import-verdicts: $(READY) ## take in someone's verdicts: make import-verdicts FILE=verdicts.jsonl
 	@$(RUN) verdicts import "$(FILE)"
 
-train-evaluator: $(READY) ## the embedded evaluators anew, into models/ (or one: NAME=tiny); about an hour on one core
+train-evaluator: $(READY) ## the embedded evaluators anew, into the package (or one: NAME=tiny); about an hour on one core
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(VENV)/bin/python -m tools.train_evaluator $(NAME)
 
 fetch: $(READY) ## the data alone, verified

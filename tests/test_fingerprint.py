@@ -62,7 +62,7 @@ def test_no_notebook_depends_on_the_machinery_that_runs_and_reports_it() -> None
 
 
 @pytest.mark.parametrize(
-    "changed", ["src/nfqa/data/web.py", "data/dispute_sentences.csv", "data/labels/dispute_awareness.csv"]
+    "changed", ["src/nfqa/data/web.py", "src/nfqa/data/dispute_sentences.csv", "data/labels/dispute_awareness.csv"]
 )
 def test_a_changed_module_or_table_leaves_an_artefact_stale(changed, tmp_path, monkeypatch) -> None:
     copy_project(tmp_path, "src", "data", "papers", "notebooks", "models")

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -15,10 +16,12 @@ import nbformat
 import pytest
 import yaml
 
+from nfqa.data.code import hash_modules
 from nfqa.data.paths import find_place
 from nfqa.data.registry import read_registry
 from nfqa.lab.notebooks import read_parameters
 from nfqa.lab.papers import read_papers
+from nfqa.models.roles import DEFAULTS
 
 PROJECT = Path(__file__).parents[1]
 SOURCE = PROJECT / "src" / "nfqa"
@@ -112,28 +115,44 @@ def normalise(package: str) -> str:
 
 
 def test_requirements_environment_and_package_name_one_set() -> None:
-    pyproject = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    direct = {normalise(name) for name in pyproject["dependencies"]}
-    pins = read_pins("requirements.txt")
+    core, extras = read_dependencies()
+    direct, pins = core | extras["lab"] | extras["debates"], read_pins("requirements.txt")
     assert direct <= set(pins)
-    assert {normalise(name) for name in pyproject["optional-dependencies"]["dev"]} <= set(
-        read_pins("requirements-dev.txt")
-    )
+    assert extras["dev"] <= set(read_pins("requirements-dev.txt"))
     environment = yaml.safe_load((PROJECT / "environment.yml").read_text())["dependencies"]
     (listed,) = (entry["pip"] for entry in environment if isinstance(entry, dict))
     conda = {normalise(line.partition("==")[0]): line.partition("==")[2] for line in listed if line != "-e ."}
     assert conda == {name: pins[name] for name in direct}
 
 
-def test_every_import_is_a_declared_dependency_and_each_has_its_reason() -> None:
-    dependencies = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["dependencies"]
-    reasons = (PROJECT / "docs" / "dependencies.md").read_text()
-    assert [name for name in dependencies if f"`{name}`" not in reasons] == []
-    declared = {normalise(name) for name in dependencies}
+def read_dependencies() -> tuple[set[str], dict[str, set[str]]]:
+    """What the package itself needs, and by name what its extras do."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    extras = {extra: {*map(normalise, names)} for extra, names in project["optional-dependencies"].items()}
+    return {*map(normalise, project["dependencies"])}, extras
+
+
+def list_packages(modules: Iterable[Path]) -> set[str]:
+    """The packages that modules import, as they are called when installed."""
     other_names = {"sklearn": "scikit-learn", "yaml": "pyyaml", "bs4": "beautifulsoup4"}
-    top = {name.split(".")[0] for path in MODULES for name in list_imports(path)}
-    foreign = top - set(sys.stdlib_module_names) - {"nfqa"}
-    assert {normalise(other_names.get(name, name)) for name in foreign} <= declared
+    top = {name.split(".")[0] for path in modules for name in list_imports(path)}
+    foreign = top - set(sys.stdlib_module_names) - {"nfqa", "__future__"}
+    return {normalise(other_names.get(name, name)) for name in foreign}
+
+
+def test_every_import_is_a_declared_dependency_and_each_has_its_reason() -> None:
+    core, extras = read_dependencies()
+    reasons = (PROJECT / "docs" / "dependencies.md").read_text()
+    declared = core | extras["lab"] | extras["debates"]
+    assert [name for name in declared if f"`{name}`" not in reasons] == []
+    assert list_packages(MODULES) <= declared
+
+
+def test_the_five_functions_reach_no_more_than_the_package_itself_needs() -> None:
+    reached = [SOURCE.parent.joinpath(*name.split(".")) for name in hash_modules(["nfqa"])]
+    paths = [path / "__init__.py" if path.is_dir() else path.with_suffix(".py") for path in reached]
+    packaged = {normalise(DEFAULTS["embedder"].removeprefix("package:"))}  # found by name, not imported
+    assert list_packages(paths) | packaged == read_dependencies()[0]
 
 
 @pytest.mark.parametrize(

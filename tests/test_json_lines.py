@@ -15,7 +15,7 @@ from pydantic import Field
 
 from nfqa.data.json_lines import Item, LooseItem, Name, Text, check, parse_lines, read_json, read_rows
 from nfqa.data.load import read_file
-from nfqa.data.own_answers import read_own_answers
+from nfqa.data.own_answers import read_answers
 
 GOOD = b'{"name": 7, "text": "why?"}'
 
@@ -87,7 +87,7 @@ def test_a_fault_is_refused_with_file_line_and_field(content: bytes, facts: tupl
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    for read in (read_json, read_own_answers):
+    for read in (read_json, read_answers):
         with pytest.raises(OSError, match=r"none\.jsonl"):
             read(tmp_path / "none.jsonl")
     (tmp_path / "bad.json").write_bytes(b'{"a": [1,')
@@ -161,7 +161,7 @@ def test_a_mutated_file_is_read_or_refused_by_name_and_never_fails_otherwise(
     shape: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "mutated.jsonl"
-    read = read_own_answers if shape == "own" else lambda path: read_file(path, shape, 1)
+    read = read_answers if shape == "own" else lambda path: read_file(path, shape, 1)
     path.write_text(json.dumps(SHAPES[shape]))
     assert read(path)
     path.write_text(json.dumps(data.draw(mutate(SHAPES[shape])))[: data.draw(st.sampled_from((None, None, None, 9)))])

@@ -15,7 +15,7 @@ import pytest
 from stub_web import ATTRIBUTES
 from tiny_models import LetterEmbedder
 
-from nfqa.data.own_answers import read_generations
+from nfqa.data.own_answers import read_answers
 from nfqa.data.own_debates import LARGEST, hash_folder, read_folder, read_questions
 from nfqa.debates import pipeline
 from nfqa.debates.checking import check_views, measure_agreement, read_labels, remove_rejected
@@ -320,7 +320,7 @@ def test_the_bundled_questions_become_what_score_reads(own_root: Path, capsys: p
 
     answers = own_root / "answers.jsonl"
     answers.write_text("".join(json.dumps({"id": line["id"], "generation": "Yes and no."}) + "\n" for line in made))
-    read = read_generations(answers, folder / "debates.jsonl", name="own", origin="measured")
+    read = read_answers(answers, folder / "debates.jsonl")
     assert [len(q.partial_answers) for q in read.questions] == [len(line["partial_answers"]) for line in made]
 
 

@@ -21,7 +21,7 @@ from test_worked_case import Embedder as TokenEmbedder
 from tiny_models import make_tiny_model
 
 from nfqa.data.load import load
-from nfqa.data.own_answers import EXAMPLE, bring_file
+from nfqa.data.own_answers import EXAMPLE, read_answers
 from nfqa.lab.open import Lab
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import label_systems, name_leader, write_scores
@@ -101,12 +101,12 @@ def test_the_trained_judge_learns_from_no_question_that_it_scores(tmp_path):
              {"question": "new?", "references": ["b", "m", "w"], "answers": ["a"]},
              {"question": "other?", "references": ["b", "w"], "answers": ["a"]}]  # fmt: skip
     scorers = train_by_grades(
-        training, use_given_references([bring_file(write(tmp_path / "a", *lines))]), StubEmbedder()
+        training, use_given_references([read_answers(write(tmp_path / "a", *lines))]), StubEmbedder()
     )
     assert [scorer.trained_on for scorer in scorers.values()] == [len(training.questions) - 1] * 3
     assert len({id(scorer) for scorer in scorers.values()}) == 2, "one for each make-up of grades"
     (scorer,) = train_by_grades(
-        training, use_given_references([bring_file(write(tmp_path / "b", lines[1]))]), StubEmbedder()
+        training, use_given_references([read_answers(write(tmp_path / "b", lines[1]))]), StubEmbedder()
     ).values()
     assert scorer.trained_on == len(training.questions)
 
@@ -114,7 +114,7 @@ def test_the_trained_judge_learns_from_no_question_that_it_scores(tmp_path):
 def test_weights_that_were_fitted_once_are_kept_as_long_as_nothing_that_they_follow_from_changes(tmp_path, monkeypatch):
     training = load("antique", data="sample", root=PROJECT)
     lines = [{"question": "new?", "references": ["b", "m", "w"], "answers": ["a"]}]
-    draws = use_given_references([bring_file(write(tmp_path / "a", *lines))])
+    draws = use_given_references([read_answers(write(tmp_path / "a", *lines))])
     embedder = StubEmbedder()
     embedder.fingerprint = "one"
     (fitted,) = train_by_grades(training, draws, embedder, cache=tmp_path).values()
@@ -208,7 +208,7 @@ def test_a_figure_can_draw_whatever_a_system_is_called(name):
 
 
 def test_both_files_hold_every_answer_in_full_precision(tmp_path):
-    own = bring_file(write(tmp_path / "my.jsonl", {"question": "q", "answers": ["one", "best", ""]}))
+    own = read_answers(write(tmp_path / "my.jsonl", {"question": "q", "answers": ["one", "best", ""]}))
     scores = own.answers.assign(
         metric="bleu", score=[1 / 3, NAN], ten=[10 / 3, NAN], missing=["", "why"], signature="s"
     )
@@ -225,7 +225,7 @@ def test_both_files_hold_every_answer_in_full_precision(tmp_path):
 def test_no_text_of_the_file_that_a_spreadsheet_opens_is_a_formula(tmp_path):
     names = ["=HYPERLINK(1)", "+1+cmd", "-2+3", "@sum", "fair-play"]
     lines = {"id": "=q()", "question": "q", "answers": [{"system": name, "text": "t"} for name in names]}
-    own = bring_file(write(tmp_path / "my.jsonl", lines))
+    own = read_answers(write(tmp_path / "my.jsonl", lines))
     write_scores(tmp_path, own, own.answers.assign(metric="pd", score=-2.5, signature="s", missing=""))
     rows = pd.read_csv(tmp_path / "scores.csv", dtype=str)
     assert rows.system.tolist() == [*(f"'{name}" for name in names[:4]), "fair-play"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import PROJECT
 
-from nfqa.data.own_answers import bring_file, read_own_answers, spread_grades
+from nfqa.data.own_answers import read_answers, spread_grades
 from nfqa.data.records import UNLABELLED, Excluded
 
 LINE = {"question": "why?", "references": ["best", "worst"], "answers": ["one", "two"]}
@@ -62,12 +62,12 @@ def change(**fields: Any) -> dict[str, Any]:
 )
 def test_a_line_that_does_not_fit_is_refused_by_line_and_field(tmp_path: Path, lines: list[Any], facts: str) -> None:
     with pytest.raises(ValueError, match=rf"my\.jsonl.*{re.escape(facts)}"):
-        read_own_answers(write(tmp_path / "my.jsonl", *lines))
+        read_answers(write(tmp_path / "my.jsonl", *lines))
 
 
 def test_what_is_put_right_is_counted_by_name(tmp_path: Path) -> None:
     graded = [{"text": "poor", "grade": 1}, {"text": "good", "grade": 3}, {"text": "poor", "grade": 0}]
-    own = read_own_answers(
+    own = read_answers(
         write(
             tmp_path / "my.jsonl",
             "\ufeff" + json.dumps(LINE),
@@ -89,7 +89,7 @@ def test_what_is_put_right_is_counted_by_name(tmp_path: Path) -> None:
         Excluded("line4", "", "every answer is empty"),
     )  # fmt: skip
     clean = change(references=[{"text": "good", "grade": 3}, {"text": "poor", "grade": 0}])
-    assert read_own_answers(write(tmp_path / "clean.jsonl", clean)).irregularities == {}
+    assert read_answers(write(tmp_path / "clean.jsonl", clean)).irregularities == {}
     assert [(r.text, r.label) for r in own.questions[1].references] == [("good", 3), ("poor", 1), ("poor", 0)]
     assert [(a.id, a.label, a.system) for q in own.questions[1:] for a in q.answers] == [
         ("a1", UNLABELLED, ""), ("7", 2, ""), ("s", UNLABELLED, "s"),
@@ -103,7 +103,7 @@ def test_grades_are_spread_by_place_and_give_the_papers_lists() -> None:
 
 
 def test_the_bundled_example_is_whole_and_a_sample() -> None:
-    own = bring_file("", root=PROJECT)
+    own = read_answers("", root=PROJECT)
     assert (own.name, own.origin) == ("sample_own_answers", "sample")
     assert (len(own.questions), len(own.answers), own.systems, own.excluded) == (6, 17, ["careful", "hasty"], ())
     assert own.irregularities == {"questions_without_references": 1, "questions_graded_by_place": 1}
@@ -123,7 +123,7 @@ def answer(identifier: Any, text: Any = "Some say yes.") -> dict[str, Any]:
 def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_their_order(tmp_path: Path) -> None:
     questions = make_questions(tmp_path, "a?", "b?", "c?", "d?")
     path = write(tmp_path / "mine.jsonl", answer("3", "C"), answer(1, "A"), answer(9), answer(" 4", " "))
-    own = bring_file(path, questions)
+    own = read_answers(path, questions)
     assert [(q.id, q.text, q.answers[0].text, q.answers[0].system) for q in own.questions] == [
         ("1", "a?", "A", ""), ("3", "c?", "C", ""),
     ]  # fmt: skip
@@ -136,11 +136,11 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
         "repeated_partial_answers": 4, "answers_to_unknown_questions": 1, "questions_without_answer": 1,
         "empty_answers": 1,
     }  # fmt: skip
-    assert (own.name, own.origin, bring_file(path, questions, data="sample").origin) == (
+    assert (own.name, own.origin, read_answers(path, questions, data="sample").origin) == (
         "own_answers", "measured", "sample",
     )  # fmt: skip
-    other = bring_file(write(path, answer(1, "other")), questions)
-    assert len({own.sha256, other.sha256, bring_file(path, make_questions(tmp_path, "e?")).sha256}) == 3
+    other = read_answers(write(path, answer(1, "other")), questions)
+    assert len({own.sha256, other.sha256, read_answers(path, make_questions(tmp_path, "e?")).sha256}) == 3
 
 
 @pytest.mark.parametrize(
@@ -158,16 +158,16 @@ def test_answers_in_the_released_format_that_do_not_fit_are_refused(
 ) -> None:
     path = write(tmp_path / "mine.jsonl", *lines)
     with pytest.raises(ValueError, match=rf"mine\.jsonl.*{re.escape(facts)}"):
-        bring_file(path, make_questions(tmp_path, "a?"))
+        read_answers(path, make_questions(tmp_path, "a?"))
 
 
 def test_questions_without_answers_and_two_with_one_text_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"'test\.jsonl', but no file of answers"):
-        bring_file("", "test.jsonl")
+        read_answers("", "test.jsonl")
     path = write(tmp_path / "mine.jsonl", answer(1), answer(2))
     with pytest.raises(ValueError, match=r"test\.jsonl: the question 'whether\?' is duplicated"):
-        bring_file(path, make_questions(tmp_path, "whether?", "whether?"))
+        read_answers(path, make_questions(tmp_path, "whether?", "whether?"))
     questions = make_questions(tmp_path, "whether?", "why?")
     questions.write_text(questions.read_text().replace('"id": 2', '"id": "1"'))
     with pytest.raises(ValueError, match=r"test\.jsonl, line 2: id is that of line 1, '1'"):
-        bring_file(path, questions)
+        read_answers(path, questions)

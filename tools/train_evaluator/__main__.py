@@ -1,4 +1,4 @@
-"""`python -m tools.train_evaluator [NAME ...]`: the embedded evaluators anew, into models/; all, or those named."""
+"""`python -m tools.train_evaluator [NAME ...]`: the embedded evaluators anew; all, or those named."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ RECIPES = {
 
 
 def train_evaluator(root: Path, name: str) -> Path:
-    """Train one of RECIPES into models/evaluator_NAME; goes on from the last checkpoint under build/ if there is one.
+    """Train one of RECIPES into the package, as evaluator_NAME; goes on from the last checkpoint under build/.
 
     The loss is the mean negative log-likelihood of the target's tokens, and a quarter of that of the text's. The same
     machine, threads and recipe give the same weights, interrupted or not.
@@ -162,7 +162,7 @@ def _resume(path: Path, model: Any, optimiser: Any) -> int:
 
 
 def _finish(root: Path, name: str, recipe: Recipe, corpus: Corpus, model: Any, tokenizer: Any) -> Path:
-    folder = root / "models" / f"evaluator_{name}"
+    folder = root / "src" / "nfqa" / "models" / "embedded" / f"evaluator_{name}"
     scratch = root / "build" / "training" / name
     shutil.rmtree(scratch, ignore_errors=True)
     model.to("cpu", torch.float16).save_pretrained(scratch)

@@ -29,7 +29,8 @@ def hash_modules(names: Iterable[str], *, within: tuple[str, ...] = ("nfqa",)) -
         seen.add(name)
         if path is not None:
             found[name], imports = _scan(path, *stamp(path))
-            todo += [*imports, name.rpartition(".")[0]]  # importing a module runs its package's __init__ first
+            package = name.rpartition(".")[0]  # whose __init__ runs first; nfqa's own imports what its functions need
+            todo += [*imports, *([package] if package != "nfqa" else [])]
     return dict(sorted(found.items()))
 
 

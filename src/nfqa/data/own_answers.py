@@ -1,8 +1,12 @@
-"""A user's own file of questions, references and answers, or of answers alone: all is checked, refused or counted."""
+"""A user's own answers, from a file or from frames: all is checked by one set of models, refused or counted.
+
+JSON lines, tables and frames all become the objects of JSON lines, which are checked and made into a `QuestionSet`.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +19,18 @@ from pydantic import Field
 from nfqa.data.debates import Points, make_points
 from nfqa.data.json_lines import AnyText, Item, Name, Text, check, parse_lines, read_items, refuse_repeats, refuse_twin
 from nfqa.data.load import read_file
-from nfqa.data.own_tables import TABLES, TOP_GRADE, Grade, parse_table
+from nfqa.data.own_tables import (
+    EXAMPLES,
+    TABLES,
+    TOP_GRADE,
+    Grade,
+    Lines,
+    Table,
+    gather_frames,
+    gather_rows,
+    list_records,
+    parse_table,
+)  # fmt: skip
 from nfqa.data.paths import find_root
 from nfqa.data.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
 from nfqa.data.registry import hash_file
@@ -58,26 +73,73 @@ _KINDS = {
 }
 
 
-def bring_file(
+def read_answers(
     path: str | Path, questions: str | Path = "", *, data: str = "full", root: Path | None = None
 ) -> QuestionSet:
-    """A user's answers: a file with questions in it, or one in the released format beside a file of its questions.
+    """Read a file of answers: with questions in it, or in the released format beside a file of its questions.
+
+    A line of JSON is `{"id": optional, "question": text, "references": optional, "partial_answers": optional,
+    "answers": [...]}`. A partial answer is a text or `{"point_of_view", "explanation"}`. A reference is a text, best
+    first, or `{"text", "grade"}`; an answer is a text or `{"text", "id", "system", "label"}`, of which the text alone
+    must be there. Grades and labels are whole numbers from 0 to 3; null counts as not given. A table (.csv, .tsv) has
+    an answer a row, as `parse_table` reads it.
+    References without grades get them by their place, spread evenly from 3 to 0 (`spread_grades`); graded ones are
+    sorted, best first. An empty answer is excluded; a question whose answers are all empty goes with them.
 
     Args: path: "" for the bundled example; questions: "" where they are in the file of answers; data: "sample" where
         what judges learn from is a bundled stand-in; root: the checkout, by default that of the working directory.
     Returns: named "own_answers", of origin "measured"; the example is "sample_own_answers", and a sample.
-    Raises: ValueError for questions without answers, or as `read_own_answers` and `read_generations`.
+    Raises: ValueError naming file, line and field for what the shape doesn't allow, and for two lines with one id or
+        one question, since one would hide the other.
     """
     if questions and not path:
         raise ValueError(f"questions is {str(questions)!r}, but no file of answers is named")
     name, origin = (OWN, "measured" if data == "full" else "sample") if path else (f"sample_{OWN}", "sample")
     path = Path(path or (root or find_root()) / "data" / "sample" / EXAMPLE)
     _refuse_other_kinds(path)
+    table = path.suffix.lower() in TABLES
     if questions:
-        if path.suffix.lower() in TABLES:
+        if table:
             raise ValueError(f"{path}: is a table, which holds its questions itself; leave out QUESTIONS={questions}")
-        return read_generations(path, Path(questions), name=name, origin=origin)
-    return read_own_answers(path, name=name, origin=origin)
+        return _read_generations(path, Path(questions), name, origin)
+    counts: Counter[str] = Counter()
+    read = parse_table if table else parse_lines
+    lines, digest = read(str(path), path.read_bytes(), counts), hash_file(path)
+    return _make_set(lines, counts, str(path), QuestionSet(name, (), origin, digest))
+
+
+def read_frames(answers: Table, references: Table | None = None, views: Table | None = None) -> QuestionSet:
+    """The same from data frames, or lists of dictionaries: tidy ones, rows of a table, or objects of JSON lines.
+
+    Args: answers: either question, text (of the answer), and answer (its id), system, grade where there are any; or
+        the columns of a table; or the fields of JSON lines, "answers" among them. references: question, text, grade
+        (optional, 0 to 3); views: question, text (or point_of_view, explanation). Other columns are not read.
+    Returns: a question is named by its text where it has no id.
+    Raises: ValueError naming the frame, its row and the column that is missing or doesn't fit, with an example.
+    """
+    records, counts = list_records(answers, text="", answer=""), Counter[str]()
+    if not records:
+        raise ValueError(f"answers: holds no row; expected rows such as {EXAMPLES['answers']}")
+    where = [(number, f"answers, row {number}", record) for number, record in enumerate(records, start=1)]
+    if "answers" in records[0]:
+        lines: Lines = where
+    elif "text" not in records[0] and "answer" in records[0]:
+        lines = gather_rows(where)
+    else:
+        lines = gather_frames(records, references, views)
+    lines = list(lines)
+    digest = hashlib.sha256(json.dumps(lines, default=str).encode()).hexdigest()
+    return _make_set(lines, counts, "", QuestionSet(OWN, (), "measured", digest))
+
+
+def spread_grades(count: int) -> list[int]:
+    """Grades of references that come best first without any: 3 (count - 1 - place) / (count - 1), halves upwards.
+
+    Four references get 3, 2, 1, 0, and eight 3, 3, 2, 2, 1, 1, 0, 0: the lists of LINKAGE. A single one gets 3.
+    """
+    if count == 1:
+        return [TOP_GRADE]
+    return [(2 * TOP_GRADE * (count - 1 - place) + count - 1) // (2 * (count - 1)) for place in range(count)]
 
 
 def _refuse_other_kinds(path: Path) -> None:
@@ -98,61 +160,42 @@ def _refuse_other_kinds(path: Path) -> None:
         )
 
 
-def read_own_answers(path: Path, *, name: str = OWN, origin: str = "measured") -> QuestionSet:
-    """Read a file of one JSON object a line, or a table (.csv, .tsv) that says the same, as `parse_table` has it.
-
-    `{"id": optional, "question": text, "references": optional, "partial_answers": optional, "answers": [...]}`. A
-    partial answer is a text or `{"point_of_view", "explanation"}`. A reference is a text, best first,
-    or `{"text", "grade"}`; an answer is a text or `{"text", "id", "system", "label"}`, of which the text alone must
-    be there. Grades and labels are whole numbers from 0 to 3; null counts as not given.
-    References without grades get them by their place, spread evenly from 3 to 0 (`spread_grades`); graded ones are
-    sorted, best first. An empty answer is excluded; a question whose answers are all empty goes with them.
-    Raises: ValueError naming file, line and field for all else that the shape doesn't allow, and for two lines with
-        one id or one question, since one would hide the other.
-    """
-    counts: Counter[str] = Counter()
+def _make_set(lines: Lines, counts: Counter[str], path: str, empty: QuestionSet) -> QuestionSet:
+    """Check the objects of JSON lines, and fill the empty set with them."""
     questions: list[Question] = []
     excluded: list[Excluded] = []
     seen: dict[tuple[str, str], int] = {}
-    table = path.suffix.lower() in TABLES
-    for number, where, item in (parse_table if table else parse_lines)(str(path), path.read_bytes(), counts):
+    for number, where, item in lines:
         if set(item) == {"id", "generation"}:
             raise ValueError(
                 f"{where}: is an answer in the released scripts' format; name the file of its questions too, as in"
                 " `make score ANSWERS=answers.jsonl QUESTIONS=test.jsonl`"
             )
         line = check(_Line, item, where)
-        identifier = line.id or f"line{number}"
+        identifier = line.id or (f"line{number}" if path else line.question)
         for field, value in (("id", identifier), ("question", line.question)):
             refuse_twin(seen, number, where, field, value)
         references = _make_references(where, line.references, counts)
         points = make_points(identifier, line.partial_answers, counts)
-        answers = _make_answers(where, line.answers)
-        empty = [answer.id for answer in answers if not answer.text.strip()]
-        excluded += [Excluded(identifier, answer, "empty answer") for answer in empty]
-        counts["empty_answers"] += len(empty)
-        answers = [answer for answer in answers if answer.id not in empty]
-        if not answers:
+        answers = [
+            Answer(a.id or a.system or f"a{i}", a.text, a.label, a.system) for i, a in enumerate(line.answers, 1)
+        ]
+        refuse_repeats((answer.id for answer in answers), f"{where}: the answers' id")
+        excluded += [Excluded(identifier, a.id, "empty answer") for a in answers if not a.text.strip()]
+        kept = tuple(answer for answer in answers if answer.text.strip())
+        counts["empty_answers"] += len(answers) - len(kept)
+        if not kept:
             counts["questions_without_answers"] += 1
             excluded.append(Excluded(identifier, "", "every answer is empty"))
             continue
-        counts["copies_of_a_reference"] += sum(a.text in {r.text for r in references} for a in answers)
+        counts["copies_of_a_reference"] += sum(a.text in {r.text for r in references} for a in kept)
         counts["questions_without_references"] += not references and not points
-        questions.append(Question(line.question, tuple(answers), tuple(references), identifier, points))
+        questions.append(Question(line.question, kept, tuple(references), identifier, points))
     if not questions:
         why = "every answer is empty, so there is nothing to score" if seen else "holds no question"
-        raise ValueError(f"{path}: {why}; expected one {'answer a row' if table else 'JSON object a line'}")
-    return QuestionSet(name, tuple(questions), origin, hash_file(path), dict(+counts), tuple(excluded))
-
-
-def spread_grades(count: int) -> list[int]:
-    """Grades of references that come best first without any: 3 (count - 1 - place) / (count - 1), halves upwards.
-
-    Four references get 3, 2, 1, 0, and eight 3, 3, 2, 2, 1, 1, 0, 0: the lists of LINKAGE. A single one gets 3.
-    """
-    if count == 1:
-        return [TOP_GRADE]
-    return [(2 * TOP_GRADE * (count - 1 - place) + count - 1) // (2 * (count - 1)) for place in range(count)]
+        expected = "answer a row" if path.lower().endswith(TABLES) else "JSON object a line"
+        raise ValueError(f"{path or 'answers'}: {why}; expected one {expected}")
+    return replace(empty, questions=tuple(questions), irregularities=dict(+counts), excluded=tuple(excluded))
 
 
 def _make_references(where: str, given: Sequence[_Reference], counts: Counter[str]) -> list[Answer]:
@@ -170,19 +213,11 @@ def _make_references(where: str, given: Sequence[_Reference], counts: Counter[st
     return ordered
 
 
-def _make_answers(where: str, given: Sequence[_Answer]) -> list[Answer]:
-    answers = [Answer(a.id or a.system or f"a{i}", a.text, a.label, a.system) for i, a in enumerate(given, start=1)]
-    refuse_repeats((answer.id for answer in answers), f"{where}: the answers' id")
-    return answers
-
-
-def read_generations(path: Path, questions: Path, *, name: str, origin: str) -> QuestionSet:
+def _read_generations(path: Path, questions: Path, name: str, origin: str) -> QuestionSet:
     """Read answers in the released scripts' format, `{"id", "generation"}` a line, and put each to its question by id.
 
     `questions` is in the shape of the released `test.jsonl`, `{"id", "question", "partial_answers"}` a line. An answer
     to an id that is not there, a question without an answer, and an empty answer are excluded, each named and counted.
-    Raises: ValueError naming file, line and field for a line of another shape, an id that is answered twice, two
-        questions with one text, or a file none of whose answers belongs to a question or says anything.
     """
     asked, asked_counts = read_file(questions, "debateqa")
     refuse_repeats((question.text for question in asked), f"{questions}: the question")

@@ -1,27 +1,45 @@
-"""A user's answers as a table, one row an answer, as a spreadsheet saves it: made into the objects of JSON lines."""
+"""Tables and data frames of a user's own answers, made into the objects of JSON lines."""
 
 from __future__ import annotations
 
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
 from nfqa.data.json_lines import AnyText, Item, Name, Text, check, decode_text, refuse_repeats
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 TABLES, TEMPLATE = (".csv", ".tsv"), "own_answers.csv"  # how tables are named; the example in data/sample
 TOP_GRADE = 3  # grades and labels run from 0, the worst
 Grade = Annotated[int, Field(ge=0, le=TOP_GRADE)]
+Lines = Iterable[tuple[int, str, dict[str, Any]]]  # number, where it is in words, the object
+Table: TypeAlias = "pd.DataFrame | Sequence[Mapping[str, Any]]"
 _NUMBERED = re.compile(r"(reference|partial_answer)_([1-9]\d*)")
+EXAMPLES = {  # what an error shows of a frame
+    "answers": '{"question": "Why is the sky blue?", "text": "Air scatters short waves.", "system": "mine"}',
+    "references": '{"question": "Why is the sky blue?", "text": "Air scatters blue light most.", "grade": 3}',
+    "views": '{"question": "Should pupils wear uniforms?", "text": "They make all equal."}',
+}
+_FIELDS = {  # of each frame: the field of JSON lines that it fills, and that field's own by column
+    "answers": ("answers", {"text": "text", "answer": "id", "system": "system", "grade": "label"}),
+    "references": ("references", {"text": "text", "grade": "grade"}),
+    "views": (
+        "partial_answers",
+        {"text": "point_of_view", "point_of_view": "point_of_view", "explanation": "explanation"},
+    ),
+}
 
 
-def _read_number(cell: str) -> int | str:
-    return int(float(cell)) if re.fullmatch(r"\d(\.0+)?", cell.strip()) else cell
+def _read_number(cell: Any) -> Any:
+    return int(float(cell)) if re.fullmatch(r"\d(\.0+)?", str(cell).strip()) else cell
 
 
 class _Row(Item):
@@ -35,64 +53,101 @@ class _Row(Item):
     partial_answer_1: Text = ""
 
 
-def parse_table(name: str, content: bytes, counts: Counter[str]) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Of each question of a table: its first line, where that is in words, and its object as JSON lines have it.
+def parse_table(name: str, content: bytes, counts: Counter[str]) -> Lines:
+    """A table's rows as objects of JSON lines, one a question.
 
     Columns: question and answer; system, label, answer_id; id, reference_1 ... and partial_answer_1 ..., of the
     question, on one of its rows at least. A blank cell is not given. Cells are separated by commas, semicolons or tabs,
     whichever the first line has most of.
-    Raises: ValueError naming file and line for what is no table, a column or cell that doesn't fit, or two rows that
-        contradict.
     """
     text = decode_text(name, content).removeprefix("\ufeff")
     separator = max(",;\t", key=text.partition("\n")[0].count)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a text that is too long is refused as everywhere
-    rows = csv.DictReader(StringIO(text, newline=""), delimiter=separator, strict=True)
-    rows.fieldnames = [column.strip().lower().replace(" ", "_") for column in rows.fieldnames or ()]
-    refuse_repeats(filter(None, rows.fieldnames), f"{name}, line 1: the column")
-    found: dict[str, tuple[int, dict[str, Any]]] = {}
+    cells = csv.DictReader(StringIO(text, newline=""), delimiter=separator, strict=True)
+    cells.fieldnames = [column.strip().lower().replace(" ", "_") for column in cells.fieldnames or ()]
+    refuse_repeats(filter(None, cells.fieldnames), f"{name}, line 1: the column")
+    rows = []
     try:
-        for cells in rows:
-            where = f"{name}, line {rows.line_num}"
-            beyond = "".join(cells.pop(None, [])) + "".join(cells.pop("", "") or "")  # where no column is named
-            given = {column: cell for column, cell in cells.items() if column == "answer" or str(cell or "").strip()}
-            if not "".join(filter(None, given.values())).strip() and not beyond.strip():
-                counts["blank_lines"] += 1
-            elif beyond.strip():
+        for row in cells:
+            where = f"{name}, line {cells.line_num}"
+            beyond = "".join(row.pop(None, [])) + "".join(row.pop("", "") or "")  # where no column is named
+            if beyond.strip():
                 raise ValueError(
                     f"{where}: a cell is in no named column; name it, or put texts with {separator!r} in quotes"
                 )
+            given = {
+                column: cell for column, cell in row.items() if cell is not None
+            }  # a short row lacks the last ones
+            if any(cell.strip() for cell in given.values()):
+                rows.append((cells.line_num, where, given))
             else:
-                _add_row(where, given, rows.line_num, found)
+                counts["blank_lines"] += 1
     except csv.Error as error:
         raise ValueError(
-            f'{name}, line {rows.line_num}: {error}; put such a text in quotes, and write a quote as ""'
+            f'{name}, line {cells.line_num}: {error}; put such a text in quotes, and write a quote as ""'
         ) from None
-    for number, line in found.values():
-        shared = {
-            kind: [text for _, text in sorted(line.pop(kind).items())] for kind in ("references", "partial_answers")
-        }
-        yield number, f"{name}, line {number}", line | {kind: texts for kind, texts in shared.items() if texts}
+    return gather_rows(rows)
 
 
-def _add_row(where: str, given: dict[str, Any], number: int, found: dict[str, tuple[int, dict[str, Any]]]) -> None:
-    """Add a row to its question's object, which has its numbered texts by number."""
-    texts = {column: match for column in given if (match := _NUMBERED.fullmatch(column)) and match[2] != "1"}
-    row = check(_Row, {column: cell for column, cell in given.items() if column not in texts}, where)
-    question = row.question.strip()
-    empty: dict[str, Any] = {"question": question, "references": {}, "partial_answers": {}, "answers": []}
-    first, line = found.setdefault(question, (number, empty))
-    shared: list[tuple[dict[Any, str], str | int, str]] = [(line, "id", row.id)]
-    shared += [(line["references"], 1, row.reference_1), (line["partial_answers"], 1, row.partial_answer_1)]
-    shared += [(line[f"{match[1]}s"], int(match[2]), given[column]) for column, match in texts.items()]
-    for holder, key, text in shared:
-        if text and holder.setdefault(key, text) != text:
-            what = key if key == "id" else "a reference or partial answer"
-            raise ValueError(
-                f"{where}: {what} {text!r:.60} is not that of line {first}, {holder[key]!r:.60}; give it once"
-            )
-    answer = {"text": row.answer, "id": row.answer_id, "system": row.system, "label": row.label}
-    line["answers"].append({key: value for key, value in answer.items() if value not in (None, "") or key == "text"})
+def gather_rows(rows: Lines) -> Lines:
+    """Rows of a table, gathered by question: what belongs to the question is given once, or alike."""
+    found: dict[str, tuple[int, str, dict[str, str], list[dict[str, Any]]]] = {}
+    for number, where, cells in rows:
+        given = {column: cell for column, cell in cells.items() if column == "answer" or str(cell).strip()}
+        further = {column: cell for column, cell in given.items() if re.fullmatch(_NUMBERED, column)}
+        row = check(_Row, {column: cell for column, cell in given.items() if column not in further}, where)
+        first, _, shared, answers = found.setdefault(row.question.strip(), (number, where, {}, []))
+        own = {"id": row.id} | {column: check(Text, text, f"{where}: {column}") for column, text in further.items()}
+        for column, text in own.items():
+            if text and shared.setdefault(column, text) != text:
+                raise ValueError(
+                    f"{where}: {column} {text!r:.60} is not that of line {first}, {shared[column]!r:.60}; give it once"
+                )
+        answer = {"text": row.answer, "id": row.answer_id, "system": row.system, "label": row.label}
+        answers.append({key: value for key, value in answer.items() if value not in (None, "") or key == "text"})
+    for question, (number, where, shared, answers) in found.items():
+        line: dict[str, Any] = {"question": question, "answers": answers}
+        for column in sorted(shared, key=lambda column: (len(column), column)):
+            match = _NUMBERED.fullmatch(column)
+            if match:
+                line.setdefault(f"{match[1]}s", []).append(shared[column])
+            else:
+                line[column] = shared[column]
+        yield number, where, line
+
+
+def gather_frames(answers: list[dict[str, Any]], references: Table | None, views: Table | None) -> Lines:
+    """Tidy frames as objects of JSON lines, one a question that is answered."""
+    found: dict[str, tuple[int, str, dict[str, Any]]] = {}
+    frames = {"answers": answers, "references": list_records(references), "views": list_records(views)}
+    for name, records in frames.items():
+        kind, columns = _FIELDS[name]
+        for number, record in enumerate(records, start=1):
+            where = f"{name}, row {number}"
+            lacking = next((column for column in ("question", "text") if column not in record), "")
+            if lacking and not (lacking == "text" and "point_of_view" in record):
+                raise ValueError(f"{where}: has no {lacking!r}; expected rows such as {EXAMPLES[name]}")
+            given = {field: record[column] for column, field in columns.items() if record.get(column, "") != ""}
+            fields = {
+                field: _read_number(value) if field in ("grade", "label") else value for field, value in given.items()
+            }
+            if name == "answers":
+                fields = {"text": ""} | fields
+                found.setdefault(record["question"], (number, where, {"question": record["question"]}))
+            if record["question"] in found:
+                found[record["question"]][2].setdefault(kind, []).append(fields)
+        if records and not any(record["question"] in found for record in records):
+            raise ValueError(f"{name}: no question of theirs is answered, such as {records[0]['question']!r:.60}")
+    return found.values()
+
+
+def list_records(table: Any, **missing: str) -> list[dict[str, Any]]:
+    """The rows of a frame or a list, without what is None or NaN; `missing` says what stands for it, by column."""
+    rows = table.to_dict("records") if hasattr(table, "to_dict") else table or ()
+    known = [{key: value for key, value in row.items() if value is not None and value == value} for row in rows]
+    return [
+        {key: text for key, text in missing.items() if key in row} | own for row, own in zip(rows, known, strict=True)
+    ]
 
 
 def write_template(path: Path, root: Path) -> None:

@@ -22,7 +22,7 @@ from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, identify_role
 
 QUICK_LIMIT = 8  # questions of each dataset in a quick run
-_TABLES = ("data/*.csv", "data/labels/*.csv", "data/sample/*.csv")  # the project's own, which modules read
+_TABLES = ("src/nfqa/data/*.csv", "data/labels/*.csv", "data/sample/*.csv")  # the project's own, which modules read
 
 
 # What it depends on ---------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def list_datasets(notebook: Path) -> tuple[str, ...]:
     names = []
     for node in _walk_code(notebook):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("lab.load", "lab.load_frame"):
-            names += [given.value for given in node.args[:1] if isinstance(given, ast.Constant)]
+            names += [str(given.value) for given in node.args[:1] if isinstance(given, ast.Constant)]
     return tuple(dict.fromkeys(names))
 
 

@@ -255,7 +255,7 @@ def prepare_vectors(
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from nfqa.data.load import load
-    from nfqa.data.own_answers import bring_file
+    from nfqa.data.own_answers import read_answers
     from nfqa.data.paths import find_cache
     from nfqa.metrics.coverage import split_answer
     from nfqa.metrics.flags import remove_question
@@ -264,7 +264,7 @@ def prepare_vectors(
     sets = [load(name, data=options.data, limit=limit, root=root) for name in datasets]
     texts = [text for dataset in sets for text in dataset.texts()]
     if answers:
-        own = bring_file(answers, questions)
+        own = read_answers(answers, questions)
         pairs = [(question, answer.text) for question in own.questions for answer in question.answers]
         texts += own.texts() + [remove_question(text, question.text) for question, text in pairs]
         texts += [part for question, text in pairs if question.partial_answers for part in split_answer(text)]

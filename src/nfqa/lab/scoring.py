@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nfqa.data.own_answers import bring_file
+from nfqa.data.own_answers import read_answers
 from nfqa.data.paths import Place, write_atomically
 from nfqa.data.records import QuestionSet
 from nfqa.data.registry import UnreachableError
@@ -45,7 +45,7 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
     Returns: 0, or 1 when the notebook failed, with the reason on standard error; what lay there before stays then.
     Raises: ValueError for a file, role or parameter that is wrong, before anything is computed.
     """
-    own = bring_file(path, questions or "")
+    own = read_answers(path, questions or "")
     files = {"answers": path, "questions": questions}
     given = {key: str(file.resolve()) for key, file in files.items() if file}
     folder = root / "build" / "scores" / name_folder(options, **given)

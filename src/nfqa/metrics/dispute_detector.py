@@ -1,6 +1,6 @@
 """Dispute Awareness without a language model: a detector trained on sentences that were written for it.
 
-Sentences of data/dispute_sentences.csv teach what a single sentence does; answers composed of other such sentences
+Sentences of nfqa/data/dispute_sentences.csv teach what a single sentence does; answers composed of other such sentences
 teach how an answer's sentences add up. No real answer is trained on. Scores of a first version on the labelled answers
 were seen, though, before pairs of sentences entered the calibration and the last 88 sentences were written: the test
 on these answers is not wholly blind. On real answers the probability ranks well but over-predicts at THRESHOLD:
@@ -219,7 +219,7 @@ def open_detector(
     sentences: int | None = None,
     cache: Path | None = None,
 ) -> Detector:
-    """The embedded detector, trained on data/dispute_sentences.csv when it is first used.
+    """The embedded detector, trained on nfqa/data/dispute_sentences.csv when it is first used.
 
     Args: sentences: for a quick look, so many of the last ones alone; the signature says how many; cache: as
         `Detector`.

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-_SENTENCES = Path(__file__).resolve().parents[3] / "data" / "dispute_sentences.csv"
+_SENTENCES = Path(__file__).parents[1] / "data" / "dispute_sentences.csv"
 _GROUPS = {
     "dispute_stated": "aware", "views_differ": "aware", "two_sides": "aware",
     "one_side_for": "for", "one_side_against": "against",

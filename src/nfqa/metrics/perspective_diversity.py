@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -152,11 +152,17 @@ def place_perplexity(perplexities: pd.Series) -> pd.Series:
 
 
 def score_debatable(
-    own: QuestionSet, answers: pd.DataFrame, embedder: Embedder, evaluator: Evaluator, **how: Any
+    diverse: Mapping[Variant, pd.DataFrame],
+    own: QuestionSet,
+    answers: pd.DataFrame,
+    embedder: Embedder,
+    evaluator: Evaluator,
+    **how: Any,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """How well answers cover points of view, by cosine and by P.D. in both variants; higher is better throughout.
 
-    Args: answers: rows of `own.answers`, one or more, on questions with views; how: as `measure_diversity`.
+    Args: diverse: P.D. of the answers, as `nfqa.perspective_diversity` gives it, by variant; answers: rows of
+        `own.answers`, one or more, on questions with views; how: as `measure_diversity`.
     Returns: one row an answer and method, under the metrics "coverage" (mean over views of the cosine with the answer's
         nearest sentence) and "pd" (P.D. with its sign reversed), with ten (0 to 10) and note; and one row an answer,
         method and view, under "view_cosine" and "pd_view", with `view` numbered as in the file, also for the question
@@ -169,8 +175,7 @@ def score_debatable(
     parts = [cosines.assign(ten=10 * cosines.score.clip(0, 1))]
     mean = cosines[cosines.answer != ""].groupby(of_answer, sort=False).score.mean().reset_index()
     wholes = [mean.assign(metric="coverage", ten=10 * mean.score.clip(0, 1))]
-    for variant in get_args(Variant):
-        whole = score_diversity(answers, own.views, evaluator, variant=variant, **how)
+    for variant, whole in diverse.items():
         signature = whole.signature.iloc[0] + "|sign:-"
         part = score_views(both, own.views, evaluator, variant=variant, **how)
         whole = whole.drop(columns=["evaluator", "cache"]).merge(describe_views(part[part.answer != ""]))

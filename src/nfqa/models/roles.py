@@ -14,7 +14,7 @@ from nfqa.data.registry import hash_file
 
 GENERATORS = 3  # LINKAGE samples its references from three models' lists
 EVALUATORS = ("tiny", "small", "medium")
-MODELS = Path(__file__).resolve().parents[3] / "models"
+MODELS = Path(__file__).parent / "embedded"
 _LANGUAGE_MODELS = (
     "hf:mistralai/Mistral-7B-Instruct-v0.2",
     "path:/models/mistral",
@@ -142,7 +142,7 @@ def parse_generators(spec: str) -> tuple[RoleSpec, ...]:
 
 
 def find_evaluator(name: str) -> Path:
-    """The folder of an embedded evaluator, `models/evaluator_NAME` at the checkout's top.
+    """The folder of an embedded evaluator, `evaluator_NAME` in this package's `embedded`.
 
     Raises: ValueError for a name that no evaluator has, or where the folder has no model.
     """
@@ -151,7 +151,7 @@ def find_evaluator(name: str) -> Path:
     folder = MODELS / f"evaluator_{name}"
     if not (folder / "config.json").is_file():
         raise ValueError(
-            f"the evaluator embedded:{name} is not at {folder}; run nfqa from its checkout, make the model with"
+            f"the evaluator embedded:{name} is not at {folder}; install nfqa anew, make the model with"
             " `make train-evaluator`, or set EVALUATOR to hf:NAME[@REVISION] or path:FOLDER"
         )
     return folder
