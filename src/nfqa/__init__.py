@@ -112,7 +112,8 @@ def perspective_diversity(
     given = _open_frames(frames, "views", "partial_answers")
     model = _open_evaluator(evaluator) if isinstance(evaluator, str) else evaluator
     named = evaluator if isinstance(evaluator, str) else model.identity
-    return score_diversity(
+    how = {"too_long": "cut_tail"} | switches
+    return score_diversity(given.answers, given.views, model, named=named, variant=variant, **how)
         given.answers, given.views, model, named=named, variant=variant, **({"too_long": "cut_tail"} | switches)
     )
 
