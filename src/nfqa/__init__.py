@@ -114,8 +114,6 @@ def perspective_diversity(
     named = evaluator if isinstance(evaluator, str) else model.identity
     how = {"too_long": "cut_tail"} | switches
     return score_diversity(given.answers, given.views, model, named=named, variant=variant, **how)
-        given.answers, given.views, model, named=named, variant=variant, **({"too_long": "cut_tail"} | switches)
-    )
 
 
 def linkage(
