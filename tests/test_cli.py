@@ -22,7 +22,7 @@ from nfqa.models.chat import Reply
     ("command", "variables", "words"),
     [
         ("run made_up/frist", {}, "unknown artefact 'made_up/frist'; did you mean made_up/first"),
-        ("run made_up/fourth", {}, "made_up/fourth has no notebook: none is written yet; it would need judge"),
+        ("run made_up/fourth", {}, "made_up/fourth has no notebook"),
         ("reproduce", {"PROFILE": "fast"}, "PROFILE is 'fast'; expected full or quick"),
         ("claims", {"PAPER": "made", "DATA": "full"}, "PAPER is 'made'; did you mean made_up? known: made_up"),
         ("reproduce", {"DATA": "real"}, "DATA is 'real'; expected full or sample"),
@@ -166,13 +166,6 @@ def test_outside_a_checkout_it_says_so(checkout: Checkout) -> None:
     done = checkout.run("status", NFQA_ROOT=str(checkout.root / "src"))
     assert done.returncode == 2
     assert "no data/registry.yml in" in done.stderr
-
-
-def test_status_names_the_role_that_an_artefact_lacks(checkout: Checkout) -> None:
-    said = checkout.run("status").stdout
-    assert "made_up/fourth" in said
-    assert "not run: no notebook yet; needs judge" in said
-    assert "never run here" in said
 
 
 @pytest.mark.slow

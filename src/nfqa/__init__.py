@@ -16,6 +16,8 @@ none: the functions here import what they need.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -155,10 +157,9 @@ def linkage(
         if judge == "embedded:trained":
             raise ValueError("judge is 'embedded:trained', which needs public data: `make score`; here 'embedded'")
         judge = make_zero_shot()
-    elif isinstance(judge, str):
-        judge = _open_judge(judge, prompts, journal)
-    if isinstance(judge, LanguageJudge):
-        found = judge_by_language_model(draws, judge, method).drop(columns="shots")
+    if isinstance(judge, str | LanguageJudge):
+        with _open_judge(judge, prompts, journal) as model:
+            found = judge_by_language_model(draws, model, method).drop(columns="shots")
         found["rank"] = -found.score if method == "listwise" else float("nan")
     else:
         both = judge_guarded(draws, judge, _open_embedder(embedder) if isinstance(embedder, str) else embedder)
@@ -185,16 +186,15 @@ def dispute_awareness(
         1), missing (the reason where there is no score) and signature.
     Raises: ValueError for frames without answers, or a judge that can't be opened.
     Source: DebateQA, section 4. Differs from: it, in that the detector is no language model. On labelled real answers
-        it over-predicts; `nfqa.metrics.dispute_detector.CALIBRATED_THRESHOLD` of the probability decides better there.
+        it over-predicts at 0.5; DebateQA's Table 3 here has what higher thresholds of the probability give.
     """
     from nfqa.metrics.dispute_awareness import score_awareness
 
     given = frames if isinstance(frames, Frames) else read(frames)
     if judge == "embedded":
         judge = _open_detector(embedder)
-    elif isinstance(judge, str):
-        judge = _open_judge(judge, prompts, journal)
-    return score_awareness(given.answers, judge)
+    with _open_judge(judge, prompts, journal) as opened:
+        return score_awareness(given.answers, opened)
 
 
 def agreement(
@@ -286,7 +286,12 @@ def _open_detector(embedder: str | Embedder) -> Detector:
     return open_detector(_open_embedder(embedder) if isinstance(embedder, str) else embedder)
 
 
-def _open_judge(spec: str, prompts: str, journal: str | Path | None) -> LanguageJudge:
+@contextmanager
+def _open_judge(judge: Any, prompts: str, journal: str | Path | None) -> Iterator[Any]:
+    """A judge that is open already as it is; one that a spec names opened, and closed afterwards."""
+    if not isinstance(judge, str):
+        yield judge
+        return
     from nfqa.data.paths import find_root
     from nfqa.judge.asking import Asker
     from nfqa.judge.journal import Journal
@@ -295,8 +300,9 @@ def _open_judge(spec: str, prompts: str, journal: str | Path | None) -> Language
     from nfqa.metrics.judging import LanguageJudge
     from nfqa.models.roles import parse_role
 
-    parsed, own = parse_role("judge", spec), Path(__file__).parent / "prompts" / "own"
+    parsed, own = parse_role("judge", judge), Path(__file__).parent / "prompts" / "own"
     kept = Journal(Path(journal) if journal else None)
     asker = Asker(parsed, partial(open_model, journal=kept), kept, Asking(prompts=prompts).make_decoding())
     found = PromptSet(own, bring=Path) if prompts == "own" else read_prompt_set(find_root(), prompts)
-    return LanguageJudge(asker, found)
+    with closing(asker):
+        yield LanguageJudge(asker, found)

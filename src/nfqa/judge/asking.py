@@ -120,6 +120,12 @@ class Asker:
         other.decoding = decoding
         return other
 
+    def close(self) -> None:
+        """Let go of the model, where one was opened; the next request opens it again."""
+        if self._session.model is not None:
+            self._session.model.close()
+            self._session.model = None
+
     @property
     def retries(self) -> int:
         """Further tries at an unreadable verdict; none where a greedy or logits reading would say the same again."""
