@@ -30,7 +30,7 @@ paper: made_up
 title: A paper for tests
 source: none
 artefacts:
-  first: {label: "Table 1", title: "First", notebook: made_up/first.ipynb, datasets: [antique]}
+  first: {label: "Table 1", title: "First", notebook: made_up/first.ipynb, loads: [antique]}
   second: {label: "Table 2", title: "Second", notebook: made_up/second.ipynb, reads: [first]}
   third: {label: "Table 3", title: "Third", notebook: made_up/third.ipynb, reads: [second]}
   fourth: {label: "Table 4", title: "Fourth"}

@@ -83,7 +83,7 @@ def test_a_plan_over_released_prompts_that_can_not_be_had_says_what_to_do(tmp_pa
 
 def test_a_notebook_that_opens_no_lab_can_not_be_planned_and_says_so(checkout: Checkout) -> None:
     papers = checkout.root / "papers" / "made_up.yml"
-    papers.write_text(papers.read_text().replace("made_up/third.ipynb,", "made_up/third.ipynb, roles: [judge],"))
+    papers.write_text(papers.read_text().replace("made_up/third.ipynb,", "made_up/third.ipynb, takes: [judge],"))
     checkout.edit_notebook("made_up/third.ipynb", ["judge = ''", "lab = None"])
     copy_project(checkout.root, "prompts")
     done = checkout.run("status", "made_up/third", JUDGE="openai:m@http://127.0.0.1:9/v1")
@@ -95,7 +95,7 @@ def test_what_a_run_would_ask_is_counted_anew_only_when_the_journal_has_changed(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     papers = checkout.root / "papers" / "made_up.yml"
-    papers.write_text(papers.read_text().replace("made_up/third.ipynb,", "made_up/third.ipynb, roles: [judge],"))
+    papers.write_text(papers.read_text().replace("made_up/third.ipynb,", "made_up/third.ipynb, takes: [judge],"))
     checkout.edit_notebook("made_up/third.ipynb", ["judge = ''"])
     copy_project(checkout.root, "prompts")
     counted: list[str] = []

@@ -22,7 +22,7 @@ source: none
 artefacts:
   first: {label: "Table 1", title: "First", notebook: made_up/first.ipynb, needs_files: [system_answers]}
   second: {label: "Table 2", title: "Second", notebook: made_up/second.ipynb, reads: [first]}
-  third: {label: "Table 3", title: "Third", notebook: made_up/third.ipynb, datasets: [debatewise, debateqa_test]}
+  third: {label: "Table 3", title: "Third", notebook: made_up/third.ipynb, loads: [debatewise, debateqa_test]}
 """
 PARAMETERS = "artefact = 'made_up/%s'\ndata = 'full'\nout = ''\nevaluator = ''"
 OPEN = "from nfqa.lab.open import open_lab\nlab = open_lab(artefact, data=data, evaluator=evaluator, out=out)"

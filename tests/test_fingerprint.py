@@ -15,7 +15,7 @@ from conftest import PROJECT, copy_project
 from nfqa.data import code
 from nfqa.data.paths import find_place
 from nfqa.lab.fingerprint import Record, choose_parameters, explain_staleness, make_fingerprint
-from nfqa.lab.notebooks import hash_imports, list_datasets, list_roles
+from nfqa.lab.notebooks import hash_imports
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import Paper, find_artefact, list_chosen, read_papers
 
@@ -80,23 +80,9 @@ def test_a_changed_module_or_table_leaves_an_artefact_stale(changed, tmp_path, m
     assert explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place) == []
 
 
-# A notebook that makes several artefacts takes more roles than each of them uses; some load what a variable names.
-OTHER_ROLES = {"debateqa/figure_08", "debateqa/figure_09", "linkage/figure_10"}
-OTHER_DATASETS = {
-    "debateqa/table_01", "debateqa/table_03", "debateqa/table_03_systems", "debateqa/table_09", "debateqa/figure_14",
-    "linkage/table_07", "linkage/table_08", "linkage/table_09", "linkage/table_10", "linkage/data_audit",
-    "linkage/judge_health",
-}  # fmt: skip
-
-
-def test_entries_list_the_roles_and_datasets_that_notebooks_take_but_for_a_few() -> None:
-    roles, datasets = set(), set()
-    for paper, name in list_chosen(PROJECT):
-        identifier = f"{paper.paper}/{name}"
-        artefact, notebook = paper.artefacts[name], find_notebook(paper, name)
-        if set(list_roles(notebook)) != set(artefact.roles):
-            roles.add(identifier)
-        if set(list_datasets(notebook)) != {*artefact.datasets, *artefact.needs_files}:
-            datasets.add(identifier)
-    assert roles == OTHER_ROLES
-    assert datasets == OTHER_DATASETS
+def test_roles_and_datasets_follow_from_the_notebook_where_the_entry_lists_none() -> None:
+    paper = read_papers(PROJECT)["linkage"]
+    table, listed = paper.artefacts["table_02"], paper.artefacts["data_audit"]
+    assert (table.roles, table.datasets) == (("embedder", "judge"), ("antique", "trec_dl_nf"))
+    assert listed.datasets == ("antique", "trec_dl_nf", "webglm")
+    assert (table.prompts, paper.artefacts["figure_04"].prompts) == (False, True)

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, StringConstraints
 
 from nfqa.data.json_lines import Item, check, suggest
 from nfqa.data.registry import read_yaml
+from nfqa.lab.notebooks import list_datasets, list_roles, read_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,19 +33,38 @@ class Artefact(_Entry):
 
     label: str
     title: str
-    claim: str = ""
     note: str = ""
     notebook: str | None = None
     minutes: Annotated[float, Field(ge=0)] = 0.1  # about how long it takes on one core: the long ones start first
-    datasets: tuple[str, ...] = ()
     bundled: tuple[str, ...] = ()  # files of data/sample that it reads whatever the data: its values are a sample's
     files: tuple[str, ...] = ()  # further upstream files that it reads, such as prompts
     needs_files: tuple[str, ...] = ()  # optional files without which it can't run: its last result stays then
-    prompts: bool = False  # whether it reads the folder prompts/, with or without a language model
-    roles: tuple[Role, ...] = ()
     reads: tuple[str, ...] = ()  # artefacts of the same paper whose results the notebook reads, made before it
     cites: tuple[str, ...] = ()  # artefacts of the same paper whose published numbers alone it reads
     parameters: dict[str, Any] = Field(default_factory=dict)
+    takes: tuple[Role, ...] | None = None  # its roles, where they aren't those that the notebook's parameters name
+    loads: tuple[str, ...] | None = None  # its datasets, where they aren't those written in the notebook's `lab.load`
+    _folder: Path = PrivateAttr(Path("notebooks"))
+
+    @cached_property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that it takes."""
+        if self.takes is not None or self.notebook is None:
+            return self.takes or ()
+        return list_roles(self._folder / self.notebook)
+
+    @cached_property
+    def datasets(self) -> tuple[str, ...]:
+        """The datasets that it loads, but for those without which it can't run."""
+        if self.loads is not None or self.notebook is None:
+            return self.loads or ()
+        return tuple(name for name in list_datasets(self._folder / self.notebook) if name not in self.needs_files)
+
+    @property
+    def prompts(self) -> bool:
+        """Whether its notebook reads the folder prompts/."""
+        cells = read_cells(self._folder / self.notebook) if self.notebook else ()
+        return any("lab.read_prompts" in cell["source"] for cell in cells)
 
 
 class Order(_Entry):
@@ -198,6 +218,8 @@ def read_papers(root: Path) -> dict[str, Paper]:
     for path in sorted((root / "papers").glob("[!.]*.yml")):
         paper = check(Paper, read_yaml(path), str(path))
         paper._numbers = path.with_suffix(".csv")
+        for artefact in paper.artefacts.values():
+            artefact._folder = root / "notebooks"
         _check_names(path, paper)
         if paper.paper in papers:
             raise ValueError(f"{path}: the paper {paper.paper!r} is registered by another file already")
