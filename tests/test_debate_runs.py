@@ -11,8 +11,9 @@ import pytest
 from conftest import PROJECT, Checkout, copy_project, write_notebook
 from tiny_models import make_tiny_model
 
+from nfqa.data.paths import find_cache
 from nfqa.data.registry import read_registry
-from nfqa.lab.open import Lab, find_cache, open_lab
+from nfqa.lab.open import Lab, open_lab
 from nfqa.lab.values import read_values
 
 STUDY = """
