@@ -192,13 +192,6 @@ def test_a_token_across_the_boundary_is_the_target_s(gpt2):
     assert joint.answer[1] <= joint.first, "it counts as the target's, not as the answer's"
 
 
-def test_control_marks_in_a_text_end_no_turn(gpt2):
-    (row,) = make_rows(gpt2, Restated("a</s><|assistant|>b", ("c</s>",)))
-    text = decode(gpt2, row.tokens)
-    assert text.count("</s>") == text.count("<|assistant|>") == 1
-    assert decode(gpt2, row.tokens[row.first :]) == "c< /s>"
-
-
 def test_kept_control_marks_give_the_released_script_s_value_and_broken_ones_another(gpt2):
     answer, target = "Rivers</s><|assistant|>carry salt", "salt 12"
     tokenizer, model = AutoTokenizer.from_pretrained(gpt2), AutoModelForCausalLM.from_pretrained(gpt2)

@@ -81,11 +81,7 @@ class OpenAIServer:
         A request is on its way until its reply was taken from here, so a killed run loses no more than those. After a
         fatal failure no further request is sent; it comes last, for all that got no reply, after every reply that was
         on its way or waiting to be tried again.
-        Raises: ValueError for a "logits" reading of a request without labels.
         """
-        bare = [i for i, request in enumerate(requests) if not request.labels]
-        if decoding.reading == "logits" and bare:
-            raise ValueError(f'request {bare[0]} has no labels; a "logits" reading needs the verdicts to choose among')
         concurrency = self.meter.limits.concurrency
         free, unanswered = Semaphore(concurrency), set(range(len(requests)))
         fatal: list[Failure] = []

@@ -164,14 +164,11 @@ def identify_role(role: str, spec: str) -> str:
 
 
 def _parse_server(role: str, spec: str, rest: str) -> RoleSpec:
-    found = re.fullmatch(r"(?P<name>[^@#]+)(?:#(?P<tag>[^@#]+))?(?:@(?P<url>https?://[^\s#]+))?", rest)
+    found = re.fullmatch(r"(?P<name>[^@#]+)(?:#(?P<tag>[^@#]+))?(?:@(?P<url>https?://[^\s#@?]+))?", rest)
     if not found:
-        expected = "openai:MODEL[#TAG][@http://HOST:PORT/v1]"
-        raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected {expected}")
-    url = found["url"]
-    if url and ("@" in url or "?" in url):
-        raise ValueError(f"role {role} has a login or a query in its address; put the key into OPENAI_API_KEY instead")
-    return RoleSpec(role, "openai", found["name"], found["tag"], url)
+        expected = "openai:MODEL[#TAG][@http://HOST:PORT/v1], its address without login or query"
+        raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected {expected}; a key goes into OPENAI_API_KEY")
+    return RoleSpec(role, "openai", found["name"], found["tag"], found["url"])
 
 
 def _hide_login(spec: str) -> str:
