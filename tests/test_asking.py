@@ -96,13 +96,11 @@ def test_equal_requests_of_a_batch_are_asked_once():
 @pytest.mark.parametrize(
     ("decoding", "request_", "spec"),
     [
-        *(({change: value}, {}, "openai:m") for change, value in
-          [("temperature", 0.8000001), ("top_p", 0.9), ("max_tokens", 511), ("wrapping", "plain")]),
-        ({}, {"seed": 1}, "openai:m"),
-        ({}, {"prompt": "a "}, "openai:m"),
+        *(({}, change, "openai:m") for change in ({"seed": 1}, {"prompt": "a "})),
+        *((change, {}, "openai:m") for change in ({"temperature": 0.8000001}, {"wrapping": "plain"})),
         ({}, {}, "openai:m#b"),
     ],
-)  # fmt: skip
+)
 def test_another_decoding_seed_prompt_or_tag_is_asked_for_itself(decoding, request_, spec):
     journal, other = Journal(), Scripted(lambda *_: "[[2]]", identity=spec)
     make_asker(Scripted(script(a="[[1]]")), journal).ask(requests_for("a"), read)

@@ -6,7 +6,6 @@ import hashlib
 import math
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -280,18 +279,15 @@ def test_an_over_long_prompt_fails_alone_and_is_never_cut(tmp_path):
 def test_a_prompt_that_does_not_fit_in_memory_alone_fails_alone(llama, monkeypatch, decoding):
     requests = [*make_requests(3), Request(SHARED + "salt " * 900, labels=TEN, group="q")]
     expected = collect(open_folder(llama), requests[:3], decoding)
-    read, write = engine.run_after, causal_lm.complete
+    module, name, place = (engine, "run_after", 3) if decoding is LOGITS else (causal_lm, "complete", 1)
+    run = getattr(module, name)
 
-    def limit(run: Callable[..., Any], place: int) -> Callable[..., Any]:
-        def call(*given: Any, **options: Any) -> Any:
-            if len(given[place][0]) > 500:  # the rows; the first is the longest
-                raise torch.OutOfMemoryError("tried to allocate too much\nand more")
-            return run(*given, **options)
+    def limit(*given: Any, **options: Any) -> Any:
+        if len(given[place][0]) > 500:  # the rows; the first is the longest
+            raise torch.OutOfMemoryError("tried to allocate too much\nand more")
+        return run(*given, **options)
 
-        return call
-
-    monkeypatch.setattr(engine, "run_after", limit(read, 3))
-    monkeypatch.setattr(causal_lm, "complete", limit(write, 1))
+    monkeypatch.setattr(module, name, limit)
     *replies, failed = collect(open_folder(llama), requests, decoding)
     assert [reply.text for reply in replies] == [reply.text for reply in expected]
     assert failed.reason == "out_of_memory"

@@ -445,18 +445,14 @@ def test_a_logits_reading_takes_the_labels_from_the_next_token(wrapping):
         assert (body["prompt"], body["logprobs"]) == ("Rank it.[[", 20)
 
 
+# 0.6 after "1" is split: half closes (1), a quarter goes on to 10, a quarter to 12
+DIGITS = {"": {"1": 0.6, "2": 0.3}, "1": {"]]": 0.5, "0": 0.25, "2": 0.25}}
+WHOLE = {"1": 0.5, "10": 0.2, "11": 0.1, "12": 0.1}  # the longer labels are tokens of their own
+
+
 @pytest.mark.parametrize(
     ("table", "expected", "looks"),
-    [
-        # 0.6 after "1" is split: half closes (1), a quarter goes on to 10, a quarter to 12
-        (
-            {"": {"1": 0.6, "2": 0.3}, "1": {"]]": 0.5, "0": 0.25, "2": 0.25}},
-            {"1": 0.3, "2": 0.3, "10": 0.15, "12": 0.15},
-            ["[[", "[[1"],
-        ),
-        # the longer labels are tokens of their own
-        ({"": {"1": 0.5, "10": 0.2, "11": 0.1, "12": 0.1}}, {"1": 0.5, "10": 0.2, "11": 0.1, "12": 0.1}, ["[["]),
-    ],
+    [(DIGITS, {"1": 0.3, "2": 0.3, "10": 0.15, "12": 0.15}, ["[[", "[[1"]), ({"": WHOLE}, WHOLE, ["[["])],
 )
 def test_labels_of_two_digits_are_read_by_a_second_look_only_where_digits_are_tokens(table, expected, looks):
     labels = tuple(str(n) for n in range(1, 13))
@@ -540,12 +536,9 @@ list(server.answer([Request(str(i)) for i in range(100)], Decoding()))
 
 def test_an_interrupt_ends_the_process_though_the_server_hangs():
     with StubServer(script=["hang"] * 100) as stub:
-        process = subprocess.Popen(
-            [sys.executable, "-c", INTERRUPTED, stub.url],
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONPATH": str(PROJECT / "src")},
-        )
+        own = os.environ | {"PYTHONPATH": str(PROJECT / "src")}
+        command = [sys.executable, "-c", INTERRUPTED, stub.url]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=own)
         deadline = time.monotonic() + 30
         while stub.at_once < 16 and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -123,12 +123,6 @@ def test_what_upstream_has_not_released_comes_from_the_set_named_and_says_so(tmp
     assert upstream.get("listwise").set_name == "upstream"
 
 
-def test_a_released_prompt_that_cannot_be_brought_is_not_replaced() -> None:
-    upstream = PromptSet(PROJECT / "prompts" / "upstream", bring=refuse)
-    with pytest.raises(LookupError, match="prompt_listwise can't be had"):
-        upstream.get("listwise")
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_prompt_of_ours_asks_for_what_is_read(name: str) -> None:
     own = use_own()
