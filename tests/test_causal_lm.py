@@ -154,24 +154,16 @@ def test_ends_put_after_a_long_text_are_tokenised_as_in_full(llama, monkeypatch,
     monkeypatch.setattr(loaded, "tokenise", lambda texts, w: calls.append(len(texts)) or tokenise(texts, w))
     assert loaded.tokenise_ends(text, ends, wrapping) == full
     assert calls == [1], "the long text once"
-    monkeypatch.setattr(loaded, "tokenizer", _Disagreeing(loaded.tokenizer))
+    real = loaded.tokenizer
+
+    def disagree(texts: list[str], **options: Any) -> dict[str, list[list[int]]]:
+        """Begins a text without a beginning mark in a way of its own, as sentencepiece tokenizers do."""
+        ids = real(texts, **options)["input_ids"]
+        return {"input_ids": [[399, *i[1:]] if t.startswith(" ") else i for t, i in zip(texts, ids, strict=True)]}
+
+    monkeypatch.setattr(loaded, "tokenizer", disagree)
     assert loaded.tokenise_ends(text, ends, wrapping) == full
     assert calls == [1, 1, len(ends)], "in full, as the last words came out differently"
-
-
-class _Disagreeing:
-    """A tokenizer that begins a text without a beginning mark in a way of its own, as sentencepiece ones do."""
-
-    def __init__(self, real: Any) -> None:
-        self.real = real
-
-    def __call__(self, texts: list[str], **options: Any) -> dict[str, list[list[int]]]:
-        found = self.real(texts, **options)["input_ids"]
-        return {
-            "input_ids": [
-                [399, *ids[1:]] if text.startswith(" ") else ids for text, ids in zip(texts, found, strict=True)
-            ]
-        }
 
 
 # Drawing

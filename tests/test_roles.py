@@ -103,9 +103,10 @@ def test_more_generators_a_mixture_or_a_gap_is_refused(spec):
         ("judge", "hf:@main", ["'hf:@main'"]),
         ("judge", "gpt-4", ["'gpt-4'"]),
         ("judge", "embedded:best", ["embedded:trained or embedded:zero_shot"]),
-        ("judge", "openai:@http://h", ["'openai:@http://h'", "openai:MODEL[#TAG][@http://HOST:PORT/v1]"]),
-        ("judge", "openai:m@h:8000/v1", ["openai:MODEL"]),
-        ("judge", "openai:m@http://h/v1#t", ["openai:MODEL"]),  # a tag after the address would tell nothing apart
+        ("judge", "openai:@http://h", ["'openai:@http://h'", *ROLES["judge"].examples]),
+        ("judge", "openai:m@h:8000/v1", ["openai:mistral@http"]),
+        # A tag after the address would tell nothing apart.
+        ("judge", "openai:m@http://h/v1#t", ["openai:mistral@http"]),
     ],
 )
 def test_a_spec_that_can_not_be_used_is_refused(role, spec, facts):
