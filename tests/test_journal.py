@@ -132,10 +132,6 @@ def test_two_processes_write_one_journal(tmp_path):
     assert journal.find(Entry(f"{45:064}", "m", "t", "d", 45)).reply.text.startswith("text 45 ")
 
 
-def write_text(path: Path) -> None:
-    path.write_text("these are notes, not verdicts, and long enough to be no empty file" * 20)
-
-
 def write_other_table(path: Path) -> None:
     database = sqlite3.connect(path)
     database.execute("CREATE TABLE replies (key TEXT, answer TEXT)")
@@ -144,7 +140,11 @@ def write_other_table(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("make", "said"),
-    [(write_text, "not a database"), (write_other_table, "other tables"), (Path.mkdir, "unable to open")],
+    [
+        (lambda path: path.write_text("notes " * 300), "not a database"),
+        (write_other_table, "other tables"),
+        (Path.mkdir, "unable to open"),
+    ],
 )
 def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Callable[[Path], None], said: str):
     path = tmp_path / "journal.sqlite"
@@ -288,8 +288,7 @@ def test_a_count_sums_tokens_and_the_unreadable_of_each_model():
     (found,) = journal.count()
     # three replies of 11 + 5 tokens
     assert found == {
-        "model": "openai:m", "completions": 3, "unreadable": 1,
-        "prompt_tokens": 33, "completion_tokens": 15,
+        "model": "openai:m", "completions": 3, "unreadable": 1, "prompt_tokens": 33, "completion_tokens": 15,
     }  # fmt: skip
     assert Journal().count() == []
 

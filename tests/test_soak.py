@@ -6,13 +6,13 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from soak import Rule, audit, judge_sample, storm_askers, storm_runner
+from notebook_cells import RuleModel
+from soak import STUB, audit, judge_sample, reply_by_rule, storm_askers, storm_runner
 from stub_server import Sent
 
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
-from nfqa.models.chat import Decoding
-from nfqa.models.roles import parse_role
+from nfqa.models.chat import Decoding, Request
 
 
 @pytest.mark.slow
@@ -44,15 +44,12 @@ def test_a_killed_runner_leaves_no_notebook_that_goes_on_asking(tmp_path: Path) 
 def test_a_journal_that_breaks_a_promise_is_seen(tmp_path: Path, change: str, fault: str) -> None:
     path, log = tmp_path / "journal.sqlite", list[Sent]()
 
-    class Logged(Rule):
-        def answer(self, requests, decoding):
-            for number, reply in super().answer(requests, decoding):
-                asked = requests[number]
-                log.append(Sent("run", "stub", asked.prompt, asked.seed, reply.text, 0.0))
-                yield number, reply
+    def reply(request: Request) -> str:
+        log.append(Sent("run", "stub", request.prompt, request.seed, reply_by_rule(request), 0.0))
+        return log[-1].text
 
     journal = Journal(path, run="run")
-    judge_sample(Asker(parse_role("judge", "openai:stub"), lambda _: Logged(), journal, Decoding()))
+    judge_sample(Asker(STUB, lambda _: RuleModel(STUB, reply), journal, Decoding()))
     journal.close()
     assert not audit(log, path, {}, concurrency=4).broken
     with sqlite3.connect(path) as db:
