@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -26,6 +26,7 @@ from pathlib import Path
 import psutil
 from conftest import copy_project
 from judged_run import CONCURRENCY, judge_sample
+from notebook_cells import RuleModel
 from stub_server import ODD, RETRIED, Sent, StubServer, hash_request, reply_to
 from tqdm import tqdm
 
@@ -33,12 +34,13 @@ from nfqa.judge.asking import Asker, scatter_seed
 from nfqa.judge.journal import Journal, hash_text
 from nfqa.lab.values import read_values
 from nfqa.models.chat import PASSING as PASSES
-from nfqa.models.chat import Decoding, Failure, Reply, Request
+from nfqa.models.chat import Decoding, Request
 from nfqa.models.roles import parse_role
 
 SCRIPT = Path(__file__).with_name("judged_run.py")
 FAULTS, SHARE = (*RETRIED, "plain_text"), 0.125  # one attempt in eight
 STRANGE = (*(4 * FAULTS), *ODD, "hang")  # few of those that cost a verdict, or a time-out
+STUB = parse_role("judge", "openai:stub")
 _ENOUGH = 3  # crashes end a storm
 _STARTING = 5.0  # seconds until a notebook asks
 LATEST = 20.0  # seconds after a kill in which what is left of a run may still ask
@@ -77,23 +79,14 @@ class Findings:
         return ", ".join(f"{each.name.replace('_', ' ')} {getattr(self, each.name):,}" for each in fields(self))
 
 
-class Rule:
-    """The undisturbed model: replies as the server does, without one."""
-
-    identity, template = "openai:stub", "server"
-
-    def answer(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[tuple[int, Reply | Failure]]:
-        """By the server's rule."""
-        for number, request in enumerate(requests):
-            yield number, Reply(reply_mostly(request.prompt, request.seed), 1, 1)
-
-    def close(self) -> None:
-        """Nothing to let go of."""
-
-
 def reply_mostly(prompt: str, seed: int) -> str:
     """One in seven completions can't be read, so that a kill also falls between an answer and its next try."""
     return "I would have to think." if hash_request(prompt, seed) % 7 == 0 else reply_to(prompt, seed)
+
+
+def reply_by_rule(request: Request) -> str:
+    """The same, of a request."""
+    return reply_mostly(request.prompt, request.seed)
 
 
 def audit(sent: Iterable[Sent], journal: Path, killed: dict[str, float], *, concurrency: int) -> Findings:
@@ -198,7 +191,8 @@ def storm_askers(folder: Path, *, calls: int, kills: int, seed: int) -> Findings
                     running.pop(run).wait()
                 time.sleep(0.002)
         found = storm.audit()
-        undisturbed = judge_sample(Asker(parse_role("judge", "openai:stub"), lambda _: Rule(), Journal(), Decoding()))
+        model = RuleModel(STUB, reply_by_rule)  # as the server, without one
+        undisturbed = judge_sample(Asker(STUB, lambda _: model, Journal(), Decoding()))
         tables = [json.loads(file.read_text()) for file in folder.glob("stub-*.json")]
         for table in tables:
             for method, rows in undisturbed.items():

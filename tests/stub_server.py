@@ -139,10 +139,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path != "/v1/models":
-            return self.send_json(404, {"detail": "Not Found"})
+            return self.send(404, {"detail": "Not Found"})
         names = [self.server.stub.model or "stub", "other-model"]
         models = {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
-        return self.send_json(200, self.server.stub.listed or models)
+        return self.send(200, self.server.stub.listed or models)
 
     def do_POST(self) -> None:
         stub = self.server.stub
@@ -161,18 +161,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def respond(self, stub: StubServer, body: dict[str, Any]) -> None:
         if self.path not in ("/v1/chat/completions", "/v1/completions"):
-            return self.send_json(404, {"detail": "Not Found"})
+            return self.send(404, {"detail": "Not Found"})
         said = self.headers.get("Authorization", "")
         if stub.key and said != f"Bearer {stub.key}":
-            return self.send_json(401, {"error": {"message": f"Incorrect API key: {said}", "code": "invalid_api_key"}})
+            return self.send(401, {"error": {"message": f"Incorrect API key: {said}", "code": "invalid_api_key"}})
         if stub.model and body["model"] != stub.model:
             message = f"The model `{body['model']}` does not exist."
-            return self.send_json(404, {"error": {"message": message, "code": "model_not_found"}})
+            return self.send(404, {"error": {"message": message, "code": "model_not_found"}})
         for field in stub.refuses:
             if field in body:
                 hint = " Use 'max_completion_tokens' instead." if field == "max_tokens" else ""
                 message = f"Unrecognized request argument supplied: {field}.{hint}"
-                return self.send_json(400, {"error": {"message": message}})
+                return self.send(400, {"error": {"message": message}})
         chat = "messages" in body
         prompt = body["messages"][0]["content"] if chat else body["prompt"]
         begun = body["messages"][1]["content"] if chat and len(body["messages"]) > 1 else prompt
@@ -197,37 +197,31 @@ class _Handler(BaseHTTPRequestHandler):
             stub.sent.append(sent)
         if fault:
             return self.fail(fault, whole)
-        return self.send_json(200, stub.edit(whole) if stub.edit else whole)
+        return self.send(200, stub.edit(whole) if stub.edit else whole)
 
     def fail(self, fault: str, whole: dict[str, Any]) -> None:
         name, _, number = fault.partition(":")
-        if name == "rate_limit":
-            return self.send_json(429, {"error": {"message": "Rate limit reached"}}, {"Retry-After": number or "0"})
-        if name == "status":  # with what the client sent as its key, as careless servers have it
-            echo = self.server.stub.echo or f"went wrong, Authorization: {self.headers.get('Authorization')}"
-            return self.send_json(int(number), {"error": {"message": echo}})
-        if name == "error_500":
-            return self.send_text(500, "<html><body>Internal Server Error</body></html>", "text/html")
-        if name == "too_long":
-            message = "This model's maximum context length is 2048 tokens. However, you requested 9000 tokens."
-            return self.send_json(400, {"object": "error", "message": message, "code": 400})
-        if name == "error_inside":
-            return self.send_json(200, {"error": {"message": "overloaded", "code": int(number or 0) or None}})
-        if name == "no_choices":
-            return self.send_json(200, whole | {"choices": []})
-        if name == "refusal":
-            whole["choices"][0]["message"] |= {"content": None, "refusal": "I would rather not."}
-            return self.send_json(200, whole)
-        if name == "codec":
-            return self.send_text(200, json.dumps(whole), "text/plain; charset=rot13")
-        if name == "redirect":
-            return self.send_json(307, {}, {"Location": number})
-        if name == "plain_text":
-            return self.send_text(200, json.dumps(whole), "text/plain")
-        if name == "deep":
-            return self.send_text(200, '{"choices":' + "[" * 100_000, "application/json")
-        if name == "truncated":
-            return self.send_text(200, json.dumps(whole)[:-20], "application/json")
+        text, code = json.dumps(whole), int(number) if number.isdigit() else 0
+        # With what the client sent as its key, as careless servers have it.
+        echo = self.server.stub.echo or f"went wrong, Authorization: {self.headers.get('Authorization')}"
+        long = "This model's maximum context length is 2048 tokens. However, you requested 9000 tokens."
+        refusal = {"message": {"content": None, "refusal": "I would rather not."}}
+        replies: dict[str, tuple[int, object, dict[str, str]]] = {
+            "rate_limit": (429, {"error": {"message": "Rate limit reached"}}, {"Retry-After": number or "0"}),
+            "status": (code, {"error": {"message": echo}}, {}),
+            "error_500": (500, "<html><body>Internal Server Error</body></html>", {"Content-Type": "text/html"}),
+            "too_long": (400, {"object": "error", "message": long, "code": 400}, {}),
+            "error_inside": (200, {"error": {"message": "overloaded", "code": code or None}}, {}),
+            "no_choices": (200, whole | {"choices": []}, {}),
+            "refusal": (200, whole | {"choices": [whole["choices"][0] | refusal]}, {}),
+            "codec": (200, text, {"Content-Type": "text/plain; charset=rot13"}),
+            "redirect": (307, {}, {"Location": number}),
+            "plain_text": (200, text, {"Content-Type": "text/plain"}),
+            "deep": (200, '{"choices":' + "[" * 100_000, {}),
+            "truncated": (200, text[:-20], {}),
+        }
+        if name in replies:
+            return self.send(*replies[name])
         if name == "cut_body":  # fewer bytes than announced
             self.send_response(200)
             self.send_header("Content-Length", "1000")
@@ -243,13 +237,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.close()
         return None
 
-    def send_json(self, status: int, data: object, headers: dict[str, str] | None = None) -> None:
-        self.send_text(status, json.dumps(data), "application/json", headers)
-
-    def send_text(self, status: int, text: str, kind: str, headers: dict[str, str] | None = None) -> None:
-        data = text.encode()
+    def send(self, status: int, body: object, headers: dict[str, str] | None = None) -> None:
+        """A text goes out as it is, all else as JSON."""
+        data = (body if isinstance(body, str) else json.dumps(body)).encode()
         self.send_response(status)
-        for name, value in ({"Content-Type": kind, "Content-Length": str(len(data))} | (headers or {})).items():
+        own = {"Content-Type": "application/json", "Content-Length": str(len(data))}
+        for name, value in (own | (headers or {})).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-import random
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,18 +77,6 @@ def test_logprobs_of_the_shared_and_the_plain_way_are_equal(folders, architectur
         assert_close(collect(model, requests, decoding), plain)
 
 
-def test_order_and_company_of_the_requests_move_nothing(llama):
-    model, requests = open_folder(llama), make_requests(8)
-    straight = collect(model, requests, LOGITS)
-    order = random.Random(0).sample(range(8), 8)
-    mixed = collect(model, [requests[i] for i in order], LOGITS)
-    assert_close(mixed, [straight[i] for i in order])
-    assert_close(collect(model, requests[3:4], LOGITS), straight[3:4])
-    elsewhere = [Request(r.prompt, r.seed, r.labels, group=f"g{i % 3}") for i, r in enumerate(requests)]
-    assert_close(collect(model, elsewhere, LOGITS), straight)
-    assert_close(collect(model, make_requests(8, group=""), LOGITS), straight)
-
-
 def test_greedy_completions_equal_those_of_generate_one_by_one(llama):
     requests = make_requests()
     tokenizer, model = AutoTokenizer.from_pretrained(llama), AutoModelForCausalLM.from_pretrained(llama)
@@ -102,15 +88,6 @@ def test_greedy_completions_equal_those_of_generate_one_by_one(llama):
         expected.append((tokenizer.decode(ids, skip_special_tokens=True), given["input_ids"].shape[1], len(ids)))
     found = collect(open_folder(llama, batch_tokens=700), requests, GREEDY)
     assert [(reply.text, reply.prompt_tokens, reply.completion_tokens) for reply in found] == expected
-
-
-def test_what_is_drawn_depends_on_the_seed_alone(llama):
-    requests = [Request(SHARED, seed=seed, group="q") for seed in (0, 1, 2, 0)]
-    found = strip_times(collect(open_folder(llama), requests, SAMPLED))
-    assert len(set(found)) == 3
-    assert found[0] == found[3]
-    for plain in (True, False):
-        assert strip_times(collect(open_folder(llama), requests[::-1], SAMPLED, plain=plain)) == found[::-1]
 
 
 # Reading labels
@@ -177,24 +154,16 @@ def test_ends_put_after_a_long_text_are_tokenised_as_in_full(llama, monkeypatch,
     monkeypatch.setattr(loaded, "tokenise", lambda texts, w: calls.append(len(texts)) or tokenise(texts, w))
     assert loaded.tokenise_ends(text, ends, wrapping) == full
     assert calls == [1], "the long text once"
-    monkeypatch.setattr(loaded, "tokenizer", _Disagreeing(loaded.tokenizer))
+    real = loaded.tokenizer
+
+    def disagree(texts: list[str], **options: Any) -> dict[str, list[list[int]]]:
+        """Begins a text without a beginning mark in a way of its own, as sentencepiece tokenizers do."""
+        ids = real(texts, **options)["input_ids"]
+        return {"input_ids": [[399, *i[1:]] if t.startswith(" ") else i for t, i in zip(texts, ids, strict=True)]}
+
+    monkeypatch.setattr(loaded, "tokenizer", disagree)
     assert loaded.tokenise_ends(text, ends, wrapping) == full
     assert calls == [1, 1, len(ends)], "in full, as the last words came out differently"
-
-
-class _Disagreeing:
-    """A tokenizer that begins a text without a beginning mark in a way of its own, as sentencepiece ones do."""
-
-    def __init__(self, real: Any) -> None:
-        self.real = real
-
-    def __call__(self, texts: list[str], **options: Any) -> dict[str, list[list[int]]]:
-        found = self.real(texts, **options)["input_ids"]
-        return {
-            "input_ids": [
-                [399, *ids[1:]] if text.startswith(" ") else ids for text, ids in zip(texts, found, strict=True)
-            ]
-        }
 
 
 # Drawing
@@ -233,9 +202,8 @@ def test_a_candidate_cannot_write_a_control_token(llama, wrapping):
     loaded = open_folder(llama)._loaded
     marks = loaded.find_marks(wrapping)
     assert {"</s>", "<s>", "<pad>", "<unk>", "<|user|>", "<|assistant|>"} <= marks
-    special = set(loaded.tokenizer.all_special_ids) | {
-        number for number, token in loaded.tokenizer.added_tokens_decoder.items() if token.special
-    }
+    added = loaded.tokenizer.added_tokens_decoder
+    special = {*loaded.tokenizer.all_special_ids, *(number for number, token in added.items() if token.special)}
 
     def count_special(text: str) -> int:
         text = break_marks(text, marks)
@@ -303,18 +271,15 @@ def test_an_over_long_prompt_fails_alone_and_is_never_cut(tmp_path):
 def test_a_prompt_that_does_not_fit_in_memory_alone_fails_alone(llama, monkeypatch, decoding):
     requests = [*make_requests(3), Request(SHARED + "salt " * 900, labels=TEN, group="q")]
     expected = collect(open_folder(llama), requests[:3], decoding)
-    read, write = engine.run_after, causal_lm.complete
+    module, name, place = (engine, "run_after", 3) if decoding is LOGITS else (causal_lm, "complete", 1)
+    run = getattr(module, name)
 
-    def limit(run: Callable[..., Any], place: int) -> Callable[..., Any]:
-        def call(*given: Any, **options: Any) -> Any:
-            if len(given[place][0]) > 500:  # the rows; the first is the longest
-                raise torch.OutOfMemoryError("tried to allocate too much\nand more")
-            return run(*given, **options)
+    def limit(*given: Any, **options: Any) -> Any:
+        if len(given[place][0]) > 500:  # the rows; the first is the longest
+            raise torch.OutOfMemoryError("tried to allocate too much\nand more")
+        return run(*given, **options)
 
-        return call
-
-    monkeypatch.setattr(engine, "run_after", limit(read, 3))
-    monkeypatch.setattr(causal_lm, "complete", limit(write, 1))
+    monkeypatch.setattr(module, name, limit)
     *replies, failed = collect(open_folder(llama), requests, decoding)
     assert [reply.text for reply in replies] == [reply.text for reply in expected]
     assert failed.reason == "out_of_memory"
@@ -359,11 +324,6 @@ def test_a_tokenizer_without_a_chat_template_is_refused_for_chat_and_serves_plai
     assert reply.finish == "logits"
 
 
-def test_a_dtype_that_nobody_knows_is_refused(llama):
-    with pytest.raises(ValueError, match="dtype is 'float7'; expected auto, float32"):
-        assert open_folder(llama, dtype="float7").identity
-
-
 def test_pickled_weights_no_model_and_code_of_its_own_are_refused(llama, alter, tmp_path):
     pickled, own, none = tmp_path / "pickled", tmp_path / "altered", tmp_path / "none"
     shutil.copytree(llama, pickled)
@@ -372,11 +332,7 @@ def test_pickled_weights_no_model_and_code_of_its_own_are_refused(llama, alter, 
     alter("llama", "config.json", model_type="own", auto_map={"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.M"})
     (own / "own.py").write_text("raise SystemExit('the code was run')\n")
     none.mkdir()
-    facts = {
-        pickled: "can't be loaded .*safetensors",
-        own: "can't be loaded .*custom code",
-        none: "can't be loaded",
-    }
+    facts = {pickled: "can't be loaded .*safetensors", own: "can't be loaded .*custom code", none: "can't be loaded"}
     for folder, said in facts.items():
         with pytest.raises(ValueError, match=f"path:{folder} .*{said}"):
             collect(open_folder(folder), [Request("Rank:", labels=TEN)], LOGITS)

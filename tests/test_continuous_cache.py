@@ -45,24 +45,9 @@ def test_the_mixture_sums_to_one_over_the_vocabulary(seed, pairs, theta, weight)
     assert min(found) >= 0
 
 
-def test_a_token_that_followed_a_similar_state_gains_and_the_others_lose():
-    followers = torch.tensor([1, 2, 3])
-    found = mix_every_token(ContinuousCache(), torch.zeros(V), torch.tensor([0.0, 5.0, 0.1]), torch.eye(3), followers)
-    assert found[2] == pytest.approx(0.8 / 7 + 0.2, abs=1e-3)
-    assert found[0] == pytest.approx(0.8 / 7)
-
-
 @pytest.mark.parametrize(("weight", "pairs"), [(0.0, 1), (0.2, 0)])
 def test_without_weight_or_without_pairs_the_model_stands_alone(weight, pairs):
     logprobs, states, targets = torch.tensor([-1.0, -2.0]), torch.ones(2, 3), torch.tensor([1, 1])
     keys, followers = torch.ones(1, 3)[:pairs], torch.tensor([1])[:pairs]
     found = mix_logprobs(ContinuousCache(weight=weight), logprobs, states, targets, keys, followers)
     assert found.tolist() == [-1, -2]
-
-
-@pytest.mark.parametrize(
-    "fields", [{"theta": -1.0}, {"theta": math.inf}, {"theta": math.nan}, {"weight": 1.0}, {"over": "target"}]
-)
-def test_a_cache_that_can_not_be_is_refused(fields):
-    with pytest.raises(ValueError, match=next(iter(fields))):
-        ContinuousCache(**fields)

@@ -42,7 +42,7 @@ def search(queries: Sequence[str]) -> pd.DataFrame:
 def open_asker(folder: Path, rule: Callable[[Request], str]) -> Asker:
     spec = parse_role("generator", "openai:any")
     journal = Journal(folder / "journal.sqlite")
-    return Asker(spec, lambda _: RuleModel(spec, rule), journal, Decoding(temperature=0), retries=0)
+    return Asker(spec, lambda _: RuleModel(spec, rule), journal, Decoding(temperature=0))
 
 
 def test_the_nearest_chunks_come_first() -> None:

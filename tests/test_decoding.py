@@ -40,8 +40,3 @@ def test_a_claim_without_a_text_in_one_cell_has_no_mean_over_it(monkeypatch, tmp
     assert len(touched) == 4
     assert list(touched.n) == [claims - 1] * 4
     assert list(touched.dropped) == [1] * 4
-
-
-def test_another_measure_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="measure is 'words'"):
-        run_notebook(NOTEBOOK, out=tmp_path, tags=("parameters", "setup"), measure="words")

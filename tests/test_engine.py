@@ -20,16 +20,14 @@ from transformers import (
     GPTNeoConfig,
     GptOssConfig,
     LlamaConfig,
-    LogitsProcessorList,
     MambaConfig,
     OPTConfig,
-    TopPLogitsWarper,
 )
 
 from nfqa.models import engine
 from nfqa.models.completing import Sampling, complete, draw_tokens
 from nfqa.models.continuous_cache import ContinuousCache
-from nfqa.models.engine import Engine, Row, count_common
+from nfqa.models.engine import Engine, Row
 from nfqa.models.sharing import can_share
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -201,13 +199,6 @@ def test_too_little_memory_halves_the_batch_and_one_row_too_large_says_so(models
     assert {result for result in found.values() if isinstance(result, str)} == {"no more"}
 
 
-@pytest.mark.parametrize(
-    ("sequences", "common"), [([[1, 2, 3], [1, 2, 4]], 2), ([[1], [1, 2]], 1), ([[1], [2], [1]], 0)]
-)
-def test_the_common_beginning_is_counted(sequences, common):
-    assert count_common(sequences) == common
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "qwen2", "mistral"])
 def test_a_cuda_device_gives_the_same_numbers(models, folders, architecture):
@@ -260,16 +251,3 @@ def test_only_the_smallest_set_that_reaches_top_p_is_drawn_from():
     assert set(drawn) == {1, 3}
     assert drawn.count(1) / 4000 == pytest.approx(0.625, abs=0.03)  # four standard errors
     assert draw_tokens(torch.tensor([[1.0, 3.0, 2.0]]), [], Sampling(0, 0.1, 1, frozenset())).tolist() == [1]
-
-
-@pytest.mark.parametrize("top_p", [0.05, 0.5, 0.95, 1.0])
-def test_the_set_drawn_from_is_the_library_s(top_p):
-    logits = torch.randn(1, 30, generator=torch.Generator().manual_seed(1)) * 2
-    kept = LogitsProcessorList([TopPLogitsWarper(top_p)])(None, logits / 0.8)[0].isfinite()
-    generators = [torch.Generator().manual_seed(seed) for seed in range(3000)]
-    drawn = draw_tokens(logits.repeat(3000, 1), generators, Sampling(0.8, top_p, 1, frozenset()))
-    seen = torch.zeros(30, dtype=torch.bool)
-    seen[drawn] = True
-    assert not (seen & ~kept).any()
-    likely = (logits[0] / 0.8).softmax(-1) > 0.005  # such a one is missed by 3,000 draws once in three million
-    assert (seen[likely] == kept[likely]).all()

@@ -141,19 +141,6 @@ def test_only_the_answer_s_own_tokens_are_in_the_cache(gpt2):
     assert mixed.nats == pytest.approx(plain.nats + plain.tokens * math.log(2), rel=1e-5)
 
 
-def test_with_theta_zero_the_cache_is_the_answer_s_own_frequencies(gpt2):
-    # p_cache(x) = how many of the answer's tokens after its first are x, of all after its first.
-    tokenizer = AutoTokenizer.from_pretrained(gpt2)
-    answer, target = "salt salt sea", " salt"
-    ids, own = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (answer, target))
-    assert len(own) == 1
-    share = ids[1:].count(own[0]) / len(ids[1:])
-    assert 0 < share < 1
-    ((plain,),) = open_folder(gpt2, cache=None).score([Restated(answer, (target,))], PAPER)
-    ((mixed,),) = open_folder(gpt2, cache=ContinuousCache(0.0, 0.25)).score([Restated(answer, (target,))], PAPER)
-    assert math.exp(-mixed.nats) == pytest.approx(0.75 * math.exp(-plain.nats) + 0.25 * share, rel=1e-4)
-
-
 # From text to rows
 
 
@@ -190,13 +177,6 @@ def test_a_token_across_the_boundary_is_the_target_s(gpt2):
     assert decode(gpt2, apart.tokens[apart.first :]) == "ers carry"
     assert decode(gpt2, joint.tokens[joint.first :]) == " rivers carry"
     assert joint.answer[1] <= joint.first, "it counts as the target's, not as the answer's"
-
-
-def test_control_marks_in_a_text_end_no_turn(gpt2):
-    (row,) = make_rows(gpt2, Restated("a</s><|assistant|>b", ("c</s>",)))
-    text = decode(gpt2, row.tokens)
-    assert text.count("</s>") == text.count("<|assistant|>") == 1
-    assert decode(gpt2, row.tokens[row.first :]) == "c< /s>"
 
 
 def test_kept_control_marks_give_the_released_script_s_value_and_broken_ones_another(gpt2):

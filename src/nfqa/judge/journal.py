@@ -213,8 +213,6 @@ class Journal:
         """sqlite's own words name no file, and say no more of a damaged one than "malformed"."""
         try:
             yield
-        except sqlite3.IntegrityError:  # a fault of ours, not of the file
-            raise
         except sqlite3.OperationalError as error:  # busy, read-only, a folder, a full disk: the file may be sound
             raise ValueError(f"{self.path}: the journal of verdicts can't be read or written ({error})") from None
         except sqlite3.DatabaseError as error:

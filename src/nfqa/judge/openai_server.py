@@ -18,7 +18,7 @@ from nfqa.judge.limits import Limits, Meter
 from nfqa.judge.server_errors import RequestError, judge_status, make_cleaner
 from nfqa.judge.server_replies import Completion, Top, read_completion, read_top, read_usage, spread_labels
 from nfqa.models.chat import Decoding, Failure, Reply, Request
-from nfqa.models.roles import RoleSpec
+from nfqa.models.roles import ADDRESS, RoleSpec
 
 _TOP = 20  # likely tokens to ask for: as many as OpenAI, and vLLM by default, give
 _LOGIT_FIELDS = ("logprobs", "continue_final_message", "add_generation_prompt")
@@ -81,11 +81,7 @@ class OpenAIServer:
         A request is on its way until its reply was taken from here, so a killed run loses no more than those. After a
         fatal failure no further request is sent; it comes last, for all that got no reply, after every reply that was
         on its way or waiting to be tried again.
-        Raises: ValueError for a "logits" reading of a request without labels.
         """
-        bare = [i for i, request in enumerate(requests) if not request.labels]
-        if decoding.reading == "logits" and bare:
-            raise ValueError(f'request {bare[0]} has no labels; a "logits" reading needs the verdicts to choose among')
         concurrency = self.meter.limits.concurrency
         free, unanswered = Semaphore(concurrency), set(range(len(requests)))
         fatal: list[Failure] = []
@@ -249,7 +245,7 @@ def _check_access(spec: RoleSpec, key: str, url: str | None) -> None:
             f"{spec.identity} has neither a server nor a key: name the server, as in"
             f" {spec.identity}@http://localhost:8000/v1 or in OPENAI_BASE_URL, or set OPENAI_API_KEY"
         )
-    if url and not re.fullmatch(r"https?://[^/?#@]+(?:/[^?#@]*)?", url):
+    if url and not re.fullmatch(ADDRESS, url):
         raise ValueError(
             f"the address of {spec.identity}'s server, in the role or in OPENAI_BASE_URL, must be like"
             " http://localhost:8000/v1, with no login and no query inside; put a key into OPENAI_API_KEY"

@@ -181,10 +181,7 @@ class PromptSet:
     def _load(self, name: str, entry: _Entry) -> Template:
         folder, where = self._path.parent, f"{self._path}: templates.{name}"
         if entry.use:
-            other = PromptSet(folder.parent / entry.use, bring=self._bring)
-            if name in other._settings.templates and other._settings.templates[name].use:
-                raise ValueError(f"{where}.use is {entry.use!r}, which has no text of its own for it either")
-            return other.get(name)
+            return PromptSet(folder.parent / entry.use, bring=self._bring).get(name)
         source = folder / entry.file if entry.file else self._bring(entry.registered)
         try:
             text = source.read_text(encoding="utf-8").strip()  # every line end is a newline, as in the released code

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 from nfqa.models.chat import Decoding, Failure, Reply, Request
@@ -61,13 +60,9 @@ class CausalLM:
         dtype: str = "auto",
         batch_tokens: int = 16_384,
         trust_remote_code: bool = False,
-        progress: bool = False,
     ) -> None:
         self._batch_tokens = batch_tokens
-        self._progress = progress
-        self._loaded = Pretrained(
-            spec, device=device, dtype=dtype, trust_remote_code=trust_remote_code, progress=progress
-        )
+        self._loaded = Pretrained(spec, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
 
     @property
     def identity(self) -> str:
@@ -92,22 +87,16 @@ class CausalLM:
         Raises: ValueError for "chat" wrapping without a chat template, labels that can't be told apart, or a model
         that can't be loaded.
         """
-        from tqdm import tqdm
-
         marks = self._loaded.find_marks(decoding.wrapping)
         engine = self._engine if share else Engine(self._loaded.model, batch_tokens=1, share=False)
         run = self._read if decoding.reading == "logits" else self._write
         groups: dict[str, list[int]] = {}
         for number, request in enumerate(requests):
             groups.setdefault(request.group, []).append(number)
-        with tqdm(total=len(requests), unit="prompt", disable=not self._progress) as bar:
-            for numbers in groups.values():
-                made = [(number, self._prepare(number, requests[number], decoding, marks)) for number in numbers]
-                failed = [(number, job) for number, job in made if isinstance(job, Failure)]
-                jobs = [job for _, job in made if isinstance(job, _Job)]
-                for number, result in chain(failed, run(jobs, decoding, engine)):
-                    bar.update()
-                    yield number, result
+        for numbers in groups.values():
+            made = [(number, self._prepare(number, requests[number], decoding, marks)) for number in numbers]
+            yield from ((number, job) for number, job in made if isinstance(job, Failure))
+            yield from run([job for _, job in made if isinstance(job, _Job)], decoding, engine)
 
     def close(self) -> None:
         """Let go of the model's memory; the next request loads it again."""

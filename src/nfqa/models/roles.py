@@ -67,6 +67,12 @@ ROLES = {
     ),
 }  # fmt: skip
 DEFAULTS = {name: role.default for name, role in ROLES.items()}
+ADDRESS = r"https?://[^\s/?#@]+(?:/[^\s?#@]*)?"  # without login or query
+_PATTERNS = {  # of what stands after the kind; any name for the other kinds
+    "hf": r"(?P<name>[^@]+)(?:@(?P<revision>.+)?)?",
+    "openai": rf"(?P<name>[^@#]+)(?:#(?P<revision>[^@#]+))?(?:@(?P<url>{ADDRESS}))?",
+    "searxng": rf"(?P<name>{ADDRESS})",
+}
 
 
 @dataclass(frozen=True)
@@ -112,20 +118,19 @@ def parse_role(role: str, spec: str) -> RoleSpec:
     if role not in ROLES:
         raise ValueError(f"unknown role {role!r}; known: {', '.join(ROLES)}")
     kind, _, rest = spec.partition(":")
-    known = ROLES[role]
-    if kind not in known.kinds or not rest or (kind == "hf" and rest.startswith("@")):
-        raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected KIND:NAME, as {' or '.join(known.examples)}")
-    if kind == "openai":
-        return _parse_server(role, spec, rest)
-    name, _, revision = rest.partition("@") if kind == "hf" else (rest, "", "")
+    known, found = ROLES[role], re.fullmatch(_PATTERNS.get(kind, "(?P<name>.+)"), rest)
+    if kind not in known.kinds or found is None:
+        raise ValueError(
+            f"role {role} is {_hide_login(spec)!r}; expected KIND:NAME, as {' or '.join(known.examples)}, an address"
+            " without login or query; a key goes into OPENAI_API_KEY"
+        )
+    name = found["name"]
     if kind == "path" and not any((Path(name) / file).is_file() for file in ("config.json", "modules.json")):
         raise ValueError(f"role {role} is {spec!r}, but {name} is not a folder with a model: it has no config.json")
     named = [one for one in known.fixed if one.startswith(f"{kind}:")]
     if named and spec not in named:
         raise ValueError(f"role {role} is {spec!r}; expected {' or '.join(named)}")
-    if kind == "searxng" and not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", name):
-        raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected {known.examples[1]}, without login or query")
-    return RoleSpec(role, kind, name, revision or None)
+    return RoleSpec(role, kind, **found.groupdict())
 
 
 def parse_generators(spec: str) -> tuple[RoleSpec, ...]:
@@ -161,17 +166,6 @@ def identify_role(role: str, spec: str) -> str:
     """What a filled role puts into hashes and provenance: the identity of its model, or of each of its generators."""
     parts = parse_generators(spec) if role == "generator" else (parse_role(role, spec),)
     return ", ".join(part.identity for part in parts)
-
-
-def _parse_server(role: str, spec: str, rest: str) -> RoleSpec:
-    found = re.fullmatch(r"(?P<name>[^@#]+)(?:#(?P<tag>[^@#]+))?(?:@(?P<url>https?://[^\s#]+))?", rest)
-    if not found:
-        expected = "openai:MODEL[#TAG][@http://HOST:PORT/v1]"
-        raise ValueError(f"role {role} is {_hide_login(spec)!r}; expected {expected}")
-    url = found["url"]
-    if url and ("@" in url or "?" in url):
-        raise ValueError(f"role {role} has a login or a query in its address; put the key into OPENAI_API_KEY instead")
-    return RoleSpec(role, "openai", found["name"], found["tag"], url)
 
 
 def _hide_login(spec: str) -> str:
