@@ -149,7 +149,7 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
         ([answer(1), "", answer("1", "again")], "line 3: id is that of line 1, '1'"),
         ([answer(7), answer(8)], "(answer to an unknown question: 2, no answer: 1)"),
         ([answer(1, "")], "(empty answer: 1)"),
-        ([""], "holds no answer"),
+        ([""], "(no answer: 1)"),
         ([{"id": 1, "answer": "x"}], "line 1: unknown field 'answer'; known: id, generation"),
     ],
 )
