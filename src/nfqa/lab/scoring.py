@@ -92,7 +92,7 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
 
 def clear_stale(folder: Path) -> None:
     """Remove the scratch folders in it whose process is gone: a run that was killed could not remove its own."""
-    for scratch in folder.glob(f"{_NEW}*"):
+    for scratch in folder.glob(f"{_NEW}*.*"):
         if not psutil.pid_exists(int(scratch.name.split(".")[2])):
             shutil.rmtree(scratch, ignore_errors=True)
 
