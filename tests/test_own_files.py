@@ -126,9 +126,8 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
         "repeated_partial_answers": 4, "answers_to_unknown_questions": 1, "questions_without_answer": 1,
         "empty_answers": 1,
     }  # fmt: skip
-    assert (own.name, own.origin, read_answers(path, questions, data="sample").origin) == (
-        "own_answers", "measured", "sample",
-    )  # fmt: skip
+    assert (own.name, own.origin) == ("own_answers", "measured")
+    assert read_answers(path, questions, data="sample").origin == "sample"
     other = read_answers(write(path, answer(1, "other")), questions)
     assert len({own.sha256, other.sha256, read_answers(path, make_questions(tmp_path, "e?")).sha256}) == 3
 
@@ -143,9 +142,7 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
         ([{"id": 1, "answer": "x"}], "line 1: unknown field 'answer'; known: id, generation"),
     ],
 )
-def test_answers_in_the_released_format_that_do_not_fit_are_refused(
-    tmp_path: Path, lines: list[Any], facts: str
-) -> None:
+def test_answers_in_the_released_format_that_do_not_fit_are_refused(tmp_path: Path, lines: list, facts: str) -> None:
     path = write(tmp_path / "mine.jsonl", *lines)
     with pytest.raises(ValueError, match=rf"mine\.jsonl.*{re.escape(facts)}"):
         read_answers(path, make_questions(tmp_path, "a?"))

@@ -188,7 +188,7 @@ def dispute_awareness(
     """
     from nfqa.metrics.dispute_awareness import score_awareness
 
-    judge = _open_detector(embedder) if judge == "embedded" else judge
+    judge = _open_detector(_open_embedder(embedder)) if judge == "embedded" else judge
     with _open_judge(judge, prompts, journal) as opened:
         return score_awareness(read(frames).answers, opened)
 
@@ -275,10 +275,10 @@ def _open_embedder(given: str | Embedder) -> Embedder:
 
 
 @cache
-def _open_detector(embedder: str | Embedder) -> Detector:
+def _open_detector(embedder: Embedder) -> Detector:
     from nfqa.metrics.dispute_detector import open_detector
 
-    return open_detector(_open_embedder(embedder))
+    return open_detector(embedder)
 
 
 @contextmanager
