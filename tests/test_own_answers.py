@@ -97,66 +97,53 @@ def test_every_answer_has_a_row_under_every_metric_and_a_reason_where_it_was_not
 
 def test_the_trained_judge_learns_from_no_question_that_it_scores(tmp_path):
     training = load("antique", data="sample", root=PROJECT)
-    lines = [{"question": training.questions[0].text, "references": ["b", "w"], "answers": ["a"]},
-             {"question": "new?", "references": ["b", "m", "w"], "answers": ["a"]},
-             {"question": "other?", "references": ["b", "w"], "answers": ["a"]}]  # fmt: skip
-    scorers = train_by_grades(
-        training, use_given_references([read_answers(write(tmp_path / "a", *lines))]), StubEmbedder()
-    )
-    assert [scorer.trained_on for scorer in scorers.values()] == [len(training.questions) - 1] * 3
-    assert len({id(scorer) for scorer in scorers.values()}) == 2, "one for each make-up of grades"
-    (scorer,) = train_by_grades(
-        training, use_given_references([read_answers(write(tmp_path / "b", lines[1]))]), StubEmbedder()
-    ).values()
-    assert scorer.trained_on == len(training.questions)
+    asked = [(training.questions[0].text, "bw"), ("new?", "bmw"), ("other?", "bw")]
+    lines = [{"question": text, "references": list(names), "answers": ["a"]} for text, names in asked]
+    for given, counts, different in ((lines, [-1] * 3, 2), (lines[1:2], [0], 1)):  # one for each make-up of grades
+        draws = use_given_references([read_answers(write(tmp_path / "a.jsonl", *given))])
+        scorers = train_by_grades(training, draws, StubEmbedder()).values()
+        assert [scorer.trained_on - len(training.questions) for scorer in scorers] == counts
+        assert len({id(scorer) for scorer in scorers}) == different
 
 
-def test_weights_that_were_fitted_once_are_kept_as_long_as_nothing_that_they_follow_from_changes(tmp_path, monkeypatch):
+def test_weights_are_kept_as_long_as_nothing_that_they_follow_from_changes(tmp_path, monkeypatch):
     training = load("antique", data="sample", root=PROJECT)
-    lines = [{"question": "new?", "references": ["b", "m", "w"], "answers": ["a"]}]
-    draws = use_given_references([read_answers(write(tmp_path / "a", *lines))])
+    line = {"question": "new?", "references": ["b", "m", "w"], "answers": ["a"]}
+    draws = use_given_references([read_answers(write(tmp_path / "a.jsonl", line))])
     embedder = StubEmbedder()
-    embedder.fingerprint = "one"
-    (fitted,) = train_by_grades(training, draws, embedder, cache=tmp_path).values()
-    (plain,) = train_by_grades(training, draws, embedder).values()
+
+    def train(fingerprint, **how):
+        embedder.fingerprint = fingerprint
+        (fitted,) = train_by_grades(training, draws, embedder, **how).values()
+        return fitted.name, fitted.trained_on, fitted.weights.tolist()
+
+    plain = train("one")
+    assert train("one", cache=tmp_path) == plain
     with monkeypatch.context() as patch:
         patch.setattr(listwise_training, "fit_scorer", lambda rows: pytest.fail("fitted again"))
-        (kept,) = train_by_grades(training, draws, embedder, cache=tmp_path).values()
-    for other in (fitted, kept):
-        assert (other.name, other.trained_on) == (plain.name, plain.trained_on)
-        assert other.weights.tolist() == plain.weights.tolist()
-    embedder.fingerprint = "two"
-    train_by_grades(training, draws, embedder, cache=tmp_path)
-    first, second = sorted(tmp_path.glob("listwise-*.npz"))
-    for damaged in (b"", b"PK no archive", first.read_bytes()[:60]):
-        first.write_bytes(damaged)
-        second.write_bytes(damaged)
-        (again,) = train_by_grades(training, draws, embedder, cache=tmp_path).values()
-        assert again.weights.tolist() == plain.weights.tolist()
+        assert train("one", cache=tmp_path) == plain
+    train("two", cache=tmp_path)
+    kept = sorted(tmp_path.glob("listwise-*.npz"))
+    assert len(kept) == 2
+    for damaged in (b"", b"PK no archive", kept[0].read_bytes()[:60]):
+        for path in kept:
+            path.write_bytes(damaged)
+        assert train("two", cache=tmp_path) == plain
+
+
+LEADS = [("m", "A", 0.6, 1, 9), ("m", "B", 0, 0.4, 9)]
 
 
 @pytest.mark.parametrize(
     ("shares", "systems", "said"),
     [  # label, system, low, high, n
-        (
-            [("m", "A", 0.55, 1, 9), ("m", "B", 0, 0.45, 9)],
-            "AB",
-            "A leads, under 1 of 1 methods (m); no other does. 9",
-        ),
+        (LEADS, "AB", "A leads, under 1 of 1 methods (m); no other does. 9"),
         ([("m", "A", 0.9, 1, 9), ("m", "B", 0.6, 0.7, 9), ("m", "C", 0, 0.1, 9)], "ABC", "A leads,"),
-        (
-            [("m", "A", 0.6, 1, 9), ("m", "B", 0, 0.4, 9), ("k", "A", 0.4, 1, 9), ("k", "B", 0, 0.6, 9)],
-            "AB",
-            "under 1 of 2 methods (m)",
-        ),
-        ([("m", "A", 0.55, 1, 5), ("m", "B", 0, 0.45, 5)], "AB", "Undecided: no method has scored more than 5"),
+        ([*LEADS, ("k", "A", 0.4, 1, 9), ("k", "B", 0, 0.6, 9)], "AB", "under 1 of 2 methods (m)"),
+        ([(*row[:4], 5) for row in LEADS], "AB", "Undecided: no method has scored more than 5"),
         ([("m", "A", 0.5, 1, 9), ("m", "B", 0, 0.5, 9)], "AB", "nobody leads under any"),
-        (
-            [("m", "A", 0.6, 1, 9), ("m", "B", 0, 0.4, 9), ("k", "B", 0.6, 1, 9), ("k", "A", 0, 0.4, 9)],
-            "AB",
-            "Undecided",
-        ),
-        ([("cos_question", "A", 0.9, 1, 9), ("cos_question", "B", 0, 0.1, 9)], "AB", "Undecided"),  # the topic alone
+        ([*LEADS, ("k", "B", 0.6, 1, 9), ("k", "A", 0, 0.4, 9)], "AB", "Undecided"),
+        ([("cos_question", *row[1:]) for row in LEADS], "AB", "Undecided"),  # the topic alone
         ([], "A", "No comparison: the file names fewer than two systems."),
     ],
 )
@@ -178,61 +165,51 @@ def test_names_of_systems_come_back_from_a_file_as_they_were(tmp_path):
     assert shown.splitlines()[1].split() == ["BLEU", *["1.00"] * len(names)]
 
 
-def test_a_method_that_tells_no_answer_from_another_is_no_row_and_the_embedded_judge_has_its_caveat():
-    values = pd.DataFrame({"metric": ["bleu", "embedded_judge"], "system": "", "value": [1e-154, 3.0]})
-    both = [values.assign(statistic="mean_ten"), values.assign(statistic="ten", question="q", answer="a1")]
-    shown = tabulate_means(read_papers(PROJECT)["linkage"], tidy_values(pd.concat(both), origin="measured"), [])
-    assert "q a1" in shown
-    assert "BLEU" not in shown
-    assert "Embedded judge †" in shown
-    assert "more than truth" in shown.splitlines()[-1]
-
-
 def test_a_mean_is_shown_with_its_questions_and_never_as_a_zero_that_it_is_not():
     means = [("", 1.234e-79, 3), ("a", 0.0, 3), ("b", 5.678, 1), ("c", NAN, 0)]
     values = pd.DataFrame(means, columns=["system", "value", "n"]).assign(metric="bleu", statistic="mean_ten")
     shown = tabulate_means(read_papers(PROJECT)["linkage"], tidy_values(values, origin="measured"), ["a", "b", "c"])
     assert shown.splitlines()[1].split() == ["BLEU", "<0.01", "(3)", "0.00", "(3)", "5.68", "(1)", "–"]
 
+    # A method that tells no answer from another is no row; answers of no system have a column each.
+    values = pd.DataFrame({"metric": ["bleu", "embedded_judge"], "system": "", "value": [1e-154, 3.0]})
+    both = [values.assign(statistic="mean_ten"), values.assign(statistic="ten", question="q", answer="a1")]
+    shown = tabulate_means(read_papers(PROJECT)["linkage"], tidy_values(pd.concat(both), origin="measured"), [])
+    assert ("q a1" in shown, "BLEU" in shown, "Embedded judge †" in shown) == (True, False, True)
+    assert "more than truth" in shown.splitlines()[-1]
 
-@pytest.mark.parametrize("name", ["$x_1$", "_hidden", "模型", "a" * 99])
-def test_a_figure_can_draw_whatever_a_system_is_called(name):
-    labels = label_systems(["plain", name, f"{name}b"])
+
+def test_a_figure_can_draw_whatever_a_system_is_called():
+    labels = label_systems(
+        ["plain", *(name + end for name in ("$x_1$", "_hidden", "模型", "a" * 99) for end in ("", "b"))]
+    )
     assert labels["plain"] == "plain"
-    assert len(set(labels.values())) == 3
+    assert len(set(labels.values())) == 9
     for label in labels.values():
         assert len(label) <= 28
-        assert label.isascii() or label.endswith("…")
+        assert label.removesuffix("…").isascii()
         assert "$" not in label
         assert not label.startswith("_")
 
 
-def test_both_files_hold_every_answer_in_full_precision(tmp_path):
-    own = read_answers(write(tmp_path / "my.jsonl", {"question": "q", "answers": ["one", "best", ""]}))
-    scores = own.answers.assign(
-        metric="bleu", score=[1 / 3, NAN], ten=[10 / 3, NAN], missing=["", "why"], signature="s"
-    )
-    write_scores(tmp_path, own, scores, not_run={"P.D.": "needs partial answers"})
-    lines = pd.read_csv(tmp_path / "scores.csv", keep_default_na=False)
-    assert lines.missing.tolist() == ["", "why", "excluded: empty answer"]
-    assert lines.score.tolist() == ["0.3333333333333333", "", ""]
+def test_both_files_hold_every_answer_in_full_precision_and_no_formula_that_a_spreadsheet_runs(tmp_path):
+    names = ["=HYPERLINK(1)", "+1+cmd", "-2+3", "@sum", "fair-play"]
+    answers = [{"system": name, "text": "t"} for name in names]
+    line = {"id": "=q()", "question": "q", "answers": [*answers, {"system": "empty", "text": ""}]}
+    own = read_answers(write(tmp_path / "my.jsonl", line))
+    scores = own.answers.assign(metric="pd", score=[-2.5, 1 / 3, 0, 1, NAN], missing=["", "", "", "", "why"])
+    write_scores(tmp_path, own, scores, not_run={"P.D.": "needs partial answers"}, notes=["one", "two"])
+    lines = pd.read_csv(tmp_path / "scores.csv", dtype=str, keep_default_na=False)
+    assert lines.missing.tolist() == ["", "", "", "", "why", "excluded: empty answer"]
+    assert lines.score.tolist() == ["-2.5", "0.3333333333333333", "0.0", "1.0", "", ""], "a number stays one"
+    assert lines.system.tolist() == [*(f"'{name}" for name in names[:4]), "fair-play", ""]
+    assert set(lines.question) == {"'=q()"}
     content = json.loads((tmp_path / "scores.json").read_text())
-    assert [row.get("score") for row in content["scores"]] == [1 / 3, None, None]
+    assert [row.get("score") for row in content["scores"]] == [-2.5, 1 / 3, 0, 1, None, None]
+    assert [row["system"] for row in content["scores"][:5]] == names
     assert content["not_run"] == {"P.D.": "needs partial answers"}
     assert content["irregularities"] == {"questions_without_references": 1, "empty_answers": 1}
-
-
-def test_no_text_of_the_file_that_a_spreadsheet_opens_is_a_formula(tmp_path):
-    names = ["=HYPERLINK(1)", "+1+cmd", "-2+3", "@sum", "fair-play"]
-    lines = {"id": "=q()", "question": "q", "answers": [{"system": name, "text": "t"} for name in names]}
-    own = read_answers(write(tmp_path / "my.jsonl", lines))
-    write_scores(tmp_path, own, own.answers.assign(metric="pd", score=-2.5, signature="s", missing=""))
-    rows = pd.read_csv(tmp_path / "scores.csv", dtype=str)
-    assert rows.system.tolist() == [*(f"'{name}" for name in names[:4]), "fair-play"]
-    assert set(rows.question) == {"'=q()"}
-    assert set(rows.score) == {"-2.5"}, "a number stays one"
-    content = json.loads((tmp_path / "scores.json").read_text())
-    assert [row["system"] for row in content["scores"]] == names
+    assert (tmp_path / "notes.md").read_text() == "- one\n- two\n"
 
 
 # The notebook, in this process
@@ -265,6 +242,14 @@ class StubEvaluator:
         ]
 
 
+def use_stubs(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let stub models, and few sentences for the detector, fill a notebook's roles."""
+    patch.setattr(Lab, "evaluator", StubEvaluator())
+    patch.setattr(Lab, "embedder", WholeEmbedder({}, 8))
+    patch.setattr(Lab, "cache", folder / "cache")
+    patch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))
+
+
 def answer_by_rule(request: Request) -> str:
     if request.labels == ("0", "1"):
         return "[[1]]" if "xylo both" in request.prompt else "no idea"
@@ -279,10 +264,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NFQA_JOURNAL", str(folder / "journal.sqlite"))
         use_rule(patch, answer_by_rule)
-        patch.setattr(Lab, "evaluator", StubEvaluator())
-        patch.setattr(Lab, "cache", folder / "cache")
-        patch.setattr(Lab, "embedder", WholeEmbedder({}, 8))
-        patch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))
+        use_stubs(patch, folder)
         patch.setenv("NFQA_DRY", "1")
         planned = run_notebook(ARTEFACT, out=folder / "dry", tags=["parameters", "setup", "ask"], **given)["lab"].tally
         patch.delenv("NFQA_DRY")
@@ -296,16 +278,13 @@ def take(found: dict[str, Any], question: str, column: str, **conditions: str) -
     return list(scores[column])
 
 
-def test_overlap_is_with_the_best_reference_and_needs_one(found):
+def test_overlap_is_with_the_best_reference_and_a_rank_is_put_on_the_scale(found):
     # "one" and "one b" share 1 word: precision 1, recall 1/2, F = 2/3; "two" shares none
     assert take(found, "line1", "score", metric="rouge1") == pytest.approx([2 / 3, 0, 1], abs=1e-6)
     assert take(found, "line1", "ten", metric="rouge1") == pytest.approx([20 / 3, 0, 10], abs=1e-5)
     assert take(found, "line1", "flags", metric="rouge1") == ["empty", "empty", "copies_reference"]
     assert take(found, "line3", "missing", metric="rouge1") == ["needs references"] * 3
     assert not np.isnan(take(found, "line2", "ten", metric="cos_question")).any()
-
-
-def test_the_embedded_judges_rank_is_put_on_the_scale(found):
     for training in ("zero-shot", "trained"):
         ranks, tens = (take(found, "line1", name, training=training) for name in ("rank", "ten"))
         assert tens == pytest.approx([10 * (2 + 1 - rank) / 2 for rank in ranks])
@@ -348,11 +327,7 @@ def test_a_language_model_judges_in_five_ways_which_the_plan_counts(found):
     assert found["planned"].wanted == 7 + 3 + 6 + 3 + 3
     assert (found["planned"].kept, found["planned"].asked) == (0, 22)
     assert take(found, "line2", "ten", metric="pointwise") == [2]
-    for metric, ten in (
-        ("pointwise_ref", 2),
-        ("pairwise", 5),
-        ("listwise", 5),
-    ):  # ties: 0 of -1 to 1; 10 (2 + 1 - 2) / 2
+    for metric, ten in {"pointwise_ref": 2, "pairwise": 5, "listwise": 5}.items():  # a tie is 0 of -1 to 1; rank 2 of 3
         assert take(found, "line1", "ten", metric=metric) == [ten] * 3
         assert take(found, "line2", "missing", metric=metric) == ["needs references"]
     assert take(found, "line1", "rank", metric="listwise") == [2, 2, 2]
@@ -386,10 +361,7 @@ def test_what_is_flagged_and_what_the_evaluator_cannot_see_is_in_every_output(fo
     assert set(flags[flags.flag == "empty"].question) == {"line1", "line2", "line3"}
     content = json.loads((found["lab"].out / "scores.json").read_text())
     assert content["notes"] == found["notes"]
-    for fact in (
-        "copies a reference: line1: all",
-        "bundled evaluator",
-    ):
+    for fact in ("copies a reference: line1: all", "bundled evaluator"):
         assert sum(fact in note for note in content["notes"]) == 1, fact
     assert {row.get("flags") for row in content["scores"] if row.get("answer") == "all"} == {"copies_reference"}
     assert "flagged" in found["figure"].axes[0].get_legend_handles_labels()[1]
@@ -399,10 +371,7 @@ def test_what_is_flagged_and_what_the_evaluator_cannot_see_is_in_every_output(fo
 
 
 def test_another_evaluator_a_flat_method_and_another_language_have_notes_of_their_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(Lab, "embedder", WholeEmbedder({}, 8))
-    monkeypatch.setattr(Lab, "evaluator", StubEvaluator())
-    monkeypatch.setattr(Lab, "cache", tmp_path / "cache")
-    monkeypatch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))
+    use_stubs(monkeypatch, tmp_path)
     german = "Der Himmel ist blau, weil die Luft das kurzwellige Licht stärker streut als das langwellige."
     lines = [{"question": "why?", "references": ["x", "y"], "answers": [{"system": "s", "text": german}]}, LINES[2]]
     given = {"answers": str(write(tmp_path / "my.jsonl", *lines)), "evaluator": "hf:gpt2", "resamples": 20}
@@ -413,15 +382,13 @@ def test_another_evaluator_a_flat_method_and_another_language_have_notes_of_thei
 
 
 def test_nothing_is_run_that_a_file_has_nothing_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(Lab, "embedder", WholeEmbedder({}, 8))
+    use_stubs(monkeypatch, tmp_path)
     lines = [{"question": "how?", "answers": [{"system": "模型", "text": "thus"}, {"system": "_$x$", "text": "so"}]}]
     found = run_notebook(ARTEFACT, out=tmp_path, answers=str(write(tmp_path / "my.jsonl", *lines)), resamples=20)
     assert set(found["scores"].metric) == {"cos_question"}
-    assert set(found["not_run"].values()) == {
-        "needs references",
-        "needs partial answers",
-        "needs JUDGE, a language model",
-    }
+    assert {why.partition(",")[0] for why in found["not_run"].values()} == {
+        "needs references", "needs partial answers", "needs JUDGE",
+    }  # fmt: skip
     assert {"mean_ten", "win_share", "ten", "flagged"} == set(found["table"].statistic)
     assert (tmp_path / "use_your_own_answers.png").is_file()
 
@@ -430,12 +397,10 @@ def test_nothing_is_run_that_a_file_has_nothing_for(tmp_path, monkeypatch):
 
 
 def test_no_two_files_share_a_folder_and_none_is_above_it():
-    options, other = RunOptions(), RunOptions(parameters={"resamples": 10})
-    names = [
-        name_folder(options, path) for path in ("/a/my.jsonl", "/b/my.jsonl", "/a/...jsonl", "/a/..jsonl", "/a/..")
-    ]
-    names += [name_folder(other, "/a/my.jsonl"), name_folder(options, "/a/my.jsonl", questions="/a/test.jsonl")]
-    names += [name_folder(RunOptions(data="sample"), "/a/my.jsonl"), name_folder(options, f"/a/{'模' * 200}")]
+    options = [RunOptions(), RunOptions(parameters={"resamples": 10}), RunOptions(data="sample")]
+    paths = ["/b/my.jsonl", "/a/...jsonl", "/a/..jsonl", "/a/..", f"/a/{'模' * 200}"]
+    names = [name_folder(each, "/a/my.jsonl") for each in options] + [name_folder(options[0], path) for path in paths]
+    names.append(name_folder(options[0], "/a/my.jsonl", questions="/a/test.jsonl"))
     assert len(set(names)) == len(names)
     assert names[0].startswith("my-")
     for name in names:
@@ -443,50 +408,28 @@ def test_no_two_files_share_a_folder_and_none_is_above_it():
         assert len(name.encode()) < 255
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"", "my.jsonl: holds no question"),
-        (json.dumps(LINES[0]).encode()[:-5], "may have been cut short"),
-        (json.dumps(LINES[0] | {"answers": []}).encode(), "line 1: answers is empty"),
-    ],
-)
-def test_wrong_input_at_the_door_is_one_line_and_exit_code_2(checkout: Checkout, content: bytes, words: str) -> None:
-    (checkout.root / "my.jsonl").write_bytes(content)
-    checkout.environment["NFQA_MIRROR"] = "/nowhere"
-    done = checkout.run("score", "my.jsonl")
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert not (checkout.root / "build" / "scores").exists()
-
-
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     root = tmp_path_factory.mktemp("own") / "checkout"
-    copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models")
+    copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models", "results", "figures")
     made = Checkout(root)
     made.environment |= {"DATA": "sample", "PROFILE": "quick", "PYTHONWARNINGS": "ignore"}
     return made
 
 
 @pytest.mark.slow
-def test_a_file_is_scored_from_the_door_with_a_judge(scored: Checkout, tmp_path: Path) -> None:
-    judge = make_tiny_model(tmp_path / "tiny", context=4096)
-    variables = {"JUDGE": f"path:{judge}", "PROMPTS": "own", "READING": "logits"}
+def test_a_file_is_scored_from_the_door_with_a_judge_and_ones_own_evaluator(scored: Checkout, tmp_path: Path) -> None:
+    judge, evaluator = (make_tiny_model(tmp_path / name, context=4096) for name in ("judge", "evaluator"))
+    variables = {"JUDGE": f"path:{judge}", "PROMPTS": "own", "READING": "logits", "EVALUATOR": f"path:{evaluator}"}
     mine = tmp_path / "mine.jsonl"
     mine.write_bytes((PROJECT / "data" / "sample" / EXAMPLE).read_bytes())
     done = scored.run("score", str(mine), **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     # 17 alone; 10 with references; 3 x 4, 4 x 4 and 3 x 3 pairs; 10 in a list; 4 on whether they see the dispute
     assert "78 verdicts wanted, 0 in the journal" in done.stdout
-    (folder,) = (scored.root / "build" / "scores").iterdir()
-    assert folder.name.startswith("mine-")
-    assert "-judge-" in folder.name
-    assert {file.name for file in folder.iterdir()} == {
-        "notes.md", "scores.csv", "scores.json", "use_your_own_answers.csv", "use_your_own_answers.ipynb",
-        "use_your_own_answers.json", "use_your_own_answers.pdf", "use_your_own_answers.png",
-    }  # fmt: skip
+    (folder,) = (scored.root / "build" / "scores").glob("mine-*-evaluator-*-judge-*")
+    made = [f"use_your_own_answers.{suffix}" for suffix in ("csv", "ipynb", "json", "pdf", "png")]
+    assert {file.name for file in folder.iterdir()} == {"notes.md", "scores.csv", "scores.json", *made}
     content = json.loads((folder / "scores.json").read_text())
     assert len(content["scores"]) == 17 * 17 + 3 * 6 * 3  # answers by methods; 3 methods of 3 views after 6 texts
     assert all(-1e-9 <= line["ten"] <= 10 + 1e-9 for line in content["scores"] if "ten" in line)
@@ -505,7 +448,6 @@ def test_as_an_artefact_it_shows_the_example_as_a_sample(scored: Checkout) -> No
 
     # Where measured results stand, the example's page is with the samples all the same.
     place = scored.root / "results" / ARTEFACT
-    place.parent.mkdir(parents=True)
     for suffix in (".csv", ".json"):
         place.with_suffix(suffix).write_bytes(made.with_suffix(suffix).read_bytes())
     done = scored.run("report", DATA="full", PROFILE="full")
@@ -518,40 +460,14 @@ def test_as_an_artefact_it_shows_the_example_as_a_sample(scored: Checkout) -> No
     assert f"bundled {EXAMPLE} changed" in done.stdout
 
 
-@pytest.mark.slow
-def test_the_released_format_is_scored_from_the_door_with_ones_own_evaluator(scored: Checkout, tmp_path: Path) -> None:
-    evaluator = make_tiny_model(tmp_path / "tiny", context=512)
-    answers = write(tmp_path / "theirs.jsonl", *({"id": i, "generation": f"Some say yes, {i}."} for i in (1, 2, 7)))
-    points = [{"point_of_view": "No.", "explanation": "It harms."}]
-    lines = [{"id": i, "question": f"whether {i}?", "partial_answers": points} for i in (1, 2, 3)]
-    variables = {"EVALUATOR": f"path:{evaluator}", "WRAPPING": "plain"}
-    done = scored.run("score", str(answers), "--questions", str(write(tmp_path / "test.jsonl", *lines)), **variables)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (folder,) = (scored.root / "build" / "scores").glob("theirs-*-evaluator-*-wrapping-plain-*")
-    found = json.loads((folder / "scores.json").read_text())["scores"]
-    assert {row["metric"] for row in found if "metric" in row} == {
-        "cos_question",
-        "coverage",
-        "view_cosine",
-        "pd",
-        "pd_view",
-        "da",
-    }, "the rest needs references"
-    assert all(row["score"] < 0 for row in found if row.get("metric") == "pd")
-    assert "excluded: answer to an unknown question" in {row["missing"] for row in found if row["question"] == "7"}
-    refused = scored.run("score", str(answers), EVALUATOR=f"path:{evaluator}")
-    assert refused.returncode == 2
-    assert "QUESTIONS=test.jsonl" in refused.stderr
-
-
 def test_what_a_killed_run_left_is_cleared_and_a_live_one_s_is_not(tmp_path):
     with subprocess.Popen(["true"]) as ended:
         ended.wait()
-    names = [f".new.{ended.pid}.ab", ".new.older", f".new.{os.getpid()}.cd", "mine-0123"]
+    names = [f".new.{ended.pid}.ab", f".new.{os.getpid()}.cd", "mine-0123"]
     for name in names:
         (tmp_path / name / "scratch").mkdir(parents=True)
     clear_stale(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == set(names[2:])
+    assert {path.name for path in tmp_path.iterdir()} == set(names[1:])
 
 
 def test_each_answer_s_views_are_printed_with_the_cosine_first_beside_the_question_alone():

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -47,11 +48,8 @@ def write(path: Path, content: str | bytes) -> Path:
 
 @pytest.mark.parametrize(
     ("name", "separator", "start", "end"),
-    [
-        ("my.csv", ",", "", "\n"), ("my.csv", ";", "\ufeff", "\r\n"), ("my.tsv", "\t", "", "\r\n"),
-        ("MY.CSV", "\t", "\ufeff", "\n"),
-    ],
-)  # fmt: skip
+    [("my.csv", ",", "", "\n"), ("my.csv", ";", "\ufeff", "\r\n"), ("MY.TSV", "\t", "", "\r\n")],
+)
 def test_a_table_is_read_as_the_same_json_lines(
     tmp_path: Path, name: str, separator: str, start: str, end: str
 ) -> None:
@@ -79,46 +77,27 @@ def test_blank_rows_columns_without_a_name_and_short_rows_are_as_spreadsheets_le
     ("content", "facts"),
     [
         ("", "my.csv: holds no question; expected one answer a row"),
-        ("question,answer\n", "my.csv: holds no question"),
         ("question,answer\nwhy?,\n", "my.csv: every answer is empty"),
         ("questoin,answer\nwhy?,a\n", "my.csv, line 2: unknown field 'questoin'; did you mean question? known: "),
         ("question;answer;reference\nwhy?;a;b\n", "line 2: unknown field 'reference'; did you mean reference_1"),
-        ("question,answer,reference_0\nwhy?,a,b\n", "line 2: unknown field 'reference_0'"),
-        ("question,text\nwhy?,a\n", "line 2: unknown field 'text'"),
         ("question,system\nwhy?,a\n", "line 2: answer is missing; add it"),
         ("question,answer,answer\nwhy?,a,b\n", "line 1: the column 'answer' is duplicated"),
         ("question,answer\n,a\n", "line 2: question is missing; add it"),
         ("question,answer,label\nwhy?,a,2\nwhy?,b,4\n", "line 3: label is 4; input should be less"),
         ("question,answer,label\nwhy?,a,good\n", "line 2: label is 'good'; input should be a valid integer"),
-        ("question,answer,label\nwhy?,a,2.5\n", "line 2: label is '2.5'; input should be a valid integer"),
         ("question,answer,system\nwhy?,a,\"x\ny\"\n", "line 3: system is 'x\\ny'; expected a name on"),
         ("question,answer\nwhy?,a, b\n", "line 2: a cell is in no named column; name it, or put texts with ',' in"),
-        ("question,answer,\nwhy?,a,b\n", "line 2: a cell is in no named column"),
         ("question,answer\nwhy?,a\nbroken\n", "line 3: answer is missing; add it"),
         ('question,answer\nwhy?,"a\n\nb\n', "line 1: unexpected end of data"),
-        ('question,answer\nwhy?,"a" b\n', "line 1: ',' expected after '\"'"),
-        (
-            'question,answer,reference_1\n"w\n?",a,one\nx?,b,\n"w\n?",c,two\n',
-            "line 6: reference_1 'two' is not that of line 3, 'one'; give it once",
-        ),
-        (
-            "question,answer,id\nwhy?,a,1\nwhy?,b,2\n",
-            "line 3: id '2' is not that of line 2, '1'; give it once",
-        ),
-        (
-            "question,answer,system\nwhy?,a,x\nwho?,a,x\nwhy?,b,x\n",
-            "line 2: the answers' id 'x' is duplicated; give each its own",
-        ),
-        ("question,answer,id\nwhy?,a,1\nwho?,b,1\n", "line 3: id is that of line 2, '1'"),
+        ('question,answer,reference_1\n"w\n?",a,one\nx?,b,\n"w\n?",c,two\n', "line 6: reference_1 'two' is not that"),
+        ("question,answer,id\nwhy?,a,1\nwhy?,b,2\n", "line 3: id '2' is not that of line 2, '1'; give it once"),
+        ("question,answer,system\nwhy?,a,x\nwho?,a,x\nwhy?,b,x\n", "line 2: the answers' id 'x' is duplicated"),
         (b"question,answer\nwhy?,caf\xe9\n", "line 2: byte 0xe9 at offset 24 is not UTF-8"),
-        ("question,answer\nwhy?,a\n".encode("utf-16"), "my.csv: is UTF-16; save it as UTF-8"),
         ("question,answer\nwhy?," + "x" * 1_000_001, "line 2: answer is 'xxx"),
         ('{"question": "why?", "answers": ["a"]}\n', "my.csv: is named a table, but holds JSON; expected a table"),
     ],
 )  # fmt: skip
-def test_a_table_that_does_not_fit_is_refused_by_line_and_column(
-    tmp_path: Path, content: str | bytes, facts: str
-) -> None:
+def test_a_table_that_does_not_fit_is_refused_by_line_and_column(tmp_path: Path, content: Any, facts: str) -> None:
     with pytest.raises(ValueError) as caught:
         read_answers(write(tmp_path / "my.csv", content))
     assert facts in str(caught.value)
@@ -128,8 +107,8 @@ def test_a_table_that_does_not_fit_is_refused_by_line_and_column(
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
     [
-        ("my.xlsx", b"PK\x03\x04\x14\0", "a workbook (.xlsx, .ods)"),
-        ("my.csv", b"PK\x03\x04\x14\0", "a workbook (.xlsx, .ods)"),
+        ("", b"", "a folder"),
+        ("my.csv", b"PK\x03\x04\x14\0", "a workbook (.xlsx, .ods) or an archive"),
         ("my.xls", b"\xd0\xcf\x11\xe0\xa1", "a workbook (.xls)"),
         ("my.pdf", b"%PDF-1.7\n%\xe2", "a PDF"),
         ("my.json", b'\xef\xbb\xbf[\n {"question": "why?"}]', "one JSON array"),
@@ -137,20 +116,14 @@ def test_a_table_that_does_not_fit_is_refused_by_line_and_column(
     ],
 )
 def test_a_file_of_another_kind_says_what_is_expected(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    content: bytes,
-    kind: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name, content, kind
 ) -> None:
     monkeypatch.chdir(PROJECT)
-    for path, said in ((write(tmp_path / name, content), kind), (tmp_path, "a folder")):
-        assert main(["score", str(path)]) == 2
-        error = capsys.readouterr().err
-        assert error.startswith(f"error: {path}: is {said}")
-        assert "expected a table (.csv or .tsv" in error
-        assert error.count("\n") == 1
+    path = write(tmp_path / name, content) if name else tmp_path
+    assert main(["score", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {path}: is {kind}; expected a table (.csv or .tsv")
+    assert error.count("\n") == 1
 
 
 def test_a_table_needs_no_file_of_questions(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Frames:
 
 
 def read(
-    answers: str | Path | Table | QuestionSet,
+    answers: str | Path | Table | QuestionSet | Frames,
     questions: str | Path = "",
     *,
     references: Table | None = None,
@@ -80,12 +80,12 @@ def read(
     from nfqa.data.own_answers import read_answers, read_frames
     from nfqa.data.records import QuestionSet
 
-    if isinstance(answers, QuestionSet):
-        own = answers
-    elif isinstance(answers, str | Path):
+    if isinstance(answers, Frames):
+        return answers
+    if isinstance(answers, str | Path):
         own = read_answers(answers, questions)
     else:
-        own = read_frames(answers, references, views)
+        own = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views)
     return Frames(own.answers, own.references, own.views, own.texts_by_name, own.irregularities)
 
 
@@ -111,7 +111,7 @@ def perspective_diversity(
     """
     from nfqa.metrics.perspective_diversity import score_diversity
 
-    given = _open_frames(frames, "views", "partial_answers")
+    given = _read_with(frames, "views", "partial_answers")
     model = _open_evaluator(evaluator) if isinstance(evaluator, str) else evaluator
     named = evaluator if isinstance(evaluator, str) else model.identity
     how = {"too_long": "cut_tail"} | switches
@@ -149,9 +149,7 @@ def linkage(
     from nfqa.metrics.listwise import make_zero_shot
     from nfqa.metrics.systems import add_unscored
 
-    given = frames if isinstance(frames, Frames) else read(frames)
-    if method != "pointwise":
-        given = _open_frames(given, "references", "references")
+    given = read(frames) if method == "pointwise" else _read_with(frames, "references", "references")
     draws = _list_draws(given, ungraded=method == "pointwise")
     if isinstance(judge, str) and judge.partition(":")[0] == "embedded":
         if judge == "embedded:trained":
@@ -162,7 +160,7 @@ def linkage(
             found = judge_by_language_model(draws, model, method).drop(columns="shots")
         found["rank"] = -found.score if method == "listwise" else float("nan")
     else:
-        both = judge_guarded(draws, judge, _open_embedder(embedder) if isinstance(embedder, str) else embedder)
+        both = judge_guarded(draws, judge, _open_embedder(embedder))
         ranks = -both[both.output == "rank"].score.to_numpy()
         found = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
     return add_unscored(found, given.answers, missing="needs references")
@@ -190,11 +188,9 @@ def dispute_awareness(
     """
     from nfqa.metrics.dispute_awareness import score_awareness
 
-    given = frames if isinstance(frames, Frames) else read(frames)
-    if judge == "embedded":
-        judge = _open_detector(embedder)
+    judge = _open_detector(_open_embedder(embedder)) if judge == "embedded" else judge
     with _open_judge(judge, prompts, journal) as opened:
-        return score_awareness(given.answers, opened)
+        return score_awareness(read(frames).answers, opened)
 
 
 def agreement(
@@ -221,9 +217,10 @@ def agreement(
     from nfqa.metrics.statistics import OF_AN_ANSWER, average, correlate, require_columns
 
     if grades is not None:
-        keys = [name for name in ("dataset", "question", "answer") if name in scores and name in pd.DataFrame(grades)]
-        require_columns(pd.DataFrame(grades), ["question", "answer", "grade"])
-        scores = scores.drop(columns="grade", errors="ignore").merge(pd.DataFrame(grades)[[*keys, "grade"]], on=keys)
+        given = pd.DataFrame(grades)
+        require_columns(given, ["question", "answer", "grade"])
+        keys = [name for name in ("dataset", "question", "answer") if name in scores and name in given]
+        scores = scores.drop(columns="grade", errors="ignore").merge(given[[*keys, "grade"]], on=keys)
     require_columns(scores, ["question", "score", "grade"])
     by = [name for name in scores.columns if name not in (*OF_AN_ANSWER, *_OF_AN_ANSWER)]
     graded = scores[scores.grade.notna()]
@@ -233,8 +230,8 @@ def agreement(
     return average(correlate(graded, methods=coefficients, by=by), resamples=resamples)
 
 
-def _open_frames(frames: Any, needed: str, called: str) -> Frames:
-    given = frames if isinstance(frames, Frames) else read(frames)
+def _read_with(frames: Frames | Table, needed: str, called: str) -> Frames:
+    given = read(frames)
     if getattr(given, needed).empty:
         shown = f'{{"question": "...", "{called}": ["...", "..."], "answers": ["..."]}}'
         raise ValueError(f"no question has {needed}; give some, as in {shown} or nfqa.read(answers, {needed}=frame)")
@@ -248,17 +245,15 @@ def _list_draws(frames: Frames, *, ungraded: bool) -> pd.DataFrame:
     from nfqa.data.records import UNLABELLED, Answer, Question
     from nfqa.metrics.references import Draw
 
-    def list_answers(frame: pd.DataFrame, name: str) -> dict[Any, tuple[Answer, ...]]:
-        made: dict[Any, tuple[Answer, ...]] = {}
-        for row in frame.assign(grade=frame.grade.fillna(UNLABELLED).astype(int)).to_dict("records"):
-            answer = Answer(str(row[name]), row["text"], row["grade"], row.get("system", ""))
-            made[row["dataset"], row["question"]] = (*made.get((row["dataset"], row["question"]), ()), answer)
-        return made
+    def gather(frame: pd.DataFrame, name: str) -> dict[Any, tuple[Answer, ...]]:
+        texts, grades = frame["text"], frame.grade.fillna(UNLABELLED).astype(int)
+        made = pd.Series(map(Answer, frame[name].astype(str), texts, grades), frame.index, dtype=object)
+        return made.groupby([frame.dataset, frame.question], sort=False).agg(tuple).to_dict()
 
-    references = list_answers(frames.references, "reference")
+    references = gather(frames.references, "reference")
     rows = [
         (*key, Draw(Question(frames.texts_by_name[key[1]], id=key[1]), references.get(key, ()), answers))
-        for key, answers in list_answers(frames.answers, "answer").items()
+        for key, answers in gather(frames.answers, "answer").items()
         if ungraded or key in references
     ]
     return pd.DataFrame(rows, columns=["dataset", "question", "draw"])
@@ -273,17 +268,17 @@ def _open_evaluator(spec: str) -> Evaluator:
 
 
 @cache
-def _open_embedder(spec: str) -> Embedder:
+def _open_embedder(given: str | Embedder) -> Embedder:
     from nfqa.models.embed import Embedder
 
-    return Embedder(spec)
+    return Embedder(given) if isinstance(given, str) else given
 
 
 @cache
-def _open_detector(embedder: str | Embedder) -> Detector:
+def _open_detector(embedder: Embedder) -> Detector:
     from nfqa.metrics.dispute_detector import open_detector
 
-    return open_detector(_open_embedder(embedder) if isinstance(embedder, str) else embedder)
+    return open_detector(embedder)
 
 
 @contextmanager

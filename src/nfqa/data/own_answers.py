@@ -6,7 +6,6 @@ JSON lines, tables and frames all become the objects of JSON lines, which are ch
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -117,19 +116,15 @@ def read_frames(answers: Table, references: Table | None = None, views: Table | 
     Returns: a question is named by its text where it has no id.
     Raises: ValueError naming the frame, its row and the column that is missing or doesn't fit, with an example.
     """
-    records, counts = list_records(answers, text="", answer=""), Counter[str]()
+    records = list_records(answers)
     if not records:
         raise ValueError(f"answers: holds no row; expected rows such as {EXAMPLES['answers']}")
-    where = [(number, f"answers, row {number}", record) for number, record in enumerate(records, start=1)]
-    if "answers" in records[0]:
-        lines: Lines = where
-    elif "text" not in records[0] and "answer" in records[0]:
-        lines = gather_rows(where)
-    else:
+    lines: Lines = [(number, f"answers, row {number}", record) for number, record in enumerate(records, start=1)]
+    if "text" not in records[0] and "answer" in records[0]:
+        lines = gather_rows(lines)
+    elif "answers" not in records[0]:
         lines = gather_frames(records, references, views)
-    lines = list(lines)
-    digest = hashlib.sha256(json.dumps(lines, default=str).encode()).hexdigest()
-    return _make_set(lines, counts, "", QuestionSet(OWN, (), "measured", digest))
+    return _make_set(lines, Counter(), "", QuestionSet(OWN, (), "measured", ""))
 
 
 def spread_grades(count: int) -> list[int]:
@@ -143,16 +138,15 @@ def spread_grades(count: int) -> list[int]:
 
 
 def _refuse_other_kinds(path: Path) -> None:
-    if path.is_dir():
-        kind = "a folder"
-    else:
+    start = b""
+    if not path.is_dir():
         with path.open("rb") as file:
             start = file.read(99).removeprefix(b"\xef\xbb\xbf").lstrip()
-        table = path.suffix.lower() in TABLES
-        strange = re.match(rb"\{" if table else rb'[\w"]', start)
-        other = "named a table, but holds JSON" if table else "neither of JSON lines nor named .csv or .tsv"
-        known = (kind for first, kind in _KINDS.items() if start.startswith(first))
-        kind = next(known, other if strange else "")
+    table = path.suffix.lower() in TABLES
+    strange = re.match(rb"\{" if table else rb'[\w"]', start)
+    other = "named a table, but holds JSON" if table else "neither of JSON lines nor named .csv or .tsv"
+    known = next((kind for first, kind in _KINDS.items() if start.startswith(first)), other if strange else "")
+    kind = "a folder" if path.is_dir() else known
     if kind:
         raise ValueError(
             f"{path}: is {kind}; expected a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8), or JSON lines"
@@ -223,13 +217,8 @@ def _read_generations(path: Path, questions: Path, name: str, origin: str) -> Qu
     refuse_repeats((question.text for question in asked), f"{questions}: the question")
     counts: Counter[str] = Counter()
     found = {line.id: line.generation for _, line in read_items(path, _Generation, counts, once="id")}
-    if not found:
-        raise ValueError(f"{path}: holds no answer; expected one {{id, generation}} object a line")
-    reasons = {
-        question.id: "empty answer" if question.id in found else "no answer"
-        for question in asked
-        if not found.get(question.id, "").strip()
-    }
+    lacking = [question.id for question in asked if not found.get(question.id, "").strip()]
+    reasons = {identifier: "empty answer" if identifier in found else "no answer" for identifier in lacking}
     answered = tuple(replace(q, answers=(Answer("a1", found[q.id]),)) for q in asked if q.id not in reasons)
     known = {question.id for question in asked}
     reasons |= {identifier: "answer to an unknown question" for identifier in found if identifier not in known}

@@ -22,6 +22,7 @@ TOP_GRADE = 3  # grades and labels run from 0, the worst
 Grade = Annotated[int, Field(ge=0, le=TOP_GRADE)]
 Lines = Iterable[tuple[int, str, dict[str, Any]]]  # number, where it is in words, the object
 Table: TypeAlias = "pd.DataFrame | Sequence[Mapping[str, Any]]"
+_VIEW = "point_of_view"
 _NUMBERED = re.compile(r"(reference|partial_answer)_([1-9]\d*)")
 EXAMPLES = {  # what an error shows of a frame
     "answers": '{"question": "Why is the sky blue?", "text": "Air scatters short waves.", "system": "mine"}',
@@ -31,10 +32,7 @@ EXAMPLES = {  # what an error shows of a frame
 _FIELDS = {  # of each frame: the field of JSON lines that it fills, and that field's own by column
     "answers": ("answers", {"text": "text", "answer": "id", "system": "system", "grade": "label"}),
     "references": ("references", {"text": "text", "grade": "grade"}),
-    "views": (
-        "partial_answers",
-        {"text": "point_of_view", "point_of_view": "point_of_view", "explanation": "explanation"},
-    ),
+    "views": ("partial_answers", {"text": _VIEW, "point_of_view": _VIEW, "explanation": "explanation"}),
 }
 
 
@@ -70,15 +68,13 @@ def parse_table(name: str, content: bytes, counts: Counter[str]) -> Lines:
     try:
         for row in cells:
             where = f"{name}, line {cells.line_num}"
-            beyond = "".join(row.pop(None, [])) + "".join(row.pop("", "") or "")  # where no column is named
+            beyond = "".join([*row.pop(None, []), row.pop("", "") or ""])  # where no column is named
             if beyond.strip():
                 raise ValueError(
                     f"{where}: a cell is in no named column; name it, or put texts with {separator!r} in quotes"
                 )
-            given = {
-                column: cell for column, cell in row.items() if cell is not None
-            }  # a short row lacks the last ones
-            if any(cell.strip() for cell in given.values()):
+            given = {column: cell for column, cell in row.items() if cell is not None}  # a short row lacks some
+            if "".join(given.values()).strip():
                 rows.append((cells.line_num, where, given))
             else:
                 counts["blank_lines"] += 1
@@ -94,25 +90,20 @@ def gather_rows(rows: Lines) -> Lines:
     found: dict[str, tuple[int, str, dict[str, str], list[dict[str, Any]]]] = {}
     for number, where, cells in rows:
         given = {column: cell for column, cell in cells.items() if column == "answer" or str(cell).strip()}
-        further = {column: cell for column, cell in given.items() if re.fullmatch(_NUMBERED, column)}
-        row = check(_Row, {column: cell for column, cell in given.items() if column not in further}, where)
+        numbered = {column: given.pop(column) for column in list(given) if _NUMBERED.fullmatch(column)}
+        row = check(_Row, given, where)
         first, _, shared, answers = found.setdefault(row.question.strip(), (number, where, {}, []))
-        own = {"id": row.id} | {column: check(Text, text, f"{where}: {column}") for column, text in further.items()}
-        for column, text in own.items():
+        for column, text in ({"id": row.id} | numbered).items():
             if text and shared.setdefault(column, text) != text:
                 raise ValueError(
                     f"{where}: {column} {text!r:.60} is not that of line {first}, {shared[column]!r:.60}; give it once"
                 )
-        answer = {"text": row.answer, "id": row.answer_id, "system": row.system, "label": row.label}
-        answers.append({key: value for key, value in answer.items() if value not in (None, "") or key == "text"})
+        own = {"id": row.answer_id or None, "system": row.system or None, "label": row.label}
+        answers.append({"text": row.answer} | own)
     for question, (number, where, shared, answers) in found.items():
-        line: dict[str, Any] = {"question": question, "answers": answers}
-        for column in sorted(shared, key=lambda column: (len(column), column)):
-            match = _NUMBERED.fullmatch(column)
-            if match:
-                line.setdefault(f"{match[1]}s", []).append(shared[column])
-            else:
-                line[column] = shared[column]
+        line: dict[str, Any] = {"id": shared.pop("id", None), "question": question, "answers": answers}
+        for column in sorted(shared, key=lambda column: (len(column), column)):  # 2 before 10
+            line.setdefault(f"{column.rpartition('_')[0]}s", []).append(shared[column])
         yield number, where, line
 
 
@@ -121,32 +112,32 @@ def gather_frames(answers: list[dict[str, Any]], references: Table | None, views
     found: dict[str, tuple[int, str, dict[str, Any]]] = {}
     frames = {"answers": answers, "references": list_records(references), "views": list_records(views)}
     for name, records in frames.items():
-        kind, columns = _FIELDS[name]
+        kind, fields = _FIELDS[name]
         for number, record in enumerate(records, start=1):
-            where = f"{name}, row {number}"
-            lacking = next((column for column in ("question", "text") if column not in record), "")
-            if lacking and not (lacking == "text" and "point_of_view" in record):
-                raise ValueError(f"{where}: has no {lacking!r}; expected rows such as {EXAMPLES[name]}")
-            given = {field: record[column] for column, field in columns.items() if record.get(column, "") != ""}
-            fields = {
-                field: _read_number(value) if field in ("grade", "label") else value for field, value in given.items()
+            where, question = f"{name}, row {number}", record.get("question")
+            if question is None or not {"text", _VIEW} & record.keys():
+                raise ValueError(f"{where}: needs 'question' and 'text'; expected rows such as {EXAMPLES[name]}")
+            given = {
+                field: _read_number(record[column]) if column == "grade" else record[column]
+                for column, field in fields.items()
+                if column in record and (column == "text" or record[column] != "")
             }
             if name == "answers":
-                fields = {"text": ""} | fields
-                found.setdefault(record["question"], (number, where, {"question": record["question"]}))
-            if record["question"] in found:
-                found[record["question"]][2].setdefault(kind, []).append(fields)
+                found.setdefault(question, (number, where, {"question": question}))
+            if question in found:
+                found[question][2].setdefault(kind, []).append(given)
         if records and not any(record["question"] in found for record in records):
             raise ValueError(f"{name}: no question of theirs is answered, such as {records[0]['question']!r:.60}")
     return found.values()
 
 
-def list_records(table: Any, **missing: str) -> list[dict[str, Any]]:
-    """The rows of a frame or a list, without what is None or NaN; `missing` says what stands for it, by column."""
+def list_records(table: Any) -> list[dict[str, Any]]:
+    """The rows of a frame or a list, without what is None or NaN; a text or answer that is so is empty."""
     rows = table.to_dict("records") if hasattr(table, "to_dict") else table or ()
-    known = [{key: value for key, value in row.items() if value is not None and value == value} for row in rows]
     return [
-        {key: text for key, text in missing.items() if key in row} | own for row, own in zip(rows, known, strict=True)
+        {key: "" for key in ("text", "answer") if key in row}
+        | {key: value for key, value in row.items() if value is not None and value == value}
+        for row in rows
     ]
 
 

@@ -31,40 +31,32 @@ _LABEL = 28  # characters of a name in a legend
 
 
 def write_scores(
-    folder: Path,
-    own: QuestionSet,
-    scores: pd.DataFrame,
-    *,
-    not_run: Mapping[str, str] | None = None,
-    notes: Sequence[str] = (),
-) -> pd.DataFrame:
+    folder: Path, own: QuestionSet, scores: pd.DataFrame, *, not_run: Mapping[str, str], notes: Sequence[str]
+) -> None:
     """Write scores.csv and scores.json, every answer under every metric, then what was excluded; and notes.md.
 
     A text of scores.csv that begins as a formula has an apostrophe first (`escape_formula`); scores.json has all as is.
     Args: scores: question, answer, system, grade, metric, conditions, score, rank, ten, flags, note, missing,
         signature; not_run: the reason by metric; notes: what a reader should know. Columns that say nothing are left
         out.
-    Returns: what was written.
     """
-    kept = scores.rename(columns={"grade": "label"})
-    kept = kept.drop(columns=[name for name in kept if name not in _COLUMNS])
     excluded = [(each.question, each.answer, f"excluded: {each.reason}") for each in own.excluded]
-    lines = pd.concat([kept, pd.DataFrame(excluded, columns=["question", "answer", "missing"])], ignore_index=True)
+    excluded = pd.DataFrame(excluded, columns=["question", "answer", "missing"])
+    lines = pd.concat([scores.rename(columns={"grade": "label"}), excluded], ignore_index=True)
     lines = lines[[name for name in _COLUMNS if name in lines and lines[name].replace("", None).notna().any()]]
     with write_atomically(folder / "scores.csv") as scratch:
         lines.map(escape_formula).to_csv(scratch, index=False, lineterminator="\n")
     content = {
         "answers": f"sha256:{own.sha256}",
         "origin": own.origin,
-        "irregularities": {name: count for name, count in own.irregularities.items() if count},
-        "not_run": dict(not_run or {}),
+        "irregularities": own.irregularities,
+        "not_run": dict(not_run),
         "notes": list(notes),
         "scores": [{k: v for k, v in row.items() if v == v and v != ""} for row in lines.to_dict("records")],  # no NaN
     }
     write_json(folder / "scores.json", content)
     with write_atomically(folder / "notes.md") as scratch:
         scratch.write_text("".join(f"- {note}\n" for note in notes), encoding="utf-8")
-    return lines
 
 
 def escape_formula(cell: Any) -> Any:
@@ -83,11 +75,10 @@ def name_leader(shares: pd.DataFrame, systems: Sequence[str]) -> str:
     if len(systems) < 2:
         return "No comparison: the file names fewer than two systems."
     told = shares[(shares.n > ENOUGH) & (shares.metric != "cos_question")]
-    methods = list(told.groupby("label"))
-    if not methods:
+    if told.empty:
         return f"Undecided: no method has scored more than {ENOUGH} questions of two systems."
-    first = {label: own.sort_values("low", ascending=False) for label, own in methods}
-    won = {label: own.system.iloc[0] for label, own in first.items() if (own.low.iloc[0] > own.high.iloc[1:]).all()}
+    methods = told.sort_values("low", ascending=False).groupby("label")
+    won = {label: own.system.iloc[0] for label, own in methods if (own.low.iloc[0] > own.high.iloc[1:]).all()}
     n, ahead = int(told.n.max()), Counter(won.values())
     few = f" {n} questions are few; use 30 or more." if n < 30 else ""
     if len(ahead) == 1:
@@ -109,10 +100,9 @@ def name_flagged(given: pd.DataFrame, flagged: pd.DataFrame) -> str:
 def name_unseen(blind: pd.DataFrame) -> str:
     """What the scores can't see, in a line. blind: as `compare_negated`, empty without P.D. by a bundled evaluator."""
     said = "Not seen: whether an answer is true. The embedded judge, cosines and overlap see topic and words."
-    moved = blind.set_index("statistic").value["negation_moves"] if len(blind) else None
-    if pd.isna(moved):
-        return said
-    return f"{said} Negating every sentence of an answer moves its P.D. by {moved:+.2f} of 10 (median)."
+    for moved in blind.value[blind.statistic == "negation_moves"].dropna() if len(blind) else ():
+        said += f" Negating every sentence of an answer moves its P.D. by {moved:+.2f} of 10 (median)."
+    return said
 
 
 def compare_labels(agreed: pd.DataFrame) -> list[str]:
@@ -140,8 +130,7 @@ def list_notes(
     Args: named: scores with `method`, in words; flagged: as `flag_answers`, of `own.answers`; blind: as
         `compare_negated`; flat: methods that tell no answer from another.
     """
-    given = own.answers
-    names = given.question + ": " + given.system.where(given.system != "", given.answer)
+    names = own.answers.question + ": " + own.answers.system.mask(own.answers.system == "", own.answers.answer)
     notes = [
         f"FLAGGED, {lab.title(name)}: {', '.join(names[held][:8])}{', …' if held.sum() > 8 else ''}. It {FLAGS[name]}."
         for name, held in flagged.items()
@@ -156,30 +145,31 @@ def list_notes(
             f" and words more than affirming and denying.{told if moves.n else ''}"
             + ("" if pd.isna(apart) else f" The best answer to a question is {apart:.2f} above the worst.")
         )
+    texts, views = own.texts(), own.views
+    foreign = sum(not seems_english(text) for text in [*texts, *views.text])
+    cut = lab.embedder.count_cut(texts)
     if flat:
         notes.append(
             f"Not counted among the methods, as no score reaches 0.005 of 10: {', '.join(flat)}. Unsmoothed BLEU is"
             " near 0 for an answer that shares no four words in a row."
         )
-    texts = own.texts()
-    foreign = sum(not seems_english(text) for text in [*texts, *own.views.text])
     if foreign:
         notes.append(
-            f"{foreign:,} of {len(texts) + len(own.views):,} texts seem not to be in English, to judge by their letters"
+            f"{foreign:,} of {len(texts) + len(views):,} texts seem not to be in English, to judge by their letters"
             " and function words; the bundled models were trained on English."
         )
-    cut = lab.embedder.count_cut(texts)
     notes += [describe_file(lab, own), f"{cut:,} of {len(texts):,} texts were longer than the embedder reads, and cut."]
     if lab.judge:
         notes.append(f"{lab.judge.cut:,} times a text was over the judge's {lab.judge.max_words:,} words and was cut.")
-    if len(own.views):
-        known = f"{own.views.question.nunique():,} questions are debatable, with {len(own.views):,} partial answers"
-        notes.append(f"{known}; methods other than coverage, P.D. and D.A. do not use these.")
+    if len(views):
+        notes.append(
+            f"{views.question.nunique():,} questions are debatable, with {len(views):,} partial answers; methods other"
+            " than coverage, P.D. and D.A. do not use these."
+        )
     reasons = Counter(each.reason for each in own.excluded)
     notes += [f"Left out: {reason} ({count})." for reason, count in sorted(reasons.items())]
-    if len(own.questions) < 30:
-        few = f"With {len(own.questions)} questions, intervals over questions are too narrow to rely on"
-        notes.append(f"{few}; use 30 or more.")
+    if (count := len(own.questions)) < 30:
+        notes.append(f"With {count} questions, intervals over questions are too narrow to rely on; use 30 or more.")
     unscored = named[(named.missing != "") & ~named.missing.str.startswith("needs")].assign(why=named.missing)
     noted = named[named.note.ne("") & (named.metric == "pd")].assign(why=named.note)
     counts = pd.concat([unscored, noted]).groupby(["method", "why"]).size()
@@ -188,10 +178,10 @@ def list_notes(
 
 def describe_file(lab: Lab, own: QuestionSet) -> str:
     """What was read, in a line, with what is worth knowing of it."""
-    noted = [f"{lab.title(name)}: {count:,}" for name, count in own.irregularities.items() if count]
+    noted = "; ".join(f"{lab.title(name)}: {count:,}" for name, count in own.irregularities.items())
     read = "The bundled EXAMPLE, which describes no real system" if own.name.startswith("sample_") else "Read"
     counted = f"{len(own.answers):,} answers to {len(own.questions):,} questions, by {len(own.systems)} named systems."
-    return f"{read}: {counted}{' Of note: ' if noted else ' '}{'; '.join(noted)}"
+    return f"{read}: {counted} {'Of note: ' if noted else ''}{noted}"
 
 
 def label_systems(names: Sequence[str], *, noun: str = "system") -> dict[str, str]:

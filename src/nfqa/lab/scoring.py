@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import psutil
 
 from nfqa.data.own_answers import read_answers
 from nfqa.data.paths import Place, write_atomically
-from nfqa.data.records import QuestionSet
 from nfqa.data.registry import UnreachableError
 from nfqa.lab.compare import name_rows
-from nfqa.lab.fingerprint import Target, list_targets
+from nfqa.lab.fingerprint import list_targets
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import OF_VIEWS, escape_formula, list_flat
 from nfqa.lab.papers import Paper
@@ -34,7 +34,6 @@ _NEEDS = {
     "partial_answers": "coverage of points of view, P.D. and D.A. (DebateQA) are",
 }
 _SHOWN = 8  # answers of no named system that are shown by themselves
-_SMALL = {"metric": "pd_view", "evaluator": "small"}
 
 
 def score_file(root: Path, options: RunOptions, identifier: str, path: Path, questions: Path | None = None) -> int:
@@ -46,8 +45,7 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
     Raises: ValueError for a file, role or parameter that is wrong, before anything is computed.
     """
     own = read_answers(path, questions or "")
-    files = {"answers": path, "questions": questions}
-    given = {key: str(file.resolve()) for key, file in files.items() if file}
+    given = {"answers": str(path.resolve())} | ({"questions": str(questions.resolve())} if questions else {})
     folder = root / "build" / "scores" / name_folder(options, **given)
     chosen = replace(options, parameters=options.parameters | given)
     target = list_targets(root, chosen, [identifier])[-1]
@@ -57,11 +55,19 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
         scratch = Path(name)
         place = Place(root, scratch / "results", scratch / "results", scratch)
         print(f"{path}: {len(own.answers):,} answers to {len(own.questions):,} questions", flush=True)
-        for given_part, lost in _NEEDS.items():
-            if not any(getattr(question, given_part) for question in own.questions):
-                print(f"no question has {given_part}: {lost} left out (docs/formats.md)", flush=True)
-        _say_plan(root, target, chosen)
-        datasets = _list_training(root, target, chosen, own)
+        lacking = [part for part in _NEEDS if not any(getattr(question, part) for question in own.questions)]
+        for part in lacking:
+            print(f"no question has {part}: {_NEEDS[part]} left out (docs/formats.md)", flush=True)
+        try:
+            for line in plan_targets(root, [target], chosen):  # what a language model would be asked, before it is
+                print(line, flush=True)
+        except UnreachableError as error:  # the released prompts
+            raise ValueError(f"{error}; or use PROMPTS=own") from None
+        learns = "references" not in lacking  # the trained judge, which places answers among references
+        problems = reach_data(root, [target]) if learns and options.data == "full" else []
+        for line in problems:
+            print(f"left out, as its data can't be reached: the trained judge. {line}", file=sys.stderr, flush=True)
+        datasets = target.artefact.datasets if learns and not problems else ()
         prepare_vectors(root, options, datasets, limit=None, **given)
         _, failed = run_pending(place, chosen, [identifier], [target], jobs=1)
         if failed:
@@ -86,20 +92,9 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
 
 def clear_stale(folder: Path) -> None:
     """Remove the scratch folders in it whose process is gone: a run that was killed could not remove its own."""
-    for scratch in folder.glob(f"{_NEW}*"):
-        process = scratch.name.removeprefix(_NEW).partition(".")[0]
-        if not (process.isdigit() and _is_alive(int(process))):
+    for scratch in folder.glob(f"{_NEW}*.*"):
+        if not psutil.pid_exists(int(scratch.name.split(".")[2])):
             shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's
-        pass
-    return True
 
 
 def name_folder(options: RunOptions, answers: str, questions: str = "") -> str:
@@ -117,23 +112,22 @@ def tabulate_means(paper: Paper, table: pd.DataFrame, systems: Sequence[str]) ->
     have a column each. Overlap measures under which no answer reaches 0.005 are left out; the embedded judge has a
     mark, with its caveat below.
     """
+    named = [name for name in name_keys(table) if name not in ("dataset", "statistic", *NAMES)]
+    table = table.assign(label=name_rows(paper, table, named))
     means, each = table[table.statistic == "mean_ten"], table[(table.statistic == "ten") & ~table.metric.isin(OF_VIEWS)]
     if not systems and 0 < len(each[["question", "answer"]].drop_duplicates()) <= _SHOWN:
-        systems = list(dict.fromkeys(each.question + " " + each.answer))
-        means = pd.concat([means, each.assign(system=each.question + " " + each.answer)])
-    named = [name for name in name_keys(table) if name not in ("dataset", "statistic", *NAMES)]
-    said = pd.Series(write_intervals(means.assign(low=np.nan), tiny=True), means.index)
+        each = each.assign(system=each.question + " " + each.answer)
+        systems, means = list(each.system.unique()), pd.concat([means, each])
+    means = means[~means.label.isin(list_flat(table))]
+    said = pd.Series(write_intervals(means.assign(low=np.nan), tiny=True), means.index, dtype=object)
     said = (said + " (" + means.n.astype(str) + ")").where(means.n.notna(), said).where(means.value.notna())
-    labels = pd.Series(name_rows(paper, means, named), means.index)
-    marked = labels + np.where(means.metric == "embedded_judge", " †", "")
-    flat = list_flat(table.assign(label=name_rows(paper, table, named)))
-    shown = means.assign(method=marked, said=said)[~labels.isin(flat)]
+    by_vectors = means.metric == "embedded_judge"
+    shown = means.assign(method=means.label + np.where(by_vectors, " †", ""), said=said)
     wide = shown.pivot(index="method", columns="system", values="said")
     wide = wide.reindex(columns=["", *systems]).set_axis(["all answers", *systems], axis=1)
     wide = wide.rename_axis(index=None, columns="mean, 0 (worst) to 10 (best), (questions)")
-    caveat = "† sees topic and words more than truth: a false answer on the topic can come first"
-    text = wide.to_string(na_rep="–", line_width=None)
-    return f"{text}\n{caveat}" if shown.metric.eq("embedded_judge").any() else text
+    caveat = "\n† sees topic and words more than truth: a false answer on the topic can come first"
+    return wide.to_string(na_rep="–", line_width=None) + (caveat if by_vectors.any() else "")
 
 
 def tabulate_views(scores: pd.DataFrame, root: Path) -> str:
@@ -147,37 +141,13 @@ def tabulate_views(scores: pd.DataFrame, root: Path) -> str:
     views["by"] = pd.Categorical(views.metric.map({"view_cosine": "cosine", "pd_view": "P.D."}), ["cosine", "P.D."])
     wide = views.astype({"view": int}).pivot(index=["question", "answer"], columns=["by", "view"], values="ten")
     table = wide.sort_index(axis=1).rename_axis(columns=["", "view"])
-    title = "Points of view, 0 to 10; compare the answers to one question, column by column"
-    return f"{title}\n{_say_measured(root)}{table.to_string(float_format='{:.1f}'.format, na_rep='–')}"
-
-
-def _say_measured(root: Path) -> str:
-    path = root / "results" / "debateqa" / "stated_views.csv"
-    if not path.is_file():
-        return ""
+    stated = read_values(root / "results" / "debateqa" / "stated_views.csv")
     measured = {"dataset": "perspectrum", "compared": "same_text", "statistic": "auroc"}
-    table = read_values(path)
-    cosine, perplexity = (pick(table, **measured, **row).value for row in ({"metric": "cosine"}, _SMALL))
+    by_cosine = pick(stated, **measured, metric="cosine").value
+    by_perplexity = pick(stated, **measured, metric="pd_view", evaluator="small").value
     return (
+        "Points of view, 0 to 10; compare the answers to one question, column by column\n"
         "Measured on points of view in other people's words (Perspectrum): cosine places the stated one above another"
-        f" in {cosine:.0%} of cases, P.D. by the small evaluator in {perplexity:.0%}\n"
+        f" in {by_cosine:.0%} of cases, P.D. by the small evaluator in {by_perplexity:.0%}\n"
+        f"{table.to_string(float_format='{:.1f}'.format, na_rep='–')}"
     )
-
-
-def _say_plan(root: Path, target: Target, options: RunOptions) -> None:
-    """What a language model would be asked, before it is."""
-    try:
-        for line in plan_targets(root, [target], options):
-            print(line, flush=True)
-    except UnreachableError as error:  # the released prompts
-        raise ValueError(f"{error}; or use PROMPTS=own") from None
-
-
-def _list_training(root: Path, target: Target, options: RunOptions, own: QuestionSet) -> list[str]:
-    """What the trained judge learns from. Without it, or without references to place an answer among, it's left out."""
-    if not any(question.references for question in own.questions):
-        return []
-    problems = reach_data(root, [target]) if options.data == "full" else []
-    for line in problems:
-        print(f"left out, as its data can't be reached: the trained judge. {line}", file=sys.stderr, flush=True)
-    return [] if problems else list(target.artefact.datasets)
