@@ -82,12 +82,9 @@ class SearXNG:
         key = json.dumps([self.url, query, number]).encode()
         kept = self._store.read([key])
         if key not in kept:
-            retrying = Retrying(
-                retry=retry_if_exception_type(SearchError),
-                wait=wait_exponential_jitter(multiplier=self._backoff, max=30.0, jitter=self._backoff),
-                stop=stop_after_attempt(self._attempts),
-                reraise=True,
-            )
+            wait = wait_exponential_jitter(multiplier=self._backoff, max=30.0, jitter=self._backoff)
+            stop, retry = stop_after_attempt(self._attempts), retry_if_exception_type(SearchError)
+            retrying = Retrying(retry=retry, wait=wait, stop=stop, reraise=True)
             kept[key] = (json.dumps(retrying(self._ask, query, number)),)
             self._store.write([(key, *kept[key])])
         return list(json.loads(kept[key][0]))
