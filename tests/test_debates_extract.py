@@ -59,5 +59,3 @@ def test_an_answer_takes_the_nearest_sentence_then_what_is_unlike_it() -> None:
     assert spread.documents.tolist() == ["d1; d3"]
     assert answer_by_sentences(few, EMBEDDER, length=2, spread=0).documents.tolist() == ["d1; d2"]
     assert answer_by_sentences(few, EMBEDDER, length=9).n_sentences.tolist() == [3]
-    with pytest.raises(ValueError, match="length is 0"):
-        answer_by_sentences(few, EMBEDDER, length=0)

@@ -18,7 +18,7 @@ from tiny_models import LetterEmbedder
 from nfqa.data.own_answers import read_answers
 from nfqa.data.own_debates import LARGEST, hash_folder, read_folder, read_questions
 from nfqa.debates import pipeline
-from nfqa.debates.checking import check_views, measure_agreement, read_labels, remove_rejected
+from nfqa.debates.checking import check_views, read_labels, remove_rejected
 from nfqa.lab.cli import main
 from nfqa.lab.making import make_debates
 from nfqa.lab.options import RunOptions
@@ -111,15 +111,8 @@ def test_queries_by_rule_look_for_both_sides() -> None:
 
 
 def test_untrusted_domains_go_and_a_user_s_own_texts_stay() -> None:
-    addresses = [
-        "",
-        "https://a.org/x",
-        "https://a.com/x.org",
-        "http://10.0.0.1/",
-        "https://b\xfccher.org",
-        "no address",
-    ]
-    found = frame(id="q", document=[f"d{i}" for i in range(6)], address=addresses)
+    urls = ["", "https://a.org/x", "https://a.com/x.org", "http://10.0.0.1/", "https://b\xfccher.org", "no address"]
+    found = frame(id="q", document=[f"d{i}" for i in range(6)], address=urls)
     kept, dropped = pipeline.keep_trusted(found)
     assert kept.document.tolist() == ["d0", "d1", "d4"]
     assert dropped["item"].tolist() == ["q: d2", "q: d3", "q: d5"]
@@ -153,8 +146,6 @@ def test_splits_follow_the_seed_and_have_the_paper_s_share() -> None:
     assert (split.split == "test").sum() == 1000
     pd.testing.assert_frame_equal(split, pipeline.split_questions(names, seed=1))
     assert not split.equals(pipeline.split_questions(names, seed=2))
-    with pytest.raises(ValueError, match="share is 2"):
-        pipeline.split_questions(names, share=2)
 
 
 def test_a_funnel_adds_up() -> None:
@@ -171,19 +162,6 @@ def make_views(**columns: Any) -> pd.DataFrame:
     return frame(id="q", question="aaaa", view=[f"q.{i}" for i in range(1, n + 1)], **columns)
 
 
-def test_a_view_is_removed_for_its_first_reason() -> None:
-    views = make_views(
-        point_of_view=["aaab", "aaab ", "zzzz", "aacc", "aadd"],
-        explanation=["aaab.", "aaab.", "zzzz.", "", "zzzz yyyy."],
-    )
-    kept, dropped = check_views(views, EMBEDDER)
-    assert kept["view"].tolist() == ["q.1"]
-    assert dropped[["item", "reason"]].to_numpy().tolist() == [
-        ["q.2", "duplicate"], ["q.3", "far from the question"], ["q.4", "no explanation"],
-        ["q.5", "explanation far from it"],
-    ]  # fmt: skip
-
-
 def test_people_s_labels_remove_what_two_reject_and_no_name_is_kept(tmp_path: Path) -> None:
     rows = ["q.1,ann,1", "q.1,bob,1", "q.1,eve,0", "q.2,ann,0", "q.2,bob,0", "q.2,eve,1", "q.3,ann,1"]
     path = write(tmp_path, l="\n".join(["item,annotator,label", *rows])) / "l"
@@ -195,22 +173,17 @@ def test_people_s_labels_remove_what_two_reject_and_no_name_is_kept(tmp_path: Pa
     assert dropped[["item", "reason", "detail"]].to_numpy().tolist() == [
         ["q.2", "rejected by people", "2 labels against it; 2 remove it"]
     ]
-    # two items of three labels: P = (1/3 + 1/3) / 2, categories 3/6 and 3/6, so E = 1/2 and kappa = (1/3 - 1/2) / (1/2)
-    kappa, n = measure_agreement(labels)
-    assert (kappa, n) == (pytest.approx(-1 / 3), 2)
     with pytest.raises(ValueError, match="none of 7 labels"):
         remove_rejected(frame(view=["z.1"]), labels)
     for wrong, said in (
-        ("item,label\nq.1,1", "no column annotator"),
-        ("item,annotator,label\nq.1,a,2", "line 2: found a label"),
-        ("item,annotator,label\nq.1,a,1\n,a,1", "line 3: found an empty cell"),
-        ("item,annotator,label\nq.1,a,1\nq.1,a,0", "line 3: found a second"),
-    ):
-        with pytest.raises(ValueError, match=said):
+        (b"item,label\nq.1,1", "no column annotator"), (b"item,annotator,label\nq.1,a,2", "line 2: found a label"),
+        (b"item,annotator,label\nq.1,a,1\n,a,1", "line 3: found an empty cell"),
+        (b"item,annotator,label\nq.1,a,1\nq.1,a,0", "line 3: found a second"),
+        (b"", ": "), (b"item,annotator,label\nq.1,caf\xe9,1", ": "),
+        (b"item,annotator,label\nq.1,a,1,1,1,1\n1", ": "),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"{tmp_path / 'l'}.*{said}"):
             read_labels(write(tmp_path, l=wrong) / "l")
-    for unread in (b"", b"item,annotator,label\nq.1,caf\xe9,1", b"item,annotator,label\nq.1,a,1,1,1,1\n1"):
-        with pytest.raises(ValueError, match=f"{tmp_path / 'l'}: "):
-            read_labels(write(tmp_path, l=unread) / "l")
 
 
 def test_whatever_is_dropped_has_a_reason_and_more_in_words(tmp_path: Path) -> None:
@@ -256,7 +229,12 @@ def test_whatever_is_dropped_has_a_reason_and_more_in_words(tmp_path: Path) -> N
         point_of_view=["aaab", "aaab ", "zzzz", "aacc", "aadd"],
         explanation=["aaab.", "aaab.", "zzzz.", "", "zzzz yyyy."],
     )
-    _, checked = check_views(views, EMBEDDER)
+    right, checked = check_views(views, EMBEDDER)
+    assert right["view"].tolist() == ["q.1"]  # the others for their first reason
+    assert checked[["item", "reason"]].to_numpy().tolist() == [
+        ["q.2", "duplicate"], ["q.3", "far from the question"], ["q.4", "no explanation"],
+        ["q.5", "explanation far from it"],
+    ]  # fmt: skip
     labels = frame(item=["q.1", "q.1", "z.1"], annotator=[1, 2, 1], label=0)
     _, rejected = remove_rejected(views, labels)
     _, left = read_folder(write(tmp_path / "d", a__txt="one", b__txt="", c__txt="one", d__pdf="%PDF", e__txt=b"\xff"))

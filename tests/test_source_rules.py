@@ -59,8 +59,3 @@ def test_questions_are_drawn_whole():
     shares = drawn[drawn.statistic == "reliable_if_trusted"]
     assert set(shares.measured.round(9)) == {0.0, 0.9, 1.0}  # q twice, both, p twice
     assert set(shares.n) == {10}
-
-
-def test_a_frame_without_ratings_is_refused():
-    with pytest.raises(ValueError, match="no column reliable"):
-        resample_rules(pd.DataFrame({"question": ["p"], "trusted": [True]}), by=[], resamples=1)

@@ -19,6 +19,7 @@ from nfqa.debates.web_search import SearchError, SearXNG, search_pages
 from nfqa.lab.cli import main
 
 HERE = "127.0.0.2"  # stands for the public internet
+MAKE = ["debates", "data/sample/debate_questions.jsonl"]
 A_PAGE, TOTAL = 10, 23  # results that the stub has of every query
 
 
@@ -116,24 +117,22 @@ def test_pages_of_trusted_domains_are_fetched_and_private_ones_are_not_though_th
 @pytest.mark.parametrize(
     ("searcher", "arguments", "said"),
     [
-        ("searxng:http://localhost:1", ["--documents", "data/sample/debate_documents"], "DOCUMENTS and SEARCHER"),
-        ("searxng:localhost", [], "or searxng:http:"),
-        ("searxng:http://me:word@localhost", [], "without login"),
-        ("search:google", [], "searxng:http"),
-        ("searxng:http://localhost:1", [], "does not answer"),
+        (
+            "searxng:http://localhost:1",
+            [*MAKE, "--documents", "data/sample/debate_documents"],
+            "DOCUMENTS and SEARCHER",
+        ),
+        ("searxng:localhost", MAKE, "or searxng:http:"),
+        ("searxng:http://me:word@localhost", MAKE, "without login"),
+        ("search:google", MAKE, "searxng:http"),
+        ("searxng:http://localhost:1", MAKE, "does not answer"),
+        ("searxng:http://localhost:1", ["status", "debateqa/table_10"], "SEARCHER is set"),  # no notebook searches
     ],
 )
 def test_the_command_refuses_what_can_not_be_searched(searcher, arguments, said, monkeypatch, capsys):
     monkeypatch.chdir(PROJECT)
     monkeypatch.setenv("SEARCHER", searcher)
-    assert main(["debates", "data/sample/debate_questions.jsonl", *arguments]) == 2
+    assert main(arguments) == 2
     refused = capsys.readouterr().err.splitlines()[-1]
     assert re.search(said, refused), refused
     assert "word" not in refused
-
-
-def test_no_notebook_searches_the_web(monkeypatch, capsys):
-    monkeypatch.chdir(PROJECT)
-    monkeypatch.setenv("SEARCHER", "searxng:http://localhost:1")
-    assert main(["status", "debateqa/table_10"]) == 2
-    assert "SEARCHER is set" in capsys.readouterr().err

@@ -88,7 +88,8 @@ def read_folder(folder: Path, *, seconds: float = SECONDS) -> tuple[pd.DataFrame
         else:
             try:
                 content = path.read_bytes()
-                rows.append((name, *(reader.read(content) if kind in PAGES else _read_text(content))))
+                address, text = reader.read(content) if kind in PAGES else ("", content.decode("utf-8-sig"))
+                rows.append((name, address, text.replace("\0", "")))
             except UnicodeDecodeError as error:
                 left.append((name, "not UTF-8", f"byte 0x{error.object[error.start]:02x} at offset {error.start}"))
             except TimeoutError as error:
@@ -102,8 +103,7 @@ def read_folder(folder: Path, *, seconds: float = SECONDS) -> tuple[pd.DataFrame
     copies = documents[~empty].drop(firsts.index).merge(firsts, on="text", suffixes=("", "_first"))
     left += [(name, "no text", "it is empty, or a page without a main text") for name in documents.document[empty]]
     left += [(row.document, "a copy of another's text", f"of {row.document_first}") for row in copies.itertuples()]
-    gone = pd.DataFrame(left, columns=["item", "reason", "detail"])
-    gone.insert(0, "unit", "document")
+    gone = pd.DataFrame([("document", *row) for row in left], columns=["unit", "item", "reason", "detail"])
     if firsts.empty:
         said = ", ".join(f"{reason}: {count}" for reason, count in gone.reason.value_counts(sort=False).items())
         raise ValueError(f"{folder} holds no document with text ({said or 'no file'}); expected .txt, .html or .jsonl")
@@ -124,7 +124,3 @@ def _list_paths(folder: Path) -> Iterator[tuple[Path, str]]:
         parts = path.relative_to(folder).parts
         if not any(part.startswith(".") for part in parts) and (path.is_symlink() or not path.is_dir()):
             yield path, os.fsencode(Path(*parts)).decode(errors="backslashreplace")
-
-
-def _read_text(content: bytes) -> tuple[str, str]:
-    return "", content.decode("utf-8-sig").replace("\0", "")

@@ -72,11 +72,8 @@ def retrieve_passages(queries: Sequence[str], chunks: pd.DataFrame, embedder: Em
 
     Args: chunks: as `cut_documents` gives them.
     Returns: question (the query), the other columns of chunks, rank from 1 and score.
-    Raises: ValueError for no queries or no chunks.
     Source: DebateQA, section D.1.
     """
-    if chunks.empty or not len(queries) or top < 1:
-        raise ValueError(f"{len(queries)} queries, {len(chunks)} chunks, top {top}; expected one or more of each")
     asked, held = embedder.embed_sentences(list(queries)), embedder.embed_sentences(chunks.text.tolist())
     places, scores = find_nearest(asked, held, top=min(top, len(chunks)))
     ranks = np.tile(np.arange(1, places.shape[1] + 1), len(queries))
@@ -85,13 +82,7 @@ def retrieve_passages(queries: Sequence[str], chunks: pd.DataFrame, embedder: Em
 
 
 def search_in_steps(
-    questions: Sequence[str],
-    search: Search,
-    decide: Decider,
-    *,
-    most: int = MOST,
-    each: int = EACH,
-    steps: int = STEPS,
+    questions: Sequence[str], search: Search, decide: Decider, *, most: int = MOST, each: int = EACH, steps: int = STEPS
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Passages collected by ReAct: decide, search, look at what was found, and again, until one of three ends.
 
@@ -103,8 +94,6 @@ def search_in_steps(
         which another follows, or "finished", "unreadable", "no_reply", "enough" or "steps".
     Source: Yao et al. 2023; DebateQA, section 7.
     """
-    if min(most, each, steps) < 1:
-        raise ValueError(f"most is {most}, each {each}, steps {steps}; expected 1 or more of each")
     trails = [Trail(question) for question in dict.fromkeys(questions)]
     going, log = trails, []
     for step in range(1, steps + 1):
@@ -115,24 +104,22 @@ def search_in_steps(
         for trail, move in zip(going, moves, strict=True):
             ended, n_new = move.ended, 0
             if not ended:
-                new = _keep_new(trail, results[move.query], each, most).assign(question=trail.question)
+                seen = {key for part in trail.found for key in zip(part.document, part.chunk, strict=True)}
+                found = results[move.query].assign(question=trail.question)
+                fresh = [key not in seen for key in zip(found.document, found.chunk, strict=True)]
+                new = found[fresh].head(min(each, most - len(seen)))
                 trail.moves.append(move)
                 trail.found.append(new)
-                n_new, n_found = len(new), sum(map(len, trail.found))
-                ended = "enough" if n_found >= most else "steps" if step == steps else ""
+                n_new = len(new)
+                ended = "enough" if len(seen) + n_new >= most else "steps" if step == steps else ""
             log.append((trail.question, step, move.thought, move.query, n_new, ended))
             still += [] if ended else [trail]
         going = still
-    found = [part for trail in trails for part in trail.found]
-    passages = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["question", "document", "text"])
+    none = pd.DataFrame(columns=["question", "document", "text"])
+    kept = [part for trail in trails for part in trail.found]
+    passages = pd.concat(kept or [none], ignore_index=True)
     passages = passages.assign(rank=passages.groupby("question").cumcount() + 1)
     return passages, pd.DataFrame(log, columns=["question", "step", "thought", "query", "n_found", "ended"])
-
-
-def _keep_new(trail: Trail, results: pd.DataFrame, each: int, most: int) -> pd.DataFrame:
-    seen = {key for part in trail.found for key in zip(part.document, part.chunk, strict=True)}
-    fresh = [key not in seen for key in zip(results.document, results.chunk, strict=True)]
-    return results[fresh].head(min(each, most - len(seen)))
 
 
 def decide_by_model(generator: Asker, prompts: PromptSet, *, seed: int = 0) -> Decider:
@@ -169,44 +156,35 @@ def decide_by_rule(embedder: Embedder) -> Decider:
 
     The sentence is the nearest to the question among those of the last step's passages that no query had.
     """
-
-    def decide(trails: Sequence[Trail]) -> list[Move]:
-        return [_follow(trail, embedder) for trail in trails]
-
-    return decide
+    return lambda trails: [_follow(trail, embedder) for trail in trails]
 
 
 def _follow(trail: Trail, embedder: Embedder) -> Move:
     if not trail.moves:
         return Move(trail.question)
     used = {move.query for move in trail.moves}
-    cut = [sentence for text in trail.found[-1].text for sentence in split_answer(text)]
-    queries = {f"{trail.question} {sentence}": sentence for sentence in cut}
-    queries = {query: sentence for query, sentence in queries.items() if query not in used}
-    if not queries:
+    cut = dict.fromkeys(sentence for text in trail.found[-1].text for sentence in split_answer(text))
+    fresh = [sentence for sentence in cut if f"{trail.question} {sentence}" not in used]
+    if not fresh:
         return Move(ended="finished")
-    near = embedder.embed_sentences(list(queries.values())) @ embedder.embed_sentences([trail.question])[0]
-    return Move(list(queries)[int(near.argmax())])
+    near = embedder.embed_sentences(fresh) @ embedder.embed_sentences([trail.question])[0]
+    return Move(f"{trail.question} {fresh[int(near.argmax())]}")
 
 
-def write_answers(
-    passages: pd.DataFrame, generator: Asker, prompts: PromptSet, *, seed: int = 0, named: str = "domain"
-) -> pd.DataFrame:
+def write_answers(passages: pd.DataFrame, generator: Asker, prompts: PromptSet, *, seed: int = 0) -> pd.DataFrame:
     """An answer to each question by a language model that is shown its passages, each with its source.
 
-    Args: passages: with the column `named`, what a source is called.
+    Args: passages: with the column domain, what a source is called.
     Returns: question, text (None where no reply came), documents (those shown, "; " between them), n_passages.
     """
     groups = list(passages.groupby("question", sort=False))
     asked = [
-        prompts.render(
-            "answer_with_passages", question=str(question), references=(part[named] + ": " + part.text).tolist()
-        )
-        for question, part in groups
+        prompts.render("answer_with_passages", question=name, references=(part.domain + ": " + part.text).tolist())
+        for name, part in groups
     ]
     texts = generator.write(asked, seed=seed) if asked else []
     rows = [
-        (question, text, "; ".join(dict.fromkeys(part.document)), len(part))
+        (question, text, "; ".join(part.document.unique()), len(part))
         for (question, part), text in zip(groups, texts, strict=True)
     ]
     return pd.DataFrame(rows, columns=["question", "text", "documents", "n_passages"])

@@ -13,7 +13,6 @@ from nfqa.debates.duplicates import remove_near_duplicates
 from nfqa.debates.pipeline import Stage, list_dropped, say_cosine
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.judging import ask_planned, read_verdict
-from nfqa.metrics.people import measure_kappa
 from nfqa.models.chat import UNSETTLED, Request
 
 if TYPE_CHECKING:
@@ -43,7 +42,12 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
         reasons[twins.index] = "duplicate"
         details[twins.index] = [f"cosine {row.cosine:.3f} with: {row.nearest}" for row in twins.itertuples()]
     said, asked = (embedder.embed_sentences(views[name].tolist()) for name in ("point_of_view", "question"))
-    views = views.assign(addresses=np.einsum("nd,nd->n", said, asked), supports=_find_support(views, said, embedder))
+    explained = [split_answer(explanation) for explanation in views.explanation]
+    supports = [
+        float((embedder.embed_sentences(cut) @ vector).max()) if cut else np.nan
+        for vector, cut in zip(said, explained, strict=True)
+    ]
+    views = views.assign(addresses=np.einsum("nd,nd->n", said, asked), supports=supports)
     bare = (reasons == "") & (views.explanation == "")
     reasons[bare], details[bare] = "no explanation", "no sentence of its documents is left that explains it"
     open_ = reasons == ""
@@ -55,21 +59,9 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
         ):  # fmt: skip
             far = open_ & (cosines < needed)
             reasons[far], details[far] = why, [say_cosine(cosine, needed) for cosine in cosines[far]]
-    gone = reasons != ""
-    dropped = [
-        list_dropped("point of view", views["view"][reasons == why], why, details[reasons == why])
-        for why in reasons[gone].unique()
-    ]
-    return views[~gone].reset_index(drop=True), pd.concat([list_dropped("point of view", [], ""), *dropped])
-
-
-def _find_support(views: pd.DataFrame, said: np.ndarray, embedder: Embedder) -> list[float]:
-    """The cosine of each point of view with its explanation's nearest sentence, NaN without a sentence."""
-    found = []
-    for vector, explanation in zip(said, views.explanation, strict=True):
-        sentences = split_answer(explanation)
-        found.append(float((embedder.embed_sentences(sentences) @ vector).max()) if sentences else np.nan)
-    return found
+    dropped = list_dropped("point of view", views["view"], "").assign(reason=reasons.array, detail=details.array)
+    dropped = dropped.iloc[np.argsort(pd.factorize(reasons)[0], kind="stable")]  # reason by reason
+    return views[reasons == ""].reset_index(drop=True), dropped[dropped.reason != ""].reset_index(drop=True)
 
 
 def _ask(views: pd.DataFrame, judge: LanguageJudge) -> tuple[list[str], list[str]]:
@@ -83,15 +75,16 @@ def _ask(views: pd.DataFrame, judge: LanguageJudge) -> tuple[list[str], list[str
         for asked, said, explained in views[["question", "point_of_view", "explanation"]].itertuples(index=False)
     ]  # fmt: skip
     values, verdicts = ask_planned(planned, judge, partial(read_verdict, pick=template.pick))
-    said = [("", "") for _ in planned]
-    for place, (value, verdict) in enumerate(zip(values, verdicts, strict=True)):
+    reasons, details = [], []
+    for value, verdict in zip(values, verdicts, strict=True):
         if np.isnan(value):
-            failed = verdict.reason in UNSETTLED
-            more = "the judge could not be asked" if failed else "no 0 or 1 could be read from the judge's reply"
-            said[place] = (f"no verdict ({verdict.reason})", more)
-        elif value < 0.5:
-            said[place] = ("rejected by the judge", f"verdict {value:g}; 1 accepts")
-    return [why for why, _ in said], [more for _, more in said]
+            unread = "no 0 or 1 could be read from the judge's reply"
+            reasons.append(f"no verdict ({verdict.reason})")
+            details.append("the judge could not be asked" if verdict.reason in UNSETTLED else unread)
+        else:
+            reasons.append("rejected by the judge" if value < 0.5 else "")
+            details.append(f"verdict {value:g}; 1 accepts")
+    return reasons, details
 
 
 def read_labels(path: Path) -> pd.DataFrame:
@@ -121,33 +114,24 @@ def read_labels(path: Path) -> pd.DataFrame:
     return table.assign(annotator=numbers, label=table.label.astype(int))
 
 
-def remove_rejected(views: pd.DataFrame, labels: pd.DataFrame, *, rejections: int = REJECTIONS) -> Stage:
-    """Points of view that fewer than `rejections` people reject; labels of others are counted as dropped.
+def remove_rejected(views: pd.DataFrame, labels: pd.DataFrame) -> Stage:
+    """Points of view that fewer than `REJECTIONS` people reject; labels of others are counted as dropped.
 
     Raises: ValueError where no label is of a point of view that is there.
     """
     known = labels[labels["item"].isin(views["view"])]
     if known.empty and len(views):
+        known_one = repr(views["view"].iloc[0])
         raise ValueError(
-            f"none of {len(labels)} labels is of a point of view at hand, such as {views['view'].iloc[0]!r}; is the"
-            " file of another run?"
+            f"none of {len(labels)} labels is of a point of view at hand, as {known_one} is; another run's?"
         )
     against = views["view"].map((known.label == 0).groupby(known["item"]).sum()).fillna(0).astype(int)
-    gone = against >= rejections
-    details = [f"{count} labels against it; {rejections} remove it" for count in against[gone]]
-    strays = labels["item"][~labels["item"].isin(known["item"])]
+    gone = against >= REJECTIONS
+    details = [f"{count} labels against it; {REJECTIONS} remove it" for count in against[gone]]
+    strays = labels["item"].drop(known.index)
     said = "it was dropped by an earlier step, or is of another run"
     dropped = [
         list_dropped("point of view", views["view"][gone], "rejected by people", details),
         list_dropped("label", strays, "of no point of view at hand", said),
     ]
     return views[~gone].reset_index(drop=True), pd.concat(dropped, ignore_index=True)
-
-
-def measure_agreement(labels: pd.DataFrame) -> tuple[float, int]:
-    """Fleiss' kappa over the items that everyone labelled as often as the most labelled one, and how many these are.
-
-    Returns: kappa, NaN with fewer than two labels an item or where all are equal; the number of items.
-    """
-    row = measure_kappa(labels, "label", items=["item"], raters="most").iloc[0]
-    return float(row["value"]), int(row["n"])

@@ -21,12 +21,7 @@ def find_near_duplicates(vectors: NDArray[np.floating], *, threshold: float = TH
 
     Args: vectors: [N, D], of unit length.
     Returns: left, right (places, left < right), cosine; sorted by places.
-    Raises: ValueError for vectors that are not of unit length, or a threshold outside of (0, 1].
     """
-    if vectors.ndim != 2 or not np.allclose(np.einsum("nd,nd->n", vectors, vectors), 1, atol=1e-3):
-        raise ValueError(f"vectors of shape {vectors.shape}; expected [texts, dimensions], each of unit length")
-    if not 0 < threshold <= 1:
-        raise ValueError(f"threshold is {threshold!r}; expected a cosine above 0, at most 1")
     found = []
     for first in range(0, len(vectors), _ROWS):
         cosines = vectors[first : first + _ROWS] @ vectors[first:].T
@@ -46,56 +41,40 @@ def choose_removed(pairs: pd.DataFrame, *, method: Method = "greedy") -> list[in
     Returns: places, in rising order.
     Source: DebateQA, section A.1, for the greedy one. Without its code, the rule for equals is ours.
     """
-    if pairs.empty:
-        return []
-    places, ends = np.unique(pairs[["left", "right"]].to_numpy(dtype=np.intp), return_inverse=True)
-    left, right = ends.reshape(-1, 2).T
-    covers = {"greedy": _cover_greedily, "exact": _cover_exactly, "components": _find_all_but_first}
-    chosen = covers[method](left, right, len(places))
-    return [int(place) for place in places[chosen]]
-
-
-def _cover_greedily(left: NDArray[np.intp], right: NDArray[np.intp], size: int) -> list[int]:
-    removed = []
-    while len(left):
-        degrees = np.bincount(left, minlength=size) + np.bincount(right, minlength=size)
-        worst = size - 1 - int(degrees[::-1].argmax())  # of equals the later one
-        kept = (left != worst) & (right != worst)
-        left, right = left[kept], right[kept]
-        removed.append(worst)
-    return sorted(removed)
-
-
-def _cover_exactly(left: NDArray[np.intp], right: NDArray[np.intp], size: int) -> list[int]:
     from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import coo_matrix
-
-    rows = np.arange(len(left))
-    ends = coo_matrix((np.ones(2 * len(left)), (np.r_[rows, rows], np.r_[left, right])), shape=(len(left), size))
-    solved = milp(np.ones(size), constraints=LinearConstraint(ends, lb=1), integrality=1, bounds=Bounds(0, 1))
-    if solved.x is None:
-        raise ValueError(f"no exact cover of {size} texts was found ({solved.message}); use method='greedy'")
-    return np.flatnonzero(solved.x > 0.5).tolist()
-
-
-def _find_all_but_first(left: NDArray[np.intp], right: NDArray[np.intp], size: int) -> list[int]:
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
-    _, component = connected_components(coo_matrix((np.ones(len(left)), (left, right)), shape=(size, size)))
-    return np.flatnonzero(pd.Series(component).duplicated()).tolist()
+    if pairs.empty:
+        return []
+    places, ends = np.unique(pairs[["left", "right"]].to_numpy(dtype=np.intp), return_inverse=True)
+    ends = ends.reshape(-1, 2)  # [pairs, 2]
+    size = len(places)
+    if method == "components":
+        _, component = connected_components(coo_matrix((np.ones(len(ends)), ends.T), shape=(size, size)))
+        chosen = np.flatnonzero(pd.Series(component).duplicated())
+    elif method == "exact":
+        pair = np.repeat(np.arange(len(ends)), 2)
+        covered = LinearConstraint(coo_matrix((np.ones(ends.size), (pair, ends.ravel()))), lb=1)
+        chosen = np.flatnonzero(milp(np.ones(size), constraints=covered, integrality=1, bounds=Bounds(0, 1)).x > 0.5)
+    else:
+        removed = []
+        while len(ends):
+            degrees = np.bincount(ends.ravel(), minlength=size)
+            removed.append(size - 1 - int(degrees[::-1].argmax()))  # of equals the later one
+            ends = ends[(ends != removed[-1]).all(axis=1)]
+        chosen = np.sort(removed)
+    return places[chosen].tolist()
 
 
-def remove_near_duplicates(
-    questions: pd.DataFrame, embedder: Embedder, *, threshold: float = THRESHOLD, method: Method = "greedy"
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def remove_near_duplicates(questions: pd.DataFrame, embedder: Embedder) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The questions of which no two are near-duplicates, and those removed with the nearest one that was kept.
 
     Args: questions: question (its text), and any columns.
     Returns: what is kept, as it was; removed: the columns of questions, nearest (the kept question) and cosine.
     """
     vectors = embedder.embed_sentences(questions.question.tolist())
-    gone = choose_removed(find_near_duplicates(vectors, threshold=threshold), method=method)
+    gone = choose_removed(find_near_duplicates(vectors))
     left = np.setdiff1d(np.arange(len(questions)), gone)
     cosines = vectors[gone] @ vectors[left].T  # [removed, kept]
     nearest = left[cosines.argmax(axis=1)] if len(gone) else left[:0]

@@ -53,11 +53,11 @@ def extract_views(
     Args: sentences: as `split_documents` gives them.
     Returns: a row a sentence: question, view (QUESTION.1, QUESTION.2 ...), part (point_of_view or explanation),
         document, place, text. A question with no more sentences than `fewest` has one point of view for each.
-    Raises: ValueError for fewer than two groups, or `most` below `fewest`.
     """
-    if not 2 <= fewest <= most:
-        raise ValueError(f"fewest is {fewest}, most {most}; expected two or more, and not more than most")
-    found = [_extract(part, embedder, length, fewest, most) for _, part in sentences.groupby("question", sort=False)]
+    from tqdm import tqdm
+
+    groups = tqdm(list(sentences.groupby("question", sort=False)), desc="points of view", disable=None)
+    found = [_extract(part, embedder, length, fewest, most) for _, part in groups]
     columns = ["question", "view", "part", "document", "place", "text"]
     return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
 
@@ -109,10 +109,8 @@ def join_views(parts: pd.DataFrame) -> pd.DataFrame:
     """A row a view of `extract_views`: question, view, point_of_view, explanation ("" for none), documents."""
     texts = parts.pivot_table("text", ["question", "view"], "part", aggfunc=" ".join, sort=False)
     texts = texts.reindex(columns=["point_of_view", "explanation"], fill_value="").fillna("")
-    documents = parts.groupby(["question", "view"], sort=False).document.agg(
-        lambda names: "; ".join(dict.fromkeys(names))
-    )
-    return texts.assign(documents=documents).rename_axis(columns=None).reset_index()
+    named = parts.drop_duplicates(["question", "view", "document"]).groupby(["question", "view"], sort=False).document
+    return texts.assign(documents=named.agg("; ".join)).rename_axis(columns=None).reset_index()
 
 
 def answer_by_sentences(
@@ -126,8 +124,6 @@ def answer_by_sentences(
     Returns: question, text, documents (of the chosen sentences, "; " between them), n_sentences.
     Source: Carbonell and Goldstein 1998. Stands in for a language model that writes from the same documents.
     """
-    if not 0 <= spread <= 1 or length < 1:
-        raise ValueError(f"length is {length}, spread {spread}; expected a sentence or more, and a share from 0 to 1")
     rows = []
     for question, part in sentences.groupby("question", sort=False):
         vectors = embedder.embed_sentences(part.text.tolist())
@@ -140,5 +136,5 @@ def answer_by_sentences(
             worth = (1 - spread) * near - spread * like
             worth[chosen] = -np.inf
         said = part.iloc[chosen]
-        rows.append((question, " ".join(said.text), "; ".join(dict.fromkeys(said.document)), len(said)))
+        rows.append((question, " ".join(said.text), "; ".join(said.document.unique()), len(said)))
     return pd.DataFrame(rows, columns=["question", "text", "documents", "n_sentences"])

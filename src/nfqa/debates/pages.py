@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import version
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 AGENT = "nfqa"  # as robots.txt may name us
 LARGEST, REDIRECTS = 5_000_000, 5  # bytes of a page; how often it may send us on
+_AT_ONCE = 8  # hosts that are asked side by side
 _LONGEST_PAUSE = 10  # seconds between two requests of one host, though its robots.txt may wish for more
 _ROBOTS = 500 * 1024  # bytes of a robots.txt that are read: RFC 9309 asks for no more
 _HTML, _PLAIN = ("", "text/html", "application/xhtml+xml"), ("text/plain", "text/markdown")
-_KEY = "page 2"  # raised where what is kept of a page would be read otherwise
+_Ask = Callable[[httpx.URL], Coroutine[Any, Any, Reply]]
 MISSING = {
     "bad_address": "its address is not one of http or https with a host",
     "login_in_address": "its address carries a login",
@@ -55,23 +56,16 @@ def explain_missing(reason: str) -> str:
 
 
 def fetch_pages(
-    found: pd.DataFrame,
-    *,
-    cache: Path | None = None,
-    seconds: float = 20.0,
-    pause: float = 1.0,
-    at_once: int = 8,
-    largest: int = LARGEST,
-    reading: float = page_text.SECONDS,
-    allowed: Allowed = is_public,
-) -> pd.DataFrame:
+    found: pd.DataFrame, *, cache: Path | None = None, seconds: float = 20.0, pause: float = 1.0,
+    reading: float = page_text.SECONDS, allowed: Allowed = is_public,
+) -> pd.DataFrame:  # fmt: skip
     """The main text of each page, or why there is none.
 
-    Hosts are asked side by side, `at_once` of them, each with one request at a time and a pause after it. Every request
+    Hosts are asked side by side, eight of them, each with one request at a time and a pause after it. Every request
     is guarded as `nfqa.debates.guarded.get` has it, also for robots.txt and wherever a page sends us on.
 
     Args: found: address, and any columns; cache: a file that keeps pages and lasting refusals; seconds: for one request
-        as a whole; pause: seconds; largest: bytes; reading: seconds to find a page's text in; allowed: which IP
+        as a whole; pause: seconds; reading: seconds to find a page's text in; allowed: which IP
         addresses may be asked.
     Returns: the columns of found with text ("" for none) and missing, "" or one of `MISSING`, or http_404 and the like.
         What may pass (no_such_host, connection, timeout, http_429, http_5..) is not kept: the next run asks again.
@@ -81,7 +75,9 @@ def fetch_pages(
     from tqdm import tqdm
 
     store, reader = Store(cache, "pages", text="TEXT", missing="TEXT"), PageReader(reading)
-    keys = {address: f"{_KEY} {address}".encode() for address in dict.fromkeys(found.address)}
+    keys = {
+        address: f"page 2 {address}".encode() for address in found.address
+    }  # 2: raised where texts are read otherwise
     pages = store.read(keys.values())
     wanted = [address for address, key in keys.items() if key not in pages]
     with tqdm(total=len(wanted), desc="pages", disable=None if wanted else True) as bar:
@@ -92,19 +88,18 @@ def fetch_pages(
                 store.write([(keys[address], text, missing)])
             bar.update()
 
-        ask = partial(get, open_pool(allowed), agent=f"{AGENT}/{version('nfqa')} (research; respects robots.txt)")
-        visits = _Visits(partial(ask, seconds=seconds, largest=largest), reader, pause)
+        agent = f"{AGENT}/{version('nfqa')} (research; respects robots.txt)"
+        ask = partial(get, open_pool(allowed), agent=agent, seconds=seconds, largest=LARGEST)
+        visits = _Visits(ask, reader, pause)
         with ThreadPoolExecutor(1) as thread:  # JupyterLab has a loop of its own in the main one
-            thread.submit(asyncio.run, _fetch_all(wanted, keep, visits, at_once)).result()
+            thread.submit(asyncio.run, _fetch_all(wanted, keep, visits)).result()
     reader.close()
-    texts, reasons = zip(*(pages[keys[address]] for address in found.address), strict=True) if len(found) else ((), ())
-    return found.assign(text=list(texts), missing=list(reasons))
+    read = [pages[keys[address]] for address in found.address]
+    return found.assign(text=[text for text, _ in read], missing=[missing for _, missing in read])
 
 
-async def _fetch_all(
-    addresses: Iterable[str], keep: Callable[[str, str, str, bool], None], visits: _Visits, at_once: int
-) -> None:
-    room, hosts = asyncio.Semaphore(at_once), defaultdict(list)
+async def _fetch_all(addresses: list[str], keep: Callable[[str, str, str, bool], None], visits: _Visits) -> None:
+    room, hosts = asyncio.Semaphore(_AT_ONCE), defaultdict(list)
     for address in addresses:
         try:
             hosts[read_address(address).host].append(address)
@@ -124,9 +119,7 @@ async def _fetch_all(
 class _Visits:
     """Requests to many hosts: whose turn it is, and what their robots.txt say."""
 
-    def __init__(
-        self, ask: Callable[[httpx.URL], Coroutine[Any, Any, Reply]], reader: PageReader, pause: float
-    ) -> None:
+    def __init__(self, ask: _Ask, reader: PageReader, pause: float) -> None:
         self._ask, self._reader, self._pause = ask, reader, pause
         self._robots: dict[str, RobotFileParser] = {}  # by origin
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)

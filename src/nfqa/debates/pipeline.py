@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from nfqa.debates.domains import TRUSTED, add_domains
-from nfqa.debates.duplicates import THRESHOLD, Method, remove_near_duplicates
+from nfqa.debates.duplicates import remove_near_duplicates
 from nfqa.debates.extract import FEWEST, extract_views, split_documents
 from nfqa.debates.search import Scorer, cut_documents, fuse_rankings, rank_by_vectors, rank_by_words, rerank
 
@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 Stage = tuple[pd.DataFrame, pd.DataFrame]
 Search = Callable[[Sequence[str]], pd.DataFrame]  # queries -> query, document, address, text, rank
 DROPPED = ["unit", "item", "reason", "detail"]
+PARTS = ["id", "question", "view", "part", "document", "place", "text", "cosine"]  # of a sentence of a point of view
 FOUND, KEPT, FEWEST_DOCUMENTS = 20, 5, 3  # documents a question: looked at, kept at most, needed: the paper's last two
 CHUNK = 2_000  # characters
 NEAR = 0.3  # cosine of a document's best chunk from which it is about the question: ours, and not tuned
 TEST_SHARE = 1_000 / 2_941  # of the questions, as the paper's test split
+_WHY = ["missing", "detail"]  # of a search that says why a document has no text
+_HELD = ["document", "address", "text", "rank", *_WHY]
 _OPENING = re.compile(
     r"^((what|why|how|when|where|who|which|should|would|could|can|do|does|did|is|are|was|were|will|has|have|must)\b\s*)+",
     re.IGNORECASE,
@@ -63,11 +66,9 @@ def take_found(documents: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return questions, found.assign(document=found.id + ": " + found.document, rank=ranks)
 
 
-def drop_repeats(
-    questions: pd.DataFrame, embedder: Embedder, *, threshold: float = THRESHOLD, method: Method = "greedy"
-) -> Stage:
+def drop_repeats(questions: pd.DataFrame, embedder: Embedder) -> Stage:
     """Questions of which no two are near-duplicates, as `remove_near_duplicates` has them. Columns: id, question."""
-    kept, removed = remove_near_duplicates(questions, embedder, threshold=threshold, method=method)
+    kept, removed = remove_near_duplicates(questions, embedder)
     details = [f"cosine {row.cosine:.3f} with: {row.nearest}" for row in removed.itertuples()]
     return kept.reset_index(drop=True), list_dropped("question", removed.id, "near-duplicate", details)
 
@@ -85,7 +86,7 @@ def expand_questions(questions: pd.DataFrame) -> pd.DataFrame:
 
 
 def search_collection(
-    questions: pd.DataFrame, queries: pd.DataFrame, documents: pd.DataFrame, embedder: Embedder, *, top: int = FOUND
+    questions: pd.DataFrame, queries: pd.DataFrame, documents: pd.DataFrame, embedder: Embedder
 ) -> Stage:
     """The documents of a local collection nearest to each question's queries: BM25 and vectors of chunks, fused.
 
@@ -94,14 +95,14 @@ def search_collection(
     """
     chunks = cut_documents(documents, size=CHUNK)
     asked = list(dict.fromkeys(queries["query"]))
-    ranked = pd.concat([rank_by_words(asked, chunks, top=top), rank_by_vectors(asked, chunks, embedder, top=top)])
+    ranked = pd.concat([rank_by_words(asked, chunks, top=FOUND), rank_by_vectors(asked, chunks, embedder, top=FOUND)])
     own = queries.merge(ranked, on="query", sort=False).drop(columns="query").rename(columns={"id": "query"})
-    fused = fuse_rankings(own, top=top).rename(columns={"query": "id"})
+    fused = fuse_rankings(own, top=FOUND).rename(columns={"query": "id"})
     found = fused[["id", "document", "rank"]].merge(documents, on="document", sort=False)
     return questions[["id", "question"]].merge(found, on="id", sort=False), list_dropped("question", [], "")
 
 
-def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search, *, top: int = FOUND) -> Stage:
+def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search) -> Stage:
     """The documents that a search gives for each question's queries, fused by reciprocal rank; one call a question.
 
     Args: search: may give the columns missing, why a document has no text, and detail, the same in words: these are
@@ -111,14 +112,12 @@ def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search, *
     frames, failed, lacking, said = [], [], [], {}
     for identifier, part in queries.groupby("id", sort=False):
         try:
-            found = search(part["query"].tolist())
+            found = search(part["query"].tolist()).reindex(columns=_HELD)
         except (ValueError, OSError, RuntimeError) as error:  # what a server or a network does, each in its own way
             failed.append((identifier, str(error).splitlines()[0][:200] if str(error) else type(error).__name__))
             continue
+        found = found.astype(dict.fromkeys(_WHY, object)).fillna(dict.fromkeys(_WHY, ""))
         gone = found[found.text.str.strip() == ""].drop_duplicates("document")
-        gone = gone.assign(
-            **{name: gone.get(name, pd.Series("", gone.index)).fillna("") for name in ("missing", "detail")}
-        )
         whys = gone.missing.astype(str).str.replace("_", " ").replace("", "no text")
         details = gone.detail.astype(str).replace("", "it came without a text")
         for why, own in gone.groupby(whys):
@@ -127,10 +126,10 @@ def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search, *
         said[identifier] = f"{len(gone)} found, none with a text ({counted})" if counted else "the search gave none"
         found = found[found.text.str.strip() != ""]
         if not found.empty:
-            fused = fuse_rankings(found.assign(query=identifier), top=top)
+            fused = fuse_rankings(found.assign(query=identifier), top=FOUND).rename(columns={"query": "id"})
             texts = found.drop_duplicates("document")[["document", "address", "text"]]
-            frames.append(fused.rename(columns={"query": "id"})[["id", "document", "rank"]].merge(texts, on="document"))
-    rows = pd.concat(frames) if frames else pd.DataFrame(columns=["id", "document", "rank", "address", "text"])
+            frames.append(fused[["id", "document", "rank"]].merge(texts, on="document"))
+    rows = pd.concat(frames or [pd.DataFrame(columns=["id", "document", "rank", "address", "text"])])
     lost = list_dropped("question", [name for name, _ in failed], "search failed", [why for _, why in failed])
     none = [name for name in questions.id if name not in {*rows.id, *lost["item"]}]
     nothing = list_dropped("question", none, "no document found", [said.get(name, "") for name in none])
@@ -138,32 +137,24 @@ def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search, *
     return kept, pd.concat([lost, *lacking, nothing], ignore_index=True)
 
 
-def keep_trusted(found: pd.DataFrame, *, trusted: Collection[str] = TRUSTED, every: bool = False) -> Stage:
+def keep_trusted(found: pd.DataFrame, *, every: bool = False) -> Stage:
     """Documents of trusted suffixes, as `add_domains` has them; one without an address, a user's own file, is kept too.
 
     Args: every: keep all documents, and only say which are trusted.
     """
-    known = add_domains(found, trusted=trusted)
+    known = add_domains(found)
     known = known.assign(trusted=known.trusted | (known.address.str.strip() == ""))
     gone = known[~known.trusted & (not every)]
-    said = f"not under {', '.join(trusted)}"
-    details = [
-        f"domain {row.domain}, {said}" if row.domain else f"an address without a domain, {said}"
-        for row in gone.itertuples()
-    ]
+    hosts = ("domain " + gone.domain).where(gone.domain != "", "an address without a domain")
+    details = hosts + f", not under {', '.join(TRUSTED)}"
     dropped = list_dropped("document", gone.id + ": " + gone.document, "domain not trusted", details)
     return known.drop(gone.index).reset_index(drop=True), dropped
 
 
 def keep_nearest(
-    questions: pd.DataFrame,
-    found: pd.DataFrame,
-    score: Scorer,
-    *,
-    top: int = KEPT,
-    fewest: int = FEWEST_DOCUMENTS,
-    near: float = NEAR,
-) -> Stage:
+    questions: pd.DataFrame, found: pd.DataFrame, score: Scorer,
+    *, top: int = KEPT, fewest: int = FEWEST_DOCUMENTS, near: float = NEAR,
+) -> Stage:  # fmt: skip
     """The `top` documents of each question by their best chunk's score; questions with fewer than `fewest` are dropped.
 
     Args: score: of (question, text) pairs; near: the score that a document needs, -inf for none.
@@ -177,52 +168,33 @@ def keep_nearest(
     ranked = ranked.rename(columns={"query": "question"})[["question", "document", "rank", "score"]]
     scored = found.drop(columns="rank").merge(ranked, on=["question", "document"], sort=False)
     far, late = scored.score < near, scored["rank"] > top
-    names = scored.id + ": " + scored.document
-    dropped = [
-        list_dropped("document", names[far], "far from the question", [say_cosine(x, near) for x in scored.score[far]]),
-        list_dropped(
-            "document",
-            names[late & ~far],
-            f"not among the {top} nearest",
-            scored["rank"][late & ~far].map("rank {}".format),
-        ),
-    ]
-    kept = scored[~far & ~late].sort_values(["id", "rank"], key=_keep_order)
+    kept, late = scored[~far & ~late], late & ~far
+    kept = kept.iloc[np.lexsort([kept["rank"], pd.factorize(kept.id)[0]])]
     counts = questions.id.map(kept.id.value_counts()).fillna(0).astype(int)
     few, sizes = questions.id[counts < fewest], scored.id.value_counts()
     details = [f"{counts[i]} of {sizes.get(name, 0)} are near enough; {fewest} needed" for i, name in few.items()]
-    dropped.append(list_dropped("question", few, f"fewer than {fewest} documents", details))
+    names, ranks = scored.id + ": " + scored.document, scored["rank"].map("rank {}".format)
+    dropped = [
+        list_dropped("document", names[far], "far from the question", [say_cosine(x, near) for x in scored.score[far]]),
+        list_dropped("document", names[late], f"not among the {top} nearest", ranks[late]),
+        list_dropped("question", few, f"fewer than {fewest} documents", details),
+    ]
     return kept[~kept.id.isin(few)].reset_index(drop=True), pd.concat(dropped, ignore_index=True)
 
 
-def _keep_order(column: pd.Series) -> pd.Series:
-    """Ids in the order in which they come, ranks as they are."""
-    return pd.Series(pd.factorize(column)[0], column.index) if column.name == "id" else column
-
-
-def extract_parts(
-    found: pd.DataFrame,
-    embedder: Embedder,
-    *,
-    show: Callable[..., Collection] = lambda groups, **_: groups,
-    **how: object,
-) -> pd.DataFrame:
-    """Points of view and explanations of each question's own sentences, by `extract_views`; `show` draws a bar.
+def extract_parts(found: pd.DataFrame, embedder: Embedder, **how: int) -> pd.DataFrame:
+    """Points of view and explanations of each question's own sentences, by `extract_views`, as `how` has it.
 
     Returns: id, question, view (ID.1, ID.2 ...), part, document, place, text, cosine (1: a sentence of its document).
     """
     sentences = split_documents(found)
     if len(sentences):
         embedder.prepare(sentences.text, tokens=False)  # all at once: short batches of one question cost more
-    frames = []
+    parts = extract_views(sentences, embedder, **how)
     ids = found.drop_duplicates("question").set_index("question").id
-    for question, part in show(list(sentences.groupby("question", sort=False)), desc="points of view"):
-        identifier, parts = ids[question], extract_views(part, embedder, **how)  # type: ignore[arg-type]
-        if not parts.empty:
-            view = f"{identifier}." + parts["view"].str.rpartition(".")[2]
-            frames.append(parts.assign(id=identifier, view=view, cosine=1.0))
-    columns = ["id", "question", "view", "part", "document", "place", "text", "cosine"]
-    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+    parts = parts.assign(id=[ids[question] for question in parts.question], cosine=1.0)
+    views = [f"{own}.{view.rpartition('.')[2]}" for own, view in zip(parts.id, parts["view"], strict=True)]
+    return parts.assign(view=views)[PARTS]
 
 
 def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame, *, fewest: int = FEWEST) -> Stage:
@@ -230,23 +202,16 @@ def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame, *, fewest: int 
 
     Args: parts: id, view, and any columns: a row a sentence, or a point of view.
     """
-    held = parts.groupby("id")["view"].unique()
-    views = {name: list(held.get(name, [])) for name in questions.id}
-    few = [name for name, own in views.items() if len(own) < fewest]
-    details = [f"{len(own)} left ({', '.join(own) or 'none'}); {fewest} needed" for own in map(views.__getitem__, few)]
+    views = parts.groupby("id")["view"].unique().reindex(questions.id, fill_value=())
+    few = views[views.str.len() < fewest]
+    details = [f"{len(own)} left ({', '.join(own) or 'none'}); {fewest} needed" for own in few]
     reason = f"fewer than {fewest} points of view" if fewest > 1 else "no point of view left"
-    dropped = list_dropped("question", few, reason, details)
-    return parts[~parts.id.isin(few)].reset_index(drop=True), dropped
+    return parts[~parts.id.isin(few.index)].reset_index(drop=True), list_dropped("question", few.index, reason, details)
 
 
-def split_questions(identifiers: Sequence[str], *, share: float = TEST_SHARE, seed: int = 0) -> pd.DataFrame:
-    """Each id's split, test or dev: round(share · n) drawn for the test split without replacement.
-
-    Raises: ValueError for a share outside of [0, 1].
-    """
-    if not 0 <= share <= 1:
-        raise ValueError(f"share is {share}; expected one from 0 to 1, such as 0.34")
-    drawn = np.random.default_rng(seed).permutation(len(identifiers))[: round(share * len(identifiers))]
+def split_questions(identifiers: Sequence[str], *, seed: int = 0) -> pd.DataFrame:
+    """Each id's split, test or dev: round(n · `TEST_SHARE`) drawn for the test split without replacement."""
+    drawn = np.random.default_rng(seed).permutation(len(identifiers))[: round(TEST_SHARE * len(identifiers))]
     split = np.where(np.isin(np.arange(len(identifiers)), drawn), "test", "dev")
     return pd.DataFrame({"id": list(identifiers), "split": split})
 

@@ -13,8 +13,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from langchain_text_splitters import RecursiveCharacterTextSplitter
-
     from nfqa.models.embed import Embedder
 
 FUSION = 60  # k of reciprocal rank fusion, as its authors set it
@@ -30,18 +28,11 @@ def cut_documents(documents: pd.DataFrame, *, size: int) -> pd.DataFrame:
         document without text has none.
     Source: RecursiveCharacterTextSplitter of LangChain, as DebateQA cut its documents (section D.1), without overlap.
     """
-    splitter = _open_splitter(size)
-    chunks = [splitter.split_text(text) for text in documents.text]
-    cut = documents.assign(text=chunks).explode("text").dropna(subset="text")
-    return cut.assign(chunk=cut.groupby(level=0).cumcount() + 1).reset_index(drop=True)
-
-
-def _open_splitter(size: int) -> RecursiveCharacterTextSplitter:
     from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-    if size < 1:
-        raise ValueError(f"size is {size}; expected a number of characters, such as 2000")
-    return RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=0)
+    splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=0)
+    cut = documents.assign(text=documents.text.map(splitter.split_text)).explode("text").dropna(subset="text")
+    return cut.assign(chunk=cut.groupby(level=0).cumcount() + 1).reset_index(drop=True)
 
 
 def rank_by_words(queries: Sequence[str], texts: pd.DataFrame, *, top: int) -> pd.DataFrame:
@@ -53,34 +44,44 @@ def rank_by_words(queries: Sequence[str], texts: pd.DataFrame, *, top: int) -> p
     """
     import bm25s
 
-    _check(queries, texts, top)
     index = bm25s.BM25(k1=1.5, b=0.75)
     index.index(bm25s.tokenize(texts.text.tolist(), stopwords="en", show_progress=False), show_progress=False)
-    depth = min(_find_depth(texts, top), len(texts))
 
-    def find(asked: Sequence[str]) -> tuple[NDArray, NDArray]:
+    def find(asked: Sequence[str], depth: int) -> tuple[NDArray, NDArray]:
         tokens = bm25s.tokenize(list(asked), stopwords="en", return_ids=False, show_progress=False)
         return index.retrieve(tokens, k=depth, show_progress=False)
 
-    return _rank_blocks(queries, lambda part: _keep_best(part, texts, *find(part), top, "bm25", above=0.0))
+    ranked = _rank_chunks(queries, texts, find, top, "bm25")
+    return ranked[ranked.score > 0].reset_index(drop=True)
 
 
 def rank_by_vectors(queries: Sequence[str], texts: pd.DataFrame, embedder: Embedder, *, top: int) -> pd.DataFrame:
     """Rankings by cosine of query and text; as `rank_by_words`, but each query has `top` documents where there are."""
-    _check(queries, texts, top)
     vectors = dict(zip(queries, embedder.embed_sentences(list(queries)), strict=True))
-    held, depth = embedder.embed_sentences(texts.text.tolist()), min(_find_depth(texts, top), len(texts))
+    held = embedder.embed_sentences(texts.text.tolist())
 
-    def find(asked: Sequence[str]) -> tuple[NDArray, NDArray]:
+    def find(asked: Sequence[str], depth: int) -> tuple[NDArray, NDArray]:
         return find_nearest(np.stack([vectors[query] for query in asked]), held, top=depth)
 
-    return _rank_blocks(queries, lambda part: _keep_best(part, texts, *find(part), top, "vectors"))
+    return _rank_chunks(queries, texts, find, top, "vectors")
 
 
-def _rank_blocks(queries: Sequence[str], rank: Callable[[Sequence[str]], pd.DataFrame]) -> pd.DataFrame:
-    """The rankings of a few queries at a time: the chunks of long documents are many rows for each."""
-    asked = list(dict.fromkeys(queries))
-    ranked = [rank(asked[first : first + _QUERIES]) for first in range(0, len(asked), _QUERIES)]
+def _rank_chunks(
+    queries: Sequence[str], texts: pd.DataFrame, find: Callable[..., tuple[NDArray, NDArray]], top: int, method: str
+) -> pd.DataFrame:
+    """The documents of the best chunks, a few queries at a time: the chunks of long documents are many rows for each.
+
+    Other chunks of the documents before may come between: so many chunks hold the best `top` documents for sure.
+    """
+    depth = min(int(texts.document.value_counts()[: top - 1].sum()) + 1, len(texts))
+    asked, ranked = list(dict.fromkeys(queries)), []
+    for first in range(0, len(asked), _QUERIES):
+        part = asked[first : first + _QUERIES]
+        found, scores = find(part, depth)
+        order = np.argsort(found, axis=1)  # of equal scores the first text
+        found, scores = np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
+        rows = {"query": np.repeat(part, depth), "document": texts.document.to_numpy()[found.ravel()]}
+        ranked.append(_number(pd.DataFrame(rows | {"score": scores.ravel().astype(float)}), top, method))
     return pd.concat(ranked, ignore_index=True)
 
 
@@ -108,10 +109,7 @@ def fuse_rankings(rankings: pd.DataFrame, *, top: int, k: int = FUSION) -> pd.Da
     Source: Cormack, Clarke and Büttcher 2009, k = 60.
     """
     shares = rankings.assign(score=1 / (k + rankings["rank"]))
-    fused = shares.groupby(["query", "document"], sort=False, as_index=False).score.sum()
-    return _number(
-        fused.sort_values("score", ascending=False, kind="stable"), top, "fused", list(fused["query"].unique())
-    )
+    return _number(shares.groupby(["query", "document"], sort=False, as_index=False).score.sum(), top, "fused")
 
 
 def rerank(rankings: pd.DataFrame, texts: pd.DataFrame, score: Scorer, *, top: int) -> pd.DataFrame:
@@ -121,10 +119,7 @@ def rerank(rankings: pd.DataFrame, texts: pd.DataFrame, score: Scorer, *, top: i
     """
     pairs = rankings[["query", "document"]].merge(texts[["document", "text"]], on="document", sort=False)
     scored = pairs.assign(score=score(list(zip(pairs["query"], pairs.text, strict=True))))
-    best = scored.groupby(["query", "document"], sort=False, as_index=False).score.max()
-    return _number(
-        best.sort_values("score", ascending=False, kind="stable"), top, "reranked", list(best["query"].unique())
-    )
+    return _number(scored, top, "reranked")
 
 
 def score_by_cosine(embedder: Embedder) -> Scorer:
@@ -137,37 +132,10 @@ def score_by_cosine(embedder: Embedder) -> Scorer:
     return score
 
 
-def _check(queries: Sequence[str], texts: pd.DataFrame, top: int) -> None:
-    if texts.empty or not len(queries) or top < 1:
-        raise ValueError(f"{len(queries)} queries, {len(texts)} texts, top {top}; expected one or more of each")
-
-
-def _find_depth(texts: pd.DataFrame, top: int) -> int:
-    """How many texts hold the best `top` documents for sure: other chunks of those before may come between."""
-    counts = texts.document.value_counts().to_numpy()[: top - 1] if top > 1 else np.zeros(0, dtype=int)
-    return int(counts.sum()) + 1
-
-
-def _keep_best(
-    queries: Sequence[str],
-    texts: pd.DataFrame,
-    found: NDArray,
-    scores: NDArray,
-    top: int,
-    method: str,
-    above: float = -np.inf,
-) -> pd.DataFrame:
-    names = np.repeat(np.array(queries, dtype=object), found.shape[1])
-    ranked = pd.DataFrame({"query": names, "text": found.ravel().astype(int), "score": scores.ravel().astype(float)})
-    ranked["document"] = texts.document.to_numpy()[ranked.text]
-    ranked = ranked.sort_values(["score", "text"], ascending=[False, True])  # of equal scores the first text
-    ranked = ranked[ranked.score > above].drop_duplicates(["query", "document"])
-    return _number(ranked, top, method, list(queries))
-
-
-def _number(ranked: pd.DataFrame, top: int, method: str, queries: Sequence[str]) -> pd.DataFrame:
-    ranks = ranked.groupby("query", sort=False).cumcount() + 1
-    kept = ranked.assign(rank=ranks, method=method)[ranks <= top]
-    order = kept["query"].map({query: place for place, query in enumerate(dict.fromkeys(queries))})
-    kept = kept.assign(order=order).sort_values(["order", "rank"])
-    return kept[["query", "document", "rank", "score", "method"]].reset_index(drop=True)
+def _number(scored: pd.DataFrame, top: int, method: str) -> pd.DataFrame:
+    """The `top` documents of each query by their best row, the queries in their order; of equals the first row."""
+    best = scored.sort_values("score", ascending=False, kind="stable").drop_duplicates(["query", "document"])
+    best = best.assign(rank=best.groupby("query").cumcount() + 1, method=method)
+    place = best["query"].map({query: place for place, query in enumerate(scored["query"].unique())})
+    best = best.iloc[np.argsort(place, kind="stable")]
+    return best.loc[best["rank"] <= top, ["query", "document", "rank", "score", "method"]].reset_index(drop=True)

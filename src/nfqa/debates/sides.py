@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from nfqa.metrics.statistics import require_columns
-
 SOURCES = ("trusted", "others", "mixed")
 FEWEST = 2  # documents of each side: one for the answer, one for the partial answers
 
@@ -24,7 +22,6 @@ def draw_pools(documents: pd.DataFrame, *, seed: int) -> pd.DataFrame:
         columns of documents, in their order.
     Source: ours. Answers from one pool share no document with partial answers from the other.
     """
-    require_columns(documents, ["question", "document", "text", "trusted"])
     documents = documents.drop_duplicates(["question", "text"], ignore_index=True)
     frames = [documents.iloc[:0].assign(pool=0, source="")]
     for place, (_, own) in enumerate(documents.groupby("question", sort=False)):

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.kernels.resample import draw_counts
-from nfqa.metrics.statistics import iterate_groups, require_columns
+from nfqa.metrics.statistics import iterate_groups
 
 
 def resample_rules(claims: pd.DataFrame, *, by: Sequence[str], resamples: int, seed: int = 0) -> pd.DataFrame:
@@ -29,7 +29,6 @@ def resample_rules(claims: pd.DataFrame, *, by: Sequence[str], resamples: int, s
         the statistic is a share of, or all; as `nfqa.metrics.statistics.find_intervals` takes it.
     Source: Mantel and Haenszel 1959; the cluster bootstrap, Davison and Hinkley 1997, section 3.8.
     """
-    require_columns(claims, [*by, "question", "trusted", "reliable"])
     frames = []
     for key, group in iterate_groups(claims, by):
         trusted, reliable = group.trusted.astype(bool), group.reliable.astype(bool)

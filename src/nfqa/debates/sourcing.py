@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pandas as pd
@@ -21,37 +21,28 @@ def list_questions(*sources: QuestionSet | pd.DataFrame) -> pd.DataFrame:
 
     Args: sources: sets of questions, or frames with dataset, question (its text) and maybe source.
     Returns: dataset, source (a part of the dataset, "" where it has none), question (its text).
-    Raises: ValueError for a set whose questions have no text.
     """
-    columns = ["dataset", "source", "question"]
     frames = []
     for source in sources:
         if not isinstance(source, pd.DataFrame):
             source = pd.DataFrame({"dataset": source.name, "question": [each.text for each in source.questions]})
-        if (source.question.str.strip() == "").any():
-            raise ValueError(f"{source.dataset.iloc[0]}: a question without a text; it can't be compared with others")
-        frames.append(source.assign(source=source.get("source", ""))[columns].drop_duplicates())
+        frames.append(
+            source.assign(source=source.get("source", ""))[["dataset", "source", "question"]].drop_duplicates()
+        )
     return pd.concat(frames, ignore_index=True)
 
 
-def count_kept(
-    questions: pd.DataFrame,
-    vectors: NDArray[np.floating],
-    *,
-    thresholds: Sequence[float],
-    methods: Sequence[Method] = ("greedy", "exact", "components"),
-) -> pd.DataFrame:
+def count_kept(questions: pd.DataFrame, vectors: NDArray[np.floating], *, thresholds: Sequence[float]) -> pd.DataFrame:
     """How many questions of each source are left, by the threshold and how the ones to remove are chosen.
 
     Args: questions: dataset, source; vectors: [questions, D], of unit length, one a question.
     Returns: threshold, method, dataset, source, n_sourced, n_kept, and n_pairs (near-duplicates among all).
-    Raises: as `find_near_duplicates`.
     """
     pairs = find_near_duplicates(vectors, threshold=min(thresholds))
     counted = []
     for threshold in thresholds:
         alike = pairs[pairs.cosine >= threshold - 1e-6]
-        for method in methods:
+        for method in get_args(Method):
             kept = np.ones(len(questions), dtype=bool)
             kept[choose_removed(alike, method=method)] = False
             sources = questions.assign(kept=kept).groupby(["dataset", "source"], sort=False).kept

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from nfqa.debates.pipeline import Search
 
 MOST = 10  # pages of results that are asked for, until there are enough
-FOUND = ["query", "rank", "address", "title", "text"]
-_FORMATS = "set `search: formats: [html, json]` in its settings.yml and start it again"
+_FORMATS = "JSON is switched off there; set `search: formats: [html, json]` in its settings.yml and start it again"
 
 
 class SearchError(RuntimeError):
@@ -75,7 +74,7 @@ class SearXNG:
             hits.pop("", None)
             ranked = enumerate(list(hits.items())[:top], start=1)
             rows += [(query, rank, address, hit["title"], hit["content"]) for rank, (address, hit) in ranked]
-        return pd.DataFrame(rows, columns=FOUND)
+        return pd.DataFrame(rows, columns=["query", "rank", "address", "title", "text"])
 
     def _read_page(self, query: str, number: int) -> list[dict[str, str]]:
         from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
@@ -83,12 +82,9 @@ class SearXNG:
         key = json.dumps([self.url, query, number]).encode()
         kept = self._store.read([key])
         if key not in kept:
-            retrying = Retrying(
-                retry=retry_if_exception_type(SearchError),
-                wait=wait_exponential_jitter(multiplier=self._backoff, max=30.0, jitter=self._backoff),
-                stop=stop_after_attempt(self._attempts),
-                reraise=True,
-            )
+            wait = wait_exponential_jitter(multiplier=self._backoff, max=30.0, jitter=self._backoff)
+            stop, retry = stop_after_attempt(self._attempts), retry_if_exception_type(SearchError)
+            retrying = Retrying(retry=retry, wait=wait, stop=stop, reraise=True)
             kept[key] = (json.dumps(retrying(self._ask, query, number)),)
             self._store.write([(key, *kept[key])])
         return list(json.loads(kept[key][0]))
@@ -104,12 +100,12 @@ class SearXNG:
             raise UnreachableError(f"{server} does not answer ({error}); start it, or correct SEARCHER") from None
         except httpx.HTTPError as error:
             raise SearchError(f"{server}: {type(error).__name__}") from None
-        if reply.status_code == 403:
-            raise UnreachableError(f"{server} answered 403: JSON is switched off there; {_FORMATS}")
-        if 300 <= reply.status_code < 500 and reply.status_code not in (408, 429):
-            raise UnreachableError(f"{server} answered {reply.status_code}; is it the address of its first page?")
-        if reply.status_code != 200:
-            raise SearchError(f"{server} answered {reply.status_code}")
+        status = reply.status_code
+        if 300 <= status < 500 and status not in (408, 429):
+            what = _FORMATS if status == 403 else "is it the address of its first page?"
+            raise UnreachableError(f"{server} answered {status}: {what}")
+        if status != 200:
+            raise SearchError(f"{server} answered {status}")
         try:
             found = check(_Results, reply.json(), server)
         except (ValueError, RecursionError) as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -13,7 +12,7 @@ from pydantic import Field
 
 from nfqa.data.json_lines import LooseItem, Text, check
 from nfqa.debates.extract import split_documents
-from nfqa.debates.pipeline import Stage, expand_questions, list_dropped, say_cosine
+from nfqa.debates.pipeline import PARTS, Stage, expand_questions, list_dropped, say_cosine
 from nfqa.metrics.coverage import split_answer
 
 if TYPE_CHECKING:
@@ -25,9 +24,6 @@ ANCHORED = 0.5  # cosine to a document's sentence from which a written one is he
 LONGEST = 2_048  # tokens of a reply: a list of points of view, or an explanation
 ROOM = 480_000  # characters of a prompt's documents, about the 120,000 tokens at which the paper cuts them
 _FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n\s*```\s*\Z", re.DOTALL)
-_COLUMNS = ["id", "question", "view", "part", "document", "place", "text", "cosine"]
-
-
 Point = tuple[int, str, tuple[int, ...]]  # place in the reply, text, numbers of documents
 
 
@@ -89,12 +85,11 @@ def write_parts(found: pd.DataFrame, generator: Asker, prompts: PromptSet, embed
             lost.append(list_dropped("point of view", [point["view"]], why, more))
             continue
         details = [say_cosine(cosine, ANCHORED) for cosine in placed.cosine[far]]
-        lost.append(
-            list_dropped("sentence", f"{point['view']}: " + placed.text[far].str[:60], "no source near", details)
-        )
+        names = f"{point['view']}: " + placed.text[far].str[:60]
+        lost.append(list_dropped("sentence", names, "no source near", details))
         frames.append(placed[~far])
-    parts = pd.concat(frames, ignore_index=True)[_COLUMNS] if frames else pd.DataFrame(columns=_COLUMNS)
-    return parts, pd.concat(lost, ignore_index=True)
+    parts = pd.concat(frames or [pd.DataFrame(columns=PARTS)], ignore_index=True)
+    return parts[PARTS], pd.concat(lost, ignore_index=True)
 
 
 def list_points(found: pd.DataFrame, generator: Asker, prompts: PromptSet) -> Stage:
@@ -155,10 +150,6 @@ def _anchor(said: pd.DataFrame, sentences: pd.DataFrame, embedder: Embedder) -> 
     """Each text with the document and place of the nearest sentence, and its cosine; NaN and "" without sentences."""
     if sentences.empty:
         return said.assign(document="", place=0, cosine=np.nan)
-    cosines = _embed(said.text, embedder) @ _embed(sentences.text, embedder).T
+    cosines = embedder.embed_sentences(said.text.tolist()) @ embedder.embed_sentences(sentences.text.tolist()).T
     nearest = sentences.iloc[cosines.argmax(axis=1)]
     return said.assign(document=nearest.document.to_numpy(), place=nearest.place.to_numpy(), cosine=cosines.max(axis=1))
-
-
-def _embed(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
-    return embedder.embed_sentences(list(texts))
