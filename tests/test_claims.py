@@ -131,8 +131,7 @@ def test_each_order_of_a_claim_must_hold(results):
 
 
 def test_a_row_that_needs_a_role_can_not_be_tested_and_says_which(results):
-    printed = order(of("theirs"), of("low"), within=["dataset", "heading"])
-    ours = order(of("high"), of("low"), where=ONE)
+    printed, ours = order(of("theirs"), of("low"), within=["dataset", "heading"]), order(of("high"), 0.7, where=ONE)
     found = judge(results, published=[printed], here=[ours], stand_in="high in place")
     assert (found["published"], found["here"], found["here_because"]) == ("holds", "not testable here", "judge")
     assert (found["stand_in"], found["stand_in_for"]) == ("holds for a stand-in", "high in place")

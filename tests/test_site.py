@@ -143,12 +143,12 @@ def test_page_has_the_papers_table_values_with_origin_and_stand_ins(site: Path) 
     assert cells[0] == ["Overlap <i>", "= 20.88 [19.00, 22.00] 20.88", "≈ 10.10 9.50", "≠ 25.00 30.10"]
     assert cells[2][:2] == ["Judged", "○ not run 41.20"]
     assert cells[3][:2] == ["embedded", "33.33* [31.00, 35.00] –"]
-    values = [_see(row) for row in page.select(".values tbody tr")]
-    wanted = ["one, Overlap <i>, tau 0.2088 0.19 to 0.22 0.0123 90", "rho 0.101 90 7 constant 5; short 2 ● measured"]
-    wanted += ["tau 4,026 90 ¶ paper", "tau 0.3333 0.31 to 0.35 90 ⇄ stand-in embedded|impl:toy|v1"]
-    assert [words for words in wanted if not any(words in row for row in values)] == []
-    shown = ("⇄ stand-in vectors in place of <i>Mistral</i>", "† differs, explained It is noise.", FUNCTION)
-    assert [part for part in shown if part not in _see(page)] == []
+    wanted = [
+        "one, Overlap <i>, tau 0.2088 0.19 to 0.22 0.0123 90", "rho 0.101 90 7 constant 5; short 2 ● measured",
+        "tau 4,026 90 ¶ paper", "tau 0.3333 0.31 to 0.35 90 ⇄ stand-in embedded|impl:toy|v1", FUNCTION,
+        "⇄ stand-in vectors in place of <i>Mistral</i>", "† differs, explained It is noise.",
+    ]  # fmt: skip
+    assert [words for words in wanted if words not in _see(page)] == []
 
 
 def test_sample_values_stand_apart_and_are_marked(site: Path) -> None:
@@ -186,12 +186,10 @@ def test_every_formula_of_the_notebooks_is_mathml(tmp_path: Path) -> None:
     ]
     _write(tmp_path / "all.ipynb", nbformat.writes(v4.new_notebook(cells=cells)))
     page = BeautifulSoup(render_notebook(tmp_path / "all.ipynb", tmp_path), "html.parser")
-    formulas = page("math")
-    assert len(formulas) > 100
-    assert [formula for formula in formulas if "\\" in formula.get_text()] == []
-    for code in page(["code", "math"]):
+    assert len(page("math")) > 100
+    for code in page("code"):
         code.decompose()
-    assert not re.findall(r"\$[^$\n]*\\\w+", page.get_text())  # none is left as it was written
+    assert not re.findall(r"\\[a-z]+|\$[^$\n]*\\\w+", page.get_text())  # none is left as it was written
 
 
 def test_equal_inputs_give_equal_bytes_wherever_they_are(tmp_path: Path) -> None:
@@ -200,9 +198,8 @@ def test_equal_inputs_give_equal_bytes_wherever_they_are(tmp_path: Path) -> None
         place, sample = _make_checkout(tmp_path / name)
         build_site(place)
         build_site(place, sample=sample)  # over an old one
-        assert not list(place.work.glob(".site.*"))
-        files = [path for path in place.site.rglob("*") if path.is_file() and path.name != "inputs.txt"]
-        contents.append({path.relative_to(place.site): path.read_bytes() for path in files})
+        pages = place.site.rglob("*.html")
+        contents.append({path.relative_to(place.site): path.read_bytes() for path in pages})
     assert contents[0] == contents[1]
 
 
@@ -224,9 +221,8 @@ def test_other_runs_are_marked_partial_and_only_an_artefact_without_notebook_say
     build_site(place)
     for path in place.site.rglob("*.html"):
         assert "Partial" in _see(_open(place.site, str(path)))
-    page = _open(place.site, "toy/table_01.html")
-    assert len(page("img")) == 1
-    assert [part for part in ("not run on this machine", "Ours is < theirs.") if part not in _see(page)] == []
+    shown = _see(_open(place.site, "toy/table_01.html"))
+    assert [part for part in ("not run on this machine", "Ours is < theirs.") if part not in shown] == []
 
 
 @pytest.mark.parametrize(
@@ -265,10 +261,8 @@ def test_pages_fit_and_stay_local(site: Path) -> None:
                 page.goto(f"{site.as_uri()}/{path}")
                 page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
                 assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
-                style = "getComputedStyle(document.body)"
-                shades = [page.evaluate(f"{style}.{name}") for name in ("color", "backgroundColor")]
-                ink, ground = (sum(map(int, re.findall(r"\d+", shade)[:3])) for shade in shades)
-                assert (ink < ground) == (scheme == "light")
+                ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+                assert (ground == "rgb(251, 250, 246)") == (scheme == "light")
             page.close()
         browser.close()
     assert [url for url in requests if not url.startswith(("file:", "data:"))] == []

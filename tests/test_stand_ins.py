@@ -1,7 +1,6 @@
 """A stand-in is marked wherever it is shown: in tables, in figures, and in what stands below them."""
 
 import json
-import re
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +9,7 @@ import seaborn.objects as so
 
 import nfqa.lab.open
 from nfqa.data.paths import find_place, find_root
-from nfqa.lab.compare import note_stand_ins, pivot_beside_paper, say_conditions
+from nfqa.lab.compare import note_stand_ins, say_conditions
 from nfqa.lab.figures import add_note, save_figure, subplots
 from nfqa.lab.open import Lab, open_lab
 from nfqa.lab.options import RunOptions
@@ -57,17 +56,6 @@ def test_a_note_says_what_stands_in_and_whether_all_of_ours_does(name, origins, 
     assert set(table.origin) == origins
     note = note_stand_ins(lab.paper, lab.name, table).splitlines()
     assert [line for line in note if "BERTScore" not in line] == expected
-
-
-def test_cells_say_ours_with_a_mark_behind_a_stand_in_and_then_the_published_value(tmp_path):
-    lab, table = open_with_results("linkage/table_02", tmp_path)
-    pivot = pivot_beside_paper(lab.paper, lab.name, table)
-    assert pivot.columns.names[-1] == "ours / published"
-    column = pivot["cell"]["ANTIQUE", "Spearman"]
-    shape = r"(not run|-?\d\.\d+(\*?) \[-?\d\.\d+, -?\d\.\d+\])\n(–|\d\.\d+)"
-    marks = {row: re.fullmatch(shape, cell)[2] for row, cell in column.items() if cell}
-    assert (marks["ROUGE-1"], marks["BERTScore"]) == ("", "*")
-    assert all(mark == "*" for row, mark in marks.items() if row.startswith("Embedded judge"))
 
 
 def test_tables_and_labels_name_what_stands_in(tmp_path, monkeypatch):
