@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from io import StringIO
 from pathlib import Path
 
@@ -166,8 +167,13 @@ def test_every_query_of_a_claim_or_stand_in_names_columns_of_its_table_and_finds
                 assert set(one.within) <= set(table.columns), name
 
 
+@cache
+def judge_committed(name: str) -> pd.DataFrame:
+    return judge_claims(read_papers(PROJECT)[name], PROJECT / "results")
+
+
 def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():
-    claims = judge_claims(read_papers(PROJECT)["linkage"], PROJECT / "results").set_index("claim")
+    claims = judge_committed("linkage").set_index("claim")
     assert claims.headline.tolist() == [True] * 3 + [False] * (len(claims) - 3)
     assert not claims.stand_in.isin(["not testable here"]).any(), "a query of our own rows finds none"
     contradicted = {  # by the paper's own numbers, and where
@@ -190,7 +196,7 @@ def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():
 
 @pytest.mark.parametrize("name", ["linkage", "debateqa"])
 def test_every_claim_of_a_paper_is_tested_or_says_what_it_needs(name):
-    claims = judge_claims(read_papers(PROJECT)[name], PROJECT / "results")
+    claims = judge_committed(name)
     assert not claims.duplicated("says").any()
     untested = claims[(claims.here == "not testable here") & (claims.stand_in == "")]
     assert (untested.here_because != "").all(), untested.claim.tolist()
