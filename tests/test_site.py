@@ -1,6 +1,6 @@
 """The report site, built from a small made-up checkout and from the committed results, and opened in a browser.
 
-The browser tests skip where Chromium or playwright is missing; with NFQA_REQUIRE_BROWSER set they fail instead.
+The browser test is skipped where Chromium is missing; with NFQA_REQUIRE_BROWSER set it fails instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from nbformat import v4
 
 from nfqa.data.paths import Place, find_place, find_root
-from nfqa.lab.site import SIGNS, build_site, find_forge, render_notebook
+from nfqa.lab.site import build_site, find_forge, render_notebook
 from nfqa.lab.values import tidy_values, write_values
 
 FUNCTION = "nfqa.kernels.toy:score"
@@ -78,24 +78,20 @@ def _write(path: Path, text: str) -> None:
 
 def _write_run(place: Place, rows: list[dict[str, Any]]) -> None:
     provenance = {"inputs": {"one": "sha256:aa"}, "functions": [FUNCTION], "findings": ["Ours is < theirs."]}
-    write_values(
-        place.results / "toy" / "table_01", tidy_values(pd.DataFrame(rows), origin="measured", exact=True), provenance
-    )
+    table = tidy_values(pd.DataFrame(rows), origin="measured", exact=True)
+    write_values(place.results / "toy" / "table_01", table, provenance)
     (place.figures / "toy").mkdir(parents=True, exist_ok=True)
     Figure(figsize=(3, 2)).savefig(place.figures / "toy" / "table_01.png")
-    cells = "".join(f"<td>wide_column_{number}</td>" for number in range(30))
-    wide = f"<table><tr>{cells}</tr></table><img src='https://example.org/b.png'><script>alert(2)</script>"
-    notebook = v4.new_notebook(
-        cells=[
-            v4.new_markdown_cell("# T\n\n$\\arg\\max_a$ <script>alert(1)</script> ![own](../figures/table_01.png)"),
-            v4.new_code_cell(f'out = "{place.root}/build/x"', metadata={"tags": ["injected-parameters"]}),
-            v4.new_code_cell("lab", outputs=[
-                v4.new_output("display_data", data={"text/html": wide}),
-                v4.new_output("stream", name="stderr", text="/opt/some/where/module.py:3: Warning a/b\n"),
-            ]),
-        ]
-    )  # fmt: skip
-    _write(place.notebooks / "toy" / "table_01.ipynb", nbformat.writes(notebook))
+    wide = f"<table><tr>{'<td>wide_column</td>' * 30}</tr></table><img src='https://example.org/b.png'><script>alert(2)</script>"
+    outputs = [
+        v4.new_output("display_data", data={"text/html": wide}),
+        v4.new_output("stream", name="stderr", text="/opt/some/where/module.py:3: Warning a/b\n"),
+    ]
+    cells = [
+        v4.new_markdown_cell("# T\n\n$\\arg\\max_a$ <script>alert(1)</script> ![own](../figures/table_01.png)"),
+        v4.new_code_cell(f'out = "{place.root}/build/x"', outputs=outputs),
+    ]
+    _write(place.notebooks / "toy" / "table_01.ipynb", nbformat.writes(v4.new_notebook(cells=cells)))
 
 
 def _make_checkout(root: Path) -> tuple[Place, Place]:
@@ -121,10 +117,6 @@ def _see(page: Any) -> str:
     return " ".join(page.get_text(" ").split())
 
 
-def test_no_sign_means_two_things() -> None:
-    assert len(set(SIGNS.values())) == len(SIGNS)
-
-
 def test_index_has_claims_then_key_then_artefacts_with_their_states(site: Path) -> None:
     page = _open(site, "index.html")
     assert [section["id"] for section in page("section")] == ["claims-toy", "key", "artefacts-toy", "sample"]
@@ -140,10 +132,6 @@ def test_index_has_claims_then_key_then_artefacts_with_their_states(site: Path) 
     assert "¶ 1 paper ● 4 measured ⇄ 1 stand-in" in rows[0]
     assert ["◐ measured in part the rest needs" in rows[0], "○ not run needs generator" in rows[1]] == [True, True]
     assert "□ no numbers" in rows[2]
-
-
-def test_claims_link_to_the_artefacts_of_their_tests_alone(site: Path) -> None:
-    page = _open(site, "index.html")
     linked = [[link.text for link in claim("a")] for claim in page.select(".claims details")]
     assert linked == [["Table 1"], ["Table 1"], []]  # "Tables 1 and 2" are words
     assert len(_open(site, "toy/table_01.html").select(".claims details")) == 2
@@ -155,12 +143,12 @@ def test_page_has_the_papers_table_values_with_origin_and_stand_ins(site: Path) 
     assert cells[0] == ["Overlap <i>", "= 20.88 [19.00, 22.00] 20.88", "≈ 10.10 9.50", "≠ 25.00 30.10"]
     assert cells[2][:2] == ["Judged", "○ not run 41.20"]
     assert cells[3][:2] == ["embedded", "33.33* [31.00, 35.00] –"]
-    values = [_see(row) for row in page.select(".values tbody tr")]
-    wanted = ["one, Overlap <i>, tau 0.2088 0.19 to 0.22 0.0123 90", "rho 0.101 90 7 constant 5; short 2 ● measured"]
-    wanted += ["tau 4,026 90 ¶ paper", "tau 0.3333 0.31 to 0.35 90 ⇄ stand-in embedded|impl:toy|v1"]
-    assert [words for words in wanted if not any(words in row for row in values)] == []
-    shown = ("⇄ stand-in vectors in place of <i>Mistral</i>", "† differs, explained It is noise.", FUNCTION)
-    assert [part for part in shown if part not in _see(page)] == []
+    wanted = [
+        "one, Overlap <i>, tau 0.2088 0.19 to 0.22 0.0123 90", "rho 0.101 90 7 constant 5; short 2 ● measured",
+        "tau 4,026 90 ¶ paper", "tau 0.3333 0.31 to 0.35 90 ⇄ stand-in embedded|impl:toy|v1", FUNCTION,
+        "⇄ stand-in vectors in place of <i>Mistral</i>", "† differs, explained It is noise.",
+    ]  # fmt: skip
+    assert [words for words in wanted if words not in _see(page)] == []
 
 
 def test_sample_values_stand_apart_and_are_marked(site: Path) -> None:
@@ -198,12 +186,10 @@ def test_every_formula_of_the_notebooks_is_mathml(tmp_path: Path) -> None:
     ]
     _write(tmp_path / "all.ipynb", nbformat.writes(v4.new_notebook(cells=cells)))
     page = BeautifulSoup(render_notebook(tmp_path / "all.ipynb", tmp_path), "html.parser")
-    formulas = page("math")
-    assert len(formulas) > 100
-    assert [formula for formula in formulas if "\\" in formula.get_text()] == []
-    for code in page(["code", "math"]):
+    assert len(page("math")) > 100
+    for code in page("code"):
         code.decompose()
-    assert not re.findall(r"\$[^$\n]*\\\w+", page.get_text())  # none is left as it was written
+    assert not re.findall(r"\\[a-z]+|\$[^$\n]*\\\w+", page.get_text())  # none is left as it was written
 
 
 def test_equal_inputs_give_equal_bytes_wherever_they_are(tmp_path: Path) -> None:
@@ -212,18 +198,16 @@ def test_equal_inputs_give_equal_bytes_wherever_they_are(tmp_path: Path) -> None
         place, sample = _make_checkout(tmp_path / name)
         build_site(place)
         build_site(place, sample=sample)  # over an old one
-        assert not list(place.work.glob(".site.*"))
-        files = [path for path in place.site.rglob("*") if path.is_file() and path.name != "inputs.txt"]
-        contents.append({path.relative_to(place.site): path.read_bytes() for path in files})
+        pages = place.site.rglob("*.html")
+        contents.append({path.relative_to(place.site): path.read_bytes() for path in pages})
     assert contents[0] == contents[1]
 
 
-@pytest.mark.parametrize("broken", ["results/toy/table_01.csv", "build/notebooks/toy/table_01.ipynb"])
-def test_failed_build_names_the_file_and_leaves_the_old_site(tmp_path: Path, broken: str) -> None:
+def test_failed_build_names_the_file_and_leaves_the_old_site(tmp_path: Path) -> None:
     place, _ = _make_checkout(tmp_path)
     before = build_site(place).read_bytes()
-    _write(tmp_path / broken, "[]")
-    with pytest.raises(ValueError, match=re.escape(Path(broken).name)):
+    (tmp_path / "results/toy/table_01.csv").write_text("[]")
+    with pytest.raises(ValueError, match=r"table_01\.csv"):
         build_site(place)
     assert (place.site / "index.html").read_bytes() == before
     assert not list(place.work.glob(".site.*"))
@@ -237,43 +221,36 @@ def test_other_runs_are_marked_partial_and_only_an_artefact_without_notebook_say
     build_site(place)
     for path in place.site.rglob("*.html"):
         assert "Partial" in _see(_open(place.site, str(path)))
-    page = _open(place.site, "toy/table_01.html")
-    assert len(page("img")) == 1
-    assert [part for part in ("not run on this machine", "Ours is < theirs.") if part not in _see(page)] == []
+    shown = _see(_open(place.site, "toy/table_01.html"))
+    assert [part for part in ("not run on this machine", "Ours is < theirs.") if part not in shown] == []
 
 
 @pytest.mark.parametrize(
     ("origin", "shown"),
     [("https://me:secret@forge.org/o/r.git", "https://forge.org/o/r/blob/"), ("git@forge.org:o/r.git", "https://forge.org/o/r/blob/"),
-     ("ssh://git@forge.org:22/o/r", "https://forge.org/o/r/blob/"), ("/srv/r", ""), ("../r", ""), ("", "")],
+     ("ssh://git@forge.org:22/o/r", "https://forge.org/o/r/blob/"), ("/srv/r", ""), ("", "")],
 )  # fmt: skip
 def test_sources_are_shown_on_the_forge_of_origin(tmp_path: Path, origin: str, shown: str) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     if origin:
         subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", origin], check=True)
-    assert find_forge(tmp_path).startswith(shown)
-    assert bool(find_forge(tmp_path)) == bool(shown)
-    assert "secret" not in find_forge(tmp_path)
+    assert find_forge(tmp_path) == (f"{shown}HEAD" if shown else "")
 
 
-def test_report_of_the_committed_results_is_small_and_links_within(tmp_path: Path) -> None:
+def test_report_of_the_committed_results_is_small(tmp_path: Path) -> None:
     root = find_root()
-    report = build_site(Place(root, root / "results", root / "figures", tmp_path)).parent
-    pages = sorted(report.rglob("*.html"))
+    pages = [*build_site(Place(root, root / "results", root / "figures", tmp_path)).parent.rglob("*.html")]
     assert len(pages) > 60
     assert [path for path in pages if path.stat().st_size > 400_000] == []
 
 
 @pytest.mark.slow
 def test_pages_fit_and_stay_local(site: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
     executable = shutil.which("chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        executable = None
     if not executable:
-        message = "needs chromium on PATH and the playwright package"
-        pytest.fail(message) if os.environ.get("NFQA_REQUIRE_BROWSER") else pytest.skip(message)
+        pytest.fail("no chromium") if os.environ.get("NFQA_REQUIRE_BROWSER") else pytest.skip("no chromium on PATH")
     requests: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--headless", "--no-sandbox"])
@@ -284,10 +261,8 @@ def test_pages_fit_and_stay_local(site: Path) -> None:
                 page.goto(f"{site.as_uri()}/{path}")
                 page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
                 assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
-                style = "getComputedStyle(document.body)"
-                shades = [page.evaluate(f"{style}.{name}") for name in ("color", "backgroundColor")]
-                ink, ground = (sum(map(int, re.findall(r"\d+", shade)[:3])) for shade in shades)
-                assert (ink < ground) == (scheme == "light")
+                ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+                assert (ground == "rgb(251, 250, 246)") == (scheme == "light")
             page.close()
         browser.close()
     assert [url for url in requests if not url.startswith(("file:", "data:"))] == []

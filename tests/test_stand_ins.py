@@ -1,7 +1,6 @@
 """A stand-in is marked wherever it is shown: in tables, in figures, and in what stands below them."""
 
 import json
-import re
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +9,7 @@ import seaborn.objects as so
 
 import nfqa.lab.open
 from nfqa.data.paths import find_place, find_root
-from nfqa.lab.compare import note_stand_ins, pivot_beside_paper, say_conditions
+from nfqa.lab.compare import note_stand_ins, say_conditions
 from nfqa.lab.figures import add_note, save_figure, subplots
 from nfqa.lab.open import Lab, open_lab
 from nfqa.lab.options import RunOptions
@@ -59,39 +58,20 @@ def test_a_note_says_what_stands_in_and_whether_all_of_ours_does(name, origins, 
     assert [line for line in note if "BERTScore" not in line] == expected
 
 
-def test_cells_say_ours_with_a_mark_behind_a_stand_in_and_then_the_published_value(tmp_path):
-    lab, table = open_with_results("linkage/table_02", tmp_path)
-    pivot = pivot_beside_paper(lab.paper, lab.name, table)
-    assert pivot.columns.names[-1] == "ours / published"
-    column = pivot["cell"]["ANTIQUE", "Spearman"]
-    shape = r"(not run|-?\d\.\d+(\*?) \[-?\d\.\d+, -?\d\.\d+\])\n(–|\d\.\d+)"
-    marks = {row: re.fullmatch(shape, cell)[2] for row, cell in column.items() if cell}
-    assert (marks["ROUGE-1"], marks["BERTScore"]) == ("", "*")
-    assert all(mark == "*" for row, mark in marks.items() if row.startswith("Embedded judge"))
-
-
-def test_tables_name_their_cells_and_what_stands_in(tmp_path, monkeypatch):
+def test_tables_and_labels_name_what_stands_in(tmp_path, monkeypatch):
     monkeypatch.setenv("NFQA_GIVEN", json.dumps({"tables": str(tmp_path)}))
     lab, table = open_with_results("linkage/table_02", tmp_path)
     page = lab.beside_paper(table[table.difference_from == ""]).to_html()
-    assert f"* stand-in: {JUDGE}" in page
-    for ending in (".md", ".tex"):
-        text = (tmp_path / "linkage" / f"table_02{ending}").read_text(encoding="utf-8")
-        assert "ours / published" in text
-        assert f"* stand-in: {JUDGE}" in text
-
-
-def test_labels_of_stand_ins_end_with_the_mark(tmp_path):
-    lab, table = open_with_results("linkage/table_02", tmp_path)
+    files = [(tmp_path / "linkage" / f"table_02{ending}").read_text(encoding="utf-8") for ending in (".md", ".tex")]
+    assert all(f"* stand-in: {JUDGE}" in text for text in (page, *files))
+    assert all("ours / published" in text for text in files)
     shown = lab.label(table)
     assert shown.label.str.endswith("*").equals(shown.origin == "stand-in")
 
 
 @pytest.mark.parametrize("draw", [draw_lines, lambda: so.Plot(x=[1, 2], y=[1, 2]).add(so.Dot())])
 @pytest.mark.parametrize(("name", "is_marked"), [("linkage/table_02", True), ("linkage/table_01", False)])
-def test_a_figure_of_stand_ins_says_so_once_where_it_is_shown_and_where_it_is_saved(
-    draw, name, is_marked, tmp_path, monkeypatch
-):
+def test_a_figure_of_stand_ins_says_so_once_shown_and_saved(draw, name, is_marked, tmp_path, monkeypatch):
     lab, table = open_with_results(name, tmp_path)
     saved = []
     monkeypatch.setattr(nfqa.lab.open, "save_figure", lambda figure, stem: saved.append(figure))
@@ -124,8 +104,7 @@ def test_a_note_lies_below_all_that_a_figure_shows_when_it_is_saved(tmp_path):
         ({"metric": "pd", "difference_from": "length", "k": 2.0, "seed": None}, "P.D. minus Length in words, k 2"),
         ({"pairs": "all"}, "all pairs of evaluators"),
         ({"dataset": "all"}, "all sources"),
-        ({}, ""),
     ],
-)  # fmt: skip
+)
 def test_conditions_are_said_in_words_by_the_column_where_a_value_has_two_meanings(conditions, words):
     assert say_conditions(read_papers(ROOT)["debateqa"], conditions) == words

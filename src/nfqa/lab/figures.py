@@ -24,26 +24,12 @@ PALETTE = ("#1f6f8b", "#c2752d", "#6b8e23", "#8b3a62", "#5b6470", "#b8860b", "#3
 STYLES = {"measured": (OURS, "o", ""), "stand-in": (STANDING_IN, "s", "////"), "sample": (SAMPLE, "o", "")}
 _NOTE = "note"  # the name of a note among a figure's texts
 _STYLE: dict[str, Any] = {
-    "axes.edgecolor": RULE,
-    "axes.facecolor": "white",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.labelsize": 9,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10,
-    "figure.dpi": 110,
-    "figure.constrained_layout.use": True,
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "grid.color": "#e4e7eb",
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "pdf.fonttype": 42,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-}
+    "axes.edgecolor": RULE, "axes.facecolor": "white", "axes.spines.right": False, "axes.spines.top": False,
+    "axes.grid": True, "axes.axisbelow": True, "grid.color": "#e4e7eb",
+    "axes.titlelocation": "left", "axes.titlesize": 10, "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8,
+    "font.family": "DejaVu Sans", "font.size": 9, "legend.fontsize": 8, "legend.frameon": False,
+    "figure.dpi": 110, "figure.constrained_layout.use": True, "pdf.fonttype": 42,
+}  # fmt: skip
 
 
 def use_style() -> None:
@@ -79,7 +65,8 @@ def draw_prompt(text: str, counts: pd.DataFrame, notes: Sequence[str], *, title:
         textwrap.fill(line, 74, subsequent_indent=" " * len(re.match(r"\s*(?:-|\d\.)?\s*", line)[0]))  # type: ignore[index]
         for line in text.splitlines()
     )
-    beside = [("", *counts.columns), *((name, *map(_write_count, row)) for name, *row in counts.itertuples())]
+    written = counts.astype(float).map("{:,.0f}".format, na_action="ignore").fillna("–")
+    beside = [("", *counts.columns), *written.itertuples(name=None)]
     for note in notes:
         beside += [("",), *((line,) for line in textwrap.wrap(note, 40))]
     points = max(9.1 * (lines.count("\n") + 1.5), 10.5 * (len(beside) + 1))
@@ -99,10 +86,6 @@ def draw_prompt(text: str, counts: pd.DataFrame, notes: Sequence[str], *, title:
             style = {"ha": "right" if place else "left", "fontsize": 7, "weight": "bold" if number == 1 else "normal"}
             right.annotate(word, (place, 1), (0, -10.5 * number), textcoords="offset points", **style)
     return figure
-
-
-def _write_count(count: float) -> str:
-    return f"{count:,.0f}" if count == count else "–"  # NaN is not equal to itself
 
 
 def add_values(plot: Plot, rows: pd.DataFrame) -> Plot:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -279,14 +278,3 @@ def _is_at_hand(root: Path, file: UpstreamFile, data: str) -> bool:
 def narrow_options(options: RunOptions, only: Sequence[str], identifier: str) -> RunOptions:
     """The options for one artefact: the user's parameters are meant for the artefacts named, not for what they read."""
     return options if identifier in only else replace(options, parameters={})
-
-
-def hash_site(root: Path, places: Sequence[Place]) -> str:
-    """One hash over all that the report site is built from: papers, code, and the places' results."""
-    digest = hashlib.sha256()
-    shown = [folder for place in places for folder in (place.results, place.figures, place.notebooks)]
-    for folder in [root / "papers", root / "src" / "nfqa", *shown]:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                digest.update(os.fsencode(f"{file.relative_to(root)} {hash_file(file)}\n"))
-    return digest.hexdigest()

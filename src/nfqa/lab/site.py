@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def build_site(place: Place, *, sample: Place | None = None) -> Path:
     """Bring the site of a place's results up to date, with those of a sample run in a section of their own.
 
     Returns: its index.html.
-    Raises: ValueError naming the file for results or a notebook that can't be read.
+    Raises: ValueError naming the file for results that can't be read.
     """
     forge, record = find_forge(place.root), place.site / "inputs.txt"
     digest = hash_inputs(place.root, [place, *([sample] if sample else [])], forge)
@@ -62,27 +62,27 @@ def build_site(place: Place, *, sample: Place | None = None) -> Path:
     if sample is not None:
         ran = [describe_artefact(paper, name, sample, "sample/") for paper in papers for name in paper.artefacts]
         sheets += [sheet for sheet in ran if sheet["rows"]]
-    claims = [claim for paper in papers for claim in _link_claims(paper, place, sheets)]
+    claims = [claim for paper in papers for claim in _judge(paper, place)]
     place.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.work, prefix=".site.new.") as scratch:
         site, templates = Path(scratch) / "site", _open_templates(place)
         for sheet in sheets:
-            page, functions = site / f"{sheet['stem']}.html", sheet["made_from"].get("functions", [])
+            page = site / f"{sheet['stem']}.html"
             page.parent.mkdir(parents=True, exist_ok=True)
             for ending, path in sheet["files"].items():
                 shutil.copyfile(path, page.with_suffix(f".{ending}"))
             facts = {
                 "sheet": sheet,
                 "up": "../" * sheet["stem"].count("/"),
-                "claims": [claim for claim in claims if any(sheet is other for other in claim["sheets"])],
-                "sources": {function: _find_source(place.root, function) for function in functions},
+                "claims": [] if sheet["is_sample"] else [claim for claim in claims if sheet["stem"] in claim["tables"]],
+                "sources": {name: _find_source(place.root, name) for name in sheet["made_from"].get("functions", [])},
                 "forge": forge,
                 "notebook": render_notebook(sheet["notebook"], place.root) if sheet["notebook"].is_file() else "",
             }
-            _write(page, templates.get_template("artefact.html").render(facts))
+            page.write_text(templates.get_template("artefact.html").render(facts), encoding="utf-8")
         index = templates.get_template("index.html").render(papers=papers, sheets=sheets, claims=claims)
-        _write(site / "index.html", index)
-        _write(site / record.name, digest)
+        (site / "index.html").write_text(index, encoding="utf-8")
+        (site / record.name).write_text(digest, encoding="utf-8")
         if place.site.exists():
             place.site.rename(Path(scratch) / "old")
         site.rename(place.site)
@@ -102,21 +102,18 @@ def hash_inputs(root: Path, places: Sequence[Place], forge: str) -> str:
 
 def find_forge(root: Path) -> str:
     """The address at which a browser finds the files of this commit; "" where `origin` is no https or ssh address."""
-    try:
-        told = [
-            subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True).stdout.strip()
-            for words in (("remote", "get-url", "origin"), ("rev-parse", "HEAD"))
-        ]
-    except FileNotFoundError:  # no git
-        return ""
-    found = _FORGE.fullmatch(told[0])
-    return f"https://{found[1]}/{found[2]}/blob/{told[1]}" if found else ""
+    origin, commit = (
+        subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True).stdout.strip()
+        for words in (("remote", "get-url", "origin"), ("rev-parse", "HEAD"))
+    )
+    found = _FORGE.fullmatch(origin)
+    return f"https://{found[1]}/{found[2]}/blob/{commit}" if found else ""
 
 
 def describe_artefact(paper: Paper, name: str, place: Place, folder: str = "") -> dict[str, Any]:
     """What the pages show of an artefact. `folder` is "sample/" for a sample run, of which nothing is compared.
 
-    Returns: paper, name, artefact, notebook (where it would be) and files (by ending) on this machine; stem, from the
+    Returns: paper, artefact, notebook (where it would be) and files (by ending) on this machine; stem, from the
         site's top folder; rows (its values, with their conditions in words) and made_from (its provenance), empty
         without results; published (beside ours), table (the same in the paper's shape), verdicts and origins (counts);
         is_sample, stand_ins, state and needs (in words).
@@ -124,27 +121,29 @@ def describe_artefact(paper: Paper, name: str, place: Place, folder: str = "") -
     artefact, stem = paper.artefacts[name], f"{paper.paper}/{name}"
     homes = {"csv": place.results, "json": place.results, "png": place.figures, "pdf": place.figures}
     files = {ending: path for ending, home in homes.items() if (path := home / f"{stem}.{ending}").is_file()}
-    values = read_values(files["csv"]) if "csv" in files else None
-    origins = Counter[str]() if values is None else Counter(sorted(values.origin))
+    rows, stand_ins, origins, values = [], [], Counter[str](), None
+    if "csv" in files:
+        values = read_values(files["csv"])
+        words = name_rows(paper, values, name_keys(values))
+        rows = values.astype(object).where(values.notna(), None).assign(words=words).to_dict("records")
+        stand_ins, origins = list_replaced(paper, name, values), Counter(sorted(values.origin))
     is_sample = folder != "" or "sample" in origins
     published = compare_published(paper, name, values)[: 0 if is_sample else None]
-    verdicts = Counter(published.verdict)
-    needs = list_needs(paper, name)
+    verdicts, needs = Counter(published.verdict), list_needs(paper, name)
     return {
         "paper": paper,
-        "name": name,
         "artefact": artefact,
         "notebook": place.notebooks / f"{stem}.ipynb",
         "files": files,
         "stem": folder + stem,
-        "rows": [] if values is None else _say_rows(paper, values),
+        "rows": rows,
         "made_from": read_json(files["json"]) if "json" in files else {},
         "published": published,
         "table": "" if published.empty else _draw_table(paper, name, values),
         "verdicts": verdicts,
         "origins": origins,
         "is_sample": is_sample,
-        "stand_ins": [] if values is None else list_replaced(paper, name, values),
+        "stand_ins": stand_ins,
         "needs": needs,
         "state": "sample" if is_sample else _find_state(artefact.notebook, verdicts, origins, needs),
     }
@@ -162,11 +161,6 @@ def _find_state(notebook: str | None, verdicts: Counter[str], origins: Counter[s
     return "measured in part" if needs or STAND_IN in own else "measured"
 
 
-def _say_rows(paper: Paper, values: pd.DataFrame) -> list[dict[str, Any]]:
-    shown = values.astype(object).where(values.notna(), None)
-    return shown.assign(words=name_rows(paper, values, name_keys(values))).to_dict("records")
-
-
 def _draw_table(paper: Paper, name: str, values: pd.DataFrame | None) -> Markup:
     """The paper's table, each cell with the sign of its verdict, ours, and the published value below."""
     pivot = pivot_beside_paper(paper, name, values)
@@ -176,14 +170,13 @@ def _draw_table(paper: Paper, name: str, values: pd.DataFrame | None) -> Markup:
     return Markup(style.to_html(table_uuid="paper", cell_ids=False))  # noqa: S704 - escaped above
 
 
-def _link_claims(paper: Paper, place: Place, sheets: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A paper's claims with their verdicts, each with the artefacts whose values test it."""
-    own = {sheet["name"]: sheet for sheet in sheets if sheet["paper"] is paper and not sheet["is_sample"]}
+def _judge(paper: Paper, place: Place) -> list[dict[str, Any]]:
+    """A paper's claims with their verdicts, each with the labels of the artefacts whose values test it, by stem."""
     claims = judge_claims(paper, place.results).to_dict("records")
     for claim in claims:
         entry = paper.claims[claim["claim"]]
-        tables = dict.fromkeys(order.table for order in (*entry.published, *entry.here))
-        claim |= {"paper": paper, "sheets": [own[table] for table in tables if table in own]}
+        tables = [order.table for order in (*entry.published, *entry.here)]
+        claim |= {"paper": paper, "tables": {f"{paper.paper}/{name}": paper.artefacts[name].label for name in tables}}
     return claims
 
 
@@ -210,27 +203,17 @@ class _Exporter(HTMLExporter):
 
 
 def render_notebook(path: Path, root: Path) -> Markup:
-    """An executed notebook's cells as HTML that runs nothing and names no folder of the machine.
-
-    Raises: ValueError naming the file when it isn't a notebook.
-    """
-    try:
-        text = path.read_text(encoding="utf-8").replace(str(root), ".")
-        notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
-    except Exception as error:  # nbformat has several kinds, and JSON errors come through as they are
-        raise ValueError(f"{path}: not a notebook ({str(error).splitlines()[0]}); run the artefact again") from None
+    """An executed notebook's cells as HTML that runs nothing and names no folder of the machine."""
+    text = path.read_text(encoding="utf-8").replace(str(root), ".")
+    notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"  # some are drawn at random, and pages must not change by themselves
-        if "injected-parameters" in cell.metadata.get("tags", []):
-            cell["source"] = _ABSOLUTE_PATH.sub("…/", cell["source"])
-        for output in cell.get("outputs", []):
-            for holder, key in ((output, "text"), (output.get("data", {}), "text/plain")):
-                if key in holder:
-                    holder[key] = _ABSOLUTE_PATH.sub("…/", holder[key])
     body, _ = _Exporter(template_name="basic").from_notebook_node(notebook)  # type: ignore[no-untyped-call]
     page = BeautifulSoup(body, "html.parser")
     for tag in [*page(_ACTIVE), *page("img", src=re.compile(r"^(\w+:)?//"))]:
         tag.decompose()
+    for words in page(string=_ABSOLUTE_PATH):
+        words.replace_with(_ABSOLUTE_PATH.sub("…/", words))
     return Markup(page)  # noqa: S704 - made above, without scripts
 
 
@@ -260,7 +243,3 @@ def _find_source(root: Path, function: str) -> str:
     module, _, name = function.replace(".", "/").partition(":")
     own = f"src/{module}/{name}.py"
     return own if (root / own).is_file() else f"src/{module}.py"
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")
