@@ -6,6 +6,7 @@ import ast
 import hashlib
 import importlib.metadata
 import json
+import threading
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from nfqa.data.registry import stamp
 
 _SOURCE = Path(__file__).parents[2]
+_PARSING = threading.Lock()
 
 
 def hash_modules(names: Iterable[str], *, within: tuple[str, ...] = ("nfqa",)) -> dict[str, str]:
@@ -41,10 +43,16 @@ def hash_maker(*names: str, within: tuple[str, ...] = ("nfqa",), packages: tuple
     return hashlib.sha256(json.dumps(made_by).encode()).hexdigest()
 
 
+def parse(code: str) -> ast.Module:
+    """The syntax tree of Python code; one thread at a time, as Python 3.11 fails where two parse at once."""
+    with _PARSING:
+        return ast.parse(code)
+
+
 @cache
 def _scan(path: Path, *_: int) -> tuple[str, tuple[str, ...]]:
     """The hash of a module's code, and the names of nfqa that its import statements may mean as modules."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parse(path.read_text(encoding="utf-8"))
     imports = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from nfqa.data.code import hash_modules
+from nfqa.data.code import hash_modules, parse
 from nfqa.data.json_lines import LooseItem, check
 from nfqa.data.registry import stamp
 from nfqa.models.roles import ROLES
@@ -142,7 +142,7 @@ def _walk_code(notebook: Path) -> Iterator[ast.AST]:
 
 def _parse_code(code: str, path: Path) -> ast.Module:
     try:
-        return ast.parse(code)
+        return parse(code)
     except SyntaxError as error:
         raise ValueError(f"{path}: not Python ({error.msg}: {str(error.text).strip()!r})") from None
     except (MemoryError, RecursionError):
