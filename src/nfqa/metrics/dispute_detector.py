@@ -211,7 +211,10 @@ def open_detector(embedder: Embedder | None, *, sentences: int | None = None, **
         features and cache, as `Detector`.
     Raises: ValueError as `Detector`.
     """
-    return Detector(embedder, read_sentences(sentences), **how)
+    labelled = read_sentences()
+    if sentences is not None:
+        labelled = Labelled(labelled.table.tail(sentences).reset_index(drop=True), labelled.sha256)
+    return Detector(embedder, labelled, **how)
 
 
 def calibrate_threshold(

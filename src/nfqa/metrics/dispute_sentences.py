@@ -34,16 +34,14 @@ class Labelled:
     sha256: str
 
 
-def read_sentences(last: int | None = None) -> Labelled:
-    """Read the training sentences of data/dispute_sentences.csv, or so many of the last ones alone."""
+def read_sentences() -> Labelled:
+    """Read the training sentences of data/dispute_sentences.csv."""
     raw = _SENTENCES.read_bytes()
     table = pd.read_csv(BytesIO(raw), dtype=str, keep_default_na=False)
     own_topic = table.topic.where(~table.topic.str.startswith(_OWN_GROUP), table.topic + "|" + table.text)
     groups = table.kind.map(_GROUPS).fillna("plain")
     table = table.assign(label=table.label.astype(int), group=groups, fold=own_topic.map(_hash) % _FOLDS)
-    return Labelled(
-        table.tail(len(table) if last is None else last).reset_index(drop=True), hashlib.sha256(raw).hexdigest()
-    )
+    return Labelled(table, hashlib.sha256(raw).hexdigest())
 
 
 def compose_training_answers(
