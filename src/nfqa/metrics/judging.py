@@ -199,9 +199,10 @@ def judge_by_language_model(
 
 def score_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     """A row a candidate of what `judge_draws` gives: score, why (there is none), verdicts, unreadable and mass."""
-    groups = verdicts.groupby(["draw", "answer"], sort=False)
+    read = verdicts.assign(read=verdicts.value.notna(), value=verdicts.value.fillna(0.0))
+    groups = read.groupby(["draw", "answer"], sort=False)
     reasons = groups.reason.agg(lambda own: "; ".join(filter(None, own))).astype(str)
-    scores = groups.value.mean()
+    scores = groups.value.sum() / groups.read.sum()
     why = reasons.str.replace("; .*", "", regex=True).where(scores.isna(), "")
     return pd.DataFrame(
         {"score": scores, "why": why, "verdicts": groups.size(), "unreadable": reasons, "mass": groups.mass.mean()}

@@ -60,16 +60,14 @@ def score_pairs(name: str, pairs: Pairs, embedder: Embedder | None = None) -> ND
     """
     metric = METRICS[name]
     given = (embedder,) if metric.needs_embedder else ()
-    fitting = [place for place, pair in enumerate(pairs) if not any(map(_is_too_long, pair))]
+    texts = {text for pair in pairs for text in pair}
+    too_long = {text for text in texts if len(text) > LONGEST or text.count(".") > MOST_STOPS}
+    fitting = [place for place, pair in enumerate(pairs) if too_long.isdisjoint(pair)]
     scores = np.full(len(pairs), np.nan)
     for start in range(0, len(fitting), _PAIRS_AT_ONCE):
         block = fitting[start : start + _PAIRS_AT_ONCE]
         scores[block] = metric.score([pairs[place] for place in block], *given)
     return scores
-
-
-def _is_too_long(text: str) -> bool:
-    return len(text) > LONGEST or text.count(".") > MOST_STOPS
 
 
 def _pair_up(draw: Draw) -> list[tuple[str, str]]:
