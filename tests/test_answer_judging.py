@@ -13,7 +13,7 @@ from test_asking import SPEC, Scripted
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import PromptSet
-from nfqa.metrics.answer_judging import BASELINES, judge_answers, mark_answers, sign_marks
+from nfqa.metrics.answer_judging import BASELINES, judge_answers, mark_answers
 from nfqa.metrics.judging import LanguageJudge
 from nfqa.models.chat import Decoding, Reply
 
@@ -53,18 +53,17 @@ def test_each_answer_is_asked_for_once_within_the_range_of_the_prompt(baseline, 
     assert [len(batch) for batch in sent] == ([1, 2] if baseline == "g_eval" else [2])
     assert {request.labels for request in sent[-1]} == {tuple(str(n) for n in range(lowest, highest + 1))}
     assert marks.scores.tolist()[0] == 1
-    assert marks.missing == {}
-    assert marks.signature == sign_marks(baseline, judge)
+    assert {verdict.reason for verdict in marks.verdicts} == {""}
     assert f"own:{baseline}@" in marks.signature
 
 
 def test_g_eval_is_marked_by_the_steps_that_the_model_wrote():
     judge = make_judge(mark_longer)
-    mark_answers(PAIRS, "g_eval", judge)
+    marks = mark_answers(PAIRS, "g_eval", judge)
     written, *marked = sorted(list_prompts(judge), key=lambda prompt: "<candidate>" in prompt)
     assert "numbered steps" in written
     assert all("<steps>\n1. Read.\n2. Give the mark.\n</steps>" in prompt for prompt in marked)
-    assert "own:g_eval_steps@" in sign_marks("g_eval", judge)
+    assert "own:g_eval_steps@" in marks.signature
 
 
 def test_from_logits_a_mark_is_the_expected_one():
@@ -83,7 +82,6 @@ def test_from_logits_a_mark_is_the_expected_one():
     ("baseline", "completion", "reason"),
     [
         ("direct_score", "[[6]]", "out_of_range"),
-        ("direct_score", "[[2.5]]", "out_of_range"),
         ("direct_score", "five", "unreadable"),
         ("direct_score", "", "empty"),
         ("g_eval", "", "no_steps"),
@@ -92,14 +90,14 @@ def test_from_logits_a_mark_is_the_expected_one():
 def test_a_mark_that_is_none_is_missing_with_its_reason(baseline, completion, reason):
     marks = mark_answers(PAIRS[:1], baseline, make_judge(lambda _: completion))
     assert np.isnan(marks.scores).all()
-    assert marks.missing == {reason: 1}
+    assert [verdict.reason for verdict in marks.verdicts] == [reason]
 
 
 def test_empty_answers_are_not_asked_for_and_leave_others_in_place_and_long_ones_are_cut():
     judge = make_judge(lambda _: "[[4]]", max_words=3)
     marks = mark_answers([("Why not tea?", " "), ("Why not tea?", "one two three four")], "direct_score", judge)
     np.testing.assert_array_equal(marks.scores, [np.nan, 4])
-    assert marks.missing == {"no_text": 1}
+    assert [verdict.reason for verdict in marks.verdicts] == ["no_text", ""]
     (prompt,) = list_prompts(judge)
     assert "<candidate>\none two three\n</candidate>" in prompt
     assert judge.cut == 1
@@ -114,6 +112,6 @@ def test_answers_of_a_frame_have_a_row_each_and_baseline():
     np.testing.assert_array_equal(found.score, [1, np.nan, 1, np.nan])
     assert found.missing.tolist() == found.unreadable.tolist() == ["", "no_text", "", "no_text"]
     assert set(found.judge) == {"some"}
-    assert found.signature[2] == sign_marks("count_povs", judge)
+    assert found.signature[2] == mark_answers(PAIRS[:1], "count_povs", judge).signature
     assert "text" not in found
     assert judge_answers(answers, {}, None).empty

@@ -63,7 +63,6 @@ def flag(text: str, *references: str, question: str = QUESTION, views: tuple[str
     ],
 )
 def test_an_answer_has_the_flags_that_its_words_earn(text: str, flags: str) -> None:
-
     assert flag(text, REFERENCE) == flags
 
 
@@ -120,17 +119,12 @@ def test_a_guarded_judge_gains_nothing_from_a_repeated_question() -> None:
     embedder, scorer = StubEmbedder(), make_zero_shot()
     plain, guarded = (judge(draws, scorer, embedder) for judge in (judge_by_vectors, judge_guarded))
     assert guarded.answer.tolist() == plain.answer.tolist()
-    scores = guarded.set_index(["output", "answer"]).score
-    assert (
-        scores["rank", "before"]
-        == scores["rank", "plain"]
-        == plain.set_index(["output", "answer"]).score["rank", "plain"]
-    )
+    unguarded, scores = (judged.set_index(["output", "answer"]).score for judged in (plain, guarded))
+    assert scores["rank", "before"] == scores["rank", "plain"] == unguarded["rank", "plain"]
     assert scores["score", "before"] == scores["score", "plain"]
     assert scores["rank", "alone"] == -5
-    assert scores["score", "alone"] <= scores["score", "plain"]
+    assert scores["score", "alone"] <= scores["score", "plain"] < unguarded["score", "alone"], "unguarded it wins"
     assert np.isnan(scores["rank", ""])
-    assert plain.set_index(["output", "answer"]).score["score", "alone"] > scores["score", "plain"], "unguarded it wins"
 
 
 @pytest.mark.parametrize(

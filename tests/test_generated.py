@@ -137,8 +137,6 @@ def test_a_missing_or_unreadable_list_drops_the_question_with_the_reason() -> No
     assert (no_best.references, no_best.candidates) == ((), ())
     for writer in (Writer("A", broken="write_lower"), Writer("A", said="  ")):
         assert write(QUESTIONS[:1], writer, truth="none")[0].dropped == "no_generated_list"
-    with pytest.raises(ValueError, match="no generator is given"):
-        write(QUESTIONS)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +145,6 @@ def test_a_missing_or_unreadable_list_drops_the_question_with_the_reason() -> No
         "Answer1: one Answer2: two Answer3: three",
         "Answer1: one\nAnswer2: two\nAnswer3: three\n",
         "Sure! Here they are.\n\nAnswer 1: one\n\nAnswer 2: two\n\nAnswer 3: three",
-        "**Answer1:** one\n**Answer2:** two\n**Answer3:** three",
         "**Answer 1**: one\n**Answer 2**: two\n**Answer 3**: three",
         "### Answer 1\none\n### Answer 2\ntwo\n### Answer 3\nthree",
         "[Answer1]: one\n[Answer2]: two\n[Answer3]: three",
@@ -167,7 +164,6 @@ def test_a_completion_is_split_into_its_answers(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
         "one, two, three",
         "Answer1: one\nAnswer2: two",
         "Answer1: one\nAnswer3: three\nAnswer2: two",

@@ -16,7 +16,7 @@ from test_embed import TEXTS, WORDS, make_model
 from nfqa.data.records import Answer, Question
 from nfqa.kernels.rouge import score_rouge_sets
 from nfqa.metrics import overlap
-from nfqa.metrics.overlap import LONGEST, METRICS, MOST_STOPS, OverlapMetric, score_overlap, score_pairs
+from nfqa.metrics.overlap import LONGEST, METRICS, MOST_STOPS, score_overlap, score_pairs
 from nfqa.metrics.references import Draw
 from nfqa.models.embed import Embedder, TextVectors
 
@@ -145,13 +145,10 @@ def test_google_rouge_equals_the_package(candidate, reference, stem):
         assert found == pytest.approx(theirs[long].fmeasure, abs=1e-15)
 
 
-def test_rouge_of_a_side_without_sentences_is_zero():
-    assert score_rouge_sets([], [["a"]]) == score_rouge_sets([["a"]], []) == score_rouge_sets([], []) == (0, 0, 0)
-
-
-def test_pairs_of_words_run_across_sentences():
+def test_pairs_of_words_run_across_sentences_and_a_side_without_sentences_is_zero():
     # pairs: a b, b c in both, though the full stop is elsewhere: 2 of 2 and 2
     assert score_rouge_sets([["a", "b"], ["c"]], [["a"], ["b", "c"]]).rouge2 == pytest.approx(1, abs=1e-7)
+    assert score_rouge_sets([], [["a"]]) == score_rouge_sets([["a"]], []) == score_rouge_sets([], []) == (0, 0, 0)
 
 
 @settings(max_examples=60, deadline=None)
@@ -163,37 +160,34 @@ def test_scores_of_any_text_lie_between_nothing_and_all(pairs):
         assert ((scores >= 0) & (scores <= 1 + 1e-9)).all(), name
 
 
-def test_bertscore_equals_hand_arithmetic():
-    # candidate: [CLS] (1, 0), one word (3, 4), i.e. (0.6, 0.8) at unit length, [SEP] (1, 0)
-    # reference: [CLS] (0, 1), words (1, 0) and (0, 2), [SEP] (0, 1)
-    # P: the word against 0.8, 0.6, 0.8, 0.8: 0.8
-    # R: (1, 0) against [CLS] 1, word 0.6: 1;  (0, 2) against word 0.8: 0.8;  mean 0.9
-    # F = 2 * 0.8 * 0.9 / 1.7 = 1.44 / 1.7
-    vectors = {
-        "candidate": make_vectors([(1, 0), (3, 4), (1, 0)]),
-        "reference": make_vectors([(0, 1), (1, 0), (0, 2), (0, 1)]),
-    }
-    assert score("bertscore", "candidate", "reference", StubEmbedder(vectors)) == pytest.approx(1.44 / 1.7, abs=1e-6)
+VECTORS = {
+    "candidate": make_vectors([(1, 0), (3, 4), (1, 0)]),
+    "reference": make_vectors([(0, 1), (1, 0), (0, 2), (0, 1)]),
+    "wordless": make_vectors([(1, 0), (1, 0)]),
+    "east": make_vectors([(1, 0), (1, 0), (1, 0)]),
+    "west": make_vectors([(-1, 0), (-1, 0), (-1, 0)]),
+    "slanted": make_vectors([(3, 4), (9, 9), (1, 0)]),
+}
 
 
-def test_bertscore_of_a_text_with_itself_is_one_and_without_words_or_likeness_zero():
-    vectors = {
-        "wordless": make_vectors([(1, 0), (1, 0)]),
-        "east": make_vectors([(1, 0), (1, 0), (1, 0)]),
-        "west": make_vectors([(-1, 0), (-1, 0), (-1, 0)]),
-    }
-    embedder = StubEmbedder(vectors)
-    assert score("bertscore", "a b c", "a b c", embedder) == pytest.approx(1, abs=1e-6)
-    for candidate, reference in (("wordless", "east"), ("east", "wordless"), ("east", "west")):
-        assert score("bertscore", candidate, reference, embedder) == 0.0
-
-
-def test_cls_cosine_compares_first_tokens_alone():
-    vectors = {
-        "candidate": make_vectors([(3, 4), (9, 9), (1, 0)]),
-        "reference": make_vectors([(2, 0), (-5, 1), (0, 1)]),
-    }
-    assert score("cls_cosine", "candidate", "reference", StubEmbedder(vectors)) == pytest.approx(0.6, abs=1e-6)
+@pytest.mark.parametrize(
+    ("name", "pair", "expected"),
+    [
+        # candidate: [CLS] (1, 0), one word (3, 4), i.e. (0.6, 0.8) at unit length, [SEP] (1, 0)
+        # reference: [CLS] (0, 1), words (1, 0) and (0, 2), [SEP] (0, 1)
+        # P: the word against 0.8, 0.6, 0.8, 0.8: 0.8
+        # R: (1, 0) against [CLS] 1, word 0.6: 1;  (0, 2) against word 0.8: 0.8;  mean 0.9
+        # F = 2 * 0.8 * 0.9 / 1.7 = 1.44 / 1.7
+        ("bertscore", ("candidate", "reference"), 1.44 / 1.7),
+        ("bertscore", ("a b c", "a b c"), 1),
+        ("bertscore", ("wordless", "east"), 0),
+        ("bertscore", ("east", "wordless"), 0),
+        ("bertscore", ("east", "west"), 0),
+        ("cls_cosine", ("slanted", "east"), 0.6),  # of the first tokens alone
+    ],
+)
+def test_scores_by_vectors_equal_hand_arithmetic(name, pair, expected):
+    assert score(name, *pair, StubEmbedder(VECTORS)) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -251,23 +245,6 @@ def test_scoring_draws_equals_scoring_one_pair_at_a_time(monkeypatch, at_once):
         assert set(rows.signature) == {f"{name}|{METRICS[name].signature}|ref:best"}
 
 
-def test_a_pair_that_comes_up_again_is_scored_once_and_question_by_question(monkeypatch):
-    blocks: list[list[tuple[str, str]]] = []
-
-    def note(pairs):
-        blocks.append(list(pairs))
-        return np.arange(len(pairs), dtype=np.float64)
-
-    monkeypatch.setitem(METRICS, "note", OverlapMetric("", note))
-    monkeypatch.setattr(overlap, "_PAIRS_AT_ONCE", 4)
-    texts = [f"q{i}" for i in range(6)]
-    draws = [make_draw(text, f"reference of {text}", [f"{text} {seed}"]) for seed in range(4) for text in texts]
-    found = score_overlap(make_frame([*draws, *draws]), ["note"])
-    assert [len(block) for block in blocks] == [4] * 6
-    assert [len({reference for _, reference in block}) for block in blocks] == [1] * 6
-    assert found.score.tolist() == sorted(found.score[:24]) * 2
-
-
 def test_a_text_that_is_too_long_has_no_score_and_says_why():
     beyond = ["a b " * 2_500_000, "x" + " " * LONGEST, "a." * (MOST_STOPS + 1)]
     draws = [make_draw("q", "the cat sat", ["a cat", *beyond]), make_draw("r", "a b " * LONGEST, ["a cat"])]
@@ -279,12 +256,6 @@ def test_a_text_that_is_too_long_has_no_score_and_says_why():
         )
     for longest in ("a " * (LONGEST // 2), "a." * MOST_STOPS):
         assert score("rougel", longest, "a b") > 0
-
-
-@pytest.mark.parametrize("name", ["bertscore", "cls_cosine"])
-def test_a_metric_that_needs_the_embedder_says_so(name):
-    with pytest.raises(ValueError, match=rf"{name} needs the embedder role; pass embedder=Embedder\('package:gt-all"):
-        score_overlap(make_frame(DRAWS), [name])
 
 
 def test_signatures_name_the_installed_versions():

@@ -48,13 +48,8 @@ def test_every_two_answers_of_a_rater_are_compared():
         [0, "a", "b", 1], [0, "a", "c", 1], [0, "b", "c", 0.5], [1, "b", "c", 0],
     ]  # fmt: skip
     assert set(found.dataset) == {"made_up"}
-
-
-def test_a_dataset_without_ratings_and_an_answer_rated_twice_are_refused():
     with pytest.raises(ValueError, match="no ratings by people"):
         compare_answers(make_ratings())
-    with pytest.raises(ValueError, match=r"made_up, question 0: .* b twice"):
-        compare_answers(pd.concat([OPPOSED, OPPOSED[OPPOSED.system == "b"]]))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -82,9 +77,8 @@ def test_resampled_rankings_follow_the_raters_drawn():
     table = drawn.pivot(index="resample", columns="system", values="grade")
     assert (table.shape, table.index.min()) == ((50, 3), 1)  # 0 is for what was measured
     assert set(np.sign((table.a - table.c).round(6))) == {-1, 0, 1}  # x more often puts a first, y more often c
-    elo = resample_rankings(comparisons, "elo", resamples=50, seed=1).pivot(
-        index="resample", columns="system", values="grade"
-    )
+    elo = resample_rankings(comparisons, "elo", resamples=50, seed=1)
+    elo = elo.pivot(index="resample", columns="system", values="grade")
     decided = (table.a - table.c).round(6) != 0
     assert (np.sign(elo.a - elo.c) == np.sign(table.a - table.c))[decided].all()
 
@@ -92,10 +86,7 @@ def test_resampled_rankings_follow_the_raters_drawn():
 def test_the_other_raters_are_all_but_one_or_those_of_the_same_side():
     ratings = make_ratings({"v": [5, 3, 1], "w": [5, 3, 1], "x": [1, 3, 5], "y": [1, 2, 3]})
     ratings["stance"] = ratings.rater.map({0: "for", 1: "for", 2: "against", 3: ""})
-    others = ratings.assign(others=average_other_raters(ratings)).pivot(
-        index="rater", columns="system", values="others"
-    )
-    np.testing.assert_allclose(others.loc[0], [7 / 3, 8 / 3, 3])  # v by w, x, y
+    np.testing.assert_allclose(average_other_raters(ratings)[:3], [7 / 3, 8 / 3, 3])  # v by w, x, y
     same = ratings.assign(others=average_other_raters(ratings, within=["question", "stance", "system"]))
     assert same[same.rater < 2].others.tolist() == [5, 3, 1, 5, 3, 1]
     assert same[same.rater >= 2].others.isna().all()

@@ -56,15 +56,13 @@ def test_remove_says_which_references_leave_the_candidates():
         best = draw_list(question, (3, 2), seed=seed, remove="best")
         assert best.references == both.references
         assert set(name(best.candidates)) == {"a0", "a1", "a2", "a3", "a4"} - {best.best.id}
-        nothing = draw_list(question, (3, 2), seed=seed, remove="nothing")
-        assert nothing.candidates == question.answers
+        assert draw_list(question, (3, 2), seed=seed, remove="nothing").candidates == question.answers
 
 
 def test_a_copy_of_a_reference_leaves_with_it_whatever_its_grade():
     question = Question("why?", (Answer("a", "same", 3), Answer("b", "same", 0), Answer("c", "other", 1)))
-    assert name(draw_list(question, (3,), seed=0).candidates) == ["c"]
-    assert name(draw_list(question, (3,), seed=0, remove="best").candidates) == ["c"]
-    assert name(draw_list(question, (3,), seed=0, remove="nothing").candidates) == ["a", "b", "c"]
+    for remove, left in (("list", ["c"]), ("best", ["c"]), ("nothing", ["a", "b", "c"])):
+        assert name(draw_list(question, (3,), seed=0, remove=remove).candidates) == left
 
 
 def test_shared_candidates_are_those_that_every_list_leaves():

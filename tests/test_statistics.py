@@ -77,10 +77,8 @@ def test_an_agreement_by_hand(undefined, seeds, because) -> None:
 
 
 def make_measurements() -> pd.DataFrame:
-    rows = pd.DataFrame(
-        [("q9", 0, 0.1), ("q9", 1, 0.3), ("q8", 0, 0.5), ("q8", 1, np.nan), ("q7", 0, 0.2), ("q7", 1, 0.4)]
-    )
-    old = rows.set_axis(["question", "seed", "measured"], axis=1).assign(dataset="d", form="old", statistic="mean")
+    rows = [("q9", 0, 0.1), ("q9", 1, 0.3), ("q8", 0, 0.5), ("q8", 1, np.nan), ("q7", 0, 0.2), ("q7", 1, 0.4)]
+    old = pd.DataFrame(rows, columns=["question", "seed", "measured"]).assign(dataset="d", form="old", statistic="mean")
     frame = pd.concat([old, old.assign(form="new", measured=old.measured + 0.25)], ignore_index=True)
     return frame.assign(missing=np.where(frame.measured.isna(), "unread", ""))
 

@@ -18,22 +18,7 @@ from train_evaluator.corpus import Corpus, Topic, read_corpus
 from nfqa.data.records import Answer, PartialAnswer, Question, QuestionSet
 from nfqa.models.roles import MODELS
 
-_WORDS = (
-    "sun",
-    "rain",
-    "wind",
-    "snow",
-    "hail",
-    "fog",
-    "storm",
-    "cloud",
-    "frost",
-    "heat",
-    "calm",
-    "thunder",
-    "breeze",
-    "sleet",
-)
+_WORDS = tuple(f"weather{letter}" for letter in "abcdefghijklmn")
 
 
 def _make_text(seed: int, words: int = 40) -> str:
@@ -84,13 +69,8 @@ def test_what_is_held_out_is_not_trained_on(monkeypatch: pytest.MonkeyPatch, tmp
     assert set(read.kept_out) == {"overton", "demo_answers"}
 
 
-def stop(*given: Any) -> None:
-    raise KeyboardInterrupt
-
-
 def _train(root: Path) -> dict[str, Any]:
-    folder = train.train_evaluator(root, "tiny")
-    return load_file(folder / "model.safetensors")
+    return load_file(train.train_evaluator(root, "tiny") / "model.safetensors")
 
 
 def test_a_stopped_run_goes_on_to_the_same_weights(

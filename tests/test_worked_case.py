@@ -36,18 +36,15 @@ def make_question(name: str, *extra: Answer) -> Question:
 
 def make_questions() -> tuple[Question, ...]:
     """In the question `b`, the poor candidate repeats the best reference's words, and the good one has its own."""
-    b = Question(
-        "b?",
-        (
-            *(Answer(f"top{i}", f"the sea is salty since rivers bring salt number {i}", 3) for i in range(2)),
-            Answer("two", "waters carry minerals", 2),
-            Answer("one", "fish live there", 1),
-            *(Answer(f"low{i}", f"the sea is salty since rivers bring pepper {i}", 0) for i in range(2)),
-            Answer("own", "weathering dissolves rock", 3),
-        ),
+    answers = (
+        *(Answer(f"top{i}", f"the sea is salty since rivers bring salt number {i}", 3) for i in range(2)),
+        Answer("two", "waters carry minerals", 2),
+        Answer("one", "fish live there", 1),
+        *(Answer(f"low{i}", f"the sea is salty since rivers bring pepper {i}", 0) for i in range(2)),
+        Answer("own", "weathering dissolves rock", 3),
     )
     plain = [make_question(n, Answer(f"{n}x", f"{n} omega", 3), Answer(f"{n}y", f"{n} psi chi", 0)) for n in "acdefg"]
-    return (*plain, b)
+    return (*plain, Question("b?", answers))
 
 
 @pytest.fixture
@@ -159,7 +156,3 @@ def test_a_language_models_verdicts_come_to_the_scale(run: Any, monkeypatch: pyt
     assert "LINKAGE, judge; Pointwise, R=∅, judge" in told["A first, as people do"]
     assert "Pairwise, judge" in told["level"]
     assert "1 of 14 ways of scoring (Pointwise, R≠∅, judge)" in told["no verdict"]
-    sketch = run("sketch", judge="openai:any", prompts="own")["figure"]
-    drawn = [text.get_text() for axes in sketch.axes for text in axes.texts]
-    assert "score 7 for A, 3 for B\n(language model)" in drawn
-    assert "rank 2 for A, 5 for B\n(language model)" in drawn

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,11 +26,6 @@ class Marks:
     scores: NDArray[np.float64]
     verdicts: tuple[Verdict, ...]
     signature: str
-
-    @property
-    def missing(self) -> dict[str, int]:
-        """Verdicts that could not be had, by reason."""
-        return dict(sorted(Counter(verdict.reason for verdict in self.verdicts if verdict.value is None).items()))
 
 
 def judge_answers(
@@ -100,12 +94,8 @@ def mark_answers(
         else:
             prompt = judge.prompts.render(baseline, question=shown, candidate=candidate, steps=steps)
             planned.append(Request(prompt, judge.seed, labels, f"{baseline}|{question}"))
-    return Marks(*ask_planned(planned, judge, partial(read_verdict, pick=template.pick)), sign_marks(baseline, judge))
-
-
-def sign_marks(baseline: Baseline, judge: LanguageJudge) -> str:
-    """How marks are made, for signatures."""
-    return sign_asked(judge, *(("g_eval_steps", baseline) if baseline == "g_eval" else (baseline,)))
+    signature = sign_asked(judge, *(("g_eval_steps", baseline) if baseline == "g_eval" else (baseline,)))
+    return Marks(*ask_planned(planned, judge, partial(read_verdict, pick=template.pick)), signature)
 
 
 def sign_asked(judge: LanguageJudge, *templates: str) -> str:

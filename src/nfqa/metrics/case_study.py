@@ -8,7 +8,6 @@ import pandas as pd
 
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.perspective_diversity import score_views
-from nfqa.metrics.statistics import require_columns
 from nfqa.models.evaluator import Evaluator
 
 
@@ -18,7 +17,6 @@ def remove_sentences(answers: pd.DataFrame) -> pd.DataFrame:
     Args: answers: text, and any columns that name the answer. An answer of one sentence gives none.
     Returns: the columns of `answers` with `text` what is left, `place` (of the sentence, from 1) and `sentence`.
     """
-    require_columns(answers, ["text"])
     rows = []
     for answer in answers.to_dict("records"):
         sentences = split_answer(answer["text"])

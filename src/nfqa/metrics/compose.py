@@ -33,10 +33,8 @@ def choose_points(question: Question, n: int, *, seed: int, words: int | None = 
     Raises: ValueError when the question has fewer than n, or n is below 1.
     """
     if n < 1 or len(question.partial_answers) < n:
-        raise ValueError(
-            f"question {question.id} has {len(question.partial_answers)} perspectives, and {n} are wanted; leave it"
-            " out, or ask for fewer, but at least one"
-        )
+        found = len(question.partial_answers)
+        raise ValueError(f"question {question.id} has {found} perspectives, and {n} are wanted; leave it out")
     rng = np.random.default_rng([seed, question.key])
     chosen = rng.permutation(len(question.partial_answers))[:n]
     points = (question.partial_answers[i] for i in chosen)
@@ -95,11 +93,11 @@ def _find_topic(question: Question) -> set[str]:
 
 
 def _cut(point: PartialAnswer, words: int) -> PartialAnswer:
-    view = point.point_of_view.split()
-    if len(view) + len(point.explanation.split()) <= words:
+    view, explanation = point.point_of_view.split(), point.explanation.split()
+    if len(view) + len(explanation) <= words:
         return point
-    explanation = point.explanation.split()[: max(0, words - len(view))]
-    return replace(point, point_of_view=" ".join(view[:words]), explanation=" ".join(explanation))
+    left = explanation[: max(0, words - len(view))]
+    return replace(point, point_of_view=" ".join(view[:words]), explanation=" ".join(left))
 
 
 def _drop_words(text: str, share: float, rng: np.random.Generator) -> list[str]:

@@ -29,16 +29,12 @@ def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedd
     texts = answers["text"].fillna("").tolist()
     covered = score_coverage(answers.assign(row=range(len(answers))), views, embedder)
     embedded = f"embedder:{embedder.spec.identity}"
+    coverage = covered.groupby("row")["score"].mean().reindex(range(len(answers)))
+    clusters = [count_clusters(text, embedder) for text in texts]
     made = {
         "length": ("words:split", [len(text.split()) or np.nan for text in texts]),
-        "coverage": (
-            f"cosine:nearest_sentence|{embedded}",
-            covered.groupby("row")["score"].mean().reindex(range(len(answers))),
-        ),
-        "sentence_clusters": (
-            f"linkage:average|cosine_distance:{CLUSTER_DISTANCE}|{embedded}",
-            [count_clusters(text, embedder) for text in texts],
-        ),
+        "coverage": (f"cosine:nearest_sentence|{embedded}", coverage),
+        "sentence_clusters": (f"linkage:average|cosine_distance:{CLUSTER_DISTANCE}|{embedded}", clusters),
     }
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
     frames = []

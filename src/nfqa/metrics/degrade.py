@@ -30,6 +30,7 @@ _OPPOSITES = (
     "higher lower", "many few", "often rarely", "easy hard", "right wrong", "like dislike", "causes prevents",
 )  # fmt: skip
 _OPPOSITE = {word: other for pair in _OPPOSITES for word, other in (pair.split(), pair.split()[::-1])}
+_IRREGULAR = {"cannot": "can", "can't": "can", "won't": "will"}
 _STATEMENTS = (
     "In fact the opposite is the case, and nearly everyone gets this wrong.",
     "None of this matters, because the colour of the thing decides it alone.",
@@ -166,22 +167,18 @@ def mislead(text: str, *, key: str, pool: Sequence[str] = ()) -> str:
 
 def _negate_sentence(sentence: str) -> str:
     turned = _AUXILIARY.sub(_turn_auxiliary, sentence, count=1)
-    if turned != sentence:
+    found = next((word for word in _WORD.finditer(sentence) if word[0].lower() in _OPPOSITE), None)
+    if turned != sentence or found is None:
         return turned
-    for found in _WORD.finditer(sentence):
-        if found[0].lower() in _OPPOSITE:
-            opposite = _match_case(_OPPOSITE[found[0].lower()], found[0])
-            return sentence[: found.start()] + opposite + sentence[found.end() :]
-    return sentence
+    opposite = _match_case(_OPPOSITE[found[0].lower()], found[0])
+    return sentence[: found.start()] + opposite + sentence[found.end() :]
 
 
 def _turn_auxiliary(found: re.Match[str]) -> str:
     word = found[0]
     lower = word.lower().replace("’", "'")
-    if lower in ("cannot", "can't"):
-        return _match_case("can", word)
-    if lower == "won't":
-        return _match_case("will", word)
+    if lower in _IRREGULAR:
+        return _match_case(_IRREGULAR[lower], word)
     if lower.endswith("n't"):
         return word[:-3]
     first, *rest = word.split()

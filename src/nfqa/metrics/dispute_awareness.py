@@ -14,7 +14,7 @@ from nfqa.kernels.classification import MEASURES, Measure, measure_classificatio
 from nfqa.kernels.parse import Reading, read_digit
 from nfqa.kernels.resample import Interval
 from nfqa.metrics.answer_judging import Marks, mark_answers, sign_asked
-from nfqa.metrics.dispute_detector import Detector, open_detector
+from nfqa.metrics.dispute_detector import THRESHOLD, Detector, open_detector
 from nfqa.metrics.dispute_rules import Rule, apply_rule
 from nfqa.metrics.judging import LanguageJudge, ask_planned, read_logprobs, trim_text
 from nfqa.metrics.statistics import count_reasons, iterate_groups
@@ -34,7 +34,7 @@ def score_awareness(
     """D.A. of each answer, 1 where it makes its reader aware of the dispute and 0 where not: one row an answer.
 
     Args: answers: text (NaN where a system gave no answer) and any columns that name the answer; by: the embedded
-        detector, which decides by its own threshold, a language model with prompts for D.A. (as prompts/own), or a
+        detector, which decides at THRESHOLD, a language model with prompts for D.A. (as prompts/own), or a
         keyword rule; form: of the prompt.
     Returns: the columns of `answers` but text and grade; metric ("da"), method ("detector", "judge" or the rule),
         score, probability (of 1; NaN for a rule), missing ("no_answer" or the verdict's reason) and signature.
@@ -46,7 +46,7 @@ def score_awareness(
     if isinstance(by, Detector):
         method, signature = "detector", by.signature
         probabilities[given] = by.probabilities(texts)
-        scores[given] = probabilities[given] >= by.threshold
+        scores[given] = probabilities[given] >= THRESHOLD
     elif isinstance(by, LanguageJudge):
         found = judge_awareness(texts, by, form=form)
         method, signature = "judge", found.signature
@@ -139,13 +139,9 @@ def judge_awareness(answers: Sequence[str], judge: LanguageJudge, *, form: Form 
         digit in prompt and completion together, and finds that of its own first demonstration; here the completion
         alone is read.
     """
-    planned: list[Request | Verdict] = []
-    for answer in answers:
-        shown = trim_text(answer, judge) if answer.strip() else ""
-        if not shown:
-            planned.append(Verdict(None, "no_text"))
-        else:
-            planned.append(Request(judge.prompts.render(form, candidate=shown), judge.seed, LABELS, form))
+    shown = [trim_text(answer, judge) if answer.strip() else "" for answer in answers]
+    prompts = [judge.prompts.render(form, candidate=text) if text else "" for text in shown]
+    planned = [Request(prompt, judge.seed, LABELS, form) if prompt else Verdict(None, "no_text") for prompt in prompts]
     return Marks(*ask_planned(planned, judge, _read), sign_asked(judge, form))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +35,7 @@ _VECTOR_SCALE, _CUE_SCALE = 0.5, 0.3  # beside n-grams of unit length
 _COMPOSED = 400  # answers that the calibration is fitted on
 
 
+@dataclass(eq=False)
 class Detector:
     """A probability that an answer makes its reader aware of the dispute; fitted at first use, in seconds.
 
@@ -43,38 +45,29 @@ class Detector:
         s_1 = logit max_u P(aware | u),  s_2 = sqrt(max_u P(for | u) max_u P(against | u)),
     the second since two sides may be far apart. A logistic regression over both gives the answer's probability; it is
     fitted on composed answers, with probabilities of sentences whose topic was left out of their fit. Deterministic.
-    Args: threshold: from which probability on an answer is decided to be aware, in (0, 1]; cache: a folder that keeps
-        what was fitted, for the next time.
-    Raises: ValueError for features that need an embedder where there is none, or a threshold outside.
+    Args: cache: a folder that keeps what was fitted, for the next time.
+    Raises: ValueError for features that need an embedder where there is none.
     Source: ours. Differs from: multiple-instance learning, in that labels of single sentences are available.
     """
 
-    def __init__(
-        self,
-        embedder: Embedder | None,
-        sentences: Labelled,
-        *,
-        features: Features = "text_and_vectors",
-        threshold: float = THRESHOLD,
-        cache: Path | None = None,
-    ) -> None:
-        if embedder is None and features != "text":
-            raise ValueError(f"features is {features!r}, which needs an embedder; without one only 'text' works")
-        if not 0 < threshold <= 1:
-            raise ValueError(f"threshold is {threshold}; expected a probability above 0, such as {THRESHOLD}")
-        self.sentences = sentences
-        self.features = features
-        self.threshold = threshold
-        self._cache = cache
-        self._embedder = None if features == "text" else embedder
+    embedder: Embedder | None
+    sentences: Labelled
+    features: Features = "text_and_vectors"
+    cache: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.features == "text":
+            self.embedder = None
+        elif self.embedder is None:
+            raise ValueError(f"features is {self.features!r}, which needs an embedder; without one only 'text' works")
 
     @property
     def signature(self) -> str:
         """Which features, embedder, sentences and decision."""
-        embedded = "" if self._embedder is None else f"|embedder:{self._embedder.spec.identity}"
+        embedded = "" if self.embedder is None else f"|embedder:{self.embedder.spec.identity}"
         return (
             f"detector:{self.features}{embedded}|sentences:{len(self.sentences.table)}@{self.sentences.sha256[:12]}"
-            f"|unit:sentence+pair|threshold:{self.threshold:g}|v1"
+            f"|unit:sentence+pair|threshold:{THRESHOLD:g}|v1"
         )
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
@@ -110,10 +103,10 @@ class Detector:
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """The vector of each text; of a passage the mean over its sentences, unit length. [n, D], [n, 0] without."""
-        if self._embedder is None:
+        if self.embedder is None:
             return np.zeros((len(texts), 0))
         parts = [split_answer(text) or [text] for text in texts]
-        flat = self._embedder.embed_sentences([part for row in parts for part in row]).astype(np.float64)
+        flat = self.embedder.embed_sentences([part for row in parts for part in row]).astype(np.float64)
         starts = np.cumsum([0, *(len(row) for row in parts)])[:-1]
         return _scale(np.add.reduceat(flat, starts, axis=0))
 
@@ -124,9 +117,9 @@ class Detector:
     @cached_property
     def _fitted(self) -> dict[str, NDArray]:
         """Weights and biases of the sentences' model, slopes and intercept of the calibration."""
-        made_by = "" if self._embedder is None or self._cache is None else self._embedder.fingerprint
+        made_by = "" if self.embedder is None or self.cache is None else self.embedder.fingerprint
         depends_on = (self.signature, made_by)
-        return cached_arrays(self._cache, "detector", self._fit_all, maker=__name__, depends_on=depends_on)
+        return cached_arrays(self.cache, "detector", self._fit_all, maker=__name__, depends_on=depends_on)
 
     def _fit_all(self) -> dict[str, NDArray]:
         from sklearn.linear_model import LogisticRegression
@@ -211,24 +204,17 @@ class _SentenceModel:
         return hstack(parts, format="csr")
 
 
-def open_detector(
-    embedder: Embedder | None,
-    *,
-    features: Features = "text_and_vectors",
-    threshold: float = THRESHOLD,
-    sentences: int | None = None,
-    cache: Path | None = None,
-) -> Detector:
+def open_detector(embedder: Embedder | None, *, sentences: int | None = None, **how: Any) -> Detector:
     """The embedded detector, trained on nfqa/data/dispute_sentences.csv when it is first used.
 
-    Args: sentences: for a quick look, so many of the last ones alone; the signature says how many; cache: as
-        `Detector`.
-    Raises: ValueError as `Detector`, or for a table of sentences that doesn't fit.
+    Args: sentences: for a quick look, so many of the last ones alone; the signature says how many; how:
+        features and cache, as `Detector`.
+    Raises: ValueError as `Detector`.
     """
     labelled = read_sentences()
     if sentences is not None:
         labelled = Labelled(labelled.table.tail(sentences).reset_index(drop=True), labelled.sha256)
-    return Detector(embedder, labelled, features=features, threshold=threshold, cache=cache)
+    return Detector(embedder, labelled, **how)
 
 
 def calibrate_threshold(
@@ -258,9 +244,7 @@ def choose_threshold(probabilities: ArrayLike, labels: ArrayLike) -> float:
     """
     p, y = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
     if np.isnan(p).any():
-        raise ValueError(
-            f"{np.isnan(p).sum()} of {len(p)} probabilities are missing; leave out items without a verdict"
-        )
+        raise ValueError(f"{np.isnan(p).sum()} of {len(p)} probabilities are missing; leave these items out")
     known = np.unique(p)
     tried = np.concatenate([[0.0], (known[1:] + known[:-1]) / 2, [np.nextafter(known[-1], np.inf)]])
     right = ((p[:, None] >= tried) == y[:, None]).sum(0)

@@ -45,7 +45,9 @@ def draw_stand_ins(
     Returns: a row a draw: dataset, seed, question, draw, references ("degraded" or "retrieved"), signature.
     Raises: ValueError for an unknown `truth`.
     """
-    make = make_one_truth_list if _is_one(truth) else partial(make_no_truth_list, embedder=embedder)
+    if truth not in get_args(Truth):
+        raise ValueError(f"truth is {truth!r}; expected 'one' (1GT) or 'none' (0GT)")
+    make = make_one_truth_list if truth == "one" else partial(make_no_truth_list, embedder=embedder)
     seeds, rows = list(seeds), []
     for dataset in sets:
         chosen = [(q.key, min((a.text for a in q.answers), key=hash_name, default=None)) for q in dataset.questions]
@@ -73,7 +75,7 @@ def write_stand_ins(
         for draw in write_lists(dataset.questions, generators, prompts, truth=truth, seed=seed)
     ]
     names = "+".join(asker.spec.identity for asker in generators)
-    asked = [prompts.signature(name) for name in ("write_best" if _is_one(truth) else "write_answer", "write_lower")]
+    asked = [prompts.signature(name) for name in ("write_best" if truth == "one" else "write_answer", "write_lower")]
     return _make_frame(rows, "written", f"|generators:{names}|prompts:{','.join(asked)}")
 
 
@@ -149,18 +151,12 @@ def write_lists(
     or from the question alone, when no label is read ("none"). Each generator writes three lower ones from it; for each
     lower grade one generator's answer is drawn by seed from those whose completion could be read. A question without
     a best answer, or for which no completion could be read, is dropped with "no_generated_list".
-    Raises: ValueError for no generators.
     Source: LINKAGE, sections 3.3.2 and 3.3.3.
     """
-    if not generators:
-        raise ValueError("no generator is given; name one to three language models for the generator role")
     if truth == "one":
         draws = [_draw_truth(question, seed) for question in questions]
-        asked = {
-            i: prompts.render("write_best", question=draw.question.text, truth=draw.best.text)
-            for i, draw in enumerate(draws)
-            if not draw.dropped
-        }
+        known = {i: (draw.question.text, draw.best.text) for i, draw in enumerate(draws) if not draw.dropped}
+        asked = {i: prompts.render("write_best", question=text, truth=best) for i, (text, best) in known.items()}
     else:
         draws = [Draw(question, (), question.answers) for question in questions]
         asked = {i: prompts.render("write_answer", question=question.text) for i, question in enumerate(questions)}
@@ -190,23 +186,11 @@ def split_answers(text: str, count: int) -> list[str] | None:
     full stop, a bracket, a dash or the line. The first run from 1 to `count` in order is taken, up to the heading
     after it; an empty answer makes it unreadable.
     """
-    found = list(_HEADING.finditer(text))
-    numbers = [int(mark[1]) for mark in found]
-    for start in range(len(found) - count + 1):
-        if numbers[start : start + count] == list(range(1, count + 1)):
-            ends = [mark.start() for mark in found[start + 1 :]] + [len(text)]
-            parts = [
-                text[mark.end() : end].strip().strip("*").strip()
-                for mark, end in zip(found[start : start + count], ends, strict=False)
-            ]
-            return parts if all(parts) else None
-    return None
-
-
-def _is_one(truth: Truth) -> bool:
-    if truth not in get_args(Truth):
-        raise ValueError(f"truth is {truth!r}; expected 'one' (1GT) or 'none' (0GT)")
-    return truth == "one"
+    _, *pieces = _HEADING.split(text)  # a number and the text after its heading, by turns
+    numbers, parts = pieces[::2], [piece.strip().strip("*").strip() for piece in pieces[1::2]]
+    wanted = [str(number) for number in range(1, count + 1)]
+    start = next((i for i in range(len(numbers)) if numbers[i : i + count] == wanted), None)
+    return parts[start : start + count] if start is not None and all(parts[start : start + count]) else None
 
 
 def _make_frame(rows: list[tuple[str, int, str, Draw]], references: str, how: str = "") -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,6 @@ JudgeMethod = Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
 PairOrder = Literal["drawn", "candidate_first", "reference_first"]
 MAX_WORDS = 1_000  # of one text; the longest of the released data has 763
 LEAST_MASS = 1e-6  # of the next token's distribution on verdicts: with less, a reading from logits is noise
-EQUAL_WEIGHTS = (1.0, 1.0, 1.0, 1.0)  # of a reference of grade 0, 1, 2, 3
 CHARACTERS_A_WORD = 20  # a text of few, endless words is too long as well
 _CHOICES = tuple(CHOICES)
 _SHOT_GRADES = (3, 1, 2, 0)
@@ -42,10 +41,6 @@ class LanguageJudge:
     max_words: int = MAX_WORDS
     seed: int = 0
     cut: int = 0
-
-    def __post_init__(self) -> None:
-        if self.max_words < 1:
-            raise ValueError(f"max_words is {self.max_words}; expected 1 or more")
 
     def sign(self, *templates: str) -> str:
         """How verdicts of these templates are made, for signatures: prompts, decoding, cut, seed and retries."""
@@ -105,51 +100,36 @@ def judge_draws(
     *,
     shots: Sequence[Shot] = (),
     order: PairOrder = "drawn",
-    weights: Sequence[float] = EQUAL_WEIGHTS,
 ) -> pd.DataFrame:
     """Ask for the verdicts on every candidate of every draw; a draw that was dropped asks nothing.
 
     pointwise: the number from 0 to 10 that the model gives, with references in view or not (equation 1).
     pairwise: f of equation 4 for each reference, 1 where the candidate is preferred, -1 where the reference is, 0 for
         a tie. Which of the two is shown first is drawn by hash of (judge seed, question, candidate, reference), or
-        fixed by `order`. A reference of weight 0 is not compared with.
+        fixed by `order`.
     listwise: -rank, rank from 1 to R + 1 among the R references (equation 5).
 
-    Args: shots: solved examples, listwise alone; weights: [grade 0, 1, 2, 3].
+    Args: shots: solved examples, listwise alone.
     Returns: a row a verdict: draw (its place), answer, grade, first (whether the candidate was shown first, None where
-        nothing was asked), weight (of the reference's grade), value (higher is better, NaN where no verdict could be
-        had), reason (why not) and mass (on verdicts, from logits). A candidate that is not asked about has one row.
+        nothing was asked), value (higher is better, NaN where no verdict could be had), reason (why not) and mass (on
+        verdicts, from logits). A candidate that is not asked about has one row.
     Raises: ValueError for a reference without a grade in a pairwise comparison.
     Source: LINKAGE, equations 1 to 5.
     """
-    planned = [
-        (place, one) for place, draw in enumerate(draws) for one in _plan(draw, method, judge, shots, order, weights)
-    ]
+    planned = [(place, *one) for place, draw in enumerate(draws) for one in _plan(draw, method, judge, shots, order)]
     read = partial(read_verdict, pick=judge.prompts.get(method).pick, whole=method == "listwise")
-    values, verdicts = ask_planned([one.request for _, one in planned], judge, read)
-    rows = [(place, one.answer.id, float(one.answer.label), one.first, one.weight) for place, one in planned]
-    found = pd.DataFrame(rows, columns=["draw", "answer", "grade", "first", "weight"])
+    values, verdicts = ask_planned([request for *_, request in planned], judge, read)
+    rows = [(place, answer.id, float(answer.label), first) for place, answer, first, _ in planned]
+    found = pd.DataFrame(rows, columns=["draw", "answer", "grade", "first"])
     own_side = -1.0 if method == "listwise" else np.where(found["first"].eq(True), 1.0, -1.0)
     masses = np.array([verdict.mass for verdict in verdicts], dtype=np.float64)
     return found.assign(value=values * own_side, reason=[verdict.reason for verdict in verdicts], mass=masses)
 
 
-class _Planned(NamedTuple):
-    answer: Answer
-    first: bool | None
-    weight: float
-    request: Request | Verdict  # a verdict where nothing is asked
-
-
 def _plan(
-    draw: Draw,
-    method: JudgeMethod,
-    judge: LanguageJudge,
-    shots: Sequence[Shot],
-    order: PairOrder,
-    weights: Sequence[float],
-) -> Iterator[_Planned]:
-    """The requests about each candidate."""
+    draw: Draw, method: JudgeMethod, judge: LanguageJudge, shots: Sequence[Shot], order: PairOrder
+) -> Iterator[tuple[Answer, bool | None, Request | Verdict]]:
+    """The requests about each candidate: whether it is shown first, and a verdict where nothing is asked."""
     if draw.dropped:
         return
     question = trim_text(draw.question.text, judge)
@@ -157,31 +137,26 @@ def _plan(
     ranks = range(1, len(references) + 2) if method == "listwise" else range(11)
     labels = _CHOICES if method == "pairwise" else tuple(map(str, ranks))
     request = partial(Request, seed=judge.seed, labels=labels, group=f"{method}|{draw.question.key}")
-    ungraded = [one.id for one in draw.references if not 0 <= one.label < len(weights)]
+    ungraded = [one.id for one in draw.references if not 0 <= one.label <= 3]
     if method == "pairwise" and ungraded:
-        raise ValueError(
-            f"reference {ungraded[0]!r} of question {draw.question.id!r} has no grade, by which a comparison with it"
-            " counts; give each reference one from 0 to 3"
-        )
-    compared = [pair for pair in zip(draw.references, references, strict=False) if weights[pair[0].label]]
+        where = f"reference {ungraded[0]!r} of question {draw.question.id!r}"
+        raise ValueError(f"{where} has no grade, by which a comparison counts; give each one from 0 to 3")
     for answer in draw.candidates:
         candidate = trim_text(answer.text, judge)
         if not candidate.strip():
-            yield _Planned(answer, None, 1.0, Verdict(None, "no_text"))
-        elif method != "pointwise" and not (compared if method == "pairwise" else references):
-            yield _Planned(answer, None, 1.0, Verdict(None, "no_weight"))
+            yield answer, None, Verdict(None, "no_text")
         elif method == "pairwise":
-            for reference, text in compared:
+            for reference, text in zip(draw.references, references, strict=True):
                 name = f"{judge.seed}|{draw.question.key}|{answer.id}|{reference.id}"
                 first = order == "candidate_first" or (order == "drawn" and hash_name(name)[0] % 2 == 0)
                 pair = (candidate, text) if first else (text, candidate)
                 prompt = judge.prompts.render(method, question=question, answer_a=pair[0], answer_b=pair[1])
-                yield _Planned(answer, first, weights[reference.label], request(prompt))
+                yield answer, first, request(prompt)
         else:
             prompt = judge.prompts.render(
                 method, question=question, candidate=candidate, references=references, shots=shots
             )
-            yield _Planned(answer, True, 1.0, request(prompt))
+            yield answer, True, request(prompt)
 
 
 def judge_by_language_model(
@@ -191,21 +166,20 @@ def judge_by_language_model(
     *,
     named: str = "judge",
     shots: Mapping[str, Sequence[Shot]] | None = None,
-    weights: Sequence[float] = EQUAL_WEIGHTS,
 ) -> pd.DataFrame:
     """A language model's scores of every candidate of every draw.
 
-    Score = sum of w f / sum of w over the verdicts f that could be read (`judge_draws`), w the weight of the grade of
-    the reference that a pairwise one compares with (equation 3), else 1.
+    Score = the mean of the verdicts f that could be read (`judge_draws`).
 
     Args: draws: as `nfqa.metrics.references.draw_references` gives them, perhaps with columns of conditions; judge:
         None where no language model fills the role, for an empty frame; named: what the column `judge` calls it; shots:
-        solved examples for each dataset, listwise alone; weights: as `judge_draws`.
+        solved examples for each dataset, listwise alone.
     Returns: a row a candidate: the columns of `draws` but for `draw`, answer, grade, metric (the method), judge, shots,
         score, missing (why there is no score), verdicts (wanted), unreadable (of these, the reasons of those that could
         not be had), mass (of the next token's distribution on verdicts, from logits) and signature.
-    Source: LINKAGE, equation 3. Differs from: it names no weights, and equal ones are used; the sum is divided by the
-        weights in it, so that a comparison that can't be read counts neither as a tie nor as a loss.
+    Source: LINKAGE, equation 3. Differs from: it, in that references of every grade weigh alike, as it names no
+        weights, and that the sum is divided by the verdicts in it, so that a comparison that can't be read counts
+        neither as a tie nor as a loss.
     """
     if judge is None or draws.empty:
         return pd.DataFrame()
@@ -213,10 +187,10 @@ def judge_by_language_model(
     for dataset, part in draws.groupby("dataset", sort=False):
         examples = tuple((shots or {}).get(str(dataset), ()))
         rows = list_candidates(part)
-        judged = score_verdicts(judge_draws(part.draw, method, judge, shots=examples, weights=weights))
+        judged = score_verdicts(judge_draws(part.draw, method, judge, shots=examples))
         rows = rows.join(judged.set_index(rows.index[rows.missing == ""]))
         rows["missing"] = rows.pop("why").fillna(rows.missing)
-        how = sign_verdicts(judge, method, weights=weights)  # after asking: a model is known whole once it is open
+        how = sign_verdicts(judge, method)  # after asking: a model is known whole once it is open
         frames.append(rows.fillna({"verdicts": 0, "unreadable": ""}).assign(
             metric=method, judge=named, shots=len(examples), signature=sign(rows, how)
         ))  # fmt: skip
@@ -225,25 +199,20 @@ def judge_by_language_model(
 
 def score_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     """A row a candidate of what `judge_draws` gives: score, why (there is none), verdicts, unreadable and mass."""
-    read = verdicts.assign(weight=verdicts.weight.where(verdicts.value.notna(), 0.0))
-    groups = read.assign(value=read.weight * read.value.fillna(0.0)).groupby(["draw", "answer"], sort=False)
-    sums = groups[["value", "weight"]].sum()
+    read = verdicts.assign(read=verdicts.value.notna(), value=verdicts.value.fillna(0.0))
+    groups = read.groupby(["draw", "answer"], sort=False)
     reasons = groups.reason.agg(lambda own: "; ".join(filter(None, own))).astype(str)
-    scores = sums.value / sums.weight
+    scores = groups.value.sum() / groups.read.sum()
     why = reasons.str.replace("; .*", "", regex=True).where(scores.isna(), "")
     return pd.DataFrame(
         {"score": scores, "why": why, "verdicts": groups.size(), "unreadable": reasons, "mass": groups.mass.mean()}
     )
 
 
-def sign_verdicts(
-    judge: LanguageJudge, method: JudgeMethod, *, order: PairOrder = "drawn", weights: Sequence[float] = EQUAL_WEIGHTS
-) -> str:
+def sign_verdicts(judge: LanguageJudge, method: JudgeMethod, *, order: PairOrder = "drawn") -> str:
     """How verdicts of `judge_draws` are made, for signatures."""
     made = f"judge:{judge.asker.identity}|method:{method}|{judge.sign(method)}"
-    if method == "pairwise":
-        made += f"|order:{order}|weights:{','.join(f'{weight:g}' for weight in weights)}"
-    return made
+    return made + f"|order:{order}|weights:1,1,1,1" * (method == "pairwise")
 
 
 def measure_missing(scores: pd.DataFrame) -> pd.DataFrame:

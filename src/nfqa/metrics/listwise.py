@@ -41,14 +41,6 @@ class Scorer:
     trained_on: int
 
 
-@dataclass(frozen=True)
-class Verdicts:
-    """The judge's verdicts on a draw's candidates: `scores`, higher is better, and `ranks`, 1 is best."""
-
-    scores: NDArray[np.float64]  # [n]
-    ranks: NDArray[np.int64]  # [n], from 1 to the number of references + 1
-
-
 def make_zero_shot() -> Scorer:
     """The scorer with fixed weights: cos(q, c) + 2 mean cos(c, good references) - mean cos(c, poor references)."""
     return Scorer("zero_shot", np.array(ZERO_SHOT), 0)
@@ -59,9 +51,10 @@ def is_development(question: Question) -> bool:
     return question.key % 2 == 0
 
 
-def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> Verdicts:
+def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Score and rank every candidate of a draw.
 
+    Returns: scores, [n], higher is better, and ranks, [n], from 1, the best, to the number of references + 1.
     Ties between a candidate and a reference go to the candidate. With one reference the rank is 1 or 2, by closeness
     to the question and length, since similarity to each other is the same for both.
     Raises: ValueError for candidates without references.
@@ -69,7 +62,7 @@ def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> Verdicts:
         get equal ranks, and that the rank follows from a score rather than from generated text.
     """
     if not draw.candidates:  # a dropped draw has none, and no references either
-        return Verdicts(np.zeros(0), np.zeros(0, dtype=np.int64))
+        return np.zeros(0), np.zeros(0, dtype=np.int64)
     if not draw.references:
         raise ValueError(f"question {draw.question.text!r} has no references to rank among")
     references, candidates = describe_draw(draw, embedder)
@@ -78,9 +71,9 @@ def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> Verdicts:
         own = np.array([name in _OWN for name in FEATURES])
         references, candidates = references[:, own], candidates[:, own]
         alone = np.round((references - candidates) @ scorer.weights[own], 10) > 0
-        return Verdicts(scores, 1 + alone.astype(np.int64))
+        return scores, 1 + alone.astype(np.int64)
     beaten_by = np.round(references @ scorer.weights, 10)[None, :] > scores[:, None]
-    return Verdicts(scores, 1 + beaten_by.sum(1))
+    return scores, 1 + beaten_by.sum(1)
 
 
 def judge_by_vectors(
@@ -103,11 +96,10 @@ def judge_by_vectors(
     signature = sign(candidates, f"embedded_judge|weights:{name}|trained_on:" + candidates.dataset.map(ends))
     judged = candidates.assign(metric="embedded_judge", training=name, signature=signature)
     frames = []
-    for output in ("score", "rank"):
-        scores = np.full(len(candidates), np.nan)
-        found = [v.scores if output == "score" else -v.ranks.astype(np.float64) for v in verdicts]
-        scores[candidates.missing == ""] = np.concatenate([np.zeros(0), *found])
-        frames.append(judged.assign(output=output, score=scores))
+    for place, (output, sign_of) in enumerate({"score": 1.0, "rank": -1.0}.items()):
+        found = np.full(len(candidates), np.nan)
+        found[candidates.missing == ""] = sign_of * np.concatenate([np.zeros(0), *(both[place] for both in verdicts)])
+        frames.append(judged.assign(output=output, score=found))
     return pd.concat(frames, ignore_index=True)
 
 

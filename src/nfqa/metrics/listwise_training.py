@@ -157,8 +157,8 @@ def fit_by_size(
             weights[["dataset", "question"]] = list(scorers)
             frames.append(weights.assign(seed=seed, trained_on=size))
     made = pd.concat(frames, ignore_index=True)
-    drawn_from = f"drawn_from:{len(taught)}_of_{len(rows)}"
-    return made.assign(signature="embedded_judge|trained_on:" + made.trained_on + f"|{drawn_from}")
+    drawn_from = f"|drawn_from:{len(taught)}_of_{len(rows)}"
+    return made.assign(signature="embedded_judge|trained_on:" + made.trained_on + drawn_from)
 
 
 Taught = Sequence[tuple[Question, TrainingRows]]  # training questions, each with its rows

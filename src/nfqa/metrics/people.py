@@ -30,16 +30,12 @@ def compare_answers(ratings: pd.DataFrame) -> pd.DataFrame:
 
     Returns: dataset, question, rater, left, right (systems), outcome (1 left is preferred, 0 right, 0.5 a tie), rater
         by rater, each in the order of the questions.
-    Raises: ValueError for a dataset without ratings, or an answer that a rater rated twice.
+    Raises: ValueError for a dataset without ratings.
     Source: `nfqa.kernels.rating.derive_preferences`.
     """
     if ratings.empty:
         raise ValueError("the dataset has no ratings by people; use overton, or a dataset of the same shape")
     keys = ["dataset", "question", "rater"]
-    twice = ratings.duplicated([*keys, "system"])
-    if twice.any():
-        row = ratings[twice].iloc[0]
-        raise ValueError(f"{row.dataset}, question {row.question}: a rater rated {row.system} twice; keep one rating")
     ordered = ratings.sort_values("rater", kind="stable")
     numbers, names = pd.factorize(ordered.system, sort=True)
     group = ordered.groupby(keys, sort=False).ngroup()

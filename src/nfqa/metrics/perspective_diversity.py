@@ -13,13 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.data.records import QuestionSet
-from nfqa.kernels.perplexity import (
-    Settings,
-    Variant,
-    aggregate_perplexities,
-    compute_perplexities,
-    settings,
-)
+from nfqa.kernels.perplexity import Settings, Variant, aggregate_perplexities, compute_perplexities, settings
 from nfqa.metrics.coverage import score_coverage
 from nfqa.metrics.degrade import negate
 from nfqa.metrics.statistics import require_columns
@@ -101,12 +95,7 @@ def score_forms(
 
 
 def score_views(
-    answers: pd.DataFrame,
-    views: pd.DataFrame,
-    evaluator: Evaluator,
-    *,
-    variant: Variant = "paper",
-    **switches: Any,
+    answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, *, variant: Variant = "paper", **switches: Any
 ) -> pd.DataFrame:
     """The parts of P.D.: one row an answer and view, with the loss of the view given the answer.
 
@@ -270,10 +259,6 @@ def measure_diversity(
         answer is scored nor what happens to texts that are too long.
     """
     chosen = settings(variant, **switches)
-    if len(answers) != len(partial_answers):
-        raise ValueError(
-            f"{len(answers)} answers, but {len(partial_answers)} lists of partial answers; expected one for each"
-        )
     pairs = list(zip(answers, partial_answers, strict=True))
     items = [Restated(answer, tuple(texts)) for answer, texts in pairs if answer.strip() and texts]
     losses = iter(evaluator.score(items, chosen) if items else [])

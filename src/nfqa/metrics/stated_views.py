@@ -74,11 +74,7 @@ def score_stated_views(pairs: pd.DataFrame, embedder: Embedder, evaluators: Mapp
     ]
     chosen = settings("paper", too_long="cut_tail")
     for name, model in evaluators.items():
-        given = {
-            "passage": texts,
-            "nothing": [""] * len(pairs),
-            "question": pairs.question.tolist(),
-        }
+        given = {"passage": texts, "nothing": [""] * len(pairs), "question": pairs.question.tolist()}
         nats = {what: _find_nats(model, contexts, views) for what, contexts in given.items()}
         signature = f"{chosen.signature}|evaluator:{model.identity}"
         found += [
