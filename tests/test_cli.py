@@ -12,7 +12,7 @@ from nfqa.data.paths import find_place
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Entry, Journal, Record
 from nfqa.lab.fingerprint import Record as RunRecord
-from nfqa.lab.fingerprint import Usage, choose_parameters, explain_staleness
+from nfqa.lab.fingerprint import choose_parameters, explain_staleness
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import read_papers
 from nfqa.models.chat import Reply
@@ -24,7 +24,7 @@ from nfqa.models.chat import Reply
         ("run made_up/frist", {}, "unknown artefact 'made_up/frist'; did you mean made_up/first"),
         ("run made_up/fourth", {}, "made_up/fourth has no notebook"),
         ("reproduce", {"PROFILE": "fast"}, "PROFILE is 'fast'; expected full or quick"),
-        ("claims", {"PAPER": "made", "DATA": "full"}, "PAPER is 'made'; did you mean made_up? known: made_up"),
+        ("claims", {"PAPER": "made", "DATA": "full"}, "PAPER is 'made'; did you mean made_up? expected made_up"),
         ("reproduce", {"DATA": "real"}, "DATA is 'real'; expected full or sample"),
         ("reproduce", {"SEEDS": "0"}, "SEEDS is '0'; expected a whole number"),
         ("reproduce", {"JOBS": "-1"}, "JOBS is '-1'; expected how many notebooks"),
@@ -56,9 +56,8 @@ from nfqa.models.chat import Reply
         ("run made_up/first", {"PARAMS": "value"}, "PARAMS has 'value'; expected NAME=VALUE"),
         ("run made_up/first", {"PARAMS": "value=high"}, "value is 'high'; expected a number"),
         ("run made_up/first", {"PARAMS": "out=/elsewhere"}, "PARAMS has out, which the runner sets"),
-        ("run made_up/first", {"PARAMS": "value={1}"}, "expected a number, a word, True, False or None"),
+        ("run made_up/first", {"PARAMS": "value={1}"}, "expected a number"),
         ("run made_up/first", {"PARAMS": "value='2"}, "no closing quotation"),
-        ("run made_up/first", {"PARAMS": "value=1 value=2"}, "PARAMS has value twice"),
         *(
             ("run made_up/first", {"PARAMS": f"value={value}"}, "value is ")
             for value in ("-" * 20_000 + "1", "9" * 400, "1e999")
@@ -79,16 +78,6 @@ def test_a_plan_over_released_prompts_that_can_not_be_had_says_what_to_do(tmp_pa
     done = made.run("status", "linkage/use_your_own_answers", DATA="sample", PROFILE="quick", **variables)
     assert done.returncode == 2
     assert "NFQA_MIRROR has no /nowhere" in done.stderr
-
-
-def test_a_notebook_that_opens_no_lab_can_not_be_planned_and_says_so(checkout: Checkout) -> None:
-    papers = checkout.root / "papers" / "made_up.yml"
-    papers.write_text(papers.read_text().replace("made_up/third.ipynb,", "made_up/third.ipynb, roles: [judge],"))
-    checkout.edit_notebook("made_up/third.ipynb", ["judge = ''", "lab = None"])
-    copy_project(checkout.root, "prompts")
-    done = checkout.run("status", "made_up/third", JUDGE="openai:m@http://127.0.0.1:9/v1")
-    assert done.returncode == 2
-    assert "third.ipynb: no cell tagged `setup` opens `lab`" in done.stderr
 
 
 def test_what_a_run_would_ask_is_counted_anew_only_when_the_journal_has_changed(
@@ -150,7 +139,7 @@ def test_what_no_notebook_can_be_given_is_refused_before_it_runs(
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"null", b"\xff", b'{"parts": [], "outputs": {}}', b'{"parts": {}, "outputs": {}, "usage": {"missing": []}}',
+    [b"", b"null", b"\xff", b'{"parts": [], "outputs": {}}', b'{"parts": {}, "outputs": {}, "missing": []}',
      b'{"parts": {}, "outputs": {}, "minutes": NaN}'],
 )  # fmt: skip
 def test_a_run_record_of_another_shape_counts_as_none(checkout: Checkout, content: bytes) -> None:
@@ -216,7 +205,7 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
 def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
     tmp_path: Path, missing: dict[str, int], asked_again: int
 ) -> None:
-    record = RunRecord(parts={"notebook": "1"}, outputs={}, usage=Usage(missing=missing))
+    record = RunRecord(parts={"notebook": "1"}, outputs={}, missing=missing)
     said = explain_staleness(record, {"notebook": "1"}, find_place(tmp_path))
     assert said == ([f"{asked_again} verdicts could not be had from the model, ask them again"] if asked_again else [])
 

@@ -304,7 +304,7 @@ class Lab:
             "reads": sorted(self.artefact.reads),
             "roles": {role: identify_role(role, self.roles[role]) for role in self.artefact.roles},
             "functions": list_functions(notebook),
-            "code": hash_code(notebook),
+            "code": hash_code(notebook, self.paper, self.name),
             "packages": read_versions(),
         } | ({"size": self.size} if self.size else {})
 

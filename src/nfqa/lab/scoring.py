@@ -63,7 +63,7 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
         _say_plan(root, target, chosen)
         datasets = _list_training(root, target, chosen, own)
         prepare_vectors(root, options, datasets, limit=None, **given)
-        _, failed = run_pending(place, chosen, [identifier], [target], jobs=1)
+        _, failed = run_pending(place, [target], jobs=1)
         if failed:
             print(f"{path} could not be scored; the message above says why", file=sys.stderr)
             return 1
