@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ from conftest import PROJECT, copy_project
 from nfqa.data import code
 from nfqa.data.paths import find_place
 from nfqa.lab.fingerprint import Record, choose_parameters, explain_staleness, make_fingerprint
-from nfqa.lab.notebooks import hash_imports, list_datasets, list_roles
+from nfqa.lab.notebooks import hash_code, hash_imports, list_datasets, list_roles
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import Paper, find_artefact, list_chosen, read_papers
 
@@ -70,14 +69,24 @@ def test_a_changed_module_or_table_leaves_an_artefact_stale(changed, tmp_path, m
     paper, name = find_artefact(read_papers(tmp_path), "debateqa/tld_reliability")
     place = find_place(tmp_path, data="sample")
     record = Record(parts=make_fingerprint(paper, name, place, QUICK), outputs={})
-    assert explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place) == []
     path = tmp_path / changed
+    path.write_text(path.read_text(encoding="utf-8") + "# a comment\n" * changed.endswith(".py"), encoding="utf-8")
+    assert explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place) == []
     path.write_text(path.read_text(encoding="utf-8") + "\nCHANGED = 1\n", encoding="utf-8")
     (reason,) = explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place)
     assert reason == ("module nfqa.data.web changed" if changed.endswith(".py") else f"file {changed} changed")
-    shutil.copyfile(PROJECT / changed, path)
-    path.write_text(path.read_text(encoding="utf-8") + "# a comment\n" * changed.endswith(".py"), encoding="utf-8")
-    assert explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place) == []
+
+
+def test_the_hash_of_the_code_covers_what_of_its_entry_reaches_the_notebook() -> None:
+    paper, name = find_artefact(read_papers(PROJECT), "linkage/table_05")
+
+    def hash_with(**changed: str) -> str:
+        entry = paper.artefacts[name].model_copy(update=changed)
+        other = paper.model_copy(update={"artefacts": paper.artefacts | {name: entry}})
+        return hash_code(find_notebook(paper, name), other, name)
+
+    assert hash_with(claim="in other words") == hash_with()
+    assert len({hash_with(), hash_with(title="Another"), hash_with(label="Table 50")}) == 3
 
 
 # A notebook that makes several artefacts takes more roles than each of them uses; some load what a variable names.
@@ -92,11 +101,9 @@ OTHER_DATASETS = {
 def test_entries_list_the_roles_and_datasets_that_notebooks_take_but_for_a_few() -> None:
     roles, datasets = set(), set()
     for paper, name in list_chosen(PROJECT):
-        identifier = f"{paper.paper}/{name}"
         artefact, notebook = paper.artefacts[name], find_notebook(paper, name)
         if set(list_roles(notebook)) != set(artefact.roles):
-            roles.add(identifier)
+            roles.add(f"{paper.paper}/{name}")
         if set(list_datasets(notebook)) != {*artefact.datasets, *artefact.needs_files}:
-            datasets.add(identifier)
-    assert roles == OTHER_ROLES
-    assert datasets == OTHER_DATASETS
+            datasets.add(f"{paper.paper}/{name}")
+    assert (roles, datasets) == (OTHER_ROLES, OTHER_DATASETS)
