@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import FIRST, SECOND, Checkout
+from conftest import FIRST, SECOND, Checkout, commit_all
 
 from nfqa.data import code
 from nfqa.data.json_lines import read_json
@@ -222,12 +222,7 @@ def test_overrides_go_to_a_folder_of_their_own(checkout: Checkout) -> None:
 
 
 def test_results_are_compared_with_the_committed_ones(ran: Checkout) -> None:
-    def commit() -> None:
-        name = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-        for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "made"]):
-            subprocess.run(["git", *name, *words], cwd=ran.root, check=True, capture_output=True)
-
-    commit()
+    commit_all(ran.root)
     assert ran.run("check").returncode == 0
     record = ran.root / "build" / "sample" / "runs" / "made_up" / "first.json"
     kept = record.read_bytes()
@@ -241,7 +236,7 @@ def test_results_are_compared_with_the_committed_ones(ran: Checkout) -> None:
     key = ["dataset=sample_antique", "metric=ours", "statistic=number"]
     assert ["made_up/first", *key, "value", "1.0", "1.5", "0.333333", "moved"] in said
     assert ran.run("check").returncode == 1
-    commit()  # which says that it is meant
+    commit_all(ran.root)  # which says that it is meant
     assert ran.run("check").returncode == 0
 
 
