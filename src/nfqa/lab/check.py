@@ -109,13 +109,6 @@ def lacks_files(root: Path, artefact: Artefact) -> bool:
     return any((file.optional or file.local) and not has_file(file, root / "build" / "data") for file in files)
 
 
-def fails(found: pd.DataFrame, *, strict: bool = False) -> pd.DataFrame:
-    """Values that moved, rows that are gone or new: if that is meant, the new results are committed. `strict`, on the
-    machine that made the committed results: what another processor may move as well."""
-    states = [MOVED, GONE, NEW, *([WITHIN] if strict else [])]
-    return found[found.state.isin(states)]
-
-
 def _read(folder: Path, identifier: str) -> pd.DataFrame | None:
     path = folder / f"{identifier}.csv"
     return read_values(path) if path.is_file() else None
