@@ -71,18 +71,21 @@ def copy_project(root: Path, *folders: str) -> None:
         shutil.copytree(PROJECT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
 
 
+def commit_all(root: Path) -> None:
+    """Commit all that is in a folder, in a repository that is made where there is none."""
+    name = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "made"]):
+        subprocess.run(["git", *name, *words], cwd=root, check=True, capture_output=True)
+
+
 class Checkout:
     """A copy of the project's code and data with made-up notebooks, run through the command line."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.environment = {k: v for k, v in os.environ.items() if k not in ("NFQA_MIRROR", "PROFILE", "DATA", "SEEDS")}
-        self.environment |= {
-            "NFQA_ROOT": str(root),
-            "PYTHONPATH": str(root / "src"),
-            "JOBS": "2",
-            "OMP_NUM_THREADS": "1",
-        }
+        left_out = ("NFQA_MIRROR", "PROFILE", "DATA", "SEEDS")
+        own = {"NFQA_ROOT": str(root), "PYTHONPATH": str(root / "src"), "JOBS": "2", "OMP_NUM_THREADS": "1"}
+        self.environment = {name: value for name, value in os.environ.items() if name not in left_out} | own
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """A command in this process, which saves starting one; notebooks run in processes of their own."""

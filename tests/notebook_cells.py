@@ -17,13 +17,18 @@ from nfqa.models.roles import RoleSpec
 
 def run_notebook(name: str, *, out: Path, tags: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:
     """The names that notebooks/NAME.ipynb leaves behind; with `tags`, by the cells that have one of them alone."""
+    given = {"data": "sample", "out": str(out)} | parameters
+    return run_cells(PROJECT / "notebooks" / f"{name}.ipynb", given, tags)
+
+
+def run_cells(notebook: Path, parameters: dict[str, Any], tags: Sequence[str] = ()) -> dict[str, Any]:
+    """The names that a notebook leaves behind; `parameters` follow the cell of that tag."""
     names: dict[str, Any] = {}
-    for cell in read_cells(PROJECT / "notebooks" / f"{name}.ipynb"):
-        tagged = cell["metadata"].get("tags", [])
-        if cell["cell_type"] == "code" and (not tags or set(tagged) & set(tags)):
-            exec(compile(cell["source"], name, "exec"), names)
-            if "parameters" in tagged:
-                names |= {"data": "sample", "out": str(out)} | parameters
+    for cell in read_cells(notebook):
+        if cell["cell_type"] == "code" and (not tags or cell["tags"] & {*tags}):
+            exec(compile(cell["source"], str(notebook), "exec"), names)
+            if "parameters" in cell["tags"]:
+                names |= parameters
     return names
 
 

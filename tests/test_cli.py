@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from nfqa.data.paths import find_place
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Entry, Journal, Record
 from nfqa.lab.fingerprint import Record as RunRecord
-from nfqa.lab.fingerprint import Usage, choose_parameters, explain_staleness
+from nfqa.lab.fingerprint import choose_parameters, explain_staleness
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import read_papers
 from nfqa.models.chat import Reply
@@ -24,41 +25,26 @@ from nfqa.models.chat import Reply
         ("run made_up/frist", {}, "unknown artefact 'made_up/frist'; did you mean made_up/first"),
         ("run made_up/fourth", {}, "made_up/fourth has no notebook"),
         ("reproduce", {"PROFILE": "fast"}, "PROFILE is 'fast'; expected full or quick"),
-        ("claims", {"PAPER": "made", "DATA": "full"}, "PAPER is 'made'; did you mean made_up? known: made_up"),
+        ("claims", {"PAPER": "made", "DATA": "full"}, "PAPER is 'made'; did you mean made_up? expected made_up"),
         ("reproduce", {"DATA": "real"}, "DATA is 'real'; expected full or sample"),
         ("reproduce", {"SEEDS": "0"}, "SEEDS is '0'; expected a whole number"),
         ("reproduce", {"JOBS": "-1"}, "JOBS is '-1'; expected how many notebooks"),
-        ("reproduce", {"JOBS": "9" * 5000}, "JOBS is '999"),
         ("status", {"MAX_REQUESTS": "9" * 5000}, "MAX_REQUESTS is '999"),
         ("status", {"MAX_COST": "1e308", "PRICE_IN": "1", "PRICE_OUT": "1"}, "MAX_COST is '1e308'"),
         ("reproduce", {"CONCURRENCY": "0"}, "CONCURRENCY is '0'"),
         ("reproduce", {"MAX_COST": "2"}, "can't be held to without prices"),
-        (
-            "reproduce",
-            {"EMBEDDER": "minilm"},
-            "role embedder is 'minilm'; expected KIND:NAME, as package:",
-        ),
+        ("reproduce", {"EMBEDDER": "minilm"}, "role embedder is 'minilm'; expected KIND:NAME, as package:"),
         ("reproduce", {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
         ("reproduce", {"JUDGE": "gpt"}, "role judge is 'gpt'; expected KIND:NAME, as hf:"),
         ("reproduce", {"JUDGE": "embedded:none"}, "JUDGE names the embedded judge, both forms of which"),
-        (
-            "reproduce",
-            {"EVALUATOR": "gpt2"},
-            "role evaluator is 'gpt2'; expected KIND:NAME, as embedded:",
-        ),
         ("reproduce", {"EVALUATOR": "embedded:tiny"}, "EVALUATOR is set, but no notebook of this run takes the role"),
         ("reproduce", {"PARAMS": "value=2"}, "PARAMS needs one artefact"),
-        (
-            "run made_up/first",
-            {"PARAMS": "valeu=2"},
-            "has no parameter 'valeu'; did you mean value? known: artefact",
-        ),
+        ("run made_up/first", {"PARAMS": "valeu=2"}, "no parameter 'valeu'; did you mean value? known: artefact"),
         ("run made_up/first", {"PARAMS": "value"}, "PARAMS has 'value'; expected NAME=VALUE"),
         ("run made_up/first", {"PARAMS": "value=high"}, "value is 'high'; expected a number"),
         ("run made_up/first", {"PARAMS": "out=/elsewhere"}, "PARAMS has out, which the runner sets"),
-        ("run made_up/first", {"PARAMS": "value={1}"}, "expected a number, a word, True, False or None"),
+        ("run made_up/first", {"PARAMS": "value={1}"}, "expected a number"),
         ("run made_up/first", {"PARAMS": "value='2"}, "no closing quotation"),
-        ("run made_up/first", {"PARAMS": "value=1 value=2"}, "PARAMS has value twice"),
         *(
             ("run made_up/first", {"PARAMS": f"value={value}"}, "value is ")
             for value in ("-" * 20_000 + "1", "9" * 400, "1e999")
@@ -79,16 +65,6 @@ def test_a_plan_over_released_prompts_that_can_not_be_had_says_what_to_do(tmp_pa
     done = made.run("status", "linkage/use_your_own_answers", DATA="sample", PROFILE="quick", **variables)
     assert done.returncode == 2
     assert "NFQA_MIRROR has no /nowhere" in done.stderr
-
-
-def test_a_notebook_that_opens_no_lab_can_not_be_planned_and_says_so(checkout: Checkout) -> None:
-    papers = checkout.root / "papers" / "made_up.yml"
-    papers.write_text(papers.read_text().replace("made_up/third.ipynb,", "made_up/third.ipynb, takes: [judge],"))
-    checkout.edit_notebook("made_up/third.ipynb", ["judge = ''", "lab = None"])
-    copy_project(checkout.root, "prompts")
-    done = checkout.run("status", "made_up/third", JUDGE="openai:m@http://127.0.0.1:9/v1")
-    assert done.returncode == 2
-    assert "third.ipynb: no cell tagged `setup` opens `lab`" in done.stderr
 
 
 def test_what_a_run_would_ask_is_counted_anew_only_when_the_journal_has_changed(
@@ -121,26 +97,14 @@ def test_what_a_run_would_ask_is_counted_anew_only_when_the_journal_has_changed(
 
 @pytest.mark.parametrize(
     ("command", "variables"),
-    [
-        ("score made/my\udcff.jsonl", {}),
-        ("score made/answers.jsonl --questions made/test\udcff.jsonl", {}),
-        ("run linkage/table_02", {"PARAMS": "short=\udcff"}),
-        ("run linkage/table_02", {"EMBEDDER": "path:made/folder\udcff"}),
-    ],
+    [("score my\udcff.jsonl", {}), ("run linkage/table_02", {"PARAMS": "short=\udcff"})],
 )
 def test_what_no_notebook_can_be_given_is_refused_before_it_runs(
     tmp_path: Path, command: str, variables: dict[str, str]
 ) -> None:
     made = Checkout(tmp_path)
     copy_project(tmp_path, "src", "data", "papers", "notebooks", "prompts")
-    folder = tmp_path / "made" / "folder\udcff"
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
-    own = (tmp_path / "data" / "sample" / "own_answers.jsonl").read_bytes()
-    for path in (folder / "my.jsonl", folder.parent / "my\udcff.jsonl"):
-        path.write_bytes(own)
-    (folder.parent / "answers.jsonl").write_text('{"id": 1, "generation": "So."}')
-    (folder.parent / "test\udcff.jsonl").write_text('{"id": 1, "question": "Why?", "partial_answers": ["So."]}')
+    (tmp_path / "my\udcff.jsonl").write_bytes((tmp_path / "data" / "sample" / "own_answers.jsonl").read_bytes())
     done = made.run(*command.split(), DATA="sample", PROFILE="quick", **variables)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "\\udcff" in done.stderr
@@ -150,7 +114,7 @@ def test_what_no_notebook_can_be_given_is_refused_before_it_runs(
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"null", b"\xff", b'{"parts": [], "outputs": {}}', b'{"parts": {}, "outputs": {}, "usage": {"missing": []}}',
+    [b"", b"null", b"\xff", b'{"parts": [], "outputs": {}}', b'{"parts": {}, "outputs": {}, "missing": []}',
      b'{"parts": {}, "outputs": {}, "minutes": NaN}'],
 )  # fmt: skip
 def test_a_run_record_of_another_shape_counts_as_none(checkout: Checkout, content: bytes) -> None:
@@ -216,7 +180,7 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
 def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
     tmp_path: Path, missing: dict[str, int], asked_again: int
 ) -> None:
-    record = RunRecord(parts={"notebook": "1"}, outputs={}, usage=Usage(missing=missing))
+    record = RunRecord(parts={"notebook": "1"}, outputs={}, missing=missing)
     said = explain_staleness(record, {"notebook": "1"}, find_place(tmp_path))
     assert said == ([f"{asked_again} verdicts could not be had from the model, ask them again"] if asked_again else [])
 
@@ -234,7 +198,6 @@ def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
         (RunOptions(roles={"evaluator": "embedded:tiny", "generator": "hf:a/b@r,hf:c/d"}),
          "evaluator-tiny-generator-b_d-"),
         (RunOptions(parameters={"answers": "/a/../my file\x00\n.txt", "short": "é"}), "answers-my_file_.txt-short-"),
-        (RunOptions(parameters={"short": "x" * 500}), f"short-{'x' * 24}-"),
         (RunOptions(parameters={f"name_{n}": "x" * 500 for n in range(9)}), "name_0-xxxxxxxx"),
     ],
 )  # fmt: skip
@@ -242,11 +205,8 @@ def test_a_variant_s_folder_says_what_was_set_in_few_safe_characters(options: Ru
     assert options.variant.startswith(name)
     assert len(options.variant) < 100
     assert re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9._-]*-[0-9a-f]{8})?", options.variant)
-
-
-def test_variants_of_values_that_look_alike_differ() -> None:
-    values = ("é", "è", "x" * 500, "x" * 501, "a/b", "b", "1", 1)
-    assert len({RunOptions(parameters={"short": value}).variant for value in values}) == len(values)
+    values = ("é", "è", "x" * 500, "x" * 501, "a/b", "b", "1", 1)  # that look alike in few characters
+    assert len({replace(options, parameters={"short": value}).variant for value in values}) == len(values)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +231,6 @@ def test_a_quick_run_says_with_how_much_each_artefact_is_made(identifier: str, o
     ("parameters", "words"),
     [
         ({"resamples": -3}, "resamples is -3; expected a whole number, 1 or more"),
-        ({"resamples": 0.5}, "resamples is 0.5; expected a whole number"),
         ({"resamples": None}, "resamples is None; expected a whole number"),
         ({"limit": 1.5}, "limit is 1.5; expected a whole number, 1 or more, or None"),
         ({"limit": 0}, "limit is 0; expected a whole number"),

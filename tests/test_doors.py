@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,13 +15,13 @@ import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pytest
-from conftest import PROJECT, Checkout, copy_project
+from conftest import PROJECT, Checkout, commit_all, copy_project
+from notebook_cells import run_cells
 from PIL import Image
 from test_dispute import read_few
 
 from nfqa.lab import execute, replay, runner, scoring
 from nfqa.lab import open as lab_open
-from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import list_chosen, read_papers
 from nfqa.metrics import dispute_detector
@@ -41,16 +42,11 @@ def run_here(
     notebook: Path, executed: Path, parameters: dict[str, Any], environment: dict[str, str], folder: Path
 ) -> str:
     """As `nfqa.lab.execute.execute_notebook`, but in this process."""
-    names: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
         patch.chdir(folder)
-        for cell in read_cells(notebook):
-            if cell["cell_type"] == "code":
-                exec(compile(cell["source"], str(notebook), "exec"), names)
-                if "parameters" in cell["metadata"].get("tags", []):
-                    names |= parameters
+        run_cells(notebook, parameters)
     plt.close("all")
     nbformat.write(nbformat.v4.new_notebook(), executed)
     return ""
@@ -61,13 +57,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     """A checkout on the sample, committed, whose notebooks run in this process."""
     root = tmp_path_factory.mktemp("doors") / "checkout"
     copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models", "results", "figures")
-    (root / "Makefile").write_bytes((PROJECT / "Makefile").read_bytes())
-    (root / ".gitignore").write_bytes((PROJECT / ".gitignore").read_bytes())
+    shutil.copy(PROJECT / ".gitignore", root)
     made = Checkout(root)
     made.environment |= {"DATA": "sample", "PROFILE": "quick", "NFQA_MIRROR": "/nowhere", "JOBS": "1"}
-    name = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
-        subprocess.run(["git", *name, *words], cwd=root, check=True, capture_output=True)
+    commit_all(root)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execute, "execute_notebook", run_here)
         patch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))
@@ -87,12 +80,11 @@ def list_changed(root: Path) -> str:
         (ask(HOW), ["Cosine to the question", UNJUDGED, UNCOVERED], [JUDGED, COVERED, DIVERSE]),
         (ask(WHY, WHETHER), [JUDGED, COVERED], [UNJUDGED, UNCOVERED]),
         (ask(WHY | WHETHER), [JUDGED, COVERED], [UNJUDGED, UNCOVERED]),
-        (ask(WHY, answers=TWO[:1]), [JUDGED, "No comparison"], []),
         (ask(WHY, HOW, answers=TWO[:1]), [JUDGED, "No comparison"], []),
         (ask(WHY, answers=["Short waves.", "The sea, I say."]), [JUDGED, "line1 a2", "No comparison"], []),
         (ask(WHETHER, answers=["Short waves."]), [COVERED, "No comparison"], []),
     ],
-    ids=["references", "views", "neither", "both", "both in one", "one answer", "one system", "no systems", "bare"],
+    ids=["references", "views", "neither", "both", "both in one", "one system", "no systems", "bare"],
 )
 def test_a_file_of_each_kind_is_scored(place: Checkout, tmp_path, lines, shown, hidden) -> None:
     (tmp_path / "my.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -174,14 +166,11 @@ def test_drawing_a_committed_figure_again_changes_no_picture(part: int, tmp_path
     for paper, name in list_chosen(PROJECT)[part::4]:
         if replay.redraw_figure(paper, name, drawn, RunOptions()):
             stem = f"{paper.paper}/{name}.png"
-            before, after = (read_picture(folder / stem) for folder in (committed.figures, tmp_path))
+            pictures = (Image.open(folder / stem).convert("RGB") for folder in (committed.figures, tmp_path))
+            before, after = (np.asarray(picture, float) for picture in pictures)
             assert before.shape == after.shape, stem
             assert (np.abs(before - after).max(axis=2) > 64).mean() < 0.0001, stem
     assert len(list(tmp_path.rglob("*.png"))) >= 16
-
-
-def read_picture(path: Path) -> np.ndarray:
-    return np.asarray(Image.open(path).convert("RGB"), float)
 
 
 def draw_picture(figure: Any, stem: Path) -> None:

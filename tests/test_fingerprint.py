@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ from nfqa.data.paths import find_place
 from nfqa.lab.fingerprint import Record, choose_parameters, explain_staleness, make_fingerprint
 from nfqa.lab.notebooks import hash_imports
 from nfqa.lab.options import RunOptions
-from nfqa.lab.papers import Paper, find_artefact, list_chosen, read_papers
+from nfqa.lab.papers import Paper, find_artefact, hash_code, list_chosen, read_papers
 
 QUICK = RunOptions(data="sample", profile="quick")
 KINDS = ["linkage/table_05", "debateqa/equation_07", "debateqa/tld_reliability"]  # vectors, an evaluator, a table
@@ -70,14 +69,24 @@ def test_a_changed_module_or_table_leaves_an_artefact_stale(changed, tmp_path, m
     paper, name = find_artefact(read_papers(tmp_path), "debateqa/tld_reliability")
     place = find_place(tmp_path, data="sample")
     record = Record(parts=make_fingerprint(paper, name, place, QUICK), outputs={})
-    assert explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place) == []
     path = tmp_path / changed
+    path.write_text(path.read_text(encoding="utf-8") + "# a comment\n" * changed.endswith(".py"), encoding="utf-8")
+    assert explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place) == []
     path.write_text(path.read_text(encoding="utf-8") + "\nCHANGED = 1\n", encoding="utf-8")
     (reason,) = explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place)
     assert reason == ("module nfqa.data.web changed" if changed.endswith(".py") else f"file {changed} changed")
-    shutil.copyfile(PROJECT / changed, path)
-    path.write_text(path.read_text(encoding="utf-8") + "# a comment\n" * changed.endswith(".py"), encoding="utf-8")
-    assert explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place) == []
+
+
+def test_the_hash_of_the_code_covers_what_of_its_entry_reaches_the_notebook() -> None:
+    paper, name = find_artefact(read_papers(PROJECT), "linkage/table_05")
+
+    def hash_with(**changed: str) -> str:
+        entry = paper.artefacts[name].model_copy(update=changed)
+        other = paper.model_copy(update={"artefacts": paper.artefacts | {name: entry}})
+        return hash_code(find_notebook(paper, name), other, name)
+
+    assert hash_with(note="in other words") == hash_with()
+    assert len({hash_with(), hash_with(title="Another"), hash_with(label="Table 50")}) == 3
 
 
 def test_roles_and_datasets_follow_from_the_notebook_where_the_entry_lists_none() -> None:

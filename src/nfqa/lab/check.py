@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from io import StringIO
@@ -11,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nfqa.data.json_lines import refuse_repeats
+from nfqa.data.json_lines import read_json, refuse_repeats
 from nfqa.data.paths import Place
 from nfqa.data.registry import has_file, read_registry
-from nfqa.lab.compare import VERDICTS, compare_published
+from nfqa.lab.compare import compare_published
 from nfqa.lab.fingerprint import was_run
 from nfqa.lab.papers import Artefact, list_chosen, read_papers
-from nfqa.lab.values import COUNTS, EXACT_DIGITS, MODEL_DIGITS, NUMBERS, name_keys, read_values
+from nfqa.lab.values import COUNTS, EXACT_DIGITS, MEASURED, MODEL_DIGITS, NUMBERS, name_keys, read_values
 
 UNRUN = "not run here (committed values)"
 SAME, LAST_DIGIT, WITHIN = "same", "same but for the last digit", "same within tolerance"
@@ -33,17 +32,13 @@ _NUMBER = re.compile(r"-?\d[\d.,]*")
 def check_published(root: Path, place: Place) -> pd.DataFrame:
     """Every published number beside ours, of both papers: artefact and the columns of `compare_published`."""
     frames = [
-        compare_published(paper, name, _read(place, f"{paper.paper}/{name}")).assign(artefact=f"{paper.paper}/{name}")
+        compare_published(paper, name, _read(place.results, f"{paper.paper}/{name}")).assign(
+            artefact=f"{paper.paper}/{name}"
+        )
         for paper in read_papers(root).values()
         for name in paper.published.artefact.unique()
     ]
     return pd.concat(frames, ignore_index=True)
-
-
-def count_verdicts(published: pd.DataFrame) -> str:
-    """How many published numbers have each verdict, in words."""
-    counts = published.verdict.value_counts()
-    return "; ".join(f"{verdict}: {counts.get(verdict, 0)}" for verdict in VERDICTS)
 
 
 def compare_committed(root: Path, place: Place) -> pd.DataFrame:
@@ -60,14 +55,15 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
     for paper, name in list_chosen(root) if committed else ():
         identifier = f"{paper.paper}/{name}"
         path, ran = f"{folder}/{identifier}.csv", was_run(place, identifier)
-        own = place.values / f"{identifier}.csv"
         then = read_values(StringIO(_run_git(root, "show", f"HEAD:./{path}"))) if path in committed else None
-        now = read_values(own) if ran and own.is_file() else _read(place, identifier)
-        lacks, varies = lacks_files(root, paper.artefacts[name]), _varies(place.results / f"{identifier}.json")
-        compared = compare_values(then, now, lacks=lacks, varies=varies).assign(artefact=identifier)
+        made = place.values if ran and (place.values / f"{identifier}.csv").is_file() else place.results
+        described = place.results / f"{identifier}.json"
+        varies = described.is_file() and bool(read_json(described).get("varies"))
+        lacks = lacks_files(root, paper.artefacts[name])
+        compared = compare_values(then, _read(made, identifier), lacks=lacks, varies=varies)
         if not ran:  # the committed values beside themselves
             compared["state"] = compared.state.replace(SAME, UNRUN)
-        frames.append(compared)
+        frames.append(compared.assign(artefact=identifier))
     columns = ["artefact", "row", "column", "committed", "now", "change", "state"]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
@@ -93,7 +89,7 @@ def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -
     committed = _run_git(place.root, "ls-files", *listed).splitlines()
     if len(committed) < len(listed) or _run_git(place.root, "status", "--porcelain", "--", *listed):
         return ENDINGS
-    before, after = (json.loads(files[".json"].read_text("utf-8")) for files in (kept, new))
+    before, after = (read_json(files[".json"]) for files in (kept, new))
     varies = bool(after.get("varies"))
     found = compare_values(read_values(kept[".csv"]), read_values(new[".csv"]), lacks=lacks, varies=varies)
     if found.state.isin([MOVED, GONE, NEW]).any():
@@ -103,9 +99,8 @@ def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -
         return () if worded[0] == worded[1] else ENDINGS
     if (found.state == LACKING).any() or before["code"] == after["code"]:
         return ()
-    pictures = [files[".png"] for files in (kept, new)]
-    drawn = all(picture.is_file() for picture in pictures) and pictures[0].read_bytes() != pictures[1].read_bytes()
-    return ENDINGS[1:] if drawn else (".json",)
+    drawn = {files[".png"].read_bytes() for files in (kept, new) if files[".png"].is_file()}
+    return ENDINGS[1:] if len(drawn) > 1 else (".json",)
 
 
 def lacks_files(root: Path, artefact: Artefact) -> bool:
@@ -114,19 +109,8 @@ def lacks_files(root: Path, artefact: Artefact) -> bool:
     return any((file.optional or file.local) and not has_file(file, root / "build" / "data") for file in files)
 
 
-def _varies(provenance: Path) -> bool:
-    return bool(json.loads(provenance.read_text("utf-8")).get("varies")) if provenance.is_file() else False
-
-
-def fails(found: pd.DataFrame, *, strict: bool = False) -> pd.DataFrame:
-    """Values that moved, rows that are gone or new: if that is meant, the new results are committed. `strict`, on the
-    machine that made the committed results: what another processor may move as well."""
-    states = [MOVED, GONE, NEW, *([WITHIN] if strict else [])]
-    return found[found.state.isin(states)]
-
-
-def _read(place: Place, identifier: str) -> pd.DataFrame | None:
-    path = place.results / f"{identifier}.csv"
+def _read(folder: Path, identifier: str) -> pd.DataFrame | None:
+    path = folder / f"{identifier}.csv"
     return read_values(path) if path.is_file() else None
 
 
@@ -146,51 +130,45 @@ def compare_values(
         seed. Those with a spread may then move by three of it, and rows without one, of a single seed, don't count.
     Returns: row (its key in words), column, committed, now, change (relative), state.
     """
-    sides = [None if side is None else _name_rows(side) for side in (then, now)]
+    sides = [_name_rows(side) for side in (then, now)]
     if varies:
-        sides = [None if side is None else side[side.spread.notna()] for side in sides]
-    before, after = map(_unfold, sides)
-    both = before.merge(after, on=["row", "column"], how="outer", suffixes=("_then", "_now"), indicator=True)
+        sides = [side[side.spread.notna()] for side in sides]
+    told = [side[["row", *TEXTS]].melt("row", TEXTS, "column", "text").fillna({"text": ""}) for side in sides]
+    texts = told[0].merge(told[1], on=["row", "column"], suffixes=("_then", "_now"))
+    unfolded = [side[["row", *NUMBERS, *COUNTS]].melt("row", var_name="column", value_name="number") for side in sides]
+    both = unfolded[0].merge(unfolded[1], on=["row", "column"], how="outer", suffixes=("_then", "_now"), indicator=True)
     if varies:
         both = both[both.column != "spread"]
     old, new = (both[name].to_numpy(dtype=np.float64) for name in ("number_then", "number_now"))
-    gap = np.abs(new - old)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        change = gap / np.maximum(np.abs(old), np.abs(new))
-    same = (old == new) | (np.isnan(old) & np.isnan(new))
+    gap, largest = np.abs(new - old), np.fmax(np.abs(old), np.abs(new))
+    change = np.divide(gap, largest, out=np.full_like(gap, np.nan), where=largest > 0)
     allowed = [_allow(*numbers) for numbers in zip(old, new, both.column, strict=True)]
     digit, tolerance = np.array(allowed).reshape(-1, 2).T
     if varies:
-        spreads = pd.concat([side.set_index("row").spread for side in sides if side is not None])
+        spreads = pd.concat([side.set_index("row").spread for side in sides])
         own = _SPREADS * both.row.map(spreads.groupby(level=0).max()).to_numpy(dtype=np.float64)
         tolerance = np.where(both.column == "value", np.maximum(tolerance, own), tolerance)
+    same = (old == new) | (np.isnan(old) & np.isnan(new))
     state = np.select(
         [both._merge == "left_only", both._merge == "right_only", same, gap <= digit, gap <= tolerance],
         [LACKING if lacks else GONE, NEW, SAME, LAST_DIGIT, WITHIN], default=MOVED,
     )  # fmt: skip
     numbers = both[["row", "column"]].assign(committed=old, now=new, change=change, state=state)
-    told = [side[["row", *TEXTS]].melt("row", TEXTS, "column", "text") for side in sides if side is not None]
-    if len(told) < 2:
-        return numbers
-    texts = told[0].merge(told[1], on=["row", "column"], suffixes=("_then", "_now"))
-    texts = texts[texts.text_then.fillna("") != texts.text_now.fillna("")]
-    return pd.concat([numbers, texts[["row", "column"]].assign(state=MOVED)], ignore_index=True)
+    moved = texts.loc[texts.text_then != texts.text_now, ["row", "column"]].assign(state=MOVED)
+    return pd.concat([numbers, moved], ignore_index=True)
 
 
-def _name_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with its key in words as the column `row`. Raises: ValueError where two rows have one key."""
+def _name_rows(table: pd.DataFrame | None) -> pd.DataFrame:
+    """Its key in words as the column `row`, its numbers, counts too, and its texts; no row of None.
+
+    Raises: ValueError where two rows have one key.
+    """
+    if table is None:
+        table = pd.DataFrame(columns=["statistic", *MEASURED])
     rows = table[name_keys(table)].to_dict("records")
     words = [" ".join(f"{k}={v}" for k, v in row.items() if not pd.isna(v) and v != "") for row in rows]
     refuse_repeats(words, "in results the row")
-    return table.assign(row=words)
-
-
-def _unfold(table: pd.DataFrame | None) -> pd.DataFrame:
-    """A row a number: row, column, number. A count, and a missing value, are numbers too."""
-    if table is None:
-        return pd.DataFrame(columns=["row", "column", "number"]).astype({"row": str, "column": str, "number": float})
-    numbers = table[["row", *NUMBERS, *COUNTS]].astype(dict.fromkeys((*NUMBERS, *COUNTS), np.float64))
-    return numbers.melt("row", var_name="column", value_name="number")
+    return table.assign(row=np.array(words, dtype=object)).astype(dict.fromkeys((*NUMBERS, *COUNTS), np.float64))
 
 
 def _allow(then: float, now: float, column: str) -> tuple[float, float]:

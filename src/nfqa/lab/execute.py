@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from contextlib import closing
@@ -13,6 +12,8 @@ import papermill
 from jupyter_core.utils import ensure_event_loop
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
+
+from nfqa.lab.notebooks import read_cells
 
 warnings.filterwarnings("ignore", module="papermill|nbclient|jupyter_client|zmq")  # not the notebook's own
 
@@ -36,7 +37,7 @@ def execute_notebook(
 ) -> str:
     """Run a notebook with its working directory at `folder`; returns why it failed, "" on success."""
     with closing(ensure_event_loop()), executed.with_name("log.txt").open("w+b") as log:  # the loop of this thread
-        for attempt in (1, 2):
+        for _ in range(2):
             try:
                 papermill.execute_notebook(
                     notebook, executed, parameters=dict(parameters), kernel_name="python3", progress_bar=False,
@@ -51,20 +52,12 @@ def execute_notebook(
                 frames = "\n".join(error.traceback[-6:])
                 return f"cell [{number}] failed:\n\n{error.source}\n\n{frames}"
             except RuntimeError as error:  # two kernels that start at once can be given one port: tried once more
-                begun = _has_begun(executed)
-                if begun or attempt == 2:
-                    what = "died in the middle of the notebook, out of memory perhaps" if begun else "did not start"
-                    log.seek(0)
-                    lines = log.read().decode(errors="replace").splitlines()
-                    said = "".join(f"\n{line}" for line in lines if not line.startswith("[IPKernelApp]"))
-                    return f"the kernel {what} ({error}){said}"
-    raise AssertionError("both attempts return")
-
-
-def _has_begun(executed: Path) -> bool:
-    """Whether a cell of the executed notebook has run: papermill saves it after each."""
-    try:
-        cells = json.loads(executed.read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError, KeyError):
-        return False
-    return any(cell.get("execution_count") for cell in cells)
+                begun = any(cell.get("execution_count") for cell in read_cells(executed))  # saved after each cell
+                what = "died in the middle of the notebook, out of memory perhaps" if begun else "did not start"
+                log.seek(0)
+                lines = log.read().decode(errors="replace").splitlines()
+                said = "".join(f"\n{line}" for line in lines if not line.startswith("[IPKernelApp]"))
+                failure = f"the kernel {what} ({error}){said}"
+                if begun:
+                    break
+    return failure

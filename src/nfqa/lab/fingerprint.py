@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from nfqa.data.json_lines import suggest
 from nfqa.data.paths import Place, write_atomically
 from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
 from nfqa.lab.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
 from nfqa.lab.options import RunOptions
-from nfqa.lab.papers import Artefact, Paper, list_chosen
+from nfqa.lab.papers import Artefact, Paper, describe_entry, list_chosen
 from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, identify_role
 
@@ -50,26 +50,23 @@ def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptio
     chosen |= options.roles | options.asking
     found = {key: value for key, value in chosen.items() if key in known} | asked
     for key, value in found.items():
-        try:
-            str(value).encode()
-        except UnicodeEncodeError:  # a notebook, which is JSON, can't hold it
-            raise ValueError(f"{identifier}: {key} is {value!r}, which is not UTF-8; rename it") from None
+        if re.search("[\ud800-\udfff]", str(value)):  # a notebook, which is JSON, can't hold it
+            raise ValueError(f"{identifier}: {key} is {value!r}, which is not UTF-8; rename it")
     return found
 
 
 def _check_kind(where: str, value: Any, default: Any) -> None:
     """Refuse a value of another kind than the default, before anything is asked or computed."""
     number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63  # no inf, no NaN
-    if isinstance(default, bool):
-        fits, expected = isinstance(value, bool), "True or False"
-    elif isinstance(default, str):
-        fits, expected = isinstance(value, str | None), "a text"
-    elif isinstance(default, float):
-        fits, expected = number, "a number"
-    else:  # a count, or a seed
-        least, none = 0 if default == 0 else 1, ", or None" if default is None else ""
-        fits = (number and isinstance(value, int) and value >= least) or (bool(none) and value is None)
-        expected = f"a whole number, {least} or more{none}"
+    least, none = int(default != 0), ", or None" if default is None else ""
+    fits, expected = {
+        bool: (isinstance(value, bool), "True or False"),
+        str: (isinstance(value, str | None), "a text"),
+        float: (number, "a number"),
+    }.get(type(default)) or (  # a count, or a seed
+        (number and isinstance(value, int) and value >= least) or (bool(none) and value is None),
+        f"a whole number, {least} or more{none}",
+    )
     if not fits:
         raise ValueError(f"{where} is {value!r:.80}; expected {expected}; its default is {default!r}")
 
@@ -82,11 +79,12 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     artefact, root = paper.artefacts[name], place.root
     notebook = root / "notebooks" / str(artefact.notebook)
     parameters = choose_parameters(paper, name, notebook, options, Path())
-    parts = {"notebook": hash_cells(notebook), "entry": hash_json(_describe_entry(paper, name))}
+    parts = {"notebook": hash_cells(notebook), "entry": hash_json(describe_entry(paper, name))}
     parts |= {f"parameter {key}": hash_json(value) for key, value in parameters.items() if key != "out"}
     parts |= {f"module {module}": digest for module, digest in hash_imports(notebook).items()}
     parts |= {f"package {package}": version for package, version in read_versions().items()}
-    parts |= {f"data {file}": _hash_upstream(root, file, options.data) for file in _list_data(artefact)}
+    data = (*artefact.datasets, *artefact.needs_files)
+    parts |= {f"data {file}": _hash_upstream(root, file, options.data) for file in data}
     parts |= {f"file {file}": _hash_upstream(root, file, "full") for file in artefact.files}
     own = [path for pattern in _TABLES for path in root.glob(pattern)]
     own += [root / "data" / "sample" / file for file in artefact.bundled]
@@ -103,22 +101,6 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
             result = place.results / paper.paper / f"{other}.csv"
             parts[f"result {other}"] = hash_file(result) if result.is_file() else "missing"
     return parts
-
-
-def _describe_entry(paper: Paper, name: str) -> dict[str, Any]:
-    """The parts of papers/* that reach a notebook. The wording of claim and note changes no number."""
-    artefact = paper.artefacts[name]
-    read = paper.published[paper.published.artefact.isin([name, *artefact.reads, *artefact.cites])]
-    shown = [paper.artefacts[other] for other in (name, *artefact.reads, *artefact.cites)]
-    return {
-        "artefacts": [[entry.title, entry.label] for entry in shown],
-        "published": read.astype(str).to_dict("records"),
-        "stand_ins": [entry.rows for entry in paper.list_stand_ins(name)],
-    }
-
-
-def _list_data(artefact: Artefact) -> tuple[str, ...]:
-    return (*artefact.datasets, *artefact.needs_files)
 
 
 def find_upstream(root: Path, name: str) -> UpstreamFile:
@@ -144,19 +126,15 @@ def _hash_upstream(root: Path, name: str, data: str) -> str:
 # The record of its last run -------------------------------------------------------------------------------------------
 
 
-class Usage(BaseModel):
-    """What asking language models came to: of all that is kept, the verdicts that are missing, by reason."""
-
-    model_config = ConfigDict(extra="allow")
-    missing: dict[str, int] = {}
-
-
 class Record(BaseModel):
-    """What an artefact's last run read and wrote, by hash; how long it took; what language models were asked for it."""
+    """What an artefact's last run read and wrote, by hash; how long it took.
+
+    `missing` counts, of all that was asked of language models and is kept, the verdicts without a number, by reason.
+    """
 
     parts: dict[str, str]
     outputs: dict[str, str]
-    usage: Usage = Usage()
+    missing: dict[str, int] = {}
     minutes: Annotated[float, Field(ge=0, lt=1e9)] | None = None
 
 
@@ -171,7 +149,7 @@ def read_record(place: Place, identifier: str) -> Record | None:
 def write_record(place: Place, identifier: str, record: Record) -> None:
     """Keep an artefact's run record."""
     with write_atomically(place.runs / f"{identifier}.json") as scratch:
-        scratch.write_text(json.dumps(record.model_dump(), indent=1, sort_keys=True), encoding="utf-8")
+        scratch.write_text(record.model_dump_json(indent=1), encoding="utf-8")
 
 
 def accept_figure(place: Place, identifier: str) -> None:
@@ -197,19 +175,16 @@ def explain_staleness(record: Record | None, parts: dict[str, str], place: Place
     """Why an artefact must run, in words; empty when it is fresh."""
     if record is None:
         return ["never run here"]
-    before, unanswered = record.parts, sum(n for why, n in record.usage.missing.items() if why in UNSETTLED)
+    before, unanswered = record.parts, sum(n for why, n in record.missing.items() if why in UNSETTLED)
     reasons = [f"{key} changed" for key in parts if key in before and before[key] != parts[key]]
     reasons += [f"{key} is new" for key in parts if key not in before]
     reasons += [f"{key} is gone" for key in before if key not in parts]
     if unanswered:
         reasons.append(f"{unanswered:,} verdicts could not be had from the model, ask them again")
-    for name, digest in record.outputs.items():
-        file = place.root / name
-        if not file.is_file():
-            reasons.append(f"{name} is missing")
-        elif hash_file(file) != digest:
-            reasons.append(f"{name} was altered")
-    return reasons
+    files = {name: place.root / name for name in record.outputs}
+    reasons += [f"{name} is missing" for name, file in files.items() if not file.is_file()]
+    altered = (name for name, file in files.items() if file.is_file() and hash_file(file) != record.outputs[name])
+    return reasons + [f"{name} was altered" for name in altered]
 
 
 @dataclass(frozen=True)
@@ -221,6 +196,7 @@ class Target:
 
     paper: Paper
     name: str
+    options: RunOptions  # without the user's parameters where it is only read by the artefact that was named
     stale: tuple[str, ...]
     minutes: float | None
     lacks: tuple[str, ...] = ()
@@ -239,6 +215,17 @@ class Target:
         return {f"{self.paper.paper}/{other}" for other in self.artefact.reads}
 
     @property
+    def asks(self) -> bool:
+        """Whether a language model that takes prompts fills one of its roles."""
+        return self.options.asks(self.artefact.roles)
+
+    @property
+    def fills_machine(self) -> bool:
+        """Whether a model fills one of its roles that should not share the machine with another notebook's."""
+        own = "evaluator" in self.artefact.roles and not self.options.find_role("evaluator").startswith("embedded:")
+        return own or self.asks
+
+    @property
     def seconds(self) -> float:
         """About how long it takes: as last time, or as its entry says."""
         return 60 * (self.artefact.minutes if self.minutes is None else self.minutes)
@@ -251,30 +238,22 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
     it reads has changed.
     Raises: ValueError for an unknown artefact, or one without a notebook.
     """
-    place = options.find_place(root)
+    place, store = options.find_place(root), root / "build" / "data"
     targets: dict[str, Target] = {}
     for paper, name in list_chosen(root, only):
         identifier, artefact = f"{paper.paper}/{name}", paper.artefacts[name]
+        own = options if identifier in only else replace(options, parameters={})
         read = [targets[f"{paper.paper}/{other}"] for other in artefact.reads if f"{paper.paper}/{other}" in targets]
         files = [find_upstream(root, file) for file in artefact.needs_files]
-        lacks = [file.path for file in files if not _is_at_hand(root, file, options.data)]
+        at_hand = {f.path: bool(f.sample) if options.data == "sample" else has_file(f, store) for f in files}
+        lacks = [path for path, here in at_hand.items() if not here]
         results = place.results / paper.paper
         lacks += [f"results of {t.name}" for t in read if t.lacks and not (results / f"{t.name}.csv").is_file()]
         if lacks:
-            targets[identifier] = Target(paper, name, (), None, tuple(lacks))
+            targets[identifier] = Target(paper, name, own, (), None, tuple(lacks))
             continue
-        parts = make_fingerprint(paper, name, place, narrow_options(options, only, identifier))
+        parts = make_fingerprint(paper, name, place, own)
         record = read_record(place, identifier)
         stale = explain_staleness(record, parts, place) + [f"reads {t.name}, which is stale" for t in read if t.stale]
-        targets[identifier] = Target(paper, name, tuple(stale), record.minutes if record else None)
+        targets[identifier] = Target(paper, name, own, tuple(stale), record.minutes if record else None)
     return list(targets.values())
-
-
-def _is_at_hand(root: Path, file: UpstreamFile, data: str) -> bool:
-    """Whether a needed file is here; a sample run has only those with a bundled stand-in."""
-    return bool(file.sample) if data == "sample" else has_file(file, root / "build" / "data")
-
-
-def narrow_options(options: RunOptions, only: Sequence[str], identifier: str) -> RunOptions:
-    """The options for one artefact: the user's parameters are meant for the artefacts named, not for what they read."""
-    return options if identifier in only else replace(options, parameters={})

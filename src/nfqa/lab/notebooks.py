@@ -11,10 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from nfqa.data.code import hash_modules, parse
-from nfqa.data.json_lines import LooseItem, check
 from nfqa.data.registry import stamp
 from nfqa.models.roles import ROLES
 
@@ -24,22 +21,8 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-class _Metadata(LooseItem):
-    tags: list[str] = Field(default_factory=list)
-
-
-class _Cell(LooseItem):
-    cell_type: str
-    source: str | list[str]
-    metadata: _Metadata = _Metadata()
-
-
-class _Notebook(LooseItem):
-    cells: list[_Cell]
-
-
 def read_cells(notebook: Path) -> Sequence[dict[str, Any]]:
-    """A notebook's cells, each with its `source` as one text.
+    """A notebook's cells, each with its `source` as one text and its `tags` as a set.
 
     Raises: ValueError for a file that is not there or is no notebook.
     """
@@ -48,23 +31,28 @@ def read_cells(notebook: Path) -> Sequence[dict[str, Any]]:
     return _parse_notebook(notebook, *stamp(notebook))
 
 
+@cache
+def _parse_notebook(path: Path, *_: int) -> Sequence[dict[str, Any]]:
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        parsed = ({"source": "".join(cell["source"]), "tags": {*cell["metadata"].get("tags", [])}} for cell in cells)
+        return [cell | own for cell, own in zip(cells, parsed, strict=True)]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: not a notebook ({type(error).__name__}: {error})") from None
+
+
 def read_parameters(notebook: Path) -> dict[str, Any]:
     """The names and default values in a notebook's parameters cell.
 
     Raises: ValueError where there is no such cell, or it holds anything but assignments of literals.
     """
-    tagged = [cell for cell in read_cells(notebook) if "parameters" in cell.get("metadata", {}).get("tags", [])]
-    if not tagged:
-        raise ValueError(f"{notebook}: no cell is tagged `parameters`")
-    found = {}
-    for statement in _parse_code(tagged[0]["source"], notebook).body:
-        if not (isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)):
-            raise ValueError(f"{notebook}: the parameters cell may hold `name = literal` lines only")
-        try:
-            found[statement.targets[0].id] = ast.literal_eval(statement.value)
-        except (ValueError, TypeError):
-            raise ValueError(f"{notebook}: parameter {statement.targets[0].id} is not a literal") from None
-    return found
+    tagged = [cell["source"] for cell in read_cells(notebook) if "parameters" in cell["tags"]]
+    try:
+        body: list[Any] = parse(tagged[0]).body
+        assigned = [(statement.targets[0].id, statement.value) for statement in body]
+        return {name: ast.literal_eval(value) for name, value in assigned}
+    except (IndexError, AttributeError, ValueError, TypeError, SyntaxError):
+        raise ValueError(f"{notebook}: expected a cell tagged `parameters` of `name = literal` lines only") from None
 
 
 def list_roles(notebook: Path) -> tuple[str, ...]:
@@ -109,11 +97,6 @@ def hash_cells(notebook: Path) -> str:
     return hash_json([[cell["cell_type"], cell["source"]] for cell in read_cells(notebook)])
 
 
-def hash_code(notebook: Path) -> str:
-    """One hash over a notebook and all the code that it reaches, for the results' provenance."""
-    return f"sha256:{hash_json([hash_cells(notebook), hash_imports(notebook)])}"
-
-
 def hash_json(value: Any) -> str:
     """sha256 of a JSON value, in hex, whatever the order of its fields."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
@@ -125,25 +108,9 @@ def read_versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name).partition("+")[0] for name in _PACKAGES}
 
 
-@cache
-def _parse_notebook(path: Path, *_: int) -> Sequence[dict[str, Any]]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not a notebook ({type(error).__name__}: {error})") from None
-    check(_Notebook, found, f"{path}: not a notebook")
-    return [cell | {"source": "".join(cell["source"])} for cell in found["cells"]]
-
-
 def _walk_code(notebook: Path) -> Iterator[ast.AST]:
     sources = [cell["source"] for cell in read_cells(notebook) if cell["cell_type"] == "code"]
-    return ast.walk(_parse_code("\n".join(sources), notebook))
-
-
-def _parse_code(code: str, path: Path) -> ast.Module:
     try:
-        return parse(code)
+        return ast.walk(parse("\n".join(sources)))
     except SyntaxError as error:
-        raise ValueError(f"{path}: not Python ({error.msg}: {str(error.text).strip()!r})") from None
-    except (MemoryError, RecursionError):
-        raise ValueError(f"{path}: its code is nested too deeply to be read") from None
+        raise ValueError(f"{notebook}: not Python ({error.msg}: {str(error.text).strip()!r})") from None

@@ -13,8 +13,8 @@ from nfqa.judge.limits import Limits
 from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab.figures import add_note, save_figure, use_style
 from nfqa.lab.judging import Asking
-from nfqa.lab.notebooks import hash_code, list_functions, read_parameters, read_versions
-from nfqa.lab.papers import find_artefact, read_papers, show_name
+from nfqa.lab.notebooks import list_functions, read_parameters, read_versions
+from nfqa.lab.papers import find_artefact, hash_code, read_papers, show_name
 from nfqa.lab.roles import Roles
 from nfqa.models.roles import DEFAULTS, identify_role
 
@@ -204,7 +204,7 @@ class Lab(Roles):
             "reads": sorted(self.artefact.reads),
             "roles": {role: identify_role(role, self.roles[role]) for role in self.artefact.roles},
             "functions": list_functions(notebook),
-            "code": hash_code(notebook),
+            "code": hash_code(notebook, self.paper, self.name),
             "packages": read_versions(),
         } | ({"size": self.size} if self.size else {})
 

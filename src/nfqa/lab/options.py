@@ -42,24 +42,23 @@ class RunOptions:
         """A folder name for a run with overrides, what they are and a hash of them; "" without any."""
         named = {role: identify_role(role, spec) for role, spec in self.roles.items()}  # wherever a model is served
         changed = {"seeds": self.seeds, "roles": named, "parameters": self.parameters}
-        if self.asking:
-            changed["asking"] = self.asking
+        changed |= {"asking": self.asking} if self.asking else {}
         if not any(changed.values()):
             return ""
+        told = {"seeds": self.seeds} if self.seeds else {}
+        pairs = [pair for given in (told, named, self.asking, self.parameters) for pair in sorted(given.items())]
         words = ["quick"] if self.profile == "quick" else []
-        words += [f"seeds-{self.seeds}"] if self.seeds else []
-        for given in (named, self.asking, self.parameters):
-            words += [f"{name}-{_shorten(value)}".rstrip("-") for name, value in sorted(given.items())]
+        words += [f"{name}-{_shorten(value)}".rstrip("-") for name, value in pairs]
         digest = hashlib.sha256(json.dumps([changed, self.profile], sort_keys=True).encode()).hexdigest()[:8]
-        return "-".join(["-".join(words)[:_LONGEST_VARIANT].rstrip("-."), digest])
+        return f"{'-'.join(words)[:_LONGEST_VARIANT].rstrip('-.')}-{digest}"
 
     def say_size(self, parameters: Mapping[str, Any]) -> str:
         """Of a quick run, how many questions of each dataset and draws an artefact is given; "" of a full one."""
         if self.profile != "quick":
             return ""
         counts = {"question": parameters.get("limit"), "draw": parameters.get("n_seeds")}
-        told = [f"{count:,} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count]
-        return ": ".join(["quick", *filter(None, [", ".join(told)])])
+        told = ", ".join(f"{count:,} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count)
+        return f"quick: {told}" if told else "quick"
 
     def find_role(self, role: str) -> str:
         """The spec that fills a role."""
@@ -68,11 +67,6 @@ class RunOptions:
     def asks(self, roles: tuple[str, ...]) -> bool:
         """Whether one of the roles is filled by a language model that takes prompts."""
         return any(not self.find_role(role).startswith("embedded:") for role in roles if role in ("judge", "generator"))
-
-    def fills_machine(self, roles: tuple[str, ...]) -> bool:
-        """Whether one of the roles is filled by a model that should not share the machine with another notebook's."""
-        own = "evaluator" in roles and not self.find_role("evaluator").startswith("embedded:")
-        return own or self.asks(roles)
 
     def find_place(self, root: Path) -> Place:
         """The folders of a run with these options."""
@@ -101,11 +95,10 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, ta
     if parameters and not artefacts and makes:
         raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
     chosen = list_chosen(root, artefacts) if roles else []
-    notebooks = [root / "notebooks" / str(paper.artefacts[name].notebook) for paper, name in chosen]
+    notebooks = (root / "notebooks" / str(paper.artefacts[name].notebook) for paper, name in chosen)
     taken = {*takes, *(role for notebook in notebooks for role in list_roles(notebook))}
-    for role in roles:
-        if role not in taken:  # it would change nothing and look as if it had
-            raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")
+    for role in roles.keys() - taken:  # it would change nothing and look as if it had
+        raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")
     Asking(**asking)  # type: ignore[arg-type]  # refused here rather than by a notebook half a minute later
     Limits.from_environment()
     return RunOptions(data, profile, seeds, roles, parameters, dict(asking))
@@ -125,7 +118,7 @@ def read_choice(name: str, *known: str) -> str:
     """A variable that is one of a few words, the first where it is unset. Raises: ValueError for another."""
     chosen = os.environ.get(name) or known[0]
     if chosen not in known:
-        raise ValueError(f"{name} is {chosen!r}; {suggest(chosen, known)}expected {' or '.join(known)}")
+        raise ValueError(f"{name} is {chosen!r}; {suggest(chosen, known)}expected {' or '.join(filter(None, known))}")
     return chosen
 
 
@@ -150,12 +143,9 @@ def _read_parameters(text: str) -> dict[str, Any]:
             raise ValueError(f"PARAMS has {word!r:.80}; expected NAME=VALUE words, such as 'n_seeds=3 short=drop'")
         if name in ("artefact", "data", "out"):
             raise ValueError(f"PARAMS has {name}, which the runner sets; for the sample use DATA=sample")
-        if name in parameters:
-            raise ValueError(f"PARAMS has {name} twice; keep one of them")
         try:
-            parameters[name] = ast.literal_eval(value)
+            literal = ast.literal_eval(value)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # as its documentation lists them
-            parameters[name] = value
-        if not isinstance(parameters[name], str | int | float | bool | None):
-            raise ValueError(f"PARAMS has {word!r:.80}; expected a number, a word, True, False or None")
+            literal = value
+        parameters[name] = literal if isinstance(literal, str | int | float | None) else value
     return parameters

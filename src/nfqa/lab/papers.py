@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, StringConstraints
 
 from nfqa.data.json_lines import Item, check, suggest
 from nfqa.data.registry import read_yaml
-from nfqa.lab.notebooks import list_datasets, list_roles, read_cells
+from nfqa.lab.notebooks import hash_cells, hash_imports, hash_json, list_datasets, list_roles, read_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,6 +207,22 @@ def list_needs(paper: Paper, name: str) -> list[str]:
 def list_conditions(published: pd.DataFrame) -> list[str]:
     """The columns of published numbers that say which row of results is beside them."""
     return [name for name in published.columns if name not in (*TOLD, "published", "decimals")]
+
+
+def hash_code(notebook: Path, paper: Paper, name: str) -> str:
+    """One hash over a notebook, all the code that it reaches and its entry, for the results' provenance."""
+    return f"sha256:{hash_json([hash_cells(notebook), hash_imports(notebook), describe_entry(paper, name)])}"
+
+
+def describe_entry(paper: Paper, name: str) -> dict[str, Any]:
+    """The parts of papers/* that reach a notebook. The wording of claim and note changes no number."""
+    artefact = paper.artefacts[name]
+    named = [name, *artefact.reads, *artefact.cites]
+    return {
+        "artefacts": [[paper.artefacts[other].title, paper.artefacts[other].label] for other in named],
+        "published": paper.published[paper.published.artefact.isin(named)].astype(str).to_dict("records"),
+        "stand_ins": [entry.rows for entry in paper.list_stand_ins(name)],
+    }
 
 
 def read_papers(root: Path) -> dict[str, Paper]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel
-
+from nfqa.data.json_lines import read_json
 from nfqa.data.paths import write_atomically
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Journal
@@ -22,13 +23,6 @@ from nfqa.lab.replay import count_asked
 _COMPLETION_TOKENS = 12  # about what a bare verdict takes; a judge that explains itself writes up to 512
 
 
-class _Plan(BaseModel):
-    """What one target would ask, and a hash of all that this depends on."""
-
-    depends: str
-    tally: Tally
-
-
 def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> Iterator[str]:
     """A line for each target that asks a language model; what two targets share is asked once, and counted in each.
 
@@ -38,30 +32,24 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
     """
     place, journal = options.find_place(root), describe_journal(root)
     for target in targets:
-        if not options.asks(target.artefact.roles):
+        if not target.asks:
             continue
-        parts = make_fingerprint(target.paper, target.name, place, options)
-        depends = hash_json([parts, str(find_journal(root)), journal])
-        path = place.work / "plans" / f"{target.identifier}.json"
-        try:
-            plan = _Plan.model_validate_json(path.read_bytes())
-        except (FileNotFoundError, ValueError):
-            plan = None
-        if plan is None or plan.depends != depends or options.parameters:  # one may name a file, which may change
-            tally = replace(count_asked(target.paper, target.name, place, options), missing=Counter())
-            plan = _Plan(depends=depends, tally=tally)
+        parts = make_fingerprint(target.paper, target.name, place, target.options)
+        depends = hash_json([target.identifier, parts, str(find_journal(root)), journal])
+        path = place.work / "plans" / f"{depends}.json"
+        if options.parameters or not path.is_file():  # a parameter may name a file, which may change
+            tally = replace(count_asked(target.paper, target.name, place, target.options), missing=Counter())
             with write_atomically(path) as scratch:
-                scratch.write_text(plan.model_dump_json(), encoding="utf-8")
-        yield f"{target.identifier:24} {_describe(plan.tally)}"
+                scratch.write_text(json.dumps(vars(tally)), encoding="utf-8")
+        yield f"{target.identifier:24} {_describe(Tally(**read_json(path)))}"
 
 
 def describe_journal(root: Path) -> list[str]:
     """A line a model: what the journal holds, and what it cost at the prices that the environment gives."""
-    found = []
-    if find_journal(root).is_file():
-        journal = Journal(find_journal(root))
-        found = journal.count()
-        journal.close()
+    path, found = find_journal(root), []
+    if path.is_file():
+        with closing(Journal(path)) as journal:
+            found = journal.count()
     return [
         f"journal: {each['model']}: {each['completions']:,} completions, {each['unreadable']:,} unreadable,"
         f" {each['prompt_tokens']:,} tokens in, {each['completion_tokens']:,} out"
@@ -71,13 +59,11 @@ def describe_journal(root: Path) -> list[str]:
 
 
 def _describe(tally: Tally) -> str:
+    tokens, said = tally.tokens_to_ask, f"{tally.wanted:,} verdicts wanted"
     if not tally.asked:
-        return f"{tally.wanted:,} verdicts wanted, all in the journal"
-    tokens = tally.tokens_to_ask
-    return (
-        f"{tally.wanted:,} verdicts wanted, {tally.kept:,} in the journal, {tally.asked:,} to ask:"
-        f" about {tokens / 1e6:.1f} M tokens in{_price(tokens, tally.asked * _COMPLETION_TOKENS)}"
-    )
+        return f"{said}, all in the journal"
+    price = _price(tokens, tally.asked * _COMPLETION_TOKENS)
+    return f"{said}, {tally.kept:,} in the journal, {tally.asked:,} to ask: about {tokens / 1e6:.1f} M tokens in{price}"
 
 
 def _price(tokens_in: int, tokens_out: int) -> str:

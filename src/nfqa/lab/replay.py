@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -31,14 +31,12 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
     path = place.results / paper.paper / f"{name}.csv"
     if not path.is_file():
         raise ValueError(f"{paper.paper}/{name} has no results to draw; run `make {paper.paper}/{name}` first")
-    if not any("figure" in cell.get("metadata", {}).get("tags", []) for cell in read_cells(notebook)):
-        return False
     mpl.use("Agg")
     parameters = choose_parameters(paper, name, notebook, options, Path())
-    found = _run_cells(notebook, parameters, ["parameters", "setup"])
+    found = _run_cells(notebook, {"parameters", "setup"}, {}, parameters)
     lab, table = found["lab"], read_values(path)
     lab.size = options.say_size(parameters)  # which is noted below the figure
-    figure = _run_cells(notebook, {}, ["figure"], found | {"table": table}).get("figure")
+    figure = _run_cells(notebook, {"figure"}, found | {"table": table}).get("figure")
     if isinstance(figure, Figure):  # drawn once before it is kept, as a notebook shows it: this settles its layout
         figure.savefig(BytesIO(), dpi="figure", bbox_inches="tight")
     if figure is not None:
@@ -53,24 +51,19 @@ def count_asked(paper: Paper, name: str, place: Place, options: RunOptions) -> T
     notebook = place.root / "notebooks" / str(paper.artefacts[name].notebook)
     parameters = choose_parameters(paper, name, notebook, options, place.work / "scratch" / "dry")
     with redirect_stdout(StringIO()):
-        found = _run_cells(notebook, parameters, ["parameters", "setup"])
-        if not found.get("lab"):
-            raise ValueError(f"{notebook}: no cell tagged `setup` opens `lab`, which counts what would be asked")
+        found = _run_cells(notebook, {"parameters", "setup"}, {}, parameters)
         found["lab"].dry = True
-        _run_cells(notebook, {}, ["ask"], found)
+        _run_cells(notebook, {"ask"}, found)
     return found["lab"].tally
 
 
 def _run_cells(
-    notebook: Path, parameters: Mapping[str, Any], tags: Sequence[str], names: dict[str, Any] | None = None
+    notebook: Path, tags: set[str], names: dict[str, Any], parameters: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The names that a notebook's code cells with one of the tags leave behind; `parameters` follow their own cell."""
-    names = {} if names is None else names
     for cell in read_cells(notebook):
-        tagged = set(cell.get("metadata", {}).get("tags", []))
-        if cell["cell_type"] != "code" or not tagged & set(tags):
-            continue
-        exec(compile(cell["source"], str(notebook), "exec"), names)  # noqa: S102 (the project's own notebook)
-        if "parameters" in tagged:
-            names |= parameters
+        if tags & cell["tags"]:
+            exec(compile(cell["source"], str(notebook), "exec"), names)  # noqa: S102 (the project's own notebook)
+        if "parameters" in cell["tags"]:
+            names |= parameters or {}
     return names

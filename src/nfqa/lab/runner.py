@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from graphlib import TopologicalSorter
@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 from tqdm import tqdm
 
+from nfqa.data.json_lines import read_json
 from nfqa.data.load import GRADED
 from nfqa.data.paths import Place, write_atomically
 from nfqa.data.registry import UnreachableError, fetch_file, hash_file, read_registry
@@ -24,11 +25,9 @@ from nfqa.lab.fingerprint import (
     QUICK_LIMIT,
     Record,
     Target,
-    Usage,
     choose_parameters,
     explain_staleness,
     make_fingerprint,
-    narrow_options,
     read_record,
     write_record,
 )
@@ -40,10 +39,9 @@ def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
 
     Raises: ValueError for a file with the wrong hash.
     """
-    registry, artefacts = read_registry(root), [target.artefact for target in targets]
-    names = dict.fromkeys(name for a in artefacts for name in (*a.datasets, *a.files, *a.needs_files))
-    problems = []
-    for file in (registry[name] for name in names):
+    artefacts, problems = [target.artefact for target in targets], []
+    for name in dict.fromkeys(name for a in artefacts for name in (*a.datasets, *a.files, *a.needs_files)):
+        file = read_registry(root)[name]
         try:
             fetch_file(file, root / "build" / "data")
         except UnreachableError as error:
@@ -53,7 +51,7 @@ def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
 
 
 def run_targets(
-    root: Path, options: RunOptions, targets: Sequence[Target], only: Sequence[str] = (), *, jobs: int = 2
+    root: Path, options: RunOptions, targets: Sequence[Target], *, jobs: int = 2
 ) -> tuple[list[str], list[str]]:
     """Run what is stale; returns the identifiers of artefacts that were run and of those that failed.
 
@@ -68,12 +66,10 @@ def run_targets(
         wanted = {d for t in pending if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded
         if wanted:
             prepare_vectors(root, options, sorted(wanted), limit=QUICK_LIMIT if options.profile == "quick" else None)
-        return run_pending(place, options, only, pending, jobs=jobs)
+        return run_pending(place, pending, jobs=jobs)
 
 
-def run_pending(
-    place: Place, options: RunOptions, only: Sequence[str], pending: Sequence[Target], *, jobs: int
-) -> tuple[list[str], list[str]]:
+def run_pending(place: Place, pending: Sequence[Target], *, jobs: int) -> tuple[list[str], list[str]]:
     """Run targets in notebooks of their own, the longest first, into `place`; returns as `run_targets`.
 
     A language model is asked by one notebook at a time: verdicts that two share are paid once, and a model in process
@@ -83,28 +79,26 @@ def run_pending(
     order = TopologicalSorter({name: target.reads & targets.keys() for name, target in targets.items()})
     order.prepare()
     ready, failed = list[Target](), list[Target]()
-    running: dict[Future[bool], tuple[Target, float]] = {}
+    running: dict[Future[bool], Target] = {}
+    begun, took = dict[str, float](), dict[str, float]()  # when each was started, and the seconds of those that ended
     done: dict[str, bool] = {}  # whether it had to run
-    spent: list[tuple[float, float]] = []  # seconds that the finished were expected to take, and took
     with ThreadPoolExecutor(jobs) as pool, _open_bar(len(targets)) as bar:
         try:
             while True:
                 ready = sorted([*ready, *(targets[name] for name in order.get_ready())], key=lambda t: -t.seconds)
                 for target in list(ready):
-                    if _may_start(options, target, [other for other, _ in running.values()], failed, jobs):
+                    if _may_start(target, [*running.values()], failed, jobs):
                         ready.remove(target)
-                        own = narrow_options(options, only, target.identifier)
-                        running[pool.submit(run_target, place, own, target)] = target, time.monotonic()
+                        begun[target.identifier] = time.monotonic()
+                        running[pool.submit(run_target, place, target)] = target
                 if not running:
                     break
-                started = {target.identifier: (target, begun) for target, begun in running.values()}
-                waiting = [target for name, target in targets.items() if name not in {*done, *started}]
-                bar.n = len(done) + len(failed)
-                bar.set_postfix_str(_describe_rest(place, waiting, [*running.values()], spent, jobs), refresh=False)
+                bar.n = len(took)
+                bar.set_postfix_str(_describe_rest(place, targets, begun, took, jobs), refresh=False)
                 bar.update(0)  # shows it, if it is time to
                 for future in wait(running, timeout=0.5, return_when=FIRST_COMPLETED).done:
-                    target, begun = running.pop(future)
-                    spent.append((target.seconds, time.monotonic() - begun))
+                    target = running.pop(future)
+                    took[target.identifier] = time.monotonic() - begun[target.identifier]
                     try:
                         done[target.identifier] = future.result()
                         order.done(target.identifier)
@@ -116,8 +110,8 @@ def run_pending(
             while wait(running, timeout=0.5).not_done:  # after an interruption alone: nothing may run on
                 for kernel in psutil.Process().children():
                     kernel.kill()
-    for target in [target for name, target in targets.items() if name not in done and target not in failed]:
-        tqdm.write(f"{target.identifier}: not run, because {_refuse(options, target, failed)}", sys.stderr)
+    for target in [target for name, target in targets.items() if name not in took]:
+        tqdm.write(f"{target.identifier}: not run, because {_refuse(target, failed)}", sys.stderr)
         failed.append(target)
     return [name for name, ran in done.items() if ran], [target.identifier for target in failed]
 
@@ -126,16 +120,14 @@ class FailedError(Exception):
     """A notebook that gave no result; the message says why."""
 
 
-def _may_start(
-    options: RunOptions, target: Target, running: Sequence[Target], failed: Sequence[Target], jobs: int
-) -> bool:
-    alone = [other for other in (target, *running) if options.fills_machine(other.artefact.roles)]
-    return len(running) < jobs and not (target in alone and alone[1:]) and not _refuse(options, target, failed)
+def _may_start(target: Target, running: Sequence[Target], failed: Sequence[Target], jobs: int) -> bool:
+    alone = [other for other in (target, *running) if other.fills_machine]
+    return len(running) < jobs and not (target in alone and alone[1:]) and not _refuse(target, failed)
 
 
-def _refuse(options: RunOptions, target: Target, failed: Sequence[Target]) -> str:
+def _refuse(target: Target, failed: Sequence[Target]) -> str:
     """Why an artefact is not even started, "" where it may be."""
-    if options.asks(target.artefact.roles) and any(options.asks(other.artefact.roles) for other in failed):
+    if target.asks and any(other.asks for other in failed):
         return "the model failed before; see above"
     lost = sorted(other.name for other in failed if other.identifier in target.reads)
     return f"it reads {', '.join(lost)}, which failed" if lost else ""
@@ -150,29 +142,24 @@ def _open_bar(count: int) -> tqdm:
 
 
 def _describe_rest(
-    place: Place,
-    waiting: Sequence[Target],
-    running: Sequence[tuple[Target, float]],
-    spent: Sequence[tuple[float, float]],
-    jobs: int,
+    place: Place, targets: Mapping[str, Target], begun: Mapping[str, float], took: Mapping[str, float], jobs: int
 ) -> str:
     """Which notebooks run, and about how long they and the rest take, at the pace of what has run so far."""
-    elapsed = [(target, time.monotonic() - begun) for target, begun in running]
-    times = [(1.0, 1.0), *spent, *((min(target.seconds, seconds), seconds) for target, seconds in elapsed)]
-    pace = sum(taken for _, taken in times) / sum(expected for expected, _ in times)
-    left = [max(1.0, pace * target.seconds) for target in waiting]
-    left += [max(1.0, pace * target.seconds - seconds) for target, seconds in elapsed]
-    names = []
-    for target, seconds in elapsed:
-        told = _find_scratch(place, target) / "progress.txt"  # of a language model's verdicts
-        progress = f", {told.read_text(encoding='utf-8')}" if told.is_file() else ""
-        names.append(f"{target.name} {seconds:.0f} s{progress}")
-    rest = max([sum(left) / jobs, *left], default=0.0)
+    running = {name: time.monotonic() - start for name, start in begun.items() if name not in took}
+    expected = [targets[name].seconds for name in took]
+    expected += [min(targets[name].seconds, seconds) for name, seconds in running.items()]
+    pace = (1 + sum(took.values()) + sum(running.values())) / (1 + sum(expected))
+    waited_for = {name: pace * target.seconds for name, target in targets.items() if name not in took}
+    left = [max(1.0, seconds - running.get(name, 0)) for name, seconds in waited_for.items()]
+    rest = max(sum(left) / jobs, *left)
     about = f"{rest / 60:,.0f} min" if rest > 90 else f"{rest:,.0f} s"
+    told = {name: place.work / "scratch" / name / "progress.txt" for name in running}  # of a language model's verdicts
+    said = {name: f", {path.read_text(encoding='utf-8')}" for name, path in told.items() if path.is_file()}
+    names = (f"{targets[name].name} {seconds:.0f} s{said.get(name, '')}" for name, seconds in running.items())
     return f"about {about} left; running: {', '.join(names)}"
 
 
-def run_target(place: Place, options: RunOptions, target: Target) -> bool:
+def run_target(place: Place, target: Target) -> bool:
     """Run a target's notebook and move what it wrote into place; False if it proves fresh and isn't run.
 
     Raises: FailedError where the notebook fails or writes no result; the last one stays.
@@ -184,25 +171,24 @@ def run_target(place: Place, options: RunOptions, target: Target) -> bool:
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     from nfqa.lab.execute import execute_notebook
 
-    started, name, identifier = time.monotonic(), target.name, target.identifier
+    started, name, identifier, options = time.monotonic(), target.name, target.identifier, target.options
     parts = make_fingerprint(target.paper, name, place, options)
     if not explain_staleness(read_record(place, identifier), parts, place):
         return False
-    scratch, notebook = _find_scratch(place, target), place.root / "notebooks" / str(target.artefact.notebook)
+    scratch, notebook = place.work / "scratch" / identifier, place.root / "notebooks" / str(target.artefact.notebook)
     scratch.mkdir(parents=True, exist_ok=True)
     parameters = choose_parameters(target.paper, name, notebook, options, scratch)
     size = options.say_size(parameters)
     if size:
         tqdm.write(f"{identifier}, {size}")
     given = {"parameters": parameters, "size": size, "results": str(place.results), "tables": str(place.tables)}
-    alone = options.fills_machine(target.artefact.roles)
     environment = os.environ | {
         "NFQA_GIVEN": json.dumps(given),  # for the lab, which a notebook hands a part of its parameters
         "NFQA_RUN": os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"),
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "TOKENIZERS_PARALLELISM": "false",
         # Two notebooks at a time on two cores, sums in one order; but a model in process has the machine alone.
-        "OMP_NUM_THREADS": str(os.cpu_count() or 1) if alone else "1",
+        "OMP_NUM_THREADS": str(os.cpu_count() or 1) if target.fills_machine else "1",
         # tqdm.auto, which transformers imports, misses widgets that nothing here uses
         "PYTHONWARNINGS": ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), "ignore:IProgress not found"])),
     }
@@ -211,27 +197,20 @@ def run_target(place: Place, options: RunOptions, target: Target) -> bool:
         failure = "it ended without writing a result; its last cell must be lab.write"
     if failure:
         raise FailedError(failure)
-    outputs = {}
-    replaced = choose_replaced(place, identifier, scratch / name, lacks=lacks_files(place.root, target.artefact))
-    for suffix, kept in list_files(place, identifier).items():
-        made = scratch / f"{name}{suffix}"
-        if suffix in replaced and made.is_file():
-            _copy(made, kept)
-        elif suffix in replaced:
-            kept.unlink(missing_ok=True)  # what the notebook no longer makes must not look as if it did
-        if kept.is_file():
-            outputs[str(kept.relative_to(place.root))] = hash_file(kept)
+    files = list_files(place, identifier)
+    for suffix in choose_replaced(place, identifier, scratch / name, lacks=lacks_files(place.root, target.artefact)):
+        if (scratch / f"{name}{suffix}").is_file():
+            _copy(scratch / f"{name}{suffix}", files[suffix])
+        else:
+            files[suffix].unlink(missing_ok=True)  # what the notebook no longer makes must not look as if it did
     _copy(scratch / f"{name}.csv", place.values / f"{identifier}.csv")
     _copy(scratch / "executed.ipynb", place.notebooks / f"{identifier}.ipynb")
+    outputs = {str(kept.relative_to(place.root)): hash_file(kept) for kept in files.values() if kept.is_file()}
     usage, minutes = scratch / f"{name}.usage.json", round((time.monotonic() - started) / 60, 3)
-    asked = Usage.model_validate_json(usage.read_bytes()) if usage.is_file() else Usage()
-    record = Record(parts=parts, outputs=outputs, usage=asked, minutes=minutes)
+    missing = read_json(usage)["missing"] if usage.is_file() else {}
+    record = Record(parts=parts, outputs=outputs, missing=missing, minutes=minutes)
     write_record(place, identifier, record)  # last: a kill before leaves the artefact stale
     return True
-
-
-def _find_scratch(place: Place, target: Target) -> Path:
-    return place.work / "scratch" / target.identifier
 
 
 def _copy(made: Path, kept: Path) -> None:

@@ -69,7 +69,7 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
             print(f"left out, as its data can't be reached: the trained judge. {line}", file=sys.stderr, flush=True)
         datasets = target.artefact.datasets if learns and not problems else ()
         prepare_vectors(root, options, datasets, limit=None, **given)
-        _, failed = run_pending(place, chosen, [identifier], [target], jobs=1)
+        _, failed = run_pending(place, [target], jobs=1)
         if failed:
             print(f"{path} could not be scored; the message above says why", file=sys.stderr)
             return 1
