@@ -85,15 +85,14 @@ def test_undefined_is_nan(measure, labels, scores):
 
 
 @pytest.mark.parametrize(
-    ("labels", "scores", "options", "message"),
+    ("labels", "scores", "groups", "message"),
     [
-        ([1, 0], [1.0], {}, "two equal rows"),
-        ([1, 2], [1.0, 0.0], {}, r"labels hold 2\.0"),
-        ([1, 0], [1.0, 1.5], {}, r"scores hold 1\.5"),
-        ([1, 0], [1.0, 0.0], {"measure": "recall"}, "'recall'"),
-        ([1, 0], [1.0, 0.0], {"groups": ["a"]}, "1 groups for 2 items"),
+        ([1, 0], [1.0], None, "equal rows"),
+        ([1, 2], [1.0, 0.0], None, r"labels hold 2\.0"),
+        ([1, 0], [1.0, 1.5], None, r"scores hold 1\.5"),
+        ([1, 0], [1.0, 0.0], ["a"], "equal rows"),
     ],
 )
-def test_bad_input_is_refused(labels, scores, options, message):
+def test_bad_input_is_refused(labels, scores, groups, message):
     with pytest.raises(ValueError, match=message):
-        measure_classification(labels, scores, **({"measure": "accuracy"} | options))
+        measure_classification(labels, scores, measure="accuracy", groups=groups)

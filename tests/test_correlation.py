@@ -148,7 +148,6 @@ def test_pairs_in_small_batches_give_the_same(monkeypatch):
 @pytest.mark.parametrize(
     ("scores", "labels", "sizes", "method", "message"),
     [
-        ([1], [1], [1], "tau", "'tau'"),
         ([[1, 2]], [1, 2], [2], "kendall", r"scores has shape \(1, 2\)"),
         ([1, 2], [1, 2], [3, -1], "kendall", "sizes must be"),
         ([1, 2], [1, 2], [1.7, 0.3], "kendall", "sizes must be"),

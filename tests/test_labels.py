@@ -54,17 +54,6 @@ def test_a_limit_counts_labelled_questions(tmp_path: Path) -> None:
     assert read_dispute_labels(root, SYSTEMS, limit=1)["id"].tolist() == ["1:b", "1:a"]
 
 
-@pytest.mark.parametrize(
-    ("lines", "facts"),
-    [
-        (["mine,1,1,1,1"], "line 2: set is 'mine'"),
-        (["systems,0:a,1,2,1"], "line 2: pass_2 is '2'"),
-        (["systems,0:a,1,1,1", "systems,0:a,1,1,1"], "'systems 0:a' is duplicated"),
-        (["systems,9:z,1,1,1"], "none of its labels is of the 4 answers"),
-    ],
-)
-def test_labels_that_do_not_fit_are_refused(tmp_path: Path, lines: list[str], facts: str) -> None:
-    with pytest.raises(ValueError, match=f"{DISPUTE_LABELS}.*{facts}"):
-        read_dispute_labels(write_labels(tmp_path, *lines), SYSTEMS)
+def test_a_set_without_labels_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no answers of overton are labelled"):
         read_dispute_labels(tmp_path, QuestionSet("overton", SYSTEMS.questions, "measured", ""))

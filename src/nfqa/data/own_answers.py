@@ -222,7 +222,7 @@ def _read_generations(path: Path, questions: Path, name: str, origin: str) -> Qu
     asked, asked_counts = read_file(questions, "debateqa")
     refuse_repeats((question.text for question in asked), f"{questions}: the question")
     counts: Counter[str] = Counter()
-    found = {line.id: line.generation for _, line in read_items(path, _Generation, counts, once="id")}
+    found = {line.id: line.generation for line in read_items(path, _Generation, counts, once="id")}
     if not found:
         raise ValueError(f"{path}: holds no answer; expected one {{id, generation}} object a line")
     reasons = {
