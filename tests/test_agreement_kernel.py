@@ -48,7 +48,6 @@ def test_mean_of_the_others():
     ("call", "table", "message"),
     [
         (measure_fleiss_kappa, [[1, 0], [NAN, 1]], r"labels\[1, 0\] is nan"),
-        (measure_fleiss_kappa, [[1], [0]], "two raters or more"),
         (measure_krippendorff_alpha, [1, 2, 3], r"shape \(3,\)"),
         (average_others, [[1, float("inf")]], r"ratings\[0, 1\] is infinite"),
     ],

@@ -58,8 +58,6 @@ def test_items_of_a_group_are_drawn_together():
     alone = measure_classification(labels, scores, measure="accuracy")
     assert (grouped.low, grouped.high) == (0.0, 1.0)
     assert 0.2 < alone.low < alone.high < 0.8
-    assert alone == measure_classification(labels, scores, measure="accuracy")
-    assert alone != measure_classification(labels, scores, measure="accuracy", seed=1)
 
 
 def test_missing_verdicts_are_left_out_and_counted():
@@ -70,18 +68,12 @@ def test_missing_verdicts_are_left_out_and_counted():
     assert (nothing.n, nothing.n_missing) == (0, 2)
 
 
-@pytest.mark.parametrize(
-    ("measure", "labels", "scores"),
-    [
-        ("mcc", [1, 0], [1.0, 1.0]),
-        ("mcc", [1, 1], [1.0, 0.0]),
-        ("f1", [0, 0], [0.0, 0.0]),
-        ("kappa", [1, 1], [1.0, 1.0]),
-        ("auroc", [1, 1], [0.2, 0.4]),
-    ],
-)
-def test_undefined_is_nan(measure, labels, scores):
-    assert np.isnan(measure_classification(labels, scores, measure=measure, resamples=10).value)
+def test_undefined_is_nan():
+    for measure, labels, scores in (
+        ("mcc", [1, 0], [1.0, 1.0]), ("mcc", [1, 1], [1.0, 0.0]), ("f1", [0, 0], [0.0, 0.0]),
+        ("kappa", [1, 1], [1.0, 1.0]), ("auroc", [1, 1], [0.2, 0.4]),
+    ):  # fmt: skip
+        assert np.isnan(measure_classification(labels, scores, measure=measure, resamples=10).value)
 
 
 @pytest.mark.parametrize(

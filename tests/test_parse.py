@@ -119,7 +119,6 @@ def test_an_expectation_lies_among_the_values_and_a_shift_of_all_leaves_it(pairs
 @pytest.mark.parametrize(
     ("logs", "values", "message"),
     [
-        ([-1.0], [1, 2], r"\(1,\) log-probabilities for \(2,\) values"),
         ([math.nan, -1.0], [1, 2], r"\[nan, -1.0\]"),
         ([0.5, -1.0], [1, 2], r"\[0.5, -1.0\]"),
         ([-1.0, -1.0], [1, math.nan], r"values are \[1.0, nan\]"),

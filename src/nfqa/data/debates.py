@@ -55,7 +55,10 @@ class _Debate(Item):
 
 
 def read_debateqa(path: Path, counts: Counter[str]) -> Iterator[Question]:
-    """`{id, question, partial_answers: [{point_of_view, explanation}]}` a line, as DebateQA is released."""
+    """`{id, question, partial_answers: [{point_of_view, explanation}]}` a line, as DebateQA is released.
+
+    Raises: ValueError naming file, line and field for another shape, or an id that is there twice.
+    """
     for line in read_items(path, _Debate, counts, once="id"):
         points = make_points(line.id, line.partial_answers, counts)
         yield Question(line.question, id=line.id, partial_answers=points)
