@@ -63,7 +63,7 @@ def _read_pairs(labels: ArrayLike, scores: ArrayLike, groups: Any) -> tuple[NDAr
     if truth.ndim != 1 or len(set(sizes)) > 1 or not len(truth):
         raise ValueError(f"labels, scores and groups have shapes {sizes}; expected equal rows, not empty")
     if not np.isin(truth, (0.0, 1.0)).all():
-        raise ValueError(f"labels hold {truth[~np.isin(truth, (0.0, 1.0))][0]}; expected 0 and 1 alone")
+        raise ValueError(f"labels hold {truth[~np.isin(truth, (0.0, 1.0))][0]}; expected 0 or 1")
     return truth, given
 
 
