@@ -58,8 +58,6 @@ def test_items_of_a_group_are_drawn_together():
     alone = measure_classification(labels, scores, measure="accuracy")
     assert (grouped.low, grouped.high) == (0.0, 1.0)
     assert 0.2 < alone.low < alone.high < 0.8
-    assert alone == measure_classification(labels, scores, measure="accuracy")
-    assert alone != measure_classification(labels, scores, measure="accuracy", seed=1)
 
 
 def test_missing_verdicts_are_left_out_and_counted():
@@ -70,30 +68,23 @@ def test_missing_verdicts_are_left_out_and_counted():
     assert (nothing.n, nothing.n_missing) == (0, 2)
 
 
-@pytest.mark.parametrize(
-    ("measure", "labels", "scores"),
-    [
-        ("mcc", [1, 0], [1.0, 1.0]),
-        ("mcc", [1, 1], [1.0, 0.0]),
-        ("f1", [0, 0], [0.0, 0.0]),
-        ("kappa", [1, 1], [1.0, 1.0]),
-        ("auroc", [1, 1], [0.2, 0.4]),
-    ],
-)
-def test_undefined_is_nan(measure, labels, scores):
-    assert np.isnan(measure_classification(labels, scores, measure=measure, resamples=10).value)
+def test_undefined_is_nan():
+    for measure, labels, scores in (
+        ("mcc", [1, 0], [1.0, 1.0]), ("mcc", [1, 1], [1.0, 0.0]), ("f1", [0, 0], [0.0, 0.0]),
+        ("kappa", [1, 1], [1.0, 1.0]), ("auroc", [1, 1], [0.2, 0.4]),
+    ):  # fmt: skip
+        assert np.isnan(measure_classification(labels, scores, measure=measure, resamples=10).value)
 
 
 @pytest.mark.parametrize(
-    ("labels", "scores", "options", "message"),
+    ("labels", "scores", "groups", "message"),
     [
-        ([1, 0], [1.0], {}, "two equal rows"),
-        ([1, 2], [1.0, 0.0], {}, r"labels hold 2\.0"),
-        ([1, 0], [1.0, 1.5], {}, r"scores hold 1\.5"),
-        ([1, 0], [1.0, 0.0], {"measure": "recall"}, "'recall'"),
-        ([1, 0], [1.0, 0.0], {"groups": ["a"]}, "1 groups for 2 items"),
+        ([1, 0], [1.0], None, "equal rows"),
+        ([1, 2], [1.0, 0.0], None, r"labels hold 2\.0"),
+        ([1, 0], [1.0, 1.5], None, r"scores hold 1\.5"),
+        ([1, 0], [1.0, 0.0], ["a"], "equal rows"),
     ],
 )
-def test_bad_input_is_refused(labels, scores, options, message):
+def test_bad_input_is_refused(labels, scores, groups, message):
     with pytest.raises(ValueError, match=message):
-        measure_classification(labels, scores, **({"measure": "accuracy"} | options))
+        measure_classification(labels, scores, measure="accuracy", groups=groups)

@@ -85,19 +85,7 @@ def register(content: bytes) -> UpstreamFile:
     return UpstreamFile(**fields, sha256=sha256, licence="none", shape="debate_ratings", gather=True)
 
 
-def test_a_folder_is_fetched_from_a_mirror_and_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = gather_people(tmp_path / "a", a=dump(make_rows()))
-    monkeypatch.setenv("NFQA_MIRROR", str(tmp_path / "mirror"))
-    write_folder(tmp_path / "mirror" / register(content).relative, a001=dump(make_rows()))
-    path = fetch_file(register(content), tmp_path / "store")
-    assert path == tmp_path / "store" / "owner" / "repo" / "c0ffee" / "x" / "pilot.jsonl"
-    assert path.read_bytes() == content
-    other = register(b"other")
-    with pytest.raises(ValueError, match=f"expected {other.sha256}"):
-        fetch_file(other, tmp_path / "store")
-
-
-def test_a_folder_is_fetched_from_the_repositorys_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_fetched_from_a_mirror_or_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = gather_people(tmp_path / "a", a=dump(make_rows()))
     archive = write_archive(tmp_path / "a.tar.gz", "x/pilot", secret=dump(make_rows())).read_bytes()
     asked: list[str] = []
@@ -109,7 +97,12 @@ def test_a_folder_is_fetched_from_the_repositorys_archive(tmp_path: Path, monkey
             asked.append(url)
             Path(target).write_bytes(archive)
 
-    monkeypatch.delenv("NFQA_MIRROR", raising=False)
+    monkeypatch.setenv("NFQA_MIRROR", str(tmp_path / "mirror"))
+    write_folder(tmp_path / "mirror" / register(content).relative, a001=dump(make_rows()))
+    path = fetch_file(register(content), tmp_path / "mirrored")
+    assert path == tmp_path / "mirrored" / "owner" / "repo" / "c0ffee" / "x" / "pilot.jsonl"
+    assert path.read_bytes() == content
+    monkeypatch.delenv("NFQA_MIRROR")
     monkeypatch.setattr(pooch, "HTTPDownloader", Download)
     assert fetch_file(register(content), tmp_path / "store").read_bytes() == content
     assert asked == ["https://codeload.github.com/owner/repo/tar.gz/c0ffee"]

@@ -80,9 +80,8 @@ def test_a_notebook_keeps_to_its_anatomy(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [*NOTEBOOKS, PROJECT / "notebooks" / "index.ipynb"], ids=lambda path: path.stem)
 def test_a_notebook_s_outputs_are_stripped(path: Path) -> None:
-    code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
-    assert code
-    assert [cell.source for cell in code if cell.outputs or cell.execution_count is not None] == []
+    cells = nbformat.read(path, as_version=4).cells
+    assert [cell.source for cell in cells if cell.get("outputs") or cell.get("execution_count") is not None] == []
 
 
 def test_every_notebook_belongs_to_an_artefact_and_every_artefact_has_its_notebook() -> None:

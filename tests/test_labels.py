@@ -38,33 +38,18 @@ def test_sample_labels_cover_the_bundled_answers() -> None:
     assert 0 < labels["label"].mean() < 1
 
 
-def test_labels_meet_answers_by_question_and_system_in_the_labels_order(tmp_path: Path) -> None:
-    labels = read_dispute_labels(
-        write_labels(tmp_path, "systems,1:b,0,1,0", "systems,0:a,1,1,1", "demo,7,1,1,1"), SYSTEMS
-    )
+def test_labels_meet_answers_in_the_labels_order_and_a_limit_counts_questions(tmp_path: Path) -> None:
+    root = write_labels(tmp_path, "systems,1:b,0,1,0", "systems,0:a,1,1,1", "demo,7,1,1,1", "systems,1:a,1,1,1")
+    assert read_dispute_labels(root, SYSTEMS, limit=1)["id"].tolist() == ["1:b", "1:a"]
+    labels = read_dispute_labels(root, SYSTEMS)
     assert list(labels) == ["dataset", "question", "answer", "system", "text", "id", "pass_1", "pass_2", "label"]
     assert labels.to_numpy().tolist() == [
         ["system_answers", "1", "b", "b", "Yes.", "1:b", 0, 1, 0],
         ["system_answers", "0", "a", "a", "It is disputed.", "0:a", 1, 1, 1],
+        ["system_answers", "1", "a", "a", "It is disputed.", "1:a", 1, 1, 1],
     ]
 
 
-def test_a_limit_counts_labelled_questions(tmp_path: Path) -> None:
-    root = write_labels(tmp_path, "systems,1:b,0,1,0", "systems,0:a,1,1,1", "systems,1:a,1,1,1")
-    assert read_dispute_labels(root, SYSTEMS, limit=1)["id"].tolist() == ["1:b", "1:a"]
-
-
-@pytest.mark.parametrize(
-    ("lines", "facts"),
-    [
-        (["mine,1,1,1,1"], "line 2: set is 'mine'"),
-        (["systems,0:a,1,2,1"], "line 2: pass_2 is '2'"),
-        (["systems,0:a,1,1,1", "systems,0:a,1,1,1"], "'systems 0:a' is duplicated"),
-        (["systems,9:z,1,1,1"], "none of its labels is of the 4 answers"),
-    ],
-)
-def test_labels_that_do_not_fit_are_refused(tmp_path: Path, lines: list[str], facts: str) -> None:
-    with pytest.raises(ValueError, match=f"{DISPUTE_LABELS}.*{facts}"):
-        read_dispute_labels(write_labels(tmp_path, *lines), SYSTEMS)
+def test_a_set_without_labels_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no answers of overton are labelled"):
         read_dispute_labels(tmp_path, QuestionSet("overton", SYSTEMS.questions, "measured", ""))

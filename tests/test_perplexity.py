@@ -28,17 +28,13 @@ def test_the_released_value_falls_as_the_context_grows():
     assert compute_perplexities([math.log(3)], [1], [1], denominator="attended").tolist() == pytest.approx([3.0])
 
 
-def test_missing_and_overflowing_losses():
+def test_sums_means_and_what_is_missing_or_overflows():
     found = compute_perplexities([math.nan, math.inf, 2000.0], [1, 1, 2], [2, 2, 3])
     np.testing.assert_array_equal(found, [math.nan, math.inf, math.inf])
-
-
-def test_sum_and_mean():
     assert aggregate_perplexities([2.0, 4.0, 9.0]) == 15.0
     assert aggregate_perplexities([2.0, 4.0, 9.0], aggregate="mean") == 5.0
     assert aggregate_perplexities([2.0, 4.0, 8.0], aggregate="mean_log") == pytest.approx(math.log(4.0))
     assert math.isnan(aggregate_perplexities([]))
-    assert math.isnan(aggregate_perplexities([], aggregate="mean"))
 
 
 def test_the_two_variants_differ_in_five_switches():
@@ -74,7 +70,6 @@ def test_every_switch_is_in_the_signature():
 @pytest.mark.parametrize(
     ("call", "arguments", "facts"),
     [
-        (compute_perplexities, ([1.0], [1, 2], [3]), "(1,), (2,) and (1,)"),
         (compute_perplexities, ([1.0, 1.0], [1, 0], [3, 3]), "target 1 has 0 tokens of 3"),
         (compute_perplexities, ([1.0], [4], [3]), "target 0 has 4 tokens of 3"),
         (aggregate_perplexities, ([1.0, math.nan],), "finite"),
@@ -87,16 +82,8 @@ def test_bad_input_is_refused(call, arguments, facts):
 
 
 @pytest.mark.parametrize(
-    ("switches", "facts"),
-    [
-        ({"aggregate": "median"}, ("aggregate", "'median'", "'sum', 'mean' or 'mean_log'")),
-        ({"generation_prompt": "yes"}, ("generation_prompt", "'yes'", "boolean")),
-        ({"instruction": None}, ("instruction", "None", "string")),
-        ({"plain_format": "{answer}{answer}"}, ("plain_format", "once")),
-        ({"agregate": "sum"}, ("agregate", "'sum'", "Unexpected")),
-    ],
+    "switches", [{"aggregate": "median"}, {"plain_format": "{answer}{answer}"}, {"agregate": "sum"}], ids=str
 )
-def test_an_unknown_switch_or_value_is_refused(switches, facts):
-    with pytest.raises(ValueError) as caught:
+def test_an_unknown_switch_or_value_is_refused(switches):
+    with pytest.raises(ValueError, match=next(iter(switches))):
         settings(**switches)
-    assert all(fact in str(caught.value) for fact in facts)

@@ -28,12 +28,11 @@ def test_elo_by_hand():
     # 0 beats 1: 1016, 984; then a tie: e = 1 / (1 + 10^(-32/400)) = 0.545922, 0 loses 32 (e - 1/2) = 1.469502
     found = rate_elo(make_preferences([0, 0], [1, 1], [1, 0.5]), systems=2, orders=0, k=32)
     assert found == pytest.approx([1016 - 1.469502, 984 + 1.469502], abs=1e-6)
+    assert rate_elo(make_preferences([0], [2], [1]), systems=3, initial=1500)[1] == 1500  # without comparisons
     # k = 32, all at 1000. 0 beats 1: e = 1/2, so 1016 and 984.
     # then 1 beats 2: e = 1 / (1 + 10^((1000 - 984) / 400)) = 0.476990, gain 32 * 0.523010 = 16.736307
     found = rate_elo(make_preferences([0, 1], [1, 2], [1, 1]), systems=3, orders=0, k=32)
-    gain = 32 * (1 - 1 / (1 + 10 ** (16 / 400)))
-    assert gain == pytest.approx(16.736307, abs=1e-6)
-    assert found == pytest.approx([1016, 984 + gain, 1000 - gain], abs=1e-9)
+    assert found == pytest.approx([1016, 984 + 16.736307, 1000 - 16.736307], abs=1e-6)
 
 
 def test_shuffled_elo_is_the_mean_over_seeded_orders():
@@ -42,11 +41,6 @@ def test_shuffled_elo_is_the_mean_over_seeded_orders():
     shuffled = [rate_elo(preferences.take(draws.permutation(4)), systems=3, orders=0) for _ in range(5)]
     found = rate_elo(preferences, systems=3, orders=5, seed=3)
     assert found == pytest.approx(np.mean(shuffled, axis=0), abs=1e-12)
-    assert found.tolist() == rate_elo(preferences, systems=3, orders=5, seed=3).tolist()
-
-
-def test_a_system_without_comparisons_keeps_its_first_rating():
-    assert rate_elo(make_preferences([0], [2], [1]), systems=3, initial=1500).tolist()[1] == 1500
 
 
 def test_bradley_terry_of_two_is_the_log_of_their_odds():
@@ -106,9 +100,7 @@ def compare(rate, **options):
         (make_preferences, ([0], [0], [1]), {}, r"comparison 0 \(0, 0, 1\)"),
         (make_preferences, ([0, -1], [1, 1], [1, 1]), {}, "comparison 1 .* below 0"),
         (make_preferences, ([0], [1], [0.3]), {}, "0, 0.5 and 1"),
-        (make_preferences, ([0, 1], [1], [1]), {}, "three equal rows"),
         (compare, (rate_elo,), {"systems": 3}, "names system 3, but there are 3"),
-        (compare, (rate_bradley_terry,), {"systems": 3}, "names system 3, but there are 3"),
         (compare, (rate_elo,), {"systems": 4, "orders": -1}, "orders is -1"),
         (compare, (rate_bradley_terry,), {"systems": 4, "prior": -1}, "prior is -1"),
         (compare, (rate_bradley_terry,), {"systems": 4, "prior": 0}, "undetermined or infinite"),

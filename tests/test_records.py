@@ -48,6 +48,8 @@ def test_answers_and_references_are_frames_with_nan_where_there_is_no_grade() ->
     ]
     assert answers["grade"].dtype == float
     np.testing.assert_array_equal(answers["grade"], [3, np.nan, np.nan, np.nan])
+    empty = QuestionSet("none", (), "measured", "")
+    assert [frame.shape for frame in (empty.answers, empty.views)] == [(0, 6), (0, 7)]
     assert SET.references.values.tolist() == [["made", "why?", "g", 1, "best", 3.0], ["made", "why?", "h", 2, "", 0.0]]
 
 
@@ -58,12 +60,6 @@ def test_views_and_ratings_are_frames_and_a_rater_is_a_running_number() -> None:
     ]
     assert SET.ratings.values.tolist() == [["made", "7", 1, "7.b", "s1", 5], ["made", "7", 0, "7.a", "s1", 1]]
     assert set(SET.ratings.merge(SET.views, on=["dataset", "question", "view"])["stance"]) == {"for", ""}
-
-
-def test_frames_of_nothing_keep_their_columns() -> None:
-    empty = QuestionSet("none", (), "measured", "")
-    assert [frame.shape for frame in (empty.answers, empty.views)] == [(0, 6), (0, 7)]
-    assert empty.answers["grade"].dtype == empty.references["grade"].dtype == float
 
 
 @pytest.mark.parametrize("name", ["antique", "webglm", "demo_answers", "debatewise", "overton"])

@@ -47,6 +47,7 @@ def test_value_spread_and_counts_equal_hand_arithmetic():
     assert found.value == 3.5
     assert found.spread == pytest.approx(math.sqrt(4.5), abs=1e-15)
     assert (found.n, found.n_missing) == (5, 1)
+    assert bootstrap_mean([0.25] * 7, resamples=100) == Interval(0.25, 0.25, 0.25, None, 7, 0)
     # a column without values is left out: means 2, none and 5
     found = bootstrap_mean([[1, NAN, 5], [3, NAN, 5]], resamples=50)
     assert (found.value, found.spread) == (3.5, pytest.approx(math.sqrt(4.5), abs=1e-15))
@@ -62,11 +63,6 @@ def test_a_share_has_wilson_s_interval(values: list[float]) -> None:
     expected = proportion_confint(sum(present), len(present), alpha=0.05, method="wilson")
     assert found.value == pytest.approx(sum(present) / len(present))
     assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
-
-
-def test_one_column_has_no_spread_and_equal_values_no_width():
-    assert bootstrap_mean([0.25] * 7, resamples=100) == Interval(0.25, 0.25, 0.25, None, 7, 0)
-    assert bootstrap_mean([1, 2, 6], resamples=50) == bootstrap_mean([[1], [2], [6]], resamples=50)
 
 
 @settings(max_examples=40, deadline=None)

@@ -38,7 +38,6 @@ def test_numbers_inside_the_box_deviate_inside_the_bounds(values: list[float], h
     assert low - 1e-9 <= shifted.std(ddof=1) <= high + 1e-9
 
 
-@pytest.mark.parametrize(("values", "half"), [([1.0], 0.1), ([1.0, 2.0], -0.1)])
-def test_too_few_numbers_and_a_negative_half_are_refused(values: list[float], half: float) -> None:
+def test_too_few_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match="half is"):
-        bound_deviation(values, half)
+        bound_deviation([1.0], 0.1)

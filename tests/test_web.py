@@ -66,15 +66,10 @@ def test_ratings_of_sources_leave_out_who_rated_and_what_was_not_rated(tmp_path:
     assert frame[["claim", "n_sources", "reliability"]].drop_duplicates().to_numpy().tolist() == [[1, 2, 3]]
 
 
-def test_a_label_that_is_no_label_is_refused_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "set.tsv"
-    path.write_text("question\tid\tdocument\tperspective\tlabel\nQ?\t1\tText.\tYes.\t2\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"set.tsv, line 2: label is '2'"):
-        read_stated_views(path)
-
-
-def test_claims_and_wordings_are_read_by_id(tmp_path: Path) -> None:
+def test_stated_views_claims_and_wordings_are_read(tmp_path: Path) -> None:
     path = tmp_path / "set.json"
+    path.write_text("id\tquestion\tdocument\tperspective\tlabel\n007\tQ?\tNA\tYes.\t1\n")
+    assert read_stated_views(path).to_numpy().tolist() == [["Q?", "007", "NA", "Yes.", True]]
     path.write_text(json.dumps([{"pId": 7, "text": "It is so.", "source": "x"}, {"pId": 8, "text": "It is so."}]))
     assert read_wordings(path).to_numpy().tolist() == [[7, "It is so."], [8, "It is so."]]
     views = [{"pids": [7], "stance_label_3": "SUPPORT"}]

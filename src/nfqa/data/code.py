@@ -24,13 +24,13 @@ def hash_modules(names: Iterable[str], *, within: tuple[str, ...] = ("nfqa",)) -
 
     Args: names: modules, or MODULE.FUNCTION as an import statement may mean them. within: packages to stay inside.
     """
-    todo, seen, found = list(names), set[str](), dict[str, str]()
+    todo, found = list(names), dict[str, str]()
     while todo:
         name = todo.pop()
-        path = None if name in seen or not name.startswith(within) else _find_module(name)
-        seen.add(name)
-        if path is not None:
-            found[name], imports = _scan(path, *stamp(path))
+        path = _SOURCE.joinpath(*name.split("."))
+        files = [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
+        if files and name not in found and name.startswith(within):
+            found[name], imports = _scan(files[0], *stamp(files[0]))
             package = name.rpartition(".")[0]  # whose __init__ runs first; nfqa's own imports what its functions need
             todo += [*imports, *([package] if package != "nfqa" else [])]
     return dict(sorted(found.items()))
@@ -63,9 +63,3 @@ def _scan(path: Path, *_: int) -> tuple[str, tuple[str, ...]]:
             node.body = node.body[1:]
     digest = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
     return digest, tuple(sorted(name for name in imports if name.split(".")[0] == "nfqa"))
-
-
-def _find_module(name: str) -> Path | None:
-    path = _SOURCE.joinpath(*name.split("."))
-    candidates = (path / "__init__.py", path.with_suffix(".py"))
-    return next((candidate for candidate in candidates if name and candidate.is_file()), None)

@@ -1,6 +1,6 @@
 """Readers of debatable questions, as upstream wrote them: what is left out or odd is counted by name.
 
-Shapes that only one file has, pinned by its hash, are read as they are; those that users may bring are checked.
+A shape that only one file has, pinned by its hash, is read as it is; one that users may bring is checked.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from nfqa.data.json_lines import AnyText, Item, LooseItem, Name, Text, read_items, read_json
+from nfqa.data.json_lines import AnyText, Item, Name, Text, read_items, read_json, read_lines
 from nfqa.data.records import Answer, PartialAnswer, Question, Rating
 
 OFF_TOPIC = ("55", "567", "615", "1210", "1818")  # of dev_povs: points of view of another question, at their source
@@ -42,15 +42,10 @@ def make_points(question: str, points: Sequence[PointOfView], counts: Counter[st
     return made
 
 
-class _Demo(Item):
-    id: Name
-    generation: Text
-
-
-def read_demo(path: Path, counts: Counter[str]) -> Iterator[Question]:
+def read_demo(path: Path, _: Counter[str]) -> Iterator[Question]:
     """`{id, generation}` a line: the answers of one system to questions whose text isn't given."""
-    for _, line in read_items(path, _Demo, counts, once="id"):
-        yield Question("", _make_answers({"demo": line.generation}), id=line.id)
+    for line in read_lines(path.read_bytes()):
+        yield Question("", _make_answers({"demo": line["generation"]}), id=str(line["id"]))
 
 
 class _Debate(Item):
@@ -60,8 +55,11 @@ class _Debate(Item):
 
 
 def read_debateqa(path: Path, counts: Counter[str]) -> Iterator[Question]:
-    """`{id, question, partial_answers: [{point_of_view, explanation}]}` a line, as DebateQA is released."""
-    for _, line in read_items(path, _Debate, counts, once="id"):
+    """`{id, question, partial_answers: [{point_of_view, explanation}]}` a line, as DebateQA is released.
+
+    Raises: ValueError naming file, line and field for another shape, or an id that is there twice.
+    """
+    for line in read_items(path, _Debate, counts, once="id"):
         points = make_points(line.id, line.partial_answers, counts)
         yield Question(line.question, id=line.id, partial_answers=points)
 
@@ -97,7 +95,7 @@ def read_ratings(path: Path, counts: Counter[str]) -> Iterator[Question]:
     A person's own view becomes a partial answer, QUESTION.PERSON, which that person's ratings are about; what a person
     rated without writing a view is left out and counted.
     """
-    lines = [line for _, line in read_items(path, dict[str, Any], counts)]
+    lines = read_lines(path.read_bytes())
     questions = [line for line in lines if "question" in line]
     answers = {str(line["question"]): dict(sorted(line["answers"].items())) for line in questions}
     views: dict[str, list[PartialAnswer]] = defaultdict(list)
@@ -118,31 +116,21 @@ def read_ratings(path: Path, counts: Counter[str]) -> Iterator[Question]:
         yield Question(line["text"], _make_answers(texts), (), name, tuple(views[name]), tuple(ratings[name]))
 
 
-class _Systems(LooseItem):
-    question: Text
-    answers: Annotated[dict[Text, Text], Field(min_length=1)]
-
-
-def read_systems(path: Path, counts: Counter[str]) -> Iterator[Question]:
+def read_systems(path: Path, _: Counter[str]) -> Iterator[Question]:
     """`{question, answers: {system: text}}` a line."""
-    for place, (_, line) in enumerate(read_items(path, _Systems, counts)):
-        yield Question(line.question, _make_answers(line.answers), id=str(place))
-
-
-class _Views(LooseItem):
-    dev_index: Name
-    question: Text
-    points_of_view: Points
+    for place, line in enumerate(read_lines(path.read_bytes())):
+        yield Question(line["question"], _make_answers(line["answers"]), id=str(place))
 
 
 def read_povs(path: Path, counts: Counter[str]) -> Iterator[Question]:
     """`{dev_index, question, points_of_view: [text]}` a line; what is OFF_TOPIC is left out and counted."""
-    for _, line in read_items(path, _Views, counts, once="dev_index"):
-        points = make_points(line.dev_index, line.points_of_view, counts)
-        if line.dev_index in OFF_TOPIC:
+    for line in read_lines(path.read_bytes()):
+        name, given = str(line["dev_index"]), [PointOfView(point_of_view=text) for text in line["points_of_view"]]
+        points = make_points(name, given, counts)
+        if name in OFF_TOPIC:
             counts["questions_off_topic"] += 1
         else:
-            yield Question(line.question, id=line.dev_index, partial_answers=points)
+            yield Question(line["question"], id=name, partial_answers=points)
 
 
 def _make_answers(texts: dict[str, str]) -> tuple[Answer, ...]:

@@ -10,9 +10,13 @@ import json
 import re
 import tarfile
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from nfqa.data.json_lines import read_lines
+
+Lines: TypeAlias = list[dict[str, Any]]
 SYSTEMS = {  # as upstream's ids end -> the identifier used here
     "claude-3-7-sonnet-20250219": "claude_3_7_sonnet",
     "deepseek-v3": "deepseek_v3",
@@ -34,13 +38,11 @@ def gather(shape: str, source: Path, folder: str, where: str) -> bytes:
 
     Args: shape: one of SETS; source: a mirror's folder, or a repository's archive, tar.gz, that has this `folder` in
         it; where: what errors call the source.
-    Raises: ValueError for no whole archive, or no such files.
+    Raises: ValueError for an archive that is not whole.
     """
     pattern, make = SETS[shape]
     files = _read_folder(source, pattern) if source.is_dir() else _read_archive(source, folder, pattern, where)
-    if not files:
-        raise ValueError(f"{where}: no file {pattern} there; fetch it again")
-    return "".join(f"{_dump(line)}\n" for line in make(files)).encode()
+    return "".join(f"{_dump(line)}\n" for line in make([read_lines(content) for content in files])).encode()
 
 
 def _read_folder(folder: Path, pattern: str) -> list[bytes]:
@@ -59,22 +61,22 @@ def _read_archive(archive: Path, folder: str, pattern: str, where: str) -> list[
         raise ValueError(f"{where}: the archive is not whole ({type(error).__name__}); fetch it again") from None
 
 
-def _gather_ratings(files: list[bytes]) -> Iterable[dict[str, Any]]:
+def _gather_ratings(files: list[Lines]) -> Iterable[dict[str, Any]]:
     """First a line a question, then a line a person, numbered by the order of their content's hash.
 
     Screens that are not used (consent, demographics, times, marked passages) are left out.
     """
     questions: dict[int, dict[str, Any]] = {}
-    people = [_dump(_read_person(content, questions)) for content in files]
+    people = [_dump(_read_person(screens, questions)) for screens in files]
     yield from ({"question": number} | body for number, body in sorted(questions.items()))
     hashed = sorted((hashlib.sha256(person.encode()).hexdigest(), person) for person in people)
     for number, (_, person) in enumerate(hashed, start=1):
         yield {"annotator": f"r{number:03}"} | json.loads(person)
 
 
-def _read_person(content: bytes, questions: dict[int, dict[str, Any]]) -> dict[str, Any]:
+def _read_person(screens: Lines, questions: dict[int, dict[str, Any]]) -> dict[str, Any]:
     person: dict[str, Any] = {"views": {}, "choices": {}, "ratings": {}}
-    for screen in _read_lines(content):
+    for screen in screens:
         found = _INSTANCE.fullmatch(str(screen.get("id")))
         if found is None:
             continue  # a screen that asks none of the study's questions
@@ -95,15 +97,9 @@ def _read_person(content: bytes, questions: dict[int, dict[str, Any]]) -> dict[s
 def _read_shown(shown: str) -> tuple[str, str]:
     """The question and the answer, "" for none, of what was shown: `Question: Q <br> <hr> LLM ...: <br> <br> A`."""
     head, _, answer = shown.partition("LLM generated response:")
-    found = re.match(r"(?:\[Question\]|Question:)(.*?)(?:<br>|<hr>|$)", head, flags=re.DOTALL)
-    if found is None:
-        raise ValueError(f"displayed_text begins {shown[:40]!r}; expected `Question: ` and the question")
+    question = re.split("<br>|<hr>", head)[0].removeprefix("[Question]").removeprefix("Question:")
     text = "\n".join(map(str.strip, answer.split("<br>"))).strip()
-    return found[1].strip(), re.sub(r"\n{2,}", "\n\n", text)
-
-
-def _read_lines(content: bytes) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in content.decode().split("\n") if line.strip()]
+    return question.strip(), re.sub(r"\n{2,}", "\n\n", text)
 
 
 def _dump(value: dict[str, Any]) -> str:
@@ -121,10 +117,10 @@ _KINDS = {  # how the documents of a question relate: as upstream spells it -> h
 _SYNTHETIC_FROM = 459  # from this id on upstream's questions and documents are made up, on domains that don't exist
 
 
-def _gather_documents(files: list[bytes]) -> Iterable[dict[str, Any]]:
+def _gather_documents(files: list[Lines]) -> Iterable[dict[str, Any]]:
     """A line a question with its documents, by upstream's id; the fields that a language model wrote are left out."""
     found: dict[str, dict[str, Any]] = {}
-    for query in (line for content in files for line in _read_lines(content)):
+    for query in chain(*files):
         if int(query["id"][1:]) < _SYNTHETIC_FROM:
             shown = query["retrieved_docs"]
             documents = [{"address": d["source_url"].strip(), "text": d["snippet"].strip()} for d in shown]
@@ -137,13 +133,13 @@ _RELIABILITY = {"Not reliable at all": 1, "Somewhat reliable": 2, "Reliable": 3}
 _ADDRESS = re.compile(r"https?://[^\s\])>\"']+")
 
 
-def _gather_reliability(files: list[bytes]) -> Iterable[dict[str, Any]]:
+def _gather_reliability(files: list[Lines]) -> Iterable[dict[str, Any]]:
     """A line a claim that was rated: its question, a running number, the addresses that it cites, and the rating.
 
     A question and system that several files hold counts once. Who rated is left out.
     """
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for asked in (line for content in files for line in _read_lines(content)):
+    for asked in chain(*files):
         for system, answer in asked["answers"].items():
             found.setdefault((asked["question"].strip(), system), answer["claims"])
     for (question, system), claims in sorted(found.items()):
@@ -156,7 +152,7 @@ def _gather_reliability(files: list[bytes]) -> Iterable[dict[str, Any]]:
 
 _SPLITS = r"sft_inference_pipeline_v2/data/splits/(?:val|test)|sft_inference_pipeline/data/splits/(?:val|test)_v5"
 _STAGE = "dataset_annotation_pipeline_v3/data/experiments/stagewise_multi/stage3_final"
-SETS: dict[str, tuple[str, Callable[[list[bytes]], Iterable[dict[str, Any]]]]] = {  # files, what makes the lines
+SETS: dict[str, tuple[str, Callable[[list[Lines]], Iterable[dict[str, Any]]]]] = {  # files, what makes the lines
     "debate_ratings": (r"[^/]+/annotated_instances\.jsonl", _gather_ratings),
     "web_documents": (rf"(?:{_SPLITS}|{_STAGE})\.jsonl", _gather_documents),
     "source_reliability": (r"(?:rand_test|rand_val|domain_val)\.jsonl", _gather_reliability),

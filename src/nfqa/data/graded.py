@@ -1,72 +1,34 @@
-"""Readers of graded datasets, as upstream wrote them: passages with grades, and generated answers with references."""
+"""Readers of graded datasets, as upstream wrote them: passages with grades, and generated answers with references.
+
+Each file is pinned by its hash in data/registry.yml or bundled with us, and is read as it is.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import AliasChoices, Field
-
-from nfqa.data.json_lines import Item, LooseItem, Name, Text, check, read_json
+from nfqa.data.json_lines import read_json
 from nfqa.data.records import Answer, Question
-
-GRADES = 4  # the graded datasets have four grades; the common scale is 0 (worst) to 3
-
-
-class _Passage(LooseItem):
-    id: Annotated[Name, Field(validation_alias=AliasChoices("doc_id", "docid"))]  # spelt in two ways
-    passage: Text
-    label: int
-
-
-class _Generated(Item):
-    answer: Text
-    model: Name
-    label: int
-
-
-class _Body(Item):
-    doc_list: Annotated[list[_Generated], Field(min_length=1)]
-    ground0: Text
-    ground1: Text
-    ground2: Text
-    ground3: Text
-    ground4: Text = ""  # in a few questions; it is no grade
-
-
-Passages = Annotated[dict[Text, Annotated[list[_Passage], Field(min_length=1)]], Field(min_length=1)]
-Bodies = Annotated[dict[Text, _Body], Field(min_length=1)]
 
 
 def read_graded(path: Path, lowest_label: int) -> list[Question]:
-    """A file of graded passages by question, `{question: [{doc_id, passage, label}]}`, labels from `lowest_label`.
-
-    Raises: ValueError naming file, question, place and field.
-    """
-    content = check(Passages, read_json(path), str(path))
-    return [
-        Question(text, tuple(Answer(p.id, p.passage, _grade(path, text, p.label, lowest_label)) for p in passages))
-        for text, passages in content.items()
-    ]
-
-
-def read_generated(path: Path, lowest_label: int) -> list[Question]:
-    """A file of answers by models, `{question: {doc_list: [{answer, model, label}], ground0: text, ...}}`.
-
-    Raises: ValueError naming file, question, place and field.
-    """
+    """Graded passages by question, `{question: [{doc_id or docid, passage, label}]}`, labels from `lowest_label`."""
     questions = []
-    for text, body in check(Bodies, read_json(path), str(path)).items():
-        grades = [_grade(path, text, given.label, lowest_label) for given in body.doc_list]
-        answers = [Answer(a.model, a.answer, grade, a.model) for a, grade in zip(body.doc_list, grades, strict=True)]
-        grounds = (body.ground3, body.ground2, body.ground1, body.ground0)  # best first
-        references = tuple(Answer(f"ground{3 - i}", ground, 3 - i) for i, ground in enumerate(grounds))
-        questions.append(Question(text, tuple(answers), references))
+    for text, passages in read_json(path).items():
+        named = ((str(passage.get("doc_id", passage.get("docid"))), passage) for passage in passages)
+        answers = (Answer(name, passage["passage"], passage["label"] - lowest_label) for name, passage in named)
+        questions.append(Question(text, tuple(answers)))
     return questions
 
 
-def _grade(path: Path, question: str, label: int, lowest: int) -> int:
-    """A label of the file on the common scale."""
-    if not lowest <= label < lowest + GRADES:
-        raise ValueError(f"{path}: {question!r:.60}: label is {label}; expected {lowest} to {lowest + GRADES - 1}")
-    return label - lowest
+def read_generated(path: Path, lowest_label: int) -> list[Question]:
+    """Answers by models, `{question: {doc_list: [{answer, model, label}], ground0: text, ...}}`; ground3 is the best.
+
+    The ground4 of a few questions is no grade, and is left out.
+    """
+    questions = []
+    for text, body in read_json(path).items():
+        answers = (Answer(a["model"], a["answer"], a["label"] - lowest_label, a["model"]) for a in body["doc_list"])
+        references = (Answer(f"ground{grade}", body[f"ground{grade}"], grade) for grade in (3, 2, 1, 0))
+        questions.append(Question(text, tuple(answers), tuple(references)))
+    return questions

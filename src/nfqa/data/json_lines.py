@@ -1,16 +1,14 @@
-"""Files read strictly, JSON, JSON lines and CSV: every fault is refused with file, line, field, found and expected."""
+"""Files read strictly, JSON and JSON lines: every fault is refused with file, line, field, found and expected."""
 
 from __future__ import annotations
 
 import codecs
-import csv
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, TypeVar
+from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -22,9 +20,6 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 T = TypeVar("T")
 LONGEST_TEXT = 1_000_000  # characters, beyond any answer: time and memory of several methods grow with it
@@ -123,17 +118,21 @@ def read_json(path: Path) -> Any:
     return _parse(str(path), decode_text(str(path), path.read_bytes()), "fetch it again")
 
 
-def read_items(path: Path, shape: type[T], counts: Counter[str], *, once: str = "") -> Iterator[tuple[str, T]]:
-    """The words that say where each line is, and its object as a `shape`, whose field `once` no two lines share.
+def read_lines(content: bytes) -> list[dict[str, Any]]:
+    """The objects of JSON lines as they are: of a file whose hash is checked, or that is bundled."""
+    return [json.loads(line) for line in content.decode().split("\n") if line.strip()]
+
+
+def read_items(path: Path, shape: type[T], counts: Counter[str], *, once: str) -> Iterator[T]:
+    """Each line's object as a `shape`, whose field `once` no two lines share.
 
     Raises: as `parse_lines`, `check` and `refuse_twin`.
     """
     seen: dict[tuple[str, str], int] = {}
     for number, where, item in parse_lines(str(path), path.read_bytes(), counts):
         found = check(shape, item, where)
-        if once:
-            refuse_twin(seen, number, where, once, getattr(found, once))
-        yield where, found
+        refuse_twin(seen, number, where, once, getattr(found, once))
+        yield found
 
 
 def refuse_twin(seen: dict[tuple[str, str], int], number: int, where: str, field: str, value: str) -> None:
@@ -208,28 +207,3 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON")
-
-
-def read_rows(path: Path, model: type[Item], *, separator: str = ",") -> pd.DataFrame:
-    """The rows of a CSV file as a frame with the fields of `model`; every cell is text, checked as its field says.
-
-    Blank lines are left out; columns may come in any order.
-    Raises: ValueError naming the file for bytes that are no UTF-8 or a file without rows, and file, line and field for
-        a cell that doesn't fit, and one too few or too many.
-    """
-    import pandas as pd  # where it is used: the command line imports this module too, and starts fast
-
-    text = decode_text(str(path), path.read_bytes()).removeprefix("\ufeff")
-    lines = csv.DictReader(StringIO(text, newline=""), delimiter=separator, strict=True)
-    rows: list[Any] = []
-    try:
-        for line in lines:
-            where = f"{path}, line {lines.line_num}"
-            if None in line:
-                raise ValueError(f"{where}: more cells than columns; put a text that holds {separator!r} in quotes")
-            rows.append(check(model, line, where).model_dump())
-    except csv.Error as error:
-        raise ValueError(f"{path}, line {lines.line_num}: {error}; close every quote") from None
-    if not rows:
-        raise ValueError(f"{path}: expected the columns {', '.join(model.model_fields)}, and rows below them")
-    return pd.DataFrame(rows)

@@ -40,8 +40,8 @@ def load(
         (key % 4 == 0), those it may see, or all (no other dataset is trained on: there, "held_out" is all); repeats: of
         graded datasets, a passage repeated inside a question is kept ("keep", as the paper), kept once ("first"), or,
         if its labels disagree, dropped with all its copies ("drop_conflicting").
-    Raises: ValueError naming file, line or item, and field for anything the shape doesn't allow, or for a wrong
-        name; UnreachableError when the file is not at hand and can't be fetched.
+    Raises: ValueError for a wrong name or hash, or naming file, line and field of what the shape doesn't allow;
+        UnreachableError when the file is not at hand and can't be fetched.
     """
     root = root or find_root()
     file = find_registered(root, name, GRADED | DEBATES)
@@ -102,7 +102,7 @@ def find_registered(root: Path, name: str, shapes: Collection[str] = ()) -> Upst
 def read_file(path: Path, shape: str, lowest_label: int = 0) -> tuple[list[Question], Counter[str]]:
     """A file of one of the shapes GRADED or DEBATES: its questions, and counts by name of what was left out.
 
-    Raises: ValueError naming file, line or item, and field; for a file without questions; for a duplicated id.
+    Raises: ValueError for a file without questions; as `read_debateqa`, the one shape that users may bring.
     """
     counts: Counter[str] = Counter()
     questions = GRADED[shape](path, lowest_label) if shape in GRADED else list(DEBATES[shape](path, counts))

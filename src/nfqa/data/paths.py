@@ -80,13 +80,11 @@ def find_place(root: Path, *, data: str = "full", profile: str = "full", variant
 
     `variant` names a run with overridden roles, seeds or parameters; it never touches the committed folders.
     """
-    build = root / "build"
     sample = "sample" if data == "sample" else ""
     if variant or profile != "full":
-        work = build / "variants" / variant if variant else build / profile
-        work = work / sample if sample else work
+        work = root / "build" / (f"variants/{variant}" if variant else profile) / sample
         return Place(root, work / "results", work / "figures", work)
-    return Place(root, root / "results" / sample, root / "figures" / sample, build / sample)
+    return Place(root, root / "results" / sample, root / "figures" / sample, root / "build" / sample)
 
 
 def find_cache(root: Path, what: Literal["embeddings", "losses"]) -> Path:

@@ -139,11 +139,8 @@ class QuestionSet:
     @property
     def views(self) -> pd.DataFrame:
         """dataset, question, view (its id), point_of_view, explanation, stance ("" for none), text (the first two)."""
-        rows = (
-            (q.name, view.id, view.point_of_view, view.explanation, view.stance, view.text)
-            for q in self.questions
-            for view in q.partial_answers
-        )
+        each = ((q.name, view) for q in self.questions for view in q.partial_answers)
+        rows = ((name, view.id, view.point_of_view, view.explanation, view.stance, view.text) for name, view in each)
         return self._make_frame(rows, "view", "point_of_view", "explanation", "stance", "text")
 
     @property

@@ -67,24 +67,16 @@ class UpstreamFile(Item):
 
 
 def read_registry(root: Path) -> dict[str, UpstreamFile]:
-    """All registered files by name.
+    """All files of data/registry.yml by name.
 
-    Raises: ValueError when a file of data/registry.yml lacks a field, has an unknown one, or has the name of another.
+    Raises: ValueError naming the file that lacks a field or has an unknown one.
     """
     path = root / "data" / "registry.yml"
-    return _read_registry(path, *stamp(path))
-
-
-@cache
-def _read_registry(path: Path, *_: int) -> dict[str, UpstreamFile]:
-    groups = check(dict[str, dict[str, Any]], read_yaml(path), str(path))
-    entries = [
-        (f"{path}: {key}.files.{name}", {"name": name} | {k: v for k, v in group.items() if k != "files"} | fields)
-        for key, group in groups.items()
-        for name, fields in check(dict[str, dict[str, Any]], group.get("files"), f"{path}: {key}.files").items()
-    ]
-    refuse_repeats((entry["name"] for _, entry in entries), f"{path}: the file name")
-    return {entry["name"]: check(UpstreamFile, entry, where) for where, entry in entries}
+    return {
+        name: check(UpstreamFile, {"name": name} | group | fields, f"{path}: {name}")
+        for group in read_yaml(path).values()
+        for name, fields in group.pop("files").items()
+    }
 
 
 class _UniqueKeys(yaml.CSafeLoader):
@@ -129,13 +121,9 @@ def has_file(file: UpstreamFile, store: Path) -> bool:
     Raises: ValueError for a copy with the wrong hash.
     """
     try:
-        if _find_near(file) is None:
-            kept = store / file.kept
-            return kept.is_file() and hash_file(kept) == file.sha256
-        fetch_file(file, store)
+        return bool(_find_kept(file, store) or (_find_near(file) and fetch_file(file, store)))
     except UnreachableError:
         return False
-    return True
 
 
 def fetch_file(file: UpstreamFile, store: Path) -> Path:
@@ -147,10 +135,9 @@ def fetch_file(file: UpstreamFile, store: Path) -> Path:
     Raises: ValueError when the fetched bytes don't have the pinned hash (both hashes named, the bytes not kept);
         UnreachableError when there is no way to the file.
     """
-    target = store / file.kept
-    if not file.local and target.is_file() and hash_file(target) == file.sha256:
-        return target
-    source = _find_near(file)
+    if kept := _find_kept(file, store):
+        return kept
+    source, target = _find_near(file), store / file.kept
     if file.local and source:
         _refuse_hash(file, str(source), source)
         return source
@@ -187,14 +174,19 @@ def _refuse_hash(file: UpstreamFile, origin: str, path: Path) -> None:
         )
 
 
+def _find_kept(file: UpstreamFile, store: Path) -> Path | None:
+    path = store / file.kept
+    return path if not file.local and path.is_file() and hash_file(path) == file.sha256 else None
+
+
 def _find_near(file: UpstreamFile) -> Path | None:
     """The file, or the folder that is gathered, under $NFQA_MIRROR or, if local, $NFQA_LOCAL; None to download it."""
     variable = "NFQA_LOCAL" if file.local else "NFQA_MIRROR"
     folder = os.environ.get(variable, "")
-    if not folder and not file.local:
-        return None
     path = Path(folder).expanduser() / file.relative
-    if not folder or not path.exists():
+    if folder and path.exists():
+        return path
+    if folder or file.local:
         instead = "it can't be downloaded" if file.local else "unset it to download, or complete the mirror"
         raise UnreachableError(f"{file.name}: {variable} has no {path}; {instead}")
-    return path
+    return None

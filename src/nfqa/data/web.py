@@ -5,14 +5,12 @@ Each file is pinned by its hash in data/registry.yml or bundled with us, and is 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
 
 import pandas as pd
 
-from nfqa.data.json_lines import Item, Name, Text, read_items, read_json, read_rows
+from nfqa.data.json_lines import read_json, read_lines
 from nfqa.data.load import find_path, find_registered
 from nfqa.data.paths import find_root
 from nfqa.data.registry import hash_file
@@ -24,7 +22,7 @@ def read_documents(path: Path) -> pd.DataFrame:
     Returns: question (its text), kind (how its documents relate), document (d1, d2 ... inside the question), address,
         text. A question without documents has no row.
     """
-    found = pd.json_normalize(_read_lines(path), "documents", ["question", "kind"])
+    found = pd.json_normalize(read_lines(path.read_bytes()), "documents", ["question", "kind"])
     found["document"] = [f"d{place}" for place in found.groupby("question").cumcount() + 1]
     return found[["question", "kind", "document", "address", "text"]]
 
@@ -35,26 +33,18 @@ def read_reliability(path: Path) -> pd.DataFrame:
     Returns: question, system, claim (its number in the answer), n_sources (addresses that the claim cites), address
         (one of them, a row each), reliability (of the claim's sources together: 1 not at all, 2 somewhat, 3 reliable).
     """
-    claims = pd.DataFrame(_read_lines(path)).rename(columns={"addresses": "address"})
+    claims = pd.DataFrame(read_lines(path.read_bytes())).rename(columns={"addresses": "address"})
     sources = claims.assign(n_sources=claims.address.str.len()).explode("address", ignore_index=True)
     return sources[["question", "system", "claim", "n_sources", "address", "reliability"]]
-
-
-class _Stated(Item):
-    question: Text
-    id: Name
-    document: Text
-    perspective: Text
-    label: Literal["0", "1"]
 
 
 def read_stated_views(path: Path) -> pd.DataFrame:
     """Tab-separated rows: question, id, document, perspective, label.
 
     Returns: question, document (its id), text (a passage), point_of_view, stated (whether the passage states it).
-    Raises: ValueError naming the line and the field.
     """
-    stated = read_rows(path, _Stated, separator="\t").assign(label=lambda rows: rows.label == "1")
+    stated = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
+    stated = stated[["question", "id", "document", "perspective", "label"]].assign(label=stated.label == "1")
     return stated.set_axis(["question", "document", "text", "point_of_view", "stated"], axis=1)
 
 
@@ -76,10 +66,6 @@ def read_wordings(path: Path) -> pd.DataFrame:
     Returns: wording (the id that a claim's views have), text.
     """
     return pd.DataFrame(read_json(path)).rename(columns={"pId": "wording"})[["wording", "text"]]
-
-
-def _read_lines(path: Path) -> list[dict[str, Any]]:
-    return [line for _, line in read_items(path, dict[str, Any], Counter())]
 
 
 FRAMES: dict[str, Callable[[Path], pd.DataFrame]] = {  # by the shapes of data/registry.yml

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -39,7 +39,6 @@ def read_number(completion: str, *, lowest: int, highest: int, whole: bool = Tru
         `[[1]]` before its own verdict; "first" takes the first after any `</think>`, as the released code.
     Returns: the number; or "empty" for no text, "unreadable" where no brackets hold a number, "ambiguous" for several
         different ones, "out_of_range" for a number that is no verdict. Brackets with something else are passed over.
-    Raises: ValueError for an unknown `pick`.
     Source: LINKAGE's released code. Differs from: it takes any whole number, in range or not, and gives an answer
         whose verdict it can't read rank 2; here that is missing.
     """
@@ -54,7 +53,7 @@ def read_number(completion: str, *, lowest: int, highest: int, whole: bool = Tru
 def read_preference(completion: str, *, pick: Pick = "only") -> Reading:
     """The choice between double square brackets: 1 for A, -1 for B, 0 for C (a tie).
 
-    Args, Returns, Raises: as `read_number`.
+    Args, Returns: as `read_number`.
     Source: LINKAGE, equation 4, and the format that its pairwise prompt asks for.
     """
     found = [CHOICES[text.upper()] for text in _list_marks(completion, pick) if text.upper() in CHOICES]
@@ -93,8 +92,6 @@ def _leave_out_thinking(completion: str) -> str:
 
 
 def _pick_one(completion: str, values: list[float], pick: Pick) -> Reading:
-    if pick not in get_args(Pick):
-        raise ValueError(f"pick is {pick!r}; expected one of {', '.join(get_args(Pick))}")
     if not values:
         return Reading(None, "unreadable" if completion.strip() else "empty")
     return Reading(None, "ambiguous") if pick == "only" and len(set(values)) > 1 else Reading(values[0])
