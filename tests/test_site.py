@@ -42,7 +42,7 @@ PAPER = {
         },
     },
     "artefacts": {
-        "table_01": {"label": "Table 1", "title": "Agreement", "notebook": "toy/table_01.ipynb"},
+        "table_01": {"label": "Table 1", "title": "Agreement", "notebook": "toy/table_01.ipynb", "takes": []},
         "table_02": {"label": "Table 2", "title": "Not run", "takes": ["generator"]},
         "figure_01": {"label": "Figure 1", "title": "A sketch"},
     },

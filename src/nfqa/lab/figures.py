@@ -65,7 +65,7 @@ def draw_prompt(text: str, counts: pd.DataFrame, notes: Sequence[str], *, title:
         textwrap.fill(line, 74, subsequent_indent=" " * len(re.match(r"\s*(?:-|\d\.)?\s*", line)[0]))  # type: ignore[index]
         for line in text.splitlines()
     )
-    written = counts.astype(float).map("{:,.0f}".format, na_action="ignore").fillna("–")
+    written = counts.map(lambda count: "–" if count != count else f"{count:,.0f}")  # NaN is not equal to itself
     beside = [("", *counts.columns), *written.itertuples(name=None)]
     for note in notes:
         beside += [("",), *((line,) for line in textwrap.wrap(note, 40))]
