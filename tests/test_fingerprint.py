@@ -49,7 +49,8 @@ def test_every_module_that_a_notebook_has_imported_when_it_ends_is_in_its_finger
                           text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (tmp_path / f"{name}.csv").is_file()
-    assert set(done.stdout.splitlines()[-1].split()) - set(hash_imports(notebook)) == set()
+    imported = set(done.stdout.splitlines()[-1].split()) - {"nfqa"}  # whose functions count where they are named
+    assert imported - set(hash_imports(notebook)) == set()
 
 
 def test_no_notebook_depends_on_the_machinery_that_runs_and_reports_it() -> None:

@@ -35,8 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as tidily as after Ctrl-C
     try:
         root = find_root()
-        takes = ("searcher",) if given.command is _debates else ()
-        options = read_options(root, given.artefacts, makes=given.command is not _report, takes=takes)
+        options = RunOptions()
+        if given.command is not _verdicts:  # the journal is the same whatever a run is given
+            takes = ("searcher",) if given.command is _debates else ()
+            options = read_options(root, given.artefacts, makes=given.command is not _report, takes=takes)
         return int(given.command(root, options, given))
     except KeyboardInterrupt:
         _complain("\ninterrupted; what was finished is kept, nothing half-written stays; the same command goes on")

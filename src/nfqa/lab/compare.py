@@ -128,6 +128,7 @@ def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> p
     both["ours"] = False
     if table is not None:
         ours = _list_ours_alone(paper, name, table).merge(both[columns].drop_duplicates(), on=columns)
+        ours = ours[ours.dataset.isin(both.dataset)] if "dataset" in ours else ours  # not the sample's
         both = pd.concat([both, ours.assign(ours=True, printed="", verdict="", unit=both.unit[0])], ignore_index=True)
     both["places"] = both.printed.str.partition(".")[2].str.len()
     both["places"] = both.places.where(both.printed != "", both.places.max())
