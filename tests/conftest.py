@@ -29,6 +29,7 @@ STUDY = """
 paper: made_up
 title: A paper for tests
 source: none
+names: {ours: "Ours"}
 artefacts:
   first: {label: "Table 1", title: "First", notebook: made_up/first.ipynb, loads: [antique]}
   second: {label: "Table 2", title: "Second", notebook: made_up/second.ipynb, reads: [first]}
