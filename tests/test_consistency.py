@@ -43,14 +43,14 @@ def test_counts(table: pd.DataFrame, check: str, borne_out: int, compared: int) 
     ("wanted", "value", "borne_out"),
     [
         # 0.3790 - 0.3101, 0.4725 - 0.4752
-        ("same_setting/antique/table_02/linkage_mistral_0_shot/spearman/table_08", 0.0689, "no"),
-        ("same_setting/trec_dl_nf/table_02/linkage_mistral_few_shot/spearman/table_07", -0.0027, "no"),
+        ("same_setting/antique/table_02/LINKAGE, 0-shot (Mistral)/spearman/table_08", 0.0689, "no"),
+        ("same_setting/trec_dl_nf/table_02/LINKAGE, few-shot (Mistral)/spearman/table_07", -0.0027, "no"),
         # 0.4725 - 0.4608
-        ("single_run/trec_dl_nf/table_02/linkage_mistral_few_shot/spearman/table_09", 0.0117, "yes"),
+        ("single_run/trec_dl_nf/table_02/LINKAGE, few-shot (Mistral)/spearman/table_09", 0.0117, "yes"),
         # 0.3340 - 0.3428, 0.3688 - 0.3756, 0.2293 - 0.3262, 0.3112 - 0.3118
-        ("lead_by_mean/antique/table_10/linkage_chatgpt_few_shot/spearman_mean/table_10", -0.0088, "no"),
-        ("uniform_best/antique/table_06/linkage_mistral_0_shot_r33221100/spearman/table_06", -0.0969, "no"),
-        ("references_help/antique/table_02/pointwise_ref_chatgpt/spearman/table_02", -0.0006, "no"),
+        ("lead_by_mean/antique/table_10/LINKAGE, few-shot (ChatGPT)/spearman_mean/table_10", -0.0088, "no"),
+        ("uniform_best/antique/table_06/LINKAGE, 0-shot, R=33221100 (Mistral)/spearman/table_06", -0.0969, "no"),
+        ("references_help/antique/table_02/Pointwise, R≠∅ (ChatGPT)/spearman/table_02", -0.0006, "no"),
     ],
 )
 def test_differences(table: pd.DataFrame, wanted: str, value: float, borne_out: str) -> None:
@@ -62,7 +62,7 @@ def test_differences(table: pd.DataFrame, wanted: str, value: float, borne_out: 
 def test_linkage_against_judges_and_automatic_metrics(table: pd.DataFrame) -> None:
     against = {"check": "linkage_best", "borne_out": "no"}
     judged = find(table, **against, rival="judges")
-    assert (judged.dataset, judged.heading, judged.against_system) == ("antique", "pearson", "pairwise_chatgpt")
+    assert (judged.dataset, judged.heading, judged.against_system) == ("antique", "pearson", "Pairwise (ChatGPT)")
     automatic = find(table, **against, rival="automatic metrics")
     assert (automatic.dataset, automatic.value) == ("webglm", pytest.approx(-0.1))  # 0.34 - 0.44, best and worst
 
@@ -70,8 +70,8 @@ def test_linkage_against_judges_and_automatic_metrics(table: pd.DataFrame) -> No
 @pytest.mark.parametrize(
     ("system", "printed", "computed", "first_two"),
     [
-        ("linkage_chatgpt_few_shot", 0.0283, 0.0200, 0.0283), ("pairwise_chatgpt", 0.0076, 0.0059, 0.0076),
-        ("pointwise_ref_chatgpt", 0.0094, 0.0066, 0.0093), ("pairwise_mistral", 0.0082, 0.0076, 0.0107),
+        ("LINKAGE, few-shot (ChatGPT)", 0.0283, 0.0200, 0.0283), ("Pairwise (ChatGPT)", 0.0076, 0.0059, 0.0076),
+        ("Pointwise, R≠∅ (ChatGPT)", 0.0094, 0.0066, 0.0093), ("Pairwise (Mistral)", 0.0082, 0.0076, 0.0107),
     ],
 )  # fmt: skip
 def test_table_10_deviations(
@@ -86,13 +86,13 @@ def test_table_10_deviations(
 
 
 def test_pointwise_rows_without_references_agree_and_four_values_are_repeated(table: pd.DataFrame) -> None:
-    same = table[(table.check == "same_setting") & table.system.str.startswith("pointwise")]
+    same = table[(table.check == "same_setting") & table.system.str.startswith("Pointwise")]
     assert same.borne_out.tolist() == ["yes"] * 24  # 3 pairs of tables, 2 metrics, 2 datasets, 2 models
     repeated = table[(table.check == "repeated_value") & (table.borne_out == "no")]
     assert set(zip(repeated.table, repeated.system, repeated.heading, strict=True)) == {
-        ("table_07", "linkage_mistral_n5", "spearman"), ("table_07", "linkage_mistral_n5", "pearson"),
-        ("table_09", "pointwise_ref_chatgpt", "spearman_run_1"),
-        ("table_10", "pointwise_ref_chatgpt", "spearman_run_1"),
+        ("table_07", "LINKAGE, n=5 (Mistral)", "spearman"), ("table_07", "LINKAGE, n=5 (Mistral)", "pearson"),
+        ("table_09", "Pointwise, R≠∅ (ChatGPT)", "spearman_run_1"),
+        ("table_10", "Pointwise, R≠∅ (ChatGPT)", "spearman_run_1"),
     }  # fmt: skip
     order = table[(table.check == "column_order") & (table.borne_out != "")].set_index("table").value
     assert order.to_dict() == {"table_07": 4, "table_08": 0, "table_09": 6, "table_10": 4}

@@ -452,7 +452,7 @@ def test_as_an_artefact_it_shows_the_example_as_a_sample(scored: Checkout) -> No
         place.with_suffix(suffix).write_bytes(made.with_suffix(suffix).read_bytes())
     done = scored.run("report", DATA="full", PROFILE="full")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (scored.root / "build" / "site" / "sample" / "pages" / f"{ARTEFACT}.html").is_file()
+    assert (scored.root / "build" / "site" / "sample" / f"{ARTEFACT}.html").is_file()
 
     example = scored.root / "data" / "sample" / EXAMPLE
     example.write_text(example.read_text().replace("dead", "stale"))
