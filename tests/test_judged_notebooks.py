@@ -18,7 +18,7 @@ from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab import judging
 from nfqa.lab.open import open_lab
-from nfqa.lab.papers import list_conditions, read_papers
+from nfqa.lab.papers import list_row_keys, read_papers
 from nfqa.lab.values import match_rows
 from nfqa.metrics.judging import measure_missing
 from nfqa.metrics.statistics import average, correlate, credit_choices
@@ -69,7 +69,7 @@ def ask(name: str, out: Path, **given: object) -> tuple[pd.DataFrame, dict[str, 
 def list_judged(name: str) -> list[dict[str, Any]]:
     """By which columns the rows of a judge at hand are found, on the sample, that are like published ones."""
     printed = LINKAGE.find_published(name)
-    rows = printed.loc[(printed.judge != "") & (printed.statistic != "spearman_std"), list_conditions(printed)]
+    rows = printed.loc[(printed.judge != "") & (printed.statistic != "spearman_std"), list_row_keys(printed)]
     columns = rows.to_dict("records")  # but a deviation, which is no average of its own
     return [own | {"judge": "judge", "dataset": f"sample_{own['dataset']}"} for own in columns]
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nfqa.data.paths import find_root, write_atomically
 from nfqa.lab.claims import COUNTS, count_claims, judge_claims
-from nfqa.lab.papers import Paper, list_conditions, read_papers, show_name
+from nfqa.lab.papers import Paper, list_row_keys, read_papers, show_name
 from nfqa.lab.values import match_rows, read_values
 
 SPEARMAN = {"statistic": "spearman"}
@@ -73,7 +73,7 @@ def make_table(root: Path) -> str:
         cells = {}
         for dataset in ("antique", "trec_dl_nf"):
             of = key | {"dataset": dataset}
-            published = printed.published[match_rows(printed[list_conditions(printed)], of)]
+            published = printed.published[match_rows(printed[list_row_keys(printed)], of)]
             shown = f"{published.item():.3f}" if len(published) else "–"
             cells[f"{show_name(paper, dataset)}: **ours** / published"] = f"{say_value(table, of)} / {shown}"
         rows[link(paper, name, what)] = cells

