@@ -215,7 +215,7 @@ def hash_code(notebook: Path, paper: Paper, name: str) -> str:
 
 
 def describe_entry(paper: Paper, name: str) -> dict[str, Any]:
-    """The parts of papers/* that reach a notebook. The wording of claim and note changes no number."""
+    """The parts of papers/* that reach a notebook: a claim or a note changes no number."""
     artefact = paper.artefacts[name]
     named = [name, *artefact.reads, *artefact.cites]
     return {
