@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 
 from nfqa.judge import asking
-from nfqa.judge.asking import _STRIDE, RETRIES, Asker, StoppedError, Tally, Verdict, scatter_seed
-from nfqa.judge.journal import Entry, Journal, Record, hash_text
-from nfqa.kernels.parse import Reading, expect_value, read_number
+from nfqa.judge.asking import _STRIDE, RETRIES, Asker, StoppedError, Tally, scatter_seed
+from nfqa.judge.journal import Entry, Journal, hash_text
+from nfqa.kernels.parse import Verdict, expect_value, read_number
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec, parse_role
 
@@ -51,7 +51,7 @@ def refuse_to_open(spec: RoleSpec) -> Scripted:
     raise AssertionError("the model must not be opened")
 
 
-def read(reply: Reply, request: Request) -> Reading:
+def read(reply: Reply, request: Request) -> Verdict:
     if reply.logprobs is not None:
         return expect_value(reply.logprobs, [float(label) for label in request.labels])
     return read_number(reply.text, lowest=1, highest=5)
@@ -215,9 +215,8 @@ def test_verdicts_of_two_revisions_are_never_mixed_in_one_run():
 
 def test_a_dry_run_counts_and_asks_nothing():
     journal = Journal()
-    journal.keep(
-        Record(Entry(hash_text("tried"), "openai:m", "server", TEXT.signature, 0), Reply("hm", 9, 1), None, "")
-    )
+    tried = Entry(hash_text("tried"), "openai:m", "server", TEXT.signature, 0)
+    journal.keep(tried, Reply("hm", 9, 1), Verdict(None))
     make_asker(Scripted(lambda *_: "[[2]]"), journal).ask(requests_for("known"), read)
     asker = make_asker(None, journal, dry=True)
     verdicts = asker.ask(requests_for("known", "12345678", "12345678", "1234", "tried"), read)
@@ -284,7 +283,7 @@ def test_a_journal_that_can_not_be_written_stops_the_run_at_once_and_is_named(tm
 def test_a_verdict_is_read_from_the_kept_text_and_not_taken_on_trust():
     journal = Journal()
     entry = Entry(hash_text("a"), "openai:m", "server", TEXT.signature, 0)
-    journal.keep(Record(entry, Reply("[[2]]", 1, 1), 5.0, "", SPEC.identity))
+    journal.keep(entry, Reply("[[2]]", 1, 1), Verdict(5.0), spec=SPEC.identity)
     assert make_asker(None, journal).ask(requests_for("a"), read)[0].value == 2
 
 

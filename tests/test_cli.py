@@ -11,7 +11,8 @@ from conftest import PROJECT, Checkout, copy_project
 
 from nfqa.data.paths import find_place
 from nfqa.judge.asking import Tally
-from nfqa.judge.journal import Entry, Journal, Record
+from nfqa.judge.journal import Entry, Journal
+from nfqa.kernels.parse import Verdict
 from nfqa.lab.fingerprint import Record as RunRecord
 from nfqa.lab.fingerprint import choose_parameters, explain_staleness
 from nfqa.lab.options import RunOptions
@@ -89,7 +90,7 @@ def test_what_a_run_would_ask_is_counted_anew_only_when_the_journal_has_changed(
     assert "71 verdicts wanted" in plan()
     assert "71 verdicts wanted" in plan()
     journal = Journal(checkout.root / "verdicts" / "journal.sqlite")
-    journal.keep(Record(Entry("p", "m", "t", "d", 0), Reply("[[3]]", 1, 1), 3.0, ""))
+    journal.keep(Entry("p", "m", "t", "d", 0), Reply("[[3]]", 1, 1), Verdict(3.0))
     assert "72 verdicts wanted" in plan()
     assert "73 verdicts wanted" in plan(DECODING="greedy")
     assert len(counted) == 3

@@ -18,7 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nfqa.judge.journal import Entry, Journal, Record, hash_text
+from nfqa.judge.journal import Entry, Journal, hash_text
+from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import Reply
 
 ENTRY = Entry(hash_text("prompt"), "openai:m", "server", "text|chat|t0.8|p0.95|max512", 7, ("1", "2"))
@@ -29,23 +30,24 @@ WRITER = """
 import sys
 from pathlib import Path
 from nfqa.models.chat import Reply
-from nfqa.judge.journal import Entry, Journal, Record
+from nfqa.judge.journal import Entry, Journal
+from nfqa.kernels.parse import Verdict
 journal = Journal(Path(sys.argv[1]))
 for number in range(int(sys.argv[2]), int(sys.argv[3])):
     entry = Entry(f"{number:064}", "m", "t", "d", number)
-    journal.keep(Record(entry, Reply(f"text {number} " + "x" * 2000, 1, 1), None, "unreadable"))
+    journal.keep(entry, Reply(f"text {number} " + "x" * 2000, 1, 1), Verdict(None, "unreadable"))
     print(number, flush=True)
 """
 
 
-def make_record(number: int = 0, *, text: str = "so [[2]]", **changes: object) -> Record:
-    entry = replace(ENTRY, prompt=hash_text(f"prompt {number}"))
-    return replace(Record(entry, replace(REPLY, text=text), 2.0, "", "openai:m"), **changes)
+def make_entry(number: int = 0) -> Entry:
+    return replace(ENTRY, prompt=hash_text(f"prompt {number}"))
 
 
-def fill(journal: Journal, *records: Record) -> Journal:
-    for record in records:
-        journal.keep(record)
+def fill(journal: Journal, *texts: str, start: int = 0, spec: str = "openai:m") -> Journal:
+    """Replies of these texts to prompts of rising numbers."""
+    for number, text in enumerate(texts, start):
+        journal.keep(make_entry(number), replace(REPLY, text=text), Verdict(2.0), spec=spec)
     return journal
 
 
@@ -74,10 +76,9 @@ def test_a_key_is_what_it_always_was():
 
 
 def test_a_change_of_spec_or_run_is_no_miss_and_what_is_there_is_not_replaced(tmp_path):
-    record = make_record(spec="openai:m")
-    fill(Journal(tmp_path / "journal.sqlite", run="one"), record).close()
-    again = fill(Journal(tmp_path / "journal.sqlite", run="two"), make_record(spec="hf:m", text="another [[1]]"))
-    assert again.find(record.entry) == record
+    fill(Journal(tmp_path / "journal.sqlite", run="one"), "so [[2]]").close()
+    again = fill(Journal(tmp_path / "journal.sqlite", run="two"), "another [[1]]", spec="hf:m")
+    assert again.find(make_entry()) == REPLY
     assert (len(again), again.count_run("one"), again.count_run("two")) == (1, (1, 11, 5), (0, 0, 0))
 
 
@@ -90,15 +91,13 @@ def test_a_change_of_spec_or_run_is_no_miss_and_what_is_there_is_not_replaced(tm
     ],
 )
 def test_any_text_is_kept_and_goes_out_and_in_again(tmp_path, text, kept):
-    record = make_record(text=text)
-    journal = fill(Journal(), record)
-    assert journal.find(record.entry).reply.text == kept
+    journal = fill(Journal(), text)
+    assert journal.find(make_entry()).text == kept
     path = tmp_path / "out.jsonl"
     path.write_text("".join(line + "\n" for line in journal.export()), encoding="utf-8", newline="\n")
     other = Journal()
     with path.open(encoding="utf-8") as handle:
         assert other.import_lines(handle) == 1
-    assert other.find(record.entry).reply.text == kept
     assert list(other.export()) == list(journal.export())
 
 
@@ -129,7 +128,7 @@ def test_two_processes_write_one_journal(tmp_path):
         assert writer.returncode == 0
     journal = Journal(path)
     assert len(journal) == 90  # 0 to 59 and 30 to 89; the common ones once
-    assert journal.find(Entry(f"{45:064}", "m", "t", "d", 45)).reply.text.startswith("text 45 ")
+    assert journal.find(Entry(f"{45:064}", "m", "t", "d", 45)).text.startswith("text 45 ")
 
 
 def write_other_table(path: Path) -> None:
@@ -157,7 +156,7 @@ def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Call
 
 def damage(path: Path) -> None:
     """Garbage past the first page, as a failing disk leaves it."""
-    fill(Journal(path), *(make_record(number, text="x" * 2000) for number in range(100))).close()
+    fill(Journal(path), *["x" * 2000] * 100).close()
     content = path.read_bytes()
     path.write_bytes(content[:8192] + b"\xff" * (len(content) - 8192))
 
@@ -165,8 +164,8 @@ def damage(path: Path) -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda journal: [journal.find(make_record(number).entry) for number in range(100)],
-        lambda journal: [journal.keep(make_record(number, text="")) for number in range(1000, 1100)],
+        lambda journal: [journal.find(make_entry(number)) for number in range(100)],
+        lambda journal: fill(journal, *[""] * 100, start=1000),
         lambda journal: journal.count(),
         lambda journal: list(journal.export()),
     ],
@@ -184,31 +183,27 @@ def test_a_link_to_a_journal_shares_its_lock(tmp_path: Path):
 
 
 def test_an_export_is_ordered_by_key_and_free_of_prompts_runs_and_dates():
-    records = [make_record(n) for n in range(9)]
-    one, two = fill(Journal(run="secret run"), *records), fill(Journal(), *reversed(records))
+    texts = [f"[[{n % 5}]] é\u2028" for n in range(9)]
+    one, two = fill(Journal(run="secret run"), *texts), Journal()
+    for number in reversed(range(9)):
+        fill(two, texts[number], start=number)
     lines = list(one.export())
     assert lines == list(two.export())
     fields = [json.loads(line) for line in lines]
-    assert [f["key"] for f in fields] == sorted(r.entry.key for r in records)
+    assert [f["key"] for f in fields] == sorted(make_entry(n).key for n in range(9))
     assert {"run", "written"}.isdisjoint(fields[0])
     assert not any("prompt 3" in line or "secret" in line for line in lines)
-    assert fields[0]["prompt"] in {r.entry.prompt for r in records}
 
 
-def test_export_and_import_give_the_same_bytes_in_any_order():
-    journal = fill(
-        Journal(),
-        *(make_record(n, text=f"[[{n % 5}]] é\u2028") for n in range(20)),
-        replace(make_record(90), reply=Reply("", 9, 1, "logits", 0.125, (-0.1, -math.inf, -2.5))),
-        replace(make_record(91), verdict=None, reason="unreadable"),
-    )
+def test_lines_are_imported_in_any_order_and_once():
+    journal = fill(Journal(), *["[[1]]"] * 20)
+    journal.keep(make_entry(90), Reply("", 9, 1, "logits", 0.125, (-0.1, -math.inf)), Verdict(None, "unreadable"))
     lines = list(journal.export())
     assert not any("Infinity" in line or "NaN" in line for line in lines)  # JSON that any reader takes
     other = Journal()
-    assert other.import_lines([*reversed(lines), "", "  \n", lines[3]]) == 22
+    assert other.import_lines([*reversed(lines), "", "  \n", lines[3]]) == 21
     assert list(other.export()) == lines
-    assert other.import_lines(lines) == 0  # known already
-    assert fill(Journal(), make_record(3)).import_lines(lines[:0]) == 0
+    assert other.import_lines(lines) == other.import_lines([]) == 0  # known already
 
 
 ALTERED = {"text": "so [[1]]", "verdict": 1.0, "logprobs": [-0.5], "seconds": 9.5, "prompt_tokens": 1,
@@ -224,7 +219,7 @@ FORGED = {"seed": 8, "labels": ["1"], **dict.fromkeys(["key", "prompt", "model",
     ],
 )
 def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, value, write, message):
-    lines = list(fill(Journal(), *(make_record(n) for n in range(4))).export())
+    lines = list(fill(Journal(), *"1234").export())
     lines[2] = write(json.loads(lines[2]) | {field: value})
     journal = Journal()
     with pytest.raises(ValueError, match=f"mine, line 3: {message}"):
@@ -249,7 +244,7 @@ def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, val
     ],
 )
 def test_what_is_no_exported_completion_is_refused_and_nothing_is_taken_in(spoil, message):
-    lines = list(fill(Journal(), *(make_record(n) for n in range(3))).export())
+    lines = list(fill(Journal(), *"123").export())
     lines[2] = spoil(lines[2])
     journal = Journal()
     with pytest.raises(ValueError, match=rf"import, line 3: not an exported completion.*{message}"):
@@ -258,10 +253,9 @@ def test_what_is_no_exported_completion_is_refused_and_nothing_is_taken_in(spoil
 
 
 def test_a_completion_that_contradicts_a_kept_one_is_refused_and_nothing_is_taken_in():
-    lines = list(fill(Journal(), *(make_record(n, text="[[1]]") for n in range(3))).export())
-    last = json.loads(lines[2])["prompt"]
-    (number,) = (n for n in range(3) if make_record(n).entry.prompt == last)
-    journal, other = fill(Journal(), make_record(number, text="[[5]]")), Journal()
+    lines = list(fill(Journal(), *"111").export())
+    number = [make_entry(n).key for n in range(3)].index(json.loads(lines[2])["key"])
+    journal, other = fill(Journal(), "5", start=number), Journal()
     for taker, offered in ((journal, lines), (other, [*lines[1:], *journal.export()])):  # kept, or on an earlier line
         before = len(taker)
         with pytest.raises(ValueError, match=r"import, line 3: another completion is kept under the same key; nothing"):
@@ -275,21 +269,20 @@ def test_models_are_found_by_spec_the_most_used_first_and_plain_apart():
     for number, (model, template) in enumerate(
         [("hf:m@1", "aa"), ("hf:m@2", "bb"), ("hf:m@1", "plain"), ("hf:m@1", "aa"), ("hf:m@2", "cc")]
     ):
-        record = make_record(number, spec="hf:m")
-        fill(journal, replace(record, entry=replace(record.entry, model=model, template=template)))
-    fill(journal, make_record(99, spec="hf:other"))
+        journal.keep(replace(make_entry(number), model=model, template=template), REPLY, Verdict(2.0), spec="hf:m")
+    fill(journal, "1", start=99, spec="hf:other")
     # twice, then once each, the later first
     assert journal.find_models("hf:m") == [("hf:m@1", "aa"), ("hf:m@2", "cc"), ("hf:m@2", "bb")]
     assert journal.find_models("hf:m", plain=True) == [("hf:m@1", "plain")]
 
 
 def test_a_count_sums_tokens_and_the_unreadable_of_each_model():
-    journal = fill(Journal(), make_record(0), make_record(1, verdict=None, reason="unreadable"), make_record(2))
-    (found,) = journal.count()
+    journal = fill(Journal(), "1", "2")
+    journal.keep(make_entry(2), REPLY, Verdict(None, "unreadable"))
     # three replies of 11 + 5 tokens
-    assert found == {
-        "model": "openai:m", "completions": 3, "unreadable": 1, "prompt_tokens": 33, "completion_tokens": 15,
-    }  # fmt: skip
+    assert journal.count() == [
+        {"model": "openai:m", "completions": 3, "unreadable": 1, "prompt_tokens": 33, "completion_tokens": 15}
+    ]
     assert Journal().count() == []
 
 
@@ -302,12 +295,11 @@ def test_a_count_sums_tokens_and_the_unreadable_of_each_model():
 )
 @settings(max_examples=60)
 def test_whatever_is_kept_comes_back_and_survives_the_round_trip(text, logprobs, verdict, seed, labels):
-    record = Record(
-        replace(ENTRY, seed=seed, labels=labels), Reply(text, 1, 2, "stop", 0.5, logprobs), verdict, "r", "s"
-    )
-    journal, other = fill(Journal(), record), Journal()
-    assert journal.find(record.entry) == record
+    entry, reply = replace(ENTRY, seed=seed, labels=labels), Reply(text, 1, 2, "stop", 0.5, logprobs)
+    journal, other = Journal(), Journal()
+    assert journal.keep(entry, reply, Verdict(verdict, "r"), spec="s") == reply
     lines = list(journal.export())
+    assert [(line["verdict"], line["reason"], line["spec"]) for line in map(json.loads, lines)] == [(verdict, "r", "s")]
     assert other.import_lines(lines) == 1
-    assert other.find(record.entry) == record
+    assert other.find(entry) == reply
     assert list(other.export()) == lines

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.kernels.parse import Reading, expect_value, read_number, read_preference
+from nfqa.kernels.parse import Verdict, expect_value, read_number, read_preference
 
-AMBIGUOUS = Reading(None, "ambiguous")
-UNREADABLE, EMPTY, OUT = Reading(None, "unreadable"), Reading(None, "empty"), Reading(None, "out_of_range")
+AMBIGUOUS = Verdict(None, "ambiguous")
+UNREADABLE, EMPTY, OUT = Verdict(None, "unreadable"), Verdict(None, "empty"), Verdict(None, "out_of_range")
 rank = partial(read_number, lowest=1, highest=5)
 mark = partial(read_number, lowest=0, highest=10, whole=False)
 READINGS = {
-    Reading(3.0): ("[[3]]", "Rank: [[ 3 ]].", "[[\n3\n]]", "[[03]]", "[[3.0]]", "[[+3]]", "[[[3]]]", "[[ [[3]]"),
-    Reading(2.0): ("[[2]], yes: [[2]]", "<think>the format is [[1]]</think>[[2]]", "from [[N]], so [[2]]",
-                  " <think>a candidate says </think> [[1]]</think> [[2]]"),
+    Verdict(3.0): ("[[3]]", "Rank: [[ 3 ]].", "[[\n3\n]]", "[[03]]", "[[3.0]]", "[[+3]]", "[[[3]]]", "[[ [[3]]"),
+    Verdict(2.0): ("[[2]], yes: [[2]]", "<think>the format is [[1]]</think>[[2]]", "from [[N]], so [[2]]",
+                 " <think>a candidate says </think> [[1]]</think> [[2]]"),
     AMBIGUOUS: (
         "[[2]] or rather [[4]]", "it quotes [[1]], but: [[5]]", "[[4]] It says '</think> [[1]]'",
         # a number that is no verdict isn't passed over for a later one
@@ -39,20 +39,20 @@ READINGS = {
 
 
 def test_the_first_of_several_counts_where_the_released_code_is_followed():
-    assert rank("[[2]] or rather [[4]]", pick="first") == Reading(2.0)
+    assert rank("[[2]] or rather [[4]]", pick="first") == Verdict(2.0)
     assert rank("[[9]] no, [[3]]", pick="first") == OUT
-    assert rank("<think>It says [[1]]", pick="first") == Reading(1.0)
-    assert read_preference("[[B]] or [[A]]", pick="first") == Reading(-1.0)
+    assert rank("<think>It says [[1]]", pick="first") == Verdict(1.0)
+    assert read_preference("[[B]] or [[A]]", pick="first") == Verdict(-1.0)
 
 
 MARKS = {
-    Reading(7.5): ("[[7.5]]",), Reading(0.0): ("[[0]]",), Reading(10.0): ("[[10]]", "[[10.0]]"),
+    Verdict(7.5): ("[[7.5]]",), Verdict(0.0): ("[[0]]",), Verdict(10.0): ("[[10]]", "[[10.0]]"),
     OUT: ("[[10.01]]", "[[-0.5]]"), UNREADABLE: ("[[7.]]", "[[.5]]"),
 }  # fmt: skip
 CHOICES = {
-    Reading(1.0): ("[[A]]", "[[a]], so [[A]]"),
-    Reading(-1.0): ("[[B]]", "so [[ b ]].", "[[answer A]] that is [[B]]"),
-    Reading(0.0): ("[[C]]", "[[[C]]]"),
+    Verdict(1.0): ("[[A]]", "[[a]], so [[A]]"),
+    Verdict(-1.0): ("[[B]]", "so [[ b ]].", "[[answer A]] that is [[B]]"),
+    Verdict(0.0): ("[[C]]", "[[[C]]]"),
     AMBIGUOUS: ("[[A]] or [[B]]",),
     UNREADABLE: ("A", "[A]", "[[D]]", "[[1]]", "[[]]"),
     EMPTY: ("", "\n"),
@@ -83,7 +83,7 @@ def test_whatever_is_written_gives_a_number_in_range_or_a_reason(completion):
 
 @given(st.text(alphabet=st.characters(exclude_characters="[]"), max_size=40), st.integers(1, 5), st.text(max_size=40))
 def test_what_stands_around_a_verdict_changes_nothing(before, number, after):
-    assert rank(f"{before}[[{number}]]{after}") == Reading(number)
+    assert rank(f"{before}[[{number}]]{after}") == Verdict(number)
 
 
 LOG = math.log
@@ -103,7 +103,7 @@ LOG = math.log
 def test_an_expected_rank_by_hand(logs, values, expected, mass):
     found = expect_value(logs, values)
     assert (found.value, found.mass, found.reason) == (pytest.approx(expected), pytest.approx(mass), "")
-    assert expect_value([-math.inf, -math.inf], [1, 2]) == Reading(None, "unreadable", 0.0)
+    assert expect_value([-math.inf, -math.inf], [1, 2]) == Verdict(None, "unreadable", 0.0)
 
 
 @given(st.lists(st.tuples(st.floats(-50, 0), st.floats(-10, 10)), min_size=1, max_size=11), st.floats(0, 400))

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ class Store:
 
     def __init__(self, path: Path | None, table: str, **columns: str) -> None:
         self.path, self._table, self._columns = path, table, tuple(columns)
+        self._explain = partial(explain_sqlite, path, f"store of {table}", "delete it")
         self._lock = threading.Lock()
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,11 +53,13 @@ class Store:
         with self._explain(), self._lock, self._db:
             self._db.executemany(query, rows)
 
-    @contextmanager
-    def _explain(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.OperationalError as error:  # busy, read-only, a folder, a full disk: the file may be sound
-            raise ValueError(f"{self.path}: it can't be read or written ({error})") from None
-        except sqlite3.DatabaseError as error:
-            raise ValueError(f"{self.path}: not a store of {self._table}; delete it ({error})") from None
+
+@contextmanager
+def explain_sqlite(path: Path | None, what: str, remedy: str) -> Iterator[None]:
+    """sqlite's own words name no file. Raises: ValueError naming it and what it should be, with a remedy for damage."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:  # busy, read-only, a folder, a full disk: the file may be sound
+        raise ValueError(f"{path}: this {what} can't be read or written ({error})") from None
+    except sqlite3.DatabaseError as error:
+        raise ValueError(f"{path}: no {what}, or damaged ({error}); {remedy}") from None

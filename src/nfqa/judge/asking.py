@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import reduce
 from math import isnan
 from operator import add
 
-from nfqa.judge.journal import Entry, Journal, Record, hash_text
-from nfqa.kernels.parse import Reading
+from nfqa.judge.journal import Entry, Journal, hash_text
+from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import UNSETTLED, ChatModel, Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
 
@@ -21,21 +21,13 @@ _STRIDE = 1_000_003  # apart from any seed that a user counts up from 0
 # this share of a batch failed for causes that pass. Fewer are missing with their reason, and asked again next time.
 _ENOUGH_IN_A_ROW = 20
 _FEW, _TOLERATED = 5, 0.05
-_CHARACTERS_A_TOKEN = 4  # for the estimate alone; English text under the tokenizers of the time
-Reader = Callable[[Reply, Request], Reading]
+_WORTH_ANOTHER_TRY = {"unreadable", "ambiguous", "out_of_range", "empty", "cut_short", "refused"}
+Reader = Callable[[Reply, Request], Verdict]
+Identity = tuple[str, str]  # model, revision and precision; and what wraps a prompt. Both enter every key.
 
 
 class StoppedError(ValueError):
     """Nothing more was asked: no such model, no access, or a cap. What was answered is kept."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A number, or None with the reason. `mass`: the probability of all labels together, of a "logits" reading."""
-
-    value: float | None
-    reason: str = ""
-    mass: float | None = None
 
 
 @dataclass
@@ -52,76 +44,45 @@ class Tally:
 
     @property
     def tokens_to_ask(self) -> int:
-        """About how many tokens a plan's prompts hold, at four characters each."""
-        return self.characters_to_ask // _CHARACTERS_A_TOKEN
+        """About how many tokens a plan's prompts hold, at four characters of English each."""
+        return self.characters_to_ask // 4
 
 
-@dataclass(frozen=True)
-class Identity:
-    """Whose completions are asked for: model, revision and precision, and what wraps a prompt. Both enter every key."""
-
-    model: str
-    template: str
-
-    @classmethod
-    def of(cls, model: ChatModel, *, plain: bool) -> Identity:
-        """The identity of an open model, its prompts in its chat template or plain."""
-        return cls(model.identity, "plain" if plain else model.template)
-
-
+@dataclass
 class _Session:
-    """A model that several askers share: opened once, counted together."""
+    """A model that several askers share: opened once, its failures counted together."""
 
-    def __init__(self, open_model: Callable[[], ChatModel]) -> None:
-        self.open_model = open_model
-        self.model: ChatModel | None = None
-        # Of plain prompts and of others: whose completions the journal has, and whose this run has used.
-        self.recalled: dict[bool, Identity] = {}
-        self.served: dict[bool, Identity] = {}
-        self.sent = self.failed = self.failed_in_a_row = 0  # over all batches: a bad hour may fall on many small ones
-        self.tally = Tally()
-
-    def open(self) -> ChatModel:
-        """The model. Raises: StoppedError where this run has used completions of another."""
-        if self.model is None:
-            self.model = self.open_model()
-            for plain, used in self.served.items():
-                if (now := Identity.of(self.model, plain=plain)) != used:
-                    raise StoppedError(
-                        f"{self.tally.kept} verdicts of this run are kept ones of {used.model} ({used.template}), but"
-                        f" the model is now {now.model} ({now.template}); run it as it was (revision, number format,"
-                        " template), or name the revision or another journal, so that the two are not mixed"
-                    )
-        return self.model
+    model: ChatModel | None = None
+    # Of plain prompts and of others: whose completions the journal has, and whose this run has used.
+    recalled: dict[bool, Identity] = field(default_factory=dict)
+    served: dict[bool, Identity] = field(default_factory=dict)
+    sent: int = 0
+    failed: int = 0  # over all batches: a bad hour may fall on many small ones
+    failed_in_a_row: int = 0
 
 
+@dataclass(eq=False)
 class Asker:
     """Requests to one model, each completion kept in a journal.
 
     The model is opened at the first request that the journal can't serve, so a table can be made again from someone's
     journal with no model at hand. With `dry` nothing is asked: what would be is counted in the tally, and its verdict
-    is missing as "planned". `progress` is told how many of a batch are answered, and of how many.
+    is missing as "planned". `progress` is told how many of a batch are answered, and of how many. `tally` counts all
+    requests so far.
     """
 
-    def __init__(
-        self,
-        spec: RoleSpec,
-        open_model: Callable[[RoleSpec], ChatModel],
-        journal: Journal,
-        decoding: Decoding,
-        *,
-        dry: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> None:
-        self.spec, self.journal, self.decoding, self.dry = spec, journal, decoding, dry
-        self._progress = progress or (lambda _done, _total: None)
-        self._session = _Session(partial(open_model, spec))
+    spec: RoleSpec
+    open_model: Callable[[RoleSpec], ChatModel]
+    journal: Journal
+    decoding: Decoding
+    dry: bool = False
+    progress: Callable[[int, int], None] | None = None
+    tally: Tally = field(default_factory=Tally)
+    _session: _Session = field(default_factory=_Session)
 
     def with_decoding(self, decoding: Decoding) -> Asker:
         """An asker of the same model under another decoding; model, journal and tally are shared."""
-        other = copy(self)
-        other.decoding = decoding
-        return other
+        return replace(self, decoding=decoding)
 
     def close(self) -> None:
         """Let go of the model, where one was opened; the next request opens it again."""
@@ -135,14 +96,9 @@ class Asker:
         return RETRIES if self.decoding.reading == "text" and self.decoding.temperature > 0 else 0
 
     @property
-    def tally(self) -> Tally:
-        """The count over all requests so far."""
-        return self._session.tally
-
-    @property
     def identity(self) -> str:
         """Model, revision and precision: of the open model, else as the journal has them, else the spec alone."""
-        return self._identify().model
+        return self._identify()[0]
 
     def ask(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
         """The verdict of each request, in order.
@@ -166,76 +122,86 @@ class Asker:
         """Completions as texts, for a model that writes answers; None where none came, or an empty one."""
         texts: dict[str, str] = {}
 
-        def read(reply: Reply, request: Request) -> Reading:
+        def read(reply: Reply, request: Request) -> Verdict:
             if not reply.text.strip():
-                return Reading(None, "empty")
+                return Verdict(None, "empty")
             texts[request.prompt] = reply.text
-            return Reading(0.0)
+            return Verdict(0.0)
 
         self.ask([Request(prompt, seed) for prompt in prompts], read)
         return [texts.get(prompt) for prompt in prompts]
 
     def _obtain(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
         """Verdicts from the journal, or from the model for what it lacks."""
-        entries, records = self._look_up(requests)
-        if all(records) or self.dry:
-            return self._fill(requests, entries, records, read)
-        with self.journal.lock():  # what another process was asking until now is found there
-            self._session.open()
-            return self._fill(requests, *self._look_up(requests), read)
+        entries, replies = self._look_up(requests)
+        asks = not self.dry and any(entry.key not in replies for entry in entries)
+        with self.journal.lock() if asks else nullcontext():
+            if asks:
+                self._open()
+                entries, replies = self._look_up(requests)  # with what another process was asking until now
+            if replies:
+                self.tally.kept += sum(entry.key in replies for entry in entries)
+                self._session.served[self.decoding.wrapping == "plain"] = (entries[0].model, entries[0].template)
+            missing = {entry.key: i for i, entry in enumerate(entries) if entry.key not in replies}  # equal ones once
+            if self.dry:
+                self.tally.asked += len(missing)
+                self.tally.characters_to_ask += sum(len(requests[i].prompt) for i in missing.values())
+                replies |= dict.fromkeys(missing, Failure("planned", ""))
+            elif missing:
+                replies |= self._send([(requests[i], entries[i]) for i in missing.values()], read)
+        return [_read(replies[entry.key], request, read) for entry, request in zip(entries, requests, strict=True)]
 
-    def _look_up(self, requests: Sequence[Request]) -> tuple[list[Entry], list[Record | None]]:
-        identity, weighed = self._identify(), self.decoding.reading == "logits"
+    def _look_up(self, requests: Sequence[Request]) -> tuple[list[Entry], dict[str, Reply | Failure]]:
+        """What each completion depends on, and those that the journal has, by key."""
+        (model, template), weighed = self._identify(), self.decoding.reading == "logits"
         entries = [
             Entry(
-                prompt=hash_text(request.prompt),
-                model=identity.model,
-                template=identity.template,
-                decoding=self.decoding.signature,
-                seed=0 if weighed else request.seed,
-                labels=request.labels if weighed else (),
+                hash_text(request.prompt), model, template, self.decoding.signature,
+                0 if weighed else request.seed, request.labels if weighed else (),
             )
             for request in requests
-        ]
-        return entries, [self.journal.find(entry) for entry in entries]
+        ]  # fmt: skip
+        found = ((entry.key, self.journal.find(entry)) for entry in entries)
+        return entries, {key: reply for key, reply in found if reply is not None}
+
+    def _open(self) -> ChatModel:
+        """The model. Raises: StoppedError where this run has used completions of another."""
+        session = self._session
+        if session.model is None:
+            session.model = self.open_model(self.spec)
+            for plain, (model, template) in session.served.items():
+                now, how = _identify(session.model, plain)
+                if (now, how) != (model, template):
+                    raise StoppedError(
+                        f"{self.tally.kept} verdicts of this run are kept ones of {model} ({template}), but the model"
+                        f" is now {now} ({how}): run it as it was, or name its revision or another journal"
+                    )
+        return session.model
 
     def _identify(self) -> Identity:
         """Of the open model, else as the journal remembers it, else by the spec alone."""
         session, plain = self._session, self.decoding.wrapping == "plain"
         if session.model is not None:
-            return Identity.of(session.model, plain=plain)
+            return _identify(session.model, plain)
         if plain not in session.recalled:
             found = self.journal.find_models(self.spec.identity, plain=plain)
-            session.recalled[plain] = Identity(*found[0]) if found else Identity(self.spec.identity, "unknown")
+            session.recalled[plain] = found[0] if found else (self.spec.identity, "unknown")
         return session.recalled[plain]
 
-    def _fill(
-        self, requests: Sequence[Request], entries: list[Entry], records: list[Record | None], read: Reader
-    ) -> list[Verdict]:
-        replies: dict[str, Reply | Failure] = {record.entry.key: record.reply for record in records if record}
-        if replies:
-            self.tally.kept += sum(record is not None for record in records)
-            self._session.served[self.decoding.wrapping == "plain"] = Identity(entries[0].model, entries[0].template)
-        missing = {entry.key: i for i, entry in enumerate(entries) if entry.key not in replies}  # equal ones once
-        if self.dry:
-            self.tally.asked += len(missing)
-            self.tally.characters_to_ask += sum(len(requests[i].prompt) for i in missing.values())
-            replies |= dict.fromkeys(missing, Failure("planned", ""))
-        elif missing:
-            replies |= self._send([requests[i] for i in missing.values()], [entries[i] for i in missing.values()], read)
-        return [_read(replies[entry.key], request, read) for entry, request in zip(entries, requests, strict=True)]
-
-    def _send(self, requests: list[Request], entries: list[Entry], read: Reader) -> dict[str, Reply | Failure]:
-        session, found, last = self._session, dict[str, Reply | Failure](), ""
-        session.sent += len(requests)
-        self._progress(0, len(requests))
-        sent = [replace(r, seed=scatter_seed(e.seed, e.prompt)) for r, e in zip(requests, entries, strict=True)]
-        for number, result in session.open().answer(sent, self.decoding):
-            entry = entries[number]
+    def _send(self, asked: list[tuple[Request, Entry]], read: Reader) -> dict[str, Reply | Failure]:
+        session, last = self._session, ""
+        show = self.progress or (lambda _done, _total: None)
+        lost = Failure("unanswered", "the backend gave neither a completion nor a failure")
+        found: dict[str, Reply | Failure] = {entry.key: lost for _, entry in asked}
+        session.sent += len(asked)
+        show(0, len(asked))
+        requests = [replace(request, seed=scatter_seed(entry.seed, entry.prompt)) for request, entry in asked]
+        for done, (number, result) in enumerate(self._open().answer(requests, self.decoding), 1):
+            request, entry = asked[number]
             if isinstance(result, Reply) and any(map(isnan, result.logprobs or ())):
                 result = Failure("bad_logprobs", "the model gave no probabilities (NaN)")
             found[entry.key] = result
-            self._progress(len(found), len(requests))
+            show(done, len(asked))
             if isinstance(result, Failure):
                 last = result.detail
                 session.failed_in_a_row += 1
@@ -244,12 +210,11 @@ class Asker:
                     raise StoppedError(f"{self.spec.identity}: {last}")
                 continue
             session.failed_in_a_row = 0
-            verdict = _read(result, requests[number], read)
+            verdict = _read(result, request, read)
             try:
-                kept = self.journal.keep(Record(entry, result, verdict.value, verdict.reason, self.spec.identity))
+                found[entry.key] = self.journal.keep(entry, result, verdict, spec=self.spec.identity)
             except ValueError as error:  # what else was on its way is lost, but no more than that
                 raise StoppedError(f"{error}; nothing more is asked; make room or mend it, and run again") from None
-            found[entry.key] = kept.reply
             self.tally.asked += 1
             self.tally.prompt_tokens += result.prompt_tokens
             self.tally.completion_tokens += result.completion_tokens
@@ -258,8 +223,7 @@ class Asker:
                 f"{self.spec.identity}: {session.failed} of {session.sent} requests failed, too many to leave out;"
                 f" what was answered is kept, run again. The last: {last}"
             )
-        lost = Failure("unanswered", "the backend gave neither a completion nor a failure")
-        return dict.fromkeys((entry.key for entry in entries), lost) | found
+        return found
 
 
 def scatter_seed(seed: int, prompt: str) -> int:
@@ -267,7 +231,8 @@ def scatter_seed(seed: int, prompt: str) -> int:
     return int(hash_text(f"{seed}|{prompt}")[:8], 16) >> 1
 
 
-_WORTH_ANOTHER_TRY = {"unreadable", "ambiguous", "out_of_range", "empty", "cut_short", "refused"}
+def _identify(model: ChatModel, plain: bool) -> Identity:
+    return model.identity, "plain" if plain else model.template
 
 
 def _read(result: Reply | Failure, request: Request, read: Reader) -> Verdict:
@@ -275,10 +240,9 @@ def _read(result: Reply | Failure, request: Request, read: Reader) -> Verdict:
         return Verdict(None, result.reason)
     if result.finish == "refused":  # whatever brackets its text may hold
         return Verdict(None, "refused")
-    reading = read(result, request)
-    if reading.value is None and reading.reason in ("unreadable", "empty") and result.finish == "length":
-        return Verdict(None, "cut_short")
-    return Verdict(reading.value, reading.reason, mass=reading.mass)
+    verdict = read(result, request)
+    cut = result.finish == "length" and verdict.reason in ("unreadable", "empty")
+    return Verdict(None, "cut_short") if cut else verdict
 
 
 def merge_tallies(tallies: Iterable[Tally]) -> Tally:

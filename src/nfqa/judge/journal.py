@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import hashlib
 import json
@@ -9,9 +10,9 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,9 +20,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from nfqa.data.json_lines import WholeText, check, parse_object
+from nfqa.data.store import explain_sqlite
+from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import Reply
 
-_FORMAT = 1
 _TABLE = """CREATE TABLE IF NOT EXISTS replies (
     key TEXT PRIMARY KEY, prompt TEXT NOT NULL, model TEXT NOT NULL, template TEXT NOT NULL, decoding TEXT NOT NULL,
     seed INTEGER NOT NULL, labels TEXT NOT NULL, spec TEXT NOT NULL, text TEXT NOT NULL, logprobs TEXT,
@@ -54,6 +56,8 @@ class _Line(BaseModel):
 
 
 _COLUMNS = (*_Line.model_fields, "run", "written")
+_LISTS = ("labels", "logprobs")  # kept as JSON
+_SAID = ("text", "logprobs", "finish", "prompt_tokens", "completion_tokens")  # how long it took may differ
 # What is there already stays; anything else that the table doesn't take is an error.
 _INSERT = f"INSERT INTO replies VALUES (:{', :'.join(_COLUMNS)}) ON CONFLICT (key) DO NOTHING"  # noqa: S608
 
@@ -72,18 +76,7 @@ class Entry:
     @cached_property
     def key(self) -> str:
         """sha256 over every field: a change of any one is a miss."""
-        return _hash({"format": _FORMAT} | asdict(self))
-
-
-@dataclass(frozen=True)
-class Record:
-    """A kept completion, and the verdict read from it when it arrived (None with a reason where none could be)."""
-
-    entry: Entry
-    reply: Reply
-    verdict: float | None
-    reason: str
-    spec: str = ""
+        return _hash({"format": 1} | asdict(self))
 
 
 def hash_text(text: str) -> str:
@@ -110,13 +103,20 @@ class Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
         self.path, self.run = path, run
         self._lock = threading.Lock()
+        self._explain = partial(explain_sqlite, path, "journal of verdicts", "restore it")
         with self._explain():
             self._db = sqlite3.connect(path or ":memory:", timeout=60, check_same_thread=False)
             self._db.row_factory = sqlite3.Row
             columns = tuple(row["name"] for row in self._db.execute("PRAGMA table_info(replies)"))
             if columns != _COLUMNS and self._db.execute("SELECT name FROM sqlite_master").fetchone():
                 raise sqlite3.DatabaseError("it holds other tables")
-            _use_write_ahead_log(self._db)
+            for _ in range(200):  # where two processes make it at once, sqlite tells one "locked" and doesn't wait
+                with suppress(sqlite3.OperationalError):
+                    self._db.execute("PRAGMA journal_mode=WAL")
+                    break
+                time.sleep(0.05)
+            else:
+                self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")  # a verdict may have cost money: not even a power cut loses it
             self._db.execute(_TABLE)
 
@@ -137,15 +137,27 @@ class Journal:
                 fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 
-    def find(self, entry: Entry) -> Record | None:
+    def find(self, entry: Entry) -> Reply | None:
         """The kept completion, or None."""
-        rows = self._query("SELECT * FROM replies WHERE key = ?", (entry.key,))
-        return _make_record(_read_row(rows[0])) if rows else None
+        line = self._look_up(entry.key)
+        if line is None:
+            return None
+        logprobs = line["logprobs"] and [-inf if value is None else float(value) for value in line["logprobs"]]
+        fields = {field.name: line[field.name] for field in dataclasses.fields(Reply)}
+        return Reply(**fields | {"logprobs": None if logprobs is None else tuple(logprobs)})
 
-    def keep(self, record: Record) -> Record:
-        """Write a completion at once; returns the one that counts, as another process may have been first."""
-        self._insert([_make_row(record, self.run)])
-        return self.find(record.entry) or record
+    def keep(self, entry: Entry, reply: Reply, verdict: Verdict, *, spec: str = "") -> Reply:
+        """Write a completion at once, and what was read from it, for counts and for readers of an export.
+
+        Returns the completion that counts, as another process may have been first.
+        """
+        # JSON has no infinity: a label that can't follow is null.
+        logprobs = reply.logprobs and [None if value == -inf else value for value in reply.logprobs]
+        line = asdict(entry) | asdict(reply)
+        line |= {"text": replace_surrogates(reply.text), "logprobs": logprobs, "seconds": round(reply.seconds, 3)}
+        line |= {"key": entry.key, "spec": spec, "verdict": verdict.value, "reason": verdict.reason}
+        self._insert([line], self.run)
+        return self.find(entry) or reply
 
     def find_models(self, spec: str, *, plain: bool = False) -> list[tuple[str, str]]:
         """Model and template of what was asked under a role spec's identity, plain or not, the most used first."""
@@ -156,14 +168,13 @@ class Journal:
     def count(self) -> list[dict[str, Any]]:
         """Of each model: completions, those unreadable, tokens in and out."""
         query = """SELECT model, COUNT(*) AS completions, SUM(verdict IS NULL) AS unreadable,
-                   CAST(TOTAL(prompt_tokens) AS INTEGER) AS prompt_tokens,
-                   CAST(TOTAL(completion_tokens) AS INTEGER) AS completion_tokens
+                   SUM(prompt_tokens) AS prompt_tokens, SUM(completion_tokens) AS completion_tokens
                    FROM replies GROUP BY model ORDER BY model"""
         return [dict(row) for row in self._query(query)]
 
     def count_run(self, run: str) -> tuple[int, int, int]:
         """Of one run, over all its processes: completions, tokens in, tokens out."""
-        query = """SELECT COUNT(*), CAST(TOTAL(prompt_tokens) AS INTEGER), CAST(TOTAL(completion_tokens) AS INTEGER)
+        query = """SELECT COUNT(*), COALESCE(SUM(prompt_tokens), 0), COALESCE(SUM(completion_tokens), 0)
                    FROM replies WHERE run = ? AND run != ''"""
         completions, tokens_in, tokens_out = self._query(query, (run,))[0]
         return completions, tokens_in, tokens_out
@@ -183,24 +194,24 @@ class Journal:
             hash, whose key doesn't follow from its fields, or that contradicts a completion kept under the same key,
             here or on an earlier line.
         """
-        records: dict[str, Record] = {}
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                record = _read_line(f"{where}, line {number}", line)
-                key = record.entry.key
-                known = (self.find(record.entry) or records.setdefault(key, record)).reply
-                # The same completion may have taken another while to come.
-                if replace(known, seconds=record.reply.seconds) != record.reply:
+        new: dict[str, dict[str, Any]] = {}
+        for number, text in enumerate(lines, 1):
+            if text.strip():
+                line = _read_line(f"{where}, line {number}", text)
+                kept = self._look_up(line["key"]) or new.setdefault(line["key"], line)
+                if any(kept[name] != line[name] for name in _SAID):
                     raise ValueError(
                         f"{where}, line {number}: another completion is kept under the same key; nothing is imported"
                     )
-        return self._insert([_make_row(record, "imported") for record in records.values()])
+        return self._insert(new.values(), "imported")
 
     def close(self) -> None:
         self._db.close()
 
-    def _insert(self, rows: list[dict[str, Any]]) -> int:
+    def _insert(self, lines: Iterable[dict[str, Any]], run: str) -> int:
         """All or none; what is there already stays."""
+        common = {"run": run, "written": time.strftime("%Y-%m-%dT%H:%M:%S")}
+        rows = [line | common | {name: json.dumps(line[name], allow_nan=False) for name in _LISTS} for line in lines]
         with self._lock, self._explain(), self._db:
             return max(0, self._db.executemany(_INSERT, rows).rowcount)
 
@@ -208,80 +219,28 @@ class Journal:
         with self._lock, self._explain():
             return self._db.execute(query, values).fetchall()
 
-    @contextmanager
-    def _explain(self) -> Iterator[None]:
-        """sqlite's own words name no file, and say no more of a damaged one than "malformed"."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:  # busy, read-only, a folder, a full disk: the file may be sound
-            raise ValueError(f"{self.path}: the journal of verdicts can't be read or written ({error})") from None
-        except sqlite3.DatabaseError as error:
-            raise ValueError(f"{self.path}: no journal of verdicts, or damaged ({error}); restore it") from None
-
-
-def _use_write_ahead_log(db: sqlite3.Connection) -> None:
-    """Two processes that make a journal at once: sqlite tells one of them "locked" and doesn't wait, so we do."""
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
+    def _look_up(self, key: str) -> dict[str, Any] | None:
+        rows = self._query("SELECT * FROM replies WHERE key = ?", (key,))
+        return _read_row(rows[0]) if rows else None
 
 
 def _hash(value: dict[str, Any]) -> str:
     return hash_text(json.dumps(value, sort_keys=True))
 
 
-def _make_row(record: Record, run: str) -> dict[str, Any]:
-    reply = asdict(record.reply)
-    # JSON has no infinity: a label that can't follow is null.
-    logs = reply["logprobs"] and [None if value == -inf else value for value in reply["logprobs"]]
-    return {
-        **asdict(record.entry),
-        **reply,
-        "key": record.entry.key,
-        "labels": json.dumps(record.entry.labels),
-        "text": replace_surrogates(reply["text"]),
-        "logprobs": None if logs is None else json.dumps(logs, allow_nan=False),
-        "seconds": round(reply["seconds"], 3),
-        "spec": record.spec,
-        "verdict": record.verdict,
-        "reason": record.reason,
-        "run": run,
-        "written": time.strftime("%Y-%m-%dT%H:%M:%S"),
-    }
-
-
 def _read_row(row: sqlite3.Row) -> dict[str, Any]:
     """The fields of an exported line."""
     fields = {name: row[name] for name in _Line.model_fields}
-    return fields | {name: json.loads(fields[name] or "null") for name in ("labels", "logprobs")}
+    return fields | {name: json.loads(fields[name] or "null") for name in _LISTS}
 
 
-def _make_record(line: dict[str, Any]) -> Record:
-    logs = line["logprobs"]
-    logprobs = None if logs is None else tuple(-inf if value is None else float(value) for value in logs)
-    entry = Entry(
-        line["prompt"], line["model"], line["template"], line["decoding"], line["seed"], tuple(line["labels"])
-    )
-    reply = Reply(
-        line["text"], line["prompt_tokens"], line["completion_tokens"], line["finish"], line["seconds"], logprobs
-    )
-    return Record(entry, reply, line["verdict"], line["reason"], line["spec"])
-
-
-def _read_line(where: str, line: str) -> Record:
+def _read_line(where: str, text: str) -> dict[str, Any]:
     refused = f"{where}: not an exported completion"
-    fields = parse_object(refused, line)
-    claimed = fields.pop("sha256", None)
-    check(_Line, fields, refused)
-    record = _make_record(fields)
-    if claimed != _hash(fields):
+    line = parse_object(refused, text)
+    claimed = line.pop("sha256", None)
+    check(_Line, line, refused)
+    if claimed != _hash(line):
         raise ValueError(f"{where}: its content doesn't match its sha256; it was altered, nothing is imported")
-    if fields["key"] != record.entry.key:
+    if line["key"] != Entry(**{field.name: line[field.name] for field in dataclasses.fields(Entry)}).key:
         raise ValueError(f"{where}: its key doesn't follow from its fields; nothing is imported")
-    return record
+    return line

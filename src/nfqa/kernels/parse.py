@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 
 
 @dataclass(frozen=True)
-class Reading:
+class Verdict:
     """A verdict as a number, or None with the reason: "empty", "unreadable" or "out_of_range".
 
     `mass`, for a verdict read from probabilities, is how much of the next token's distribution lay on verdicts.
@@ -30,7 +30,7 @@ class Reading:
     mass: float | None = None
 
 
-def read_number(completion: str, *, lowest: int, highest: int, whole: bool = True, pick: Pick = "only") -> Reading:
+def read_number(completion: str, *, lowest: int, highest: int, whole: bool = True, pick: Pick = "only") -> Verdict:
     """The number between double square brackets, as in `[[3]]`, if it lies in the range.
 
     Args: completion: the judge's own words, never the prompt; thinking, from `<think>` at the beginning to `</think>`,
@@ -46,11 +46,11 @@ def read_number(completion: str, *, lowest: int, highest: int, whole: bool = Tru
     reading = _pick_one(completion, found, pick)
     value = reading.value
     if value is not None and (not lowest <= value <= highest or (whole and value != int(value))):
-        return Reading(None, "out_of_range")
+        return Verdict(None, "out_of_range")
     return reading
 
 
-def read_preference(completion: str, *, pick: Pick = "only") -> Reading:
+def read_preference(completion: str, *, pick: Pick = "only") -> Verdict:
     """The choice between double square brackets: 1 for A, -1 for B, 0 for C (a tie).
 
     Args, Returns: as `read_number`.
@@ -60,7 +60,7 @@ def read_preference(completion: str, *, pick: Pick = "only") -> Reading:
     return _pick_one(completion, found, pick)
 
 
-def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Reading:
+def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Verdict:
     """The one digit that a completion gives as its verdict, between double square brackets or, without any, bare.
 
     Args: completion: as `read_number`; digits: the verdicts there are, single digits.
@@ -74,7 +74,7 @@ def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Readin
     found = marked or _ALONE.findall(_MARKED.sub(" ", said))
     reading = _pick_one(completion, [float(text) for text in found if marked or text in digits], "only")
     if found and reading.reason != "ambiguous" and not {*found} & {*digits}:
-        return Reading(None, "out_of_range")
+        return Verdict(None, "out_of_range")
     return reading
 
 
@@ -91,13 +91,13 @@ def _leave_out_thinking(completion: str) -> str:
     return said if ended and "<think>" not in said else ""  # it may think again, without an end
 
 
-def _pick_one(completion: str, values: list[float], pick: Pick) -> Reading:
+def _pick_one(completion: str, values: list[float], pick: Pick) -> Verdict:
     if not values:
-        return Reading(None, "unreadable" if completion.strip() else "empty")
-    return Reading(None, "ambiguous") if pick == "only" and len(set(values)) > 1 else Reading(values[0])
+        return Verdict(None, "unreadable" if completion.strip() else "empty")
+    return Verdict(None, "ambiguous") if pick == "only" and len(set(values)) > 1 else Verdict(values[0])
 
 
-def expect_value(logprobs: Sequence[float], values: Sequence[float]) -> Reading:
+def expect_value(logprobs: Sequence[float], values: Sequence[float]) -> Verdict:
     """The expected verdict: sum of p_i v_i / sum of p_i over the verdicts.
 
     Args: logprobs: natural log-probability of each verdict under the whole vocabulary; values: what each stands for.
@@ -115,7 +115,7 @@ def expect_value(logprobs: Sequence[float], values: Sequence[float]) -> Reading:
         raise ValueError(f"values are {points.tolist()}; expected finite numbers")
     top = logs.max()
     if np.isneginf(top):
-        return Reading(None, "unreadable", 0.0)
+        return Verdict(None, "unreadable", 0.0)
     weights = np.exp(logs - top)
     mass = min(1.0, fsum(np.exp(logs).tolist()))
-    return Reading(fsum((weights * points).tolist()) / fsum(weights.tolist()), mass=mass)
+    return Verdict(fsum((weights * points).tolist()) / fsum(weights.tolist()), mass=mass)

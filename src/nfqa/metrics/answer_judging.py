@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.judge.asking import Asker, Verdict
+from nfqa.judge.asking import Asker
+from nfqa.kernels.parse import Verdict
 from nfqa.metrics.judging import LanguageJudge, ask_planned, read_verdict, trim_text
 from nfqa.models.chat import Request
 

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.judge.asking import Verdict
 from nfqa.kernels.classification import MEASURES, Measure, measure_classification
-from nfqa.kernels.parse import Reading, read_digit
+from nfqa.kernels.parse import Verdict, read_digit
 from nfqa.kernels.resample import Interval
 from nfqa.metrics.answer_judging import Marks, mark_answers, sign_asked
 from nfqa.metrics.dispute_detector import THRESHOLD, Detector, open_detector
@@ -150,10 +149,10 @@ def _decide(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.isnan(probabilities), np.nan, probabilities >= 0.5)
 
 
-def _read(reply: Reply, request: Request) -> Reading:
+def _read(reply: Reply, request: Request) -> Verdict:
     """The digit of a completion, or P("1") from the labels' log-probabilities."""
     if reply.logprobs is not None:
         return read_logprobs(reply.logprobs, request)
     if reply.finish == "length":
-        return Reading(None, "cut_short")
+        return Verdict(None, "cut_short")
     return read_digit(reply.text, digits=request.labels)

@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.data.records import Answer, Question
-from nfqa.judge.asking import Asker, Verdict
+from nfqa.judge.asking import Asker
 from nfqa.judge.prompts import PromptSet, Shot
-from nfqa.kernels.parse import CHOICES, Pick, Reading, expect_value, read_number, read_preference
+from nfqa.kernels.parse import CHOICES, Pick, Verdict, expect_value, read_number, read_preference
 from nfqa.metrics.references import Draw, draw_list, hash_name, list_candidates, sign
 from nfqa.metrics.statistics import count_reasons, iterate_groups, list_conditions
 from nfqa.models.chat import Reply, Request
@@ -60,7 +60,7 @@ def trim_text(text: str, judge: LanguageJudge) -> str:
 
 
 def ask_planned(
-    planned: Sequence[Request | Verdict], judge: LanguageJudge, read: Callable[[Reply, Request], Reading]
+    planned: Sequence[Request | Verdict], judge: LanguageJudge, read: Callable[[Reply, Request], Verdict]
 ) -> tuple[NDArray[np.float64], tuple[Verdict, ...]]:
     """Ask the requests; a `Verdict` among them is kept as it is. Returns values, [n], NaN if missing, and verdicts."""
     answered = iter(judge.asker.ask([one for one in planned if isinstance(one, Request)], read))
@@ -68,7 +68,7 @@ def ask_planned(
     return np.array([verdict.value for verdict in verdicts], dtype=np.float64), verdicts
 
 
-def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = True) -> Reading:
+def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = True) -> Verdict:
     """The number or choice that a completion gives, or the expected one from its labels' log-probabilities.
 
     Args: pick, whole: as `nfqa.kernels.parse.read_number`. A choice is 1 for the text shown first, -1 for the second.
@@ -76,21 +76,21 @@ def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = Tr
     if reply.logprobs is not None:
         return read_logprobs(reply.logprobs, request)
     if reply.finish == "length" and pick == "only":  # another verdict may have been on its way
-        return Reading(None, "cut_short")
+        return Verdict(None, "cut_short")
     if request.labels == _CHOICES:
         return read_preference(reply.text, pick=pick)
     lowest, highest = int(request.labels[0]), int(request.labels[-1])
     return read_number(reply.text, lowest=lowest, highest=highest, whole=whole, pick=pick)
 
 
-def read_logprobs(logprobs: Sequence[float], request: Request) -> Reading:
+def read_logprobs(logprobs: Sequence[float], request: Request) -> Verdict:
     """The expected label from the labels' log-probabilities; missing as "bad_logprobs" or "no_mass"."""
     values = [CHOICES[label] if label in CHOICES else float(label) for label in request.labels]
     try:
         found = expect_value(logprobs, values)
     except ValueError:  # a NaN, or more than certain: one bad reply is a missing verdict, not the end of a run
-        return Reading(None, "bad_logprobs")
-    return found if found.mass is None or found.mass >= LEAST_MASS else Reading(None, "no_mass", found.mass)
+        return Verdict(None, "bad_logprobs")
+    return found if found.mass is None or found.mass >= LEAST_MASS else Verdict(None, "no_mass", found.mass)
 
 
 def judge_draws(
