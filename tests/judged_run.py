@@ -10,7 +10,7 @@ from pathlib import Path
 from nfqa.data.load import load
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
-from nfqa.judge.limits import Limits
+from nfqa.judge.limits import Limits, Meter
 from nfqa.judge.openai_server import OpenAIServer
 from nfqa.judge.prompts import PromptSet
 from nfqa.metrics.judging import LanguageJudge, judge_draws
@@ -47,7 +47,7 @@ def main(url: str, model: str, journal: str, out: str) -> None:
     """Ask a server; the file is in its place only when all is done."""
     asker = Asker(
         parse_role("judge", f"openai:{model}@{url}"),
-        lambda spec: OpenAIServer(spec, limits=Limits(concurrency=CONCURRENCY), timeout=10),
+        lambda spec: OpenAIServer(spec, Meter(Limits(concurrency=CONCURRENCY)), timeout=10),
         Journal(Path(journal), run=os.environ.get("NFQA_RUN", "")),
         Decoding(),
     )

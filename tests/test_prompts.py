@@ -250,11 +250,9 @@ SHOTS = {"shot_from": "Q", "shots": {"open": "", "each": "", "close": ""}}
     [
         ("", {"file": ""}, r"settings.yml: templates.one: expected one of file, registered, or not_rel"),
         ("", {"not_released": True}, "expected one of file, registered, or not_released"),
-        ("", {"placeholders": {"answer": "{{answer}}"}}, "placeholders.*answer"),
         ("", {"answer": "score"}, "a score, and nothing else, has a lowest and a highest"),
         ("", {"placeholders": {"question": ""}}, r"one.placeholders.question is ''"),
         ("", {"reference_line": "{text}"}, "a place for references goes with a reference_line"),
-        ("", {"shot_from": "Judge"}, "shot_from goes with shots"),
         ("", {"colour": "red"}, r"settings.yml: templates.one: unknown field 'colour'"),
         ("Judge it", {}, r"templates.one.placeholders.question: \{\{question\}\} doesn't stand in one.txt"),
         ("{{question}} {{answr}}", {}, r"one.txt holds \{\{answr\}\}, which is not listed"),

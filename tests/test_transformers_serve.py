@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from tiny_models import make_tiny_model
 
-from nfqa.judge.limits import Limits
+from nfqa.judge.limits import Limits, Meter
 from nfqa.judge.openai_server import OpenAIServer
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
@@ -75,7 +75,7 @@ def wait_until_ready(process: subprocess.Popen[bytes], address: str, log: Path) 
 
 
 def ask(spec: RoleSpec, requests: list[Request], decoding: Decoding) -> list[Reply | Failure]:
-    server = OpenAIServer(spec, limits=Limits(concurrency=2), timeout=60)
+    server = OpenAIServer(spec, Meter(Limits(concurrency=2)), timeout=60)
     try:
         found = dict(server.answer(requests, decoding))
     finally:

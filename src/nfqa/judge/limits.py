@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nfqa.data.json_lines import check
-from nfqa.models.chat import Failure
+from nfqa.judge.server_errors import RequestError
 
 _MOST = 10**9  # beyond it a cost is no number any more
 _Amount = Annotated[float, Field(ge=0, le=_MOST)]
@@ -35,10 +35,7 @@ class Limits(BaseModel):
     @model_validator(mode="after")
     def _has_prices(self) -> Limits:
         if self.max_cost is not None and self.price(0, 0) is None:
-            raise ValueError(
-                f"expected PRICE_IN and PRICE_OUT, per million tokens: MAX_COST={self.max_cost:g} can't be held to"
-                " without prices"
-            )
+            raise ValueError(f"MAX_COST={self.max_cost:g} needs PRICE_IN and PRICE_OUT, per million tokens; set both")
         return self
 
     @classmethod
@@ -58,37 +55,33 @@ class Limits(BaseModel):
 class Meter:
     """What was sent and used, counted from many threads, and whether the limits leave room for more.
 
-    used: requests, tokens in and tokens out before now, by other processes of the same run.
+    used: requests, tokens in and tokens out before now, by other processes of the same run. unmetered: set where a
+    server doesn't say what a reply used.
     """
 
-    def __init__(self, limits: Limits, used: tuple[int, int, int] = (0, 0, 0)) -> None:
-        self.limits = limits
+    def __init__(self, limits: Limits | None = None, used: tuple[int, int, int] = (0, 0, 0)) -> None:
+        self.limits, self.unmetered = limits or Limits(), False
         self.requests_sent, self.prompt_tokens, self.completion_tokens = used
-        self._unmetered = False
         self._lock = threading.Lock()
 
-    def reserve(self) -> Failure | None:
-        """Count one request that is about to be sent; or, without counting it, why it must not be."""
+    def reserve(self) -> None:
+        """Count one request that is about to be sent. Raises: RequestError, not counting it, where it must not be."""
         most, money = self.limits.max_requests, self.limits.max_cost
         with self._lock:
             cost = self.limits.price(self.prompt_tokens, self.completion_tokens) or 0.0
             if most is not None and self.requests_sent >= most:
-                why, remedy = f"at {self.requests_sent} requests (MAX_REQUESTS={most})", "raise MAX_REQUESTS"
+                why = f"{self.requests_sent} requests were sent; raise MAX_REQUESTS={most}"
             elif money is not None and cost >= money:
-                why, remedy = f"at a cost of {cost:.4f} (MAX_COST={money:g})", "raise MAX_COST"
-            elif money is not None and self._unmetered:
-                why = f"because the server reports no usage, so MAX_COST={money:g} can't be held to"
-                remedy = "set MAX_REQUESTS instead"
+                why = f"{cost:.4f} was spent; raise MAX_COST={money:g}"
+            elif money is not None and self.unmetered:
+                why = f"the server reports no usage, so MAX_COST={money:g} can't be held to; set MAX_REQUESTS instead"
             else:
                 self.requests_sent += 1
-                return None
-        return Failure("capped", f"stopped {why}; what was answered is kept; {remedy} and run again", fatal=True)
-
-    def count(self, usage: tuple[int, int] | None) -> None:
-        """Add a reply's tokens, of prompt and completion; None where the server didn't say."""
-        with self._lock:
-            if usage is None:
-                self._unmetered = True
                 return
-            self.prompt_tokens += usage[0]
-            self.completion_tokens += usage[1]
+        raise RequestError("capped", f"stopped, as {why} and run again; what was answered is kept", fatal=True)
+
+    def count(self, prompt_tokens: int, completion_tokens: int) -> None:
+        """Add a reply's tokens."""
+        with self._lock:
+            self.prompt_tokens += prompt_tokens
+            self.completion_tokens += completion_tokens

@@ -10,19 +10,20 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from multiprocessing.pool import ThreadPool
+from operator import itemgetter
 from threading import Semaphore
 from typing import Any
 
 from nfqa.judge.journal import replace_surrogates
-from nfqa.judge.limits import Limits, Meter
+from nfqa.judge.limits import Meter
 from nfqa.judge.server_errors import RequestError, judge_status, make_cleaner
-from nfqa.judge.server_replies import Completion, Top, read_completion, read_top, read_usage, spread_labels
+from nfqa.judge.server_replies import Top, read_completion, read_top, read_usage, spread_labels
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import ADDRESS, RoleSpec
 
 _TOP = 20  # likely tokens to ask for: as many as OpenAI, and vLLM by default, give
 _LOGIT_FIELDS = ("logprobs", "continue_final_message", "add_generation_prompt")
-Sent = tuple[Completion, tuple[int, int], float]  # its tokens in and out, and the seconds with all retries
+Sent = tuple[Reply, object]  # and the probabilities of its tokens
 
 
 class OpenAIServer:
@@ -33,10 +34,10 @@ class OpenAIServer:
     client makes them, with growing, random pauses or those of Retry-After, up to two minutes. A reply that can't be
     read costs one request. `refused_fields` names what the server would not take and was asked without: "seed" (so the
     same completion can't be drawn again), "max_tokens" (sent as max_completion_tokens).
-    `meter` counts attempts, tokens and cost over all calls, from `used` on. Half a surrogate pair, in a prompt or a
-    reply, becomes U+FFFD, as UTF-8 can't carry it; control characters are sent as they are. What a server does with a
-    field is its own affair: `transformers serve` ignores the temperature unless the model's generation settings say
-    `do_sample`, and draws under one seed for all requests that it serves at once.
+    `meter` counts attempts, tokens and cost over all calls, and keeps to its limits. Half a surrogate pair, in a
+    prompt or a reply, becomes U+FFFD, as UTF-8 can't carry it; control characters are sent as they are. What a server
+    does with a field is its own affair: `transformers serve` ignores the temperature unless the model's generation
+    settings say `do_sample`, and draws under one seed for all requests that it serves at once.
     Raises: ValueError with neither address nor key, for a login inside the address, and for a key that no header can
         carry.
     """
@@ -44,17 +45,17 @@ class OpenAIServer:
     template = "server"
 
     def __init__(
-        self,
-        spec: RoleSpec,
-        *,
-        timeout: float = 120.0,
-        max_retries: int = 4,
-        limits: Limits | None = None,
-        used: tuple[int, int, int] = (0, 0, 0),
+        self, spec: RoleSpec, meter: Meter | None = None, *, timeout: float = 120.0, max_retries: int = 4
     ) -> None:
         key = os.environ.get("OPENAI_API_KEY", "").strip()
         url = spec.url or os.environ.get("OPENAI_BASE_URL", "").strip() or None
-        _check_access(spec, key, url)
+        server = f"the server of {spec.identity}"
+        if not key and not url:
+            raise ValueError(f"{server} isn't named: add @http://HOST:8000/v1, set OPENAI_BASE_URL or OPENAI_API_KEY")
+        if url and not re.fullmatch(ADDRESS, url):
+            raise ValueError(f"{server}, or OPENAI_BASE_URL, must be like http://HOST:8000/v1, without login or query")
+        if not key.isascii() or not key.isprintable():
+            raise ValueError("OPENAI_API_KEY holds a character that can't be sent; copy the key again")
         import openai
 
         # The client reads these two as well. A server that wants no key is sent a word, as the client insists on one.
@@ -65,9 +66,8 @@ class OpenAIServer:
         self._client = openai.OpenAI(
             api_key=key or "none", base_url=url, timeout=timeout, max_retries=max_retries, http_client=transport
         )
-        self.spec, self.timeout = spec, timeout
+        self.spec, self.timeout, self.meter = spec, timeout, meter or Meter()
         self.address = str(self._client.base_url).rstrip("/")
-        self.meter = Meter(limits or Limits(), used)
         self.refused_fields: set[str] = set()
 
     @property
@@ -128,10 +128,9 @@ class OpenAIServer:
             return replace(error.failure, detail=detail)
 
     def _write(self, request: Request, decoding: Decoding) -> Reply:
-        body = self._frame(request.prompt, "", decoding)
+        body = self._frame(request.prompt, "", decoding) | {"seed": request.seed}
         body |= {"temperature": decoding.temperature, "top_p": decoding.top_p, "max_tokens": decoding.max_tokens}
-        found, usage, seconds = self._post(body | {"seed": request.seed})
-        return Reply(found.text, *usage, finish=found.finish, seconds=seconds)
+        return self._post(body)[0]
 
     def _weigh(self, request: Request, decoding: Decoding) -> Reply:
         """A distribution over the labels, by the next token after a forced `[[`; the text is the likeliest label.
@@ -140,36 +139,32 @@ class OpenAIServer:
         logprobs. A server that ignores the wish to go on can't be told from here; the mass that `expect_value` gives
         is then small.
         """
-        used, started = list[tuple[int, int]](), time.perf_counter()
+        looked: list[tuple[int, int, float]] = []
         wish: dict[str, Any] = {"temperature": 1, "top_p": 1, "max_tokens": 1, "logprobs": _TOP}
         if decoding.wrapping == "chat":
             wish |= {"logprobs": True, "top_logprobs": _TOP}
             wish |= {"add_generation_prompt": False, "continue_final_message": True}
 
         def look(written: str) -> Top:
+            top, why = Top(), "its reply holds none"
             try:
-                found, usage, _ = self._post(self._frame(request.prompt, "[[" + written, decoding) | wish)
+                reply, logprobs = self._post(self._frame(request.prompt, "[[" + written, decoding) | wish)
+                looked.append((reply.prompt_tokens, reply.completion_tokens, reply.seconds))
+                top = read_top(logprobs)
             except RequestError as error:
-                said = error.failure.detail
-                if error.failure.reason != "bad_request" or not any(field in said for field in _LOGIT_FIELDS):
+                why = error.failure.detail
+                if error.failure.reason != "bad_request" or not any(field in why for field in _LOGIT_FIELDS):
                     raise
-                raise self._lack_logprobs(said) from None
-            top = read_top(found.logprobs)
             if not top:
-                raise self._lack_logprobs("its reply holds none")
-            used.append(usage)
+                detail = f"{self.address} gives no token probabilities after a forced `[[` ({why}); use reading=text"
+                raise RequestError("no_logprobs", detail, fatal=True)
             return top
 
         logprobs = spread_labels(request.labels, look)
-        prompt_tokens, completion_tokens = (sum(counts) for counts in zip(*used, strict=True))
-        seconds = time.perf_counter() - started
-        best = max(range(len(logprobs)), key=logprobs.__getitem__)
-        text = f"[[{request.labels[best]}]]" if logprobs[best] > -math.inf else ""
-        return Reply(text, prompt_tokens, completion_tokens, "logits", seconds, logprobs)
-
-    def _lack_logprobs(self, why: str) -> RequestError:
-        detail = f"{self.address} gives no token probabilities after a forced `[[` ({why}); use reading=text"
-        return RequestError("no_logprobs", detail, fatal=True)
+        best, label = max(zip(logprobs, request.labels, strict=True), key=itemgetter(0))
+        tokens_in, tokens_out, seconds = map(sum, zip(*looked, strict=True))
+        text = f"[[{label}]]" if best > -math.inf else ""
+        return Reply(text, tokens_in, tokens_out, "logits", seconds, logprobs)
 
     def _frame(self, prompt: str, begun: str, decoding: Decoding) -> dict[str, Any]:
         prompt = replace_surrogates(prompt)
@@ -216,16 +211,16 @@ class OpenAIServer:
             raise RequestError("bad_reply", f"the server's reply can't be decoded ({type(error).__name__})") from None
         seconds, usage = time.perf_counter() - started, read_usage(found)
         if usage:  # a reply that can't be read is paid for as well
-            self.meter.count(usage)
-        completion = read_completion(found, clean=self._clean)
+            self.meter.count(*usage)
+        text, finish, logprobs = read_completion(found, clean=self._clean)
         if not usage:
-            self.meter.count(None)
-        return completion, usage or (0, 0), seconds
+            self.meter.unmetered = True
+        return Reply(text, *usage or (0, 0), finish, seconds), logprobs
 
     def _reserve(self, sent: Any) -> None:
         """Before each attempt to send an `httpx` request. Raises: RequestError at a cap."""
-        if sent.method == "POST" and (capped := self.meter.reserve()):
-            raise RequestError(capped.reason, capped.detail, fatal=True)
+        if sent.method == "POST":
+            self.meter.reserve()
 
     def _list_models(self) -> str:
         """What the server offers, as the end of a sentence."""
@@ -236,19 +231,4 @@ class OpenAIServer:
             names = []
         if not names:
             return "what it offers could not be listed: check the address, which mostly ends in /v1"
-        return "it offers " + ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-
-
-def _check_access(spec: RoleSpec, key: str, url: str | None) -> None:
-    if not key and not url:
-        raise ValueError(
-            f"{spec.identity} has neither a server nor a key: name the server, as in"
-            f" {spec.identity}@http://localhost:8000/v1 or in OPENAI_BASE_URL, or set OPENAI_API_KEY"
-        )
-    if url and not re.fullmatch(ADDRESS, url):
-        raise ValueError(
-            f"the address of {spec.identity}'s server, in the role or in OPENAI_BASE_URL, must be like"
-            " http://localhost:8000/v1, with no login and no query inside; put a key into OPENAI_API_KEY"
-        )
-    if not key.isascii() or not key.isprintable():
-        raise ValueError("OPENAI_API_KEY holds a character that can't be sent; copy the key again")
+        return f"it offers {', '.join(names[:20])}" + ", …" * (len(names) > 20)

@@ -23,10 +23,6 @@ from nfqa.kernels.parse import Pick
 
 Kind = Literal["rank", "score", "choice", "text"]
 _DERIVED = {"count", "last"}  # the number of references, and one more: the last place
-Place = Literal[
-    "question", "candidate", "references", "answer_a", "answer_b", "truth", "best", "steps", "point_of_view",
-    "count", "last",
-]  # fmt: skip
 # The tags that own prompts fence texts with; a test holds the texts under prompts/own to this list.
 FENCES = (
     "question", "references", "reference", "candidate", "answer_a", "answer_b", "truth", "best", "steps", "document",
@@ -70,7 +66,7 @@ class _Entry(Item):
     answer: Kind = "text"
     lowest: int | None = None
     highest: int | None = None
-    placeholders: dict[Place, Text] = Field(default_factory=dict)
+    placeholders: dict[str, Text] = Field(default_factory=dict)
     reference_line: str = ""
     shot_from: str = ""
     shots: ShotLayout | None = None
@@ -83,8 +79,6 @@ class _Entry(Item):
             raise ValueError("a score, and nothing else, has a lowest and a highest")
         if ("references" in self.placeholders) != ("{text}" in self.reference_line):
             raise ValueError("a place for references goes with a reference_line that holds {text}")
-        if bool(self.shot_from) != (self.shots is not None):
-            raise ValueError("shot_from goes with shots")
         return self
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -18,7 +17,7 @@ _WHOLE = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls",
 _CUT = {"length", "max_tokens", "model_length"}
 _ROUNDING = 1e-3  # above 0, that a log-probability may be
 T = TypeVar("T")
-Top = Sequence[tuple[str, float]]  # likely next tokens, each with its natural log-probability
+Top = list[tuple[str, float]]  # likely next tokens, each with its natural log-probability
 _Tokens = Annotated[int, Field(ge=0, lt=10**9)]  # of one request
 _Logprob = Annotated[float, Field(le=_ROUNDING)]
 
@@ -73,18 +72,10 @@ class _Logprobs(_Shape):
     top_logprobs: list[dict[str, _Logprob]] | None = None
 
 
-@dataclass(frozen=True)
-class Completion:
-    """The text and how it ended: "stop", "length" or "refused", where the text is the refusal."""
+def read_completion(found: object, *, clean: Callable[[str], str]) -> tuple[str, str, object]:
+    """The first completion of a reply that came with status 200: text, how it ended, and probabilities of its tokens.
 
-    text: str
-    finish: str
-    logprobs: object = None
-
-
-def read_completion(found: object, *, clean: Callable[[str], str]) -> Completion:
-    """The first completion of a reply that came with status 200.
-
+    It ended by "stop", "length" or "refused", where the text is the refusal.
     Raises: RequestError, "bad_reply", for one of another shape, and for a text that may not be whole; as `judge_status`
         for an error inside, by the HTTP status that it gives as its code, else as 500.
     """
@@ -99,14 +90,14 @@ def read_completion(found: object, *, clean: Callable[[str], str]) -> Completion
     if isinstance(text, list):  # a part that is reasoning is none of the text
         text = "".join(part.text or "" for part in text if part.type in (None, "text"))
     if message.refusal or choice.finish_reason == "content_filter":
-        return Completion(replace_surrogates(message.refusal or text or ""), "refused")
+        return replace_surrogates(message.refusal or text or ""), "refused", None
     if not {"content", "text"} & (choice.message or choice).model_fields_set:
         raise RequestError("bad_reply", "the server's reply holds no text")
     ended = (choice.finish_reason or "stop").lower()
     if ended not in _WHOLE | _CUT:
         raise RequestError("bad_reply", f"the completion ended as {ended!r:.40}, so its text may not be whole")
     # No text at all: thinking took every token.
-    return Completion(replace_surrogates(text or ""), "length" if ended in _CUT else "stop", choice.logprobs)
+    return replace_surrogates(text or ""), "length" if ended in _CUT else "stop", choice.logprobs
 
 
 def read_usage(found: object) -> tuple[int, int] | None:

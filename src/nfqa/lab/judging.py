@@ -62,10 +62,10 @@ def find_journal(root: Path) -> Path:
 def open_model(spec: RoleSpec, journal: Journal) -> ChatModel:
     """The way to a language model: in process, or a server under the caps that the environment sets for a whole run."""
     if spec.kind == "openai":
-        from nfqa.judge.limits import Limits
+        from nfqa.judge.limits import Limits, Meter
         from nfqa.judge.openai_server import OpenAIServer
 
-        return OpenAIServer(spec, limits=Limits.from_environment(), used=journal.count_run(journal.run))
+        return OpenAIServer(spec, Meter(Limits.from_environment(), journal.count_run(journal.run)))
     from nfqa.models.causal_lm import CausalLM
 
     trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
