@@ -27,13 +27,13 @@ from scipy import stats
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from nfqa.kernels.correlation import Method, correlate_groups  # noqa: E402
+from nfqa.kernels.correlation import Coefficient, correlate_groups  # noqa: E402
 from nfqa.kernels.resample import bootstrap_mean  # noqa: E402
 from nfqa.kernels.rouge import score_rouge_sets  # noqa: E402
 from nfqa.metrics.overlap import split_sentences  # noqa: E402
 
 SCIPY = {"kendall": stats.kendalltau, "spearman": stats.spearmanr, "pearson": stats.pearsonr}
-METHODS: tuple[Method, ...] = ("kendall", "spearman", "pearson")
+METHODS: tuple[Coefficient, ...] = ("kendall", "spearman", "pearson")
 TARGETS = {"correlation_ratio": 10.0, "bootstrap_seconds": 0.2, "import_seconds": 0.5}
 
 

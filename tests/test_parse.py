@@ -116,14 +116,7 @@ def test_an_expectation_lies_among_the_values_and_a_shift_of_all_leaves_it(pairs
     assert moved.value == pytest.approx(found.value, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("logs", "values", "message"),
-    [
-        ([math.nan, -1.0], [1, 2], r"\[nan, -1.0\]"),
-        ([0.5, -1.0], [1, 2], r"\[0.5, -1.0\]"),
-        ([-1.0, -1.0], [1, math.nan], r"values are \[1.0, nan\]"),
-    ],
-)
-def test_numbers_that_are_no_log_probabilities_are_refused(logs, values, message):
-    with pytest.raises(ValueError, match=message):
-        expect_value(logs, values)
+@pytest.mark.parametrize("log", [math.nan, 0.5])
+def test_numbers_that_are_no_log_probabilities_are_refused(log):
+    with pytest.raises(ValueError, match=rf"\[{log}, -1.0\]"):
+        expect_value([log, -1.0], [1, 2])

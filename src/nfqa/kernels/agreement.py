@@ -17,21 +17,15 @@ def measure_fleiss_kappa(labels: ArrayLike) -> float:
 
     Args: labels: [items, raters], whole numbers; which raters an item has need not be the same from item to item.
     Returns: kappa, 1 at most; NaN where every label is the same, as nothing could disagree.
-    Raises: ValueError for anything but a table of two raters or more, or a label that is missing.
+    Raises: ValueError for a label that is missing.
     Source: Fleiss (1971), by statsmodels. Differs from: it gives NaN with a warning where E is 1; here without one.
     """
     from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
     table = np.asarray(labels, dtype=np.float64)
-    if table.ndim != 2 or table.shape[1] < 2 or not len(table):
-        raise ValueError(f"labels has shape {table.shape}; expected [items, raters] with two raters or more")
-    wrong = ~np.isfinite(table) | (table != np.round(table))
-    if wrong.any():
-        item, rater = np.argwhere(wrong)[0]
-        raise ValueError(
-            f"labels[{item}, {rater}] is {table[item, rater]}; Fleiss' kappa needs a category from every rater, or use"
-            " Krippendorff's alpha, which knows missing ones"
-        )
+    missing = np.argwhere(np.isnan(table)).tolist()
+    if missing:
+        raise ValueError(f"labels{missing[0]} is missing; Fleiss' kappa needs a category from every rater")
     if len(np.unique(table)) == 1:
         return float("nan")
     return float(fleiss_kappa(aggregate_raters(table.astype(np.int64))[0]))
@@ -43,13 +37,12 @@ def measure_krippendorff_alpha(ratings: ArrayLike, *, level: Level = "ordinal") 
     Args: ratings: [raters, items], NaN for missing; level: how far two values differ (nominal: equal or not; ordinal:
         by the ratings that lie between; interval and ratio: by their size).
     Returns: alpha, 1 at most; NaN with no item that two raters rated, or all of these values equal.
-    Raises: ValueError for anything but a table, or infinite values.
     Source: Krippendorff (2018), by evalica. Differs from: it, which gives 1 where all values are equal; here NaN.
     """
     import pandas as pd
     from evalica import alpha
 
-    table = _read_ratings(ratings)
+    table = np.asarray(ratings, dtype=np.float64)
     shared = table[:, (~np.isnan(table)).sum(0) >= 2]
     if len(np.unique(shared[~np.isnan(shared)])) < 2:
         return float("nan")
@@ -60,21 +53,10 @@ def average_others(ratings: ArrayLike) -> NDArray[np.float64]:
     """The mean rating of all raters but one, for each rater and item, [raters, items]; NaN where no other rated it.
 
     Equal means are equal to the last bit, so that ties in them are ties.
-    Raises: ValueError for anything but a table, or infinite values.
     """
-    table = _read_ratings(ratings)
+    table = np.asarray(ratings, dtype=np.float64)
     present = ~np.isnan(table)
     given = np.where(present, table, 0.0)
     count = present.sum(0) - present
     with np.errstate(invalid="ignore"):
         return np.round((given.sum(0) - given) / np.where(count > 0, count, np.nan), 9)
-
-
-def _read_ratings(ratings: ArrayLike) -> NDArray[np.float64]:
-    table = np.asarray(ratings, dtype=np.float64)
-    if table.ndim != 2 or not table.size:
-        raise ValueError(f"ratings has shape {table.shape}; expected [raters, items], not empty")
-    if np.isinf(table).any():
-        rater, item = np.argwhere(np.isinf(table))[0]
-        raise ValueError(f"ratings[{rater}, {item}] is infinite; expected a finite number or NaN for missing")
-    return table

@@ -28,9 +28,7 @@ def credit_choice(
     """
     s, y = np.asarray(scores, dtype=np.float64), np.asarray(labels)
     if s.shape != y.shape or s.ndim != 1 or not len(s) or (worst_too and len(s) < 2):
-        raise ValueError(
-            f"{s.shape} scores and {y.shape} labels; expected two equal rows of answers, two or more for worst_too"
-        )
+        raise ValueError(f"{s.shape} scores and {y.shape} labels; expected equal rows, two or more for worst_too")
     if not np.isfinite(s).all():
         raise ValueError(f"scores are {s.tolist()}; every one must be finite")
     if ties not in get_args(TieRule):

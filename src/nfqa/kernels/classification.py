@@ -108,8 +108,7 @@ def resample_auroc(
 
     Args: labels: [n], 0 or 1; scores: [n], finite; groups, strata: [n], any names.
     Returns: [1 + resamples], NaN where there is no pair to compare.
-    Raises: ValueError for unequal lengths, no items, other labels, a score that is not finite, or a stratum that lies
-        in several groups.
+    Raises: ValueError for unequal lengths, no items, other labels, or a score that is not finite.
     Source: Mann and Whitney (1947); Dodd and Pepe (2003) for strata. Equal to scikit-learn's roc_auc_score without.
     """
     truth, given = _read_pairs(labels, scores, groups)
@@ -117,8 +116,6 @@ def resample_auroc(
         raise ValueError("scores hold a NaN or an infinite number; leave out items without a score")
     names, group = np.unique(np.asarray(groups, dtype=str), return_inverse=True)
     stratum = None if strata is None else np.unique(np.asarray(strata, dtype=str), return_inverse=True)[1]
-    if stratum is not None and len(np.unique(np.stack([stratum, group]), axis=1).T) > len(np.unique(stratum)):
-        raise ValueError("a stratum lies in several groups; expected each inside of one")
     return _weigh_auroc(truth, given, group, _weigh_groups(len(names), resamples, seed), stratum)
 
 

@@ -102,17 +102,12 @@ def expect_value(logprobs: Sequence[float], values: Sequence[float]) -> Verdict:
 
     Args: logprobs: natural log-probability of each verdict under the whole vocabulary; values: what each stands for.
     Returns: the expectation, and the mass sum p_i. "unreadable" when no verdict has any probability.
-    Raises: ValueError for unequal or no entries, a NaN, a value that isn't finite, or a log-probability above 0 by
-        more than rounding.
+    Raises: ValueError for a log-probability that is NaN, or above 0 by more than rounding.
     Source: the usual reading of a judge from its logits (G-Eval's weighted score), applied to LINKAGE's rank.
     """
     logs, points = np.asarray(logprobs, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    if logs.shape != points.shape or logs.ndim != 1 or not len(logs):
-        raise ValueError(f"{logs.shape} log-probabilities for {points.shape} values; expected two equal rows")
     if np.isnan(logs).any() or (logs > 1e-3).any():
         raise ValueError(f"log-probabilities are {logs.tolist()}; expected natural logarithms, 0 at most")
-    if not np.isfinite(points).all():
-        raise ValueError(f"values are {points.tolist()}; expected finite numbers")
     top = logs.max()
     if np.isneginf(top):
         return Verdict(None, "unreadable", 0.0)
