@@ -25,7 +25,8 @@ from transformers import (
 )
 
 from nfqa.models import engine
-from nfqa.models.completing import Sampling, complete, draw_tokens
+from nfqa.models.chat import Decoding
+from nfqa.models.completing import complete, draw_tokens
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.engine import Engine, Row
 from nfqa.models.sharing import can_share
@@ -33,8 +34,7 @@ from nfqa.models.sharing import can_share
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 CACHES = (None, ContinuousCache())
-GREEDY = Sampling(0, 1.0, 9, frozenset({1}))
-SAMPLED = Sampling(1.0, 0.9, 9, frozenset({1}))
+GREEDY, SAMPLED, STOPS = Decoding(0, 1.0, 9), Decoding(1.0, 0.9, 9), frozenset({1})
 SMALL = {"vocab_size": 400, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 3, "initializer_range": 0.3}
 SHAPE = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 HEADS = {"num_key_value_heads": 2, "head_dim": 4}
@@ -221,12 +221,12 @@ def make_prompts() -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("what", ["llama", "gpt2", "qwen2", "mistral", *SHARED, *ALONE])
 def test_completions_equal_those_one_by_one(models, others, what, sampling):
     model, prompts, seeds = (models | others)[what], make_prompts(), [4, 3, 2, 1, 0]
-    expected = [complete(model, [p], [s], sampling)[0] for p, s in zip(prompts, seeds, strict=True)]
+    expected = [complete(model, [p], [s], sampling, STOPS)[0] for p, s in zip(prompts, seeds, strict=True)]
     if sampling is GREEDY:
         ids = model.generate(torch.tensor([prompts[0]]), do_sample=False, max_new_tokens=9, pad_token_id=3)
         assert expected[0] == ids[0, len(prompts[0]) :].tolist()
     if what not in ALONE:
-        assert complete(model, prompts, seeds, sampling) == expected
+        assert complete(model, prompts, seeds, sampling, STOPS) == expected
 
 
 def test_a_model_that_counts_positions_in_its_own_way_is_not_shared():
@@ -247,7 +247,7 @@ def test_only_the_smallest_set_that_reaches_top_p_is_drawn_from():
     # 0.5 + 0.3 reaches 0.7; within these two the first has 0.5 / 0.8 = 0.625
     logits = torch.tensor([0.15, 0.5, 0.05, 0.3]).log().repeat(4000, 1)
     generators = [torch.Generator().manual_seed(seed) for seed in range(4000)]
-    drawn = draw_tokens(logits, generators, Sampling(1.0, 0.7, 1, frozenset())).tolist()
+    drawn = draw_tokens(logits, generators, Decoding(1.0, 0.7, 1)).tolist()
     assert set(drawn) == {1, 3}
     assert drawn.count(1) / 4000 == pytest.approx(0.625, abs=0.03)  # four standard errors
-    assert draw_tokens(torch.tensor([[1.0, 3.0, 2.0]]), [], Sampling(0, 0.1, 1, frozenset())).tolist() == [1]
+    assert draw_tokens(torch.tensor([[1.0, 3.0, 2.0]]), [], Decoding(0, 0.1, 1)).tolist() == [1]

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from nfqa.models.chat import Decoding, Failure, Reply, Request
-from nfqa.models.completing import Sampling, complete
+from nfqa.models.completing import complete
 from nfqa.models.engine import Engine, Row, count_common
 from nfqa.models.pretrained import Pretrained, break_marks
 from nfqa.models.roles import RoleSpec
@@ -20,26 +20,17 @@ class LabelRows:
     """The rows whose next-token distributions tell the probability of each label.
 
     forced: how many tokens the prompt and what follows it in every label's text have, normally `[[`. parts: for each
-    label, in which row its log-probabilities are, and where.
+    label, in which row its log-probabilities are, and where. A prompt that is to be continued is one row without parts.
     """
 
     forced: int
     rows: tuple[Row, ...]
     parts: tuple[tuple[int, slice], ...]
 
-
-@dataclass(frozen=True)
-class _Job:
-    """One request, tokenised; where the model is to write, its plan is one row and no labels."""
-
-    number: int
-    request: Request
-    plan: LabelRows
-
     @property
     def tokens(self) -> tuple[int, ...]:
-        """Of its longest row."""
-        return max((row.tokens for row in self.plan.rows), key=len)
+        """Of the longest row."""
+        return max((row.tokens for row in self.rows), key=len)
 
 
 class CausalLM:
@@ -94,9 +85,10 @@ class CausalLM:
         for number, request in enumerate(requests):
             groups.setdefault(request.group, []).append(number)
         for numbers in groups.values():
-            made = [(number, self._prepare(number, requests[number], decoding, marks)) for number in numbers]
-            yield from ((number, job) for number, job in made if isinstance(job, Failure))
-            yield from run([job for _, job in made if isinstance(job, _Job)], decoding, engine)
+            made = {number: self._prepare(requests[number], decoding, marks) for number in numbers}
+            yield from ((number, plan) for number, plan in made.items() if isinstance(plan, Failure))
+            plans = {number: plan for number, plan in made.items() if isinstance(plan, LabelRows)}
+            yield from run(requests, plans, decoding, engine)
 
     def close(self) -> None:
         """Let go of the model's memory; the next request loads it again."""
@@ -107,7 +99,7 @@ class CausalLM:
     def _engine(self) -> Engine:
         return Engine(self._loaded.model, batch_tokens=self._batch_tokens)
 
-    def _prepare(self, number: int, request: Request, decoding: Decoding, marks: frozenset[str]) -> _Job | Failure:
+    def _prepare(self, request: Request, decoding: Decoding, marks: frozenset[str]) -> LabelRows | Failure:
         """The request as tokens, or why it can't be run."""
         text = break_marks(request.prompt, marks)
         if decoding.wrapping == "chat":
@@ -119,42 +111,44 @@ class CausalLM:
         else:
             (tokens,) = self._loaded.tokenise([text], decoding.wrapping)
             plan, room = LabelRows(len(tokens), (Row(tuple(tokens), (), ()),), ()), decoding.max_tokens
-        job, context = _Job(number, request, plan), self._loaded.context
-        if context is not None and len(job.tokens) + room > context:
-            size = f"{len(job.tokens):,} tokens of prompt and {room:,} to write"
+        context = self._loaded.context
+        if context is not None and len(plan.tokens) + room > context:
+            size = f"{len(plan.tokens):,} tokens of prompt and {room:,} to write"
             return Failure("too_long", f"{size}, but the model's context is {context:,}")
-        return job
+        return plan
 
-    def _read(self, jobs: list[_Job], _decoding: Decoding, engine: Engine) -> Iterator[tuple[int, Reply | Failure]]:
+    def _read(
+        self, requests: Sequence[Request], plans: dict[int, LabelRows], _: Decoding, engine: Engine
+    ) -> Iterator[tuple[int, Reply | Failure]]:
         """The labels' probabilities; nothing is written."""
-        owners = [job for job in jobs for _ in job.plan.rows]
-        rows = [row for job in jobs for row in job.plan.rows]
-        read: dict[int, dict[int, Any]] = {job.number: {} for job in jobs}
+        owners = [number for number, plan in plans.items() for _ in plan.rows]
+        rows = [row for plan in plans.values() for row in plan.rows]
+        read: dict[int, dict[int, Any]] = {number: {} for number in plans}
         for place, logprobs, seconds in _time_each(engine.find_logprobs([rows])):
-            job = owners[place]
-            read[job.number][place] = logprobs
-            if len(read[job.number]) == len(job.plan.rows):
-                found = [logprobs for _, logprobs in sorted(read.pop(job.number).items())]
-                yield job.number, _read_reply(job, found, seconds)
+            number = owners[place]
+            read[number][place] = logprobs
+            if len(read[number]) == len(plans[number].rows):
+                found = [logprobs for _, logprobs in sorted(read.pop(number).items())]
+                yield number, _read_reply(requests[number], plans[number], found, seconds)
 
-    def _write(self, jobs: list[_Job], decoding: Decoding, engine: Engine) -> Iterator[tuple[int, Reply | Failure]]:
+    def _write(
+        self, requests: Sequence[Request], plans: dict[int, LabelRows], decoding: Decoding, engine: Engine
+    ) -> Iterator[tuple[int, Reply | Failure]]:
         """Completions."""
         tokenizer, stops = self._loaded.tokenizer, self._loaded.stops
-        sampling = Sampling(decoding.temperature, decoding.top_p, decoding.max_tokens, stops)
-        prompts, seeds = [job.tokens for job in jobs], [job.request.seed for job in jobs]
 
-        def write(places: list[int]) -> list[list[int]]:
-            return complete(self._loaded.model, [prompts[i] for i in places], [seeds[i] for i in places], sampling)
+        def write(numbers: list[int]) -> list[list[int]]:
+            prompts, seeds = [plans[i].tokens for i in numbers], [requests[i].seed for i in numbers]
+            return complete(self._loaded.model, prompts, seeds, decoding, stops)
 
-        batches = engine.run_batches(list(range(len(jobs))), lambda i: len(prompts[i]) + decoding.max_tokens, write)
-        for place, tokens, seconds in _time_each(batches):
-            job = jobs[place]
+        batches = engine.run_batches(list(plans), lambda i: plans[i].forced + decoding.max_tokens, write)
+        for number, tokens, seconds in _time_each(batches):
             if isinstance(tokens, str):
-                yield job.number, _tell_too_large(job, tokens)
+                yield number, _tell_too_large(plans[number], tokens)
                 continue
             text = tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
             finish = "stop" if tokens[-1] in stops else "length"
-            yield job.number, Reply(text, len(job.tokens), len(tokens), finish, seconds)
+            yield number, Reply(text, plans[number].forced, len(tokens), finish, seconds)
 
 
 def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub: Sequence[int]) -> LabelRows:
@@ -198,15 +192,15 @@ def _time_each(batches: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[tuple[i
         start = time.perf_counter()
 
 
-def _read_reply(job: _Job, found: Sequence[Any], seconds: float) -> Reply | Failure:
+def _read_reply(request: Request, plan: LabelRows, found: Sequence[Any], seconds: float) -> Reply | Failure:
     """found: for each row its log-probabilities, or why there are none."""
     for message in found:
         if isinstance(message, str):
-            return _tell_too_large(job, message)
-    logprobs = tuple(float(found[row][places].sum()) for row, places in job.plan.parts)
-    likeliest = job.request.labels[max(range(len(logprobs)), key=logprobs.__getitem__)]
-    return Reply(f"[[{likeliest}]]", job.plan.forced, 0, "logits", seconds, logprobs)
+            return _tell_too_large(plan, message)
+    logprobs = tuple(float(found[row][places].sum()) for row, places in plan.parts)
+    likeliest = request.labels[max(range(len(logprobs)), key=logprobs.__getitem__)]
+    return Reply(f"[[{likeliest}]]", plan.forced, 0, "logits", seconds, logprobs)
 
 
-def _tell_too_large(job: _Job, message: str) -> Failure:
-    return Failure("out_of_memory", f"{len(job.tokens):,} tokens of prompt: {message}")
+def _tell_too_large(plan: LabelRows, message: str) -> Failure:
+    return Failure("out_of_memory", f"{len(plan.tokens):,} tokens of prompt: {message}")

