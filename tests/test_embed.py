@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import importlib.metadata
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PROJECT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.data import code
-from nfqa.models import embed, vectors
+from nfqa.models import vectors
 from nfqa.models.embed import Embedder
 from nfqa.models.roles import DEFAULTS, parse_role
 
@@ -187,37 +184,6 @@ def test_another_model_does_not_read_the_first_one_s_vectors(spec, tmp_path):
     first, other = (Embedder(s, tmp_path / "cache") for s in (spec, make_model(tmp_path / "second", seed=1)))
     assert first.prepare(TEXTS[:2]) == other.prepare(TEXTS[:2]) == 2
     assert not np.allclose(first.embed_sentences(TEXTS[:2]), other.embed_sentences(TEXTS[:2]), atol=0.01)
-
-
-def find_makers(module: Any, name: str, old: str, new: str, folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
-    """The hash in a store's keys: as it is, and with `old` put as `new` in a copy of one of the package's modules."""
-    path = folder / "nfqa" / name
-    if not path.exists():
-        shutil.copytree(PROJECT / "src" / "nfqa", folder / "nfqa", ignore=shutil.ignore_patterns("__pycache__"))
-    before = path.read_text(encoding="utf-8")
-    assert old in before
-    path.write_text(before.replace(old, new), encoding="utf-8")
-    found = []
-    for root in (PROJECT / "src", folder):
-        patch.setattr(code, "_SOURCE", root)
-        make = code.hash_maker.__wrapped__  # not the cached one
-        found.append(make(*module._CODE, within=module._CODE, packages=module._PACKAGES))
-    path.write_text(before, encoding="utf-8")
-    return found
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new", "same"),
-    [
-        ("models/vectors.py", ".astype(np.float16)", ".astype(np.float32)", False),
-        ("models/vectors.py", "Cut a rising list", "Divide a rising list", True),
-        ("models/embed.py", "wide / np", "2 * wide / np", True),  # which is done after reading
-        ("data/store.py", "timeout=60", "timeout=61", True),
-    ],
-)
-def test_vectors_are_made_anew_when_the_code_that_makes_them_changes(tmp_path, monkeypatch, name, old, new, same):
-    before, after = find_makers(embed, name, old, new, tmp_path, monkeypatch)
-    assert (before == after) == same
 
 
 @pytest.mark.parametrize("empty", ["", " \n\t"])

@@ -14,7 +14,6 @@ import torch
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from test_embed import find_makers
 from tiny_models import SENTENCES, make_tiny_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -22,7 +21,7 @@ from nfqa.data import code
 from nfqa.data.store import Store
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
 from nfqa.metrics.perspective_diversity import measure_diversity
-from nfqa.models import engine, evaluator, roles
+from nfqa.models import embed, engine, evaluator, roles
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, RowMaker, TargetLoss, TargetRow
@@ -275,29 +274,13 @@ def test_a_loss_is_made_once_and_kept(gpt2, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "same"),
-    [
-        ("models/restated.py", "float(logprobs.sum())", "2 * float(logprobs.sum())", False),
-        ("models/restated.py", "What one target costs", "The cost of one target", True),
-        ("models/continuous_cache.py", "cache.theta *", "2 * cache.theta *", False),
-        ("models/engine.py", ".log_softmax(-1)", ".softmax(-1)", False),
-        ("models/sharing.py", "- 1).clamp(min=0)", "- 2).clamp(min=0)", False),
-        ("models/pretrained.py", "mark[1:]", "mark[2:]", False),
-        ("kernels/perplexity.py", "before, after", "after, before", False),
-        ("models/roles.py", "causal language model", "language model", True),
-        ("data/store.py", "timeout=60", "timeout=61", True),
-        ("data/graded.py", "import", "import math\nimport", True),
-    ],
-)
-def test_losses_are_made_anew_when_the_code_that_makes_them_changes(tmp_path, monkeypatch, name, old, new, same):
-    before, after = find_makers(evaluator, name, old, new, tmp_path, monkeypatch)
-    assert (before == after) == same
-
-
-def test_nothing_that_a_loss_is_made_by_is_left_out_of_its_key():
-    reached = set(code.hash_modules(evaluator._CODE, within=("nfqa.models", "nfqa.kernels")))
-    # packages without code, what names a model, and records of judges: `Evaluator.identity` holds what they say
-    assert reached - {*evaluator._CODE} == {"nfqa.models", "nfqa.kernels", "nfqa.models.roles", "nfqa.models.chat"}
+    ("made_by", "others"),
+    [(evaluator._CODE, {"nfqa.kernels", "nfqa.models", "nfqa.models.roles", "nfqa.models.chat"}),
+     (embed._CODE, {"nfqa.models", "nfqa.models.roles"})],
+)  # fmt: skip
+def test_nothing_that_a_loss_or_a_vector_is_made_by_is_left_out_of_its_key(made_by, others):
+    # the others: packages without code, what names a model, and records of judges; an identity holds what they say
+    assert set(code.hash_modules(made_by, within=("nfqa.models", "nfqa.kernels"))) - {*made_by} == others
 
 
 def test_equal_texts_are_run_once(gpt2, monkeypatch):

@@ -235,11 +235,8 @@ def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, val
         (lambda line: '{"text": 1, ' + line[1:], r"'text' is duplicated"),
         (lambda line: "{}", r"key is missing"),
         (lambda line: sign(json.loads(line) | {"prompt_tokens": 2**62}), r"prompt_tokens is 4611686018427387904"),
-        (lambda line: sign(json.loads(line) | {"completion_tokens": -1}), r"completion_tokens is -1"),
         (lambda line: sign(json.loads(line) | {"extra": 1}), r"extra is 1; extra inputs are not permitted"),
-        (lambda line: sign(json.loads(line) | {"seed": "7"}), r"seed is '7'; input should be a valid integer"),
         (lambda line: sign(json.loads(line) | {"seed": 10**30}), r"seed is 10000+; input should be less than"),
-        (lambda line: sign(json.loads(line) | {"labels": [1, 2]}), r"labels\[0\] is 1; input should be a valid string"),
         (lambda line: sign(json.loads(line) | {"seconds": math.nan}), r"NaN is no JSON"),
     ],
 )

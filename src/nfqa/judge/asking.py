@@ -153,14 +153,11 @@ class Asker:
 
     def _look_up(self, requests: Sequence[Request]) -> tuple[list[Entry], dict[str, Reply | Failure]]:
         """What each completion depends on, and those that the journal has, by key."""
-        (model, template), weighed = self._identify(), self.decoding.reading == "logits"
+        common, weighed = Entry("", *self._identify(), self.decoding.signature, 0), self.decoding.reading == "logits"
         entries = [
-            Entry(
-                hash_text(request.prompt), model, template, self.decoding.signature,
-                0 if weighed else request.seed, request.labels if weighed else (),
-            )
-            for request in requests
-        ]  # fmt: skip
+            replace(common, prompt=hash_text(one.prompt), **({"labels": one.labels} if weighed else {"seed": one.seed}))
+            for one in requests
+        ]
         found = ((entry.key, self.journal.find(entry)) for entry in entries)
         return entries, {key: reply for key, reply in found if reply is not None}
 

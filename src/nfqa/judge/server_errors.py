@@ -57,8 +57,7 @@ def judge_status(status: int, body: object, *, clean: Callable[[str], str]) -> R
 def find_message(body: object) -> str:
     """The words in an error's body, whatever its shape: OpenAI's, vLLM's, FastAPI's, a page of HTML, or nothing."""
     for _ in range(10):  # one inside another
-        if isinstance(body, dict) and body.get("error"):
-            body = body["error"]
+        body = (body.get("error") or body) if isinstance(body, dict) else body
     if isinstance(body, dict):
         words = [body[name] for name in ("message", "detail") if body.get(name)] or [body]
         code = [body["code"]] if isinstance(body.get("code"), str) else []
