@@ -33,7 +33,7 @@ from nfqa.models.chat import Reply
         ("status", {"MAX_REQUESTS": "9" * 5000}, "MAX_REQUESTS is '999"),
         ("status", {"MAX_COST": "1e308", "PRICE_IN": "1", "PRICE_OUT": "1"}, "MAX_COST is '1e308'"),
         ("reproduce", {"CONCURRENCY": "0"}, "CONCURRENCY is '0'"),
-        ("reproduce", {"MAX_COST": "2"}, "can't be held to without prices"),
+        ("reproduce", {"MAX_COST": "2"}, "MAX_COST=2 needs PRICE_IN"),
         ("reproduce", {"EMBEDDER": "minilm"}, "role embedder is 'minilm'; expected KIND:NAME, as package:"),
         ("reproduce", {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
         ("reproduce", {"JUDGE": "gpt"}, "role judge is 'gpt'; expected KIND:NAME, as hf:"),

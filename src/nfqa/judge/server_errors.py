@@ -62,8 +62,6 @@ def find_message(body: object) -> str:
         words = [body[name] for name in ("message", "detail") if body.get(name)] or [body]
         code = [body["code"]] if isinstance(body.get("code"), str) else []
         return " ".join(word if isinstance(word, str) else json.dumps(word) for word in [*code, *words])
-    if isinstance(body, str) and body.strip():
-        return body
     return "no message" if body in (None, "") else str(body)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from nfqa.data.json_lines import check
 from nfqa.judge.journal import replace_surrogates
@@ -38,16 +38,13 @@ class _Part(_Shape):
     text: str | None = None
 
 
-class _Message(_Shape):
-    content: str | list[_Part] | None = None
-    refusal: str | None = None
-
-
 class _Choice(_Shape):
-    """`message` in chat completions, `text` in completions."""
+    """Its text is in its message in chat completions, beside that in completions."""
 
-    message: _Message | None = None
-    text: str | None = None
+    content: Annotated[
+        str | list[_Part] | None, Field(validation_alias=AliasChoices(AliasPath("message", "content"), "text"))
+    ] = None
+    refusal: Annotated[str | None, Field(validation_alias=AliasPath("message", "refusal"))] = None
     finish_reason: str | None = None
     logprobs: Any = None
 
@@ -85,13 +82,12 @@ def read_completion(found: object, *, clean: Callable[[str], str]) -> tuple[str,
         status = code if isinstance(code, int) and 400 <= code < 600 else 500
         raise judge_status(status, {"error": find_message(error)}, clean=clean)
     choice = _check(_Reply, found, clean).choices[0]
-    message = choice.message or _Message(content=choice.text)
-    text = message.content
+    text = choice.content
     if isinstance(text, list):  # a part that is reasoning is none of the text
         text = "".join(part.text or "" for part in text if part.type in (None, "text"))
-    if message.refusal or choice.finish_reason == "content_filter":
-        return replace_surrogates(message.refusal or text or ""), "refused", None
-    if not {"content", "text"} & (choice.message or choice).model_fields_set:
+    if choice.refusal or choice.finish_reason == "content_filter":
+        return replace_surrogates(choice.refusal or text or ""), "refused", None
+    if "content" not in choice.model_fields_set:
         raise RequestError("bad_reply", "the server's reply holds no text")
     ended = (choice.finish_reason or "stop").lower()
     if ended not in _WHOLE | _CUT:
