@@ -11,7 +11,7 @@ from test_embed import make_bert
 
 from nfqa.debates.search import rerank
 from nfqa.lab.open import open_lab
-from nfqa.models.cross_encoder import open_cross_encoder
+from nfqa.models.embed import open_cross_encoder
 from nfqa.models.roles import parse_role
 
 PAIRS = [("the cat", "the cat sat on the mat ."), ("the cat", "a dog ran"), ("a dog", "a dog ran")]

@@ -31,8 +31,7 @@ from nfqa.lab.own_scores import escape_formula
 from nfqa.lab.scoring import name_folder
 from nfqa.metrics.people import measure_kappa
 from nfqa.models.chat import UNSETTLED
-from nfqa.models.cross_encoder import open_cross_encoder
-from nfqa.models.embed import Embedder
+from nfqa.models.embed import Embedder, open_cross_encoder
 from nfqa.models.roles import parse_role
 
 _CODE = ("nfqa.debates.checking", "nfqa.debates.pipeline", "nfqa.debates.web_search", "nfqa.debates.write")

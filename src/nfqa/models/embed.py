@@ -1,9 +1,9 @@
-"""Sentence and token vectors, computed once a text and kept by content."""
+"""Sentence and token vectors, computed once a text and kept by content; and cross-encoders."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -130,3 +130,21 @@ class Embedder:
 def _normalise(vector: bytes) -> NDArray[np.float32]:
     wide = np.frombuffer(vector, dtype=np.float16).astype(np.float32)
     return wide / np.linalg.norm(wide)
+
+
+def open_cross_encoder(spec: RoleSpec) -> Callable[[Sequence[tuple[str, str]]], NDArray[np.floating]]:
+    """A scorer of (query, text) pairs by any CrossEncoder of sentence-transformers: one number a pair, high is near.
+
+    No remote code is run; a text over the model's limit is cut at its end.
+    Raises: ValueError for a model with several outputs a pair, such as one trained for entailment.
+    """
+    from sentence_transformers import CrossEncoder
+
+    model = CrossEncoder(spec.name, revision=spec.revision, trust_remote_code=False)
+    if model.num_labels != 1:
+        raise ValueError(f"{spec.identity} gives {model.num_labels} numbers a pair; expected a reranker, which gives 1")
+
+    def score(pairs: Sequence[tuple[str, str]]) -> NDArray[np.floating]:
+        return np.asarray(model.predict(list(pairs), show_progress_bar=False), dtype=np.float64)
+
+    return score
