@@ -5,27 +5,27 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.kernels.rating import Preferences, derive_preferences, rate_bradley_terry, rate_elo
+from nfqa.kernels.rating import derive_preferences, rate_bradley_terry, rate_elo
 
 NAN = float("nan")
 
 
 def make_preferences(left, right, outcomes):
-    return Preferences(np.asarray(left), np.asarray(right), np.asarray(outcomes, dtype=float))
+    return pd.DataFrame({"left": left, "right": right, "outcome": outcomes}).astype({"outcome": float})
 
 
 def test_ratings_of_a_group_become_all_its_pairs_with_ties_kept():
     # group "a": systems 0, 1, 2 rated 3, 5, 3; group "b": systems 2, 0 rated 1, 4
-    found, groups = derive_preferences([3, 5, 3, 1, 4], [0, 1, 2, 2, 0], ["a", "a", "a", "b", "b"])
-    made = list(zip(found.left, found.right, found.outcomes, groups, strict=True))
+    made = derive_preferences([3, 5, 3, 1, 4], [0, 1, 2, 2, 0], ["a", "a", "a", "b", "b"]).to_numpy().tolist()
     # 0 against 1: 3 < 5, right is preferred; 0 against 2: tie; 1 against 2: left; group b, 0 against 2: left
-    assert made == [(0, 1, 0.0, "a"), (0, 2, 0.5, "a"), (1, 2, 1.0, "a"), (0, 2, 1.0, "b")]
-    mixed, _ = derive_preferences([4, 3, 1, 5, 3], [0, 2, 2, 1, 0], ["b", "a", "b", "a", "a"])
-    assert list(zip(mixed.left, mixed.right, mixed.outcomes, groups, strict=True)) == made
+    assert made == [["a", 0, 1, 0.0], ["a", 0, 2, 0.5], ["a", 1, 2, 1.0], ["b", 0, 2, 1.0]]
+    mixed = derive_preferences([4, 3, 1, 5, 3], [0, 2, 2, 1, 0], ["b", "a", "b", "a", "a"])
+    assert mixed.to_numpy().tolist() == made
 
 
 def test_elo_by_hand():
@@ -42,7 +42,7 @@ def test_elo_by_hand():
 def test_shuffled_elo_is_the_mean_over_seeded_orders():
     preferences = make_preferences([0, 1, 2, 0], [1, 2, 0, 2], [1, 1, 0.5, 1])
     draws = np.random.default_rng(3)
-    shuffled = [rate_elo(preferences.take(draws.permutation(4)), systems=3, orders=0) for _ in range(5)]
+    shuffled = [rate_elo(preferences.iloc[draws.permutation(4)], systems=3, orders=0) for _ in range(5)]
     found = rate_elo(preferences, systems=3, orders=5, seed=3)
     assert found == pytest.approx(np.mean(shuffled, axis=0), abs=1e-12)
 
@@ -71,7 +71,7 @@ def test_bradley_terry_solves_its_likelihood_equations():
     b = rate_bradley_terry(made, systems=4, prior=0)
     expected = 1 / (1 + np.exp(b[made.right] - b[made.left]))
     for system in range(4):
-        wins = made.outcomes[made.left == system].sum() + (1 - made.outcomes)[made.right == system].sum()
+        wins = made.outcome[made.left == system].sum() + (1 - made.outcome)[made.right == system].sum()
         hits = expected[made.left == system].sum() + (1 - expected)[made.right == system].sum()
         assert wins == pytest.approx(hits, abs=1e-6)
 
@@ -85,8 +85,8 @@ def test_a_weight_counts_as_so_many_comparisons():
 
 @given(st.lists(st.integers(1, 5), min_size=5, max_size=5), st.integers(0, 9))
 def test_on_one_round_of_all_pairs_bradley_terry_ranks_by_ratings_and_keeps_ties(ratings, seed):
-    preferences, _ = derive_preferences(ratings, range(5), [0] * 5)
-    found = rate_bradley_terry(preferences.take(np.random.default_rng(seed).permutation(10)), systems=5)
+    preferences = derive_preferences(ratings, range(5), [0] * 5)
+    found = rate_bradley_terry(preferences.iloc[np.random.default_rng(seed).permutation(10)], systems=5)
     np.testing.assert_array_equal(
         np.sign(np.subtract.outer(found, found)), np.sign(np.subtract.outer(ratings, ratings))
     )

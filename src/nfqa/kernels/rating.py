@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _TOLERANCE, _STEPS = 1e-10, 100_000  # Bradley-Terry: where the iteration stops
 
 
-@dataclass(frozen=True)
-class Preferences:
-    """M comparisons of two systems each, systems by number. `outcomes`: 1 left is preferred, 0 right, 0.5 a tie."""
-
-    left: NDArray[np.int64]  # [M]
-    right: NDArray[np.int64]  # [M]
-    outcomes: NDArray[np.float64]  # [M]
-
-    def __len__(self) -> int:
-        return len(self.left)
-
-    def take(self, chosen: NDArray[Any]) -> Preferences:
-        """The comparisons at these places, or where a mask is true."""
-        return Preferences(self.left[chosen], self.right[chosen], self.outcomes[chosen])
-
-
-def derive_preferences(ratings: ArrayLike, systems: ArrayLike, groups: ArrayLike) -> tuple[Preferences, NDArray]:
+def derive_preferences(ratings: ArrayLike, systems: ArrayLike, groups: ArrayLike) -> pd.DataFrame:
     """Every pair of systems that was rated in one group (one rater on one question) becomes a comparison.
 
     The higher rating is preferred; equal ratings are a tie and stay one. A group of n systems gives n (n - 1) / 2
     comparisons: 10 for five systems.
 
     Args: ratings: [N]; systems: [N], whole numbers; groups: [N], equal entries belong together.
-    Returns: the comparisons, and the group of each, [M]. In a comparison the lower-numbered system is `left`.
+    Returns: a row a comparison: group, left (the lower-numbered system), right, and outcome, 1 where left is preferred,
+        0 where right is, 0.5 for a tie.
     Raises: ValueError for ratings that are not finite, or a system rated twice in a group.
     Source: DebateQA, section B.1.1: all 10 pairs of five answers to a question. Differs from: its annotators were
         asked for each pair, so that theirs can be cyclic; preferences from ratings can't.
@@ -50,13 +37,12 @@ def derive_preferences(ratings: ArrayLike, systems: ArrayLike, groups: ArrayLike
         group, system = rated.loc[twice, ["group", "system"]].iloc[0]
         raise ValueError(f"system {system} is rated twice in group {group}; keep one rating")
     pairs = rated.merge(rated, on="group").query("system_x < system_y")
-    outcomes = (np.sign(pairs["rating_x"] - pairs["rating_y"]) + 1) / 2
-    left, right, group = (pairs[name].to_numpy() for name in ("system_x", "system_y", "group"))
-    return Preferences(left, right, outcomes.to_numpy()), group
+    pairs["outcome"] = (np.sign(pairs["rating_x"] - pairs["rating_y"]) + 1) / 2
+    return pairs.rename(columns={"system_x": "left", "system_y": "right"})[["group", "left", "right", "outcome"]]
 
 
 def rate_elo(
-    preferences: Preferences,
+    comparisons: pd.DataFrame,
     *,
     systems: int,
     orders: int = 20,
@@ -70,35 +56,36 @@ def rate_elo(
     e = 1 / (1 + 10^((R_right - R_left) / 400)). Later comparisons weigh more, so the order matters: the mean over
     `orders` seeded shuffles is given, or with orders=0 the rating in the order given.
 
-    Args: systems: how many there are, S, numbered from 0; k: the step; initial: everyone's first rating.
+    Args: comparisons: left, right and outcome, as `derive_preferences` gives them; systems: how many there are, S,
+        numbered from 0; k: the step; initial: everyone's first rating.
     Returns: ratings, [S], in Elo points; a system without comparisons keeps `initial`.
     Source: Elo (1978) by evalica. Differs from: DebateQA, which names neither step nor order.
     """
     import pandas as pd
     from evalica import Winner, elo
 
-    if not len(preferences):
+    if comparisons.empty:
         return np.full(systems, initial)
     generator = np.random.default_rng(seed)
-    shuffles = [generator.permutation(len(preferences)) for _ in range(orders)] or [np.arange(len(preferences))]
+    shuffles = [generator.permutation(len(comparisons)) for _ in range(orders)] or [np.arange(len(comparisons))]
     index, names = pd.RangeIndex(systems), {1.0: Winner.X, 0.0: Winner.Y, 0.5: Winner.Draw}
     ratings = []
-    for own in map(preferences.take, shuffles):
-        winners = [names[outcome] for outcome in own.outcomes.tolist()]
-        found = elo(own.left.tolist(), own.right.tolist(), winners, index=index, k=k, initial=initial)
+    for order in shuffles:
+        left, right, outcomes = (comparisons[name].to_numpy()[order].tolist() for name in ("left", "right", "outcome"))
+        found = elo(left, right, [names[one] for one in outcomes], index=index, k=k, initial=initial)
         ratings.append(found.scores.reindex(index).to_numpy(dtype=np.float64))
     return np.asarray(sum(ratings) / len(ratings))
 
 
 def rate_bradley_terry(
-    preferences: Preferences, *, systems: int, prior: float = 0.1, weights: ArrayLike | None = None
+    comparisons: pd.DataFrame, *, systems: int, prior: float = 0.1, weights: ArrayLike | None = None
 ) -> NDArray[np.float64]:
     """Log-strengths b of the Bradley-Terry model, P(i is preferred to j) = e^b_i / (e^b_i + e^b_j).
 
     Maximum likelihood with a tie as half a win for each side. A system that always wins has no finite strength, so
     `prior` ties are added between every two systems; 0 adds none.
 
-    Args: systems: how many there are, S, numbered from 0; weights: [M], how often each comparison counts; default once.
+    Args: comparisons, systems: as `rate_elo`; weights: [M], how often each comparison counts; default once.
     Returns: b, [S], in nats, with mean 0. Equal records give equal strengths. With no comparison and a prior, all 0.
     Raises: ValueError, with prior=0, for comparisons that leave strengths undetermined or infinite.
     Source: Bradley and Terry (1952), by evalica. Differs from: evalica's, which has no prior and gives equal
@@ -108,20 +95,21 @@ def rate_bradley_terry(
     from evalica import Winner, bradley_terry
     from scipy.sparse.csgraph import connected_components
 
-    weight = np.ones(len(preferences)) if weights is None else np.asarray(weights, dtype=float)
+    left, right, outcomes = (comparisons[name].to_numpy() for name in ("left", "right", "outcome"))
+    weight = np.ones(len(comparisons)) if weights is None else np.asarray(weights, dtype=float)
     wins = np.zeros((systems, systems))  # [S, S], row preferred to column
-    np.add.at(wins, (preferences.left, preferences.right), weight * preferences.outcomes)
-    np.add.at(wins, (preferences.right, preferences.left), weight * (1 - preferences.outcomes))
+    np.add.at(wins, (left, right), weight * outcomes)
+    np.add.at(wins, (right, left), weight * (1 - outcomes))
     wins += prior / 2 * (1 - np.eye(systems))
     if connected_components(wins, connection="strong", return_labels=False) > 1:  # Ford (1957)
         raise ValueError("the comparisons leave strengths undetermined or infinite; give a prior above 0")
-    left, right = np.nonzero(wins)
-    if not len(left):
+    winners, losers = np.nonzero(wins)
+    if not len(winners):
         return np.zeros(systems)
     index = pd.RangeIndex(systems)
     found = bradley_terry(
-        left.tolist(), right.tolist(), [Winner.X] * len(left), index=index, weights=wins[left, right].tolist(),
-        tolerance=_TOLERANCE, limit=_STEPS,
+        winners.tolist(), losers.tolist(), [Winner.X] * len(winners), index=index,
+        weights=wins[winners, losers].tolist(), tolerance=_TOLERANCE, limit=_STEPS,
     )  # fmt: skip
     strengths = np.log(found.scores.reindex(index).to_numpy(dtype=np.float64))
     strengths = np.round(strengths, 8)  # the iteration stops at 1e-10: what differs by less is equal

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nfqa.kernels.agreement import average_others, measure_fleiss_kappa, measure_krippendorff_alpha
 from nfqa.kernels.correlation import Coefficient
-from nfqa.kernels.rating import Preferences, derive_preferences, rate_bradley_terry, rate_elo
+from nfqa.kernels.rating import derive_preferences, rate_bradley_terry, rate_elo
 from nfqa.kernels.resample import draw_counts
 from nfqa.metrics.statistics import correlate, find_intervals
 
@@ -39,9 +39,9 @@ def compare_answers(ratings: pd.DataFrame) -> pd.DataFrame:
     ordered = ratings.sort_values("rater", kind="stable")
     numbers, names = pd.factorize(ordered.system, sort=True)
     group = ordered.groupby(keys, sort=False).ngroup()
-    preferences, found = derive_preferences(ordered.rating, numbers, group)
-    heads = ordered.drop_duplicates(keys)[keys].iloc[found].reset_index(drop=True)
-    return heads.assign(left=names[preferences.left], right=names[preferences.right], outcome=preferences.outcomes)
+    pairs = derive_preferences(ordered.rating, numbers, group)
+    heads = ordered.drop_duplicates(keys)[keys].iloc[pairs.group].reset_index(drop=True)
+    return heads.assign(left=names[pairs.left], right=names[pairs.right], outcome=pairs.outcome.to_numpy())
 
 
 def rank_systems(
@@ -60,7 +60,7 @@ def rank_systems(
     heads = comparisons[list(by)][~groups.duplicated()]
     frames = []
     for number, head in enumerate(heads.to_dict("records")):
-        own = preferences.take((groups == number).to_numpy())
+        own = preferences[(groups == number).to_numpy()]
         if rule == "elo":
             grades = rate_elo(own, systems=len(systems), orders=orders)
         else:
@@ -82,7 +82,7 @@ def resample_rankings(comparisons: pd.DataFrame, rule: RatingRule, *, resamples:
     for number, counts in enumerate(draw_counts(len(names), resamples=resamples, seed=seed)):
         weights = counts[raters]
         if rule == "elo":
-            drawn = preferences.take(np.repeat(np.arange(len(preferences)), weights.astype(np.int64)))
+            drawn = preferences.iloc[np.repeat(np.arange(len(preferences)), weights.astype(np.int64))]
             draws.append(rate_elo(drawn, systems=len(systems), orders=1, seed=number))
         else:
             draws.append(rate_bradley_terry(preferences, systems=len(systems), weights=weights))
@@ -188,8 +188,8 @@ def correlate_halves(ratings: pd.DataFrame, *, splits: int = 50, seed: int = 0) 
     return table.assign(dropped=splits - table["n"])
 
 
-def _read_comparisons(comparisons: pd.DataFrame) -> tuple[Preferences, NDArray]:
+def _read_comparisons(comparisons: pd.DataFrame) -> tuple[pd.DataFrame, NDArray]:
     """The comparisons with systems as numbers, and the systems in that order."""
     systems, numbers = np.unique(comparisons[["left", "right"]].to_numpy(dtype=str), return_inverse=True)
     left, right = numbers.reshape(-1, 2).T
-    return Preferences(left, right, comparisons.outcome.to_numpy(dtype=float)), systems
+    return comparisons.assign(left=left, right=right), systems
