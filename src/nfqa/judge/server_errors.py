@@ -34,7 +34,7 @@ class RequestError(Exception):
 def judge_status(status: int, body: object, *, clean: Callable[[str], str]) -> RequestError:
     """What an HTTP error status and what came with it mean; `clean` takes secrets out of the server's words."""
     # Cleaned before it is cut: half a key must not be left at the end.
-    message = _MASKED.sub("[hidden]", " ".join(clean(find_message(body))[:_READ].split()))
+    message = _MASKED.sub("[hidden]", " ".join(clean(_find_message(body))[:_READ].split()))
     shown = message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"
     said = f"the server answered {status}: {shown}"
     if status == 413 or (status in (400, 422) and _TOO_LONG.search(message)):
@@ -54,7 +54,7 @@ def judge_status(status: int, body: object, *, clean: Callable[[str], str]) -> R
     return RequestError("bad_request", said, fatal=fatal, refused_field=field)
 
 
-def find_message(body: object) -> str:
+def _find_message(body: object) -> str:
     """The words in an error's body, whatever its shape: OpenAI's, vLLM's, FastAPI's, a page of HTML, or nothing."""
     for _ in range(10):  # one inside another
         body = (body.get("error") or body) if isinstance(body, dict) else body

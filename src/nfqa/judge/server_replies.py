@@ -11,7 +11,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, Vali
 
 from nfqa.data.json_lines import check
 from nfqa.judge.journal import replace_surrogates
-from nfqa.judge.server_errors import RequestError, find_message, judge_status
+from nfqa.judge.server_errors import RequestError, judge_status
 
 _WHOLE = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call"}  # finish_reason
 _CUT = {"length", "max_tokens", "model_length"}
@@ -80,7 +80,7 @@ def read_completion(found: object, *, clean: Callable[[str], str]) -> tuple[str,
     if error:
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        raise judge_status(status, {"error": find_message(error)}, clean=clean)
+        raise judge_status(status, found, clean=clean)
     choice = _check(_Reply, found, clean).choices[0]
     text = choice.content
     if isinstance(text, list):  # a part that is reasoning is none of the text
