@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from nfqa.debates.domains import add_domains
-from nfqa.debates.duplicates import choose_removed, find_near_duplicates, remove_near_duplicates
 from nfqa.debates.search import (
     cut_documents,
     find_nearest,
@@ -19,6 +18,7 @@ from nfqa.debates.search import (
     rerank,
     score_by_cosine,
 )
+from nfqa.debates.sourcing import choose_removed, find_near_duplicates, remove_near_duplicates
 
 TURNS = {"north": 0, "about north": 10, "east": 90, "about east": 95, "south": 180}  # degrees
 

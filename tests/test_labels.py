@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nfqa.data.labels import DISPUTE_LABELS, read_dispute_labels
-from nfqa.data.load import load
+from nfqa.data.load import DISPUTE_LABELS, load, read_dispute_labels
 from nfqa.data.records import Answer, Question, QuestionSet
 
 PROJECT = Path(__file__).parents[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from nfqa.debates.sides import SOURCES, draw_pools
+from nfqa.debates.domains import SOURCES, draw_pools
 
 
 def make_documents(trusted: int, others: int, question: str = "q") -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from statsmodels.stats.contingency_tables import StratifiedTable
 
-from nfqa.debates.source_rules import resample_rules
+from nfqa.debates.domains import resample_rules
 
 
 def rate(*rows: tuple[str, int, int]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from notebook_cells import run_notebook
 
-from nfqa.debates.topics import place_nearest, score_cohesion
+from nfqa.debates.sourcing import place_nearest, score_cohesion
 
 
 def turn(*degrees: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Loading a registered dataset, of either paper, by its name."""
+"""Loading a registered dataset, of either paper, by its name, and the labels of those that a model labelled."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from nfqa.data import debates, graded
+from nfqa.data import readers
 from nfqa.data.paths import find_root
 from nfqa.data.records import Question, QuestionSet
 from nfqa.data.registry import UpstreamFile, fetch_file, has_file, hash_file, read_registry
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Repeats = Literal["keep", "first", "drop_conflicting"]
 Split = Literal["all", "train", "held_out"]
-GRADED = {"graded": graded.read_graded, "generated": graded.read_generated}  # by the shapes of data/registry.yml
+GRADED = {"graded": readers.read_graded, "generated": readers.read_generated}  # by the shapes of data/registry.yml
 DEBATES = {
-    "debate_demo": debates.read_demo, "debateqa": debates.read_debateqa, "debatewise": debates.read_debatewise,
-    "debate_ratings": debates.read_ratings, "debate_systems": debates.read_systems, "debate_povs": debates.read_povs,
+    "debate_demo": readers.read_demo, "debateqa": readers.read_debateqa, "debatewise": readers.read_debatewise,
+    "debate_ratings": readers.read_ratings, "debate_systems": readers.read_systems, "debate_povs": readers.read_povs,
 }  # fmt: skip
+DISPUTE_LABELS, SAMPLE_LABELS = "data/labels/dispute_awareness.csv", "data/sample/dispute_labels.csv"
+_LABELLED = {"demo_answers": "demo", "system_answers": "systems"}
 HELD_OUT = 4  # a claim is held out from the evaluators' training where its key is a multiple of this
 
 
@@ -116,3 +121,28 @@ def _treat_repeats(question: Question, repeats: Repeats) -> Question:
     labels = Counter(text for text, _ in {(answer.text, answer.label) for answer in question.answers})
     kept = [a for a in question.answers if (firsts[a.text] is a if repeats == "first" else labels[a.text] == 1)]
     return replace(question, answers=tuple(kept))
+
+
+def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None = None) -> pd.DataFrame:
+    """The labelled answers of `demo_answers` (ids) or `system_answers` (QUESTION:SYSTEM), in the labels' order.
+
+    Args: limit: at most this many labelled questions, the first ones.
+    Returns: dataset, question, answer, system, text, id (as in the labels), and pass_1 and pass_2, the labels of two
+        readings apart, and label, the one that counts; 1 is aware. Answers of one question are drawn and left out
+        together.
+    A sample run reads the labels of the bundled answers.
+    Raises: ValueError for a dataset that has no labels.
+    """
+    import pandas as pd
+
+    name = dataset.name.removeprefix("sample_")
+    if name not in _LABELLED:
+        raise ValueError(f"no answers of {name} are labelled; labelled datasets: {', '.join(_LABELLED)}")
+    path = root / (SAMPLE_LABELS if dataset.origin == "sample" else DISPUTE_LABELS)
+    answers = dataset.answers.drop(columns="grade")
+    by_system = answers["question"] + ":" + answers["system"]
+    labels = pd.read_csv(path, dtype={"id": str})
+    labels = labels[labels.pop("set") == _LABELLED[name]]
+    found = labels.merge(answers.assign(id=answers["question"] if name == "demo_answers" else by_system), on="id")
+    chosen = found["question"].unique()[:limit]
+    return found.loc[found["question"].isin(chosen), [*answers.columns, *labels.columns]]

@@ -15,7 +15,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from nfqa.data.debates import Points, make_points
 from nfqa.data.json_lines import AnyText, Item, Name, Text, check, parse_lines, read_items, refuse_repeats, refuse_twin
 from nfqa.data.load import read_file
 from nfqa.data.own_tables import (
@@ -31,6 +30,7 @@ from nfqa.data.own_tables import (
     parse_table,
 )  # fmt: skip
 from nfqa.data.paths import find_root
+from nfqa.data.readers import Points, make_points
 from nfqa.data.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
 from nfqa.data.registry import hash_file
 

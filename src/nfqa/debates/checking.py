@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from nfqa.debates.duplicates import remove_near_duplicates
 from nfqa.debates.pipeline import Stage, list_dropped, say_cosine
+from nfqa.debates.sourcing import remove_near_duplicates
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.judging import ask_planned, read_verdict
 from nfqa.models.chat import UNSETTLED, Request

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from nfqa.debates.domains import TRUSTED, add_domains
-from nfqa.debates.duplicates import remove_near_duplicates
 from nfqa.debates.extract import FEWEST, extract_views, split_documents
 from nfqa.debates.search import Scorer, cut_documents, fuse_rankings, rank_by_vectors, rank_by_words, rerank
+from nfqa.debates.sourcing import remove_near_duplicates
 
 if TYPE_CHECKING:
     from nfqa.models.embed import Embedder

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nfqa.data.kept_arrays import cached_arrays
+from nfqa.data.code import cached_arrays
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.dispute_rules import list_cues
 from nfqa.metrics.dispute_sentences import Labelled, compose_training_answers, read_sentences

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.data.kept_arrays import cached_arrays
+from nfqa.data.code import cached_arrays
 from nfqa.data.records import Question, QuestionSet
 from nfqa.metrics.listwise import FEATURES, Scorer, describe_draw, make_zero_shot
 from nfqa.metrics.references import Draw, draw_list, find_own_list, hash_name
