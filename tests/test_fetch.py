@@ -60,7 +60,7 @@ def test_without_mirror_file_or_network_it_is_said_what_to_do(
         fetch_file(FILE, tmp_path / "store")
     monkeypatch.delenv("NFQA_MIRROR")
     monkeypatch.setattr(requests, "get", refuse)
-    with pytest.raises(UnreachableError, match="NFQA_MIRROR to a folder that holds owner/repo"):
+    with pytest.raises(UnreachableError, match="NFQA_MIRROR to a folder with owner/repo"):
         fetch_file(FILE, tmp_path / "store")
     assert list_files(tmp_path / "store") == []
 

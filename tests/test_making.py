@@ -176,11 +176,12 @@ def test_people_s_labels_remove_what_two_reject_and_no_name_is_kept(tmp_path: Pa
     with pytest.raises(ValueError, match="none of 7 labels"):
         remove_rejected(frame(view=["z.1"]), labels)
     for wrong, said in (
-        (b"item,label\nq.1,1", "no column annotator"), (b"item,annotator,label\nq.1,a,2", "line 2: found a label"),
-        (b"item,annotator,label\nq.1,a,1\n,a,1", "line 3: found an empty cell"),
-        (b"item,annotator,label\nq.1,a,1\nq.1,a,0", "line 3: found a second"),
-        (b"", ": "), (b"item,annotator,label\nq.1,caf\xe9,1", ": "),
-        (b"item,annotator,label\nq.1,a,1,1,1,1\n1", ": "),
+        (b"item,label\nq.1,1", "line 2: annotator is missing"),
+        (b"item,annotator,label\nq.1,a,2", "line 2: label is 2; input should be 0 or 1"),
+        (b"item,annotator,label\nq.1,a,1\n,a,1", "line 3: item is ''"),
+        (b"item,annotator,label\nq.1,a,1\nq.1,a,0", "line 3: .* is that of line 2, 'q.1'"),
+        (b"", "holds no label"), (b"item,annotator,label\nq.1,caf\xe9,1", "line 2: byte 0xe9"),
+        (b"item,annotator,label\nq.1,a,1,1,1,1\n1", "line 2: a cell has no named column"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"{tmp_path / 'l'}.*{said}"):
             read_labels(write(tmp_path, l=wrong) / "l")

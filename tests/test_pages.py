@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import itertools
+import os
+import signal
 import socket
 import time
 import tracemalloc
@@ -209,9 +211,7 @@ def test_a_page_that_takes_its_parser_too_long_is_dropped_and_the_next_one_is_re
 def test_a_reader_whose_process_ended_begins_another():
     reader = PageReader()
     assert reader.read(HTML.encode())[1] == WORDS.strip()
-    assert reader._worker is not None
-    reader._worker.kill()
-    reader._worker.join()
+    os.kill(next(iter(reader._pool._processes)), signal.SIGKILL)
     with pytest.raises(ValueError, match="the parser ended"):
         reader.read(HTML.encode())
     assert reader.read(HTML.encode())[1] == WORDS.strip()

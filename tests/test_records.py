@@ -32,7 +32,6 @@ def test_a_question_is_named_by_its_id_or_text_and_keyed_by_its_text() -> None:
     assert (GRADED.name, DEBATED.name, Question("", id="7").name) == ("why?", "7", "7")
     assert Question("why?", id="7").key == GRADED.key != Question("", id="7").key
     assert GRADED.key == 0xF5B2B98BF44B6088  # by hand: the first 8 bytes of sha256("why?")
-    assert GRADED.labels == (3, -1)
     assert SET.systems == ["s1", "s2"]
     assert SET.texts() == ["why?", "because", "so", "best", "whether?", "both"]
 

@@ -160,9 +160,8 @@ def parse_lines(name: str, content: bytes, counts: Counter[str]) -> Iterator[tup
     counts["byte_order_mark"] += content.startswith(codecs.BOM_UTF8)
     counts["carriage_returns"] += sum(line.endswith("\r") for line in lines)
     for number, line in enumerate(lines, start=1):
-        last = number == len(lines)
+        last, where = number == len(lines), f"{name}, line {number}"
         if line.strip():
-            where = f"{name}, line {number}"
             hint = "the file ends inside this line, so it may have been cut short; " if last else ""
             yield number, where, parse_object(where, line, hint)
         else:
@@ -185,10 +184,8 @@ def decode_text(name: str, content: bytes) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise ValueError(
-            f"{name}, line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8;"
-            " save the whole file as UTF-8"
-        ) from None
+        byte = f"byte 0x{content[error.start]:02x} at offset {error.start}"
+        raise ValueError(f"{name}, line {line}: {byte} is not UTF-8; save the whole file as UTF-8") from None
 
 
 def _parse(where: str, text: str, advice: str) -> Any:

@@ -56,9 +56,8 @@ def load(
     questions, counts = read_file(path, file.shape, file.lowest_label)
     if split != "all" and file.shape == "debatewise":
         questions = [q for q in questions if (q.key % HELD_OUT == 0) == (split == "held_out")]
-    if limit is not None:
-        chosen = {question.name for question in sorted(questions, key=lambda question: question.key)[:limit]}
-        questions = [question for question in questions if question.name in chosen]
+    chosen = {question.name for question in sorted(questions, key=lambda question: question.key)[:limit]}
+    questions = [question for question in questions if question.name in chosen]
     if repeats != "keep":
         treated = [_treat_repeats(question, repeats) for question in questions]
         counts["dropped_repeats"] = sum(len(q.answers) for q in questions) - sum(len(q.answers) for q in treated)

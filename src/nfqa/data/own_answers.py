@@ -68,7 +68,7 @@ _KINDS = {
     b"PK\3\4": "a workbook (.xlsx, .ods) or an archive",
     b"\xd0\xcf\x11\xe0": "a workbook (.xls)",
     b"%PDF": "a PDF",
-    b"[": "one JSON array",
+    rb"\[": "one JSON array",
 }
 
 
@@ -138,20 +138,17 @@ def spread_grades(count: int) -> list[int]:
 
 
 def _refuse_other_kinds(path: Path) -> None:
-    start = b""
-    if not path.is_dir():
-        with path.open("rb") as file:
-            start = file.read(99).removeprefix(b"\xef\xbb\xbf").lstrip()
-    table = path.suffix.lower() in TABLES
-    strange = re.match(rb"\{" if table else rb'[\w"]', start)
-    other = "named a table, but holds JSON" if table else "neither of JSON lines nor named .csv or .tsv"
-    known = next((kind for first, kind in _KINDS.items() if start.startswith(first)), other if strange else "")
-    kind = "a folder" if path.is_dir() else known
-    if kind:
-        raise ValueError(
-            f"{path}: is {kind}; expected a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8), or JSON lines"
-            " (.jsonl, one object a line)"
-        )
+    if path.is_dir():
+        start, kinds = b"", {b"": "a folder"}
+    elif path.suffix.lower() in TABLES:
+        start, kinds = path.read_bytes(), _KINDS | {rb"\{": "named a table, but holds JSON"}
+    else:
+        start, kinds = path.read_bytes(), _KINDS | {rb'[\w"]': "neither of JSON lines nor named .csv or .tsv"}
+    start = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    for pattern, kind in kinds.items():
+        if re.match(pattern, start):
+            expected = "a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8), or JSON lines (an object a line)"
+            raise ValueError(f"{path}: is {kind}; expected {expected}")
 
 
 def _make_set(lines: Lines, counts: Counter[str], path: str, empty: QuestionSet) -> QuestionSet:
@@ -161,19 +158,16 @@ def _make_set(lines: Lines, counts: Counter[str], path: str, empty: QuestionSet)
     seen: dict[tuple[str, str], int] = {}
     for number, where, item in lines:
         if set(item) == {"id", "generation"}:
-            raise ValueError(
-                f"{where}: is an answer in the released scripts' format; name the file of its questions too, as in"
-                " `make score ANSWERS=answers.jsonl QUESTIONS=test.jsonl`"
-            )
+            what = f"{where}: is an answer in the released scripts' format"
+            raise ValueError(f"{what}; name the file of its questions too, as in `make score QUESTIONS=test.jsonl ...`")
         line = check(_Line, item, where)
         identifier = line.id or (f"line{number}" if path else line.question)
         for field, value in (("id", identifier), ("question", line.question)):
             refuse_twin(seen, number, where, field, value)
         references = _make_references(where, line.references, counts)
         points = make_points(identifier, line.partial_answers, counts)
-        answers = [
-            Answer(a.id or a.system or f"a{i}", a.text, a.label, a.system) for i, a in enumerate(line.answers, 1)
-        ]
+        named = enumerate(line.answers, start=1)
+        answers = [Answer(a.id or a.system or f"a{i}", a.text, a.label, a.system) for i, a in named]
         refuse_repeats((answer.id for answer in answers), f"{where}: the answers' id")
         excluded += [Excluded(identifier, a.id, "empty answer") for a in answers if not a.text.strip()]
         kept = tuple(answer for answer in answers if answer.text.strip())

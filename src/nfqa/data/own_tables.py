@@ -36,7 +36,8 @@ _FIELDS = {  # of each frame: the field of JSON lines that it fills, and that fi
 }
 
 
-def _read_number(cell: Any) -> Any:
+def read_number(cell: Any) -> Any:
+    """The whole number of a cell, 2 of "2" and of "2.0"; anything else as it is."""
     return int(float(cell)) if re.fullmatch(r"\d(\.0+)?", str(cell).strip()) else cell
 
 
@@ -44,7 +45,7 @@ class _Row(Item):
     question: Text
     answer: AnyText
     system: Name = ""
-    label: Annotated[Grade, BeforeValidator(_read_number)] | None = None
+    label: Annotated[Grade, BeforeValidator(read_number)] | None = None
     id: Name = ""
     answer_id: Name = ""
     reference_1: Text = ""  # and further numbers of these two, which are read apart
@@ -55,8 +56,16 @@ def parse_table(name: str, content: bytes, counts: Counter[str]) -> Lines:
     """A table's rows as objects of JSON lines, one a question.
 
     Columns: question and answer; system, label, answer_id; id, reference_1 ... and partial_answer_1 ..., of the
-    question, on one of its rows at least. A blank cell is not given. Cells are separated by commas, semicolons or tabs,
-    whichever the first line has most of.
+    question, on one of its rows at least. A blank cell is not given.
+    """
+    return gather_rows(parse_rows(name, content, counts))
+
+
+def parse_rows(name: str, content: bytes, counts: Counter[str]) -> Lines:
+    """Each row of the bytes of a table that errors call `name`: its line, where it is in words, its cells by column.
+
+    Cells are separated by commas, semicolons or tabs, whichever the first line has most of. Blank rows are counted.
+    Raises: ValueError naming file and line for what is no table in UTF-8, or a column that is there twice.
     """
     text = decode_text(name, content).removeprefix("\ufeff")
     separator = max(",;\t", key=text.partition("\n")[0].count)
@@ -64,25 +73,22 @@ def parse_table(name: str, content: bytes, counts: Counter[str]) -> Lines:
     cells = csv.DictReader(StringIO(text, newline=""), delimiter=separator, strict=True)
     cells.fieldnames = [column.strip().lower().replace(" ", "_") for column in cells.fieldnames or ()]
     refuse_repeats(filter(None, cells.fieldnames), f"{name}, line 1: the column")
-    rows = []
     try:
         for row in cells:
             where = f"{name}, line {cells.line_num}"
             beyond = "".join([*row.pop(None, []), row.pop("", "") or ""])  # where no column is named
             if beyond.strip():
                 raise ValueError(
-                    f"{where}: a cell is in no named column; name it, or put texts with {separator!r} in quotes"
+                    f"{where}: a cell has no named column; name it, or put texts with {separator!r} in quotes"
                 )
             given = {column: cell for column, cell in row.items() if cell is not None}  # a short row lacks some
             if "".join(given.values()).strip():
-                rows.append((cells.line_num, where, given))
+                yield cells.line_num, where, given
             else:
                 counts["blank_lines"] += 1
     except csv.Error as error:
-        raise ValueError(
-            f'{name}, line {cells.line_num}: {error}; put such a text in quotes, and write a quote as ""'
-        ) from None
-    return gather_rows(rows)
+        where = f"{name}, line {cells.line_num}"
+        raise ValueError(f'{where}: {error}; put such a text in quotes, and write a quote as ""') from None
 
 
 def gather_rows(rows: Lines) -> Lines:
@@ -95,9 +101,8 @@ def gather_rows(rows: Lines) -> Lines:
         first, _, shared, answers = found.setdefault(row.question.strip(), (number, where, {}, []))
         for column, text in ({"id": row.id} | numbered).items():
             if text and shared.setdefault(column, text) != text:
-                raise ValueError(
-                    f"{where}: {column} {text!r:.60} is not that of line {first}, {shared[column]!r:.60}; give it once"
-                )
+                known = f"that of line {first}, {shared[column]!r:.60}"
+                raise ValueError(f"{where}: {column} {text!r:.60} is not {known}; give it once")
         own = {"id": row.answer_id or None, "system": row.system or None, "label": row.label}
         answers.append({"text": row.answer} | own)
     for question, (number, where, shared, answers) in found.items():
@@ -118,7 +123,7 @@ def gather_frames(answers: list[dict[str, Any]], references: Table | None, views
             if question is None or not {"text", _VIEW} & record.keys():
                 raise ValueError(f"{where}: needs 'question' and 'text'; expected rows such as {EXAMPLES[name]}")
             given = {
-                field: _read_number(record[column]) if column == "grade" else record[column]
+                field: read_number(record[column]) if column == "grade" else record[column]
                 for column, field in fields.items()
                 if column in record and (column == "text" or record[column] != "")
             }

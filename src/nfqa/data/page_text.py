@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import multiprocessing
 import signal
 import threading
-from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 
 SECONDS = 10.0  # of a processor, for one page; ordinary ones take a hundredth of it
+_FIRST = f"<article><p>{'A first page takes longest, as its parser is loaded. ' * 20}</p></article>"
 
 
 class PageReader:
     """Reads page after page in one other process, which is ended, and begun anew, where a page takes too long."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
-        self.seconds, self._lock = seconds, threading.Lock()
-        self._worker: SpawnProcess | None = None
-        self._pipe: Connection | None = None
+        self.seconds, self._lock, self._pool = seconds, threading.Lock(), _open_pool()
 
     def read(self, body: bytes, charset: str = "", *, is_html: bool = True) -> tuple[str, str]:
         """A page's address, by its canonical link, and its main text; "" for what it lacks. A plain text comes whole.
@@ -28,55 +27,38 @@ class PageReader:
         Source: trafilatura (Barbaresi 2021).
         """
         with self._lock:
+            begun = time.monotonic()
             try:
-                pipe = self._pipe or self._start()
-                pipe.send((body, charset, is_html, self.seconds))
-                address, text, fault = json.loads(pipe.recv_bytes())
-            except (EOFError, BrokenPipeError, ConnectionResetError):
-                fault = "the parser ended"
-                if self.close() == -signal.SIGPROF:
-                    raise TimeoutError(f"its text was not found within {self.seconds:g} seconds") from None
-        if fault:
-            raise ValueError(f"it can't be read ({fault})")
-        return address, text
+                return self._pool.submit(_read, body, charset, is_html, self.seconds).result()
+            except BrokenProcessPool:
+                self.close()
+                self._pool = _open_pool()
+                if time.monotonic() - begun < self.seconds:
+                    raise ValueError("it can't be read (the parser ended)") from None
+                raise TimeoutError(f"its text was not found within {self.seconds:g} seconds") from None
+            except Exception as error:  # whatever a page does to a codec or a parser costs that page alone
+                raise ValueError(f"it can't be read ({type(error).__name__})") from None
 
-    def close(self) -> int | None:
-        """End the process; its exit code, or the signal that ended it before, below 0."""
-        if self._worker is None or self._pipe is None:
-            return None
-        self._pipe.close()  # at which it ends by itself
-        self._worker.join()
-        code, self._worker, self._pipe = self._worker.exitcode, None, None
-        return code
-
-    def _start(self) -> Connection:
-        context = multiprocessing.get_context("spawn")  # a fork would copy threads' locks and a model's memory
-        self._pipe, theirs = context.Pipe()
-        self._worker = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self._worker.start()
-        theirs.close()
-        self._pipe.recv_bytes()
-        return self._pipe
+    def close(self) -> None:
+        """End the process."""
+        self._pool.shutdown()
 
 
-def _serve(pipe: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, whose end closes the pipe
-    _find_text(
-        f"<article><p>{'A first page takes longest, as its parser is loaded. ' * 20}</p></article>".encode(), "", True
-    )
-    pipe.send_bytes(b"ready")
-    while True:
-        try:
-            body, charset, is_html, seconds = pipe.recv()
-        except EOFError:
-            return
-        signal.setitimer(signal.ITIMER_PROF, seconds)  # of its own work, however busy the machine; its end is ours
-        try:
-            found = (*_find_text(body, charset, is_html), "")
-        except Exception as error:  # whatever a page does to a codec or a parser costs that page alone
-            found = ("", "", type(error).__name__)
+def _open_pool() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(1, get_context("spawn"), _begin)  # a fork would copy threads' locks and a model's memory
+
+
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    _find_text(_FIRST.encode(), "", True)
+
+
+def _read(body: bytes, charset: str, is_html: bool, seconds: float) -> tuple[str, str]:
+    signal.setitimer(signal.ITIMER_PROF, seconds)  # of its own work, however busy the machine; its end is ours
+    try:
+        return _find_text(body, charset, is_html)
+    finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        pipe.send_bytes(json.dumps(found).encode())
 
 
 def _find_text(body: bytes, charset: str, is_html: bool) -> tuple[str, str]:

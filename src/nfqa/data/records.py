@@ -6,10 +6,10 @@ A dataset is also a set of tidy frames, `answers`, `references`, `views` and `ra
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,10 +80,6 @@ class Question:
         """A 64-bit hash of the text, or of the id where there is no text; seeds, folds and splits depend on it."""
         return int.from_bytes(hashlib.sha256((self.text or self.id).encode()).digest()[:8], "big")
 
-    @property
-    def labels(self) -> tuple[int, ...]:
-        return tuple(answer.label for answer in self.answers)
-
 
 @dataclass(frozen=True)
 class Excluded:
@@ -127,34 +123,34 @@ class QuestionSet:
     @property
     def answers(self) -> pd.DataFrame:
         """dataset, question, answer (its id), system ("" for none), text, grade (float, NaN where unlabelled)."""
-        rows = ((q.name, a.id, a.system, a.text, a.label) for q in self.questions for a in q.answers)
-        return self._make_frame(rows, "answer", "system", "text", "grade")
+        return self._make_frame("answers", answer="id", system="system", text="text", grade="label")
 
     @property
     def references(self) -> pd.DataFrame:
         """dataset, question, reference (its id), place (from 1, best first), text, grade (float)."""
-        rows = ((q.name, r.id, i, r.text, r.label) for q in self.questions for i, r in enumerate(q.references, start=1))
-        return self._make_frame(rows, "reference", "place", "text", "grade")
+        frame = self._make_frame("references", reference="id", text="text", grade="label")
+        frame.insert(3, "place", frame.groupby("question", sort=False).cumcount() + 1)
+        return frame
 
     @property
     def views(self) -> pd.DataFrame:
         """dataset, question, view (its id), point_of_view, explanation, stance ("" for none), text (the first two)."""
-        each = ((q.name, view) for q in self.questions for view in q.partial_answers)
-        rows = ((name, view.id, view.point_of_view, view.explanation, view.stance, view.text) for name, view in each)
-        return self._make_frame(rows, "view", "point_of_view", "explanation", "stance", "text")
+        same = {name: name for name in ("point_of_view", "explanation", "stance", "text")}
+        return self._make_frame("partial_answers", view="id", **same)
 
     @property
     def ratings(self) -> pd.DataFrame:
         """dataset, question, rater (a running number, from 0), view (the rater's own), system, rating (1 to 5)."""
-        rows = ((q.name, r.annotator, r.view, r.system, r.value) for q in self.questions for r in q.ratings)
-        frame = self._make_frame(rows, "rater", "view", "system", "rating")
+        frame = self._make_frame("ratings", rater="annotator", view="view", system="system", rating="value")
         return frame.assign(rater=frame["rater"].astype("category").cat.codes.astype(int))
 
-    def _make_frame(self, rows: Iterable[tuple[Any, ...]], *columns: str) -> pd.DataFrame:
+    def _make_frame(self, items: str, **fields: str) -> pd.DataFrame:
+        """A row an item of each question, its fields by column."""
         import pandas as pd  # where it is used: the runner and the command line read records too, and start fast
 
-        frame = pd.DataFrame(list(rows), columns=["question", *columns])
-        frame.insert(0, "dataset", self.name)
-        if "grade" in columns:
+        pick = attrgetter(*fields.values())
+        rows = [(self.name, q.name, *pick(item)) for q in self.questions for item in getattr(q, items)]
+        frame = pd.DataFrame(rows, columns=["dataset", "question", *fields])
+        if "grade" in fields:
             frame["grade"] = frame["grade"].astype(float).replace(UNLABELLED, float("nan"))
         return frame

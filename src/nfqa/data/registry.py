@@ -20,8 +20,6 @@ from nfqa.data.gather import gather
 from nfqa.data.json_lines import Item, Text, check, refuse_repeats
 from nfqa.data.paths import write_atomically
 
-_UPSTREAM = "https://raw.githubusercontent.com"
-_ARCHIVES = "https://codeload.github.com"
 _TIMEOUT = 20  # seconds without an answer before upstream counts as out of reach
 
 
@@ -61,9 +59,8 @@ class UpstreamFile(Item):
 
     @property
     def url(self) -> str:
-        if self.gather:
-            return f"{_ARCHIVES}/{self.owner}/{self.repo}/tar.gz/{self.commit}"
-        return f"{_UPSTREAM}/{self.relative.as_posix()}"
+        archive = f"https://codeload.github.com/{self.owner}/{self.repo}/tar.gz/{self.commit}"
+        return archive if self.gather else f"https://raw.githubusercontent.com/{self.relative.as_posix()}"
 
 
 def read_registry(root: Path) -> dict[str, UpstreamFile]:
@@ -159,19 +156,14 @@ def _download(file: UpstreamFile, target: Path) -> None:
     try:
         pooch.HTTPDownloader(progressbar=True, timeout=_TIMEOUT)(file.url, str(target), None)
     except (requests.RequestException, ConnectionError) as error:
-        raise UnreachableError(
-            f"{file.name}: {file.url} could not be reached ({type(error).__name__}). Connect and run again, or set"
-            f" NFQA_MIRROR to a folder that holds {file.relative}"
-        ) from None
+        what = f"{file.name}: {file.url} could not be reached ({type(error).__name__})"
+        raise UnreachableError(f"{what}; connect, or set NFQA_MIRROR to a folder with {file.relative}") from None
 
 
 def _refuse_hash(file: UpstreamFile, origin: str, path: Path) -> None:
-    got = hash_file(path)
-    if got != file.sha256:
-        raise ValueError(
-            f"{file.name}: {origin} has sha256 {got}, expected {file.sha256}; it is not used. Take the right file, or"
-            " correct the pin in data/registry.yml if the change is meant"
-        )
+    if (got := hash_file(path)) != file.sha256:
+        what = f"{file.name}: {origin} has sha256 {got}, expected {file.sha256}"
+        raise ValueError(f"{what}; take the right file, or correct data/registry.yml if the change is meant")
 
 
 def _find_kept(file: UpstreamFile, store: Path) -> Path | None:
@@ -181,8 +173,7 @@ def _find_kept(file: UpstreamFile, store: Path) -> Path | None:
 
 def _find_near(file: UpstreamFile) -> Path | None:
     """The file, or the folder that is gathered, under $NFQA_MIRROR or, if local, $NFQA_LOCAL; None to download it."""
-    variable = "NFQA_LOCAL" if file.local else "NFQA_MIRROR"
-    folder = os.environ.get(variable, "")
+    folder = os.environ.get(variable := "NFQA_LOCAL" if file.local else "NFQA_MIRROR", "")
     path = Path(folder).expanduser() / file.relative
     if folder and path.exists():
         return path

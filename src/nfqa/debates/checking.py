@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import BeforeValidator
 
+from nfqa.data.json_lines import LooseItem, Name, check, refuse_twin
+from nfqa.data.own_tables import parse_rows, read_number
 from nfqa.debates.pipeline import Stage, list_dropped, say_cosine
 from nfqa.debates.sourcing import remove_near_duplicates
 from nfqa.metrics.coverage import split_answer
@@ -87,31 +91,28 @@ def _ask(views: pd.DataFrame, judge: LanguageJudge) -> tuple[list[str], list[str
     return reasons, details
 
 
+class _Label(LooseItem):
+    item: Name
+    annotator: Name
+    label: Annotated[Literal[0, 1], BeforeValidator(read_number)]
+
+
 def read_labels(path: Path) -> pd.DataFrame:
     """Labels of several people, a CSV of item (a point of view's id), annotator, label (1 accepts, 0 rejects).
 
     Returns: item, annotator (a number from 1, by the order of their names: no name is kept), label.
     Raises: ValueError naming the line for a missing column or cell, another label, or an item that one labels twice.
     """
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-        if not isinstance(table.index, pd.RangeIndex):
-            raise ValueError("its lines have more cells than the first one names")
-    except ValueError as error:  # an empty file, another encoding, rows of other lengths: none names the file
-        raise ValueError(f"{path}: {error}; expected a CSV in UTF-8 with item, annotator, label") from None
-    lacking = {"item", "annotator", "label"} - set(table)
-    if lacking:
-        raise ValueError(f"{path}: has no column {', '.join(sorted(lacking))}; expected item, annotator, label")
-    table = table[["item", "annotator", "label"]].apply(lambda column: column.str.strip())
-    for wrong, what in (
-        ((table == "").any(axis=1), "an empty cell"),
-        (~table.label.isin(["0", "1"]), "a label that is neither 0 nor 1"),
-        (table.duplicated(["item", "annotator"]), "a second label of one annotator and item"),
-    ):
-        if wrong.any():
-            raise ValueError(f"{path}, line {wrong.idxmax() + 2}: found {what}; correct or remove it")
-    numbers = pd.factorize(table.annotator, sort=True)[0] + 1
-    return table.assign(annotator=numbers, label=table.label.astype(int))
+    rows: list[dict[str, Any]] = []
+    seen: dict[tuple[str, str], int] = {}
+    for number, where, cells in parse_rows(str(path), path.read_bytes(), Counter()):
+        row = check(_Label, cells, where)
+        refuse_twin(seen, number, where, f"the item that {row.annotator} labels", row.item)
+        rows.append(row.model_dump())
+    if not rows:
+        raise ValueError(f"{path}: holds no label; expected a CSV in UTF-8 with item, annotator, label")
+    table = pd.DataFrame(rows)
+    return table.assign(annotator=pd.factorize(table.annotator, sort=True)[0] + 1)
 
 
 def remove_rejected(views: pd.DataFrame, labels: pd.DataFrame) -> Stage:
@@ -121,9 +122,9 @@ def remove_rejected(views: pd.DataFrame, labels: pd.DataFrame) -> Stage:
     """
     known = labels[labels["item"].isin(views["view"])]
     if known.empty and len(views):
-        known_one = repr(views["view"].iloc[0])
+        expected = repr(views["view"].iloc[0])
         raise ValueError(
-            f"none of {len(labels)} labels is of a point of view at hand, as {known_one} is; another run's?"
+            f"none of {len(labels)} labels is of a point of view at hand, as {expected} is; another run's?"
         )
     against = views["view"].map((known.label == 0).groupby(known["item"]).sum()).fillna(0).astype(int)
     gone = against >= REJECTIONS

@@ -199,7 +199,7 @@ def _make_frame(rows: list[tuple[str, int, str, Draw]], references: str, how: st
 
 
 def _draw_truth(question: Question, seed: int) -> Draw:
-    return draw_list(question, (max(question.labels, default=0),), seed=seed)
+    return draw_list(question, (max((answer.label for answer in question.answers), default=0),), seed=seed)
 
 
 def _replace_references(draw: Draw, texts: Sequence[str], source: str) -> Draw:
