@@ -202,9 +202,9 @@ def test_whatever_is_dropped_has_a_reason_and_more_in_words(tmp_path: Path) -> N
     _, lost = pipeline.search_web(kept, pipeline.expand_questions(kept), search)
     assert lost[["item", "reason", "detail"]].to_numpy().tolist() == [
         ["a", "search failed", "OSError"],
+        ["b: d0", "robots", "it came without a text"],
         ["b: d1", "no text", "it came without a text"],
         ["b: d2", "no text", "it came without a text"],
-        ["b: d0", "robots", "it came without a text"],
         ["b", "no document found", "3 found, none with a text (robots 1, no text 2)"],
         ["c", "no document found", "the search gave none"],
     ]

@@ -7,6 +7,7 @@ import re
 import socket
 import zlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
 from ipaddress import IPv6Address, ip_address
@@ -65,15 +66,13 @@ class _GuardedNetwork(httpcore.AsyncNetworkBackend):
             found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
             raise LeftOutError("no_such_host", passing=True) from None
-        addresses = list(dict.fromkeys(str(peer[0]) for *_, peer in found))
+        addresses = dict.fromkeys(str(peer[0]) for *_, peer in found)
         if not all(map(self._allowed, addresses)):
             raise LeftOutError("private_address")
-        for address in addresses[:-1]:
-            try:
+        for address in addresses:
+            with suppress(httpcore.ConnectError):
                 return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
-            except httpcore.ConnectError:
-                continue
-        return await self._network.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
+        raise LeftOutError("connection", passing=True)
 
 
 def open_pool(allowed: Allowed) -> httpcore.AsyncConnectionPool:
@@ -122,19 +121,16 @@ async def get(pool: httpcore.AsyncConnectionPool, url: httpx.URL, *, agent: str,
     except (httpcore.NetworkError, httpcore.ProtocolError):
         raise LeftOutError("connection", passing=True) from None
     kind = headers.get_content_type() if "content-type" in headers else ""
-    content = _decompress(headers.get("content-encoding", ""), bytes(body), largest)
+    coded = headers.get("content-encoding", "").strip().lower() not in ("", "identity")
+    content = _unzip(bytes(body), largest) if coded and body else bytes(body)
     return Reply(response.status, kind, headers.get_content_charset(""), headers.get("location", ""), content)
 
 
-def _decompress(coding: str, body: bytes, largest: int) -> bytes:
-    if coding.strip().lower() in ("identity", "") or not body:
-        return body
-    if coding.strip().lower() not in ("gzip", "x-gzip"):
-        raise LeftOutError("unreadable")
+def _unzip(body: bytes, largest: int) -> bytes:
     unzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
         found = unzip.decompress(body, largest + 1)  # a bomb is not blown up
-    except zlib.error:
+    except zlib.error:  # another coding than the one that was asked for, too
         raise LeftOutError("unreadable") from None
     if len(found) > largest:
         raise LeftOutError("too_large")

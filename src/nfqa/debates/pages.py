@@ -75,9 +75,7 @@ def fetch_pages(
     from tqdm import tqdm
 
     store, reader = Store(cache, "pages", text="TEXT", missing="TEXT"), PageReader(reading)
-    keys = {
-        address: f"page 2 {address}".encode() for address in found.address
-    }  # 2: raised where texts are read otherwise
+    keys = {address: f"page 2 {address}".encode() for address in found.address}  # 2: of how texts are read
     pages = store.read(keys.values())
     wanted = [address for address, key in keys.items() if key not in pages]
     with tqdm(total=len(wanted), desc="pages", disable=None if wanted else True) as bar:
@@ -101,10 +99,7 @@ def fetch_pages(
 async def _fetch_all(addresses: list[str], keep: Callable[[str, str, str, bool], None], visits: _Visits) -> None:
     room, hosts = asyncio.Semaphore(_AT_ONCE), defaultdict(list)
     for address in addresses:
-        try:
-            hosts[read_address(address).host].append(address)
-        except LeftOutError as error:
-            keep(address, "", error.reason, True)
+        hosts["".join(address.split("/")[2:3])].append(address)
 
     async def fetch(own: list[str]) -> None:
         for address in own:
@@ -131,7 +126,7 @@ class _Visits:
             reply = await self._follow(read_address(address), ask_robots=True)
             if reply.status != 200:
                 passing = reply.status in (408, 425, 429) or reply.status >= 500
-                raise LeftOutError(f"http_{reply.status}", passing=passing)
+                return "", f"http_{reply.status}", not passing
             return await asyncio.to_thread(self._read_text, reply), "", True
         except LeftOutError as error:
             return "", error.reason, not error.passing

@@ -30,8 +30,7 @@ FOUND, KEPT, FEWEST_DOCUMENTS = 20, 5, 3  # documents a question: looked at, kep
 CHUNK = 2_000  # characters
 NEAR = 0.3  # cosine of a document's best chunk from which it is about the question: ours, and not tuned
 TEST_SHARE = 1_000 / 2_941  # of the questions, as the paper's test split
-_WHY = ["missing", "detail"]  # of a search that says why a document has no text
-_HELD = ["document", "address", "text", "rank", *_WHY]
+_HELD = ["document", "address", "text", "rank", "missing", "detail"]  # of a search: the last two say why no text is
 _OPENING = re.compile(
     r"^((what|why|how|when|where|who|which|should|would|could|can|do|does|did|is|are|was|were|will|has|have|must)\b\s*)+",
     re.IGNORECASE,
@@ -109,32 +108,32 @@ def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search) -
         dropped before the others are ranked.
     Returns: as `search_collection`. A question whose search fails is dropped with "search failed"; the rest goes on.
     """
-    frames, failed, lacking, said = [], [], [], {}
-    for identifier, part in queries.groupby("id", sort=False):
+    frames, failed = [pd.DataFrame(columns=["id", *_HELD], dtype=object)], {}
+    for identifier, part in queries.groupby("id", sort=False)["query"]:
         try:
-            found = search(part["query"].tolist()).reindex(columns=_HELD)
+            frames.append(search(part.tolist()).reindex(columns=_HELD).astype(object).assign(id=identifier))
         except (ValueError, OSError, RuntimeError) as error:  # what a server or a network does, each in its own way
-            failed.append((identifier, str(error).splitlines()[0][:200] if str(error) else type(error).__name__))
-            continue
-        found = found.astype(dict.fromkeys(_WHY, object)).fillna(dict.fromkeys(_WHY, ""))
-        gone = found[found.text.str.strip() == ""].drop_duplicates("document")
-        whys = gone.missing.astype(str).str.replace("_", " ").replace("", "no text")
-        details = gone.detail.astype(str).replace("", "it came without a text")
-        for why, own in gone.groupby(whys):
-            lacking.append(list_dropped("document", f"{identifier}: " + own.document, why, details[own.index]))
+            failed[identifier] = [*str(error).splitlines(), type(error).__name__][0][:200]
+    found = pd.concat(frames, ignore_index=True)
+    found = found.fillna({"missing": "", "detail": ""}).astype({"rank": float, "missing": str, "detail": str})
+    empty = found.text.str.strip() == ""
+    gone = found[empty].drop_duplicates(["id", "document"])
+    gone = gone.assign(missing=gone.missing.str.replace("_", " ").replace("", "no text"))
+    details = gone.detail.replace("", "it came without a text")
+    texts = found[~empty].drop_duplicates(["id", "document"])[["id", "document", "address", "text"]]
+    fused = fuse_rankings(found[~empty].rename(columns={"id": "query"}), top=FOUND).rename(columns={"query": "id"})
+    kept = questions[["id", "question"]].merge(fused[["id", "document", "rank"]].merge(texts), on="id", sort=False)
+    none = questions.id[~questions.id.isin([*kept.id, *failed])]
+    said = dict.fromkeys(none, "the search gave none")
+    for name, whys in gone[gone.id.isin(none)].groupby("id").missing:
         counted = ", ".join(f"{why} {count}" for why, count in whys.value_counts(sort=False).items())
-        said[identifier] = f"{len(gone)} found, none with a text ({counted})" if counted else "the search gave none"
-        found = found[found.text.str.strip() != ""]
-        if not found.empty:
-            fused = fuse_rankings(found.assign(query=identifier), top=FOUND).rename(columns={"query": "id"})
-            texts = found.drop_duplicates("document")[["document", "address", "text"]]
-            frames.append(fused[["id", "document", "rank"]].merge(texts, on="document"))
-    rows = pd.concat(frames or [pd.DataFrame(columns=["id", "document", "rank", "address", "text"])])
-    lost = list_dropped("question", [name for name, _ in failed], "search failed", [why for _, why in failed])
-    none = [name for name in questions.id if name not in {*rows.id, *lost["item"]}]
-    nothing = list_dropped("question", none, "no document found", [said.get(name, "") for name in none])
-    kept = questions[["id", "question"]].merge(rows, on="id", sort=False)
-    return kept, pd.concat([lost, *lacking, nothing], ignore_index=True)
+        said[name] = f"{len(whys)} found, none with a text ({counted})"
+    dropped = [
+        list_dropped("question", failed, "search failed", failed.values()),
+        list_dropped("document", gone.id + ": " + gone.document, "", details).assign(reason=gone.missing.array),
+        list_dropped("question", said, "no document found", said.values()),
+    ]
+    return kept, pd.concat(dropped, ignore_index=True)
 
 
 def keep_trusted(found: pd.DataFrame, *, every: bool = False) -> Stage:

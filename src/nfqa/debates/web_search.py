@@ -50,8 +50,12 @@ class SearXNG:
     def __init__(
         self, url: str, cache: Path | None = None, *, seconds: float = 20.0, attempts: int = 4, backoff: float = 1.0
     ) -> None:
+        from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+
         self.url, self._store, self._seconds = url.rstrip("/"), Store(cache, "searches", results="TEXT"), seconds
-        self._attempts, self._backoff = attempts, backoff
+        wait = wait_exponential_jitter(multiplier=backoff, max=30.0, jitter=backoff)
+        failed, stop = retry_if_exception_type(SearchError), stop_after_attempt(attempts)
+        self._ask_again = retry(retry=failed, wait=wait, stop=stop, reraise=True)(self._ask)
 
     def search(self, queries: Sequence[str], *, top: int) -> pd.DataFrame:
         """The first `top` results of each query, as the server orders them.
@@ -77,23 +81,17 @@ class SearXNG:
         return pd.DataFrame(rows, columns=["query", "rank", "address", "title", "text"])
 
     def _read_page(self, query: str, number: int) -> list[dict[str, str]]:
-        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
-
         key = json.dumps([self.url, query, number]).encode()
         kept = self._store.read([key])
         if key not in kept:
-            wait = wait_exponential_jitter(multiplier=self._backoff, max=30.0, jitter=self._backoff)
-            stop, retry = stop_after_attempt(self._attempts), retry_if_exception_type(SearchError)
-            retrying = Retrying(retry=retry, wait=wait, stop=stop, reraise=True)
-            kept[key] = (json.dumps(retrying(self._ask, query, number)),)
+            kept[key] = (json.dumps(self._ask_again(query, number)),)
             self._store.write([(key, *kept[key])])
         return list(json.loads(kept[key][0]))
 
     def _ask(self, query: str, number: int) -> list[dict[str, str]]:
         import httpx
 
-        asked: dict[str, str | int] = {"q": query, "format": "json", "pageno": number}
-        server = f"SearXNG at {self.url}"
+        asked, server = {"q": query, "format": "json", "pageno": str(number)}, f"SearXNG at {self.url}"
         try:
             reply = httpx.get(f"{self.url}/search", params=asked, timeout=self._seconds)
         except httpx.ConnectError as error:
@@ -116,13 +114,7 @@ class SearXNG:
 
 
 def search_pages(
-    searcher: SearXNG,
-    *,
-    top: int = 10,
-    trusted: Collection[str] = TRUSTED,
-    every: bool = False,
-    cache: Path | None = None,
-    **how: Any,
+    searcher: SearXNG, *, top: int = 10, trusted: Collection[str] = TRUSTED, every: bool = False, **how: Any
 ) -> Search:
     """A search that brings pages' texts, as `nfqa.debates.pipeline.search_web` takes it.
 
@@ -133,7 +125,7 @@ def search_pages(
     def search(queries: Sequence[str]) -> pd.DataFrame:
         found = add_domains(searcher.search(queries, top=top), trusted=trusted)
         fetched = found[found.trusted | every].drop_duplicates("address")
-        pages = fetch_pages(fetched[["address"]], cache=cache, **how)
+        pages = fetch_pages(fetched[["address"]], **how)
         found = found.drop(columns="text").merge(pages, on="address", how="left")
         found = found.assign(text=found.text.fillna(""), missing=found.missing.fillna("domain not trusted"))
         found = found.assign(document=found.address, detail=found.missing.map(explain_missing))
