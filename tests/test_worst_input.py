@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nfqa.data import debates, gather
+from nfqa.data import gather, readers
 from nfqa.judge import prompts, server_errors
 from nfqa.kernels import parse
 from nfqa.lab import site
@@ -53,7 +53,7 @@ WORST: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {  # what is ca
     "read_preference": (parse.read_preference, ("[[", "[[A", "[[A]]")),
     "read_digit": (parse.read_digit, ("1", "1.", "1%", "-0-1", "+", "[[1]]")),
     "bracketed_marks": (pretrained._BRACKETED.findall, ("[a", "<a", "[<", "<")),
-    "clean": (debates._clean, ("<a", "</", "<", "<b>")),
+    "clean": (readers._clean, ("<a", "</", "<", "<b>")),
     "shown_question": (show("Question: q"), ("<br> ", "<b", " x")),
     "shown_answer": (show(ANSWER), ("<br>", "\n<br> ", "x<b")),
     "instance": (gather._INSTANCE.fullmatch, ("1", "1_")),

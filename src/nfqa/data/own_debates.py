@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LARGEST = 5_000_000  # bytes of a text or page: a larger one is a book or a dump, and is left out
+_EMPTY = ("no text", "it is empty, or a page without a main text")
 LINES, PAGES, TEXTS = (".jsonl",), (".html", ".htm", ".xhtml"), (".txt", ".md")
 
 
@@ -66,54 +68,50 @@ def read_folder(folder: Path, *, seconds: float = SECONDS) -> tuple[pd.DataFrame
 
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder; expected one with .txt, .html or .jsonl files")
-    rows: list[tuple[str, str, str]] = []
-    left: list[tuple[str, str, str]] = []
     reader = PageReader(seconds)
-    for path, name in _list_paths(folder):
-        kind = path.suffix.lower()
-        if not path.is_file():
-            what = "a linked folder" if path.is_dir() else "a broken link" if path.is_symlink() else "a pipe or device"
-            left.append((name, "no file", f"it is {what}"))
-        elif kind in LINES:
-            for number, where, item in parse_lines(str(path), path.read_bytes(), Counter()):
-                if len(str(item.get("text", ""))) > LONGEST_TEXT:
-                    left.append((f"{name}#{number}", "too large", f"a text of more than {LONGEST_TEXT:,} characters"))
-                else:
-                    line = check(_Given, item, where)
-                    rows.append((f"{name}#{number}", line.address.strip(), line.text))
-        elif kind not in (*PAGES, *TEXTS):
-            left.append((name, "of another kind", f"{path.suffix or 'no ending'}; known: .txt, .md, .html, .jsonl"))
-        elif (size := path.stat().st_size) > LARGEST:
-            left.append((name, "too large", f"{size:,} bytes; at most {LARGEST:,}"))
-        else:
-            try:
-                content = path.read_bytes()
-                address, text = reader.read(content) if kind in PAGES else ("", content.decode("utf-8-sig"))
-                rows.append((name, address, text.replace("\0", "")))
-            except UnicodeDecodeError as error:
-                left.append((name, "not UTF-8", f"byte 0x{error.object[error.start]:02x} at offset {error.start}"))
-            except TimeoutError as error:
-                left.append((name, "too slow", str(error)))
-            except ValueError as error:
-                left.append((name, "unreadable", str(error)))
+    rows = [row for path, name in _list_paths(folder) for row in _read_file(path, name, reader)]
     reader.close()
-    documents = pd.DataFrame(rows, columns=["document", "address", "text"])
-    empty = documents.text.str.strip() == ""
-    firsts = documents[~empty].drop_duplicates("text")
-    copies = documents[~empty].drop(firsts.index).merge(firsts, on="text", suffixes=("", "_first"))
-    left += [(name, "no text", "it is empty, or a page without a main text") for name in documents.document[empty]]
-    left += [(row.document, "a copy of another's text", f"of {row.document_first}") for row in copies.itertuples()]
-    gone = pd.DataFrame([("document", *row) for row in left], columns=["unit", "item", "reason", "detail"])
-    if firsts.empty:
+    read = pd.DataFrame(rows, columns=["document", "address", "text", "reason", "detail"])
+    read.loc[(read.reason == "") & (read.text.str.strip() == ""), ["reason", "detail"]] = _EMPTY
+    firsts = read[read.reason == ""].groupby("text").document.transform("first")
+    firsts = firsts[firsts != read.document[firsts.index]]
+    read.loc[firsts.index, "reason"], read.loc[firsts.index, "detail"] = "a copy of another's text", "of " + firsts
+    gone = read[read.reason != ""].rename(columns={"document": "item"}).assign(unit="document")
+    documents = read.loc[read.reason == "", ["document", "address", "text"]].reset_index(drop=True)
+    if documents.empty:
         said = ", ".join(f"{reason}: {count}" for reason, count in gone.reason.value_counts(sort=False).items())
         raise ValueError(f"{folder} holds no document with text ({said or 'no file'}); expected .txt, .html or .jsonl")
-    return firsts.reset_index(drop=True), gone
+    return documents, gone[["unit", "item", "reason", "detail"]].reset_index(drop=True)
+
+
+def _read_file(path: Path, name: str, reader: PageReader) -> Iterator[tuple[str, str, str, str, str]]:
+    """The documents of a file: name, address, text, and why it is left out, in a word and in words."""
+    kind = path.suffix.lower()
+    if not path.is_file():
+        yield name, "", "", "no file", "it is a linked folder, a broken link, a pipe or a device"
+    elif kind in LINES:
+        for number, where, item in parse_lines(str(path), path.read_bytes(), Counter()):
+            if len(str(item.get("text", ""))) > LONGEST_TEXT:
+                yield f"{name}#{number}", "", "", "too large", f"a text of more than {LONGEST_TEXT:,} characters"
+            else:
+                line = check(_Given, item, where)
+                yield f"{name}#{number}", line.address.strip(), line.text, "", ""
+    elif kind not in (*PAGES, *TEXTS):
+        yield name, "", "", "of another kind", f"{path.suffix or 'no ending'}; known: .txt, .md, .html, .jsonl"
+    elif (size := path.stat().st_size) > LARGEST:
+        yield name, "", "", "too large", f"{size:,} bytes; at most {LARGEST:,}"
+    else:
+        try:
+            content = path.read_bytes()
+            address, text = reader.read(content) if kind in PAGES else ("", content.decode("utf-8-sig"))
+            yield name, address, text.replace("\0", ""), "", ""
+        except (TimeoutError, ValueError) as error:
+            why = {TimeoutError: "too slow", UnicodeDecodeError: "not UTF-8"}.get(type(error), "unreadable")
+            yield name, "", "", why, str(error)
 
 
 def hash_folder(folder: Path) -> str:
     """One hash of the names and contents of a folder's files."""
-    from hashlib import sha256
-
     listed = [f"{name} {hash_file(path) if path.is_file() else ''}" for path, name in _list_paths(folder)]
     return sha256("\n".join(listed).encode()).hexdigest()
 

@@ -181,7 +181,7 @@ class _Visits:
                 raise LeftOutError(reason, passing=error.passing) from None
             if reply.status == 429 or reply.status >= 500:
                 raise LeftOutError("robots", passing=True)
-            self._robots[origin] = parse_robots(reply.body[:_ROBOTS] if reply.status == 200 else b"")
+            self._robots[origin] = _parse_robots(reply.body[:_ROBOTS] if reply.status == 200 else b"")
         return self._robots[origin]
 
 
@@ -189,13 +189,10 @@ def _find_origin(url: httpx.URL) -> str:
     return f"{url.scheme}://{url.netloc.decode()}"
 
 
-def parse_robots(content: bytes) -> RobotFileParser:
-    """The rules of a robots.txt. A line that `urllib.robotparser` fails at, as at `Crawl-delay: ²`, is left out."""
-    parser, lines = RobotFileParser(), content.decode("utf-8-sig", errors="replace").splitlines()
-    for place, line in enumerate(lines):
-        try:
-            RobotFileParser().parse(["User-agent: *", line])
-        except ValueError:
-            lines[place] = "#"  # a blank line would end the group of rules
-    parser.parse(lines)
+def _parse_robots(content: bytes) -> RobotFileParser:
+    parser = RobotFileParser()
+    try:
+        parser.parse(content.decode("utf-8-sig", errors="replace").splitlines())
+    except ValueError:  # at a line such as `Crawl-delay: ²`: what can't be read may exclude us
+        parser.disallow_all = True
     return parser
