@@ -97,10 +97,9 @@ def search_in_steps(
     trails = [Trail(question) for question in dict.fromkeys(questions)]
     going, log = trails, []
     for step in range(1, steps + 1):
-        moves = decide(going) if going else []
+        moves, still = decide(going) if going else [], []
         asked = list(dict.fromkeys(move.query for move in moves if not move.ended))
         results = dict(list(search(asked).groupby("question", sort=False))) if asked else {}
-        still = []
         for trail, move in zip(going, moves, strict=True):
             ended, n_new = move.ended, 0
             if not ended:
@@ -115,9 +114,8 @@ def search_in_steps(
             log.append((trail.question, step, move.thought, move.query, n_new, ended))
             still += [] if ended else [trail]
         going = still
-    none = pd.DataFrame(columns=["question", "document", "text"])
     kept = [part for trail in trails for part in trail.found]
-    passages = pd.concat(kept or [none], ignore_index=True)
+    passages = pd.concat(kept or [pd.DataFrame(columns=["question", "document", "text"])], ignore_index=True)
     passages = passages.assign(rank=passages.groupby("question").cumcount() + 1)
     return passages, pd.DataFrame(log, columns=["question", "step", "thought", "query", "n_found", "ended"])
 
@@ -183,8 +181,7 @@ def write_answers(passages: pd.DataFrame, generator: Asker, prompts: PromptSet, 
         for name, part in groups
     ]
     texts = generator.write(asked, seed=seed) if asked else []
-    rows = [
-        (question, text, "; ".join(part.document.unique()), len(part))
-        for (question, part), text in zip(groups, texts, strict=True)
-    ]
-    return pd.DataFrame(rows, columns=["question", "text", "documents", "n_passages"])
+    rows = [(name, "; ".join(part.document.unique()), len(part)) for name, part in groups]
+    written = pd.DataFrame(rows, columns=["question", "documents", "n_passages"])
+    written.insert(1, "text", texts)
+    return written

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from nfqa.kernels.resample import draw_counts
 from nfqa.metrics.statistics import iterate_groups
@@ -101,17 +100,9 @@ def resample_rules(claims: pd.DataFrame, *, by: Sequence[str], resamples: int, s
         size = each.sum(axis=1)
         each = each.assign(ad=each.a * each.d / size, bc=each.b * each.c / size)
         counts = np.vstack([np.ones(len(each)), draw_counts(len(each), resamples=resamples, seed=seed)])
-        drawn = _measure(*(counts @ each.to_numpy(dtype=float)).T).rename_axis("resample").reset_index()
-        a, b, c, d = each.iloc[:, :4].sum().astype(int)
-        n = {"reliable_if_trusted": a + b, "reliable_if_not": c + d, "coverage_of_reliable": a + c}
-        long = drawn.melt("resample", var_name="statistic", value_name="measured")
-        frames.append(long.assign(**key, n=long.statistic.map(n).fillna(len(group)).astype(int)))
-    return pd.concat(frames, ignore_index=True)[[*by, "statistic", "resample", "measured", "n"]]
-
-
-def _measure(a: NDArray, b: NDArray, c: NDArray, d: NDArray, ad: NDArray, bc: NDArray) -> pd.DataFrame:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found = {
+        drawn = pd.DataFrame(counts @ each.to_numpy(dtype=float), columns=each.columns)
+        a, b, c, d = (drawn[name] for name in "abcd")
+        shares = {
             "coverage": (a + b) / (a + b + c + d),
             "coverage_of_reliable": a / (a + c),
             "reliable_if_trusted": a / (a + b),
@@ -119,6 +110,10 @@ def _measure(a: NDArray, b: NDArray, c: NDArray, d: NDArray, ad: NDArray, bc: ND
             "reliable_gap": a / (a + b) - c / (c + d),
             "auroc": (a / (a + c) + d / (b + d)) / 2,
             "odds_ratio": a * d / (b * c),
-            "odds_ratio_within": ad / bc,
+            "odds_ratio_within": drawn.ad / drawn.bc,
         }
-    return pd.DataFrame(found).replace([np.inf, -np.inf], np.nan)
+        found = pd.DataFrame(shares).replace([np.inf, -np.inf], np.nan).rename_axis("resample").reset_index()
+        long = found.melt("resample", var_name="statistic", value_name="measured")
+        n = {"reliable_if_trusted": a[0] + b[0], "reliable_if_not": c[0] + d[0], "coverage_of_reliable": a[0] + c[0]}
+        frames.append(long.assign(**key, n=long.statistic.map(n).fillna(len(group)).astype(int)))
+    return pd.concat(frames, ignore_index=True)[[*by, "statistic", "resample", "measured", "n"]]

@@ -95,14 +95,10 @@ def _group(vectors: NDArray[np.floating], fewest: int, most: int) -> NDArray[np.
         return np.arange(len(vectors))
     distances = np.clip(1 - vectors @ vectors.T, 0, 2)
     np.fill_diagonal(distances, 0)
-    best, labels = -np.inf, np.zeros(len(vectors), dtype=np.intp)
-    for count in range(fewest, min(most, len(vectors) - 1) + 1):
-        how = AgglomerativeClustering(n_clusters=count, metric="precomputed", linkage="average")
-        grouped = how.fit(distances).labels_
-        worth = silhouette_score(distances, grouped, metric="precomputed")
-        if worth > best:
-            best, labels = worth, grouped
-    return labels
+    counts = range(fewest, min(most, len(vectors) - 1) + 1)
+    ways = [AgglomerativeClustering(count, metric="precomputed", linkage="average") for count in counts]
+    grouped = [way.fit_predict(distances) for way in ways]
+    return max(grouped, key=lambda labels: silhouette_score(distances, labels, metric="precomputed"))
 
 
 def join_views(parts: pd.DataFrame) -> pd.DataFrame:

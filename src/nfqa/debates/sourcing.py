@@ -91,14 +91,13 @@ def list_questions(*sources: QuestionSet | pd.DataFrame) -> pd.DataFrame:
     Args: sources: sets of questions, or frames with dataset, question (its text) and maybe source.
     Returns: dataset, source (a part of the dataset, "" where it has none), question (its text).
     """
-    frames = []
-    for source in sources:
-        if not isinstance(source, pd.DataFrame):
-            source = pd.DataFrame({"dataset": source.name, "question": [each.text for each in source.questions]})
-        frames.append(
-            source.assign(source=source.get("source", ""))[["dataset", "source", "question"]].drop_duplicates()
-        )
-    return pd.concat(frames, ignore_index=True)
+    frames = [
+        each if isinstance(each, pd.DataFrame)
+        else pd.DataFrame({"dataset": each.name, "question": [question.text for question in each.questions]})
+        for each in sources
+    ]  # fmt: skip
+    listed = pd.concat(frames).reindex(columns=["dataset", "source", "question"])
+    return listed.fillna({"source": ""}).drop_duplicates(ignore_index=True)
 
 
 def count_kept(questions: pd.DataFrame, vectors: NDArray[np.floating], *, thresholds: Sequence[float]) -> pd.DataFrame:
