@@ -40,7 +40,6 @@ def test_references_come_best_first_and_the_ungraded_one_is_left_out(tmp_path: P
     [
         ("antiqe", {}, "unknown dataset 'antiqe'; known: antique, trec_dl_nf"),
         ("prompt_listwise", {}, "'prompt_listwise' is a prompt"),
-        ("antique", {"split": "train"}, "antique has no split 'train'"),
         ("debateqa_test", {}, "debateqa_test has no bundled sample"),
     ],
 )

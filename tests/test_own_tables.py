@@ -86,7 +86,7 @@ def test_blank_rows_columns_without_a_name_and_short_rows_are_as_spreadsheets_le
         ("question,answer,label\nwhy?,a,2\nwhy?,b,4\n", "line 3: label is 4; input should be less"),
         ("question,answer,label\nwhy?,a,good\n", "line 2: label is 'good'; input should be a valid integer"),
         ("question,answer,system\nwhy?,a,\"x\ny\"\n", "line 3: system is 'x\\ny'; expected a name on"),
-        ("question,answer\nwhy?,a, b\n", "line 2: a cell has no named column; name it, or put texts with ',' in"),
+        ("question,answer\nwhy?,a, b\n", "line 2: a cell has no named column; name it, or quote texts with ','"),
         ("question,answer\nwhy?,a\nbroken\n", "line 3: answer is missing; add it"),
         ('question,answer\nwhy?,"a\n\nb\n', "line 1: unexpected end of data"),
         ('question,answer,reference_1\n"w\n?",a,one\nx?,b,\n"w\n?",c,two\n', "line 6: reference_1 'two' is not that"),

@@ -119,14 +119,12 @@ _SYNTHETIC_FROM = 459  # from this id on upstream's questions and documents are 
 
 def _gather_documents(files: list[Lines]) -> Iterable[dict[str, Any]]:
     """A line a question with its documents, by upstream's id; the fields that a language model wrote are left out."""
-    found: dict[str, dict[str, Any]] = {}
-    for query in chain(*files):
-        if int(query["id"][1:]) < _SYNTHETIC_FROM:
-            shown = query["retrieved_docs"]
-            documents = [{"address": d["source_url"].strip(), "text": d["snippet"].strip()} for d in shown]
-            kind = _KINDS[query["conflict_type"]]
-            found[query["id"]] = {"question": query["query"].strip(), "kind": kind, "documents": documents}
-    return (body for _, body in sorted(found.items()))
+    queries = {query["id"]: query for query in chain(*files) if int(query["id"][1:]) < _SYNTHETIC_FROM}
+    for _, query in sorted(queries.items()):
+        shown = query["retrieved_docs"]
+        documents = [{"address": d["source_url"].strip(), "text": d["snippet"].strip()} for d in shown]
+        kind = _KINDS[query["conflict_type"]]
+        yield {"question": query["query"].strip(), "kind": kind, "documents": documents}
 
 
 _RELIABILITY = {"Not reliable at all": 1, "Somewhat reliable": 2, "Reliable": 3}  # any other: not rated

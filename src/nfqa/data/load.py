@@ -29,41 +29,32 @@ HELD_OUT = 4  # a claim is held out from the evaluators' training where its key 
 
 
 def load(
-    name: str,
-    *,
-    data: str = "full",
-    limit: int | None = None,
-    split: Split = "all",
-    repeats: Repeats = "keep",
+    name: str, *, data: str = "full", limit: int | None = None, split: Split = "all", repeats: Repeats = "keep",
     root: Path | None = None,
-) -> QuestionSet:
+) -> QuestionSet:  # fmt: skip
     """Load a registered dataset.
 
     Args: name: as in data/registry.yml; data: "full" for the upstream file, "sample" for the bundled stand-in, whose
         dataset is called sample_NAME; limit: at most this many questions, chosen by hash so that neither order nor
         content decides; split: of debatewise, the claims held out from the training of the embedded evaluators
-        (key % 4 == 0), those it may see, or all (no other dataset is trained on: there, "held_out" is all); repeats: of
-        graded datasets, a passage repeated inside a question is kept ("keep", as the paper), kept once ("first"), or,
+        (key % 4 == 0), those it may see, or all (no other dataset is trained on, nor split); repeats: of graded
+        datasets, a passage repeated inside a question is kept ("keep", as the paper), kept once ("first"), or,
         if its labels disagree, dropped with all its copies ("drop_conflicting").
     Raises: ValueError for a wrong name or hash, or naming file, line and field of what the shape doesn't allow;
         UnreachableError when the file is not at hand and can't be fetched.
     """
     root = root or find_root()
     file = find_registered(root, name, GRADED | DEBATES)
-    if split == "train" and file.shape != "debatewise":
-        raise ValueError(f"{name} has no split 'train': it is never trained on")
     path = find_path(name, data=data, root=root)
     questions, counts = read_file(path, file.shape, file.lowest_label)
     if split != "all" and file.shape == "debatewise":
         questions = [q for q in questions if (q.key % HELD_OUT == 0) == (split == "held_out")]
     chosen = {question.name for question in sorted(questions, key=lambda question: question.key)[:limit]}
     questions = [question for question in questions if question.name in chosen]
-    if repeats != "keep":
-        treated = [_treat_repeats(question, repeats) for question in questions]
-        counts["dropped_repeats"] = sum(len(q.answers) for q in questions) - sum(len(q.answers) for q in treated)
-        questions = treated
+    treated = questions if repeats == "keep" else [_treat_repeats(question, repeats) for question in questions]
+    counts["dropped_repeats"] = sum(len(q.answers) for q in questions) - sum(len(q.answers) for q in treated)
     shown, origin = (f"sample_{name}", "sample") if data == "sample" else (name, "measured")
-    return QuestionSet(shown, tuple(questions), origin, hash_file(path), dict(+counts))
+    return QuestionSet(shown, tuple(treated), origin, hash_file(path), dict(+counts))
 
 
 def find_path(name: str, *, data: str = "full", root: Path | None = None) -> Path:
@@ -80,12 +71,11 @@ def find_path(name: str, *, data: str = "full", root: Path | None = None) -> Pat
     return root / "data" / "sample" / file.sample
 
 
-def has(name: str, *, data: str = "full", root: Path | None = None) -> bool:
+def has(name: str, *, data: str = "full", root: Path) -> bool:
     """Whether a dataset can be loaded without the network; one without a bundled stand-in is left out of a sample run.
 
     Raises: ValueError for an unknown dataset, or a file with the wrong hash.
     """
-    root = root or find_root()
     file = find_registered(root, name)
     return bool(file.sample) if data == "sample" else has_file(file, root / "build" / "data")
 

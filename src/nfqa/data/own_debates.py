@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from nfqa.data.json_lines import LONGEST_TEXT, AnyText, LooseItem, Name, Text, check, parse_lines, refuse_twin
 from nfqa.data.page_text import SECONDS, PageReader
 from nfqa.data.registry import hash_file
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LARGEST = 5_000_000  # bytes of a text or page: a larger one is a book or a dump, and is left out
 _EMPTY = ("no text", "it is empty, or a page without a main text")
@@ -37,8 +35,6 @@ def read_questions(path: Path) -> pd.DataFrame:
     Returns: id (by default q1, q2 ... by line), question.
     Raises: ValueError naming file and line for another shape, an id or a question that is there twice, or no question.
     """
-    import pandas as pd
-
     seen: dict[tuple[str, str], int] = {}
     rows = []
     for number, where, item in parse_lines(str(path), path.read_bytes(), Counter()):
@@ -64,8 +60,6 @@ def read_folder(folder: Path, *, seconds: float = SECONDS) -> tuple[pd.DataFrame
     Raises: ValueError for no such folder, or one without a document; naming file and line for a line of another shape.
     Source: pages to text by trafilatura (Barbaresi 2021).
     """
-    import pandas as pd
-
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder; expected one with .txt, .html or .jsonl files")
     reader = PageReader(seconds)

@@ -78,9 +78,7 @@ def parse_rows(name: str, content: bytes, counts: Counter[str]) -> Lines:
             where = f"{name}, line {cells.line_num}"
             beyond = "".join([*row.pop(None, []), row.pop("", "") or ""])  # where no column is named
             if beyond.strip():
-                raise ValueError(
-                    f"{where}: a cell has no named column; name it, or put texts with {separator!r} in quotes"
-                )
+                raise ValueError(f"{where}: a cell has no named column; name it, or quote texts with {separator!r}")
             given = {column: cell for column, cell in row.items() if cell is not None}  # a short row lacks some
             if "".join(given.values()).strip():
                 yield cells.line_num, where, given

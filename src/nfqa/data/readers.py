@@ -34,10 +34,8 @@ Points = Annotated[list[PointOfView], Field(min_length=1)]
 
 def make_points(question: str, points: Sequence[PointOfView], counts: Counter[str]) -> tuple[PartialAnswer, ...]:
     """Partial answers QUESTION.1, QUESTION.2 ...; repeated ones are counted, and kept."""
-    made = tuple(
-        PartialAnswer(f"{question}.{place}", point.point_of_view.strip(), point.explanation.strip())
-        for place, point in enumerate(points, start=1)
-    )
+    texts = ((point.point_of_view.strip(), point.explanation.strip()) for point in points)
+    made = tuple(PartialAnswer(f"{question}.{place}", *text) for place, text in enumerate(texts, start=1))
     counts["repeated_partial_answers"] += len(made) - len({point.text for point in made})
     return made
 

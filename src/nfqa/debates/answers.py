@@ -49,11 +49,10 @@ class Trail:
 
     def describe(self) -> str:
         """The transcript, as a language model reads it."""
-        steps = [
-            "\n".join([f"Thought: {move.thought}", f"Search: {move.query}", *("Found: " + new.text)])
-            for move, new in zip(self.moves, self.found, strict=True)
-        ]
-        return "\n".join(steps) or "Nothing was searched yet."
+        lines: list[str] = []
+        for move, new in zip(self.moves, self.found, strict=True):
+            lines += [f"Thought: {move.thought}", f"Search: {move.query}", *("Found: " + new.text)]
+        return "\n".join(lines) or "Nothing was searched yet."
 
 
 Decider = Callable[[Sequence[Trail]], list[Move]]
@@ -176,10 +175,8 @@ def write_answers(passages: pd.DataFrame, generator: Asker, prompts: PromptSet, 
     Returns: question, text (None where no reply came), documents (those shown, "; " between them), n_passages.
     """
     groups = list(passages.groupby("question", sort=False))
-    asked = [
-        prompts.render("answer_with_passages", question=name, references=(part.domain + ": " + part.text).tolist())
-        for name, part in groups
-    ]
+    shown = [(name, (part.domain + ": " + part.text).tolist()) for name, part in groups]
+    asked = [prompts.render("answer_with_passages", question=name, references=texts) for name, texts in shown]
     texts = generator.write(asked, seed=seed) if asked else []
     rows = [(name, "; ".join(part.document.unique()), len(part)) for name, part in groups]
     written = pd.DataFrame(rows, columns=["question", "documents", "n_passages"])

@@ -70,15 +70,11 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
 
 def _ask(views: pd.DataFrame, judge: LanguageJudge) -> tuple[list[str], list[str]]:
     """Why the judge rejects each view, and more in words; both "" where it accepts it."""
-    template = judge.prompts.get("check_view")
-    planned = [
-        Request(
-            judge.prompts.render("check_view", question=asked, point_of_view=said, candidate=explained),
-            judge.seed, ("0", "1"), f"check_view|{asked}",
-        )
-        for asked, said, explained in views[["question", "point_of_view", "explanation"]].itertuples(index=False)
-    ]  # fmt: skip
-    values, verdicts = ask_planned(planned, judge, partial(read_verdict, pick=template.pick))
+    prompts, planned = judge.prompts, []
+    for asked, said, explained in views[["question", "point_of_view", "explanation"]].itertuples(index=False):
+        prompt = prompts.render("check_view", question=asked, point_of_view=said, candidate=explained)
+        planned.append(Request(prompt, judge.seed, ("0", "1"), f"check_view|{asked}"))
+    values, verdicts = ask_planned(planned, judge, partial(read_verdict, pick=prompts.get("check_view").pick))
     reasons, details = [], []
     for value, verdict in zip(values, verdicts, strict=True):
         if np.isnan(value):
@@ -122,10 +118,8 @@ def remove_rejected(views: pd.DataFrame, labels: pd.DataFrame) -> Stage:
     """
     known = labels[labels["item"].isin(views["view"])]
     if known.empty and len(views):
-        expected = repr(views["view"].iloc[0])
-        raise ValueError(
-            f"none of {len(labels)} labels is of a point of view at hand, as {expected} is; another run's?"
-        )
+        what = f"none of {len(labels)} labels is of a point of view at hand"
+        raise ValueError(f"{what}, as {views['view'].iloc[0]!r} is; another run's?")
     against = views["view"].map((known.label == 0).groupby(known["item"]).sum()).fillna(0).astype(int)
     gone = against >= REJECTIONS
     details = [f"{count} labels against it; {REJECTIONS} remove it" for count in against[gone]]

@@ -9,18 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.robotparser import RobotFileParser
 
 import httpx
+import pandas as pd
+from tqdm import tqdm
 
 from nfqa.data import page_text
 from nfqa.data.page_text import PageReader
 from nfqa.data.store import Store
 from nfqa.debates.guarded import Allowed, LeftOutError, Reply, get, is_public, open_pool, read_address
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 AGENT = "nfqa"  # as robots.txt may name us
 LARGEST, REDIRECTS = 5_000_000, 5  # bytes of a page; how often it may send us on
@@ -72,43 +71,36 @@ def fetch_pages(
     Source: main text by trafilatura (Barbaresi 2021); robots.txt by `urllib.robotparser`.
     Differs from: RFC 9309 in that the first rule of robots.txt that fits counts, and * in a path is a plain letter.
     """
-    from tqdm import tqdm
-
     store, reader = Store(cache, "pages", text="TEXT", missing="TEXT"), PageReader(reading)
     keys = {address: f"page 2 {address}".encode() for address in found.address}  # 2: of how texts are read
     pages = store.read(keys.values())
     wanted = [address for address, key in keys.items() if key not in pages]
-    with tqdm(total=len(wanted), desc="pages", disable=None if wanted else True) as bar:
-
-        def keep(address: str, text: str, missing: str, lasting: bool) -> None:
-            pages[keys[address]] = (text, missing)
-            if lasting:
-                store.write([(keys[address], text, missing)])
-            bar.update()
-
-        agent = f"{AGENT}/{version('nfqa')} (research; respects robots.txt)"
-        ask = partial(get, open_pool(allowed), agent=agent, seconds=seconds, largest=LARGEST)
-        visits = _Visits(ask, reader, pause)
-        with ThreadPoolExecutor(1) as thread:  # JupyterLab has a loop of its own in the main one
-            thread.submit(asyncio.run, _fetch_all(wanted, keep, visits)).result()
-    reader.close()
-    read = [pages[keys[address]] for address in found.address]
-    return found.assign(text=[text for text, _ in read], missing=[missing for _, missing in read])
-
-
-async def _fetch_all(addresses: list[str], keep: Callable[[str, str, str, bool], None], visits: _Visits) -> None:
-    room, hosts = asyncio.Semaphore(_AT_ONCE), defaultdict(list)
-    for address in addresses:
+    agent = f"{AGENT}/{version('nfqa')} (research; respects robots.txt)"
+    ask = partial(get, open_pool(allowed), agent=agent, seconds=seconds, largest=LARGEST)
+    visits, room, hosts = _Visits(ask, reader, pause), asyncio.Semaphore(_AT_ONCE), defaultdict(list)
+    for address in wanted:
         hosts["".join(address.split("/")[2:3])].append(address)
 
     async def fetch(own: list[str]) -> None:
         for address in own:
             async with room:
-                keep(address, *await visits.read(address))
+                text, missing, lasting = await visits.read(address)
+            pages[keys[address]] = (text, missing)
+            if lasting:
+                store.write([(keys[address], text, missing)])
+            bar.update()
 
-    async with asyncio.TaskGroup() as tasks:
-        for own in hosts.values():
-            tasks.create_task(fetch(own))
+    async def fetch_all() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for own in hosts.values():
+                tasks.create_task(fetch(own))
+
+    bar = tqdm(total=len(wanted), desc="pages", disable=None if wanted else True)
+    with bar, ThreadPoolExecutor(1) as thread:  # JupyterLab has a loop of its own in the main one
+        thread.submit(asyncio.run, fetch_all()).result()
+    reader.close()
+    read = [pages[keys[address]] for address in found.address]
+    return found.assign(text=[text for text, _ in read], missing=[missing for _, missing in read])
 
 
 class _Visits:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import httpx
+import pandas as pd
 from pydantic import Field
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
 from nfqa.data.json_lines import AnyText, LooseItem, check
 from nfqa.data.registry import UnreachableError
 from nfqa.data.store import Store
 from nfqa.debates.domains import TRUSTED, add_domains
 from nfqa.debates.pages import explain_missing, fetch_pages
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from nfqa.debates.pipeline import Search
+from nfqa.debates.pipeline import Search
 
 MOST = 10  # pages of results that are asked for, until there are enough
 _FORMATS = "JSON is switched off there; set `search: formats: [html, json]` in its settings.yml and start it again"
@@ -50,8 +49,6 @@ class SearXNG:
     def __init__(
         self, url: str, cache: Path | None = None, *, seconds: float = 20.0, attempts: int = 4, backoff: float = 1.0
     ) -> None:
-        from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
-
         self.url, self._store, self._seconds = url.rstrip("/"), Store(cache, "searches", results="TEXT"), seconds
         wait = wait_exponential_jitter(multiplier=backoff, max=30.0, jitter=backoff)
         failed, stop = retry_if_exception_type(SearchError), stop_after_attempt(attempts)
@@ -64,8 +61,6 @@ class SearXNG:
         Raises: SearchError for the first query that fails, after all attempts: what came before is kept.
             UnreachableError where no server answers, or it refuses: no other query would fare better.
         """
-        import pandas as pd
-
         rows = []
         for query in dict.fromkeys(queries):
             hits: dict[str, dict[str, str]] = {}
@@ -89,8 +84,6 @@ class SearXNG:
         return list(json.loads(kept[key][0]))
 
     def _ask(self, query: str, number: int) -> list[dict[str, str]]:
-        import httpx
-
         asked, server = {"q": query, "format": "json", "pageno": str(number)}, f"SearXNG at {self.url}"
         try:
             reply = httpx.get(f"{self.url}/search", params=asked, timeout=self._seconds)

@@ -61,13 +61,11 @@ def write_parts(found: pd.DataFrame, generator: Asker, prompts: PromptSet, embed
     """
     points, dropped = list_points(found, generator, prompts)
     texts = _cut(found).set_index(["id", "document"]).text
-    asked = [
-        prompts.render(
-            "write_explanation", question=point.question, point_of_view=point.point_of_view,
-            references=[texts[point.id, name] for name in point.documents],
-        )
-        for point in points.itertuples()
-    ]  # fmt: skip
+    asked = []
+    for point in points.itertuples():
+        given = {"question": point.question, "point_of_view": point.point_of_view}
+        shown = [texts[point.id, name] for name in point.documents]
+        asked.append(prompts.render("write_explanation", references=shown, **given))
     replies = generator.write(asked) if asked else []
     sentences = split_documents(found.assign(question=found.id)).rename(columns={"question": "id"})
     by_question, frames, lost = dict(list(sentences.groupby("id"))), [], [dropped]
@@ -107,9 +105,8 @@ def list_points(found: pd.DataFrame, generator: Asker, prompts: PromptSet) -> St
         for place, why, detail in refused:
             unit, item = ("point of view", f"{identifier}.{place}") if place else ("question", identifier)
             lost.append(list_dropped(unit, [item], why, detail))
-        rows += [
-            (identifier, question, f"{identifier}.{n}", text, [names[d - 1] for d in own]) for n, text, own in points
-        ]
+        for n, text, own in points:
+            rows.append((identifier, question, f"{identifier}.{n}", text, [names[number - 1] for number in own]))
     columns = ["id", "question", "view", "point_of_view", "documents"]
     return pd.DataFrame(rows, columns=columns), pd.concat(lost, ignore_index=True)
 
