@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nfqa.debates.domains import add_domains
 from nfqa.debates.search import (
     cut_documents,
     find_nearest,
@@ -29,30 +28,6 @@ class Compass:
     def embed_sentences(self, texts: list[str]) -> np.ndarray:
         angles = np.deg2rad([TURNS[text] for text in texts])
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
-
-
-@pytest.mark.parametrize(
-    ("address", "domain", "suffix", "trusted"),
-    [
-        ("https://www.example.org/a?b=c.com", "example.org", "org", True),
-        ("http://data.census.gov:8080/", "census.gov", "gov", True),
-        ("https://shop.com/terms.org", "shop.com", "com", False),
-        ("https://gov.evil.com/", "evil.com", "com", False),
-        ("https://www.parliament.gov.uk/", "parliament.gov.uk", "gov.uk", False),
-        ("https://EXAMPLE.ORG", "example.org", "org", True),
-        ("https://müller.org/", "müller.org", "org", True),
-        ("https://xn--mller-kva.de/", "xn--mller-kva.de", "de", False),
-        ("http://10.0.0.1/x.org", "10.0.0.1", "", False),
-        ("http://[2001:db8::1]/", "[2001:db8::1]", "", False),
-        ("http://localhost/a.org", "localhost", "", False),
-        ("https://user:pass@host.edu/", "host.edu", "edu", True),
-        ("not an address", "not an address", "", False),
-        ("", "", "", False),
-    ],
-)
-def test_an_address_is_trusted_by_its_public_suffix(address: str, domain: str, suffix: str, trusted: bool) -> None:
-    row = add_domains(pd.DataFrame({"address": [address]})).iloc[0]
-    assert (row.domain, row.suffix, bool(row.trusted)) == (domain, suffix, trusted)
 
 
 def list_pairs(edges: list[tuple[int, int]]) -> pd.DataFrame:

@@ -148,6 +148,8 @@ def test_an_international_host_is_asked_for_in_ascii_and_a_name_without_an_addre
         (200, b"User-agent: nfqa\nDisallow: /page\n\nUser-agent: *\nAllow: /", "robots"),
         (200, b"\xef\xbb\xbfUser-agent: *\nDisallow: /page", "robots"),
         (200, "User-agent: *\nCrawl-delay: ²\nDisallow: //[\nDisallow: /page".encode(), "robots"),
+        (200, b"User-agent: *\nCrawl-delay: " + b"9" * 5_000, "robots"),  # what can't be read may exclude us
+        *((200, f"User-agent: *\nCrawl-delay: {odd}\nRequest-rate: {odd}".encode(), "") for odd in ("-1", "nan", "")),
         (200, b"User-agent: other\nDisallow: /", ""),
         (200, b"User-agent: *\nDisallow: /elsewhere", ""),
         (200, b"\xff\xfe\x00 what is this", ""),
@@ -161,15 +163,6 @@ def test_robots_txt_is_respected(status, robots, reason):
         assert fetch(f"{web.url}/page").missing.tolist() == [reason]
         assert web.asked == ["/robots.txt", "/page"][: 1 if reason else 2]
         assert all(headers["User-Agent"].startswith("nfqa/") for headers in web.headers)
-
-
-@pytest.mark.parametrize(
-    ("delay", "reason"), [("-1", ""), ("nan", ""), ("soon", ""), ("", ""), ("²", "robots"), ("9" * 5_000, "robots")]
-)
-def test_an_odd_crawl_delay_is_none_and_what_can_not_be_read_excludes(delay, reason):
-    robots = (200, {}, f"User-agent: *\nCrawl-delay: {delay}\nRequest-rate: {delay}/{delay}\n".encode())
-    with StubWeb({"/robots.txt": robots, "/page": html()}, host=HERE) as web:
-        assert fetch(f"{web.url}/page").missing.tolist() == [reason]
 
 
 def test_robots_txt_of_the_host_that_a_page_sends_on_to_counts_too():

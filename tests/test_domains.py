@@ -1,0 +1,128 @@
+"""Where documents are from: trusted addresses, what a rule on them achieves by hand, and disjoint pools by seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+from statsmodels.stats.contingency_tables import StratifiedTable
+
+from nfqa.debates.domains import SOURCES, add_domains, draw_pools, resample_rules
+
+
+@pytest.mark.parametrize(
+    ("address", "domain", "suffix", "trusted"),
+    [
+        ("https://www.example.org/a?b=c.com", "example.org", "org", True),
+        ("http://data.census.gov:8080/", "census.gov", "gov", True),
+        ("https://shop.com/terms.org", "shop.com", "com", False),
+        ("https://gov.evil.com/", "evil.com", "com", False),
+        ("https://www.parliament.gov.uk/", "parliament.gov.uk", "gov.uk", False),
+        ("https://EXAMPLE.ORG", "example.org", "org", True),
+        ("https://müller.org/", "müller.org", "org", True),
+        ("https://xn--mller-kva.de/", "xn--mller-kva.de", "de", False),
+        ("http://10.0.0.1/x.org", "10.0.0.1", "", False),
+        ("http://[2001:db8::1]/", "[2001:db8::1]", "", False),
+        ("http://localhost/a.org", "localhost", "", False),
+        ("https://user:pass@host.edu/", "host.edu", "edu", True),
+        ("not an address", "not an address", "", False),
+        ("", "", "", False),
+    ],
+)
+def test_an_address_is_trusted_by_its_public_suffix(address: str, domain: str, suffix: str, trusted: bool) -> None:
+    row = add_domains(pd.DataFrame({"address": [address]})).iloc[0]
+    assert (row.domain, row.suffix, bool(row.trusted)) == (domain, suffix, trusted)
+
+
+def rate(*rows: tuple[str, int, int]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["question", "trusted", "reliable"]).assign(rule="r")
+
+
+def measure(claims: pd.DataFrame, resamples: int = 1) -> pd.Series:
+    drawn = resample_rules(claims, by=["rule"], resamples=resamples)
+    return drawn[drawn["resample"] == 0].set_index("statistic").measured
+
+
+def test_shares_of_a_small_table_by_hand():
+    # trusted: 3 reliable of 4; others: 1 of 2
+    found = measure(rate(("p", 1, 1), ("p", 1, 1), ("p", 0, 0), ("q", 1, 1), ("q", 1, 0), ("q", 0, 1)))
+    assert found.coverage == pytest.approx(4 / 6)
+    assert found.coverage_of_reliable == pytest.approx(3 / 4)
+    assert (found.reliable_if_trusted, found.reliable_if_not, found.reliable_gap) == (0.75, 0.5, 0.25)
+    assert found.odds_ratio == pytest.approx(3 * 1 / (1 * 1))
+    assert found.odds_ratio_within == pytest.approx((2 * 1 / 3 + 0) / (0 + 1 * 1 / 3))  # Σ ad/n / Σ bc/n
+    assert found.auroc == pytest.approx((3 / 4 + 1 / 2) / 2)
+
+
+def test_as_statsmodels_and_scikit_learn_have_them():
+    drawn = np.random.default_rng(3)
+    claims = pd.DataFrame(drawn.integers(0, 2, (200, 2)), columns=["trusted", "reliable"])
+    claims = claims.assign(question=drawn.integers(0, 12, 200).astype(str), rule="r")
+    tables = [pd.crosstab(own.trusted, own.reliable).to_numpy() for _, own in claims.groupby("question")]
+    found = measure(claims)
+    assert found.odds_ratio_within == pytest.approx(StratifiedTable(tables).oddsratio_pooled)
+    assert found.auroc == pytest.approx(roc_auc_score(claims.reliable, claims.trusted))
+
+
+def test_a_difference_between_questions_alone_is_none_within_them():
+    # all claims of p are trusted and reliable, none of q is: within a question the rule tells nothing
+    found = measure(rate(*[("p", 1, 1)] * 5, *[("q", 0, 0)] * 5))
+    assert found.reliable_gap == 1
+    assert np.isnan(found.odds_ratio_within)
+
+
+def test_a_rule_that_trusts_nothing_has_no_share_and_is_no_zero():
+    found = measure(rate(("p", 0, 1), ("q", 0, 0)))
+    assert found.coverage == 0
+    assert np.isnan(found[["reliable_if_trusted", "reliable_gap", "odds_ratio"]]).all()
+
+
+def test_questions_are_drawn_whole():
+    drawn = resample_rules(rate(*[("p", 1, 1)] * 9, ("q", 1, 0)), by=["rule"], resamples=200)
+    shares = drawn[drawn.statistic == "reliable_if_trusted"]
+    assert set(shares.measured.round(9)) == {0.0, 0.9, 1.0}  # q twice, both, p twice
+    assert set(shares.n) == {10}
+
+
+def make_documents(trusted: int, others: int, question: str = "q") -> pd.DataFrame:
+    names = [f"d{place}" for place in range(trusted + others)]
+    sides = [True] * trusted + [False] * others
+    return pd.DataFrame({"question": question, "document": names, "text": names, "trusted": sides})
+
+
+@pytest.mark.parametrize(("trusted", "others", "size"), [(2, 2, 1), (2, 9, 1), (5, 4, 2), (6, 7, 3)])
+def test_pools_share_no_document_and_every_source_has_as_many(trusted, others, size):
+    drawn = draw_pools(make_documents(trusted, others), seed=0)
+    one, two = (set(drawn.document[drawn.pool == pool]) for pool in (1, 2))
+    assert not one & two
+    assert (drawn.groupby(["pool", "source"]).size() == size).all()
+    assert set(drawn.source) == set(SOURCES)
+    assert drawn.trusted[drawn.source == "trusted"].all()
+    assert not drawn.trusted[drawn.source == "others"].any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_of_a_text_are_dealt_once(seed):
+    documents = make_documents(4, 4).assign(text=["a", "a", "b", "c", "a", "d", "e", "f"])
+    drawn = draw_pools(documents, seed=seed)
+    one, two = (set(drawn.text[drawn.pool == pool]) for pool in (1, 2))
+    assert one
+    assert not one & two
+
+
+def test_the_mixed_source_draws_from_its_own_pool_by_the_seed_alone():
+    documents = make_documents(8, 8)
+    drawn = draw_pools(documents, seed=1)
+    assert drawn.equals(draw_pools(documents, seed=1))
+    assert not drawn.equals(draw_pools(documents, seed=2))
+    for _, pool in drawn.groupby("pool"):
+        mixed = set(pool.document[pool.source == "mixed"])
+        assert mixed < set(pool.document[pool.source != "mixed"])
+
+
+def test_a_question_with_one_document_on_a_side_is_left_out_and_moves_no_other_s_draw():
+    few, enough = make_documents(1, 5, "few"), make_documents(4, 4)
+    drawn = draw_pools(pd.concat([few, enough]), seed=0)
+    assert set(drawn.question) == {"q"}
+    assert draw_pools(few, seed=0).empty
