@@ -149,8 +149,9 @@ class QuestionSet:
         import pandas as pd  # where it is used: the runner and the command line read records too, and start fast
 
         pick = attrgetter(*fields.values())
-        rows = [(self.name, q.name, *pick(item)) for q in self.questions for item in getattr(q, items)]
-        frame = pd.DataFrame(rows, columns=["dataset", "question", *fields])
+        rows = [(q.name, *pick(item)) for q in self.questions for item in getattr(q, items)]
+        frame = pd.DataFrame(rows, columns=["question", *fields])
+        frame.insert(0, "dataset", self.name)
         if "grade" in fields:
             frame["grade"] = frame["grade"].astype(float).replace(UNLABELLED, float("nan"))
         return frame

@@ -114,8 +114,8 @@ def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search) -
             frames.append(search(part.tolist()).reindex(columns=_HELD).astype(object).assign(id=identifier))
         except (ValueError, OSError, RuntimeError) as error:  # what a server or a network does, each in its own way
             failed[identifier] = [*str(error).splitlines(), type(error).__name__][0][:200]
-    found = pd.concat(frames, ignore_index=True)
-    found = found.fillna({"missing": "", "detail": ""}).astype({"rank": float, "missing": str, "detail": str})
+    found = pd.concat(frames, ignore_index=True).fillna({"missing": "", "detail": ""})
+    found = found.infer_objects().astype({"rank": float, "missing": str, "detail": str})
     empty = found.text.str.strip() == ""
     gone = found[empty].drop_duplicates(["id", "document"])
     gone = gone.assign(missing=gone.missing.str.replace("_", " ").replace("", "no text"))
