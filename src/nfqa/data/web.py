@@ -69,12 +69,9 @@ def read_wordings(path: Path) -> pd.DataFrame:
 
 
 FRAMES: dict[str, Callable[[Path], pd.DataFrame]] = {  # by the shapes of data/registry.yml
-    "web_documents": read_documents,
-    "source_reliability": read_reliability,
-    "stated_views": read_stated_views,
-    "claims": read_claims,
-    "wordings": read_wordings,
-}
+    "web_documents": read_documents, "source_reliability": read_reliability, "stated_views": read_stated_views,
+    "claims": read_claims, "wordings": read_wordings,
+}  # fmt: skip
 
 
 def load_frame(name: str, *, data: str = "full", root: Path | None = None) -> tuple[pd.DataFrame, str]:

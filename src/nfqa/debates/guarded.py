@@ -6,11 +6,11 @@ import asyncio
 import re
 import socket
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from email.message import Message
 from ipaddress import IPv6Address, ip_address
+from typing import Any
 
 import httpcore
 import httpx
@@ -58,10 +58,7 @@ class _GuardedNetwork(httpcore.AsyncNetworkBackend):
     def __init__(self, allowed: Allowed) -> None:
         self._allowed, self._network = allowed, httpcore.AnyIOBackend()
 
-    async def connect_tcp(
-        self, host: str, port: int, timeout: float | None = None, local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:  # fmt: skip
+    async def connect_tcp(self, host: str, port: int, *args: Any, **how: Any) -> httpcore.AsyncNetworkStream:
         try:
             found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
@@ -71,7 +68,7 @@ class _GuardedNetwork(httpcore.AsyncNetworkBackend):
             raise LeftOutError("private_address")
         for address in addresses:
             with suppress(httpcore.ConnectError):
-                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
+                return await self._network.connect_tcp(address, port, *args, **how)
         raise LeftOutError("connection", passing=True)
 
 
@@ -106,11 +103,8 @@ async def get(pool: httpcore.AsyncConnectionPool, url: httpx.URL, *, agent: str,
     asked = {"User-Agent": agent, "Accept": "text/html, text/plain;q=0.9", "Accept-Encoding": "gzip"}
     try:
         async with asyncio.timeout(seconds), pool.stream("GET", target, headers=list(asked.items())) as response:
-            headers = Message()  # which reads a content's type and charset
-            for name, value in response.headers:
-                headers[name.decode("latin-1")] = value.decode("latin-1")
-            body = bytearray()
-            if int(headers.get("content-length", 0)) > largest:
+            head, body = httpx.Response(response.status, headers=response.headers), bytearray()
+            if int(head.headers.get("content-length", 0)) > largest:
                 raise LeftOutError("too_large")
             async for chunk in response.aiter_stream():
                 body += chunk
@@ -120,10 +114,10 @@ async def get(pool: httpcore.AsyncConnectionPool, url: httpx.URL, *, agent: str,
         raise LeftOutError("timeout", passing=True) from None
     except (httpcore.NetworkError, httpcore.ProtocolError):
         raise LeftOutError("connection", passing=True) from None
-    kind = headers.get_content_type() if "content-type" in headers else ""
-    coded = headers.get("content-encoding", "").strip().lower() not in ("", "identity")
+    kind = re.split("[;,]", head.headers.get("content-type", ""))[0].strip().lower()
+    coded = head.headers.get("content-encoding", "").strip().lower() not in ("", "identity")
     content = _unzip(bytes(body), largest) if coded and body else bytes(body)
-    return Reply(response.status, kind, headers.get_content_charset(""), headers.get("location", ""), content)
+    return Reply(response.status, kind, head.charset_encoding or "", head.headers.get("location", ""), content)
 
 
 def _unzip(body: bytes, largest: int) -> bytes:
