@@ -75,10 +75,11 @@ def test_each_file_of_a_folder_is_a_document_or_left_out_with_its_reason(tmp_pat
     (folder / "k").symlink_to(write(tmp_path / "elsewhere", a__txt="elsewhere"))
     (folder / "l.txt").symlink_to(tmp_path / "nothing")
     os.mkfifo(folder / "m.txt")
+    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.txt")).write_text("three")  # a name in another encoding
     documents, left = read_folder(folder, seconds=4.0)
-    assert documents.document.tolist() == ["a.txt", "f.html", "j.jsonl#1"]
-    assert documents.address.tolist() == ["", "https://a.example.org/x", "http://10.0.0.1/x"]
-    assert "matters to everybody" in documents.text[1]
+    assert documents.document.tolist() == ["a.txt", "caf\\xe9.txt", "f.html", "j.jsonl#1"]
+    assert documents.address.tolist() == ["", "", "https://a.example.org/x", "http://10.0.0.1/x"]
+    assert "matters to everybody" in documents.text[2]
     assert dict(zip(left["item"], left.reason, strict=True)) == {
         "b.txt": "no text", "c.txt": "a copy of another's text", "d.txt": "not UTF-8", "e.pdf": "of another kind",
         "g.html": "no text", "h.html": "too large", "i.html": "too slow", "j.jsonl#2": "no text",
@@ -93,12 +94,6 @@ def test_each_file_of_a_folder_is_a_document_or_left_out_with_its_reason(tmp_pat
             read_folder(made)
 
 
-def test_a_file_s_name_may_be_in_another_encoding(tmp_path: Path) -> None:
-    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("one")
-    assert read_folder(tmp_path)[0].document.tolist() == ["caf\\xe9.txt"]
-    assert len(hash_folder(tmp_path)) == 64
-
-
 # Steps
 
 
@@ -111,13 +106,10 @@ def test_queries_by_rule_look_for_both_sides() -> None:
 
 
 def test_untrusted_domains_go_and_a_user_s_own_texts_stay() -> None:
-    urls = ["", "https://a.org/x", "https://a.com/x.org", "http://10.0.0.1/", "https://b\xfccher.org", "no address"]
-    found = frame(id="q", document=[f"d{i}" for i in range(6)], address=urls)
+    found = frame(id="q", document=["d0", "d1", "d2"], address=["", "https://a.org/x", "https://a.com/x.org"])
     kept, dropped = pipeline.keep_trusted(found)
-    assert kept.document.tolist() == ["d0", "d1", "d4"]
-    assert dropped["item"].tolist() == ["q: d2", "q: d3", "q: d5"]
-    kept, dropped = pipeline.keep_trusted(found, every=True)
-    assert (len(kept), len(dropped)) == (6, 0)
+    assert (kept.document.tolist(), dropped["item"].tolist()) == (["d0", "d1"], ["q: d2"])
+    assert len(pipeline.keep_trusted(found, every=True)[0]) == 3
 
 
 def test_the_nearest_five_are_kept_and_three_are_needed() -> None:

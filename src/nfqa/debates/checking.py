@@ -64,7 +64,6 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
             far = open_ & (cosines < needed)
             reasons[far], details[far] = why, [say_cosine(cosine, needed) for cosine in cosines[far]]
     dropped = list_dropped("point of view", views["view"], "").assign(reason=reasons.array, detail=details.array)
-    dropped = dropped.iloc[np.argsort(pd.factorize(reasons)[0], kind="stable")]  # reason by reason
     return views[reasons == ""].reset_index(drop=True), dropped[dropped.reason != ""].reset_index(drop=True)
 
 

@@ -186,5 +186,5 @@ def _parse_robots(content: bytes) -> RobotFileParser:
     try:
         parser.parse(content.decode("utf-8-sig", errors="replace").splitlines())
     except ValueError:  # at a line such as `Crawl-delay: ²`: what can't be read may exclude us
-        parser.disallow_all = True
+        parser.disallow_all = True  # type: ignore[attr-defined]
     return parser
