@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from nfqa.kernels.resample import draw_counts
 from nfqa.metrics.statistics import iterate_groups
-
-if TYPE_CHECKING:
-    from tldextract import TLDExtract
 
 TRUSTED = ("edu", "gov", "info", "org", "pro")  # those that the text of DebateQA names; its Table 10 may list more
 # Suffixes under which only institutions can register as a rule, and which TRUSTED leaves out: .gov.uk, .ac.jp, .int.
@@ -32,18 +27,16 @@ def add_domains(documents: pd.DataFrame, *, trusted: Collection[str] = TRUSTED) 
         https://example.org.uk or https://gov.evil.com for none or one, depending on how it is written.
     Source: DebateQA, section 3.2 and Table 10; suffixes by the public suffix list that tldextract carries.
     """
-    parts = [_open_extractor()(address.strip()) for address in documents.address]
+    from tldextract import TLDExtract
+
+    extract = TLDExtract(
+        suffix_list_urls=(), cache_dir=None
+    )  # the bundled list: nothing is fetched, nothing is written
+    parts = [extract(address.strip()) for address in documents.address]
     suffixes = [part.suffix.lower() for part in parts]
     domains = [(part.top_domain_under_public_suffix or part.domain).lower() for part in parts]
     known = [suffix in trusted for suffix in suffixes]
     return documents.assign(domain=domains, suffix=suffixes, trusted=known)
-
-
-@cache
-def _open_extractor() -> TLDExtract:
-    from tldextract import TLDExtract
-
-    return TLDExtract(suffix_list_urls=(), cache_dir=None)  # the bundled list: nothing is fetched, nothing is written
 
 
 def draw_pools(documents: pd.DataFrame, *, seed: int) -> pd.DataFrame:

@@ -141,9 +141,10 @@ class _Visits:
 
     async def _follow(self, url: httpx.URL, *, ask_robots: bool) -> Reply:
         for _ in range(REDIRECTS + 1):
-            if ask_robots and not (await self._read_robots(url)).can_fetch(AGENT, str(url)):
+            robots = await self._read_robots(url) if ask_robots else None
+            if robots and not robots.can_fetch(AGENT, str(url)):
                 raise LeftOutError("robots")
-            reply = await self._take_turn(url)
+            reply = await self._take_turn(url, int(robots.crawl_delay(AGENT) or 0) if robots else 0)
             if reply.status not in (301, 302, 303, 307, 308) or not reply.location:
                 return reply
             try:
@@ -152,9 +153,8 @@ class _Visits:
                 raise LeftOutError("bad_address") from None
         raise LeftOutError("too_many_redirects")
 
-    async def _take_turn(self, url: httpx.URL) -> Reply:
-        loop, robots = asyncio.get_running_loop(), self._robots.get(_find_origin(url))
-        wished = int(robots.crawl_delay(AGENT) or 0) if robots else 0
+    async def _take_turn(self, url: httpx.URL, wished: int) -> Reply:
+        loop = asyncio.get_running_loop()
         async with self._turns[url.host]:
             await asyncio.sleep(max(0.0, self._free[url.host] - loop.time()))
             try:
@@ -164,7 +164,7 @@ class _Visits:
 
     async def _read_robots(self, url: httpx.URL) -> RobotFileParser:
         """What the host says to robots: nothing where it has no such file; none may come where it can't be had."""
-        origin = _find_origin(url)
+        origin = f"{url.scheme}://{url.netloc.decode()}"
         if origin not in self._robots:
             try:
                 reply = await self._follow(url.copy_with(raw_path=b"/robots.txt"), ask_robots=False)
@@ -175,10 +175,6 @@ class _Visits:
                 raise LeftOutError("robots", passing=True)
             self._robots[origin] = _parse_robots(reply.body[:_ROBOTS] if reply.status == 200 else b"")
         return self._robots[origin]
-
-
-def _find_origin(url: httpx.URL) -> str:
-    return f"{url.scheme}://{url.netloc.decode()}"
 
 
 def _parse_robots(content: bytes) -> RobotFileParser:
