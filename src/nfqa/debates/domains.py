@@ -29,9 +29,7 @@ def add_domains(documents: pd.DataFrame, *, trusted: Collection[str] = TRUSTED) 
     """
     from tldextract import TLDExtract
 
-    extract = TLDExtract(
-        suffix_list_urls=(), cache_dir=None
-    )  # the bundled list: nothing is fetched, nothing is written
+    extract = TLDExtract(suffix_list_urls=(), cache_dir=None)  # the bundled list: nothing is fetched or written
     parts = [extract(address.strip()) for address in documents.address]
     suffixes = [part.suffix.lower() for part in parts]
     domains = [(part.top_domain_under_public_suffix or part.domain).lower() for part in parts]
