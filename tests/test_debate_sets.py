@@ -51,7 +51,6 @@ def test_the_released_shape_is_read_with_ids_as_texts_and_repeated_points_are_co
     ("lines", "facts"),
     [
         ([change(LINE, partial_answers=[])], "line 1: partial_answers is empty"),
-        ([change(LINE, partial_answers=[{"pov": "x"}])], "partial_answers[0]: unknown field 'pov'"),
         ([LINE, change(LINE, answer="x")], "line 2: unknown field 'answer'; did you mean partial_answers?"),
         ([LINE, change(LINE, id="7", question="other?")], "line 2: id is that of line 1, '7'"),
         ([], "holds no question"),

@@ -36,18 +36,13 @@ def change(**fields: Any) -> dict[str, Any]:
         ([LINE, change(questions="q")], "line 2: unknown field 'questions'; did you mean question? known: id"),
         ([change(id="line2"), change(question="what?")], "line 2: id is that of line 1, 'line2'"),
         ([LINE, LINE], "line 2: question is that of line 1, 'why?'"),
-        ([change(partial_answers=[{"point_of_view": "No.", "explanation": False}])], "[0].explanation is "),
         ([change(partial_answers=[{"explanation": "x"}])], "line 1: partial_answers[0].point_of_view is missing"),
-        ([change(references=["best", ""])], "line 1: references[1].text is ''"),
         ([change(references=[{"text": "t", "grade": 4}])], "line 1: references[0].grade is 4"),
         ([change(references=[{"text": "t", "label": 2}])], "references[0]: unknown field 'label'; known: text, grade"),
         ([change(references=GRADED)], "line 1: references[1] has no grade"),
-        ([change(answers=[])], "line 1: answers is empty"),
         ([change(answers=[{"text": "t", "score": 1}])], "answers[0]: unknown field 'score'; known: id, system, text"),
-        ([change(answers=[{"text": "t", "system": "a\rb"}])], "line 1: answers[0].system"),
         ([change(answers=TWICE)], "line 1: the answers' id 's' is duplicated"),
         ([change(answers=["", " "])], "every answer is empty"),
-        ([LINE, change(question="b", answers=["x" * 1_000_001])], "line 2: answers[0].text is 'xxx"),
     ],
 )
 def test_a_line_that_does_not_fit_is_refused_by_line_and_field(tmp_path: Path, lines: list[Any], facts: str) -> None:
