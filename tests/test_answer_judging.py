@@ -52,9 +52,9 @@ def test_each_answer_is_asked_for_once_within_the_range_of_the_prompt(baseline, 
     lowest, highest = RANGES[baseline]
     assert [len(batch) for batch in sent] == ([1, 2] if baseline == "g_eval" else [2])
     assert {request.labels for request in sent[-1]} == {tuple(str(n) for n in range(lowest, highest + 1))}
-    assert marks.scores.tolist()[0] == 1
-    assert {verdict.reason for verdict in marks.verdicts} == {""}
-    assert f"own:{baseline}@" in marks.signature
+    assert marks.score.tolist()[0] == 1
+    assert set(marks.missing) == {""}
+    assert f"own:{baseline}@" in marks.signature[0]
 
 
 def test_g_eval_is_marked_by_the_steps_that_the_model_wrote():
@@ -63,7 +63,7 @@ def test_g_eval_is_marked_by_the_steps_that_the_model_wrote():
     written, *marked = sorted(list_prompts(judge), key=lambda prompt: "<candidate>" in prompt)
     assert "numbered steps" in written
     assert all("<steps>\n1. Read.\n2. Give the mark.\n</steps>" in prompt for prompt in marked)
-    assert "own:g_eval_steps@" in marks.signature
+    assert "own:g_eval_steps@" in marks.signature[0]
 
 
 def test_from_logits_a_mark_is_the_expected_one():
@@ -71,9 +71,9 @@ def test_from_logits_a_mark_is_the_expected_one():
     logs = (math.log(0.2), *[-math.inf] * 3, math.log(0.6))
     judge = make_judge(lambda _: Reply("", 10, 0, finish="logits", logprobs=logs), decoding=Decoding(reading="logits"))
     marks = mark_answers(PAIRS[:1], "direct_score", judge)
-    assert marks.scores.tolist() == [pytest.approx(4)]
+    assert marks.score.tolist() == [pytest.approx(4)]
     writer = make_judge(mark_longer).asker
-    assert mark_answers(PAIRS[:1], "g_eval", judge, writer=writer).scores.tolist() == [pytest.approx(4)]
+    assert mark_answers(PAIRS[:1], "g_eval", judge, writer=writer).score.tolist() == [pytest.approx(4)]
     with pytest.raises(ValueError, match="g_eval needs a writer for its steps"):
         mark_answers(PAIRS[:1], "g_eval", judge)
 
@@ -89,15 +89,15 @@ def test_from_logits_a_mark_is_the_expected_one():
 )
 def test_a_mark_that_is_none_is_missing_with_its_reason(baseline, completion, reason):
     marks = mark_answers(PAIRS[:1], baseline, make_judge(lambda _: completion))
-    assert np.isnan(marks.scores).all()
-    assert [verdict.reason for verdict in marks.verdicts] == [reason]
+    assert np.isnan(marks.score).all()
+    assert marks.missing.tolist() == [reason]
 
 
 def test_empty_answers_are_not_asked_for_and_leave_others_in_place_and_long_ones_are_cut():
     judge = make_judge(lambda _: "[[4]]", max_words=3)
     marks = mark_answers([("Why not tea?", " "), ("Why not tea?", "one two three four")], "direct_score", judge)
-    np.testing.assert_array_equal(marks.scores, [np.nan, 4])
-    assert [verdict.reason for verdict in marks.verdicts] == ["no_text", ""]
+    np.testing.assert_array_equal(marks.score, [np.nan, 4])
+    assert marks.missing.tolist() == ["no_text", ""]
     (prompt,) = list_prompts(judge)
     assert "<candidate>\none two three\n</candidate>" in prompt
     assert judge.cut == 1
@@ -112,6 +112,6 @@ def test_answers_of_a_frame_have_a_row_each_and_baseline():
     np.testing.assert_array_equal(found.score, [1, np.nan, 1, np.nan])
     assert found.missing.tolist() == found.unreadable.tolist() == ["", "no_text", "", "no_text"]
     assert set(found.judge) == {"some"}
-    assert found.signature[2] == mark_answers(PAIRS[:1], "count_povs", judge).signature
+    assert found.signature[2] == mark_answers(PAIRS[:1], "count_povs", judge).signature[0]
     assert "text" not in found
     assert judge_answers(answers, {}, None).empty

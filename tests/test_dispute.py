@@ -86,8 +86,8 @@ def test_only_the_completion_is_read(form):
     """The prompt holds verdicts of its own; a reader of prompt and completion would find those."""
     judge = make_judge(lambda prompt: "[[0]]" if "debated" not in prompt.rpartition("<candidate>")[2] else "1")
     found = judge_awareness([AWARE, PLAIN], judge, form=form)
-    np.testing.assert_array_equal(found.scores, [1, 0])
-    assert use_own().signature(form) in found.signature
+    np.testing.assert_array_equal(found.score, [1, 0])
+    assert use_own().signature(form) in found.signature[0]
     assert read_digit(use_own().render(form, candidate=PLAIN) + "[[0]]").reason == "ambiguous"
 
 
@@ -100,8 +100,8 @@ def test_logits_give_a_probability():
         return Reply("[[1]]", 5, 0, "logits", logprobs=logprobs)
 
     found = judge_awareness(list(masses), make_judge(answer, decoding=Decoding(reading="logits")))
-    assert found.scores == pytest.approx([0.75, 0.25, NAN, NAN], nan_ok=True)
-    assert [verdict.reason for verdict in found.verdicts] == ["", "", "no_mass", "bad_logprobs"]
+    assert found.score.tolist() == pytest.approx([0.75, 0.25, NAN, NAN], nan_ok=True)
+    assert found.missing.tolist() == ["", "", "no_mass", "bad_logprobs"]
 
 
 def test_the_training_sentences_are_whole_and_varied():

@@ -61,11 +61,12 @@ def trim_text(text: str, judge: LanguageJudge) -> str:
 
 def ask_planned(
     planned: Sequence[Request | Verdict], judge: LanguageJudge, read: Callable[[Reply, Request], Verdict]
-) -> tuple[NDArray[np.float64], tuple[Verdict, ...]]:
-    """Ask the requests; a `Verdict` among them is kept as it is. Returns values, [n], NaN if missing, and verdicts."""
+) -> pd.DataFrame:
+    """Ask the requests; a `Verdict` among them is kept as it is. Returns: value (NaN if missing), reason and mass."""
     answered = iter(judge.asker.ask([one for one in planned if isinstance(one, Request)], read))
-    verdicts = tuple(next(answered) if isinstance(one, Request) else one for one in planned)
-    return np.array([verdict.value for verdict in verdicts], dtype=np.float64), verdicts
+    verdicts = [next(answered) if isinstance(one, Request) else one for one in planned]
+    found = pd.DataFrame(verdicts, columns=["value", "reason", "mass"])
+    return found.astype({"value": float, "reason": object, "mass": float})
 
 
 def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = True) -> Verdict:
@@ -118,12 +119,11 @@ def judge_draws(
     """
     planned = [(place, *one) for place, draw in enumerate(draws) for one in _plan(draw, method, judge, shots, order)]
     read = partial(read_verdict, pick=judge.prompts.get(method).pick, whole=method == "listwise")
-    values, verdicts = ask_planned([request for *_, request in planned], judge, read)
+    verdicts = ask_planned([request for *_, request in planned], judge, read)
     rows = [(place, answer.id, float(answer.label), first) for place, answer, first, _ in planned]
     found = pd.DataFrame(rows, columns=["draw", "answer", "grade", "first"])
     own_side = -1.0 if method == "listwise" else np.where(found["first"].eq(True), 1.0, -1.0)
-    masses = np.array([verdict.mass for verdict in verdicts], dtype=np.float64)
-    return found.assign(value=values * own_side, reason=[verdict.reason for verdict in verdicts], mass=masses)
+    return found.join(verdicts.assign(value=verdicts.value * own_side))
 
 
 def _plan(
