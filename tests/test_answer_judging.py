@@ -106,12 +106,12 @@ def test_empty_answers_are_not_asked_for_and_leave_others_in_place_and_long_ones
 def test_answers_of_a_frame_have_a_row_each_and_baseline():
     judge = make_judge(mark_longer)
     answers = pd.DataFrame({"dataset": "made_up", "question": "7", "system": ["a", "b"], "text": [PAIRS[0][1], np.nan]})
-    found = judge_answers(answers, {"7": PAIRS[0][0]}, judge, named="some", baselines=["direct_score", "count_povs"])
-    assert found.metric.tolist() == ["direct_score", "direct_score", "count_povs", "count_povs"]
-    assert found.system.tolist() == ["a", "b", "a", "b"]
-    np.testing.assert_array_equal(found.score, [1, np.nan, 1, np.nan])
-    assert found.missing.tolist() == found.unreadable.tolist() == ["", "no_text", "", "no_text"]
+    found = judge_answers(answers, {"7": PAIRS[0][0]}, judge, named="some")
+    assert found.metric.tolist() == [name for name in BASELINES for _ in "ab"]
+    assert found.system.tolist() == ["a", "b"] * 5
+    np.testing.assert_array_equal(found.score, [1, np.nan] * 5)
+    assert found.missing.tolist() == found.unreadable.tolist() == ["", "no_text"] * 5
     assert set(found.judge) == {"some"}
-    assert found.signature[2] == mark_answers(PAIRS[:1], "count_povs", judge).signature[0]
+    assert found.signature[4] == mark_answers(PAIRS[:1], "count_povs", judge).signature[0]
     assert "text" not in found
     assert judge_answers(answers, {}, None).empty

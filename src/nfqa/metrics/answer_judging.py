@@ -23,7 +23,6 @@ def judge_answers(
     judge: LanguageJudge | None,
     *,
     named: str = "judge",
-    baselines: Sequence[Baseline] = BASELINES,
     writer: Asker | None = None,
 ) -> pd.DataFrame:
     """A language model's marks of every answer: one row an answer and baseline, as `mark_answers` has them.
@@ -41,7 +40,7 @@ def judge_answers(
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
     frames = [
         names.assign(metric=baseline, judge=named).join(mark_answers(pairs, baseline, judge, writer=writer))
-        for baseline in baselines
+        for baseline in BASELINES
     ]
     return pd.concat(frames, ignore_index=True)
 

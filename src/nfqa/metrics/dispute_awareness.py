@@ -10,7 +10,6 @@ import pandas as pd
 
 from nfqa.kernels.classification import MEASURES, Measure, measure_classification
 from nfqa.kernels.parse import Verdict, read_digit
-from nfqa.kernels.resample import Interval
 from nfqa.metrics.answer_judging import mark_answers
 from nfqa.metrics.dispute_detector import THRESHOLD, Detector, open_detector
 from nfqa.metrics.dispute_rules import Rule, apply_rule
@@ -101,22 +100,19 @@ def compare_decisions(
     """
     rows: list[dict[str, Any]] = []
     for key, group in iterate_groups(decided, by):
-        kept = group["score"].notna() & group[against].notna()
-        known = group[kept]
-        reasons = group.get("missing", pd.Series("", group.index))[~kept].replace("", "no_verdict")
-        dropped = {"n": len(known), "dropped": len(reasons), "dropped_because": count_reasons(reasons)}
+        lost = group["score"].isna() | group[against].isna()
+        reasons = group.get("missing", pd.Series("", group.index))[lost].replace("", "no_verdict")
+        labels, decisions = group[against].fillna(0), group["score"].mask(lost)
+        ranks = group.get("probability", decisions).fillna(decisions).mask(lost)
+        groups = group[over].tolist() if over else None
         for measure in measures:
-            scores = known["score"]
-            if measure == "auroc" and "probability" in known:
-                scores = known["probability"].fillna(scores)
-            found = Interval(np.nan, np.nan, np.nan, None, 0, 0)
-            if len(known):
-                groups = known[over].tolist() if over else None
-                found = measure_classification(
-                    known[against], scores, measure=measure, groups=groups, resamples=resamples, seed=seed
-                )
+            scores = ranks if measure == "auroc" else decisions
+            found = measure_classification(
+                labels, scores, measure=measure, groups=groups, resamples=resamples, seed=seed
+            )
             values = {"statistic": measure, "value": found.value, "low": found.low, "high": found.high}
-            rows.append(key | values | dropped)
+            counts = {"n": found.n, "dropped": found.n_missing, "dropped_because": count_reasons(reasons)}
+            rows.append(key | values | counts)
     return pd.DataFrame(rows)
 
 

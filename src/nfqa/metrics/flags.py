@@ -20,22 +20,16 @@ from nfqa.metrics.listwise import Scorer, judge_by_vectors
 from nfqa.metrics.references import Draw
 from nfqa.models.embed import Embedder
 
-# Chosen on the development half of ANTIQUE (`nfqa.metrics.listwise.is_development`): of each GRID, the strictest value
-# at which at most 1 % of its answers, all written by people in good faith, are beyond it. A cosine to the question was
-# tried and left out: from 0.85 on it marks answers that people there grade above average, 2.1 of 3 against 1.6.
+# Chosen on the development half of ANTIQUE (`nfqa.metrics.listwise.is_development`): of a grid in the notebook
+# linkage/judge_health, the strictest value at which at most 1 % of its answers, all written by people in good faith,
+# are beyond it. A cosine to the question was tried and left out: from 0.85 on it marks answers that people there grade
+# above average, 2.1 of 3 against 1.6.
 THRESHOLDS = {
     "words": 2,  # fewer: `empty`
     "question_share": 0.8,  # from here on, with half of the question's words: `repeats_question`
     "copied": 0.5,  # from here on: `copies_reference`, `copies_view`
     "repeated": 0.3,  # from here on: `repeats_itself`
     "times": 6.0,  # from here on: `length`
-}
-GRIDS = {
-    "words": (3, 2, 1),
-    "question_share": (0.8, 0.9, 1.0),
-    "copied": (0.5, 0.6, 0.7, 0.8, 0.9),
-    "repeated": (0.3, 0.4),
-    "times": (3, 4, 5, 6, 8, 10),
 }
 FLAGS = {  # after "It ..."
     "empty": f"has fewer than {THRESHOLDS['words']} words",

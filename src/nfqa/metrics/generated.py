@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -50,13 +51,10 @@ def draw_stand_ins(
     make = make_one_truth_list if truth == "one" else partial(make_no_truth_list, embedder=embedder)
     seeds, rows = list(seeds), []
     for dataset in sets:
-        chosen = [(q.key, min((a.text for a in q.answers), key=hash_name, default=None)) for q in dataset.questions]
-        pools = [[text for key, text in chosen if text is not None and key != q.key] for q in dataset.questions]
-        rows += [
-            (dataset.name, seed, question.text, make(question, seed=seed, pool=pool))
-            for seed in seeds
-            for question, pool in zip(dataset.questions, pools, strict=True)
-        ]
+        chosen = [(q.key, min((a.text for a in q.answers), key=hash_name)) for q in dataset.questions if q.answers]
+        for seed, question in product(seeds, dataset.questions):
+            pool = [text for key, text in chosen if key != question.key]
+            rows.append((dataset.name, seed, question.text, make(question, seed=seed, pool=pool)))
     return _make_frame(rows, "degraded" if truth == "one" else "retrieved")
 
 

@@ -236,19 +236,17 @@ def measure_missing(scores: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def make_shots(
-    questions: Sequence[Question], composition: Sequence[int], *, count: int, seed: int = 0
-) -> tuple[Shot, ...]:
+def make_shots(questions: Sequence[Question], composition: Sequence[int], *, count: int) -> tuple[Shot, ...]:
     """Solved examples for listwise prompts, from questions that are not evaluated.
 
-    Questions are taken in the order of a hash of (seed, question), those that can fill the composition before those
+    Questions are taken in the order of a hash of their text, those that can fill the composition before those
     that can't, each once before any serves again; the candidates' grades go round 3, 1, 2, 0 as far as a question has
     them, so that a few examples show different ranks. A candidate's rank is 1 plus the number of references of a
     higher grade: it stands before references of its own.
     Raises: ValueError when there are fewer candidates than `count`.
     """
-    draws = [draw_list(question, composition, seed=_SHOT_SEED + seed) for question in questions]
-    names = {draw.question.key: f"shot|{seed}|{draw.question.key}" for draw in draws}
+    draws = [draw_list(question, composition, seed=_SHOT_SEED) for question in questions]
+    names = {draw.question.key: f"shot|0|{draw.question.key}" for draw in draws}
     draws.sort(key=lambda draw: (len(draw.references) < len(composition), hash_name(names[draw.question.key])))
     rounds = [(draw, list(draw.candidates)) for draw in draws if draw.references]
     shots: list[Shot] = []
