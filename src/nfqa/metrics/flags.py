@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from nfqa.data.records import Answer
 from nfqa.metrics.degrade import FUNCTION_WORDS
 from nfqa.metrics.listwise import Scorer, judge_by_vectors
-from nfqa.metrics.references import Draw
+from nfqa.metrics.references import alter_candidates
 from nfqa.models.embed import Embedder
 
 # Chosen on the development half of ANTIQUE (`nfqa.metrics.listwise.is_development`): of a grid in the notebook
@@ -126,8 +123,8 @@ def judge_guarded(
     A candidate that holds the whole question is judged by what else it says. One that says nothing else (question_share
     beyond its threshold) is placed behind all references, and its score is the lowest of its draw's candidates'.
     """
-    bare = [replace(draw, candidates=tuple(map(partial(_take_out, draw), draw.candidates))) for draw in draws.draw]
-    judged = judge_by_vectors(draws.assign(draw=bare, place=range(len(draws))), scorers, embedder)
+    bare = alter_candidates(draws, remove_question).assign(place=range(len(draws)))
+    judged = judge_by_vectors(bare, scorers, embedder)
     silent = [
         (place, answer.id)
         for place, draw in enumerate(draws.draw)
@@ -139,10 +136,6 @@ def judge_guarded(
     lowest = judged.groupby(["place", "output"]).score.transform("min").where(judged.output == "score", last)
     scores = judged.score.mask(is_silent & judged.score.notna(), lowest)
     return judged.assign(score=scores, signature=judged.signature + "|question:removed").drop(columns="place")
-
-
-def _take_out(draw: Draw, answer: Answer) -> Answer:
-    return replace(answer, text=remove_question(answer.text, draw.question.text))
 
 
 def remove_question(text: str, question: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -146,6 +146,15 @@ def list_references(draws: pd.DataFrame) -> pd.DataFrame:
     places, answers = [place for place, _ in unfolded.reference], [answer for _, answer in unfolded.reference]
     shown = unfolded.drop(columns=["draw", "reference"])
     return shown.assign(place=places, text=[a.text for a in answers], grade=[a.label for a in answers])
+
+
+def alter_candidates(draws: pd.DataFrame, change: Callable[..., str]) -> pd.DataFrame:
+    """The draws with the text of every candidate changed: `change` takes text and question by these names."""
+    altered = []
+    for draw in draws.draw:
+        own = ((answer, change(text=answer.text, question=draw.question.text)) for answer in draw.candidates)
+        altered.append(replace(draw, candidates=tuple(replace(answer, text=text) for answer, text in own)))
+    return draws.assign(draw=altered)
 
 
 def share_candidates(draws: pd.DataFrame) -> pd.DataFrame:
