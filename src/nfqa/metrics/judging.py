@@ -250,10 +250,11 @@ def make_shots(questions: Sequence[Question], composition: Sequence[int], *, cou
     draws.sort(key=lambda draw: (len(draw.references) < len(composition), hash_name(names[draw.question.key])))
     rounds = [(draw, list(draw.candidates)) for draw in draws if draw.references]
     shots: list[Shot] = []
-    while len(shots) < count and any(left for _, left in rounds):
-        for draw, left in rounds:
-            if not left or len(shots) == count:
-                continue
+    while len(shots) < count:
+        rounds = [(draw, left) for draw, left in rounds if left]
+        if not rounds:
+            raise ValueError(f"{count} shots wanted, but the questions leave only {len(shots)} candidates to show")
+        for draw, left in rounds[: count - len(shots)]:
             turn = _SHOT_GRADES[len(shots) % 4 :] + _SHOT_GRADES[: len(shots) % 4]
             name = names[draw.question.key]
             chosen = min(left, key=lambda a: (turn.index(a.label), hash_name(f"{name}|{a.id}")))
@@ -261,8 +262,6 @@ def make_shots(questions: Sequence[Question], composition: Sequence[int], *, cou
             rank = 1 + sum(reference.label > chosen.label for reference in draw.references)
             texts = tuple(reference.text for reference in draw.references)
             shots.append(Shot(draw.question.text, texts, chosen.text, f"[[{rank}]]"))
-    if len(shots) < count:
-        raise ValueError(f"{count} shots wanted, but the questions leave only {len(shots)} candidates to show")
     return tuple(shots)
 
 
