@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from test_asking import SPEC, Scripted
+from test_judging import LOGITS, list_prompts, make_judge
 
-from nfqa.judge.asking import Asker
-from nfqa.judge.journal import Journal
-from nfqa.judge.prompts import PromptSet
 from nfqa.metrics.answer_judging import BASELINES, judge_answers, mark_answers
-from nfqa.metrics.judging import LanguageJudge
-from nfqa.models.chat import Decoding, Reply
+from nfqa.models.chat import Reply
 
-PROMPTS = PromptSet(Path(__file__).parents[1] / "prompts" / "own", bring=lambda name: Path(name))
 PAIRS = [("Is tea better than coffee?", "Some say tea, others coffee."), ("Is tea better than coffee?", "Tea.")]
 RANGES = {
     "direct_score": (1, 5), "g_eval": (1, 5), "count_povs": (0, 20),
     "delphi_comprehensiveness": (0, 1), "delphi_acknowledgement": (0, 1),
 }  # fmt: skip
-GREEDY = Decoding(temperature=0.0, top_p=1.0)
-
-
-def make_judge(answers, *, decoding=GREEDY, **options):
-    model = Scripted(lambda prompt, _: answers(prompt))
-    return LanguageJudge(Asker(SPEC, lambda _: model, Journal(), decoding), PROMPTS, **options)
-
-
-def list_prompts(judge):
-    return [prompt for prompt, _ in judge.asker._session.model.asked]
 
 
 def mark_longer(prompt: str) -> str:
@@ -69,7 +53,7 @@ def test_g_eval_is_marked_by_the_steps_that_the_model_wrote():
 def test_from_logits_a_mark_is_the_expected_one():
     # p = 0.2, 0, 0, 0, 0.6 over 1 to 5 and the rest elsewhere: (0.2 * 1 + 0.6 * 5) / 0.8 = 4
     logs = (math.log(0.2), *[-math.inf] * 3, math.log(0.6))
-    judge = make_judge(lambda _: Reply("", 10, 0, finish="logits", logprobs=logs), decoding=Decoding(reading="logits"))
+    judge = make_judge(lambda _: Reply("", 10, 0, finish="logits", logprobs=logs), decoding=LOGITS)
     marks = mark_answers(PAIRS[:1], "direct_score", judge)
     assert marks.score.tolist() == [pytest.approx(4)]
     writer = make_judge(mark_longer).asker

@@ -14,16 +14,11 @@ ANSWER = "Cats sleep for most of the day. The tram to the harbour is cheap. Rain
 ANSWERS = pd.DataFrame([{"dataset": "d", "question": "q", "answer": "a", "text": ANSWER}])
 
 
-def test_each_sentence_is_taken_out_once_and_the_rest_keeps_its_order():
-    found = remove_sentences(ANSWERS)
-    assert found.place.tolist() == [1, 2, 3]
-    assert found.sentence[1] == "The tram to the harbour is cheap."
-    assert found.text[1] == "Cats sleep for most of the day. Rain is likely in autumn."
-
-
 def test_the_sentence_that_says_it_carries_a_point_of_view():
     views = pd.DataFrame({"dataset": "d", "question": "q", "view": [1, 2], "text": ANSWER.split(". ")[:2]})
     evaluator = Evaluator(parse_role("evaluator", "embedded:tiny"))
+    without = remove_sentences(ANSWERS)
+    assert without.text[1] == "Cats sleep for most of the day. Rain is likely in autumn."
     found = find_carriers(ANSWERS, views, evaluator)
     assert found.set_index("view").place.to_dict() == {1: 1, 2: 2}
     assert (found.loss > 0).all()
