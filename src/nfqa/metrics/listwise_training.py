@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -56,28 +57,24 @@ def train_by_grades(
     """
     known = {draw.question.text for draw in draws.draw}
     others = [question for question in training.questions if question.text not in known]
-    made: dict[tuple[int, ...], Scorer] = {}
+    made_by = "" if cache is None else embedder.fingerprint
+
+    @functools.cache
+    def fit(composition: tuple[int, ...]) -> Scorer:
+        def find_weights() -> dict[str, NDArray]:
+            scorer = fit_scorer(make_training_rows(other, composition, embedder) for other in others)
+            return {"weights": scorer.weights, "trained_on": np.array(scorer.trained_on)}
+
+        depends_on = (training.sha256, made_by, str(composition), *(question.text for question in others))
+        kept = cached_arrays(cache, "listwise", find_weights, maker=__name__, depends_on=depends_on)
+        return Scorer("trained", kept["weights"], int(kept["trained_on"]))
+
     scorers = {}
     for row in draws.itertuples():
         counts = Counter(reference.label for reference in row.draw.references)
-        composition = tuple(g for g in sorted(counts, reverse=True) for _ in range(min(counts[g], _MOST_OF_A_GRADE)))
-        if composition not in made:
-            made[composition] = _fit_for_grades(composition, others, embedder, training.sha256, cache)
-        scorers[row.dataset, row.question] = made[composition]
+        grades = tuple(g for g in sorted(counts, reverse=True) for _ in range(min(counts[g], _MOST_OF_A_GRADE)))
+        scorers[row.dataset, row.question] = fit(grades)
     return scorers
-
-
-def _fit_for_grades(
-    composition: Sequence[int], others: Sequence[Question], embedder: Embedder, sha256: str, cache: Path | None
-) -> Scorer:
-    def fit() -> dict[str, NDArray]:
-        scorer = fit_scorer(make_training_rows(other, composition, embedder) for other in others)
-        return {"weights": scorer.weights, "trained_on": np.array(scorer.trained_on)}
-
-    made_by = "" if cache is None else embedder.fingerprint
-    depends_on = (sha256, made_by, str(composition), *(question.text for question in others))
-    kept = cached_arrays(cache, "listwise", fit, maker=__name__, depends_on=depends_on)
-    return Scorer("trained", kept["weights"], int(kept["trained_on"]))
 
 
 def make_training_rows(question: Question, composition: Sequence[int], embedder: Embedder) -> NDArray[np.float64]:

@@ -126,13 +126,15 @@ def describe_views(views: pd.DataFrame) -> pd.DataFrame:
     Args: views: as `score_views` gives them.
     Returns: a row an answer: dataset, question, answer, perplexity, note.
     """
-    counts = (
-        views[views.missing != ""].groupby(["dataset", "question", "answer", "missing"]).size().reset_index(name="n")
-    )
+    keys = ["dataset", "question", "answer"]
+    counts = views[views.missing != ""].groupby([*keys, "missing"]).size().reset_index(level="missing", name="n")
     said = counts.n.astype(str) + " partial answers left out: " + counts.missing.str.replace("_", " ")
-    left_out = said.groupby([counts.dataset, counts.question, counts.answer]).agg("; ".join)
-    of_answer = views.groupby(["dataset", "question", "answer"], sort=False)
-    found = of_answer.agg(perplexity=("perplexity", "mean"), cut=("cut", "max")).join(left_out.rename("note"))
+    left_out = said.groupby(keys).agg("; ".join)
+    found = (
+        views.groupby(keys, sort=False)
+        .agg(perplexity=("perplexity", "mean"), cut=("cut", "max"))
+        .join(left_out.rename("note"))
+    )
     cut = pd.Series(np.where(found.cut > 0, "answer cut at its end to fit the evaluator", ""), found.index)
     notes = (found.note.fillna("") + "; " + cut).str.strip("; ")
     return found.assign(note=notes).drop(columns="cut").reset_index()
