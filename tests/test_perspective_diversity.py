@@ -17,7 +17,13 @@ from tiny_models import SENTENCES, Architecture, make_tiny_model
 from nfqa.data.records import PartialAnswer
 from nfqa.kernels.perplexity import PAPER, RELEASED, Settings, settings
 from nfqa.metrics.compose import compose_answers
-from nfqa.metrics.perspective_diversity import score_diversity, score_forms, score_views
+from nfqa.metrics.perspective_diversity import (
+    find_carriers,
+    remove_sentences,
+    score_diversity,
+    score_forms,
+    score_views,
+)
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, TargetLoss
@@ -241,3 +247,19 @@ def test_length_alone_lowers_the_released_value_only() -> None:
     released = score_diversity(answers, views, WordCopier(), denominator="attended").score
     assert found.tolist() == pytest.approx([math.exp(2)] * 2)
     assert released.tolist() == pytest.approx([math.exp(6 / 7), math.exp(6 / 22)])
+
+
+WHOLE = "Cats sleep for most of the day. The tram to the harbour is cheap. Rain is likely in autumn."
+
+
+CASE = pd.DataFrame([{"dataset": "d", "question": "q", "answer": "a", "text": WHOLE}])
+
+
+def test_the_sentence_that_says_it_carries_a_point_of_view():
+    views = pd.DataFrame({"dataset": "d", "question": "q", "view": [1, 2], "text": WHOLE.split(". ")[:2]})
+    evaluator = Evaluator(parse_role("evaluator", "embedded:tiny"))
+    without = remove_sentences(CASE)
+    assert without.text[1] == "Cats sleep for most of the day. Rain is likely in autumn."
+    found = find_carriers(CASE, views, evaluator)
+    assert found.set_index("view").place.to_dict() == {1: 1, 2: 2}
+    assert (found.loss > 0).all()

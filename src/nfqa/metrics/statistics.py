@@ -157,12 +157,7 @@ def subtract(
 
 
 def resample_means(
-    scores: pd.DataFrame,
-    *,
-    by: Sequence[str],
-    over: str = "question",
-    resamples: int = 10_000,
-    seed: int = 0,
+    scores: pd.DataFrame, *, by: Sequence[str], over: str = "question", resamples: int = 10_000, seed: int = 0
 ) -> pd.DataFrame:
     """Each system's mean as measured and in resamples of the questions: what places of systems are found from.
 
