@@ -97,11 +97,8 @@ def judge_by_vectors(
     judged = candidates.assign(metric="embedded_judge", training=name, signature=signature)
     found = pd.DataFrame(np.nan, candidates.index, ["score", "rank"])
     found.loc[candidates.missing == ""] = np.concatenate([np.zeros((0, 2)), *map(np.column_stack, verdicts)])
-    by_score, by_rank = (
-        judged.assign(output="score", score=found.score),
-        judged.assign(output="rank", score=-found["rank"]),
-    )
-    return pd.concat([by_score, by_rank], ignore_index=True)
+    frames = [judged.assign(output="score", score=found.score), judged.assign(output="rank", score=-found["rank"])]
+    return pd.concat(frames, ignore_index=True)
 
 
 def describe_candidates(draws: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
