@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from test_asking import SPEC, Scripted
+from test_judging import LOGITS, list_prompts, make_judge
 
-from nfqa.judge.asking import Asker
-from nfqa.judge.journal import Journal
-from nfqa.judge.prompts import PromptSet
 from nfqa.metrics.answer_judging import BASELINES, judge_answers, mark_answers
-from nfqa.metrics.judging import LanguageJudge
-from nfqa.models.chat import Decoding, Reply
+from nfqa.models.chat import Reply
 
-PROMPTS = PromptSet(Path(__file__).parents[1] / "prompts" / "own", bring=lambda name: Path(name))
 PAIRS = [("Is tea better than coffee?", "Some say tea, others coffee."), ("Is tea better than coffee?", "Tea.")]
 RANGES = {
     "direct_score": (1, 5), "g_eval": (1, 5), "count_povs": (0, 20),
     "delphi_comprehensiveness": (0, 1), "delphi_acknowledgement": (0, 1),
 }  # fmt: skip
-GREEDY = Decoding(temperature=0.0, top_p=1.0)
-
-
-def make_judge(answers, *, decoding=GREEDY, **options):
-    model = Scripted(lambda prompt, _: answers(prompt))
-    return LanguageJudge(Asker(SPEC, lambda _: model, Journal(), decoding), PROMPTS, **options)
-
-
-def list_prompts(judge):
-    return [prompt for prompt, _ in judge.asker._session.model.asked]
 
 
 def mark_longer(prompt: str) -> str:
@@ -52,9 +36,9 @@ def test_each_answer_is_asked_for_once_within_the_range_of_the_prompt(baseline, 
     lowest, highest = RANGES[baseline]
     assert [len(batch) for batch in sent] == ([1, 2] if baseline == "g_eval" else [2])
     assert {request.labels for request in sent[-1]} == {tuple(str(n) for n in range(lowest, highest + 1))}
-    assert marks.scores.tolist()[0] == 1
-    assert {verdict.reason for verdict in marks.verdicts} == {""}
-    assert f"own:{baseline}@" in marks.signature
+    assert marks.score.tolist()[0] == 1
+    assert set(marks.missing) == {""}
+    assert f"own:{baseline}@" in marks.signature[0]
 
 
 def test_g_eval_is_marked_by_the_steps_that_the_model_wrote():
@@ -63,17 +47,17 @@ def test_g_eval_is_marked_by_the_steps_that_the_model_wrote():
     written, *marked = sorted(list_prompts(judge), key=lambda prompt: "<candidate>" in prompt)
     assert "numbered steps" in written
     assert all("<steps>\n1. Read.\n2. Give the mark.\n</steps>" in prompt for prompt in marked)
-    assert "own:g_eval_steps@" in marks.signature
+    assert "own:g_eval_steps@" in marks.signature[0]
 
 
 def test_from_logits_a_mark_is_the_expected_one():
     # p = 0.2, 0, 0, 0, 0.6 over 1 to 5 and the rest elsewhere: (0.2 * 1 + 0.6 * 5) / 0.8 = 4
     logs = (math.log(0.2), *[-math.inf] * 3, math.log(0.6))
-    judge = make_judge(lambda _: Reply("", 10, 0, finish="logits", logprobs=logs), decoding=Decoding(reading="logits"))
+    judge = make_judge(lambda _: Reply("", 10, 0, finish="logits", logprobs=logs), decoding=LOGITS)
     marks = mark_answers(PAIRS[:1], "direct_score", judge)
-    assert marks.scores.tolist() == [pytest.approx(4)]
+    assert marks.score.tolist() == [pytest.approx(4)]
     writer = make_judge(mark_longer).asker
-    assert mark_answers(PAIRS[:1], "g_eval", judge, writer=writer).scores.tolist() == [pytest.approx(4)]
+    assert mark_answers(PAIRS[:1], "g_eval", judge, writer=writer).score.tolist() == [pytest.approx(4)]
     with pytest.raises(ValueError, match="g_eval needs a writer for its steps"):
         mark_answers(PAIRS[:1], "g_eval", judge)
 
@@ -89,15 +73,15 @@ def test_from_logits_a_mark_is_the_expected_one():
 )
 def test_a_mark_that_is_none_is_missing_with_its_reason(baseline, completion, reason):
     marks = mark_answers(PAIRS[:1], baseline, make_judge(lambda _: completion))
-    assert np.isnan(marks.scores).all()
-    assert [verdict.reason for verdict in marks.verdicts] == [reason]
+    assert np.isnan(marks.score).all()
+    assert marks.missing.tolist() == [reason]
 
 
 def test_empty_answers_are_not_asked_for_and_leave_others_in_place_and_long_ones_are_cut():
     judge = make_judge(lambda _: "[[4]]", max_words=3)
     marks = mark_answers([("Why not tea?", " "), ("Why not tea?", "one two three four")], "direct_score", judge)
-    np.testing.assert_array_equal(marks.scores, [np.nan, 4])
-    assert [verdict.reason for verdict in marks.verdicts] == ["no_text", ""]
+    np.testing.assert_array_equal(marks.score, [np.nan, 4])
+    assert marks.missing.tolist() == ["no_text", ""]
     (prompt,) = list_prompts(judge)
     assert "<candidate>\none two three\n</candidate>" in prompt
     assert judge.cut == 1
@@ -106,12 +90,12 @@ def test_empty_answers_are_not_asked_for_and_leave_others_in_place_and_long_ones
 def test_answers_of_a_frame_have_a_row_each_and_baseline():
     judge = make_judge(mark_longer)
     answers = pd.DataFrame({"dataset": "made_up", "question": "7", "system": ["a", "b"], "text": [PAIRS[0][1], np.nan]})
-    found = judge_answers(answers, {"7": PAIRS[0][0]}, judge, named="some", baselines=["direct_score", "count_povs"])
-    assert found.metric.tolist() == ["direct_score", "direct_score", "count_povs", "count_povs"]
-    assert found.system.tolist() == ["a", "b", "a", "b"]
-    np.testing.assert_array_equal(found.score, [1, np.nan, 1, np.nan])
-    assert found.missing.tolist() == found.unreadable.tolist() == ["", "no_text", "", "no_text"]
+    found = judge_answers(answers, {"7": PAIRS[0][0]}, judge, named="some")
+    assert found.metric.tolist() == [name for name in BASELINES for _ in "ab"]
+    assert found.system.tolist() == ["a", "b"] * 5
+    np.testing.assert_array_equal(found.score, [1, np.nan] * 5)
+    assert found.missing.tolist() == found.unreadable.tolist() == ["", "no_text"] * 5
     assert set(found.judge) == {"some"}
-    assert found.signature[2] == mark_answers(PAIRS[:1], "count_povs", judge).signature
+    assert found.signature[4] == mark_answers(PAIRS[:1], "count_povs", judge).signature[0]
     assert "text" not in found
     assert judge_answers(answers, {}, None).empty

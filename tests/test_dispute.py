@@ -9,30 +9,19 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from test_asking import SPEC, Scripted
-from test_prompts import use_own
+from test_judging import LOGITS, PROMPTS, make_judge
 
-from nfqa.judge.asking import Asker
-from nfqa.judge.journal import Journal
 from nfqa.kernels.parse import read_digit
 from nfqa.metrics import dispute_detector
 from nfqa.metrics.dispute_awareness import compare_decisions, judge_awareness, judge_dispute, score_awareness
 from nfqa.metrics.dispute_detector import Detector, calibrate_threshold, choose_threshold, open_detector, pool_units
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.metrics.dispute_sentences import Labelled, compose_training_answers, read_sentences
-from nfqa.metrics.judging import LanguageJudge
-from nfqa.models.chat import Decoding, Reply
+from nfqa.models.chat import Reply
 
 NAN = float("nan")
 AWARE = "Whether zoos should exist is hotly debated. Some defend their breeding programmes, others call them prisons."
 PLAIN = "Zoos should close. Animals need space, and a cage is none. Every visitor can see that."
-
-
-def make_judge(answer, *, decoding: Decoding | None = None, **options: object) -> LanguageJudge:
-    model = Scripted(lambda prompt, _: answer(prompt))
-    return LanguageJudge(
-        Asker(SPEC, lambda _: model, Journal(), decoding or Decoding(temperature=0)), use_own(), **options
-    )
 
 
 @pytest.mark.parametrize(
@@ -86,9 +75,9 @@ def test_only_the_completion_is_read(form):
     """The prompt holds verdicts of its own; a reader of prompt and completion would find those."""
     judge = make_judge(lambda prompt: "[[0]]" if "debated" not in prompt.rpartition("<candidate>")[2] else "1")
     found = judge_awareness([AWARE, PLAIN], judge, form=form)
-    np.testing.assert_array_equal(found.scores, [1, 0])
-    assert use_own().signature(form) in found.signature
-    assert read_digit(use_own().render(form, candidate=PLAIN) + "[[0]]").reason == "ambiguous"
+    np.testing.assert_array_equal(found.score, [1, 0])
+    assert PROMPTS.signature(form) in found.signature[0]
+    assert read_digit(PROMPTS.render(form, candidate=PLAIN) + "[[0]]").reason == "ambiguous"
 
 
 def test_logits_give_a_probability():
@@ -99,20 +88,15 @@ def test_logits_give_a_probability():
         logprobs = tuple(math.log(p) for p in masses[prompt.rpartition("<candidate>")[2].split()[0]])
         return Reply("[[1]]", 5, 0, "logits", logprobs=logprobs)
 
-    found = judge_awareness(list(masses), make_judge(answer, decoding=Decoding(reading="logits")))
-    assert found.scores == pytest.approx([0.75, 0.25, NAN, NAN], nan_ok=True)
-    assert [verdict.reason for verdict in found.verdicts] == ["", "", "no_mass", "bad_logprobs"]
+    found = judge_awareness(list(masses), make_judge(answer, decoding=LOGITS))
+    assert found.score.tolist() == pytest.approx([0.75, 0.25, NAN, NAN], nan_ok=True)
+    assert found.missing.tolist() == ["", "", "no_mass", "bad_logprobs"]
 
 
-def test_the_training_sentences_are_whole_and_varied():
+def test_the_training_sentences_are_unique_and_no_topic_is_in_two_folds():
     table = read_sentences().table
-    assert 0.25 < table.label.mean() < 0.5
     assert (table.label == (table.group == "aware")).all()
     assert table.text.str.strip().is_unique
-    assert table.text.str.strip().ne("").all()
-    assert table.kind.nunique() == 13
-    assert table.topic.nunique() > 60
-    assert table.fold.value_counts().min() > 30
     assert table[~table.topic.str.startswith(("general", "long"))].groupby("topic").fold.nunique().max() == 1
 
 
@@ -149,15 +133,11 @@ def test_the_detector_tells_plain_cases(detector):
     assert found[3] == 0.0
 
 
-def test_the_detector_is_the_same_each_time_and_looks_at_one_answer_at_a_time(detector, monkeypatch):
-    monkeypatch.setattr(dispute_detector, "_COMPOSED", 50)
+def test_the_detector_looks_at_one_answer_at_a_time_and_names_its_sentences(detector):
     apart = [detector.probabilities([text])[0] for text in (PLAIN, AWARE)]
     np.testing.assert_allclose(detector.probabilities([PLAIN, AWARE]), apart, rtol=1e-12)
-    few = read_few(200)
-    one, other = (Detector(None, few, features="text") for _ in range(2))
-    np.testing.assert_array_equal(one.probabilities([PLAIN, AWARE]), other.probabilities([PLAIN, AWARE]))
-    assert f"@{few.sha256[:12]}" in one.signature
-    assert "|threshold:0.5|" in one.signature
+    assert f"@{detector.sentences.sha256[:12]}" in detector.signature
+    assert "|threshold:0.5|" in detector.signature
 
 
 @pytest.mark.parametrize(
@@ -265,7 +245,7 @@ def test_a_language_model_is_asked_in_every_way_and_gives_a_frame():
     def answer(prompt: str) -> Reply:
         return Reply("", 5, 0, "logits", logprobs=(math.log(0.1), math.log(0.3)))
 
-    logits = make_judge(answer, decoding=Decoding(temperature=0, reading="logits"))
+    logits = make_judge(answer, decoding=LOGITS)
     answers = pd.DataFrame({"dataset": "d", "question": list("abc"), "text": ["It is disputed.", "Yes.", None]})
     found = judge_dispute(answers, {"text": judge, "logits": logits})
     ways = found.groupby(["metric", "form", "reading"], sort=False)

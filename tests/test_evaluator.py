@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from hypothesis import HealthCheck, given
@@ -20,7 +21,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from nfqa.data import code
 from nfqa.data.store import Store
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
-from nfqa.metrics.perspective_diversity import measure_diversity
+from nfqa.metrics.perspective_diversity import score_diversity
 from nfqa.models import embed, engine, evaluator, roles
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.evaluator import Evaluator
@@ -188,8 +189,9 @@ def test_kept_control_marks_give_the_released_script_s_value_and_broken_ones_ano
     nats = -sum(float(logprobs[place - 1, every[place]]) for place in range(len(before), len(every)))
     expected = math.exp(nats / (len(every) - 1))
 
+    answers, views = (pd.DataFrame({"dataset": "d", "question": "q", "text": [text]}) for text in (answer, target))
     kept, broken = (
-        measure_diversity([answer], [[target]], open_folder(gpt2), variant="released", marks=marks)[0].value
+        score_diversity(answers, views, open_folder(gpt2), variant="released", marks=marks).score.item()
         for marks in ("kept", "broken")
     )
     assert kept == pytest.approx(expected, rel=1e-5)

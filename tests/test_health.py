@@ -17,7 +17,6 @@ from test_listwise import StubEmbedder
 from nfqa.data.records import Answer, Question
 from nfqa.lab.open import Lab
 from nfqa.metrics.health import (
-    alter_candidates,
     average_by_question,
     correlate_pairs,
     correlate_seeds,
@@ -28,7 +27,7 @@ from nfqa.metrics.health import (
     score_orders,
     take_candidates,
 )
-from nfqa.metrics.references import Draw
+from nfqa.metrics.references import Draw, alter_candidates
 from nfqa.models.chat import Request
 
 WORDS = np.array([3, 9, 4, 12, 7, 5, 20, 6])
@@ -106,12 +105,12 @@ def test_candidates_are_thinned_and_altered_one_by_one() -> None:
     assert set(few) <= set(answers[1:])
     assert take_candidates(draws, 4).draw[0].candidates[:3] == few  # whatever the number, the same come first
     assert take_candidates(draws, 99).draw[0].references == answers[:1]
-    altered = alter_candidates(draws, "{question} {text}").draw[0]
+    altered = alter_candidates(draws, "{question} {text}".format).draw[0]
     assert altered.candidates[0] == Answer("a1", "why? text 1", 1)
     assert altered.references == answers[:1]
     with pytest.raises(ValueError, match="candidates is 0"):
         take_candidates(draws, 0)
-    assert alter_candidates(draws, "{question}").draw[0].candidates[0].text == "why?"
+    assert alter_candidates(draws, "{question}".format).draw[0].candidates[0].text == "why?"
 
 
 def test_order_by_hand() -> None:

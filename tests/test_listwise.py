@@ -24,7 +24,6 @@ from nfqa.metrics.listwise import (
 )
 from nfqa.metrics.listwise_training import (
     FOLDS,
-    TrainingRows,
     find_fold,
     fit_by_size,
     fit_scorer,
@@ -172,7 +171,7 @@ def test_fitting_recovers_planted_weights():
     for _ in range(30):
         features = rng.normal(size=(20, 5)) * [1, 10, 0.1, 1, 3]  # unlike scales must not matter
         features -= features.mean(0)
-        rows.append(TrainingRows(features, features @ planted, np.full(20, 1 / 20)))
+        rows.append(np.column_stack([features, features @ planted, np.full(20, 1 / 20)]))
     scorer = fit_scorer(rows)
     np.testing.assert_allclose(scorer.weights, planted, rtol=0.02, atol=0.02)
     assert (scorer.name, scorer.trained_on) == ("trained", 30)
@@ -183,8 +182,8 @@ def test_a_question_without_rows_or_a_feature_without_variance_does_no_harm_but_
     features = rng.normal(size=(40, 5)) * [1, 1, 0, 1, 1]
     equal = Question("equal", tuple(Answer(str(i), f"t{i}", 2) for i in range(5)))
     empty = make_training_rows(equal, LIST, StubEmbedder())
-    assert empty.features.shape == (0, 5)
-    scorer = fit_scorer([empty, TrainingRows(features, features[:, 0], np.full(40, 1 / 40)), empty])
+    assert empty.shape == (0, 7)
+    scorer = fit_scorer([empty, np.column_stack([features, features[:, 0], np.full(40, 1 / 40)]), empty])
     assert scorer.trained_on == 1
     assert scorer.weights[2] == pytest.approx(0, abs=1e-12)
     assert scorer.weights[0] > 0.5
@@ -195,9 +194,9 @@ def test_a_question_without_rows_or_a_feature_without_variance_does_no_harm_but_
 
 def test_training_rows_are_centred_and_standardised_within_each_draw_and_each_draw_weighs_one():
     rows = make_training_rows(make_questions(3)[2], LIST, StubEmbedder())
-    assert rows.weights.sum() == pytest.approx(5, abs=1e-12)  # five draws
-    grades = rows.grades.reshape(5, -1)
-    np.testing.assert_allclose(rows.features.reshape(*grades.shape, 5).mean(1), 0, atol=1e-12)
+    assert rows[:, 6].sum() == pytest.approx(5, abs=1e-12)  # five draws
+    grades = rows[:, 5].reshape(5, -1)
+    np.testing.assert_allclose(rows[:, :5].reshape(*grades.shape, 5).mean(1), 0, atol=1e-12)
     np.testing.assert_allclose(grades.mean(1), 0, atol=1e-12)
     np.testing.assert_allclose(grades.std(1), 1, atol=1e-12)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,13 @@ from tiny_models import SENTENCES, Architecture, make_tiny_model
 from nfqa.data.records import PartialAnswer
 from nfqa.kernels.perplexity import PAPER, RELEASED, Settings, settings
 from nfqa.metrics.compose import compose_answers
-from nfqa.metrics.perspective_diversity import Diversity, measure_diversity, score_diversity, score_forms, score_views
+from nfqa.metrics.perspective_diversity import (
+    find_carriers,
+    remove_sentences,
+    score_diversity,
+    score_forms,
+    score_views,
+)
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, TargetLoss
@@ -54,74 +60,57 @@ def stub() -> StubScorer:
     return StubScorer(LOSSES)
 
 
-def measure_one(stub: StubScorer, texts: Sequence[str], answer: str = "A", **switches: object) -> Diversity:
-    (found,) = measure_diversity([answer], [texts], stub, **switches)  # type: ignore[arg-type]
-    return found
+def measure_one(model: Any, texts: Sequence[str], answer: str = "A", **switches: Any) -> tuple[Any, pd.DataFrame]:
+    """Score and reason of one answer beside another one, and what it is made of."""
+    answers = pd.DataFrame({"dataset": "d", "question": ["q", "other"], "text": [answer, "B"]})
+    views = pd.DataFrame({"dataset": "d", "question": ["q"] * len(texts) + ["other"], "text": [*texts, "two"]})
+    scores = score_diversity(answers, views, model, **switches)
+    parts = score_views(answers.head(1), views, model, **switches) if texts else pd.DataFrame()
+    return (scores.score[0], scores.missing[0]), parts
 
 
 def test_the_paper_sums_perplexities_of_the_targets_own_tokens(stub):
-    found = measure_one(stub, ["two", "eight"])
-    assert found.value == pytest.approx(10.0)
-    assert found.perplexities.tolist() == pytest.approx([2.0, 8.0])
-    assert found.losses == (LOSSES["two"], LOSSES["eight"])
-    assert found.dropped == {}
-    assert stub.asked == [([Restated("A", ("two", "eight"))], PAPER)]
+    found, parts = measure_one(stub, ["two", "eight"])
+    assert found == (pytest.approx(10.0), "")
+    assert parts.perplexity.tolist() == pytest.approx([2.0, 8.0])
+    assert stub.asked[0] == ([Restated("A", ("two", "eight")), Restated("B", ("two",))], PAPER)
 
 
 def test_the_released_script_averages_over_all_attended_tokens_less_one(stub):
-    found = measure_one(stub, ["two", "eight"], variant="released")
+    found, parts = measure_one(stub, ["two", "eight"], variant="released")
     # 2 ln 2 over 11, 3 ln 8 = 9 ln 2 over 12
     expected = [2 ** (2 / 11), 2 ** (9 / 12)]
-    assert found.perplexities.tolist() == pytest.approx(expected)
-    assert found.value == pytest.approx(sum(expected) / 2)
+    assert parts.perplexity.tolist() == pytest.approx(expected)
+    assert found[0] == pytest.approx(sum(expected) / 2)
     assert stub.asked[0][1] == RELEASED
 
 
 @pytest.mark.parametrize(
-    ("texts", "value", "dropped"),
+    ("texts", "value", "reason"),
     [
-        (["two", "none"], 2.0, {"no_tokens": 1}),
-        (["nan", "two", "inf", "overflow"], math.nan, {"not_finite": 3}),
-        (["none", "nan"], math.nan, {"no_tokens": 1, "not_finite": 1}),
-        (["two", "long", "none"], 2.0, {"no_tokens": 1, "too_long": 1}),
-        (["long"], math.nan, {"too_long": 1}),
+        (["two", "none"], 2.0, ""),
+        (["nan", "two", "inf", "overflow"], math.nan, "not_finite"),
+        (["none", "nan"], math.nan, "not_finite"),
+        (["two", "long", "none"], 2.0, ""),
+        (["long", "none"], math.nan, "no_tokens"),
+        (["long"], math.nan, "too_long"),
     ],
 )
-def test_what_has_no_perplexity_is_left_out_by_name(stub, texts, value, dropped):
-    found = measure_one(stub, texts)
-    assert found.value == pytest.approx(value, nan_ok=True)
-    assert found.dropped == dropped
-    assert np.isfinite(found.perplexities).tolist() == [text == "two" for text in texts]
-    assert len(found.losses) == len(texts)
-
-
-@pytest.mark.parametrize(
-    ("answer", "texts", "dropped"),
-    [
-        ("", ["two"], {"empty_answer": 1}),
-        (" \n", ["two", "eight"], {"empty_answer": 1}),
-        ("A", [], {"no_partial_answers": 1}),
-        ("", [], {"empty_answer": 1, "no_partial_answers": 1}),
-    ],
-)
-def test_an_answer_that_can_not_be_scored_is_left_out_by_name(stub, answer, texts, dropped):
-    found, other = measure_diversity([answer, "B"], [texts, ["two"]], stub)
-    assert math.isnan(found.value)
-    assert found.dropped == dropped
-    assert found.losses == (None,) * len(texts)
-    assert np.isnan(found.perplexities).all()
-    assert found.perplexities.shape == (len(texts),)
-    assert other.value == pytest.approx(2.0)
-    assert stub.asked[0][0] == [Restated("B", ("two",))]
+def test_what_has_no_perplexity_is_left_out_by_name(stub, texts, value, reason):
+    found, parts = measure_one(stub, texts)
+    assert found == (pytest.approx(value, nan_ok=True), reason)
+    reasons = {"two": "", "none": "no_tokens", "long": "too_long"}
+    assert parts.missing.tolist() == [reasons.get(text, "not_finite") for text in texts]
+    assert np.isfinite(parts.perplexity).tolist() == [text == "two" for text in texts]
 
 
 def test_wrong_arguments_are_refused(stub):
-    with pytest.raises(ValueError, match="argument 2 is shorter"):
-        measure_diversity(["A", "B"], [["two"]], stub)
     with pytest.raises(ValueError, match="variant is 'upstream'; expected one of paper, released"):
         measure_one(stub, ["two"], variant="upstream")
     with pytest.raises(ValueError, match="agregate"):
         measure_one(stub, ["two"], agregate="sum")
+    with pytest.raises(ValueError, match="no view on any of the questions"):
+        score_diversity(ANSWER_ROWS.tail(1), VIEWS, stub)
 
 
 # End to end
@@ -142,32 +131,31 @@ ANSWERS = ["Nobody knows.", f"{SENTENCES[0]} {SENTENCES[3]}", SENTENCES[2]]
 
 
 def test_every_architecture_gives_the_plain_loop_s_value(evaluator):
+    answers, views = (pd.DataFrame({"dataset": "d", "question": "q", "text": own}) for own in (ANSWERS, PERSPECTIVES))
     for variant in ("paper", "released"):
-        found = measure_diversity(ANSWERS, [PERSPECTIVES] * 3, evaluator, variant=variant)
-        for answer, diversity in zip(ANSWERS, found, strict=True):
+        found = score_diversity(answers, views, evaluator, variant=variant)
+        for answer, score in zip(ANSWERS, found.score, strict=True):
             items = [Restated(answer, (text,)) for text in PERSPECTIVES]
             losses = [row[0] for row in evaluator.score_plain(items, settings(variant))]
             if variant == "paper":
                 expected = sum(math.exp(loss.nats / loss.tokens) for loss in losses)
             else:
                 expected = sum(math.exp(loss.nats / (loss.attended - 1)) for loss in losses) / len(losses)
-            assert diversity.value == pytest.approx(expected, rel=1e-4)
-            assert diversity.dropped == {}
+            assert score == pytest.approx(expected, rel=1e-4)
 
 
 def test_an_unusable_partial_answer_is_left_out_end_to_end(evaluator):
-    (found,) = measure_diversity(["A sea."], [[SENTENCES[0], "", "7"]], evaluator)
-    assert found.dropped == {"no_tokens": 1}
-    assert np.isfinite(found.perplexities).tolist() == [True, False, True]
+    found, parts = measure_one(evaluator, [SENTENCES[0], "", "7"], "A sea.")
+    assert (found[1], parts.missing.tolist()) == ("", ["", "no_tokens", ""])
     with torch.no_grad():
         weights = evaluator._loaded.model.get_input_embeddings().weight
         (mark,) = evaluator._loaded.tokenizer("7", add_special_tokens=False)["input_ids"]
         kept = weights[mark].clone()
         weights[mark] = math.nan
-        (broken,) = measure_diversity(["7 seas."], [[SENTENCES[0], "x"]], evaluator)
+        (value, reason), _ = measure_one(evaluator, [SENTENCES[0], "x"], "7 seas.")
         weights[mark] = kept
-    assert broken.dropped == {"not_finite": 2}
-    assert math.isnan(broken.value)
+    assert math.isnan(value)
+    assert reason == "not_finite"
 
 
 VIEWS = pd.DataFrame(
@@ -259,3 +247,19 @@ def test_length_alone_lowers_the_released_value_only() -> None:
     released = score_diversity(answers, views, WordCopier(), denominator="attended").score
     assert found.tolist() == pytest.approx([math.exp(2)] * 2)
     assert released.tolist() == pytest.approx([math.exp(6 / 7), math.exp(6 / 22)])
+
+
+WHOLE = "Cats sleep for most of the day. The tram to the harbour is cheap. Rain is likely in autumn."
+
+
+CASE = pd.DataFrame([{"dataset": "d", "question": "q", "answer": "a", "text": WHOLE}])
+
+
+def test_the_sentence_that_says_it_carries_a_point_of_view():
+    views = pd.DataFrame({"dataset": "d", "question": "q", "view": [1, 2], "text": WHOLE.split(". ")[:2]})
+    evaluator = Evaluator(parse_role("evaluator", "embedded:tiny"))
+    without = remove_sentences(CASE)
+    assert without.text[1] == "Cats sleep for most of the day. Rain is likely in autumn."
+    found = find_carriers(CASE, views, evaluator)
+    assert found.set_index("view").place.to_dict() == {1: 1, 2: 2}
+    assert (found.loss > 0).all()

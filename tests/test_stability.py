@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
-from nfqa.metrics.stability import compare_rankings
+from nfqa.metrics.systems import compare_rankings
 
 
 def make_scores() -> pd.DataFrame:

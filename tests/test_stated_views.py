@@ -1,32 +1,16 @@
-"""AUROC of measures of whether a passage states a point of view: by hand, against scikit-learn, inside of strata."""
+"""AUROC of measures of whether a passage states a point of view: inside of strata, and pairs of wordings."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import roc_auc_score
 
 from nfqa.kernels.classification import resample_auroc
-from nfqa.kernels.resample import draw_counts
 from nfqa.metrics.stated_views import pair_wordings, resample_stated
 from nfqa.metrics.statistics import find_intervals
 
 RANDOM = np.random.default_rng(3)
-
-
-def test_auroc_is_the_share_of_pairs_in_order_and_a_tie_is_half():
-    assert resample_auroc([1, 0, 1, 0], [3, 1, 1, 2], list("aabb"), resamples=1)[0] == pytest.approx(2.5 / 4)
-    assert np.isnan(resample_auroc([0, 0], [1, 2], list("ab"), resamples=3)).all()  # without a pair
-
-
-def test_a_resample_is_scikit_learn_s_auroc_of_the_items_of_the_groups_that_it_drew():
-    labels, scores, groups = RANDOM.integers(2, size=40), RANDOM.normal(size=40).round(1), np.repeat(range(5), 8)
-    found = resample_auroc(labels, scores, groups, resamples=4, seed=7)
-    drawn = np.vstack([np.ones(5), draw_counts(5, resamples=4, seed=7)])
-    for counts, value in zip(drawn, found, strict=True):
-        times = counts[groups].astype(int)
-        assert value == pytest.approx(roc_auc_score(labels.repeat(times), scores.repeat(times)), abs=1e-12)
 
 
 def test_inside_of_strata_what_differs_between_them_does_not_count():

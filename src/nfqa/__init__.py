@@ -102,11 +102,11 @@ def perspective_diversity(
     Args: frames: with points of view; evaluator: "embedded:tiny", "embedded:small", "embedded:medium",
         "hf:NAME[@REVISION]" or "path:FOLDER" of any causal language model, or an open one; variant: "paper", or
         "released", which is what DebateQA's script computes; switches: as
-        `nfqa.metrics.perspective_diversity.measure_diversity`; an answer that is too long is cut at its end.
+        `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is too long is cut at its end.
     Returns: a row an answer: dataset, question, answer, system, metric ("pd"), evaluator, cache, variant, score,
         missing (the reason where there is no score) and signature.
     Raises: ValueError for frames without points of view, or an evaluator that can't be opened.
-    Source: DebateQA, Equation 1. Differs from: `measure_diversity` lists it.
+    Source: DebateQA, Equation 1. Differs from: `score_diversity` lists it.
     """
     from nfqa.metrics.perspective_diversity import score_diversity
 

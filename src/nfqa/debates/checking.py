@@ -73,13 +73,13 @@ def _ask(views: pd.DataFrame, judge: LanguageJudge) -> tuple[list[str], list[str
     for asked, said, explained in views[["question", "point_of_view", "explanation"]].itertuples(index=False):
         prompt = prompts.render("check_view", question=asked, point_of_view=said, candidate=explained)
         planned.append(Request(prompt, judge.seed, ("0", "1"), f"check_view|{asked}"))
-    values, verdicts = ask_planned(planned, judge, partial(read_verdict, pick=prompts.get("check_view").pick))
+    verdicts = ask_planned(planned, judge, partial(read_verdict, pick=prompts.get("check_view").pick))
     reasons, details = [], []
-    for value, verdict in zip(values, verdicts, strict=True):
+    for value, reason in zip(verdicts.value, verdicts.reason, strict=True):
         if np.isnan(value):
             unread = "no 0 or 1 could be read from the judge's reply"
-            reasons.append(f"no verdict ({verdict.reason})")
-            details.append("the judge could not be asked" if verdict.reason in UNSETTLED else unread)
+            reasons.append(f"no verdict ({reason})")
+            details.append("the judge could not be asked" if reason in UNSETTLED else unread)
         else:
             reasons.append("rejected by the judge" if value < 0.5 else "")
             details.append(f"verdict {value:g}; 1 accepts")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from nfqa.judge.asking import Asker
+from nfqa.judge.asking import Asker, Reader
 from nfqa.kernels.parse import Verdict
 from nfqa.metrics.judging import LanguageJudge, ask_planned, read_verdict, trim_text
 from nfqa.models.chat import Request
@@ -20,22 +17,12 @@ Baseline = Literal["direct_score", "g_eval", "count_povs", "delphi_comprehensive
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
 
 
-@dataclass(frozen=True)
-class Marks:
-    """Marks of answers, [n], higher is better, NaN where no verdict could be had, with the verdicts in order."""
-
-    scores: NDArray[np.float64]
-    verdicts: tuple[Verdict, ...]
-    signature: str
-
-
 def judge_answers(
     answers: pd.DataFrame,
     questions: Mapping[str, str],
     judge: LanguageJudge | None,
     *,
     named: str = "judge",
-    baselines: Sequence[Baseline] = BASELINES,
     writer: Asker | None = None,
 ) -> pd.DataFrame:
     """A language model's marks of every answer: one row an answer and baseline, as `mark_answers` has them.
@@ -51,21 +38,21 @@ def judge_answers(
     texts = answers["text"].fillna("")
     pairs = [(questions[name], text) for name, text in zip(answers["question"], texts, strict=True)]
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
-    frames = []
-    for baseline in baselines:
-        marks = mark_answers(pairs, baseline, judge, writer=writer)
-        missing = [verdict.reason for verdict in marks.verdicts]
-        masses = np.array([verdict.mass for verdict in marks.verdicts], dtype=np.float64)
-        frames.append(names.assign(
-            metric=baseline, judge=named, score=marks.scores, missing=missing, verdicts=1, unreadable=missing,
-            mass=masses, signature=marks.signature,
-        ))  # fmt: skip
+    frames = [
+        names.assign(metric=baseline, judge=named).join(mark_answers(pairs, baseline, judge, writer=writer))
+        for baseline in BASELINES
+    ]
     return pd.concat(frames, ignore_index=True)
 
 
 def mark_answers(
-    pairs: Sequence[tuple[str, str]], baseline: Baseline, judge: LanguageJudge, *, writer: Asker | None = None
-) -> Marks:
+    pairs: Sequence[tuple[str, str]],
+    baseline: str,
+    judge: LanguageJudge,
+    *,
+    writer: Asker | None = None,
+    read: Reader | None = None,
+) -> pd.DataFrame:
     """Ask the judge for its mark of every answer.
 
     direct_score: a mark from 1 to 5. g_eval: likewise, after steps of examination that the model itself wrote first,
@@ -73,16 +60,20 @@ def mark_answers(
     number of points of view, 0 to 20. delphi_comprehensiveness and delphi_acknowledgement: 1 for an answer that shows
     opposing views, and for one that admits the dispute, else 0.
 
-    Args: pairs: (question, answer); judge: whose prompts have templates of these names, as prompts/own; writer: who
-        writes g_eval's steps, by default the judge, which can't where it is read from logits.
-    Returns: marks; an empty answer is not asked for and is missing as "no_text"; where g_eval's steps could not be
-        written every mark is missing as "no_steps".
+    Args: pairs: (question, answer), the question "" for a prompt without a place for it; baseline: one of BASELINES, or
+        another template with a lowest and a highest mark; judge: whose prompts have templates of these names, as
+        prompts/own; writer: who writes g_eval's steps, by default the judge, which can't where it is read from logits;
+        read: how a verdict is read, by default `read_verdict`.
+    Returns: score (NaN where no verdict could be had), missing, verdicts (1), unreadable, mass and signature of each
+        pair; an empty answer is not asked for and is missing as "no_text"; where g_eval's steps could not be written
+        every mark is missing as "no_steps".
     Raises: ValueError for g_eval from logits without a writer.
     Source: DebateQA, section B.1.2; Liu et al. (2023) for G-Eval; Sun et al. (2023) for DELPHI's two. Differs from:
         them, in the words of the prompts; G-Eval's weighting needs logits, and is a single mark where they are not
         read.
     """
     template = judge.prompts.get(baseline)
+    asked = ("g_eval_steps", baseline) if baseline == "g_eval" else (baseline,)
     steps = _write_steps(judge, writer or judge.asker) if baseline == "g_eval" else None
     labels = tuple(str(n) for n in range(template.lowest or 0, (template.highest or 0) + 1))
     planned: list[Request | Verdict] = []
@@ -93,15 +84,12 @@ def mark_answers(
         elif not candidate.strip():
             planned.append(Verdict(None, "no_text"))
         else:
-            prompt = judge.prompts.render(baseline, question=shown, candidate=candidate, steps=steps)
+            prompt = judge.prompts.render(baseline, question=shown or None, candidate=candidate, steps=steps)
             planned.append(Request(prompt, judge.seed, labels, f"{baseline}|{question}"))
-    signature = sign_asked(judge, *(("g_eval_steps", baseline) if baseline == "g_eval" else (baseline,)))
-    return Marks(*ask_planned(planned, judge, partial(read_verdict, pick=template.pick)), signature)
-
-
-def sign_asked(judge: LanguageJudge, *templates: str) -> str:
-    """How verdicts of these templates are made: the model, and `LanguageJudge.sign`."""
-    return f"judge:{judge.asker.identity}|{judge.sign(*templates)}"
+    found = ask_planned(planned, judge, read or partial(read_verdict, pick=template.pick))
+    marks = {"score": found.value, "missing": found.reason, "verdicts": 1, "unreadable": found.reason}
+    signature = f"judge:{judge.asker.identity}|{judge.sign(*asked)}"  # after asking: a model is known once it is open
+    return pd.DataFrame(marks | {"mass": found.mass, "signature": signature})
 
 
 def _write_steps(judge: LanguageJudge, writer: Asker) -> str | None:

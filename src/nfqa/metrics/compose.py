@@ -6,6 +6,7 @@ Everything is drawn from a seed and the question's key alone: no order of files,
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,14 +31,13 @@ def choose_points(question: Question, n: int, *, seed: int, words: int | None = 
     """Draw n of a question's perspectives, in an order that is drawn too.
 
     Args: words: each explanation is cut so that a perspective has at most so many words, None for whole ones.
-    Raises: ValueError when the question has fewer than n, or n is below 1.
+    Raises: ValueError when the question has fewer than n.
     """
-    if n < 1 or len(question.partial_answers) < n:
-        found = len(question.partial_answers)
+    found = len(question.partial_answers)
+    if found < n:
         raise ValueError(f"question {question.id} has {found} perspectives, and {n} are wanted; leave it out")
     rng = np.random.default_rng([seed, question.key])
-    chosen = rng.permutation(len(question.partial_answers))[:n]
-    points = (question.partial_answers[i] for i in chosen)
+    points = (question.partial_answers[i] for i in rng.permutation(found)[:n])
     return tuple(point if words is None else _cut(point, words) for point in points)
 
 
@@ -105,8 +105,6 @@ def _drop_words(text: str, share: float, rng: np.random.Generator) -> list[str]:
     sentences = [sentence.split() for sentence in SENTENCE_END.split(text) if sentence.strip()]
     count = sum(map(len, sentences))
     dropped = set(rng.permutation(count)[: int(share * count)].tolist())
-    kept, at = [], 0
-    for words in sentences:
-        kept.append(" ".join(word for place, word in enumerate(words, start=at) if place not in dropped))
-        at += len(words)
+    places = itertools.count()
+    kept = [" ".join(word for word in words if next(places) not in dropped) for words in sentences]
     return [sentence for sentence in kept if sentence]

@@ -29,20 +29,20 @@ def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedd
     texts = answers["text"].fillna("").tolist()
     covered = score_coverage(answers.assign(row=range(len(answers))), views, embedder)
     embedded = f"embedder:{embedder.spec.identity}"
-    coverage = covered.groupby("row")["score"].mean().reindex(range(len(answers)))
-    clusters = [count_clusters(text, embedder) for text in texts]
-    made = {
-        "length": ("words:split", [len(text.split()) or np.nan for text in texts]),
-        "coverage": (f"cosine:nearest_sentence|{embedded}", coverage),
-        "sentence_clusters": (f"linkage:average|cosine_distance:{CLUSTER_DISTANCE}|{embedded}", clusters),
-    }
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
-    frames = []
-    for metric, (signature, values) in made.items():
-        scores = np.asarray(values, dtype=np.float64)
-        missing = np.where(np.isnan(scores), "no_text", "")
-        frames.append(names.assign(metric=metric, score=scores, missing=missing, signature=signature))
-    return pd.concat(frames, ignore_index=True)
+    made = names.assign(
+        length=[float(len(text.split())) or np.nan for text in texts],
+        coverage=covered.groupby("row")["score"].mean().reindex(names.index),
+        sentence_clusters=[count_clusters(text, embedder) for text in texts],
+    )
+    signatures = {
+        "length": "words:split",
+        "coverage": f"cosine:nearest_sentence|{embedded}",
+        "sentence_clusters": f"linkage:average|cosine_distance:{CLUSTER_DISTANCE}|{embedded}",
+    }
+    scores = made.melt([*names.columns], var_name="metric", value_name="score")
+    missing = np.where(scores.score.isna(), "no_text", "")
+    return scores.assign(missing=missing, signature=scores.metric.map(signatures))
 
 
 def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:

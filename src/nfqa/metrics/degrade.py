@@ -49,7 +49,6 @@ _DETAIL = re.compile(
     r"\s[^,;.!?\n]*|(\s{2,}+)",  # the group is passed over: blanks before no detail
     re.IGNORECASE,
 )
-_DIGITS = "123456789"
 # "one" is mostly a pronoun
 _COUNTS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "twenty", "hundred")
 _NUMBER = re.compile(rf"[0-9]+|\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
@@ -136,7 +135,7 @@ def swap_numbers(text: str, *, key: str) -> str:
     """Change the first digit of every run of digits, and every count written out from "two" up, by `key`."""
 
     def change(found: re.Match[str]) -> str:
-        first, known = (found[0][0], _DIGITS) if found[0].isdigit() else (found[0], _COUNTS)
+        first, known = (found[0][0], "123456789") if found[0].isdigit() else (found[0], _COUNTS)
         others = [one for one in known if one != first.lower()]
         return _match_case(others[choose(f"{key}|{found.start()}", len(others))], first) + found[0][len(first) :]
 

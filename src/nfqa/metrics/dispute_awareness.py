@@ -7,22 +7,19 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from nfqa.kernels.classification import MEASURES, Measure, measure_classification
 from nfqa.kernels.parse import Verdict, read_digit
-from nfqa.kernels.resample import Interval
-from nfqa.metrics.answer_judging import Marks, mark_answers, sign_asked
+from nfqa.metrics.answer_judging import mark_answers
 from nfqa.metrics.dispute_detector import THRESHOLD, Detector, open_detector
 from nfqa.metrics.dispute_rules import Rule, apply_rule
-from nfqa.metrics.judging import LanguageJudge, ask_planned, read_logprobs, trim_text
+from nfqa.metrics.judging import LanguageJudge, read_logprobs
 from nfqa.metrics.statistics import count_reasons, iterate_groups
 from nfqa.models.chat import Reply, Request
 
 __all__ = ["compare_decisions", "judge_awareness", "judge_dispute", "open_detector", "score_awareness"]
 
 Form = Literal["dispute_awareness", "dispute_awareness_zero_shot"]  # names of templates
-LABELS = ("0", "1")
 _FORMS: dict[Form, str] = {"dispute_awareness": "demonstrations", "dispute_awareness_zero_shot": "zero_shot"}
 _NO_QUESTION = "(not at hand)"  # DELPHI's prompt has a place for the question, which the demo answers come without
 
@@ -39,25 +36,22 @@ def score_awareness(
         score, probability (of 1; NaN for a rule), missing ("no_answer" or the verdict's reason) and signature.
     """
     given = answers["text"].notna().to_numpy()
-    texts = answers["text"][given].tolist()
-    scores, probabilities = np.full(len(answers), np.nan), np.full(len(answers), np.nan)
-    missing = np.where(given, "", "no_answer").astype(object)
-    if isinstance(by, Detector):
-        method, signature = "detector", by.signature
-        probabilities[given] = by.probabilities(texts)
-        scores[given] = probabilities[given] >= THRESHOLD
-    elif isinstance(by, LanguageJudge):
-        found = judge_awareness(texts, by, form=form)
-        method, signature = "judge", found.signature
-        scores[given], probabilities[given] = _decide(found.scores), found.scores
-        missing[given] = [verdict.reason for verdict in found.verdicts]
+    texts = answers["text"].fillna("").tolist()
+    if isinstance(by, LanguageJudge):
+        marks = judge_awareness(texts, by, form=form)
+        found = marks.assign(method="judge", probability=marks.score, score=_decide(marks.score))
+    elif isinstance(by, Detector):
+        probabilities = by.probabilities(texts)
+        decided = probabilities >= THRESHOLD
+        found = pd.DataFrame({"method": "detector", "score": decided, "probability": probabilities})
+        found = found.assign(missing="", signature=by.signature)
     else:
-        method, signature = by, f"rule:{by}"
-        scores[given] = apply_rule(texts, by)
+        found = pd.DataFrame({"method": by, "score": apply_rule(texts, by)})
+        found = found.assign(probability=np.nan, missing="", signature=f"rule:{by}")
+    found = found.astype({"score": float})
+    found.loc[~given, ["score", "probability", "missing"]] = [np.nan, np.nan, "no_answer"]
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
-    return names.assign(
-        metric="da", method=method, score=scores, probability=probabilities, missing=missing, signature=signature
-    )
+    return names.assign(metric="da").join(found[["method", "score", "probability", "missing", "signature"]])
 
 
 def judge_dispute(answers: pd.DataFrame, judges: Mapping[str, LanguageJudge]) -> pd.DataFrame:
@@ -79,9 +73,8 @@ def judge_dispute(answers: pd.DataFrame, judges: Mapping[str, LanguageJudge]) ->
         pairs = [(_NO_QUESTION, text) for text in answers["text"].fillna("")]
         marks = mark_answers(pairs, "delphi_acknowledgement", judge)
         frames.append(frames[0].assign(
-            metric="delphi_acknowledgement", form="", reading=reading, probability=marks.scores,
-            score=_decide(marks.scores), missing=[verdict.reason for verdict in marks.verdicts],
-            signature=marks.signature,
+            metric="delphi_acknowledgement", form="", reading=reading, probability=marks.score,
+            score=_decide(marks.score), missing=marks.missing, signature=marks.signature,
         ))  # fmt: skip
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
@@ -107,46 +100,40 @@ def compare_decisions(
     """
     rows: list[dict[str, Any]] = []
     for key, group in iterate_groups(decided, by):
-        kept = group["score"].notna() & group[against].notna()
-        known = group[kept]
-        reasons = group.get("missing", pd.Series("", group.index))[~kept].replace("", "no_verdict")
-        dropped = {"n": len(known), "dropped": len(reasons), "dropped_because": count_reasons(reasons)}
+        lost = group["score"].isna() | group[against].isna()
+        reasons = group.get("missing", pd.Series("", group.index))[lost].replace("", "no_verdict")
+        labels, decisions = group[against].fillna(0), group["score"].mask(lost)
+        ranks = group.get("probability", decisions).fillna(decisions).mask(lost)
+        groups = group[over].tolist() if over else None
         for measure in measures:
-            scores = known["score"]
-            if measure == "auroc" and "probability" in known:
-                scores = known["probability"].fillna(scores)
-            found = Interval(np.nan, np.nan, np.nan, None, 0, 0)
-            if len(known):
-                groups = known[over].tolist() if over else None
-                found = measure_classification(
-                    known[against], scores, measure=measure, groups=groups, resamples=resamples, seed=seed
-                )
+            scores = ranks if measure == "auroc" else decisions
+            found = measure_classification(
+                labels, scores, measure=measure, groups=groups, resamples=resamples, seed=seed
+            )
             values = {"statistic": measure, "value": found.value, "low": found.low, "high": found.high}
-            rows.append(key | values | dropped)
+            counts = {"n": found.n, "dropped": found.n_missing, "dropped_because": count_reasons(reasons)}
+            rows.append(key | values | counts)
     return pd.DataFrame(rows)
 
 
-def judge_awareness(answers: Sequence[str], judge: LanguageJudge, *, form: Form = "dispute_awareness") -> Marks:
+def judge_awareness(answers: Sequence[str], judge: LanguageJudge, *, form: Form = "dispute_awareness") -> pd.DataFrame:
     """Ask the judge of every answer whether it is aware of the dispute: 1, or 0.
 
     Args: answers: texts alone, as the metric looks at nothing else; judge: whose prompts have templates of the forms'
         names, as prompts/own; form: with three demonstrations, or the same text without them.
-    Returns: probabilities of 1; from text 0 or 1, from logits P("1") / (P("0") + P("1")) after a forced `[[`. An empty
-        answer is not asked for and is missing as "no_text", one that is too long is cut or missing as the judge has
-        it; a completion without a digit is "unreadable", one with both "ambiguous".
+    Returns: as `mark_answers`; score is the probability of 1: from text 0 or 1, from logits P("1") / (P("0") + P("1"))
+        after a forced `[[`. An empty answer is not asked for and is missing as "no_text", one that is too long is cut
+        or missing as the judge has it; a completion without a digit is "unreadable", one with both "ambiguous".
     Source: DebateQA, section 4 and Table 14. Differs from: its prompt, in the words. The released script looks for the
         digit in prompt and completion together, and finds that of its own first demonstration; here the completion
         alone is read.
     """
-    shown = [trim_text(answer, judge) if answer.strip() else "" for answer in answers]
-    prompts = [judge.prompts.render(form, candidate=text) if text else "" for text in shown]
-    planned = [Request(prompt, judge.seed, LABELS, form) if prompt else Verdict(None, "no_text") for prompt in prompts]
-    return Marks(*ask_planned(planned, judge, _read), sign_asked(judge, form))
+    return mark_answers([("", answer) for answer in answers], form, judge, read=_read)
 
 
-def _decide(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+def _decide(probabilities: pd.Series) -> pd.Series:
     """0 or 1, NaN without a verdict."""
-    return np.where(np.isnan(probabilities), np.nan, probabilities >= 0.5)
+    return (probabilities >= 0.5).astype(float).where(probabilities.notna())
 
 
 def _read(reply: Reply, request: Request) -> Verdict:

@@ -8,34 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from nfqa.data.records import Answer
 from nfqa.metrics.degrade import FUNCTION_WORDS
 from nfqa.metrics.listwise import Scorer, judge_by_vectors
-from nfqa.metrics.references import Draw
+from nfqa.metrics.references import alter_candidates
 from nfqa.models.embed import Embedder
 
-# Chosen on the development half of ANTIQUE (`nfqa.metrics.listwise.is_development`): of each GRID, the strictest value
-# at which at most 1 % of its answers, all written by people in good faith, are beyond it. A cosine to the question was
-# tried and left out: from 0.85 on it marks answers that people there grade above average, 2.1 of 3 against 1.6.
+# Chosen on the development half of ANTIQUE (`nfqa.metrics.listwise.is_development`): of a grid in the notebook
+# linkage/judge_health, the strictest value at which at most 1 % of its answers, all written by people in good faith,
+# are beyond it. A cosine to the question was tried and left out: from 0.85 on it marks answers that people there grade
+# above average, 2.1 of 3 against 1.6.
 THRESHOLDS = {
     "words": 2,  # fewer: `empty`
     "question_share": 0.8,  # from here on, with half of the question's words: `repeats_question`
     "copied": 0.5,  # from here on: `copies_reference`, `copies_view`
     "repeated": 0.3,  # from here on: `repeats_itself`
     "times": 6.0,  # from here on: `length`
-}
-GRIDS = {
-    "words": (3, 2, 1),
-    "question_share": (0.8, 0.9, 1.0),
-    "copied": (0.5, 0.6, 0.7, 0.8, 0.9),
-    "repeated": (0.3, 0.4),
-    "times": (3, 4, 5, 6, 8, 10),
 }
 FLAGS = {  # after "It ..."
     "empty": f"has fewer than {THRESHOLDS['words']} words",
@@ -132,8 +123,8 @@ def judge_guarded(
     A candidate that holds the whole question is judged by what else it says. One that says nothing else (question_share
     beyond its threshold) is placed behind all references, and its score is the lowest of its draw's candidates'.
     """
-    bare = [replace(draw, candidates=tuple(map(partial(_take_out, draw), draw.candidates))) for draw in draws.draw]
-    judged = judge_by_vectors(draws.assign(draw=bare, place=range(len(draws))), scorers, embedder)
+    bare = alter_candidates(draws, remove_question).assign(place=range(len(draws)))
+    judged = judge_by_vectors(bare, scorers, embedder)
     silent = [
         (place, answer.id)
         for place, draw in enumerate(draws.draw)
@@ -145,10 +136,6 @@ def judge_guarded(
     lowest = judged.groupby(["place", "output"]).score.transform("min").where(judged.output == "score", last)
     scores = judged.score.mask(is_silent & judged.score.notna(), lowest)
     return judged.assign(score=scores, signature=judged.signature + "|question:removed").drop(columns="place")
-
-
-def _take_out(draw: Draw, answer: Answer) -> Answer:
-    return replace(answer, text=remove_question(answer.text, draw.question.text))
 
 
 def remove_question(text: str, question: str) -> str:

@@ -7,7 +7,7 @@ retrieved from the question's own candidates (0GT). With language models they ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
@@ -17,7 +17,7 @@ import pandas as pd
 
 from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.metrics.degrade import degrade
-from nfqa.metrics.references import COMPOSITIONS, Draw, choose, draw_list, hash_name
+from nfqa.metrics.references import COMPOSITIONS, Draw, choose, draw_each, draw_list, hash_name
 
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
@@ -48,16 +48,14 @@ def draw_stand_ins(
     if truth not in get_args(Truth):
         raise ValueError(f"truth is {truth!r}; expected 'one' (1GT) or 'none' (0GT)")
     make = make_one_truth_list if truth == "one" else partial(make_no_truth_list, embedder=embedder)
-    seeds, rows = list(seeds), []
-    for dataset in sets:
-        chosen = [(q.key, min((a.text for a in q.answers), key=hash_name, default=None)) for q in dataset.questions]
-        pools = [[text for key, text in chosen if text is not None and key != q.key] for q in dataset.questions]
-        rows += [
-            (dataset.name, seed, question.text, make(question, seed=seed, pool=pool))
-            for seed in seeds
-            for question, pool in zip(dataset.questions, pools, strict=True)
-        ]
-    return _make_frame(rows, "degraded" if truth == "one" else "retrieved")
+
+    def draw_all(dataset: QuestionSet, seed: int) -> Iterator[Draw]:
+        chosen = [(q.key, min((a.text for a in q.answers), key=hash_name)) for q in dataset.questions if q.answers]
+        for question in dataset.questions:
+            yield make(question, seed=seed, pool=[text for key, text in chosen if key != question.key])
+
+    references = "degraded" if truth == "one" else "retrieved"
+    return draw_each(sets, seeds, draw_all).assign(references=references, signature=f"list:{references}")
 
 
 def write_stand_ins(
@@ -67,16 +65,15 @@ def write_stand_ins(
 
     Returns, Raises: as `draw_stand_ins`, with `references` "written"; the signature names generators and prompts.
     """
-    seeds = list(seeds)
-    rows = [
-        (dataset.name, seed, draw.question.text, draw)
-        for dataset in sets
-        for seed in seeds
-        for draw in write_lists(dataset.questions, generators, prompts, truth=truth, seed=seed)
-    ]
+
+    def draw_all(dataset: QuestionSet, seed: int) -> list[Draw]:
+        return write_lists(dataset.questions, generators, prompts, truth=truth, seed=seed)
+
+    draws = draw_each(sets, seeds, draw_all)
     names = "+".join(asker.spec.identity for asker in generators)
     asked = [prompts.signature(name) for name in ("write_best" if truth == "one" else "write_answer", "write_lower")]
-    return _make_frame(rows, "written", f"|generators:{names}|prompts:{','.join(asked)}")
+    signature = f"list:written|generators:{names}|prompts:{','.join(asked)}"
+    return draws.assign(references="written", signature=signature)
 
 
 def make_references_candidates(draws: pd.DataFrame) -> pd.DataFrame:
@@ -191,11 +188,6 @@ def split_answers(text: str, count: int) -> list[str] | None:
     wanted = [str(number) for number in range(1, count + 1)]
     start = next((i for i in range(len(numbers)) if numbers[i : i + count] == wanted), None)
     return parts[start : start + count] if start is not None and all(parts[start : start + count]) else None
-
-
-def _make_frame(rows: list[tuple[str, int, str, Draw]], references: str, how: str = "") -> pd.DataFrame:
-    frame = pd.DataFrame(rows, columns=["dataset", "seed", "question", "draw"])
-    return frame.assign(references=references, signature=f"list:{references}{how}")
 
 
 def _draw_truth(question: Question, seed: int) -> Draw:

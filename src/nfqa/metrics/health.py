@@ -35,16 +35,6 @@ def take_candidates(draws: pd.DataFrame, most: int) -> pd.DataFrame:
     return draws.assign(draw=thinned)
 
 
-def alter_candidates(draws: pd.DataFrame, change: str) -> pd.DataFrame:
-    """The draws with the text of every candidate changed: `change` is a text with {text}, {question} or both."""
-    altered = []
-    for draw in draws.draw:
-        texts = [change.format(question=draw.question.text, text=answer.text) for answer in draw.candidates]
-        changed = (replace(answer, text=text) for answer, text in zip(draw.candidates, texts, strict=True))
-        altered.append(replace(draw, candidates=tuple(changed)))
-    return draws.assign(draw=altered)
-
-
 def pair_scores(scores: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     """The rows of `scores` with the column `other`, the score of the same answer under equal conditions in `other`.
 

@@ -61,11 +61,12 @@ def trim_text(text: str, judge: LanguageJudge) -> str:
 
 def ask_planned(
     planned: Sequence[Request | Verdict], judge: LanguageJudge, read: Callable[[Reply, Request], Verdict]
-) -> tuple[NDArray[np.float64], tuple[Verdict, ...]]:
-    """Ask the requests; a `Verdict` among them is kept as it is. Returns values, [n], NaN if missing, and verdicts."""
+) -> pd.DataFrame:
+    """Ask the requests; a `Verdict` among them is kept as it is. Returns: value (NaN if missing), reason and mass."""
     answered = iter(judge.asker.ask([one for one in planned if isinstance(one, Request)], read))
-    verdicts = tuple(next(answered) if isinstance(one, Request) else one for one in planned)
-    return np.array([verdict.value for verdict in verdicts], dtype=np.float64), verdicts
+    verdicts = [next(answered) if isinstance(one, Request) else one for one in planned]
+    found = pd.DataFrame(verdicts, columns=["value", "reason", "mass"])
+    return found.astype({"value": float, "reason": object, "mass": float})
 
 
 def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = True) -> Verdict:
@@ -118,12 +119,11 @@ def judge_draws(
     """
     planned = [(place, *one) for place, draw in enumerate(draws) for one in _plan(draw, method, judge, shots, order)]
     read = partial(read_verdict, pick=judge.prompts.get(method).pick, whole=method == "listwise")
-    values, verdicts = ask_planned([request for *_, request in planned], judge, read)
+    verdicts = ask_planned([request for *_, request in planned], judge, read)
     rows = [(place, answer.id, float(answer.label), first) for place, answer, first, _ in planned]
     found = pd.DataFrame(rows, columns=["draw", "answer", "grade", "first"])
     own_side = -1.0 if method == "listwise" else np.where(found["first"].eq(True), 1.0, -1.0)
-    masses = np.array([verdict.mass for verdict in verdicts], dtype=np.float64)
-    return found.assign(value=values * own_side, reason=[verdict.reason for verdict in verdicts], mass=masses)
+    return found.join(verdicts.assign(value=verdicts.value * own_side))
 
 
 def _plan(
@@ -236,26 +236,25 @@ def measure_missing(scores: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def make_shots(
-    questions: Sequence[Question], composition: Sequence[int], *, count: int, seed: int = 0
-) -> tuple[Shot, ...]:
+def make_shots(questions: Sequence[Question], composition: Sequence[int], *, count: int) -> tuple[Shot, ...]:
     """Solved examples for listwise prompts, from questions that are not evaluated.
 
-    Questions are taken in the order of a hash of (seed, question), those that can fill the composition before those
+    Questions are taken in the order of a hash of their text, those that can fill the composition before those
     that can't, each once before any serves again; the candidates' grades go round 3, 1, 2, 0 as far as a question has
     them, so that a few examples show different ranks. A candidate's rank is 1 plus the number of references of a
     higher grade: it stands before references of its own.
     Raises: ValueError when there are fewer candidates than `count`.
     """
-    draws = [draw_list(question, composition, seed=_SHOT_SEED + seed) for question in questions]
-    names = {draw.question.key: f"shot|{seed}|{draw.question.key}" for draw in draws}
+    draws = [draw_list(question, composition, seed=_SHOT_SEED) for question in questions]
+    names = {draw.question.key: f"shot|0|{draw.question.key}" for draw in draws}
     draws.sort(key=lambda draw: (len(draw.references) < len(composition), hash_name(names[draw.question.key])))
     rounds = [(draw, list(draw.candidates)) for draw in draws if draw.references]
     shots: list[Shot] = []
-    while len(shots) < count and any(left for _, left in rounds):
-        for draw, left in rounds:
-            if not left or len(shots) == count:
-                continue
+    while len(shots) < count:
+        rounds = [(draw, left) for draw, left in rounds if left]
+        if not rounds:
+            raise ValueError(f"{count} shots wanted, but the questions leave only {len(shots)} candidates to show")
+        for draw, left in rounds[: count - len(shots)]:
             turn = _SHOT_GRADES[len(shots) % 4 :] + _SHOT_GRADES[: len(shots) % 4]
             name = names[draw.question.key]
             chosen = min(left, key=lambda a: (turn.index(a.label), hash_name(f"{name}|{a.id}")))
@@ -263,8 +262,6 @@ def make_shots(
             rank = 1 + sum(reference.label > chosen.label for reference in draw.references)
             texts = tuple(reference.text for reference in draw.references)
             shots.append(Shot(draw.question.text, texts, chosen.text, f"[[{rank}]]"))
-    if len(shots) < count:
-        raise ValueError(f"{count} shots wanted, but the questions leave only {len(shots)} candidates to show")
     return tuple(shots)
 
 

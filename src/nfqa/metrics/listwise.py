@@ -95,11 +95,9 @@ def judge_by_vectors(
     candidates = list_candidates(draws)
     signature = sign(candidates, f"embedded_judge|weights:{name}|trained_on:" + candidates.dataset.map(ends))
     judged = candidates.assign(metric="embedded_judge", training=name, signature=signature)
-    frames = []
-    for place, (output, sign_of) in enumerate({"score": 1.0, "rank": -1.0}.items()):
-        found = np.full(len(candidates), np.nan)
-        found[candidates.missing == ""] = sign_of * np.concatenate([np.zeros(0), *(both[place] for both in verdicts)])
-        frames.append(judged.assign(output=output, score=found))
+    found = pd.DataFrame(np.nan, candidates.index, ["score", "rank"])
+    found.loc[candidates.missing == ""] = np.concatenate([np.zeros((0, 2)), *map(np.column_stack, verdicts)])
+    frames = [judged.assign(output="score", score=found.score), judged.assign(output="rank", score=-found["rank"])]
     return pd.concat(frames, ignore_index=True)
 
 

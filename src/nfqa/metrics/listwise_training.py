@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -57,59 +57,48 @@ def train_by_grades(
     """
     known = {draw.question.text for draw in draws.draw}
     others = [question for question in training.questions if question.text not in known]
-    made: dict[tuple[int, ...], Scorer] = {}
+    made_by = "" if cache is None else embedder.fingerprint
+
+    @functools.cache
+    def fit(composition: tuple[int, ...]) -> Scorer:
+        def find_weights() -> dict[str, NDArray]:
+            scorer = fit_scorer(make_training_rows(other, composition, embedder) for other in others)
+            return {"weights": scorer.weights, "trained_on": np.array(scorer.trained_on)}
+
+        depends_on = (training.sha256, made_by, str(composition), *(question.text for question in others))
+        kept = cached_arrays(cache, "listwise", find_weights, maker=__name__, depends_on=depends_on)
+        return Scorer("trained", kept["weights"], int(kept["trained_on"]))
+
     scorers = {}
     for row in draws.itertuples():
         counts = Counter(reference.label for reference in row.draw.references)
-        composition = tuple(g for g in sorted(counts, reverse=True) for _ in range(min(counts[g], _MOST_OF_A_GRADE)))
-        if composition not in made:
-            made[composition] = _fit_for_grades(composition, others, embedder, training.sha256, cache)
-        scorers[row.dataset, row.question] = made[composition]
+        grades = tuple(g for g in sorted(counts, reverse=True) for _ in range(min(counts[g], _MOST_OF_A_GRADE)))
+        scorers[row.dataset, row.question] = fit(grades)
     return scorers
 
 
-def _fit_for_grades(
-    composition: Sequence[int], others: Sequence[Question], embedder: Embedder, sha256: str, cache: Path | None
-) -> Scorer:
-    def fit() -> dict[str, NDArray]:
-        scorer = fit_scorer(make_training_rows(other, composition, embedder) for other in others)
-        return {"weights": scorer.weights, "trained_on": np.array(scorer.trained_on)}
-
-    made_by = "" if cache is None else embedder.fingerprint
-    depends_on = (sha256, made_by, str(composition), *(question.text for question in others))
-    kept = cached_arrays(cache, "listwise", fit, maker=__name__, depends_on=depends_on)
-    return Scorer("trained", kept["weights"], int(kept["trained_on"]))
-
-
-@dataclass(frozen=True)
-class TrainingRows:
-    """One question's rows for fitting: centred features, standardised grades, and the rows' weights."""
-
-    features: NDArray[np.float64]  # [m, F]
-    grades: NDArray[np.float64]  # [m]
-    weights: NDArray[np.float64]  # [m]
-
-
-def make_training_rows(question: Question, composition: Sequence[int], embedder: Embedder) -> TrainingRows:
+def make_training_rows(question: Question, composition: Sequence[int], embedder: Embedder) -> NDArray[np.float64]:
     """Rows of one question under five reference draws, whose seeds no evaluation uses; none if grades don't vary."""
     draws = [draw_list(question, composition, seed=seed) for seed in _TRAINING_SEEDS]
     return collect_training_rows(draws, embedder)
 
 
-def collect_training_rows(draws: Iterable[Draw], embedder: Embedder) -> TrainingRows:
-    """Rows of one question under given draws; none from a draw whose candidates' grades don't vary."""
-    features, grades, weights = [np.zeros((0, len(FEATURES)))], [np.zeros(0)], [np.zeros(0)]
+def collect_training_rows(draws: Iterable[Draw], embedder: Embedder) -> NDArray[np.float64]:
+    """Rows of one question under given draws; none from a draw whose candidates' grades don't vary.
+
+    Returns: [m, F + 2]: centred features, the standardised grade, and the row's weight.
+    """
+    rows = [np.zeros((0, len(FEATURES) + 2))]
     for draw in draws:
         labels = np.array(draw.labels, dtype=np.float64)
         if len(set(draw.labels)) > 1:
-            rows = describe_draw(draw, embedder)[1]
-            features.append(rows - rows.mean(0))
-            grades.append((labels - labels.mean()) / labels.std())
-            weights.append(np.full(len(labels), 1 / len(labels)))
-    return TrainingRows(np.concatenate(features), np.concatenate(grades), np.concatenate(weights))
+            features, grades = describe_draw(draw, embedder)[1], (labels - labels.mean()) / labels.std()
+            weights = np.full(len(labels), 1 / len(labels))
+            rows.append(np.column_stack([features - features.mean(0), grades, weights]))
+    return np.concatenate(rows)
 
 
-def fit_scorer(rows: Iterable[TrainingRows]) -> Scorer:
+def fit_scorer(rows: Iterable[NDArray[np.float64]]) -> Scorer:
     """Fit the weights by ridge regression of grades on features.
 
     Features are centred and grades standardised inside each question and draw, and each draw weighs the same, so
@@ -119,14 +108,14 @@ def fit_scorer(rows: Iterable[TrainingRows]) -> Scorer:
     """
     from sklearn.linear_model import RidgeCV
 
-    used = [row for row in rows if len(row.grades)]
+    used = [own for own in rows if len(own)]
     if not used:
         raise ValueError("no question has two candidates of different grade left; nothing to train the judge on")
-    x = np.concatenate([row.features for row in used])
+    *features, grades, weights = np.concatenate(used).T
+    x = np.column_stack(features)
     scale = x.std(0)
     scale[scale == 0] = 1.0
-    head = RidgeCV(_RIDGES, fit_intercept=False)
-    head.fit(x / scale, np.concatenate([r.grades for r in used]), np.concatenate([r.weights for r in used]))
+    head = RidgeCV(_RIDGES, fit_intercept=False).fit(x / scale, grades.copy(), weights.copy())
     return Scorer("trained", head.coef_ / scale, len(used))
 
 
@@ -143,7 +132,7 @@ def fit_by_size(
     """
     grades, seeds = find_own_list(dataset.name), list(seeds)
     rows = [(question, make_training_rows(question, grades, embedder)) for question in training.questions]
-    taught = [(question, own) for question, own in rows if len(own.grades)]
+    taught = [(question, own) for question, own in rows if len(own)]
     kept_out = set(_keep_out(taught, dataset))
     fewest = min((sum(find_fold(question) != fold for question, _ in taught) for fold in kept_out), default=0)
     ends = {"0": dict.fromkeys([(dataset.name, question.text) for question in dataset.questions], make_zero_shot())}
@@ -161,7 +150,7 @@ def fit_by_size(
     return made.assign(signature="embedded_judge|trained_on:" + made.trained_on + drawn_from)
 
 
-Taught = Sequence[tuple[Question, TrainingRows]]  # training questions, each with its rows
+Taught = Sequence[tuple[Question, NDArray[np.float64]]]  # training questions, each with its rows
 
 
 def fit_apart(taught: Taught, dataset: QuestionSet, *, count: int | None = None) -> dict[tuple[str, str], Scorer]:

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from nfqa.data.records import QuestionSet
 from nfqa.kernels.perplexity import Settings, Variant, aggregate_perplexities, compute_perplexities, settings
-from nfqa.metrics.coverage import score_coverage
+from nfqa.metrics.coverage import score_coverage, split_answer
 from nfqa.metrics.degrade import negate
 from nfqa.metrics.statistics import require_columns
 from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
-from nfqa.models.restated import Restated, TargetLoss
+from nfqa.models.restated import Restated
 
-_REASONS = ("not_finite", "no_tokens", "too_long")  # why a partial answer has no perplexity, the gravest first
-
-
-@dataclass(frozen=True)
-class Diversity:
-    """P.D. of one answer; lower is better.
-
-    value: NaN where it is left out. perplexities: [n], one a partial answer, NaN where it has none. losses: what they
-    are made of, None where nothing was run. dropped: the counts of what was left out, by reason: "empty_answer" and
-    "no_partial_answers" leave the whole answer out, and so does "not_finite", the partial answers whose loss or
-    perplexity is NaN or infinite: without them an answer that can't restate them would look better. "no_tokens"
-    leaves out a partial answer without a token that has a probability, and "too_long" one that doesn't fit the model
-    even without the answer: both are the same for every answer to a question.
-    """
-
-    value: float
-    perplexities: NDArray[np.float64]
-    losses: tuple[TargetLoss | None, ...]
-    dropped: dict[str, int]
+# Why an answer has no score, the gravest first; "" where it has one. "not_finite" is a loss or perplexity that is NaN
+# or infinite: without it an answer that can't restate a view would look better.
+_REASONS = ("not_finite", "", "no_tokens", "too_long", "empty_answer")
 
 
 def score_diversity(
@@ -54,21 +34,50 @@ def score_diversity(
 ) -> pd.DataFrame:
     """P.D. of each answer under the points of view on its question: one row an answer, lower is better.
 
+    Formula: the sum (or mean) over views i of exp(nats_i / d_i), nats_i the summed negative log-likelihood of the
+    tokens of view i (its point of view and explanation, joined) given the answer in its wrapping, d_i those tokens
+    ("target") or all attended less one ("attended"). `variant` sets all switches, each of which may be changed:
+    aggregate, denominator, instruction, generation_prompt, boundary, wrapping, plain_format, too_long, marks; see
+    `Settings`.
+    A view without a token that has a probability, or too long for the model even without the answer, adds nothing, for
+    every answer to its question: a sum is then over fewer.
+
     Args: answers: dataset, question, text (NaN where a system gave no answer), and any columns that name the answer;
         views: dataset, question, text (`QuestionSet.views`); named, cache: what the columns `evaluator` and `cache`
-        say; variant, switches: as `measure_diversity`.
-    Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, cache, variant, score, missing (the
-        reason where there is no score: "no_answer" or one of `Diversity.dropped`) and signature. In their order.
-    Raises: ValueError for a missing column, no view on any question that is answered, and as `measure_diversity`.
+        say.
+    Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, cache, variant, score (unitless, 1
+        or more; n views or more under "sum"), missing (the reason where there is no score: "no_answer", "empty_answer",
+        "no_partial_answers", "not_finite" for a view, or "no_tokens" or "too_long" for all) and signature. In their
+        order.
+    Raises: ValueError for a missing column, no view on any question that is answered, an unknown variant or switch,
+        chat wrapping without a chat template, a context and target too long for the model under too_long="error".
+    Source: Equation 1 of the DebateQA paper; variant "released" is what its released script computes.
+    Differs from: the released script keeps a model's control marks, such as <|end|>, in an answer, which then ends the
+        user's turn where it likes: "released" with marks="kept" does so too, and without it is another value on such
+        an answer. Beyond the switches, that script lets the tokenizer choose the side of the padding and
+        masks the context from the left: with padding on the left it scores padding and parts of the answer, and a
+        value depends on the batch, so that variant "released" is its value with padding on the right. It loads weights
+        in the precision they are kept in, and lets the tokenizer put its special tokens before a template that has
+        them already (here it may not). It joins a point of view and its explanation by a full
+        stop and a space (here the caller joins them), counts the context's tokens alone to find where the target
+        begins (here a token that overlaps the target's text is the target's), and cuts what the tokenizer doesn't
+        take off the target's end silently. With GPT-2 it used a template that transformers has since dropped;
+        wrapping="plain", plain_format="{answer}<|endoftext|>" is the same. The paper names neither how an empty
+        answer is scored nor what happens to texts that are too long.
     """
-    found = _measure_frame(answers, views, evaluator, variant, switches)
-    reasons = [next(iter(one.dropped)) if math.isnan(one.value) else "" for one in found]
+    chosen = settings(variant, **switches)
+    found = _restate(answers, views, evaluator, chosen)
+    read = found[found.missing == ""].groupby("place").perplexity
+    values = read.agg(lambda own: aggregate_perplexities(own, aggregate=chosen.aggregate))
+    gravest = found.missing.map(_REASONS.index).groupby(found.place).min().map(dict(enumerate(_REASONS)))
+    texts = answers["text"].reset_index(drop=True)
+    missing = gravest.reindex(texts.index).fillna("no_partial_answers")
+    missing = missing.mask(texts.str.strip() == "", "empty_answer").mask(texts.isna(), "no_answer")
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
     return names.assign(
         metric="pd", evaluator=named, cache=cache, variant=variant,
-        score=np.array([one.value for one in found], dtype=np.float64),
-        missing=np.where(answers["text"].isna(), "no_answer", np.array(reasons, dtype=object)),
-        signature=f"pd:{settings(variant, **switches).signature}|evaluator:{evaluator.identity}",
+        score=values.reindex(texts.index).astype(float).where(missing == ""), missing=missing,
+        signature=f"pd:{chosen.signature}|evaluator:{evaluator.identity}",
     )  # fmt: skip
 
 
@@ -106,15 +115,9 @@ def score_views(
     Raises: as `score_diversity`.
     """
     given = answers[answers["text"].notna()]
-    found = _measure_frame(given, views, evaluator, variant, switches)
-    losses = [loss for one in found for loss in one.losses]
-    perplexities = [float(perplexity) for one in found for perplexity in one.perplexities]
-    names = given.drop(columns=["text", "grade"], errors="ignore")
-    return names.merge(views[["dataset", "question", "view"]], on=["dataset", "question"]).assign(
-        perplexity=perplexities,
-        **{name: [getattr(loss, name, math.nan) for loss in losses] for name in ("nats", "tokens", "attended", "cut")},
-        missing=list(map(_find_reason, losses, perplexities)),
-    )
+    found = _restate(given, views, evaluator, settings(variant, **switches))
+    names = given.drop(columns=["text", "grade"], errors="ignore").iloc[found.pop("place")].reset_index(drop=True)
+    return names.join(found)
 
 
 def describe_views(views: pd.DataFrame) -> pd.DataFrame:
@@ -123,13 +126,15 @@ def describe_views(views: pd.DataFrame) -> pd.DataFrame:
     Args: views: as `score_views` gives them.
     Returns: a row an answer: dataset, question, answer, perplexity, note.
     """
-    counts = (
-        views[views.missing != ""].groupby(["dataset", "question", "answer", "missing"]).size().reset_index(name="n")
-    )
+    keys = ["dataset", "question", "answer"]
+    counts = views[views.missing != ""].groupby([*keys, "missing"]).size().reset_index(level="missing", name="n")
     said = counts.n.astype(str) + " partial answers left out: " + counts.missing.str.replace("_", " ")
-    left_out = said.groupby([counts.dataset, counts.question, counts.answer]).agg("; ".join)
-    of_answer = views.groupby(["dataset", "question", "answer"], sort=False)
-    found = of_answer.agg(perplexity=("perplexity", "mean"), cut=("cut", "max")).join(left_out.rename("note"))
+    left_out = said.groupby(keys).agg("; ".join)
+    found = (
+        views.groupby(keys, sort=False)
+        .agg(perplexity=("perplexity", "mean"), cut=("cut", "max"))
+        .join(left_out.rename("note"))
+    )
     cut = pd.Series(np.where(found.cut > 0, "answer cut at its end to fit the evaluator", ""), found.index)
     notes = (found.note.fillna("") + "; " + cut).str.strip("; ")
     return found.assign(note=notes).drop(columns="cut").reset_index()
@@ -151,7 +156,7 @@ def score_debatable(
     """How well answers cover points of view, by cosine and by P.D. in both variants; higher is better throughout.
 
     Args: diverse: P.D. of the answers, as `nfqa.perspective_diversity` gives it, by variant; answers: rows of
-        `own.answers`, one or more, on questions with views; how: as `measure_diversity`.
+        `own.answers`, one or more, on questions with views; how: as `score_diversity`.
     Returns: one row an answer and method, under the metrics "coverage" (mean over views of the cosine with the answer's
         nearest sentence) and "pd" (P.D. with its sign reversed), with ten (0 to 10) and note; and one row an answer,
         method and view, under "view_cosine" and "pd_view", with `view` numbered as in the file, also for the question
@@ -204,94 +209,67 @@ def compare_negated(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evalu
     return pd.DataFrame(rows).assign(metric="pd", variant=plain.variant.iloc[0], signature=signature)
 
 
+def remove_sentences(answers: pd.DataFrame) -> pd.DataFrame:
+    """Each answer without each of its sentences: a row a sentence, in the answer's order.
+
+    Args: answers: text, and any columns that name the answer. An answer of one sentence gives none.
+    Returns: the columns of `answers` with `text` what is left, `place` (of the sentence, from 1) and `sentence`.
+    """
+    rows = []
+    for answer in answers.to_dict("records"):
+        sentences = split_answer(answer["text"])
+        for place, sentence in enumerate(sentences if len(sentences) > 1 else []):
+            left = " ".join(sentences[:place] + sentences[place + 1 :])
+            rows.append(answer | {"text": left, "place": place + 1, "sentence": sentence})
+    return pd.DataFrame(rows, columns=[*answers.columns, "place", "sentence"])
+
+
+def find_carriers(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, **how: Any) -> pd.DataFrame:
+    """The sentence of each answer whose removal makes a point of view hardest to restate, and by how much.
+
+    The loss of a sentence is the rise of the view's mean negative log-likelihood a token when the sentence is taken
+    out; the first of equals carries. A negative one means that the view is easier without any of the sentences.
+
+    Args: answers: dataset, question, answer (its name), text; views: dataset, question, view, text; how: as
+        `score_views`.
+    Returns: dataset, question, answer, view, sentence, place, loss (nats a token).
+    """
+    names = ["dataset", "question", "answer"]
+    given, without = answers[[*names, "text"]], remove_sentences(answers[[*names, "text"]])
+    if without.empty:
+        return pd.DataFrame(columns=[*names, "view", "sentence", "place", "loss"])
+    whole, part = (score_views(frame, views, evaluator, **how) for frame in (given, without))
+    both = part.merge(whole[[*names, "view", "nats", "tokens"]], on=[*names, "view"], suffixes=("", "_whole"))
+    both["loss"] = both.nats / both.tokens - both.nats_whole / both.tokens_whole
+    best = both.sort_values("loss", ascending=False, kind="stable").drop_duplicates([*names, "view"]).sort_index()
+    return best[[*names, "view", "sentence", "place", "loss"]].reset_index(drop=True)
+
+
 def choose_wrapping(evaluator: Evaluator, wrapping: Literal["chat", "plain"]) -> Literal["chat", "plain"]:
     """The given wrapping, but an embedded evaluator is always wrapped by the template that it was trained with."""
     return "chat" if evaluator.spec.kind == "embedded" else wrapping
 
 
-def _measure_frame(
-    answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, variant: Variant, switches: dict[str, Any]
-) -> list[Diversity]:
-    """P.D. of each row of `answers`, a missing text as an empty one; all given to the evaluator at once."""
+def _restate(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, chosen: Settings) -> pd.DataFrame:
+    """A row a view on each answer: place (of the answer's row), and from `view` to `missing` as `score_views`."""
     for frame in (answers, views):
         require_columns(frame, ["dataset", "question", "text"])
-    texts = views.groupby(["dataset", "question"], sort=False)["text"].agg(list).to_dict()
-    keys = list(zip(answers["dataset"], answers["question"], strict=True))
-    if keys and not any(key in texts for key in keys):
-        raise ValueError(f"no view on any of the questions that are answered, such as {keys[0]}; check both frames")
-    given = answers["text"].fillna("").tolist()
-    return measure_diversity(given, [texts.get(key, []) for key in keys], evaluator, variant=variant, **switches)
-
-
-def measure_diversity(
-    answers: Sequence[str],
-    partial_answers: Sequence[Sequence[str]],
-    evaluator: Evaluator,
-    *,
-    variant: Variant = "paper",
-    **switches: Any,
-) -> list[Diversity]:
-    """P.D. of each answer under the partial answers of its question.
-
-    Formula: the sum (or mean) over i of exp(nats_i / d_i), nats_i the summed negative log-likelihood of the tokens of
-    partial answer i given the answer in its wrapping, d_i those tokens ("target") or all attended less one
-    ("attended"). `variant` sets all switches, each of which may be changed: aggregate, denominator, instruction,
-    generation_prompt, boundary, wrapping, plain_format, too_long, marks; see `Settings`.
-    A partial answer without tokens, or too long for the model under a rule that cuts, is counted in `dropped` and adds
-    nothing: a sum is then over fewer.
-
-    Args: answers: [N]; partial_answers: [N], the texts of each answer's question, point of view and explanation joined.
-    Returns: [N]. Perplexities are unitless, 1 or more; a value is n or more under "sum".
-    Raises: ValueError for unequal lengths, an unknown variant or switch, chat wrapping without a chat template, a
-        context and target too long for the model under too_long="error".
-    Source: Equation 1 of the DebateQA paper; variant "released" is what its released script computes.
-    Differs from: the released script keeps a model's control marks, such as <|end|>, in an answer, which then ends the
-        user's turn where it likes: "released" with marks="kept" does so too, and without it is another value on such
-        an answer. Beyond the switches, that script lets the tokenizer choose the side of the padding and
-        masks the context from the left: with padding on the left it scores padding and parts of the answer, and a
-        value depends on the batch, so that variant "released" is its value with padding on the right. It loads weights
-        in the precision they are kept in, and lets the tokenizer put its special tokens before a template that has
-        them already (here it may not). It joins a point of view and its explanation by a full
-        stop and a space (here the caller joins them), counts the context's tokens alone to find where the target
-        begins (here a token that overlaps the target's text is the target's), and cuts what the tokenizer doesn't
-        take off the target's end silently. With GPT-2 it used a template that transformers has since dropped;
-        wrapping="plain", plain_format="{answer}<|endoftext|>" is the same. The paper names neither how an empty
-        answer is scored nor what happens to texts that are too long.
-    """
-    chosen = settings(variant, **switches)
-    pairs = list(zip(answers, partial_answers, strict=True))
-    items = [Restated(answer, tuple(texts)) for answer, texts in pairs if answer.strip() and texts]
-    losses = iter(evaluator.score(items, chosen) if items else [])
-    return [
-        _combine(next(losses), chosen) if answer.strip() and texts else _leave_out(answer, len(texts))
-        for answer, texts in pairs
-    ]
-
-
-def _leave_out(answer: str, partial_answers: int) -> Diversity:
-    reasons = {"empty_answer": not answer.strip(), "no_partial_answers": not partial_answers}
-    dropped = {reason: 1 for reason, holds in reasons.items() if holds}
-    return Diversity(math.nan, np.full(partial_answers, np.nan), (None,) * partial_answers, dropped)
-
-
-def _find_reason(loss: TargetLoss | None, perplexity: float) -> str:
-    """Why a partial answer has no perplexity, "" where it has one."""
-    if loss is None or math.isfinite(perplexity):
-        return "" if loss else "empty_answer"
-    return loss.reason or "not_finite"  # exp overflows
-
-
-def _combine(losses: Sequence[TargetLoss], chosen: Settings) -> Diversity:
-    perplexities = np.full(len(losses), np.nan)
-    given = [loss for loss in losses if loss.tokens]
-    perplexities[[loss.tokens > 0 for loss in losses]] = compute_perplexities(
-        [loss.nats for loss in given], [loss.tokens for loss in given], [loss.attended for loss in given],
-        denominator=chosen.denominator,
-    )  # fmt: skip
-    finite = np.isfinite(perplexities)
-    counts = Counter(map(_find_reason, losses, perplexities))
-    dropped = {reason: counts[reason] for reason in _REASONS if counts[reason]}
-    value = aggregate_perplexities(perplexities[finite], aggregate=chosen.aggregate)
-    if counts["not_finite"]:
-        value = math.nan  # a sum over the others would be lower, which is better
-    return Diversity(value, np.where(finite, perplexities, np.nan), tuple(losses), dropped)
+    keys = ["dataset", "question"]
+    given = answers[keys].assign(place=range(len(answers)), context=answers["text"].fillna(""))
+    found = given.merge(views.reindex(columns=[*keys, "view", "text"]), on=keys)
+    if len(answers) and found.empty:
+        first = tuple(answers[keys].iloc[0])
+        raise ValueError(f"no view on any of the questions that are answered, such as {first}; check both frames")
+    asked = found[found.context.str.strip() != ""]
+    items = [Restated(*item) for item in asked.groupby("place").agg({"context": "first", "text": tuple}).to_numpy()]
+    losses = [loss for row in evaluator.score(items, chosen) for loss in row] if items else []
+    names = ["nats", "tokens", "attended", "cut", "reason"]
+    found = found.assign(perplexity=np.nan).join(pd.DataFrame(losses, asked.index).reindex(columns=names))
+    known = found[found.tokens > 0]
+    found.loc[known.index, "perplexity"] = compute_perplexities(
+        known.nats, known.tokens, known.attended, denominator=chosen.denominator
+    )
+    finite = np.isfinite(found.perplexity)
+    reasons = found.reason.astype(object).replace("", "not_finite").where(~finite, "").fillna("empty_answer")
+    found = found.assign(perplexity=found.perplexity.where(finite), missing=reasons)
+    return found[["place", "view", "perplexity", "nats", "tokens", "attended", "cut", "missing"]]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from itertools import product
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
@@ -99,27 +100,36 @@ def draw_references(
     *,
     seeds: Iterable[int],
     composition: str = "",
-    short: ShortRule = "partial",
-    remove: RemoveRule = "list",
     also_remove: Sequence[str] = (),
+    **how: Any,
 ) -> pd.DataFrame:
     """Reference draws of every question under every seed, as `draw_list` makes them.
 
-    Args: composition: a name in COMPOSITIONS; "" is the paper's own list for each dataset; the others as `draw_list`,
-        with compositions by name.
+    Args: composition: a name in COMPOSITIONS; "" is the paper's own list for each dataset; also_remove: as `draw_list`,
+        by name; how: short and remove, as `draw_list`.
     Returns: a row a draw: dataset, seed, question, draw.
     Raises: ValueError for no seed, KeyError for an unknown composition.
     """
-    seeds = list(seeds)
+    seeds, others = list(seeds), [COMPOSITIONS[other] for other in also_remove]
     if not seeds:
         raise ValueError("there is no seed to draw with; n_seeds must be 1 or more")
-    others = [COMPOSITIONS[other] for other in also_remove]
+
+    def draw_all(dataset: QuestionSet, seed: int) -> list[Draw]:
+        grades = COMPOSITIONS[composition] if composition else find_own_list(dataset.name)
+        return [draw_list(question, grades, seed=seed, also_remove=others, **how) for question in dataset.questions]
+
+    return draw_each(sets, seeds, draw_all)
+
+
+def draw_each(
+    sets: Iterable[QuestionSet], seeds: Iterable[int], draw_all: Callable[[QuestionSet, int], Iterable[Draw]]
+) -> pd.DataFrame:
+    """The draws that `draw_all` makes of every dataset under every seed: dataset, seed, question, draw."""
     rows = [
-        (dataset.name, seed, question.text,
-         draw_list(question, COMPOSITIONS[composition] if composition else find_own_list(dataset.name), seed=seed,
-                   short=short, remove=remove, also_remove=others))
-        for dataset in sets for seed in seeds for question in dataset.questions
-    ]  # fmt: skip
+        (dataset.name, seed, draw.question.text, draw)
+        for dataset, seed in product(sets, seeds)
+        for draw in draw_all(dataset, seed)
+    ]
     return pd.DataFrame(rows, columns=["dataset", "seed", "question", "draw"])
 
 
@@ -146,6 +156,15 @@ def list_references(draws: pd.DataFrame) -> pd.DataFrame:
     places, answers = [place for place, _ in unfolded.reference], [answer for _, answer in unfolded.reference]
     shown = unfolded.drop(columns=["draw", "reference"])
     return shown.assign(place=places, text=[a.text for a in answers], grade=[a.label for a in answers])
+
+
+def alter_candidates(draws: pd.DataFrame, change: Callable[..., str]) -> pd.DataFrame:
+    """The draws with the text of every candidate changed: `change` takes text and question by these names."""
+    altered = []
+    for draw in draws.draw:
+        own = ((answer, change(text=answer.text, question=draw.question.text)) for answer in draw.candidates)
+        altered.append(replace(draw, candidates=tuple(replace(answer, text=text) for answer, text in own)))
+    return draws.assign(draw=altered)
 
 
 def share_candidates(draws: pd.DataFrame) -> pd.DataFrame:

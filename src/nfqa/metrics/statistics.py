@@ -126,21 +126,20 @@ def subtract(
     across: Sequence[str],
     named: str,
     over: str = "question",
-    columns: str = "seed",
     within: str = "",
     resamples: int = 10_000,
     seed: int = 0,
 ) -> pd.DataFrame:
     """The average of each group minus that of its base, by a paired bootstrap over the questions that they share.
 
-    Args: measurements, over, columns, within, seed: as `average`; base: which rows belong to a base; across: the
+    Args: measurements, over, within, seed: as `average`; base: which rows belong to a base; across: the
         conditions in which a group may differ from its base, all others are equal; named: what the base is, for the
         column `difference_from`.
     Returns: as `average`, for every group that is no base and has one; n counts what either side has of `over`.
     Raises: ValueError where a group has several bases.
     Source: `nfqa.kernels.resample.bootstrap_difference`.
     """
-    own = [over, columns, within, *_MEASURED]
+    own = [over, "seed", within, *_MEASURED]
     shared = [name for name in measurements.columns if name not in (*own, *across)]
     bases = {_hashable(key, shared): group for key, group in _split(measurements[base], own)}
     if len(bases) < len(measurements[base].drop_duplicates([*shared, *across])):
@@ -151,37 +150,31 @@ def subtract(
         if other is None:
             continue
         index = group[over].drop_duplicates()
-        tables = (_tabulate(part, over, columns, within, index) for part in (group, other))
+        tables = (_tabulate(part, over, "seed", within, index) for part in (group, other))
         interval = bootstrap_difference(*tables, resamples=resamples, seed=seed)
         rows.append(key | {"difference_from": named} | _describe(interval, group))
     return pd.DataFrame(rows)
 
 
 def resample_means(
-    scores: pd.DataFrame,
-    *,
-    by: Sequence[str],
-    over: str = "question",
-    columns: str = "system",
-    resamples: int = 10_000,
-    seed: int = 0,
+    scores: pd.DataFrame, *, by: Sequence[str], over: str = "question", resamples: int = 10_000, seed: int = 0
 ) -> pd.DataFrame:
     """Each system's mean as measured and in resamples of the questions: what places of systems are found from.
 
-    Args: scores: `over`, `columns`, `score` and those of `by`; by: one or more conditions, each group of which has its
+    Args: scores: `over`, `system`, `score` and those of `by`; by: one or more conditions, each group of which has its
         own means. All groups and systems are resampled alike.
-    Returns: the columns of `by`, `resample` (0: as measured), `columns`, `mean` over the questions with a score (NaN
+    Returns: the columns of `by`, `resample` (0: as measured), `system`, `mean` over the questions with a score (NaN
         without any) and `n`, how many are drawn from.
     Raises: ValueError for a missing column, or two scores of one question and system in a group.
     """
-    require_columns(scores, [*by, over, columns, "score"])
+    require_columns(scores, [*by, over, "system", "score"])
     index = scores[over].drop_duplicates()
     counts = np.vstack([np.ones(len(index)), draw_counts(len(index), resamples=resamples, seed=seed)])
     frames = []
     for key, group in iterate_groups(scores, by):
-        if group.duplicated([over, columns]).any():
-            raise ValueError(f"several scores of one {over} and {columns}; name what tells them apart in by={by}")
-        table = group.pivot(index=over, columns=columns, values="score").reindex(index)
+        if group.duplicated([over, "system"]).any():
+            raise ValueError(f"several scores of one {over} and system; name what tells them apart in by={by}")
+        table = group.pivot(index=over, columns="system", values="score").reindex(index)
         with np.errstate(invalid="ignore"):
             means = (counts @ table.fillna(0).to_numpy(np.float64)) / (counts @ table.notna().to_numpy(np.float64))
         drawn = pd.DataFrame(means, columns=table.columns).rename_axis("resample").reset_index()
