@@ -446,13 +446,13 @@ def test_as_an_artefact_it_shows_the_example_as_a_sample(scored: Checkout) -> No
     assert set(read_values(made.with_suffix(".csv")).origin) == {"sample"}
     assert "sample_own_answers" in json.loads(made.with_suffix(".json").read_text())["inputs"]
 
-    # Where measured results stand, the example's page is with the samples all the same.
+    # Where measured results stand, the example's page says that it is of a sample all the same.
     place = scored.root / "results" / ARTEFACT
     for suffix in (".csv", ".json"):
         place.with_suffix(suffix).write_bytes(made.with_suffix(suffix).read_bytes())
     done = scored.run("report", DATA="full", PROFILE="full")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (scored.root / "build" / "site" / "sample" / f"{ARTEFACT}.html").is_file()
+    assert "SAMPLE" in (scored.root / "build" / "site" / f"{ARTEFACT}.html").read_text().partition("</title>")[0]
 
     example = scored.root / "data" / "sample" / EXAMPLE
     example.write_text(example.read_text().replace("dead", "stale"))

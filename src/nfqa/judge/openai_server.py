@@ -7,8 +7,10 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from multiprocessing.pool import ThreadPool
 from operator import itemgetter
 from threading import Semaphore
@@ -62,11 +64,14 @@ class OpenAIServer:
         headers = (line.partition(":")[2] for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines())
         self._clean = make_cleaner([key, os.environ.get("OPENAI_ADMIN_KEY", ""), *headers])
         # A redirect would carry custom headers, which may hold a key, to another host.
-        transport = openai.DefaultHttpxClient(follow_redirects=False, event_hooks={"request": [self._reserve]})
+        self.spec, self.timeout, self.meter = spec, timeout, meter or Meter()
+        # A hook that holds no server: one that is dropped unclosed lets go of its connections then.
+        hooks: dict[str, list[Callable[..., Any]]] = {"request": [partial(_reserve, self.meter)]}
+        transport = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=hooks)
+        weakref.finalize(self, transport.close)
         self._client = openai.OpenAI(
             api_key=key or "none", base_url=url, timeout=timeout, max_retries=max_retries, http_client=transport
         )
-        self.spec, self.timeout, self.meter = spec, timeout, meter or Meter()
         self.address = str(self._client.base_url).rstrip("/")
         self.refused_fields: set[str] = set()
 
@@ -217,11 +222,6 @@ class OpenAIServer:
             self.meter.unmetered = True
         return Reply(text, *usage or (0, 0), finish, seconds), logprobs
 
-    def _reserve(self, sent: Any) -> None:
-        """Before each attempt to send an `httpx` request. Raises: RequestError at a cap."""
-        if sent.method == "POST":
-            self.meter.reserve()
-
     def _list_models(self) -> str:
         """What the server offers, as the end of a sentence."""
         try:
@@ -232,3 +232,9 @@ class OpenAIServer:
         if not names:
             return "what it offers could not be listed: check the address, which mostly ends in /v1"
         return f"it offers {', '.join(names[:20])}" + ", …" * (len(names) > 20)
+
+
+def _reserve(meter: Meter, sent: Any) -> None:
+    """Before each attempt to send an `httpx` request. Raises: RequestError at a cap."""
+    if sent.method == "POST":
+        meter.reserve()
