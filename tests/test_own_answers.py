@@ -457,7 +457,7 @@ def test_as_an_artefact_it_shows_the_example_as_a_sample(scored: Checkout) -> No
     example = scored.root / "data" / "sample" / EXAMPLE
     example.write_text(example.read_text().replace("dead", "stale"))
     done = scored.run("status", ARTEFACT)
-    assert f"bundled {EXAMPLE} changed" in done.stdout
+    assert f"file data/sample/{EXAMPLE} changed" in done.stdout
 
 
 def test_what_a_killed_run_left_is_cleared_and_a_live_one_s_is_not(tmp_path):
