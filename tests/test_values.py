@@ -241,6 +241,7 @@ def write_artefact(folder: Path, value: float, *, code: str = "c", finding: str 
     [
         ({"value": 0.50001, "picture": b"q", "finding": "0.6"}, ()),  # by another processor
         ({"value": 0.6}, check.ENDINGS),
+        ({"code": "d", "finding": "0.6"}, ()),
         ({"code": "d", "finding": "half"}, (".json",)),
         ({"value": 0.50001, "code": "d", "picture": b"q"}, check.ENDINGS[1:]),  # drawn in another way
     ],

@@ -79,8 +79,8 @@ def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -
 
     All where a value moved by more than its tolerance, or where those in place are not the committed ones. Otherwise
     the values stay as they are, and all files do if the same code made them: what differs is then the processor's. Of
-    other code the provenance is replaced, and the picture where its bytes differ. Where values vary, or a file is
-    missing that those in place were made with, all stay, but for a finding in other words.
+    other code the picture is replaced where its bytes differ, and the provenance where it says more than that. Where
+    values vary, or a file is missing that those in place were made with, all stay, but for a finding in other words.
 
     Args: made: the new files, without an ending; lacks: as `lacks_files`.
     """
@@ -94,13 +94,16 @@ def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -
     found = compare_values(read_values(kept[".csv"]), read_values(new[".csv"]), lacks=lacks, varies=varies)
     if found.state.isin([MOVED, GONE, NEW]).any():
         return ENDINGS
+    findings = [[_NUMBER.sub("#", finding) for finding in each["findings"]] for each in (before, after)]
     if varies:
-        worded = [[_NUMBER.sub("#", finding) for finding in each["findings"]] for each in (before, after)]
-        return () if worded[0] == worded[1] else ENDINGS
+        return () if findings[0] == findings[1] else ENDINGS
     if (found.state == LACKING).any() or before["code"] == after["code"]:
         return ()
     drawn = {files[".png"].read_bytes() for files in (kept, new) if files[".png"].is_file()}
-    return ENDINGS[1:] if len(drawn) > 1 else (".json",)
+    if len(drawn) > 1:
+        return ENDINGS[1:]
+    says_more = before | {"code": "", "findings": findings[0]} != after | {"code": "", "findings": findings[1]}
+    return (".json",) if says_more else ()
 
 
 def lacks_files(root: Path, artefact: Artefact) -> bool:
