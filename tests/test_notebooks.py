@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 from conftest import Checkout, copy_project
-from notebook_cells import run_cells
+from notebook_cells import run_cells, use_rule
 
 from nfqa.lab.fingerprint import Target, choose_parameters, list_targets
 from nfqa.lab.notebooks import read_cells
@@ -39,7 +39,8 @@ def run_target(root: Path, target: Target, results: Path) -> Path:
 
 
 @pytest.mark.parametrize("paper", ["linkage", "debateqa"])
-def test_every_notebook_runs_and_measures_nothing_on_the_sample(paper, root, tmp_path):
+def test_every_notebook_runs_and_measures_nothing_on_the_sample(paper, root, tmp_path, monkeypatch):
+    use_rule(monkeypatch, lambda request: f"Some say so, others doubt it: {request.seed}.")  # writes at once
     targets = [t for t in list_targets(root, OPTIONS) if t.paper.paper == paper]
     assert {t.name for t in targets if t.lacks} <= {"table_03_systems"}  # of answers that have no stand-in
     for target in targets:
