@@ -127,6 +127,20 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+def count_tokens(model: Any, most: float = float("inf")) -> tuple[list[int], Any]:
+    """The tokens of each of the model's passes, in a list that grows, and what ends it; more than `most` fail."""
+    import torch
+
+    seen: list[int] = []
+
+    def note(_: Any, given: Any, named: dict[str, Any]) -> None:
+        seen.append(named["input_ids"].numel())
+        if seen[-1] > most:
+            raise torch.OutOfMemoryError("no more\nmemory")
+
+    return seen, model.register_forward_pre_hook(note, with_kwargs=True)
+
+
 @pytest.fixture(scope="session")
 def make_checkout() -> Callable[[Path], Checkout]:
     """Makes a checkout of three notebooks on the bundled sample, each of which reads the result of the one before."""

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import count_tokens
 from tiny_models import SENTENCES, make_tiny_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from nfqa.models import causal_lm, engine
 from nfqa.models.causal_lm import CausalLM, plan_labels
 from nfqa.models.chat import Decoding, Reply, Request
 from nfqa.models.engine import Row
@@ -268,22 +268,15 @@ def test_an_over_long_prompt_fails_alone_and_is_never_cut(tmp_path):
 
 
 @pytest.mark.parametrize("decoding", [LOGITS, GREEDY], ids=["logits", "text"])
-def test_a_prompt_that_does_not_fit_in_memory_alone_fails_alone(llama, monkeypatch, decoding):
+def test_a_prompt_that_does_not_fit_in_memory_alone_fails_alone(llama, decoding):
     requests = [*make_requests(3), Request(SHARED + "salt " * 900, labels=TEN, group="q")]
     expected = collect(open_folder(llama), requests[:3], decoding)
-    module, name, place = (engine, "run_after", 3) if decoding is LOGITS else (causal_lm, "complete", 1)
-    run = getattr(module, name)
-
-    def limit(*given: Any, **options: Any) -> Any:
-        if len(given[place][0]) > 500:  # the rows; the first is the longest
-            raise torch.OutOfMemoryError("tried to allocate too much\nand more")
-        return run(*given, **options)
-
-    monkeypatch.setattr(module, name, limit)
-    *replies, failed = collect(open_folder(llama), requests, decoding)
+    model = open_folder(llama)
+    with count_tokens(model._loaded.model, 500)[1]:
+        *replies, failed = collect(model, requests, decoding)
     assert [reply.text for reply in replies] == [reply.text for reply in expected]
     assert failed.reason == "out_of_memory"
-    assert re.fullmatch(r"[\d,]+ tokens of prompt: tried to allocate too much", failed.detail)
+    assert re.fullmatch(r"[\d,]+ tokens of prompt: no more", failed.detail)
 
 
 # Names and loading

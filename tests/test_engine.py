@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from conftest import count_tokens
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -24,12 +24,10 @@ from transformers import (
     OPTConfig,
 )
 
-from nfqa.models import engine
 from nfqa.models.chat import Decoding
 from nfqa.models.completing import complete, draw_tokens
 from nfqa.models.continuous_cache import ContinuousCache
-from nfqa.models.engine import Engine, Row
-from nfqa.models.sharing import can_share
+from nfqa.models.engine import Engine, Row, can_pack
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -119,6 +117,7 @@ def others() -> dict[str, Any]:
 def test_rows_of_shared_beginnings_equal_the_plain_loop(models, architecture, cache):
     for batch_tokens in (1, 60, 150, 4096):
         run = Engine(models[architecture], batch_tokens=batch_tokens, cache=cache)
+        assert run.shares
         assert_plain(run, make_groups())
 
 
@@ -149,54 +148,38 @@ def test_shapes_and_batches_move_nothing(models, seed, architecture, batch_token
     assert_plain(Engine(models[architecture], batch_tokens=batch_tokens), make_groups(seed))
 
 
-def test_what_a_group_shares_is_run_once_and_batches_keep_under_the_bound(models, monkeypatch):
-    seen: list[list[list[int]]] = []
-    begin, read = engine.run_beginnings, engine.run_after
-
-    def measure(tokens: Sequence[Sequence[int]]) -> list[int]:
-        return [len(row) for row in tokens]
-
+# 39 tokens are common; each row has the last one of the context and its own; a row alone shares nothing
+@pytest.mark.parametrize(
+    ("batch_tokens", "expected"), [(4096, [153]), (70, [59, 53, 41]), (12, [39, 10, 10, 39, 10, 4, 41])]
+)
+def test_what_a_group_begins_with_is_run_once_and_passes_keep_under_the_bound(models, batch_tokens, expected):
     def ask(*sizes: int) -> list[Row]:
         return [Row((*range(40), *range(100 * n, 100 * n + size)), (39,), (5,)) for n, size in enumerate(sizes, 1)]
 
-    monkeypatch.setattr(engine, "run_beginnings", lambda m, t, **o: seen.append(measure(t)) or begin(m, t, **o))
-    monkeypatch.setattr(
-        engine, "run_after", lambda m, b, n, t, *o, **k: seen.append(measure(t)) or read(m, b, n, t, *o, **k)
-    )
-    # Where 39 tokens are shared, each row has the last one of the context and its own; a row alone shares nothing.
-    cases = {
-        4096: [[39, 39, 0], [41, 10, 10, 6, 4, 4]],
-        70: [[39], [10, 4], [39], [10, 6, 4], [0], [41]],
-        12: [[39], [10], [4], [39], [10], [6, 4], [0], [41]],
-    }
-    for batch_tokens, expected in cases.items():
-        made = Engine(models["gpt2"], batch_tokens=batch_tokens)
-        assert made.shares  # which it tries
-        seen.clear()
+    made = Engine(models["gpt2"], batch_tokens=batch_tokens)
+    assert made.shares  # which it tries
+    seen, hook = count_tokens(made.model)
+    with hook:
         list(made.find_logprobs([ask(3, 9), ask(1), ask(3, 9, 5)]))
-        assert seen == expected
+    assert seen == expected
 
 
-def test_too_little_memory_halves_the_batch_and_one_row_too_large_says_so(models, monkeypatch):
-    groups, sizes, read = make_groups(), [], engine.run_after
-
-    def run_out(model: Any, begun: Any, numbers: Any, rows: Any, *more: Any, **options: Any) -> Any:
-        sizes.append(len(rows) * len(rows[0]))
-        if sizes[-1] > most:
-            raise torch.OutOfMemoryError("no more\nmemory")
-        return read(model, begun, numbers, rows, *more, **options)
-
-    most, made = 30, Engine(models["gpt2"], batch_tokens=4096)
-    monkeypatch.setattr(engine, "run_after", run_out)
-    assert_plain(made, groups)
-    assert made.batch_tokens <= 60
-    sizes.clear()
-    list(made.find_logprobs(groups))
-    assert max(sizes) <= 30, "what did not fit once is not tried again"
-    most = 10
-    found = collect(made.find_logprobs(groups))
-    assert {type(result) for result in found.values()} == {str, torch.Tensor}
-    assert {result for result in found.values() if isinstance(result, str)} == {"no more"}
+def test_too_little_memory_halves_the_batch_and_one_row_too_large_says_so(models):
+    groups, made = make_groups(), Engine(models["gpt2"], batch_tokens=4096)
+    assert made.shares
+    seen, hook = count_tokens(made.model, 110)
+    with hook:
+        assert_plain(made, groups)
+        assert made.batch_tokens <= 220
+        seen.clear()
+        list(made.find_logprobs(groups))
+        assert max(seen) <= 110, "what did not fit once is not tried again"
+    for most in (60, 10):  # beginnings that fit alone, and rows that don't
+        _, hook = count_tokens(made.model, most)
+        with hook:
+            found = collect(made.find_logprobs(groups))
+        assert {type(result) for result in found.values()} == {str, torch.Tensor}
+        assert {result for result in found.values() if isinstance(result, str)} == {"no more"}
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -229,14 +212,14 @@ def test_completions_equal_those_one_by_one(models, others, what, sampling):
         assert complete(model, prompts, seeds, sampling, STOPS) == expected
 
 
-def test_a_model_that_counts_positions_in_its_own_way_is_not_shared():
+def test_a_model_that_counts_positions_in_its_own_way_is_not_packed():
     from transformers import RobertaConfig, RobertaForCausalLM
 
     torch.manual_seed(0)
     shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     config = RobertaConfig(vocab_size=400, is_decoder=True, initializer_range=1.0, pad_token_id=1, **shape)
     made = Engine(RobertaForCausalLM(config).eval(), batch_tokens=4096)
-    assert can_share(made.model)
+    assert can_pack(made.model)
     assert not made.shares
     rows = [Row((*range(40, 80), *range(100, 100 + size)), (39, 39 + size), (5, 6)) for size in (3, 9)]
     for _, place, found in (one for batch in made.find_logprobs([rows]) for one in batch):

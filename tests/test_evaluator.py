@@ -22,8 +22,9 @@ from nfqa.data import code
 from nfqa.data.store import Store
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
 from nfqa.metrics.perspective_diversity import score_diversity
-from nfqa.models import embed, engine, evaluator, roles
+from nfqa.models import embed, evaluator, roles
 from nfqa.models.continuous_cache import ContinuousCache
+from nfqa.models.engine import Engine
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, RowMaker, TargetLoss, TargetRow
 from nfqa.models.roles import DEFAULTS, parse_role
@@ -286,19 +287,24 @@ def test_nothing_that_a_loss_or_a_vector_is_made_by_is_left_out_of_its_key(made_
 
 
 def test_equal_texts_are_run_once(gpt2, monkeypatch):
-    model, seen, run = open_folder(gpt2), [], engine.run_after
+    model, seen, run = open_folder(gpt2), [], Engine._run
     assert model._engine.shares
-    monkeypatch.setattr(engine, "run_after", lambda m, b, n, *o, **k: seen.append(len(n)) or run(m, b, n, *o, **k))
+
+    def count(made: Engine, groups: Any, *begun: Any) -> Any:
+        seen.extend(row for group in groups for row in group.rows)
+        return run(made, groups, *begun)
+
+    monkeypatch.setattr(Engine, "_run", count)
     item = Restated("sea", ("salt", "salt", "rivers"))
     found = model.score([item, item, Restated("sea", ("rivers",))], PAPER)
-    assert sum(seen) == 2
+    assert len(seen) == 2
     assert found[0] == found[1]
     assert found[0][0] == found[0][1]
     assert found[2][0] == found[0][2]
 
 
 def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
-    store, run, done = tmp_path / "losses.sqlite", engine.run_after, []
+    store, run, done = tmp_path / "losses.sqlite", Engine._run, []
 
     def stop(*given: Any, **options: Any) -> Any:
         if done:
@@ -308,7 +314,7 @@ def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
 
     model = open_folder(gpt2, store=store, batch_tokens=1000)
     assert model._engine.shares
-    monkeypatch.setattr(engine, "run_after", stop)
+    monkeypatch.setattr(Engine, "_run", stop)
     with pytest.raises(KeyboardInterrupt):
         model.score([Restated(f"{LONG} {i}", (LONG,)) for i in range(9)], PAPER)
     assert count_kept(store) >= 1

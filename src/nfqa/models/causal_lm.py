@@ -141,7 +141,7 @@ class CausalLM:
             prompts, seeds = [plans[i].tokens for i in numbers], [requests[i].seed for i in numbers]
             return complete(self._loaded.model, prompts, seeds, decoding, stops)
 
-        batches = engine.run_batches(list(plans), lambda i: plans[i].forced + decoding.max_tokens, write)
+        batches = engine.run_batches(list(plans), lambda i: plans[i].forced + decoding.max_tokens, write, padded=True)
         for number, tokens, seconds in _time_each(batches):
             if isinstance(tokens, str):
                 yield number, _tell_too_large(plans[number], tokens)

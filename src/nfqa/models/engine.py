@@ -1,21 +1,22 @@
-"""Log-probabilities of tokens by a causal language model: what rows begin with is run once, the rest in batches."""
+"""Log-probabilities of tokens by a causal language model: texts that begin alike are packed into one forward pass."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nfqa.models.continuous_cache import ContinuousCache, mix_logprobs
-from nfqa.models.sharing import Beginnings, can_share, run_after, run_beginnings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _Item = TypeVar("_Item")
-# Tokens that are read at once: a processor does best with little padding, a graphics card with few calls.
-_READ_AT_ONCE = {"cpu": 512, "cuda": 8_192}
+# Tokens of one pass over several groups, and of one over a single group: past these, the square of attention costs more
+# than fewer calls of the model save (bench/perplexity.py).
+_SEVERAL, _SINGLE = {"cpu": 512, "cuda": 8_192}, {"cpu": 2_048, "cuda": 16_384}
 
 
 @dataclass(frozen=True)
@@ -32,27 +33,37 @@ class Row:
 
 
 @dataclass(frozen=True)
-class _Job:
-    """A row on its way. group, place: where its caller has it. begun: how many tokens it shares with its group."""
+class _Group:
+    """Rows of one group, each with its place there, and how many tokens all of them begin with."""
 
-    group: int
-    place: int
-    row: Row
-    begun: int = 0
+    number: int
+    rows: tuple[tuple[int, Row], ...]
+    begun: int
 
     @property
-    def own(self) -> tuple[int, ...]:
-        return self.row.tokens[self.begun :]
+    def size(self) -> int:
+        """Tokens of a pass: the beginning once, and every row's own."""
+        return self.begun + sum(len(row.tokens) - self.begun for _, row in self.rows)
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """What a group begins with, run by itself: keys and values, and the last layer's states where they are needed."""
+
+    cache: Any
+    states: Tensor | None
 
 
 Found = tuple[int, int, Any]  # group, place in it, and what was found, or why there was no memory for it
 
 
 class Engine:
-    """A causal language model that shares what rows begin with, as far as it allows, and at most one continuous cache.
+    """A causal language model that runs what rows begin with once, and at most one continuous cache.
 
-    A model for which sharing would move a number is run one row at a time. batch_tokens bounds the tokens of a batch,
-    padding included; it is halved when memory runs out.
+    The rows of a group follow their common beginning in one sequence, several groups one another. A mask lets a token
+    see its own beginning and its own row alone, and positions count from where each text begins, so that the numbers
+    are those of one row at a time. A model for which they would not be is run one row at a time. batch_tokens bounds
+    the tokens of a pass; it is halved when memory runs out.
     share: False runs every row by itself, the reference for all else.
     """
 
@@ -68,16 +79,20 @@ class Engine:
 
         The second is tried on a few tokens: a model may count positions in a way of its own (RoBERTa's begin at 2).
         """
-        if not self._may_share or not can_share(self.model):
+        if not self._may_share or not can_pack(self.model):
             return False
         vocabulary = self.model.config.get_text_config(decoder=True).vocab_size
         begun = [(11 * i + 5) % vocabulary for i in range(24)]
         tried = [(*begun, *[(7 * i + n) % vocabulary for i in range(3 + n)]) for n in (1, 4)]  # of unequal length
         rows = [Row(tokens, (len(begun), len(tokens) - 1), (1, 2), (2, 9)) for tokens in tried]
-        jobs = _line_up(0, rows, share=True)
+        groups = [*_line_up(0, rows), *_line_up(1, rows)]
         try:
-            found = self._read([(start, job) for start in self._begin([jobs]) for job in jobs])
-            apart = [(shared - self.find_plain(row)).abs().max() for shared, row in zip(found, rows, strict=True)]
+            packed, after = self._run(groups), self._run(groups[:1], self._begin(groups[0]))
+            apart = [
+                (found - self.find_plain(row)).abs().max()
+                for each in (*packed, *after)
+                for found, row in zip(each, rows, strict=True)
+            ]
         except (TypeError, ValueError, KeyError, RuntimeError, IndexError):
             return False
         return float(max(apart)) < (1e-3 if self.model.dtype.itemsize > 2 else 0.25)
@@ -88,22 +103,44 @@ class Engine:
         What the rows of a group begin with is run once. The longest groups come first, so that too little memory shows
         at once. A row too long for the memory has the reason, a text, in place of its numbers.
         """
-        lined = [_line_up(number, rows, share=self.shares) for number, rows in enumerate(groups)]
-        yield [(job.group, job.place, self.find_plain(job.row)) for jobs in lined for job in jobs if not job.row.places]
-        asked = [[job for job in jobs if job.row.places] for jobs in lined]
+        lined = [group for number, rows in enumerate(groups) for group in _line_up(number, rows)]
+        silent = [(i, j, row) for i, rows in enumerate(groups) for j, row in enumerate(rows) if not row.places]
+        yield [(group, place, self.find_plain(row)) for group, place, row in silent]
         if not self.shares:
-            alone = [job for jobs in asked for job in jobs]
-            for batch in self.run_batches(alone, lambda job: len(job.own), lambda jobs: [self.find_plain(jobs[0].row)]):
-                yield [(job.group, job.place, found) for job, found in batch]
+            alone = [(group.number, place, row) for group in lined for place, row in group.rows]
+            for batch in self.run_batches(
+                alone, lambda row: len(row[2].tokens), lambda rows: [self.find_plain(rows[0][2])]
+            ):
+                yield [(group, place, found) for (group, place, _), found in batch]
             return
 
-        most = _READ_AT_ONCE["cuda" if self.model.device.type == "cuda" else "cpu"]
-        for begun in self.run_batches(list(filter(None, asked)), lambda jobs: jobs[0].begun, self._begin, most=most):
-            rows = [(start, job) for jobs, start in begun for job in jobs]
-            yield [(job.group, job.place, start) for start, job in rows if isinstance(start, str)]
-            ready = [(start, job) for start, job in rows if not isinstance(start, str)]
-            for read in self.run_batches(ready, lambda item: len(item[1].own), self._read, most=most):
-                yield [(job.group, job.place, found) for (_, job), found in read]
+        device = "cuda" if self.model.device.type == "cuda" else "cpu"
+        most = min(self.batch_tokens, _SINGLE[device])
+        for group in sorted((group for group in lined if group.size > most), key=lambda group: -group.size):
+            yield from self._find_in_parts(group, most)
+        together = [group for group in lined if group.size <= most]
+        for found in self.run_batches(together, lambda group: group.size, self._run, most=_SEVERAL[device]):
+            for group, each in found:
+                if isinstance(each, str):
+                    self.batch_tokens = most = group.size // 2  # what did not fit is not tried again
+                    yield from self._find_in_parts(group, most)
+                else:
+                    yield [(group.number, place, one) for (place, _), one in zip(group.rows, each, strict=True)]
+
+    def _find_in_parts(self, group: _Group, most: int) -> Iterator[list[Found]]:
+        """The same of one group: its beginning once, its rows in passes after it; a row without one by itself."""
+
+        def read(rows: list[tuple[int, Row]]) -> list[Tensor]:
+            if begun is None:
+                return [self.find_plain(rows[0][1])]
+            return self._run([_Group(group.number, tuple(rows), group.begun)], begun)[0]
+
+        ((_, begun),) = next(self.run_batches([group], lambda group: group.begun, lambda _: [self._begin(group)]))
+        if isinstance(begun, str):
+            yield [(group.number, place, begun) for place, _ in group.rows]
+            return
+        for batch in self.run_batches(list(group.rows), lambda row: len(row[1].tokens) - group.begun, read, most=most):
+            yield [(group.number, place, found) for (place, _), found in batch]
 
     def find_plain(self, row: Row) -> Tensor:
         """The log-probabilities of one row by one call of the model, nothing shared: the reference implementation."""
@@ -124,20 +161,24 @@ class Engine:
         run: Callable[[list[_Item]], Sequence[Any]],
         *,
         most: int | None = None,
+        padded: bool = False,
     ) -> Iterator[list[tuple[_Item, Any]]]:
         """Each item with what `run` gave for it, or with a text where there was no memory for it alone.
 
-        The widest items come first; a batch counts as many tokens for each of its items as for the widest. most: a
-        bound that stays, whatever memory there is.
+        The widest items come first; where items are padded, each counts as many tokens as the widest. most: a bound
+        that stays, whatever memory there is.
         """
         import torch
 
         queue = sorted(queue, key=width, reverse=True)
         while queue:
-            widest = max(width(queue[0]), 1)
-            size = max(1, min(self.batch_tokens, most or self.batch_tokens) // widest) if self.shares else 1
-            batch = queue[:size]
-            message = ""
+            bound, total, size = min(self.batch_tokens, most or self.batch_tokens), 0, 0
+            for item in queue if self.shares else queue[:1]:
+                total += max(width(queue[0] if padded else item), 1)
+                if size and total > bound:
+                    break
+                size += 1
+            batch, message = queue[:size], ""
             try:
                 found = run(batch)
             except torch.OutOfMemoryError as error:
@@ -145,38 +186,92 @@ class Engine:
             if message:
                 torch.cuda.empty_cache()  # out of the handler: its traceback would hold on to the batch's tensors
                 if len(batch) > 1:
-                    self.batch_tokens = max(1, len(batch) * widest // 2)
+                    self.batch_tokens = max(1, min(total, bound) // 2)
                     continue
                 found = [message]
             yield list(zip(batch, found, strict=True))
-            queue = queue[len(batch) :]
+            queue = queue[size:]
 
-    def _begin(self, groups: list[list[_Job]]) -> list[tuple[Beginnings, int]]:
-        """The groups' beginnings, and each one's number among them."""
-        tokens = [jobs[0].row.tokens[: jobs[0].begun] for jobs in groups]
-        begun = run_beginnings(self.model, tokens, states=self.cache is not None)
-        return [(begun, number) for number in range(len(groups))]
+    def _begin(self, group: _Group) -> _Beginning | None:
+        """Run what a group begins with, so that its rows may follow in passes of their own; None for nothing."""
+        import torch
+        from transformers import DynamicCache
 
-    def _read(self, rows: list[tuple[tuple[Beginnings, int], _Job]]) -> list[Tensor]:
-        """The log-probabilities of rows whose beginnings were run together."""
+        if not group.begun:
+            return None
+        cache = DynamicCache()  # of all tokens in every layer: the mask knows of windows
+        ids = torch.tensor([group.rows[0][1].tokens[: group.begun]], device=self.model.device)
+        with torch.inference_mode():
+            found = self.model(
+                input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1,
+                output_hidden_states=self.cache is not None,
+            )  # fmt: skip
+        return _Beginning(cache, found.hidden_states[-1][0] if self.cache is not None else None)
+
+    def _run(self, groups: Sequence[_Group], begun: _Beginning | None = None) -> list[list[Tensor]]:
+        """The log-probabilities of the groups' rows, by one pass; of a single group's after its beginning."""
         import torch
 
-        begun, numbers, jobs = rows[0][0][0], [number for (_, number), _ in rows], [job for _, job in rows]
-        places = [[place - job.begun for place in job.row.places] for job in jobs]
-        kept = sorted({place for row in places for place in row})
-        output = run_after(
-            self.model, begun, numbers, [job.own for job in jobs], kept, output_hidden_states=self.cache is not None
-        )
-        index = {place: i for i, place in enumerate(kept)}
-        found = []
-        for i, (number, job) in enumerate(zip(numbers, jobs, strict=True)):
-            states = None
-            if self.cache is not None:
-                own = output.hidden_states[-1][i, : len(job.own)]
-                before = own[:0] if begun.states is None else begun.states[number, begun.mask.shape[1] - job.begun :]
-                states = torch.cat([before, own])
-            found.append(self._find_targets(output.logits[i, [index[place] for place in places[i]]], states, job.row))
-        return found
+        device, done = self.model.device, groups[0].begun if begun else 0
+        tokens, positions, owners, spans = list[int](), list[int](), list[tuple[int, int]](), list[tuple[int, int]]()
+        for number, group in enumerate(groups):
+            start = len(tokens)
+            parts = [(-1, group.rows[0][1].tokens[: group.begun], 0)]
+            parts += [(i, row.tokens[group.begun :], group.begun) for i, (_, row) in enumerate(group.rows)]
+            for owner, part, first in parts:
+                spans += [(start, len(tokens))] if owner >= 0 else []
+                tokens += part
+                positions += range(first, first + len(part))
+                owners += [(number, owner)] * len(part)
+        rows = [(row, group.begun) for group in groups for _, row in group.rows]
+        kept = [own + place - first for (row, first), (_, own) in zip(rows, spans, strict=True) for place in row.places]
+        try:
+            with torch.inference_mode():
+                output = self.model(
+                    input_ids=torch.tensor([tokens[done:]], device=device),
+                    position_ids=torch.tensor([positions[done:]], device=device),
+                    attention_mask=self._mask(torch.tensor(positions), torch.tensor(owners), done),
+                    past_key_values=begun.cache if begun else None,
+                    use_cache=begun is not None,
+                    logits_to_keep=torch.tensor(kept, device=device) - done,
+                    output_hidden_states=self.cache is not None,
+                )
+        finally:
+            for layer in begun.cache.layers if begun else ():  # the beginning's own stay, wherever memory ran out
+                layer.crop(min(0, done - layer.get_seq_length()))
+        states = None if self.cache is None else output.hidden_states[-1][0]
+        if begun and begun.states is not None:
+            states = torch.cat((begun.states, output.hidden_states[-1][0]))
+        logits, found = output.logits[0].split([len(row.places) for row, _ in rows]), []
+        for (row, first), (start, own), asked in zip(rows, spans, logits, strict=True):
+            mine = None
+            if states is not None:
+                mine = torch.cat([states[start : start + first], states[own : own + len(row.tokens) - first]])
+            found.append(self._find_targets(asked, mine, row))
+        each = iter(found)
+        return [[next(each) for _ in group.rows] for group in groups]
+
+    def _mask(self, positions: Tensor, owners: Tensor, done: int) -> Any:
+        """What each token after the first `done` may see, to be added to attention's scores: 0, or the lowest number.
+
+        A dictionary by kind of layer for a model whose layers differ. positions: [T]. owners: [T, 2], each token's
+        group and row there, -1 for what the group begins with.
+        """
+        import torch
+
+        group, row = owners[:, 0], owners[:, 1]
+        own = (row[done:, None] == row) | (row == -1)
+        order = torch.arange(len(row))
+        seen = (group[done:, None] == group) & own & (order[done:, None] >= order)
+        config = self.model.config.get_text_config(decoder=True)
+        windows = {"full_attention": len(row), "sliding_attention": getattr(config, "sliding_window", None) or len(row)}
+        kinds = {*(getattr(config, "layer_types", None) or ("sliding_attention",))}
+        masks = {}
+        for kind in kinds:
+            near = positions[done:, None] - positions < windows[kind]
+            added = torch.where(seen & near, 0.0, torch.finfo(self.model.dtype).min)
+            masks[kind] = added.to(self.model.device, self.model.dtype)[None, None]
+        return masks if len(masks) > 1 else next(iter(masks.values()))
 
     def _find_targets(self, logits: Tensor, states: Tensor | None, row: Row) -> Tensor:
         """The log-probability of each target: logits at the row's places, [K, V], and the states of all its tokens."""
@@ -199,17 +294,40 @@ def count_common(sequences: Sequence[Sequence[int]]) -> int:
     return next(differ, min(len(low), len(high)))
 
 
-def _count_begun(sequences: Sequence[Sequence[int]]) -> int:
-    """How many tokens several sequences begin with and may share: each keeps one or more of its own."""
-    return min(count_common(sequences), min(map(len, sequences)) - 1) if len(sequences) > 1 else 0
+def _line_up(number: int, rows: Sequence[Row]) -> list[_Group]:
+    """The rows that are asked something, in one group where they begin alike, each in its own otherwise.
+
+    A token after which something is asked is each row's own.
+    """
+    asked = tuple((place, row) for place, row in enumerate(rows) if row.places)
+    if len(asked) > 1:
+        begun = min(count_common([row.tokens for _, row in asked]), *(min(row.places) for _, row in asked))
+        if begun:
+            return [_Group(number, asked, begun)]
+    return [_Group(number, (each,), 0) for each in asked]
 
 
-def _line_up(group: int, rows: Sequence[Row], *, share: bool) -> list[_Job]:
-    """The jobs of one group. A token after which something is asked is each row's own."""
-    asked = [row for row in rows if row.places]
-    begun = (
-        min([_count_begun([row.tokens for row in asked]), *(min(row.places) for row in asked)])
-        if share and asked
-        else 0
+def can_pack(model: Any) -> bool:
+    """Whether several sequences may be run in one, told apart by positions and a mask, without moving any number.
+
+    False for what keeps a state rather than keys and values (state-space and recurrent layers), what takes no positions
+    or doesn't heed them (ALiBi, as in BLOOM and some Falcons), what attends in chunks, sparsely, or to a window that no
+    mask knows of (GPT-Neo), for attention that takes no mask of its own, and rotations that change with the length of
+    the input.
+    """
+    config = model.config.get_text_config(decoder=True)
+    taken = inspect.signature(model.forward).parameters
+    ropes = getattr(config, "rope_parameters", None) or {}
+    rope_types = {rope.get("rope_type") for rope in (ropes, *ropes.values()) if isinstance(rope, dict)}
+    return (
+        {"position_ids", "attention_mask", "past_key_values", "logits_to_keep"} <= set(taken)
+        and not model._is_stateful
+        and not model.config.is_encoder_decoder
+        and config._attn_implementation in ("sdpa", "eager")
+        and {*(getattr(config, "layer_types", None) or ())} <= {"full_attention", "sliding_attention"}
+        and not getattr(config, "attention_chunk_size", None)
+        and not getattr(config, "alibi", False)
+        and not getattr(config, "keep_window_size", None)
+        and "local" not in (getattr(config, "attention_layers", None) or ())
+        and not rope_types & {"dynamic", "longrope"}
     )
-    return [_Job(group, place, row, begun) for place, row in enumerate(rows)]
