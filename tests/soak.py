@@ -211,7 +211,7 @@ def storm_runner(folder: Path, *, kills: int, seed: int) -> Findings:
         storm, root = Storm(server, folder, seed=seed), folder / "checkout"
         copy_project(root, "src", "data", "papers", "notebooks", "prompts")
         variables = {"NFQA_ROOT": str(root), "NFQA_JOURNAL": str(storm.journal), "CONCURRENCY": str(CONCURRENCY)}
-        variables |= {"DATA": "sample", "PROMPTS": "own", "PYTHONPATH": str(root / "src")}
+        variables |= {"DATA": "sample", "PROFILE": "quick", "PROMPTS": "own", "PYTHONPATH": str(root / "src")}
         complete, most, ended = 0, 0, 1
         with tqdm(total=kills, desc="runners", unit="kill") as bar:
             while (ended or len(storm.killed) < kills) and storm.crashed < _ENOUGH:
