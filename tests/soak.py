@@ -258,13 +258,17 @@ def main() -> int:
     parser.add_argument("--runner-kills", type=int, default=20, help="of the runner, its notebook or its kernel")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    broken = False
     with tempfile.TemporaryDirectory(prefix="soak.") as name:
-        found = [storm_askers(Path(name) / "askers", calls=given.calls, kills=given.kills, seed=given.seed)]
+        askers, runners = Path(name) / "askers", Path(name) / "runners"
+        parts = {"askers": lambda: storm_askers(askers, calls=given.calls, kills=given.kills, seed=given.seed)}
         if given.runner_kills:
-            found.append(storm_runner(Path(name) / "runners", kills=given.runner_kills, seed=given.seed))
-    for part, each in zip(("askers", "runners"), found, strict=False):
-        print(f"{part}: {each}{'  BROKEN' if each.broken else ''}")
-    return int(any(each.broken for each in found))
+            parts["runners"] = lambda: storm_runner(runners, kills=given.runner_kills, seed=given.seed)
+        for part, storm in parts.items():
+            found = storm()
+            broken |= found.broken
+            print(f"{part}: {found}{'  BROKEN' if found.broken else ''}", flush=True)
+    return int(broken)
 
 
 if __name__ == "__main__":
