@@ -192,6 +192,7 @@ def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
         (RunOptions(), ""),
         (RunOptions(parameters={"short": "drop"}), "short-drop-"),
         (RunOptions(profile="quick"), ""),
+        (RunOptions(dtype="bfloat16"), "dtype-bfloat16-"),
         (RunOptions(profile="quick", seeds=3, parameters={"short": "drop"}), "quick-seeds-3-short-drop-"),
         (RunOptions(seeds=3, parameters={"limit": None, "share": 0.5}), "seeds-3-limit-None-share-0.5-"),
         (RunOptions(roles={"judge": "openai:gpt-4o@http://h:1/v1"}, asking={"reading": "logits"}),

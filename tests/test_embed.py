@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.models import vectors
+from nfqa.models import precision, vectors
 from nfqa.models.embed import Embedder
 from nfqa.models.roles import DEFAULTS, parse_role
 
@@ -184,6 +184,16 @@ def test_another_model_does_not_read_the_first_one_s_vectors(spec, tmp_path):
     first, other = (Embedder(s, tmp_path / "cache") for s in (spec, make_model(tmp_path / "second", seed=1)))
     assert first.prepare(TEXTS[:2]) == other.prepare(TEXTS[:2]) == 2
     assert not np.allclose(first.embed_sentences(TEXTS[:2]), other.embed_sentences(TEXTS[:2]), atol=0.01)
+
+
+def test_half_precision_has_vectors_of_its_own_near_the_others(spec, fresh, monkeypatch):
+    monkeypatch.setattr(precision, "measure_rate", lambda _: 1.0)
+    monkeypatch.setenv("NFQA_DTYPE", "bfloat16")
+    half = Embedder(spec)
+    assert half.fingerprint == f"{fresh.fingerprint}|bfloat16"
+    found, expected = half.embed_sentences(TEXTS), fresh.embed_sentences(TEXTS)
+    assert (found * expected).sum(1).min() > 0.99
+    assert not np.array_equal(found, expected)
 
 
 @pytest.mark.parametrize("empty", ["", " \n\t"])

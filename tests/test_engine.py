@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from transformers import (
     GptOssConfig,
     LlamaConfig,
     MambaConfig,
+    MoshiConfig,
     OPTConfig,
 )
+from transformers.cache_utils import DynamicLayer
 
 from nfqa.models.chat import Decoding
 from nfqa.models.completing import complete, draw_tokens
@@ -63,6 +66,10 @@ ALONE = {
         hidden_size=16, num_hidden_layers=2, num_attention_heads=2, alibi=True, **SMALL
     ),
     "changing rotations": LlamaConfig(max_position_embeddings=2048, rope_parameters=DYNAMIC, **SHAPE, **SMALL),
+    "a window that it doesn't heed": MoshiConfig(
+        sliding_window=40, ffn_dim=32, num_key_value_heads=2, head_dim=4,
+        **{k: v for k, v in SHAPE.items() if k != "intermediate_size"}, **SMALL,
+    ),
 }  # fmt: skip
 
 
@@ -224,6 +231,39 @@ def test_a_model_that_counts_positions_in_its_own_way_is_not_packed():
     rows = [Row((*range(40, 80), *range(100, 100 + size)), (39, 39 + size), (5, 6)) for size in (3, 9)]
     for _, place, found in (one for batch in made.find_logprobs([rows]) for one in batch):
         assert found.tolist() == made.find_plain(rows[place]).tolist()
+
+
+def test_a_trial_that_the_model_s_own_code_ends_is_no_sharing(models, monkeypatch):
+    made = Engine(models["llama"], batch_tokens=4096)
+    plain, forward = next(row for rows in make_groups() for row in rows if row.places), made.model.forward
+
+    @functools.wraps(forward)
+    def fail(*given: Any, past_key_values: Any = None, **named: Any) -> Any:
+        return forward(*given, past_key_values=past_key_values and past_key_values.get_usable_length(1), **named)
+
+    monkeypatch.setattr(made.model, "forward", fail)
+    assert not made.shares
+    assert collect(made.find_logprobs([[plain]]))[0, 0].tolist() == made.find_plain(plain).tolist()
+
+
+@pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
+def test_memory_that_runs_out_between_keys_and_values_leaves_the_beginning_whole(models, cache, monkeypatch):
+    made = Engine(models["mistral"], batch_tokens=150, cache=cache)
+    assert made.shares
+    groups = make_groups(longest=400)
+    update, calls = DynamicLayer.update, []
+
+    def run_out(layer: Any, keys: Any, values: Any, *more: Any, **named: Any) -> Any:
+        if layer.is_initialized and len(calls) < 3:  # after a beginning
+            calls.append(1)
+            if len(calls) == 2:
+                layer.keys = torch.cat([layer.keys, keys], -2)
+                raise torch.OutOfMemoryError("values")
+        return update(layer, keys, values, *more, **named)
+
+    monkeypatch.setattr(DynamicLayer, "update", run_out)
+    assert_plain(made, groups)
+    assert len(calls) == 3
 
 
 def test_only_the_smallest_set_that_reaches_top_p_is_drawn_from():

@@ -22,7 +22,7 @@ from nfqa.data import code
 from nfqa.data.store import Store
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
 from nfqa.metrics.perspective_diversity import score_diversity
-from nfqa.models import embed, evaluator, roles
+from nfqa.models import embed, evaluator, precision, roles
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.engine import Engine
 from nfqa.models.evaluator import Evaluator
@@ -276,13 +276,14 @@ def test_a_loss_is_made_once_and_kept(gpt2, tmp_path, monkeypatch):
     assert open_folder(gpt2, store=store, cache=ContinuousCache()).score(ITEMS, PAPER) != first
 
 
+NAMING = {"nfqa.models", "nfqa.models.roles", "nfqa.models.precision"}  # no code, or what an identity says
+
+
 @pytest.mark.parametrize(
     ("made_by", "others"),
-    [(evaluator._CODE, {"nfqa.kernels", "nfqa.models", "nfqa.models.roles", "nfqa.models.chat"}),
-     (embed._CODE, {"nfqa.models", "nfqa.models.roles"})],
+    [(evaluator._CODE, {"nfqa.kernels", *NAMING, "nfqa.models.chat"}), (embed._CODE, NAMING)],
 )  # fmt: skip
 def test_nothing_that_a_loss_or_a_vector_is_made_by_is_left_out_of_its_key(made_by, others):
-    # the others: packages without code, what names a model, and records of judges; an identity holds what they say
     assert set(code.hash_modules(made_by, within=("nfqa.models", "nfqa.kernels"))) - {*made_by} == others
 
 
@@ -363,10 +364,24 @@ def test_an_embedded_evaluator_that_is_not_there_says_how_to_get_it(embedded):
         Evaluator(parse_role("evaluator", "embedded:tiny"))
 
 
-def test_the_identity_tells_model_precision_and_cache_apart(gpt2, folders):
+def test_the_identity_tells_model_precision_and_cache_apart(gpt2, folders, monkeypatch):
+    monkeypatch.setattr(precision, "measure_rate", lambda _: 1.0)
     options = ({}, {"cache": ContinuousCache()}, {"cache": ContinuousCache(theta=9)}, {"dtype": "bfloat16"})
     identities = {open_folder(gpt2, **option).identity for option in options} | {open_folder(folders["llama"]).identity}
     assert len(identities) == 5
     assert open_folder(gpt2).identity.endswith("|float32|cache:none")
     rough, exact = (open_folder(gpt2, dtype=dtype).score(ITEMS[:1], PAPER)[0][0] for dtype in ("bfloat16", "auto"))
     assert rough.nats == pytest.approx(exact.nats, rel=0.1)
+    monkeypatch.setenv("NFQA_DTYPE", "bfloat16")
+    assert open_folder(gpt2).identity == open_folder(gpt2, dtype="bfloat16").identity
+
+
+def test_a_precision_that_the_processor_is_slow_in_is_refused_with_both_rates(gpt2, monkeypatch):
+    monkeypatch.setattr(precision, "measure_rate", {"float32": 51.2, "bfloat16": 0.8}.__getitem__)
+    with pytest.raises(ValueError, match=r"bfloat16 at 0\.8 GFLOP/s and float32 at 51\.2: .* leave NFQA_DTYPE unset"):
+        _ = open_folder(gpt2, dtype="bfloat16").identity
+    precision.refuse_slow("bfloat16", "cuda")  # taken as it is
+
+
+def test_a_rate_is_measured():
+    assert precision.measure_rate("float32") > 0.1

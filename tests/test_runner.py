@@ -238,6 +238,11 @@ def test_results_are_compared_with_the_committed_ones(ran: Checkout) -> None:
     assert ran.run("check").returncode == 1
     commit_all(ran.root)  # which says that it is meant
     assert ran.run("check").returncode == 0
+    precise = f"{FIRST[1]}\nimport os\nvalue += len(os.environ.get('NFQA_DTYPE', ''))"
+    ran.edit_notebook("made_up/first.ipynb", [FIRST[0], precise, *FIRST[2:]])
+    assert ran.run("run", "made_up/first", NFQA_DTYPE="float16").returncode == 0
+    checked = ran.run("check", NFQA_DTYPE="float16")
+    assert (checked.returncode, "moved 1" in checked.stdout) == (0, True), "what an override moves is shown, and meant"
 
 
 SIZED = [

@@ -41,8 +41,10 @@ def check_published(root: Path, place: Place) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def compare_committed(root: Path, place: Place) -> pd.DataFrame:
+def compare_committed(root: Path, place: Place, beside: Place | None = None) -> pd.DataFrame:
     """Every number that was made here beside the committed one, as `compare_values` has it.
+
+    beside: of a run with overrides, the place of one without: what was made is compared with what is committed there.
 
     What was made is what the last run here computed, also where `choose_replaced` left the committed files in place. A
     number of an artefact whose results no run here wrote is never "same", but "not run here".
@@ -50,11 +52,13 @@ def compare_committed(root: Path, place: Place) -> pd.DataFrame:
     Returns: artefact, row (its key in words), column, committed, now, change (relative) and state. Without git, or a
         commit that has results, no rows.
     """
-    folder, frames = place.results.relative_to(root).as_posix(), []
+    folder, frames = (beside or place).results.relative_to(root).as_posix(), []
     committed = _run_git(root, "ls-tree", "-r", "--name-only", "HEAD", f"{folder}/").splitlines()
     for paper, name in list_chosen(root) if committed else ():
         identifier = f"{paper.paper}/{name}"
         path, ran = f"{folder}/{identifier}.csv", was_run(place, identifier)
+        if beside and not ran:
+            continue
         then = read_values(StringIO(_run_git(root, "show", f"HEAD:./{path}"))) if path in committed else None
         made = place.values if ran and (place.values / f"{identifier}.csv").is_file() else place.results
         described = place.results / f"{identifier}.json"

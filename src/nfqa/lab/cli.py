@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfqa.data.json_lines import read_json
-from nfqa.data.paths import find_root
+from nfqa.data.paths import find_place, find_root
 from nfqa.data.registry import UnreachableError
 from nfqa.lab.fingerprint import Target, list_targets
 from nfqa.lab.options import RunOptions, read_choice, read_count, read_options
@@ -225,10 +225,15 @@ def _check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     from nfqa.lab.check import check_published, compare_committed
 
     place = options.find_place(root)
+    beside = find_place(root, data=options.data) if options.variant and options.profile == "full" else None
     if options.data == "sample":
+        wrong = False
         print("the sample says nothing of a paper: compared with the committed results alone")
-    wrong = options.data == "full" and _say_published(check_published(root, place))
-    return int(_say_moved(compare_committed(root, place)) or wrong)
+    else:
+        published = check_published(root, place)
+        wrong = _say_published(published[published.value.notna()] if beside else published)
+    moved = _say_moved(compare_committed(root, place, beside))
+    return int((moved and not beside) or wrong)  # an override may move what it likes
 
 
 def _say_published(published: pd.DataFrame) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -94,8 +93,6 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     if artefact.prompts or options.asks(artefact.roles):  # released texts are pinned by data/registry.yml
         own += [path for path in (root / "prompts").rglob("*") if path.is_file()]
     parts |= {f"file {path.relative_to(root)}": hash_file(path) for path in sorted(own)}
-    if options.asks(artefact.roles):
-        parts["number format"] = os.environ.get("NFQA_DTYPE") or "auto"
     for other in artefact.reads:
         if paper.artefacts[other].notebook:
             result = place.results / paper.paper / f"{other}.csv"

@@ -67,10 +67,11 @@ def open_model(spec: RoleSpec, journal: Journal) -> ChatModel:
 
         return OpenAIServer(spec, Meter(Limits.from_environment(), journal.count_run(journal.run)))
     from nfqa.models.causal_lm import CausalLM
+    from nfqa.models.precision import read_precision
 
     trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
-    device, dtype = (os.environ.get(name) or "auto" for name in ("NFQA_DEVICE", "NFQA_DTYPE"))
-    return CausalLM(spec, device=device, dtype=dtype, trust_remote_code=trusted)
+    device = os.environ.get("NFQA_DEVICE") or "auto"
+    return CausalLM(spec, device=device, dtype=read_precision(), trust_remote_code=trusted)
 
 
 def open_judge(

@@ -16,6 +16,7 @@ from nfqa.lab.judging import Asking
 from nfqa.lab.notebooks import list_functions, read_parameters, read_versions
 from nfqa.lab.papers import find_artefact, hash_code, read_papers, show_name
 from nfqa.lab.roles import Roles
+from nfqa.models.precision import read_precision
 from nfqa.models.roles import DEFAULTS, identify_role
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ class Lab(Roles):
             "functions": list_functions(notebook),
             "code": hash_code(notebook, self.paper, self.name),
             "packages": read_versions(),
-        } | ({"size": self.size} if self.size else {})
+        } | {name: said for name, said in {"size": self.size, "dtype": read_precision("")}.items() if said}
 
     def _check_listed(self, name: str, does: str, *fields: str) -> None:
         """What an artefact uses must be in its entry, on which its staleness depends; "" is the artefact itself."""

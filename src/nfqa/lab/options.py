@@ -19,6 +19,7 @@ from nfqa.judge.limits import Limits
 from nfqa.lab.judging import Asking
 from nfqa.lab.notebooks import list_roles
 from nfqa.lab.papers import list_chosen
+from nfqa.models.precision import DTYPES
 from nfqa.models.roles import DEFAULTS, ROLES, identify_role
 
 _ASKING = ("prompts", "decoding", "reading", "wrapping")
@@ -36,16 +37,17 @@ class RunOptions:
     roles: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     asking: dict[str, Any] = field(default_factory=dict)
+    dtype: str = ""  # of models in process
 
     @property
     def variant(self) -> str:
         """A folder name for a run with overrides, what they are and a hash of them; "" without any."""
         named = {role: identify_role(role, spec) for role, spec in self.roles.items()}  # wherever a model is served
-        changed = {"seeds": self.seeds, "roles": named, "parameters": self.parameters}
-        changed |= {"asking": self.asking} if self.asking else {}
+        changed: dict[str, Any] = {"seeds": self.seeds, "roles": named, "parameters": self.parameters}
+        changed |= {name: given for name in ("asking", "dtype") if (given := getattr(self, name))}
         if not any(changed.values()):
             return ""
-        told = {"seeds": self.seeds} if self.seeds else {}
+        told = {name: given for name in ("seeds", "dtype") if (given := getattr(self, name))}
         pairs = [pair for given in (told, named, self.asking, self.parameters) for pair in sorted(given.items())]
         words = ["quick"] if self.profile == "quick" else []
         words += [f"{name}-{_shorten(value)}".rstrip("-") for name, value in pairs]
@@ -101,7 +103,8 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, ta
         raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")
     Asking(**asking)  # type: ignore[arg-type]  # refused here rather than by a notebook half a minute later
     Limits.from_environment()
-    return RunOptions(data, profile, seeds, roles, parameters, dict(asking))
+    dtype = read_choice("NFQA_DTYPE", "auto", *DTYPES)
+    return RunOptions(data, profile, seeds, roles, parameters, dict(asking), "" if dtype == "auto" else dtype)
 
 
 def _shorten(value: Any) -> str:

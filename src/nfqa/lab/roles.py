@@ -70,7 +70,8 @@ class Roles:
     def _open_evaluator(self, spec: RoleSpec, **how: Any) -> Evaluator:
         from nfqa.models.evaluator import Evaluator
 
-        return Evaluator(spec, store=find_cache(self.root, "losses"), **how)
+        device = os.environ.get("NFQA_DEVICE") or "auto"
+        return Evaluator(spec, device=device, store=find_cache(self.root, "losses"), **how)
 
     @cached_property
     def judge(self) -> LanguageJudge | None:

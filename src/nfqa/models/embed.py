@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nfqa.data.code import hash_maker
 from nfqa.data.store import Store
+from nfqa.models.precision import read_precision
 from nfqa.models.roles import RoleSpec, parse_role
 from nfqa.models.vectors import SentenceModel
 
@@ -43,14 +44,17 @@ class Embedder:
 
     Vectors are rounded to half precision when they are made, so that a cached and a fresh run see the same numbers
     and results don't depend on the last bits of one processor's arithmetic (cosines move by about 1e-4).
-    The model loads at the first text that is not cached. Texts over the model's limit are cut at its end, and
-    `count_cut` tells how many. No remote code is run. `fingerprint` says what vectors depend on besides the text.
+    The model loads at the first text that is not cached, in the precision that NFQA_DTYPE names, or float32. Texts over
+    the model's limit are cut at its end, and `count_cut` tells how many. No remote code is run. `fingerprint` says what
+    vectors depend on besides the text.
     """
 
     def __init__(self, spec: str, cache: Path | None = None, *, progress: bool = False) -> None:
         self.spec: RoleSpec = parse_role("embedder", spec)
         self.progress = progress
-        self.fingerprint = f"{hash_maker(*_CODE, within=_CODE, packages=_PACKAGES)}|{self.spec.identity}"
+        self._dtype = read_precision("float32")
+        made_by = hash_maker(*_CODE, within=_CODE, packages=_PACKAGES)
+        self.fingerprint = f"{made_by}|{self.spec.identity}{'' if self._dtype == 'float32' else f'|{self._dtype}'}"
         self._sentences = Store(cache, "sentences", vector="BLOB", cut="INTEGER")
         self._tokens = Store(cache, "tokens", vectors="BLOB", special="BLOB")  # of some of these texts
         self._known, self._whole = (
@@ -111,7 +115,7 @@ class Embedder:
 
     @cached_property
     def _model(self) -> SentenceModel:
-        return SentenceModel(self.spec)
+        return SentenceModel(self.spec, self._dtype)
 
     def _compute(self, texts: Sequence[str], *, tokens: bool) -> None:
         from tqdm import tqdm

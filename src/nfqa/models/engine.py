@@ -51,7 +51,13 @@ class _Beginning:
     """What a group begins with, run by itself: keys and values, and the last layer's states where they are needed."""
 
     cache: Any
+    kept: tuple[tuple[Tensor, Tensor], ...]  # keys and values of each layer
     states: Tensor | None
+
+    def restore(self) -> None:
+        """Take out what came after the beginning, however far a pass got before memory ran out."""
+        for layer, (keys, values) in zip(self.cache.layers, self.kept, strict=True):
+            layer.keys, layer.values = keys, values
 
 
 Found = tuple[int, int, Any]  # group, place in it, and what was found, or why there was no memory for it
@@ -77,25 +83,46 @@ class Engine:
     def shares(self) -> bool:
         """Whether what rows begin with may be run once: the model's kind allows it, and gives the plain numbers so.
 
-        The second is tried on a few tokens: a model may count positions in a way of its own (RoBERTa's begin at 2).
+        The second is tried on a few tokens: a model may count positions in a way of its own (RoBERTa's begin at 2), or
+        name a window that it doesn't heed.
         """
+        import torch
+
         if not self._may_share or not can_pack(self.model):
             return False
-        vocabulary = self.model.config.get_text_config(decoder=True).vocab_size
-        begun = [(11 * i + 5) % vocabulary for i in range(24)]
-        tried = [(*begun, *[(7 * i + n) % vocabulary for i in range(3 + n)]) for n in (1, 4)]  # of unequal length
+        config = self.model.config.get_text_config(decoder=True)
+        window = getattr(config, "sliding_window", None)
+        begun = [(11 * i + 5) % config.vocab_size for i in range(24)]
+        tried = [(*begun, *[(7 * i + n) % config.vocab_size for i in range(3 + n)]) for n in (1, 4)]
         rows = [Row(tokens, (len(begun), len(tokens) - 1), (1, 2), (2, 9)) for tokens in tried]
         groups = [*_line_up(0, rows), *_line_up(1, rows)]
         try:
+            if window:
+                config.sliding_window = 8  # which is seen in a few tokens, if the model heeds it
             packed, after = self._run(groups), self._run(groups[:1], self._begin(groups[0]))
+            plain = [self.find_plain(row) for row in rows]
             apart = [
-                (found - self.find_plain(row)).abs().max()
-                for each in (*packed, *after)
-                for found, row in zip(each, rows, strict=True)
+                (one - other).abs().max() for each in (*packed, *after) for one, other in zip(each, plain, strict=True)
             ]
-        except (TypeError, ValueError, KeyError, RuntimeError, IndexError):
+            exact = self._counts_from_zero(tried[0])
+        except Exception:  # the model's own code decides what it raises
             return False
-        return float(max(apart)) < (1e-3 if self.model.dtype.itemsize > 2 else 0.25)
+        finally:
+            if window:
+                config.sliding_window = window
+        return exact and bool(torch.stack(apart).max() < (1e-3 if self.model.dtype.itemsize > 2 else 0.25))
+
+    def _counts_from_zero(self, tokens: Sequence[int]) -> bool:
+        """Whether the model gives the very same numbers where it is told the positions that it should take."""
+        import torch
+
+        ids = torch.tensor([tokens], device=self.model.device)
+        positions = torch.arange(len(tokens), device=self.model.device)[None]
+        with torch.inference_mode():
+            told, untold = (
+                self.model(input_ids=ids, use_cache=False, **p).logits for p in ({"position_ids": positions}, {})
+            )
+        return torch.equal(told, untold)
 
     def find_logprobs(self, groups: Sequence[Sequence[Row]]) -> Iterator[list[Found]]:
         """Group, place in it and log-probabilities (nats, float64, one a target) of every row, batch by batch.
@@ -115,14 +142,16 @@ class Engine:
             return
 
         device = "cuda" if self.model.device.type == "cuda" else "cpu"
-        most = min(self.batch_tokens, _SINGLE[device])
-        for group in sorted((group for group in lined if group.size > most), key=lambda group: -group.size):
-            yield from self._find_in_parts(group, most)
-        together = [group for group in lined if group.size <= most]
-        for found in self.run_batches(together, lambda group: group.size, self._run, most=_SEVERAL[device]):
+        most, too_large = _SINGLE[device], "too large for one pass"
+
+        def run(groups: list[_Group]) -> Sequence[Any]:
+            return self._run(groups) if groups[0].size <= min(self.batch_tokens, most) else [too_large]
+
+        for found in self.run_batches(lined, lambda group: group.size, run, most=_SEVERAL[device]):
             for group, each in found:
                 if isinstance(each, str):
-                    self.batch_tokens = most = group.size // 2  # what did not fit is not tried again
+                    if each != too_large:  # what did not fit once is not tried again
+                        self.batch_tokens = min(self.batch_tokens, group.size // 2)
                     yield from self._find_in_parts(group, most)
                 else:
                     yield [(group.number, place, one) for (place, _), one in zip(group.rows, each, strict=True)]
@@ -135,6 +164,7 @@ class Engine:
                 return [self.find_plain(rows[0][1])]
             return self._run([_Group(group.number, tuple(rows), group.begun)], begun)[0]
 
+        most = max(1, most**2 // (most + group.begun))  # the mask has a column for each token of the beginning
         ((_, begun),) = next(self.run_batches([group], lambda group: group.begun, lambda _: [self._begin(group)]))
         if isinstance(begun, str):
             yield [(group.number, place, begun) for place, _ in group.rows]
@@ -206,7 +236,8 @@ class Engine:
                 input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1,
                 output_hidden_states=self.cache is not None,
             )  # fmt: skip
-        return _Beginning(cache, found.hidden_states[-1][0] if self.cache is not None else None)
+        kept = tuple((layer.keys, layer.values) for layer in cache.layers)
+        return _Beginning(cache, kept, found.hidden_states[-1][0] if self.cache is not None else None)
 
     def _run(self, groups: Sequence[_Group], begun: _Beginning | None = None) -> list[list[Tensor]]:
         """The log-probabilities of the groups' rows, by one pass; of a single group's after its beginning."""
@@ -230,15 +261,15 @@ class Engine:
                 output = self.model(
                     input_ids=torch.tensor([tokens[done:]], device=device),
                     position_ids=torch.tensor([positions[done:]], device=device),
-                    attention_mask=self._mask(torch.tensor(positions), torch.tensor(owners), done),
+                    attention_mask=self._mask(positions, owners, done),
                     past_key_values=begun.cache if begun else None,
                     use_cache=begun is not None,
                     logits_to_keep=torch.tensor(kept, device=device) - done,
                     output_hidden_states=self.cache is not None,
                 )
         finally:
-            for layer in begun.cache.layers if begun else ():  # the beginning's own stay, wherever memory ran out
-                layer.crop(min(0, done - layer.get_seq_length()))
+            if begun:
+                begun.restore()
         states = None if self.cache is None else output.hidden_states[-1][0]
         if begun and begun.states is not None:
             states = torch.cat((begun.states, output.hidden_states[-1][0]))
@@ -251,26 +282,29 @@ class Engine:
         each = iter(found)
         return [[next(each) for _ in group.rows] for group in groups]
 
-    def _mask(self, positions: Tensor, owners: Tensor, done: int) -> Any:
+    def _mask(self, positions: list[int], owners: list[tuple[int, int]], done: int) -> Any:
         """What each token after the first `done` may see, to be added to attention's scores: 0, or the lowest number.
 
-        A dictionary by kind of layer for a model whose layers differ. positions: [T]. owners: [T, 2], each token's
-        group and row there, -1 for what the group begins with.
+        A dictionary by kind of layer for a model whose layers differ. owners: each token's group and row there, -1 for
+        what the group begins with.
         """
         import torch
 
-        group, row = owners[:, 0], owners[:, 1]
+        place, group, row = torch.tensor(
+            [(at, *owner) for at, owner in zip(positions, owners, strict=True)],
+            dtype=torch.int32, device=self.model.device,
+        ).T  # fmt: skip
         own = (row[done:, None] == row) | (row == -1)
-        order = torch.arange(len(row))
+        order = torch.arange(len(row), dtype=torch.int32, device=row.device)
         seen = (group[done:, None] == group) & own & (order[done:, None] >= order)
         config = self.model.config.get_text_config(decoder=True)
-        windows = {"full_attention": len(row), "sliding_attention": getattr(config, "sliding_window", None) or len(row)}
-        kinds = {*(getattr(config, "layer_types", None) or ("sliding_attention",))}
-        masks = {}
-        for kind in kinds:
-            near = positions[done:, None] - positions < windows[kind]
-            added = torch.where(seen & near, 0.0, torch.finfo(self.model.dtype).min)
-            masks[kind] = added.to(self.model.device, self.model.dtype)[None, None]
+        window, masks = getattr(config, "sliding_window", None), {}
+        for kind in {*(getattr(config, "layer_types", None) or ("sliding_attention",))}:
+            sees = seen
+            if window and kind == "sliding_attention":
+                sees = seen & (place[done:, None] - place < window)
+            none = torch.zeros(sees.shape, dtype=self.model.dtype, device=row.device)
+            masks[kind] = none.masked_fill_(~sees, torch.finfo(self.model.dtype).min)[None, None]
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
     def _find_targets(self, logits: Tensor, states: Tensor | None, row: Row) -> Tensor:
@@ -328,6 +362,6 @@ def can_pack(model: Any) -> bool:
         and not getattr(config, "attention_chunk_size", None)
         and not getattr(config, "alibi", False)
         and not getattr(config, "keep_window_size", None)
-        and "local" not in (getattr(config, "attention_layers", None) or ())
+        and not getattr(config, "attention_layers", None)
         and not rope_types & {"dynamic", "longrope"}
     )

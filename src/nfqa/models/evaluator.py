@@ -16,6 +16,7 @@ from nfqa.data.store import Store
 from nfqa.kernels.perplexity import Settings
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.engine import Engine
+from nfqa.models.precision import read_precision
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import Restated, RowMaker, TargetLoss, find_losses, find_plain_losses
 from nfqa.models.roles import RoleSpec, find_evaluator
@@ -37,8 +38,9 @@ class Evaluator:
     """A causal language model that scores texts as restatements: `embedded:NAME`, `hf:NAME[@REVISION]`, `path:FOLDER`.
 
     cache: a continuous cache over the answer, None for none, or "own": what the model's evaluator.json names for an
-    embedded model, none for any other. dtype "auto" is float32 on every device, so that scores don't depend on it; a
-    model too large for that takes bfloat16 by name, and is then no closer than about 1 % to its own plain way.
+    embedded model, none for any other. dtype "auto" is what NFQA_DTYPE names, or float32 on every device, so that
+    scores don't depend on it; a model too large or too slow for that takes bfloat16, and is then no closer than about
+    1 % to its own plain way.
     batch_tokens is the `Engine`'s.
     store: a file that keeps losses by evaluator, settings and texts; another process may share it. A loss that is not
     a finite number isn't kept.
@@ -60,7 +62,7 @@ class Evaluator:
         own = spec.kind == "embedded"
         where = RoleSpec("evaluator", "path", str(find_evaluator(spec.name))) if own else spec
         self.cache = cache if cache != "own" else _read_cache(Path(where.name)) if own else None
-        self._loaded = Pretrained(where, device=device, dtype="float32" if dtype == "auto" else dtype)
+        self._loaded = Pretrained(where, device=device, dtype=read_precision("float32") if dtype == "auto" else dtype)
         self._batch_tokens = batch_tokens
         self._store = Store(store, "target_losses", **_COLUMNS)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.models.chat import Wrapping
+from nfqa.models.precision import DTYPES, refuse_slow
 from nfqa.models.roles import RoleSpec
 
 _PLACEHOLDER = "PROMPT-GOES-HERE"
 _BRACKETED = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")  # <|user|>, [/INST]
 _CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
-_DTYPES = ("float32", "bfloat16", "float16")  # named here, so that a name is checked without importing torch
 _TAIL = 200  # characters before the end of a prompt; what is written after it changes no token further back
 # For templates that tell the date: a verdict must not depend on the day.
 _FIXED_DAY = "{% macro strftime_now(form) %}{{ {'%Y-%m-%d': '2024-07-26'}.get(form, '26 Jul 2024') }}{% endmacro %}"
@@ -25,7 +25,7 @@ class Pretrained:
 
     device: "auto" is cuda, else mps, else cpu. dtype: "auto" is bfloat16 on cuda (float16 where it has none) and
     float32 elsewhere. Weights are read from safetensors alone; remote code is run only if asked for.
-    Raises: ValueError for an unknown dtype, or what transformers can't load.
+    Raises: ValueError for an unknown dtype, one that `refuse_slow` refuses, or what transformers can't load.
     """
 
     def __init__(
@@ -171,8 +171,9 @@ class Pretrained:
     def precision(self) -> str:
         """The dtype by name."""
         if self._dtype != "auto":
-            if self._dtype not in _DTYPES:
-                raise ValueError(f"dtype is {self._dtype!r}; expected auto, {', '.join(_DTYPES[:-1])} or {_DTYPES[-1]}")
+            if self._dtype not in DTYPES:
+                raise ValueError(f"dtype is {self._dtype!r}; expected auto, {', '.join(DTYPES[:-1])} or {DTYPES[-1]}")
+            refuse_slow(self._dtype, self.place)
             return self._dtype
         if not self.place.startswith("cuda"):
             return "float32"

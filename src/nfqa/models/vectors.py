@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from nfqa.models.precision import refuse_slow
 from nfqa.models.roles import RoleSpec
 
 _TOKENS_AT_ONCE = 6_000  # padded tokens a forward pass: bounds memory, and keeps batches near the cores' best speed
@@ -27,13 +28,16 @@ class HalfVectors:
 
 
 class SentenceModel:
-    """A sentence-transformers model of any kind; no remote code is run."""
+    """A sentence-transformers model of any kind, in any precision; no remote code is run."""
 
-    def __init__(self, spec: RoleSpec) -> None:
+    def __init__(self, spec: RoleSpec, dtype: str = "float32") -> None:
+        import torch
         from sentence_transformers import SentenceTransformer
 
         where = str(find_package_model(spec.name)) if spec.kind == "package" else spec.name
-        self._model = SentenceTransformer(where, revision=spec.revision, trust_remote_code=False).eval()
+        model = SentenceTransformer(where, revision=spec.revision, trust_remote_code=False).eval()
+        refuse_slow(dtype, model.device.type)
+        self._model = model.to(getattr(torch, dtype))
 
     def embed(self, texts: Sequence[str]) -> Iterator[list[HalfVectors]]:
         """The vectors of all texts, those of about one length together; the order of `texts` changes nothing."""
