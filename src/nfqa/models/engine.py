@@ -51,7 +51,7 @@ class _Beginning:
     """What a group begins with, run by itself: keys and values, and the last layer's states where they are needed."""
 
     cache: Any
-    kept: tuple[tuple[Tensor, Tensor], ...]  # keys and values of each layer
+    kept: tuple[tuple[Any, Any], ...]  # keys and values of each layer
     states: Tensor | None
 
     def restore(self) -> None:
@@ -229,7 +229,7 @@ class Engine:
 
         if not group.begun:
             return None
-        cache = DynamicCache()  # of all tokens in every layer: the mask knows of windows
+        cache: Any = DynamicCache()  # of all tokens in every layer: the mask knows of windows
         ids = torch.tensor([group.rows[0][1].tokens[: group.begun]], device=self.model.device)
         with torch.inference_mode():
             found = self.model(
