@@ -30,7 +30,8 @@ from transformers.cache_utils import DynamicLayer
 from nfqa.models.chat import Decoding
 from nfqa.models.completing import complete, draw_tokens
 from nfqa.models.continuous_cache import ContinuousCache
-from nfqa.models.engine import Engine, Row, can_pack
+from nfqa.models.engine import Engine, Row
+from nfqa.models.packing import can_pack
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

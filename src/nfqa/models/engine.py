@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nfqa.models.continuous_cache import ContinuousCache, mix_logprobs
+from nfqa.models.packing import can_pack, make_mask
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -261,7 +261,7 @@ class Engine:
                 output = self.model(
                     input_ids=torch.tensor([tokens[done:]], device=device),
                     position_ids=torch.tensor([positions[done:]], device=device),
-                    attention_mask=self._mask(positions, owners, done),
+                    attention_mask=make_mask(self.model, positions, owners, done),
                     past_key_values=begun.cache if begun else None,
                     use_cache=begun is not None,
                     logits_to_keep=torch.tensor(kept, device=device) - done,
@@ -281,31 +281,6 @@ class Engine:
             found.append(self._find_targets(asked, mine, row))
         each = iter(found)
         return [[next(each) for _ in group.rows] for group in groups]
-
-    def _mask(self, positions: list[int], owners: list[tuple[int, int]], done: int) -> Any:
-        """What each token after the first `done` may see, to be added to attention's scores: 0, or the lowest number.
-
-        A dictionary by kind of layer for a model whose layers differ. owners: each token's group and row there, -1 for
-        what the group begins with.
-        """
-        import torch
-
-        place, group, row = torch.tensor(
-            [(at, *owner) for at, owner in zip(positions, owners, strict=True)],
-            dtype=torch.int32, device=self.model.device,
-        ).T  # fmt: skip
-        own = (row[done:, None] == row) | (row == -1)
-        order = torch.arange(len(row), dtype=torch.int32, device=row.device)
-        seen = (group[done:, None] == group) & own & (order[done:, None] >= order)
-        config = self.model.config.get_text_config(decoder=True)
-        window, masks = getattr(config, "sliding_window", None), {}
-        for kind in {*(getattr(config, "layer_types", None) or ("sliding_attention",))}:
-            sees = seen
-            if window and kind == "sliding_attention":
-                sees = seen & (place[done:, None] - place < window)
-            none = torch.zeros(sees.shape, dtype=self.model.dtype, device=row.device)
-            masks[kind] = none.masked_fill_(~sees, torch.finfo(self.model.dtype).min)[None, None]
-        return masks if len(masks) > 1 else next(iter(masks.values()))
 
     def _find_targets(self, logits: Tensor, states: Tensor | None, row: Row) -> Tensor:
         """The log-probability of each target: logits at the row's places, [K, V], and the states of all its tokens."""
@@ -339,29 +314,3 @@ def _line_up(number: int, rows: Sequence[Row]) -> list[_Group]:
         if begun:
             return [_Group(number, asked, begun)]
     return [_Group(number, (each,), 0) for each in asked]
-
-
-def can_pack(model: Any) -> bool:
-    """Whether several sequences may be run in one, told apart by positions and a mask, without moving any number.
-
-    False for what keeps a state rather than keys and values (state-space and recurrent layers), what takes no positions
-    or doesn't heed them (ALiBi, as in BLOOM and some Falcons), what attends in chunks, sparsely, or to a window that no
-    mask knows of (GPT-Neo), for attention that takes no mask of its own, and rotations that change with the length of
-    the input.
-    """
-    config = model.config.get_text_config(decoder=True)
-    taken = inspect.signature(model.forward).parameters
-    ropes = getattr(config, "rope_parameters", None) or {}
-    rope_types = {rope.get("rope_type") for rope in (ropes, *ropes.values()) if isinstance(rope, dict)}
-    return (
-        {"position_ids", "attention_mask", "past_key_values", "logits_to_keep"} <= set(taken)
-        and not model._is_stateful
-        and not model.config.is_encoder_decoder
-        and config._attn_implementation in ("sdpa", "eager")
-        and {*(getattr(config, "layer_types", None) or ())} <= {"full_attention", "sliding_attention"}
-        and not getattr(config, "attention_chunk_size", None)
-        and not getattr(config, "alibi", False)
-        and not getattr(config, "keep_window_size", None)
-        and not getattr(config, "attention_layers", None)
-        and not rope_types & {"dynamic", "longrope"}
-    )

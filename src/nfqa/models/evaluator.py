@@ -24,8 +24,8 @@ from nfqa.models.roles import RoleSpec, find_evaluator
 # A change of the code that makes a loss makes all of them anew, and so does another version of these packages.
 # What opens a model, names it and keeps its losses is not in it: `Evaluator.identity` says which model it is.
 _CODE = (
-    "nfqa.models.restated", "nfqa.models.engine", "nfqa.models.continuous_cache", "nfqa.models.pretrained",
-    "nfqa.kernels.perplexity",
+    "nfqa.models.restated", "nfqa.models.engine", "nfqa.models.packing", "nfqa.models.continuous_cache",
+    "nfqa.models.pretrained", "nfqa.kernels.perplexity",
 )  # fmt: skip
 _PACKAGES = ("torch", "transformers", "tokenizers")
 _COLUMNS = {

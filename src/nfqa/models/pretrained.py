@@ -173,7 +173,8 @@ class Pretrained:
         if self._dtype != "auto":
             if self._dtype not in DTYPES:
                 raise ValueError(f"dtype is {self._dtype!r}; expected auto, {', '.join(DTYPES[:-1])} or {DTYPES[-1]}")
-            refuse_slow(self._dtype, self.place)
+            if self._dtype != "float32":  # whose place needs no torch to be known
+                refuse_slow(self._dtype, self.place)
             return self._dtype
         if not self.place.startswith("cuda"):
             return "float32"
