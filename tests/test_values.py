@@ -243,7 +243,8 @@ def write_artefact(folder: Path, value: float, *, code: str = "c", finding: str 
         ({"value": 0.6}, check.ENDINGS),
         ({"code": "d", "finding": "0.6"}, ()),
         ({"code": "d", "finding": "half"}, (".json",)),
-        ({"value": 0.50001, "code": "d", "picture": b"q"}, check.ENDINGS[1:]),  # drawn in another way
+        ({"code": "d", "picture": b"q"}, check.ENDINGS[1:]),  # drawn in another way
+        ({"value": 0.50001, "code": "d", "picture": b"q"}, ()),  # of values that are not those in place
     ],
 )
 def test_committed_files_are_replaced_where_a_value_moved_beyond_its_tolerance(tmp_path, changed, replaced) -> None:

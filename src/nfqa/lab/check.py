@@ -83,8 +83,9 @@ def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -
 
     All where a value moved by more than its tolerance, or where those in place are not the committed ones. Otherwise
     the values stay as they are, and all files do if the same code made them: what differs is then the processor's. Of
-    other code the picture is replaced where its bytes differ, and the provenance where it says more than that. Where
-    values vary, or a file is missing that those in place were made with, all stay, but for a finding in other words.
+    other code the picture is replaced where its bytes differ though all values are equal: it is then drawn in another
+    way. The provenance is replaced where it says more than which code. Where values vary, or a file is missing that
+    those in place were made with, all stay, but for a finding in other words.
 
     Args: made: the new files, without an ending; lacks: as `lacks_files`.
     """
@@ -104,7 +105,7 @@ def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -
     if (found.state == LACKING).any() or before["code"] == after["code"]:
         return ()
     drawn = {files[".png"].read_bytes() for files in (kept, new) if files[".png"].is_file()}
-    if len(drawn) > 1:
+    if len(drawn) > 1 and (found.state == SAME).all():
         return ENDINGS[1:]
     says_more = before | {"code": "", "findings": findings[0]} != after | {"code": "", "findings": findings[1]}
     return (".json",) if says_more else ()
