@@ -55,4 +55,4 @@ class RuleModel:
 
 def use_rule(patch: pytest.MonkeyPatch, answer_one: Callable[[Request], str]) -> None:
     """Let a rule stand in for every language model that a notebook opens."""
-    patch.setattr(judging, "open_model", lambda spec, journal: RuleModel(spec, answer_one))
+    patch.setattr(judging, "open_model", lambda spec, journal, dtype="": RuleModel(spec, answer_one))

@@ -24,7 +24,9 @@ MOVED, GONE, NEW, LACKING = "moved", "gone", "new", "needs a file that is not he
 ENDINGS = (".csv", ".json", ".png", ".pdf")  # of an artefact's files
 TEXTS = ["dropped_because", "origin", "signature"]
 _CLOSE = 1e-6  # relative: what a sum in another order changes
-_FLIPPED = 1e-4  # of 1, or of a larger value: what a near tie that another processor decides otherwise changes
+_FLIPPED = (
+    1e-4  # of 1, or of the largest number of its row: what a near tie that another processor decides otherwise changes
+)
 _SPREADS = 3  # by how many of its own standard deviations over seeds a value that varies may move
 _NUMBER = re.compile(r"-?\d[\d.,]*")
 
@@ -129,8 +131,9 @@ def compare_values(
 
     A number is "same"; "same but for the last digit" where it differs by no more than one unit of the last digit that
     is kept (of 6 significant ones behind a model, of 12 otherwise) or by 1e-6 relative behind a model; "same within
-    tolerance" where a value behind a model differs by no more than 1e-4 (of 1, or of a larger value): vectors that
-    differ in their last bits decide a near tie otherwise, which moves an average of ranks by some 1e-5; else "moved".
+    tolerance" where a value behind a model differs by no more than 1e-4 (of 1, or of the largest number of its row):
+    vectors that differ in their last bits decide a near tie otherwise, which moves an average of ranks by some 1e-5;
+    else "moved".
     Counts are compared exactly, and so are origin, signature and reasons. A row is "gone" or "new" where only one side
     has it.
 
@@ -150,7 +153,9 @@ def compare_values(
     old, new = (both[name].to_numpy(dtype=np.float64) for name in ("number_then", "number_now"))
     gap, largest = np.abs(new - old), np.fmax(np.abs(old), np.abs(new))
     change = np.divide(gap, largest, out=np.full_like(gap, np.nan), where=largest > 0)
-    allowed = [_allow(*numbers) for numbers in zip(old, new, both.column, strict=True)]
+    sizes = pd.concat([side.set_index("row")[[*NUMBERS]].abs().max(axis=1) for side in sides])
+    size = both.row.map(sizes.groupby(level=0).max())  # a small difference of large values moves as they do
+    allowed = [_allow(*numbers) for numbers in zip(old, new, size, both.column, strict=True)]
     digit, tolerance = np.array(allowed).reshape(-1, 2).T
     if varies:
         spreads = pd.concat([side.set_index("row").spread for side in sides])
@@ -179,7 +184,7 @@ def _name_rows(table: pd.DataFrame | None) -> pd.DataFrame:
     return table.assign(row=np.array(words, dtype=object)).astype(dict.fromkeys((*NUMBERS, *COUNTS), np.float64))
 
 
-def _allow(then: float, now: float, column: str) -> tuple[float, float]:
+def _allow(then: float, now: float, size: float, column: str) -> tuple[float, float]:
     """What a number may differ by, in its last digit and by another processor; printed digits tell an exact one."""
     largest = max(abs(then), abs(now))
     if column in COUNTS or np.isnan(then) or np.isnan(now) or largest == 0:
@@ -187,7 +192,7 @@ def _allow(then: float, now: float, column: str) -> tuple[float, float]:
     printed = max(len(f"{abs(number):.15g}".split("e")[0].replace(".", "").lstrip("0")) for number in (then, now))
     exact = printed > MODEL_DIGITS
     unit = 10.0 ** (np.floor(np.log10(largest)) - (EXACT_DIGITS if exact else MODEL_DIGITS) + 1)
-    return (1.001 * unit, 0.0) if exact else (1.001 * max(unit, _CLOSE * largest), _FLIPPED * max(1.0, largest))
+    return (1.001 * unit, 0.0) if exact else (1.001 * max(unit, _CLOSE * largest), _FLIPPED * max(1.0, largest, size))
 
 
 def _run_git(root: Path, *arguments: str) -> str:

@@ -59,7 +59,7 @@ def find_journal(root: Path) -> Path:
     return Path(named).expanduser().absolute() if named else root / "verdicts" / "journal.sqlite"
 
 
-def open_model(spec: RoleSpec, journal: Journal) -> ChatModel:
+def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:
     """The way to a language model: in process, or a server under the caps that the environment sets for a whole run."""
     if spec.kind == "openai":
         from nfqa.judge.limits import Limits, Meter
@@ -71,7 +71,7 @@ def open_model(spec: RoleSpec, journal: Journal) -> ChatModel:
 
     trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
     device = os.environ.get("NFQA_DEVICE") or "auto"
-    return CausalLM(spec, device=device, dtype=read_precision(), trust_remote_code=trusted)
+    return CausalLM(spec, device=device, dtype=dtype or read_precision(), trust_remote_code=trusted)
 
 
 def open_judge(
@@ -103,11 +103,12 @@ def open_restating(root: Path, name: str = "tiny") -> Asker:
     """An embedded causal model as a writer: what there is to sample from without a generator.
 
     It was trained to restate an answer's points of view after it, on a CPU and in minutes; what it writes is broken
-    English. Its completions are kept under build/cache, as they cost nothing but time.
+    English. Its completions are kept under build/cache, as they cost nothing but time. It runs in double precision, so
+    that it draws the same tokens on every processor.
     """
     spec = RoleSpec("generator", "path", str(find_evaluator(name)))
     journal = Journal(root / "build" / "cache" / "restated.sqlite")
-    return Asker(spec, partial(open_model, journal=journal), journal, Decoding(max_tokens=96))
+    return Asker(spec, partial(open_model, journal=journal, dtype="float64"), journal, Decoding(max_tokens=96))
 
 
 def show_progress(folder: Path) -> Callable[[int, int], None]:

@@ -53,13 +53,14 @@ def complete(
 def draw_tokens(logits: Tensor, generators: Sequence[torch.Generator], decoding: Decoding) -> Tensor:
     """One token a row from the smallest set whose probability reaches top_p: logits [B, V], tokens [B].
 
-    A row's uniform number comes from its own generator; the token is where the sorted probabilities' sum passes it.
+    A row's uniform number comes from its own generator; the token is where the sum of the sorted probabilities, in double
+    precision, passes it.
     """
     import torch
 
     if decoding.temperature == 0:
         return logits.argmax(-1)
-    probabilities, order = (logits.float() / decoding.temperature).softmax(-1).sort(descending=True, stable=True)
+    probabilities, order = (logits.double() / decoding.temperature).softmax(-1).sort(descending=True, stable=True)
     summed = probabilities.cumsum(-1)
     kept = summed - probabilities < decoding.top_p  # [B, V]
     uniform = torch.stack([torch.rand((), generator=generator) for generator in generators]).to(logits.device)

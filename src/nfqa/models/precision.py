@@ -6,7 +6,7 @@ import os
 import time
 from functools import cache
 
-DTYPES = ("float32", "bfloat16", "float16")  # named here, so that a name is checked without importing torch
+DTYPES = ("float32", "bfloat16", "float16", "float64")  # named here, so that a name is checked without importing torch
 
 
 def read_precision(default: str = "auto") -> str:
@@ -20,7 +20,8 @@ def refuse_slow(dtype: str, device: str) -> None:
 
     Other devices than "cpu" are taken as they are. Raises: ValueError with both rates.
     """
-    if device == "cpu" and dtype != "float32" and (found := measure_rate(dtype)) < (usual := measure_rate("float32")):
+    half = device == "cpu" and dtype in ("bfloat16", "float16")
+    if half and (found := measure_rate(dtype)) < (usual := measure_rate("float32")):
         raise ValueError(
             f"this processor multiplies {dtype} at {found:,.1f} GFLOP/s and float32 at {usual:,.1f}: {dtype} would only"
             " be slower here; leave NFQA_DTYPE unset"
