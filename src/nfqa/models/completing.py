@@ -53,8 +53,8 @@ def complete(
 def draw_tokens(logits: Tensor, generators: Sequence[torch.Generator], decoding: Decoding) -> Tensor:
     """One token a row from the smallest set whose probability reaches top_p: logits [B, V], tokens [B].
 
-    A row's uniform number comes from its own generator; the token is where the sum of the sorted probabilities, in double
-    precision, passes it.
+    A row's uniform number comes from its own generator; the token is where the sum of the sorted probabilities, in
+    double precision, passes it.
     """
     import torch
 
