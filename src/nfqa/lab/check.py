@@ -192,7 +192,7 @@ def _allow(then: float, now: float, size: float, column: str) -> tuple[float, fl
     printed = max(len(f"{abs(number):.15g}".split("e")[0].replace(".", "").lstrip("0")) for number in (then, now))
     exact = printed > MODEL_DIGITS
     unit = 10.0 ** (np.floor(np.log10(largest)) - (EXACT_DIGITS if exact else MODEL_DIGITS) + 1)
-    return (1.001 * unit, 0.0) if exact else (1.001 * max(unit, _CLOSE * largest), _FLIPPED * max(1.0, largest, size))
+    return (1.001 * unit, 0.0) if exact else (1.001 * max(unit, _CLOSE * largest), _FLIPPED * max(1.0, size))
 
 
 def _run_git(root: Path, *arguments: str) -> str:

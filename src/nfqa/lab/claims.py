@@ -60,13 +60,11 @@ def _judge(paper: Paper, name: str, claim: Claim, tables: _Tables, beside: _Tabl
     elif any(side.get("origin") == STAND_IN for row in ours for side in (row["upper"], row["lower"])):
         # our rows are there, but they are not what the paper's rows are
         here |= _weigh("stand_in", ours) | _weigh("here", [])
-    if here["here"] == UNTESTABLE:
-        here["here_because"] = "; ".join(show_name(paper, need) for need in dict.fromkeys(waiting))
     if claim.here:
         here |= _weigh("stand_in" if claim.stand_in else "here", _compare_all(paper, claim.here, tables))
-    if here["here"] == UNTESTABLE and not here["here_because"]:
-        absent = dict.fromkeys(order.table for order in claim.here if order.table not in tables)
-        here["here_because"] = "; ".join(f"the results of {paper.paper}/{table}" for table in absent)
+    if here["here"] == UNTESTABLE:
+        absent = [f"the results of {paper.paper}/{order.table}" for order in claim.here if order.table not in tables]
+        here["here_because"] = "; ".join(dict.fromkeys([*(show_name(paper, need) for need in waiting), *absent]))
     told = {"claim": name} | claim.model_dump(include={"says", "where", "kind", "bar", "headline"})
     return told | _weigh("published", printed, NO_CELLS) | here | {"stand_in_for": claim.stand_in}
 

@@ -142,19 +142,19 @@ class Engine:
             return
 
         device = "cuda" if self.model.device.type == "cuda" else "cpu"
-        most, too_large = _SINGLE[device], "too large for one pass"
+        most = _SINGLE[device]
 
-        def run(groups: list[_Group]) -> Sequence[Any]:
-            return self._run(groups) if groups[0].size <= min(self.batch_tokens, most) else [too_large]
+        def run(groups: list[_Group]) -> Sequence[Any]:  # None for one that is too large for a pass
+            return self._run(groups) if groups[0].size <= min(self.batch_tokens, most) else [None]
 
         for found in self.run_batches(lined, lambda group: group.size, run, most=_SEVERAL[device]):
             for group, each in found:
-                if isinstance(each, str):
-                    if each != too_large:  # what did not fit once is not tried again
-                        self.batch_tokens = min(self.batch_tokens, group.size // 2)
-                    yield from self._find_in_parts(group, most)
-                else:
+                if isinstance(each, list):
                     yield [(group.number, place, one) for (place, _), one in zip(group.rows, each, strict=True)]
+                    continue
+                if each is not None:  # no memory for it: what did not fit once is not tried again
+                    self.batch_tokens = min(self.batch_tokens, group.size // 2)
+                yield from self._find_in_parts(group, most)
 
     def _find_in_parts(self, group: _Group, most: int) -> Iterator[list[Found]]:
         """The same of one group: its beginning once, its rows in passes after it; a row without one by itself."""
