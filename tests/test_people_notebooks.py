@@ -36,6 +36,9 @@ class RatingEvaluator:
             for row in RATED.ratings.itertuples()
         }
 
+    def adapt(self, settings: Settings) -> Settings:
+        return settings
+
     def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         ratings = [[self.ratings.get((item.context, target), 3) for target in item.targets] for item in items]
         return [[TargetLoss((6.0 - rating) * 2, 2, 9) for rating in row] for row in ratings]

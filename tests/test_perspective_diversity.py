@@ -39,6 +39,9 @@ class StubScorer:
         self.losses = losses
         self.asked: list[tuple[Sequence[Restated], Settings]] = []
 
+    def adapt(self, settings: Settings) -> Settings:
+        return settings
+
     def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         self.asked.append((items, settings))
         return [[self.losses[target] for target in item.targets] for item in items]
@@ -214,6 +217,9 @@ class WordCopier:
 
     def __init__(self, *, length: float = 0.0, reads: bool = True) -> None:
         self.length, self.reads = length, reads
+
+    def adapt(self, settings: Settings) -> Settings:
+        return settings
 
     def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         return [[self.lose(item.context.split(), target.split()) for target in item.targets] for item in items]

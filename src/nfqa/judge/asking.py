@@ -153,7 +153,7 @@ class Asker:
 
     def _look_up(self, requests: Sequence[Request]) -> tuple[list[Entry], dict[str, Reply | Failure]]:
         """What each completion depends on, and those that the journal has, by key."""
-        common, weighed = Entry("", *self._identify(), self.decoding.signature, 0), self.decoding.reading == "logits"
+        common, weighed = Entry("", *self._identify(), self.decoding.signature, 0), self.decoding.reading != "text"
         entries = [
             replace(common, prompt=hash_text(one.prompt), **({"labels": one.labels} if weighed else {"seed": one.seed}))
             for one in requests

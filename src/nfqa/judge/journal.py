@@ -47,7 +47,7 @@ class _Line(BaseModel):
     spec: WholeText
     text: WholeText
     logprobs: list[float | None] | None
-    finish: Literal["stop", "length", "refused", "logits"]
+    finish: Literal["stop", "length", "refused", "logits", "echo"]
     prompt_tokens: _Tokens
     completion_tokens: _Tokens
     seconds: Annotated[float, Field(ge=0)]

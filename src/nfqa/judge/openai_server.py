@@ -13,18 +13,19 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing.pool import ThreadPool
 from operator import itemgetter
-from threading import Semaphore
+from threading import Lock, Semaphore
 from typing import Any
 
 from nfqa.judge.journal import replace_surrogates
 from nfqa.judge.limits import Meter
 from nfqa.judge.server_errors import RequestError, judge_status, make_cleaner
-from nfqa.judge.server_replies import Top, read_completion, read_top, read_usage, spread_labels
+from nfqa.judge.server_replies import Top, read_completion, read_echo, read_top, read_usage, spread_labels
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import ADDRESS, RoleSpec
 
 _TOP = 20  # likely tokens to ask for: as many as OpenAI, and vLLM by default, give
 _LOGIT_FIELDS = ("logprobs", "continue_final_message", "add_generation_prompt")
+_TRIAL = "The cat sat on the mat. "
 Sent = tuple[Reply, object]  # and the probabilities of its tokens
 
 
@@ -74,6 +75,7 @@ class OpenAIServer:
         )
         self.address = str(self._client.base_url).rstrip("/")
         self.refused_fields: set[str] = set()
+        self._echoes, self._probing = False, Lock()
 
     @property
     def identity(self) -> str:
@@ -125,6 +127,8 @@ class OpenAIServer:
 
     def _ask(self, request: Request, decoding: Decoding) -> Reply | Failure:
         try:
+            if decoding.reading == "echo":
+                return self._look_back(request)
             return (self._weigh if decoding.reading == "logits" else self._write)(request, decoding)
         except RequestError as error:
             if error.failure.reason != "unknown_model":
@@ -170,6 +174,36 @@ class OpenAIServer:
         tokens_in, tokens_out, seconds = map(sum, zip(*looked, strict=True))
         text = f"[[{label}]]" if best > -math.inf else ""
         return Reply(text, tokens_in, tokens_out, "logits", seconds, logprobs)
+
+    def _look_back(self, request: Request) -> Reply:
+        """The log-probability of each token of the text after the prompt; a token over both counts as the text's.
+
+        Needs completions that heed `echo` and `logprobs` (vLLM, SGLang, llama-cpp-python's server), of which a trial
+        makes sure: a server that tells the probability of what it writes alone would make every loss 0.
+        """
+        with self._probing:
+            if not self._echoes:
+                try:
+                    trial = self._read_back(_TRIAL, _TRIAL).logprobs or ()
+                    why = "" if len(trial) > 2 and any(trial) else "its reply holds none"
+                except RequestError as error:
+                    if error.failure.reason not in ("bad_request", "bad_reply"):
+                        raise
+                    why = error.failure.detail
+                if why:
+                    detail = f"{self.address} gives no log-probabilities of a prompt's tokens ({why}); use one whose"
+                    detail += " /v1/completions heeds echo and logprobs, such as `vllm serve MODEL`"
+                    raise RequestError("no_logprobs", detail, fatal=True)
+                self._echoes = True
+        return self._read_back(request.prompt, *request.labels)
+
+    def _read_back(self, before: str, text: str) -> Reply:
+        before, text = replace_surrogates(before), replace_surrogates(text)
+        wish = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+        reply, logprobs = self._post({"model": self.spec.name, "prompt": before + text} | wish)
+        found = read_echo(logprobs, before + text, reply.completion_tokens)
+        own = tuple(value for end, value in found if end > len(before) and value is not None)
+        return replace(reply, text="", finish="echo", logprobs=own)
 
     def _frame(self, prompt: str, begun: str, decoding: Decoding) -> dict[str, Any]:
         prompt = replace_surrogates(prompt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -69,6 +70,11 @@ class _Logprobs(_Shape):
     top_logprobs: list[dict[str, _Logprob]] | None = None
 
 
+class _Echo(_Shape):
+    tokens: list[str] = Field(default_factory=list)
+    token_logprobs: list[_Logprob | None] = Field(default_factory=list)
+
+
 def read_completion(found: object, *, clean: Callable[[str], str]) -> tuple[str, str, object]:
     """The first completion of a reply that came with status 200: text, how it ended, and probabilities of its tokens.
 
@@ -117,6 +123,37 @@ def read_top(logprobs: object) -> Top:
     elif found.top_logprobs:
         pairs = list(found.top_logprobs[0].items())
     return [(token, min(0.0, logprob)) for token, logprob in pairs]
+
+
+def read_echo(logprobs: object, prompt: str, written: int) -> list[tuple[int, float | None]]:
+    """Where in the prompt each of its tokens ends, and the token's log-probability, None for one with none before it.
+
+    Tokens are found by their text, as servers count offsets differently: a part of a character that takes several
+    tokens has no readable text, nor has the mark at the beginning; such a token ends where the next one begins.
+    written: how many tokens at the end are the completion's.
+    Raises: RequestError, "bad_reply", for tokens that aren't the prompt's, or a log-probability that can't be one.
+    """
+    found = _check(_Echo, logprobs or {}, str)
+    count = max(0, len(found.tokens) - written)
+    ends, waiting, place = list[int](), 0, 0
+    for token in found.tokens[:count]:
+        text = re.sub(r"bytes:\S*|\ufffd", "", token.replace("\u2581", " ")).strip()
+        at = prompt.find(text, place)
+        if not ends and not waiting and at and text[:1] in ("<", "["):
+            ends = [0]
+        elif not text:
+            waiting += 1
+        elif at < 0 or (prompt[place:at].strip() and not waiting):
+            break
+        else:
+            ends += [at] * waiting
+            ends, waiting, place = [*ends, at + len(text)], 0, at + len(text)
+    else:
+        if len(found.token_logprobs) == len(found.tokens) and (waiting or not prompt[place:].strip()):
+            ends += [len(prompt)] * waiting
+            kept = (None if value is None else min(0.0, value) for value in found.token_logprobs)
+            return list(zip(ends, kept, strict=False))
+    raise RequestError("bad_reply", "the tokens in the server's reply aren't those of the prompt")
 
 
 def spread_labels(labels: Sequence[str], look: Callable[[str], Top]) -> tuple[float, ...]:

@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as tidily as after Ctrl-C
     try:
+        if getattr(given, "out", None):
+            return _bulk(given)
         root = find_root()
         options = RunOptions()
         if given.command is not _verdicts:  # the journal is the same whatever a run is given
@@ -58,6 +60,17 @@ def _make_parser() -> argparse.ArgumentParser:
     pages = {"help": "a folder of .txt, .html or .jsonl files", "type": Path}
     labels = {"help": "a CSV of people's labels: item, annotator, label", "type": Path}
     questions = {"help": "the questions of answers in the released format", "type": Path}
+    bulk: dict[str, dict[str, Any]] = {
+        "--out": {"help": "a folder: score a file of any size into it, part by part; the rest goes with it"},
+        "--methods": {"help": "pd,da,linkage,rouge,bertscore or some of them"},
+        **{f"--{role}": {"help": "a role, as in nfqa.score"} for role in ("evaluator", "judge", "embedder", "prompts")},
+        "--engine": {"help": "local, ray or ray:ADDRESS"},
+        "--workers": {"help": "of Ray; by default one a core, or GPU", "type": int},
+        "--gpus": {"help": "of each of Ray's workers, such as 0.5", "type": float},
+        "--shard": {"help": "lines of a part, 1000 by default", "type": int},
+        "--skip-bad": {"help": "leave out lines that don't fit, and list them", "action": "store_true"},
+        "--dry-run": {"help": "say what it would take", "action": "store_true"},
+    }
     some, named = ({"artefacts": {"nargs": nargs, "metavar": "PAPER/NAME"}} for nargs in ("*", "+"))
     commands: dict[str, tuple[_Command, str, dict[str, dict[str, Any]]]] = {
         "reproduce": (_reproduce, "bring every artefact and the report up to date", some),
@@ -68,7 +81,8 @@ def _make_parser() -> argparse.ArgumentParser:
         "figures": (_figures, "draw every figure again from results, without computing anything", some),
         "report": (_report, "build the report site from the results at hand", {}),
         "fetch": (_fetch, "fetch and verify the data", {}),
-        "score": (_score, "score the answers of a file, by every available method", {"--questions": questions} | file),
+        "score": (_score, "score the answers of a file: by every method, with a report, or into the folder --out",
+                  {"--questions": questions} | file | bulk),
         "template": (_template, "write a table of answers to fill in", file),
         "debates": (_debates, "make partial answers for a file of questions, from documents",
                     {"--documents": pages, "--labels": labels} | file),
@@ -150,6 +164,17 @@ def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
         print("A run would ask (what two artefacts share is asked once):")
         for line in plan_targets(root, stale, options):
             print(line, flush=True)
+    return 0
+
+
+def _bulk(given: argparse.Namespace) -> int:
+    import nfqa
+
+    named = ("evaluator", "judge", "embedder", "prompts", "engine", "workers", "gpus", "shard", "skip_bad", "dry_run")
+    chosen = {name: getattr(given, name) for name in named if getattr(given, name)}
+    chosen |= {"methods": given.methods.split(",")} if given.methods else {}
+    found = nfqa.score(given.file, given.out, **chosen)
+    print(found.to_string(index=False, na_rep="–"))
     return 0
 
 

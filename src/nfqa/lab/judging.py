@@ -83,7 +83,7 @@ def open_judge(
     parsed = parse_role("judge", spec) if spec else None
     if parsed is None or not parsed.is_language_model:
         return None
-    asker = _open_asker(root, parsed, asking.make_decoding(), dry, progress)
+    asker = open_asker(root, parsed, asking.make_decoding(), dry, progress)
     return LanguageJudge(asker, read_prompt_set(root, asking.prompts), seed=asking.judge_seed)
 
 
@@ -96,7 +96,7 @@ def open_generators(
     """
     parsed = parse_generators(spec) if spec else ()
     decoding = asking.make_decoding(reading="text")
-    return [_open_asker(root, part, decoding, dry, progress) for part in parsed if part.is_language_model]
+    return [open_asker(root, part, decoding, dry, progress) for part in parsed if part.is_language_model]
 
 
 def open_restating(root: Path, name: str = "tiny") -> Asker:
@@ -125,8 +125,9 @@ def show_progress(folder: Path) -> Callable[[int, int], None]:
     return show
 
 
-def _open_asker(
+def open_asker(
     root: Path, spec: RoleSpec, decoding: Decoding, dry: bool, progress: Callable[[int, int], None] | None
 ) -> Asker:
+    """Requests to one model, through the run's journal."""
     journal = Journal(find_journal(root), run=os.environ.get("NFQA_RUN", ""))
     return Asker(spec, partial(open_model, journal=journal), journal, decoding, dry=dry, progress=progress)

@@ -68,7 +68,10 @@ class RunOptions:
 
     def asks(self, roles: tuple[str, ...]) -> bool:
         """Whether one of the roles is filled by a language model that takes prompts."""
-        return any(not self.find_role(role).startswith("embedded:") for role in roles if role in ("judge", "generator"))
+        filled = {role: self.find_role(role).partition(":")[0] for role in roles}
+        return filled.get("evaluator") == "openai" or any(
+            filled.get(role, "embedded") != "embedded" for role in ("judge", "generator")
+        )
 
     def find_place(self, root: Path) -> Place:
         """The folders of a run with these options."""

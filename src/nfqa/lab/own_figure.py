@@ -63,13 +63,13 @@ def _draw_lanes(axes: Axes, dots: pd.DataFrame, means: pd.DataFrame, lanes: list
         offset = 0.8 * ((lane + 0.5) / len(lanes) - 0.5)
         own, mean = dots[dots.system == name], means[(means.system == name) & (name != "" or not named)]
         spread = np.resize([0, 0.5, -0.5, 0.25, -0.25, 0.75, -0.75], len(own)) * 0.3 * (len(own) > 5 * len(bands))
-        own = own.assign(place=own.label.map(bands) + offset + (0.2 + spread) / len(lanes))
+        own = own.assign(place=own.label.map(bands).astype(float) + offset + (0.2 + spread) / len(lanes))
         alpha = min(0.7, max(0.06, 25 * len(bands) / max(len(own), 1)))
         axes.plot(own.value, own.place, marker, color=shade, ms=3.5, mew=0, alpha=alpha)
         axes.plot(own.value[own.flagged], own.place[own.flagged], **_FLAGGED)
-        axes.hlines(mean.label.map(bands) + offset, mean.low, mean.high, color=shade, lw=2)
+        axes.hlines(mean.label.map(bands).astype(float) + offset, mean.low, mean.high, color=shade, lw=2)
         axes.plot(
-            mean.value, mean.label.map(bands) + offset, marker, color=shade, mec="white", mew=0.8, ms=7,
+            mean.value, mean.label.map(bands).astype(float) + offset, marker, color=shade, mec="white", mew=0.8, ms=7,
             label=titles[name],
         )  # fmt: skip
     if dots.flagged.any():

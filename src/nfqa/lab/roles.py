@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfqa.data.paths import find_cache
 from nfqa.judge.asking import Asker, Tally, merge_tallies
-from nfqa.lab.judging import Asking, open_generators, open_judge, show_progress
+from nfqa.lab.judging import Asking, open_asker, open_generators, open_judge, show_progress
 from nfqa.models.chat import Reading
 from nfqa.models.roles import DEFAULTS, EVALUATORS, parse_role
 
@@ -65,11 +65,16 @@ class Roles:
 
     def open_without_cache(self, evaluator: Evaluator) -> Evaluator:
         """The same model without its continuous cache."""
-        return self._open_evaluator(evaluator.spec, cache=None)
+        return evaluator if evaluator.cache is None else self._open_evaluator(evaluator.spec, cache=None)
 
     def _open_evaluator(self, spec: RoleSpec, **how: Any) -> Evaluator:
         from nfqa.models.evaluator import Evaluator
 
+        if spec.kind == "openai":
+            from nfqa.judge.served_evaluator import ECHO, ServedEvaluator
+
+            self._askers.append(open_asker(self.root, spec, ECHO, self.dry, show_progress(self.out)))
+            return ServedEvaluator(self._askers[-1])
         device = os.environ.get("NFQA_DEVICE") or "auto"
         return Evaluator(spec, device=device, store=find_cache(self.root, "losses"), **how)
 

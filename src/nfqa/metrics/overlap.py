@@ -97,6 +97,12 @@ def split_sentences(text: str) -> list[list[str]]:
     return [" ".join(part.split()).split(" ") for part in text.split(".") if part]  # a blank part is one empty word
 
 
+def forget_texts() -> None:
+    """Let go of what is kept of the texts that were scored."""
+    for kept in (_rouge, split_sentences, _google_rouge, _load_google_rouge):
+        kept.cache_clear()
+
+
 def score_google_rouge(pairs: Pairs, *, variant: RougeVariant, stem: bool) -> NDArray[np.float64]:
     """F of Google's ROUGE, with or without Porter stemming: lower-cased, punctuation dropped, repeats counted.
 

@@ -17,9 +17,9 @@ from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated
 
-# Why an answer has no score, the gravest first; "" where it has one. "not_finite" is a loss or perplexity that is NaN
-# or infinite: without it an answer that can't restate a view would look better.
-_REASONS = ("not_finite", "", "no_tokens", "too_long", "empty_answer")
+# Why an answer has no score although another view has one, the gravest last: of a view alone, whatever the answer. Any
+# other reason (a loss that is NaN or infinite, a server's) is the answer's: without that view it would look better.
+_OF_A_VIEW = ("empty_answer", "too_long", "no_tokens", "")
 
 
 def score_diversity(
@@ -65,11 +65,12 @@ def score_diversity(
         wrapping="plain", plain_format="{answer}<|endoftext|>" is the same. The paper names neither how an empty
         answer is scored nor what happens to texts that are too long.
     """
-    chosen = settings(variant, **switches)
+    chosen = evaluator.adapt(settings(variant, **switches))
     found = _restate(answers, views, evaluator, chosen)
     read = found[found.missing == ""].groupby("place").perplexity
     values = read.agg(lambda own: aggregate_perplexities(own, aggregate=chosen.aggregate))
-    gravest = found.missing.map(_REASONS.index).groupby(found.place).min().map(dict(enumerate(_REASONS)))
+    weight = found.missing.map(dict(zip(_OF_A_VIEW, range(4), strict=True))).fillna(4)
+    gravest = found.loc[weight.sort_values().index].groupby("place").missing.last()
     texts = answers["text"].reset_index(drop=True)
     missing = gravest.reindex(texts.index).fillna("no_partial_answers")
     missing = missing.mask(texts.str.strip() == "", "empty_answer").mask(texts.isna(), "no_answer")
@@ -115,7 +116,7 @@ def score_views(
     Raises: as `score_diversity`.
     """
     given = answers[answers["text"].notna()]
-    found = _restate(given, views, evaluator, settings(variant, **switches))
+    found = _restate(given, views, evaluator, evaluator.adapt(settings(variant, **switches)))
     names = given.drop(columns=["text", "grade"], errors="ignore").iloc[found.pop("place")].reset_index(drop=True)
     return names.join(found)
 

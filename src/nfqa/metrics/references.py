@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from nfqa.data.records import Answer, Question, QuestionSet
+from nfqa.data.records import UNLABELLED, Answer, Question, QuestionSet
 
 ShortRule = Literal["partial", "drop"]
 RemoveRule = Literal["list", "best", "nothing"]
@@ -220,3 +220,25 @@ def _take(shuffled: Sequence[Answer], composition: Sequence[int]) -> list[Answer
             wanted[answer.label] -= 1
             taken.append(answer)
     return taken
+
+
+def gather_draws(
+    answers: pd.DataFrame, references: pd.DataFrame, texts_by_name: Mapping[str, str], *, ungraded: bool
+) -> pd.DataFrame:
+    """All references and answers of each question as one draw, of questions without references only where `ungraded`.
+
+    Args: as `nfqa.Frames` has them. Returns: dataset, question, draw.
+    """
+
+    def gather(frame: pd.DataFrame, name: str) -> dict[Any, tuple[Answer, ...]]:
+        texts, grades = frame["text"], frame.grade.fillna(UNLABELLED).astype(int)
+        made = pd.Series(map(Answer, frame[name].astype(str), texts, grades), frame.index, dtype=object)
+        return made.groupby([frame.dataset, frame.question], sort=False).agg(tuple).to_dict()
+
+    known = gather(references, "reference")
+    rows = [
+        (*key, Draw(Question(texts_by_name[key[1]], id=key[1]), known.get(key, ()), own))
+        for key, own in gather(answers, "answer").items()
+        if ungraded or key in known
+    ]
+    return pd.DataFrame(rows, columns=["dataset", "question", "draw"])

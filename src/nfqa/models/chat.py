@@ -19,7 +19,8 @@ class Decoding:
     """How a completion is drawn and read.
 
     temperature: 0 is greedy. reading: "text" lets the model write and looks for a verdict in what it wrote; "logits"
-    forces `[[` after the prompt and reads the distribution of the next token over the possible verdicts. wrapping:
+    forces `[[` after the prompt and reads the distribution of the next token over the possible verdicts; "echo" reads
+    the probability of each token of a text that is given, after the prompt. wrapping:
     "chat" puts the prompt into the model's own chat template, "plain" hands it over as it is (what LINKAGE's released
     code did).
     """
@@ -27,14 +28,14 @@ class Decoding:
     temperature: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)] = 0.8
     top_p: Annotated[float, pydantic.Field(gt=0, le=1)] = 0.95
     max_tokens: pydantic.PositiveInt = 512
-    reading: Reading = "text"
+    reading: Reading | Literal["echo"] = "text"
     wrapping: Wrapping = "chat"
 
     @property
     def signature(self) -> str:
         """How it appears in signatures and in the journal's keys; what reading ignores is not in it."""
-        if self.reading == "logits":
-            return f"logits|{self.wrapping}"
+        if self.reading != "text":
+            return f"{self.reading}|{self.wrapping}"
         return f"text|{self.wrapping}|t{_show(self.temperature)}|p{_show(self.top_p)}|max{self.max_tokens}"
 
 
@@ -45,7 +46,8 @@ def _show(number: float) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """One prompt. `labels` are the verdicts that a "logits" reading chooses among, as they stand between `[[` and `]]`.
+    """One prompt. `labels` are the verdicts that a "logits" reading chooses among, as they stand between `[[` and `]]`;
+    for an "echo" reading the one text after the prompt.
 
     Requests of one `group` begin alike (the same question and references), so a backend may compute that part once.
     """
@@ -61,7 +63,8 @@ class Reply:
     """A completion: the model's own text and nothing of the prompt.
 
     `logprobs`, for a "logits" reading, holds the natural logarithm of each label's probability under the whole
-    vocabulary, in the order of `Request.labels`. `finish` is "stop", "length", "refused" or "logits".
+    vocabulary, in the order of `Request.labels`; for an "echo" reading that of each token of the text. `finish` is
+    "stop", "length", "refused", "logits" or "echo".
     """
 
     text: str

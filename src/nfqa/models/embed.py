@@ -104,6 +104,14 @@ class Embedder:
         """How many of the texts were longer than the model reads."""
         return sum(cut for (cut,) in self._read(self._sentences, texts, "cut"))
 
+    def forget(self) -> None:
+        """Let go of all vectors that are not on disk."""
+        for store in (self._sentences, self._tokens):
+            store.forget()
+        self._read_before.clear()
+        if self._sentences.path is None:
+            self._known, self._whole = set(), set()
+
     def _key(self, text: str) -> bytes:
         return hashlib.sha256(f"{self.fingerprint}\0{text}".encode()).digest()
 

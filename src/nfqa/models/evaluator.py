@@ -74,6 +74,10 @@ class Evaluator:
             name = f"{self.spec.identity}|{self._loaded.precision}"
         return f"{name}|{self.cache.signature if self.cache else 'cache:none'}"
 
+    def adapt(self, settings: Settings) -> Settings:
+        """The settings as this evaluator can keep to them: all of them."""
+        return settings
+
     def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         """The loss of each target of each item, in the items' order.
 
@@ -102,6 +106,10 @@ class Evaluator:
     def score_plain(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         """The same by a loop over single rows with nothing shared, batched or kept: the reference implementation."""
         return find_plain_losses(self._engine, RowMaker(self._loaded, settings), items)
+
+    def forget(self) -> None:
+        """Let go of all losses that are not on disk."""
+        self._store.forget()
 
     def close(self) -> None:
         """Let go of the model's memory; the next call loads it again."""

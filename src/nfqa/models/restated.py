@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from nfqa.kernels.perplexity import Settings
 from nfqa.models.engine import Engine, Row
@@ -34,7 +34,7 @@ class TargetLoss:
     attended: all tokens of context and target. cut: answer tokens taken out to make them fit. unscored: target tokens
     with nothing before them, which have no probability (the first one after an empty context, for a tokenizer without
     a begin mark), 0 or 1. reason: why there is no loss, "" where there is one: "no_tokens" (nats is 0), "too_long" for
-    the model even without the answer (nats is NaN), or "not_finite".
+    the model even without the answer (nats is NaN), "not_finite", or why a server gave none.
     """
 
     nats: float
@@ -42,7 +42,7 @@ class TargetLoss:
     attended: int
     cut: int = 0
     unscored: int = 0
-    reason: Literal["", "no_tokens", "too_long", "not_finite"] = ""
+    reason: str = ""
 
 
 TOO_LONG = TargetLoss(math.nan, 0, 0, reason="too_long")
@@ -217,8 +217,6 @@ def _describe(row: TargetRow, logprobs: Tensor) -> TargetLoss:
     if not row.tokens:
         return TOO_LONG
     nats = float(f"{0.0 - float(logprobs.sum()):.6g}")
-    reason: Literal["", "no_tokens", "not_finite"] = (
-        "no_tokens" if not row.scored else "" if math.isfinite(nats) else "not_finite"
-    )
+    reason = "no_tokens" if not row.scored else "" if math.isfinite(nats) else "not_finite"
     unscored = len(row.tokens) - row.first - row.scored
     return TargetLoss(nats, row.scored, len(row.tokens), row.cut, unscored, reason)

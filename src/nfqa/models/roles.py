@@ -46,7 +46,7 @@ ROLES = {
     "generator": Role("embedded:degrader", ("embedded:degrader",), _LANGUAGE_MODELS),
     "evaluator": Role(  # a causal language model whose perplexity scores text
         "embedded:small", tuple(f"embedded:{name}" for name in EVALUATORS),
-        ("embedded:tiny", "hf:gpt2", "path:/models/gpt2"),
+        ("embedded:tiny", "hf:gpt2", "path:/models/gpt2", "openai:qwen@http://HOST:8000/v1"),
     ),
     # finds documents for queries
     "searcher": Role("embedded:local", ("embedded:local",), ("embedded:local", "searxng:http://localhost:8080")),

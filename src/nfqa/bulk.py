@@ -1,0 +1,312 @@
+"""Scores of many answers: a large file is cut into parts, each scored by itself, in this process or by Ray."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+import nfqa
+from nfqa.data.code import hash_maker
+from nfqa.data.own_answers import read_shard
+from nfqa.data.paths import write_atomically
+from nfqa.data.shards import Part, cut_file, read_note, write_table
+from nfqa.judge.asking import Tally, merge_tallies
+from nfqa.judge.served_evaluator import ServedEvaluator
+from nfqa.models.precision import read_precision
+from nfqa.models.roles import identify_role
+from nfqa.opening import open_embedder, open_evaluator, open_judge
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from nfqa.metrics.judging import LanguageJudge
+    from nfqa.models.embed import Embedder
+    from nfqa.models.evaluator import Evaluator
+
+_PACKAGES = ("numpy", "scikit-learn", "sentence-transformers", "torch", "transformers")
+_TEXTS = ("question", "answer", "system", "metric", "missing", "signature")
+_NUMBERS = ("grade", "score", "rank", "probability")
+METHODS = {  # the roles that each depends on
+    "pd": ("evaluator",), "da": ("judge", "embedder"), "linkage": ("judge", "embedder"), "rouge": (),
+    "bertscore": ("embedder",),
+}  # fmt: skip
+_SAMPLE = 16  # questions, to tell how long all will take
+_WRITTEN = 12  # tokens that a judge writes, about: a bare verdict
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every part of a file is scored by, and where to."""
+
+    path: str
+    out: str
+    methods: tuple[str, ...]
+    evaluator: str
+    judge: str
+    embedder: str
+    prompts: str
+    skip_bad: bool
+
+    def find(self, method: str, number: int) -> Path:
+        """The file of a part's scores."""
+        return Path(self.out, "parts", f"{method}-{number:06}.parquet")
+
+    def sign(self, method: str, part: Part) -> str:
+        """What a part's scores depend on; they are made anew where it changes."""
+        roles = [self._identities[role] for role in METHODS[method]]
+        made_by = hash_maker("nfqa.bulk", packages=_PACKAGES)
+        return json.dumps([part.digest, part.first, method, *roles, self.skip_bad, read_precision(""), made_by])
+
+    @cached_property
+    def _identities(self) -> dict[str, str]:
+        given = {"evaluator": self.evaluator, "embedder": self.embedder}
+        found = {role: identify_role(role, spec) for role, spec in given.items()}
+        embedded = self.judge == "embedded"
+        return found | {"judge": "" if embedded else f"{identify_role('judge', self.judge)}|{self.prompts}"}
+
+    def list_missing(self, part: Part) -> list[str]:
+        """The methods that a part has no scores by, or older ones."""
+        return [m for m in self.methods if read_note(self.find(m, part.number)).get("made_from") != self.sign(m, part)]
+
+
+class Worker:
+    """Scores parts, one after the other; models are opened once."""
+
+    def __init__(self, job: dict[str, Any], *, dry: bool = False) -> None:
+        self.job, self.dry, self._open = Job(**job), dry, ExitStack()
+
+    def __call__(self, part: dict[str, Any]) -> dict[str, Any]:
+        """Score a part by the methods that it lacks. What is wrong is returned: Ray would wrap an exception."""
+        given = Part(**part)
+        skipped: list[str] | None = [] if self.job.skip_bad else None
+        try:
+            frames = nfqa.read(read_shard(Path(self.job.path), given, skipped))
+            for method in self.job.list_missing(given):
+                note = {"made_from": self.job.sign(method, given), "skipped": skipped or []}
+                write_table(self.job.find(method, given.number), self.score(method, frames), note)
+        except (ValueError, OSError) as error:
+            return {"lines": given.lines, "error": str(error)}
+        finally:
+            self.forget()
+        return {"lines": given.lines, "error": ""}
+
+    def score(self, method: str, frames: nfqa.Frames) -> pd.DataFrame:
+        """A row an answer, and metric of the method."""
+        import pandas as pd
+
+        from nfqa.metrics.overlap import score_overlap
+        from nfqa.metrics.references import gather_draws
+        from nfqa.metrics.systems import add_unscored
+
+        answers, needed = frames.answers, {"pd": "views", "da": "answers"}.get(method, "references")
+        if getattr(frames, needed).empty:
+            found = pd.concat(answers.assign(metric=name) for name in self._name_metrics(method))
+            found = found.assign(missing=f"needs {needed}", signature="")
+        elif method == "pd":
+            found = nfqa.perspective_diversity(frames, self.evaluator)
+        elif method == "da":
+            found = nfqa.dispute_awareness(frames, self.judge, embedder=self.embedder)
+        elif method == "linkage":
+            found = nfqa.linkage(frames, self.judge, embedder=self.embedder)
+        else:
+            draws = gather_draws(answers, frames.references, frames.texts_by_name, ungraded=False)
+            scores = score_overlap(draws, self._name_metrics(method), self.embedder)
+            found = add_unscored(scores, answers, missing="needs references")
+        found = found.reindex(columns=[*_TEXTS, *_NUMBERS])
+        return found.astype(dict.fromkeys(_TEXTS, str) | dict.fromkeys(_NUMBERS, float))
+
+    def _name_metrics(self, method: str) -> list[str]:
+        ranked = "embedded_judge" if self.job.judge == "embedded" else "listwise"
+        return {"linkage": [ranked], "rouge": ["rouge1", "rouge2", "rougel"]}.get(method, [method])
+
+    @property
+    def _journal(self) -> str:
+        return os.environ.get("NFQA_JOURNAL") or str(Path(self.job.out, "verdicts.sqlite"))
+
+    @property
+    def tally(self) -> Tally:
+        """What language models were asked, or, dry, would be."""
+        opened = (getattr(part, "asker", None) for part in (self.judge, self.evaluator))
+        return merge_tallies(asker.tally for asker in opened if asker)
+
+    def forget(self) -> None:
+        """Let go of what was kept of the texts, so that memory stays flat; the models stay."""
+        from nfqa.metrics.overlap import forget_texts
+
+        forget_texts()
+        for opened in (self.embedder, self.evaluator):
+            opened.forget()
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """The evaluator role."""
+        opened = open_evaluator(self.job.evaluator, self._journal)
+        if isinstance(opened, ServedEvaluator):
+            opened.asker.dry = self.dry
+        return opened
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The embedder role."""
+        return open_embedder(self.job.embedder)
+
+    @cached_property
+    def judge(self) -> str | LanguageJudge:
+        """The judge role: "embedded", or a language model."""
+        if self.job.judge == "embedded":
+            return self.job.judge
+        judge = self._open.enter_context(open_judge(self.job.judge, self.job.prompts, self._journal))
+        judge.asker.dry = self.dry
+        return judge
+
+
+def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, progress: bool) -> pd.DataFrame:
+    """Score every part that has no scores yet, or older ones; then summarise all.
+
+    Raises: ValueError for what can't be read or written, with file and line; what was finished stays.
+    """
+    kind, _, address = engine.partition(":")
+    if kind not in ("local", "ray"):
+        raise ValueError(f"engine is {engine!r}; expected local, ray or ray:ADDRESS")
+    with _lock(Path(job.out)):
+        parts = list(cut_file(Path(job.path), shard))
+        todo = [part for part in parts if job.list_missing(part)]
+        for method in job.methods:  # left by a run that was killed, or of a file that was longer
+            for made in Path(job.out, "parts").glob(f"*{method}-*.parquet"):
+                if made.name.startswith(".") or made.stem.rpartition("-")[2] >= f"{len(parts):06}":
+                    made.unlink()
+        rows = [asdict(part) for part in todo]
+        done = _run_ray(job, rows, address, workers, gpus) if kind == "ray" else map(Worker(asdict(job)), rows)
+        total, left = (sum(part.lines for part in some) for some in (parts, todo))
+        with tqdm(total=total, initial=total - left, desc="scoring", unit="line", disable=not progress) as bar:
+            for result in done if todo else ():
+                if result["error"]:
+                    raise ValueError(f"{result['error']}; finished shards stay, and the same command goes on")
+                bar.update(result["lines"])
+        return _summarise(job, parts)
+
+
+def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, gpus: float) -> Iterator[dict[str, Any]]:
+    """The same by Ray Data: workers that hold the models, each part scored again where one dies."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if not find_spec("ray"):
+        raise ValueError("ray is not installed: pip install 'nfqa[ray]'")
+    import ray.data
+
+    if not ray.is_initialized():
+        ray.init(address or None, log_to_driver=False, include_dashboard=False)
+    if not workers:
+        there = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        workers = int(there.get("GPU", 0) / gpus if gpus else there["CPU"])
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    dataset = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
+        Worker,  # type: ignore[arg-type]
+        fn_constructor_args=(asdict(job),), num_gpus=gpus or None, num_cpus=None if gpus else 1,
+        compute=ray.data.ActorPoolStrategy(size=max(1, min(workers, len(rows)))),
+    )  # fmt: skip
+    try:
+        yield from dataset.iter_rows()
+    except ray.exceptions.RayError as error:
+        raise ValueError(f"Ray stopped: {str(error).partition(chr(10))[0]}") from error
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Raises: ValueError where another run writes into the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"{folder}: another run writes there; wait for it, or name another folder") from None
+        yield
+
+
+def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
+    """Write summary.csv, and skipped.csv where lines were left out: of each metric and system the mean over questions.
+
+    The interval is Student's t of the questions' means; a part counts by its own n, mean and variance, so that memory
+    stays flat. A question whose rows lie in two parts counts twice.
+    """
+    import pandas as pd
+    from scipy.stats import t
+
+    columns = ["question", "system", "metric", "score", "missing"]
+    found, reasons, skipped = [], [], []
+    for part in parts:
+        skipped += read_note(job.find(job.methods[0], part.number)).get("skipped", [])
+        for method in job.methods:
+            scores = pd.read_parquet(job.find(method, part.number), columns=columns)
+            both = pd.concat([scores.assign(system=""), scores[scores.system != ""]])
+            means = both.groupby(["metric", "system", "question"], sort=False).score.mean()
+            found.append(means.groupby(["metric", "system"], sort=False).agg(["count", "mean", "var"]))
+            reasons.append(both[both.missing != ""].groupby(["metric", "system", "missing"]).size())
+    each = pd.concat(found).fillna(0.0)
+    by = each.groupby(level=[0, 1], sort=False)
+    n = by["count"].sum()
+    value = (each["count"] * each["mean"]).groupby(level=[0, 1]).sum().reindex(n.index) / n
+    apart = each["mean"] - value.reindex(each.index)
+    squares = ((each["count"] - 1).clip(lower=0) * each["var"] + each["count"] * apart**2).groupby(level=[0, 1]).sum()
+    free = (n - 1).clip(lower=1)
+    spread = (squares.reindex(n.index) / free / n.clip(lower=1)) ** 0.5
+    half = (spread * t.ppf(0.975, free)).where(n > 1)
+    lost = pd.concat(reasons).groupby(level=[0, 1, 2]).sum().rename("size").reset_index("missing")
+    why = (lost.missing + ": " + lost["size"].astype(str)).groupby(level=[0, 1]).agg("; ".join)
+    summary = pd.DataFrame({
+        "statistic": "mean", "value": value, "low": value - half, "high": value + half, "n": n,
+        "dropped": lost["size"].groupby(level=[0, 1]).sum(), "dropped_because": why,
+    }).loc[n.index].fillna({"dropped": 0, "dropped_because": ""}).astype({"dropped": int}).reset_index()  # fmt: skip
+    with write_atomically(Path(job.out, "summary.csv")) as scratch:
+        summary.to_csv(scratch, index=False)
+    with write_atomically(Path(job.out, "skipped.csv")) as scratch:
+        pd.DataFrame({"why": skipped}).to_csv(scratch, index=False)
+    return summary
+
+
+def estimate(job: Job, *, shard: int) -> pd.DataFrame:
+    """What scoring would take, by a few questions scored here: one row a method; nothing is written, no server asked.
+
+    Returns: method, lines (left to score), tokens (an evaluator's, texts run one by one, or about those of prompts),
+        seconds (by one worker on this machine; NaN for what a server does), requests and cost (at PRICE_IN and
+        PRICE_OUT).
+    """
+    import pandas as pd
+
+    from nfqa.judge.limits import Limits
+    from nfqa.metrics.perspective_diversity import score_views
+
+    parts, rows = list(cut_file(Path(job.path), shard)), []
+    for method in job.methods:
+        todo = [part for part in parts if method in job.list_missing(part)]
+        row: dict[str, Any] = {"method": method, "lines": sum(part.lines for part in todo)}
+        if todo:
+            own, worker = read_shard(Path(job.path), todo[0], []), Worker(asdict(job), dry=True)
+            frames = nfqa.read(replace(own, questions=own.questions[:_SAMPLE]))
+            share = row["lines"] / max(1, len(own.questions[:_SAMPLE]))
+            worker.score(method, frames)  # opens what it needs
+            asked = worker.tally
+            worker.forget()
+            started = time.perf_counter()
+            worker.score(method, frames)
+            seconds = time.perf_counter() - started
+            if asked.asked:
+                tokens = share * asked.tokens_to_ask
+                cost = Limits.from_environment().price(round(tokens), round(share * asked.asked * _WRITTEN))
+                row |= {"tokens": tokens, "requests": share * asked.asked, "cost": cost}
+            else:
+                row["seconds"] = share * seconds
+                if method == "pd" and len(frames.views):
+                    row["tokens"] = share * score_views(frames.answers, frames.views, worker.evaluator).attended.sum()
+        rows.append(row)
+    return pd.DataFrame(rows, columns=["method", "lines", "tokens", "seconds", "requests", "cost"]).round(2)

@@ -1,0 +1,144 @@
+"""A large file of answers cut into parts, each read by itself; and a table of each part, kept as a Parquet file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nfqa.data.paths import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PARQUET, _LINES = ".parquet", (".jsonl", ".json", ".ndjson")
+_NOTE = b"nfqa"  # in a table's metadata
+_Cut = Iterator[tuple[int, int, int, int, str]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some questions of a file: `lines` lines or rows, from the byte or row `start` up to `stop`.
+
+    first: the number of its first line or row, from 1. digest: a hash of what it holds.
+    """
+
+    number: int
+    first: int
+    lines: int
+    start: int
+    stop: int
+    digest: str
+
+
+def cut_file(path: Path, size: int) -> Iterator[Part]:
+    """The parts of a file, of `size` lines (JSON lines) or rows (Parquet) each; memory stays flat.
+
+    Rows of Parquet with one question that follow each other stay together, so that a part may be longer.
+    Raises: ValueError for a file of another kind, a size below 1, or a file without a line; OSError.
+    """
+    if size < 1:
+        raise ValueError(f"shard is {size}; expected a number of lines from 1")
+    ending = path.suffix.lower()
+    if ending not in (_PARQUET, *_LINES):
+        known = "JSON lines (.jsonl) or Parquet (.parquet); `nfqa score` without --out takes a table (.csv)"
+        raise ValueError(f"{path}: is named {ending or 'without an ending'}; expected {known}")
+    number = -1
+    for number, cut in enumerate((_cut_rows if ending == _PARQUET else _cut_lines)(path, size)):
+        yield Part(number, *cut)
+    if number < 0:
+        raise ValueError(f"{path}: is empty; expected a JSON object a line, or rows")
+
+
+def _cut_lines(path: Path, size: int) -> _Cut:
+    first, start = 1, 0
+    with path.open("rb") as file:
+        while True:
+            digest, lines, stop = hashlib.sha256(), 0, start
+            while lines < size and (line := file.readline()):
+                digest.update(line)
+                lines, stop = lines + 1, stop + len(line)
+            if not lines:
+                return
+            yield first, lines, start, stop, digest.hexdigest()
+            first, start = first + lines, stop
+
+
+def _cut_rows(path: Path, size: int) -> _Cut:
+    digest, start, stop = hashlib.sha256(), 0, 0
+    for _, rows in groupby(_iterate_rows(path), lambda row: row.get("question")):
+        if stop - start >= size:
+            yield start + 1, stop - start, start, stop, digest.hexdigest()
+            digest, start = hashlib.sha256(), stop
+        for row in rows:
+            digest.update(json.dumps(row, default=str).encode())
+            stop += 1
+    if stop > start:
+        yield start + 1, stop - start, start, stop, digest.hexdigest()
+
+
+def _iterate_rows(path: Path, start: int = 0, stop: float = float("inf")) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file from `start` up to `stop`, its other row groups not read."""
+    from pyarrow import ArrowInvalid
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        file = ParquetFile(path)
+    except ArrowInvalid as error:
+        raise ValueError(f"{path}: is no Parquet file ({error})") from None
+    with file:
+        begin = 0
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if begin + rows > start and begin < stop:
+                place = begin
+                for batch in file.iter_batches(1_000, row_groups=[group]):
+                    for row in batch.to_pylist() if place + batch.num_rows > start else ():
+                        if start <= place < stop:
+                            yield {name: value for name, value in row.items() if value is not None and value == value}
+                        place += 1
+                    if place >= stop:
+                        return
+            begin += rows
+
+
+def read_part(path: Path, part: Part) -> Iterator[tuple[int, str, bytes | list[dict[str, Any]]]]:
+    """Each question of a part: its number, where it is in words, and its line, or its rows by column."""
+    if path.suffix.lower() != _PARQUET:
+        with path.open("rb") as file:
+            file.seek(part.start)
+            for number in range(part.first, part.first + part.lines):
+                if (line := file.readline()).strip():
+                    yield number, f"{path}, line {number}", line
+        return
+    number = part.first
+    for _, found in groupby(_iterate_rows(path, part.start, part.stop), lambda row: row.get("question")):
+        rows = list(found)
+        yield number, f"{path}, row {number}", rows
+        number += len(rows)
+
+
+def write_table(path: Path, table: pd.DataFrame, note: dict[str, Any]) -> None:
+    """Write a table as Parquet, whole or not at all, with a note in its metadata."""
+    import pyarrow
+    from pyarrow import parquet
+
+    made = pyarrow.Table.from_pandas(table, preserve_index=False)
+    made = made.replace_schema_metadata({**(made.schema.metadata or {}), _NOTE: json.dumps(note).encode()})
+    with write_atomically(path) as scratch:
+        parquet.write_table(made, scratch, compression="zstd")
+
+
+def read_note(path: Path) -> dict[str, Any]:
+    """The note of a table; empty where there is no table, or none of ours."""
+    from pyarrow import ArrowException
+    from pyarrow.parquet import read_schema
+
+    try:
+        return json.loads((read_schema(path).metadata or {}).get(_NOTE, b"{}"))
+    except (OSError, ArrowException):
+        return {}

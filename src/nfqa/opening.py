@@ -1,0 +1,76 @@
+"""What the strings of roles name, opened once a process: evaluators, embedders, detectors, language models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nfqa.judge.asking import Asker
+    from nfqa.metrics.dispute_detector import Detector
+    from nfqa.models.chat import Decoding
+    from nfqa.models.embed import Embedder
+    from nfqa.models.evaluator import Evaluator
+    from nfqa.models.roles import RoleSpec
+
+
+@cache
+def open_evaluator(spec: str, journal: str | Path | None = None) -> Evaluator:
+    """An evaluator by its spec; the losses of a server's are kept in `journal`."""
+    from nfqa.models.evaluator import Evaluator
+    from nfqa.models.roles import parse_role
+
+    parsed = parse_role("evaluator", spec)
+    if parsed.kind != "openai":
+        return Evaluator(parsed)
+    from nfqa.judge.served_evaluator import ECHO, ServedEvaluator
+
+    return ServedEvaluator(open_asker(parsed, ECHO, journal))
+
+
+@cache
+def open_embedder(given: str | Embedder) -> Embedder:
+    """An embedder by its spec, or as it is."""
+    from nfqa.models.embed import Embedder
+
+    return Embedder(given) if isinstance(given, str) else given
+
+
+@cache
+def open_detector(embedder: Embedder) -> Detector:
+    """The detector of D.A., fitted in seconds."""
+    from nfqa.metrics import dispute_detector
+
+    return dispute_detector.open_detector(embedder)
+
+
+@contextmanager
+def open_judge(judge: Any, prompts: str, journal: str | Path | None) -> Iterator[Any]:
+    """A judge that is open already as it is; one that a spec names opened, and closed afterwards."""
+    if not isinstance(judge, str):
+        yield judge
+        return
+    from nfqa.data.paths import find_root
+    from nfqa.judge.prompts import PromptSet, read_prompt_set
+    from nfqa.lab.judging import Asking
+    from nfqa.metrics.judging import LanguageJudge
+    from nfqa.models.roles import parse_role
+
+    own = Path(__file__).parent / "prompts" / "own"
+    asker = open_asker(parse_role("judge", judge), Asking(prompts=prompts).make_decoding(), journal)
+    found = PromptSet(own, bring=Path) if prompts == "own" else read_prompt_set(find_root(), prompts)
+    with closing(asker):
+        yield LanguageJudge(asker, found)
+
+
+def open_asker(spec: RoleSpec, decoding: Decoding, journal: str | Path | None) -> Asker:
+    """Requests to one model, each completion kept in `journal`, or as long as this lives."""
+    from nfqa.judge.asking import Asker
+    from nfqa.judge.journal import Journal
+    from nfqa.lab.judging import open_model
+
+    kept = Journal(Path(journal) if journal else None)
+    return Asker(spec, partial(open_model, journal=kept), kept, decoding)

@@ -1,0 +1,250 @@
+"""A large file scored part by part: the library's own scores, resumed, made anew where something changed, refused."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+import nfqa
+from nfqa.data.shards import cut_file
+from nfqa.lab.cli import main
+
+METRICS = ["rouge1", "rouge2", "rougel"]
+
+
+def make_line(number: int) -> dict[str, Any]:
+    text = f"Rivers carry {'many ' * (number % 4)}{number} salts."
+    answers = [{"system": "x", "text": text}, {"system": "y", "text": "It is wet."}]
+    references = ["Rivers carry salt to the sea.", "It is wet.", "No."]
+    return {"id": f"q{number}", "question": f"Is sea {number} salt?", "references": references, "answers": answers}
+
+
+def write_lines(path: Path, count: int = 10) -> Path:
+    path.write_text("".join(f"{json.dumps(make_line(n))}\n" for n in range(count)))
+    return path
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    return write_lines(tmp_path / "answers.jsonl")
+
+
+def run(lines: Path, **how: Any) -> pd.DataFrame:
+    return nfqa.score(lines, lines.parent / "out", ["rouge"], **{"shard": 3, "progress": False} | how)
+
+
+def list_parts(lines: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in sorted((lines.parent / "out" / "parts").iterdir())}
+
+
+def read_scores(lines: Path) -> pd.DataFrame:
+    return pd.read_parquet(lines.parent / "out" / "parts")
+
+
+def test_scores_are_those_of_the_library(lines: Path) -> None:
+    from nfqa.metrics.overlap import score_overlap
+    from nfqa.metrics.references import gather_draws
+
+    summary = run(lines)
+    frames = nfqa.read(lines)
+    draws = gather_draws(frames.answers, frames.references, frames.texts_by_name, ungraded=False)
+    whole = score_overlap(draws, METRICS)
+    both = read_scores(lines).merge(whole, on=["question", "answer", "metric"], suffixes=("", "_whole"))
+    assert len(both) == 10 * 2 * 3
+    assert (both.score == both.score_whole).all()
+    means = both.groupby("metric").score.mean()
+    shown = summary[summary.system == ""].set_index("metric").value
+    assert shown.to_dict() == pytest.approx(means.to_dict())
+    assert list(summary.columns)[:6] == ["metric", "system", "statistic", "value", "low", "high"]
+    pd.testing.assert_frame_equal(pd.read_csv(lines.parent / "out" / "summary.csv", keep_default_na=False), summary)
+
+
+def test_the_interval_is_t_over_questions_whatever_the_shard(lines: Path) -> None:
+    from scipy.stats import t
+
+    row = run(lines).query("metric == 'rouge1' and system == 'x'").iloc[0]
+    own = read_scores(lines).query("metric == 'rouge1' and system == 'x'").score
+    low, high = t.interval(0.95, 9, own.mean(), own.sem())
+    assert (row.low, row.high, row.n) == (pytest.approx(low), pytest.approx(high), 10)
+    other = run(lines, shard=100).query("metric == 'rouge1' and system == 'x'").iloc[0]
+    assert (other.low, other.high) == (pytest.approx(low), pytest.approx(high))
+    assert len(list_parts(lines)) == 1, "the parts of the finer cut are gone"
+
+
+def test_a_second_call_makes_nothing_and_a_changed_line_its_own_part(lines: Path) -> None:
+    run(lines)
+    first = list_parts(lines)
+    run(lines)
+    assert list_parts(lines) == first
+    lines.write_text(lines.read_text().replace("4 salts", "no salts"))
+    run(lines)
+    changed = {name for name, made in list_parts(lines).items() if made != first[name]}
+    assert changed == {"rouge-000001.parquet"}
+    with lines.open("a") as file:
+        file.write(f"{json.dumps(make_line(10))}\n")
+    run(lines)
+    assert len(read_scores(lines)) == 11 * 2 * 3
+    write_lines(lines, 4)
+    run(lines)
+    assert len(read_scores(lines)) == 4 * 2 * 3
+
+
+def test_a_part_that_is_not_whole_or_of_other_code_is_made_anew(lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(lines)
+    broken, other = (lines.parent / "out" / "parts" / f"rouge-00000{n}.parquet" for n in (0, 1))
+    broken.write_bytes(broken.read_bytes()[:-9])
+    monkeypatch.setattr("nfqa.bulk.hash_maker", lambda *_, **__: "other code")
+    run(lines)
+    assert pyarrow.parquet.read_schema(other).metadata[b"nfqa"].count(b"other code") == 1
+    assert len(read_scores(lines)) == 10 * 2 * 3
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_parquet_says_the_same(lines: Path, flat: bool) -> None:
+    run(lines)
+    expected = read_scores(lines)
+    rows = [make_line(n) for n in range(10)]
+    if flat:  # an answer a row, as a table has it
+        names = [f"reference_{n}" for n in (1, 2, 3)]
+        rows = [
+            {"id": row["id"], "question": row["question"], "answer": each["text"], "system": each["system"]}
+            | dict(zip(names, row["references"] if not place else [None] * 3, strict=True))
+            for row in rows
+            for place, each in enumerate(row["answers"])
+        ]
+    other = lines.parent / "answers.parquet"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), other, row_group_size=7)
+    nfqa.score(other, lines.parent / "other", ["rouge"], shard=3, progress=False)
+    found = pd.read_parquet(lines.parent / "other" / "parts")
+    pd.testing.assert_frame_equal(found, expected) if not flat else None
+    by = ["question", "answer", "metric", "score"]
+    assert sorted(map(tuple, found[by].to_numpy())) == sorted(map(tuple, expected[by].to_numpy()))
+    assert [part.lines for part in cut_file(other, 3)] == ([4, 4, 4, 4, 4] if flat else [3, 3, 3, 1])
+
+
+FAULTS = {
+    '{"question": "?", "answers": []}': "answers is empty",
+    '{"question": "?", "answers": ["a"], "refs": []}': "references",
+    "{": "not JSON",
+    "[]": "expected one JSON object",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) -> None:
+    given = lines.read_text().splitlines()
+    lines.write_text("\n".join([*given[:7], fault, *given[7:]]))
+    with pytest.raises(ValueError, match=r"answers\.jsonl, line 8: .*finished shards stay") as caught:
+        run(lines)
+    assert FAULTS[fault] in str(caught.value)
+    assert len(list_parts(lines)) == 2
+    run(lines, skip_bad=True)
+    assert len(read_scores(lines)) == 10 * 2 * 3
+    skipped = pd.read_csv(lines.parent / "out" / "skipped.csv").why
+    assert len(skipped) == 1
+    assert "line 8" in skipped[0]
+    assert FAULTS[fault] in skipped[0]
+
+
+def test_bytes_that_are_no_text_are_named(lines: Path) -> None:
+    lines.write_bytes(lines.read_bytes() + b'{"question": "\xff", "answers": ["a"]}\n')
+    with pytest.raises(ValueError, match=r"line 11: byte 15 is not UTF-8"):
+        run(lines)
+
+
+def test_what_a_method_needs_is_said_of_each_answer(lines: Path) -> None:
+    given = make_line(0) | {"references": []}
+    lines.write_text(f"{json.dumps(given)}\n")
+    summary = run(lines)
+    assert set(summary.metric) == set(METRICS)
+    assert summary.value.isna().all()
+    assert set(summary.dropped_because) == {"needs references: 2", "needs references: 1"}
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"methods": ["rogue"]}, "did you mean rouge"),
+        ({"engine": "spark"}, "expected local, ray"),
+        ({"shard": 0}, "from 1"),
+        ({"evaluator": "embedded:huge", "methods": ["pd"]}, "embedded:small"),
+        ({"answers": "answers.csv"}, "without --out"),
+        ({"answers": "empty.jsonl"}, "is empty"),
+        ({"answers": "text.parquet"}, "no Parquet file"),
+    ],
+)
+def test_refused(lines: Path, how: dict[str, Any], said: str) -> None:
+    (lines.parent / "empty.jsonl").write_text("")
+    (lines.parent / "text.parquet").write_text("no table")
+    given = {"methods": ["rouge"], "answers": lines.name, "progress": False} | how
+    with pytest.raises(ValueError, match=said):
+        nfqa.score(lines.parent / given.pop("answers"), lines.parent / "out", **given)
+
+
+def test_two_runs_into_one_folder(lines: Path) -> None:
+    (lines.parent / "out").mkdir()
+    with (lines.parent / "out" / ".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(ValueError, match="another run writes there"):
+            run(lines)
+
+
+def test_a_full_disk_leaves_finished_parts(lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nfqa import bulk
+
+    write, done = bulk.write_table, []
+
+    def fill(path: Path, *given: Any) -> None:
+        if len(done) == 2:
+            raise OSError(28, "No space left on device", str(path))
+        write(path, *given)
+        done.append(path)
+
+    monkeypatch.setattr(bulk, "write_table", fill)
+    with pytest.raises(ValueError, match=r"No space left on device: .*rouge-000002.*finished shards stay"):
+        run(lines)
+    monkeypatch.undo()
+    run(lines)
+    assert len(read_scores(lines)) == 10 * 2 * 3
+
+
+def test_the_command(lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", str(lines.parent / "out"), "--methods", "rouge", "--shard", "4"]
+    assert main(["score", str(lines), *out, "--dry-run"]) == 0
+    assert "seconds" in capsys.readouterr().out
+    assert not (lines.parent / "out").exists()
+    assert main(["score", str(lines), *out]) == 0
+    assert "rouge1" in capsys.readouterr().out
+    assert main(["score", str(lines.parent / "none.jsonl"), *out]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_a_killed_run_goes_on(lines: Path) -> None:
+    write_lines(lines, 3_000)
+    command = [sys.executable, "-m", "nfqa", "score", str(lines), "--methods", "rouge", "--shard", "20", "--out"]
+    out = lines.parent / "out"
+    running = subprocess.Popen([*command, str(out)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    while not list(out.glob("parts/rouge-00001*")):
+        assert running.poll() is None
+        time.sleep(0.01)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    (out / "parts" / ".rouge-000149.parquet.cut.parquet").write_text("half a table")
+    made = {name: when for name, when in list_parts(lines).items() if not name.startswith(".")}
+    assert 10 <= len(made) < 150
+    run(lines, shard=20)
+    assert list_parts(lines).items() >= made.items()
+    assert len(list_parts(lines)) == 150
+    found = read_scores(lines)
+    assert len(found) == len(found.drop_duplicates(["question", "answer", "metric"])) == 3_000 * 2 * 3

@@ -1,0 +1,145 @@
+"""P.D. by a model behind a server: the same losses as in process, and servers that can't give them refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from stub_server import StubServer
+from tiny_models import SENTENCES
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import nfqa
+from nfqa.judge.asking import StoppedError
+from nfqa.judge.server_errors import RequestError
+from nfqa.judge.server_replies import read_echo
+from nfqa.kernels.perplexity import settings
+from nfqa.models.evaluator import Evaluator
+from nfqa.models.restated import Restated
+from nfqa.models.roles import parse_role
+from nfqa.opening import open_evaluator
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+LookBack = Callable[[str], Sequence[tuple[str, float | None]]]
+ITEMS = (
+    Restated(
+        "The sea is salt, \u201cthey say\u201d.", (SENTENCES[0], "Caf\u00e9s \u2014 salt \U0001f30a", SENTENCES[3])
+    ),
+    Restated(SENTENCES[1], (SENTENCES[2],)),
+)
+QUESTION = {"question": "Is the sea salt?", "partial_answers": ["Yes, rivers carry it.", "No."], "answers": ["It is."]}
+
+
+@pytest.fixture(scope="module")
+def look_back(folders: dict[str, Path]) -> LookBack:
+    """As vLLM does it: each token decoded by itself, so that a part of a character is a replacement mark."""
+    tokenizer = AutoTokenizer.from_pretrained(folders["gpt2"])
+    model = AutoModelForCausalLM.from_pretrained(folders["gpt2"]).eval()
+
+    def find(prompt: str) -> list[tuple[str, float | None]]:
+        ids = tokenizer(prompt, return_tensors="pt").input_ids
+        with torch.inference_mode():
+            logprobs = model(ids).logits[0].float().log_softmax(-1)
+        own = [None, *(float(logprobs[place, token]) for place, token in enumerate(ids[0, 1:]))]
+        return list(zip([tokenizer.decode([token]) for token in ids[0]], own, strict=True))
+
+    return find
+
+
+def open_served(stub: StubServer, journal: Path | None = None) -> Any:
+    open_evaluator.cache_clear()
+    return open_evaluator(f"openai:stub@{stub.url}", journal)
+
+
+def test_losses_are_those_in_process(folders: dict[str, Path], look_back: LookBack) -> None:
+    inside = Evaluator(parse_role("evaluator", f"path:{folders['gpt2']}"), device="cpu")
+    with StubServer(look_back=look_back) as stub:
+        served = open_served(stub)
+        for instruction in ("Please restate.", ""):
+            how = served.adapt(settings(instruction=instruction))
+            for ours, theirs in zip(served.score(ITEMS, how), inside.score(ITEMS, how), strict=True):
+                assert [one.nats for one in ours] == pytest.approx([one.nats for one in theirs], rel=1e-3)
+                assert [one.tokens for one in ours] == [one.tokens for one in theirs]
+                assert [one.attended for one in ours] == [one.attended for one in theirs]
+
+
+def test_perspective_diversity_by_name(look_back: LookBack, tmp_path: Path) -> None:
+    with StubServer(look_back=look_back) as stub:
+        first, again = (
+            nfqa.perspective_diversity([QUESTION], f"openai:stub@{stub.url}", journal=tmp_path / "kept.sqlite")
+            for _ in range(2)
+        )
+        asked = len(stub.bodies)
+        open_evaluator.cache_clear()
+        later = nfqa.perspective_diversity([QUESTION], f"openai:stub@{stub.url}", journal=tmp_path / "kept.sqlite")
+        assert len(stub.bodies) == asked == 1 + 2  # a trial, and each view once
+    assert first.score.item() == again.score.item() == later.score.item() >= 2
+    assert "bound:joint" in first.signature.item()
+    assert "wrap:plain" in first.signature.item()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        ([], "aren't those"),  # llama.cpp: of the written token alone
+        ([("The", None), (" cat", 0.0), (" sat", 0.0)], "aren't those"),  # cut short
+        ([(word, 0.0) for word in ["The", "cat", "sat", "on", "the", "mat."]] * 2, "holds none"),
+    ],
+)
+def test_a_server_without_log_probabilities_is_refused(
+    tokens: list[tuple[str, float | None]], said: str, tmp_path: Path
+) -> None:
+    with StubServer(look_back=lambda _: tokens) as stub:
+        served = open_served(stub, tmp_path / "kept.sqlite")
+        with pytest.raises(StoppedError, match="gives no log-probabilities of a prompt") as caught:
+            served.score(ITEMS, served.adapt(settings()))
+        assert said in str(caught.value)
+        assert "vllm serve" in str(caught.value)
+        assert len(served.asker.journal) == 0
+
+
+def test_what_has_no_loss_leaves_the_answer_without_a_score(look_back: LookBack) -> None:
+    open_evaluator.cache_clear()
+    with StubServer(look_back=look_back, script=[None, None, "too_long"]) as stub:  # the trial, a view, a view
+        found = nfqa.perspective_diversity([QUESTION], f"openai:stub@{stub.url}")
+    assert found.score.isna().all()
+    assert list(found.missing) == ["server: too_long"]
+
+
+def test_caps_hold(look_back: LookBack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAX_REQUESTS", "2")
+    with StubServer(look_back=look_back) as stub:
+        served = open_served(stub)
+        with pytest.raises(StoppedError, match="MAX_REQUESTS"):
+            served.score(ITEMS, served.adapt(settings()))
+        assert len(stub.bodies) == 2
+
+
+@pytest.mark.parametrize(
+    ("tokens", "ends"),
+    [
+        (["The", " sea"], [3, 7]),
+        (["<s>", "The", " sea"], [0, 3, 7]),
+        (["<s>", "\u2581The", "\u2581sea"], [0, 3, 7]),
+        (["The", " ", "sea"], [3, 4, 7]),
+        (["Th", "e sea"], [2, 7]),
+    ],
+)
+def test_tokens_are_found_by_their_text(tokens: list[str], ends: list[int]) -> None:
+    given = {"tokens": [*tokens, "!"], "token_logprobs": [None, *[-1.0] * len(tokens)]}
+    assert [end for end, _ in read_echo(given, "The sea", 1)] == ends
+
+
+@pytest.mark.parametrize("tokens", [["The"], ["A", " sea"], ["The", " lake"], ["The", "x", " sea"]])
+def test_tokens_of_another_text_are_refused(tokens: list[str]) -> None:
+    with pytest.raises(RequestError, match="aren't those"):
+        read_echo({"tokens": tokens, "token_logprobs": [-1.0] * len(tokens)}, "The sea", 0)
+
+
+def test_a_log_probability_above_0_is_refused() -> None:
+    with pytest.raises(RequestError, match="token_logprobs"):
+        read_echo({"tokens": ["The", " sea"], "token_logprobs": [None, 0.5]}, "The sea", 0)
