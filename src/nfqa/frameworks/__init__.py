@@ -1,0 +1,30 @@
+"""P.D., D.A. and the LINKAGE rank by name inside other evaluation frameworks: one answer at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any, Literal
+
+import nfqa
+
+Measure = Literal["perspective_diversity", "dispute_awareness", "linkage"]
+_ONE = Lock()  # a model serves one call at a time
+
+
+def score_answer(
+    measure: Measure, question: str, answer: str, given: Mapping[str, Any] | None, **how: Any
+) -> tuple[float, str]:
+    """One answer's score, and why it has none (the score is NaN then).
+
+    Args: given: `partial_answers` for P.D., `references` (best first) for LINKAGE, texts or objects as in JSON lines;
+        how: as the function of that name in `nfqa`.
+    Returns: P.D. (lower is better), D.A. (0 or 1), or the rank (1 is best).
+    Raises: ValueError where what the measure needs is not given.
+    """
+    if not answer.strip():
+        return float("nan"), "empty answer"
+    more = {name: given[name] for name in ("partial_answers", "references") if given and name in given}
+    with _ONE:
+        row = getattr(nfqa, measure)([{"question": question, "answers": [answer]} | more], **how).iloc[0]
+    return float(row["rank" if measure == "linkage" else "score"]), row.missing

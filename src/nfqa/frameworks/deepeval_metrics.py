@@ -1,0 +1,43 @@
+"""A metric for DeepEval: `NfqaMetric("linkage", threshold=2)`, with references in the test case's metadata."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from typing import Any
+
+from deepeval.metrics import BaseMetric
+from deepeval.test_case import LLMTestCase
+
+from nfqa.frameworks import Measure, score_answer
+
+
+class NfqaMetric(BaseMetric):
+    """P.D., D.A. or the LINKAGE rank of the actual output; the test case's metadata hold what `score_answer` needs.
+
+    A test succeeds where D.A. is at least the threshold, or P.D. or the rank at most. how: as the function in `nfqa`.
+    """
+
+    def __init__(self, measure: Measure, *, threshold: float, **how: Any) -> None:
+        self.measure_named, self.threshold, self.how = measure, threshold, how
+
+    def measure(self, test_case: LLMTestCase, *_: Any, **__: Any) -> float:
+        """The score, NaN where there is none, with the reason."""
+        question, answer = test_case.input, test_case.actual_output or ""
+        self.score, self.reason = score_answer(self.measure_named, question, answer, test_case.metadata, **self.how)
+        self.is_successful()
+        return self.score
+
+    async def a_measure(self, test_case: LLMTestCase, *_: Any, **__: Any) -> float:
+        """The same in a thread."""
+        return await to_thread(self.measure, test_case)
+
+    def is_successful(self) -> bool:
+        """Whether there is a score on the right side of the threshold."""
+        above, limit = self.measure_named == "dispute_awareness", self.threshold or 0.0
+        score = float("nan") if self.score is None else self.score
+        self.success = score >= limit if above else score <= limit
+        return self.success
+
+    @property
+    def __name__(self) -> str:
+        return self.measure_named.replace("_", " ")

@@ -1,0 +1,84 @@
+"""Inspect and DeepEval as installed, with our measures by name; in a folder of their own, as their needs differ."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import PROJECT
+
+import nfqa
+from nfqa.frameworks import score_answer
+
+GIVEN = {
+    "references": ["Rivers carry salt to the sea.", "It is wet.", "No."],
+    "partial_answers": ["It comes by rivers.", "It was always there."],
+}
+ASKED = {"question": "Why is the sea salt?", "answer": "Rivers carry salt into it.", "given": GIVEN}
+RUN = """
+import asyncio, json, math, sys
+from inspect_ai import Task, eval as run
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from deepeval.test_case import LLMTestCase
+from nfqa.frameworks.deepeval_metrics import NfqaMetric
+from nfqa.frameworks.inspect_scorers import dispute_awareness, linkage_rank, perspective_diversity
+
+asked = json.loads(sys.argv[1])
+written = ModelOutput.from_content("mockllm/model", asked["answer"])
+written.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # or it fetches a tokenizer, to count
+model = get_model("mockllm/model", custom_outputs=[written])
+sample = Sample(input=asked["question"], metadata=asked["given"])
+scorers = [perspective_diversity(evaluator="embedded:tiny"), dispute_awareness(), linkage_rank()]
+(log,) = run(Task(dataset=[sample], scorer=scorers), model=model, display="none", log_dir=sys.argv[2])
+found = {"inspect": {name: score.value for name, score in log.samples[0].scores.items()}, "deepeval": {}}
+case = LLMTestCase(input=asked["question"], actual_output=asked["answer"], metadata=asked["given"])
+for name, threshold, how in [("perspective_diversity", 1, {"evaluator": "embedded:tiny"}), ("linkage", 4, {})]:
+    metric = NfqaMetric(name, threshold=threshold, **how)
+    asyncio.run(metric.a_measure(case))
+    found["deepeval"][name] = [metric.score, metric.is_successful()]
+metric = NfqaMetric("linkage", threshold=2)
+metric.measure(LLMTestCase(input="?", actual_output=" ", metadata=asked["given"]))
+found["empty"] = [math.isnan(metric.score), metric.is_successful(), metric.reason]
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_scores_are_those_of_the_library(tmp_path: Path) -> None:
+    uv = Path(sys.executable).with_name("uv")
+    pip = (
+        [str(uv), "pip", "install", "--python", sys.executable]
+        if uv.exists()
+        else [sys.executable, "-m", "pip", "install"]
+    )
+    needed = ["--quiet", "--target", str(tmp_path / "installed"), "-r", str(PROJECT / "requirements-frameworks.txt")]
+    subprocess.run([*pip, *needed], check=True)
+    for name in ("torch", "transformers", "sentence_transformers"):
+        shutil.rmtree(tmp_path / "installed" / name, ignore_errors=True)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "installed"), str(PROJECT / "src")])}
+    environment |= {"DEEPEVAL_TELEMETRY_OPT_OUT": "YES", "DEEPEVAL_DISABLE_DOTENV": "1"}
+    run = [sys.executable, "-c", RUN, json.dumps(ASKED), str(tmp_path / "logs")]
+    done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    line = {"question": ASKED["question"], "answers": [ASKED["answer"]]} | GIVEN
+    diversity = nfqa.perspective_diversity([line], "embedded:tiny").score.item()
+    rank, aware = nfqa.linkage([line])["rank"].item(), nfqa.dispute_awareness([line]).score.item()
+    expected = {"perspective_diversity": diversity, "dispute_awareness": aware, "linkage_rank": rank}
+    assert found["inspect"] == pytest.approx(expected, rel=1e-5)
+    assert found["deepeval"] == {
+        "perspective_diversity": [pytest.approx(diversity, rel=1e-5), False],
+        "linkage": [rank, True],
+    }
+    assert found["empty"] == [True, False, "empty answer"]
+
+
+def test_what_is_not_given_is_named() -> None:
+    with pytest.raises(ValueError, match="references"):
+        score_answer("linkage", "Why?", "So.", {})
