@@ -233,6 +233,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "1000")
             self.end_headers()
             self.wfile.write(b'{"choices": [')
+        elif name in ("flood", "drip"):  # a body without an end
+            self.send_response(200)
+            self.end_headers()
+            part, pause = (b" " * 1_000_000, 0.0) if name == "flood" else (b" ", 0.05)
+            while not self.server.stub.closing.wait(pause):
+                try:
+                    self.wfile.write(part)
+                except OSError:
+                    break
         elif name == "hang":
             self.server.stub.closing.wait(60)
         elif name != "drop":

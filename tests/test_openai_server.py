@@ -107,6 +107,8 @@ FAULTS = [
     ("drop", "connection", False, 2, "http://127.0.0.1"),
     ("cut_body", "connection", False, 2, "http://127.0.0.1"),
     ("hang", "timeout", False, 2, "was silent for 0.3 seconds"),
+    ("drip", "bad_reply", False, 1, "the server's reply was not whole after 0.3 seconds"),
+    ("flood", "bad_reply", False, 1, "the server's reply is over 50 MB"),
     ("truncated", "bad_reply", False, 1, "the server's reply can't be decoded"),
     ("deep", "bad_reply", False, 1, "the server's reply can't be decoded"),
     ("codec", "bad_reply", False, 1, "the server's reply can't be decoded"),
