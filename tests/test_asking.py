@@ -198,6 +198,16 @@ def test_another_revision_or_template_than_the_journal_remembers_is_asked_for_al
     assert new.asked[3:] == [("d", 0)]  # the same model is asked only what is missing
 
 
+def test_completions_of_another_precision_than_the_one_chosen_do_not_count():
+    journal = Journal()
+    make_asker(Scripted(script(a="[[1]]"), identity="openai:m|float32"), journal).ask(requests_for("a"), read)
+    other = Scripted(script(a="[[2]]"), identity="openai:m|float64")
+    (verdict,) = make_asker(other, journal, precision="float64").ask(requests_for("a"), read)
+    assert verdict.value == 2
+    (verdict,) = make_asker(None, journal, precision="float32").ask(requests_for("a"), read)
+    assert verdict.value == 1
+
+
 def test_verdicts_of_two_revisions_are_never_mixed_in_one_run():
     journal, spec = Journal(), parse_role("judge", "hf:m")
     old, new = (Scripted(lambda *_: "[[1]]", identity=f"hf:m@{name}", template="t1") for name in ("old", "new"))

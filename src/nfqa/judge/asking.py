@@ -68,7 +68,7 @@ class Asker:
     The model is opened at the first request that the journal can't serve, so a table can be made again from someone's
     journal with no model at hand. With `dry` nothing is asked: what would be is counted in the tally, and its verdict
     is missing as "planned". `progress` is told how many of a batch are answered, and of how many. `tally` counts all
-    requests so far.
+    requests so far. precision: that of a model in process, where it was chosen; completions of another don't count.
     """
 
     spec: RoleSpec
@@ -77,6 +77,7 @@ class Asker:
     decoding: Decoding
     dry: bool = False
     progress: Callable[[int, int], None] | None = None
+    precision: str = ""
     tally: Tally = field(default_factory=Tally)
     _session: _Session = field(default_factory=_Session)
 
@@ -182,6 +183,7 @@ class Asker:
             return _identify(session.model, plain)
         if plain not in session.recalled:
             found = self.journal.find_models(self.spec.identity, plain=plain)
+            found = [one for one in found if one[0].endswith(f"|{self.precision}" if self.precision else "")]
             session.recalled[plain] = found[0] if found else (self.spec.identity, "unknown")
         return session.recalled[plain]
 

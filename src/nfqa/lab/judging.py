@@ -15,6 +15,7 @@ from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import read_prompt_set
 from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
+from nfqa.models.precision import read_precision
 from nfqa.models.roles import RoleSpec, find_evaluator, parse_generators, parse_role
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:
 
         return OpenAIServer(spec, Meter(Limits.from_environment(), journal.count_run(journal.run)))
     from nfqa.models.causal_lm import CausalLM
-    from nfqa.models.precision import read_precision
 
     trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
     device = os.environ.get("NFQA_DEVICE") or "auto"
@@ -108,7 +108,8 @@ def open_restating(root: Path, name: str = "tiny") -> Asker:
     """
     spec = RoleSpec("generator", "path", str(find_evaluator(name)))
     journal = Journal(root / "build" / "cache" / "restated.sqlite")
-    return Asker(spec, partial(open_model, journal=journal, dtype="float64"), journal, Decoding(max_tokens=96))
+    opens, decoding = partial(open_model, journal=journal, dtype="float64"), Decoding(max_tokens=96)
+    return Asker(spec, opens, journal, decoding, precision="float64")
 
 
 def show_progress(folder: Path) -> Callable[[int, int], None]:
@@ -130,4 +131,6 @@ def open_asker(
 ) -> Asker:
     """Requests to one model, through the run's journal."""
     journal = Journal(find_journal(root), run=os.environ.get("NFQA_RUN", ""))
-    return Asker(spec, partial(open_model, journal=journal), journal, decoding, dry=dry, progress=progress)
+    precision = "" if spec.kind == "openai" else read_precision("")
+    opens = partial(open_model, journal=journal)
+    return Asker(spec, opens, journal, decoding, dry=dry, progress=progress, precision=precision)
