@@ -41,6 +41,9 @@ METHODS = {  # the roles that each depends on
     "pd": ("evaluator",), "da": ("judge", "embedder"), "linkage": ("judge", "embedder"), "rouge": (),
     "bertscore": ("embedder",),
 }  # fmt: skip
+_RAY = {  # no reports home; a busy machine takes longer to start than Ray waits
+    "RAY_USAGE_STATS_ENABLED": "0", "RAY_agent_register_timeout_ms": "120000", "RAY_raylet_start_wait_time_s": "120",
+}  # fmt: skip
 _SAMPLE = 16  # questions, to tell how long all will take
 _WRITTEN = 12  # tokens that a judge writes, about: a bare verdict
 
@@ -199,7 +202,8 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
 
 def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, gpus: float) -> Iterator[dict[str, Any]]:
     """The same by Ray Data: workers that hold the models, each part scored again where one dies."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    for name, value in _RAY.items():
+        os.environ.setdefault(name, value)
     if not find_spec("ray"):
         raise ValueError("ray is not installed: pip install 'nfqa[ray]'")
     import ray.data
