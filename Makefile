@@ -16,7 +16,7 @@ ifneq ($(wildcard ../shared/data/derived),)
 NFQA_LOCAL ?= $(abspath ../shared/data/derived)
 endif
 READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER SEARCHER ANSWERS \
-	TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER
+	OUT METHODS ENGINE TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER
 export $(READ)
 KNOWN := $(READ) ONLY PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY OMP_NUM_THREADS
@@ -48,7 +48,8 @@ help: ## this text
 	@echo "  DATA=full     or sample: the bundled stand-in, into results/sample/"
 	@echo "  SEEDS=10      reference draws; like any override, into build/variants/"
 	@echo "  EMBEDDER=     package:NAME, hf:NAME[@REVISION] or path:FOLDER"
-	@echo "  EVALUATOR=    embedded:NAME (tiny, small, medium), hf:NAME[@REVISION] or path:FOLDER of any causal LM"
+	@echo "  EVALUATOR=    embedded:NAME (tiny, small, medium), hf:NAME[@REVISION] or path:FOLDER of any causal LM, or"
+	@echo "                openai:MODEL@http://HOST:PORT/v1 of a server that gives log-probabilities of a prompt (vLLM)"
 	@echo "  JUDGE=        hf:NAME[@REVISION], path:FOLDER or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
 	@echo "  GENERATOR=    likewise, up to three with commas between them"
 	@echo "  RERANKER=     hf:NAME[@REVISION] or path:FOLDER of any cross-encoder, such as hf:BAAI/bge-reranker-v2-m3"
@@ -58,6 +59,8 @@ help: ## this text
 	@echo "  PAPER=        for claims: linkage or debateqa alone"
 	@echo "  ONLY=         for figures: one artefact, as in: make figures ONLY=linkage/table_02"
 	@echo "  ANSWERS=      for score: a table or a file of JSON lines, like data/sample/own_answers.csv and .jsonl"
+	@echo "  OUT=          for score of a file of any size (.jsonl, .parquet): the folder to score it into, part by part, with"
+	@echo "                METHODS=pd,da,linkage,rouge,bertscore or some of them, and ENGINE=local, ray or ray:ADDRESS"
 	@echo "  TEMPLATE=     for score: a .csv that doesn't exist yet; an example of such a table is written there"
 	@echo "  QUESTIONS=    for score, where ANSWERS holds {id, generation} lines: the questions, like DebateQA's test.jsonl"
 	@echo "                for debates: a file of {question} lines, like data/sample/debate_questions.jsonl"
@@ -94,7 +97,9 @@ reproduce: $(READY) ## data, every notebook, results, figures, report
 
 score: $(READY) ## your own answers by every method: make score ANSWERS=my.jsonl [JUDGE=...]
 	@test -n "$${ANSWERS:-}$${TEMPLATE:-}" || { echo "error: name a file, as in: make score ANSWERS=data/sample/own_answers.jsonl, or make score TEMPLATE=my.csv for a table to fill in" >&2; exit 2; }
-	@$(if $(TEMPLATE),$(RUN) template "$$TEMPLATE",$(RUN) score "$$ANSWERS" $${QUESTIONS:+--questions "$$QUESTIONS"})
+	@$(if $(TEMPLATE),$(RUN) template "$$TEMPLATE",$(RUN) score "$$ANSWERS" $${QUESTIONS:+--questions "$$QUESTIONS"} $(if $(OUT),$(bulk)))
+
+bulk = --out "$$OUT" $(foreach role,METHODS ENGINE EVALUATOR JUDGE EMBEDDER PROMPTS,$${$(role):+--$(shell echo $(role) | tr A-Z a-z) "$$$(role)"})
 
 debates: $(READY) ## partial answers for your own questions: make debates QUESTIONS=my.jsonl DOCUMENTS=folder or SEARCHER=searxng:URL [GENERATOR=...]
 	@test -n "$${QUESTIONS:-}" || { echo "error: name a file, as in: make debates QUESTIONS=data/sample/debate_questions.jsonl DOCUMENTS=data/sample/debate_documents" >&2; exit 2; }

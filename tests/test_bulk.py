@@ -228,6 +228,8 @@ def test_the_command(lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "rouge1" in capsys.readouterr().out
     assert main(["score", str(lines.parent / "none.jsonl"), *out]) == 2
     assert "No such file" in capsys.readouterr().err
+    assert main(["score", str(lines), "--methods", "rouge", "--skip-bad"]) == 2
+    assert "--methods, --skip-bad needs --out" in capsys.readouterr().err
 
 
 def test_a_killed_run_goes_on(lines: Path) -> None:

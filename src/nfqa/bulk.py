@@ -124,7 +124,8 @@ class Worker:
             found = nfqa.linkage(frames, self.judge, embedder=self.embedder)
         else:
             draws = gather_draws(answers, frames.references, frames.texts_by_name, ungraded=False)
-            scores = score_overlap(draws, self._name_metrics(method), self.embedder)
+            embedder = self.embedder if "embedder" in METHODS[method] else None
+            scores = score_overlap(draws, self._name_metrics(method), embedder)
             found = add_unscored(scores, answers, missing="needs references")
         found = found.reindex(columns=[*_TEXTS, *_NUMBERS])
         return found.astype(dict.fromkeys(_TEXTS, str) | dict.fromkeys(_NUMBERS, float))
@@ -140,7 +141,7 @@ class Worker:
     @property
     def tally(self) -> Tally:
         """What language models were asked, or, dry, would be."""
-        opened = (getattr(part, "asker", None) for part in (self.judge, self.evaluator))
+        opened = (getattr(self.__dict__.get(role), "asker", None) for role in ("judge", "evaluator"))
         return merge_tallies(asker.tally for asker in opened if asker)
 
     def forget(self) -> None:
@@ -148,8 +149,8 @@ class Worker:
         from nfqa.metrics.overlap import forget_texts
 
         forget_texts()
-        for opened in (self.embedder, self.evaluator):
-            opened.forget()
+        for opened in {"embedder", "evaluator"} & self.__dict__.keys():
+            self.__dict__[opened].forget()
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -161,7 +162,10 @@ class Worker:
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The embedder role."""
+        """The embedder role, without a bar of its own."""
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         return open_embedder(self.job.embedder)
 
     @cached_property

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nfqa.data.paths import Place
 
 OWN_ANSWERS = "linkage/use_your_own_answers"
+_BULK = ("evaluator", "judge", "embedder", "prompts", "engine", "workers", "gpus", "shard", "skip_bad", "dry_run")
 _Command = Callable[[Path, RunOptions, argparse.Namespace], int]
 
 
@@ -68,8 +69,8 @@ def _make_parser() -> argparse.ArgumentParser:
         "--workers": {"help": "of Ray; by default one a core, or GPU", "type": int},
         "--gpus": {"help": "of each of Ray's workers, such as 0.5", "type": float},
         "--shard": {"help": "lines of a part, 1000 by default", "type": int},
-        "--skip-bad": {"help": "leave out lines that don't fit, and list them", "action": "store_true"},
-        "--dry-run": {"help": "say what it would take", "action": "store_true"},
+        "--skip-bad": {"help": "leave out lines that don't fit, and list them", "action": "store_const", "const": True},
+        "--dry-run": {"help": "say what it would take", "action": "store_const", "const": True},
     }
     some, named = ({"artefacts": {"nargs": nargs, "metavar": "PAPER/NAME"}} for nargs in ("*", "+"))
     commands: dict[str, tuple[_Command, str, dict[str, dict[str, Any]]]] = {
@@ -170,8 +171,7 @@ def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 def _bulk(given: argparse.Namespace) -> int:
     import nfqa
 
-    named = ("evaluator", "judge", "embedder", "prompts", "engine", "workers", "gpus", "shard", "skip_bad", "dry_run")
-    chosen = {name: getattr(given, name) for name in named if getattr(given, name)}
+    chosen = {name: getattr(given, name) for name in _BULK if getattr(given, name) is not None}
     chosen |= {"methods": given.methods.split(",")} if given.methods else {}
     found = nfqa.score(given.file, given.out, **chosen)
     print(found.to_string(index=False, na_rep="–"))
@@ -179,6 +179,11 @@ def _bulk(given: argparse.Namespace) -> int:
 
 
 def _score(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    alone = [f"--{name.replace('_', '-')}" for name in ("methods", *_BULK) if getattr(given, name)]
+    if alone:
+        raise ValueError(
+            f"{', '.join(alone)} needs --out, a folder to score the file into; else Make's variables count"
+        )
     from nfqa.lab.scoring import score_file
 
     return score_file(root, options, given.artefacts[0], given.file, given.questions)

@@ -1,0 +1,132 @@
+"""Ray's workers killed, with their node, and the run itself: the scores are those of one undisturbed process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psutil
+import pytest
+from test_bulk import write_lines
+
+import nfqa
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+LINES, SHARD = 5_000, 50
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_lines(tmp_path_factory.mktemp("ray") / "answers.jsonl", LINES)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(lines: Path) -> pd.DataFrame:
+    nfqa.score(lines, lines.parent / "local", ["rouge"], shard=SHARD, progress=False)
+    return read_scores(lines.parent / "local")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two nodes of one core, on this machine."""
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+    from ray.cluster_utils import Cluster
+
+    for attempt in range(3):  # a node gives up where a busy machine takes over 15 seconds to start it
+        cluster = Cluster()
+        try:
+            for _ in range(2):
+                cluster.add_node(num_cpus=1, include_dashboard=False, object_store_memory=100_000_000)
+            break
+        except Exception:
+            cluster.shutdown()
+            if attempt == 2:
+                raise
+    yield cluster
+    import ray
+
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def read_scores(out: Path) -> pd.DataFrame:
+    found = pd.read_parquet(out / "parts").sort_values(["question", "answer", "metric"])
+    return found.reset_index(drop=True)
+
+
+def find_workers() -> list[psutil.Process]:
+    return [one for one in psutil.process_iter(["cmdline"]) if "Worker" in "".join(one.info["cmdline"] or [])[:40]]
+
+
+def run(lines: Path, out: Path, cluster: Any, disturb: Callable[[], object]) -> pd.DataFrame:
+    """Score with two workers, and disturb that when a quarter is done."""
+    failed: list[BaseException] = []
+
+    def score() -> None:
+        try:
+            nfqa.score(lines, out, ["rouge"], shard=SHARD, engine=f"ray:{cluster.address}", workers=2, progress=False)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=score)
+    thread.start()
+    wait_for(lambda: len(list(out.glob("parts/rouge-*"))) > LINES / SHARD / 4 or failed)
+    disturb()
+    thread.join(200)
+    assert not failed
+    assert not thread.is_alive()
+    return read_scores(out)
+
+
+def wait_for(happened: Callable[[], object]) -> None:
+    for _ in range(6_000):
+        if happened():
+            return
+        time.sleep(0.02)
+    raise TimeoutError
+
+
+def test_a_worker_and_then_its_node_die(lines: Path, undisturbed: pd.DataFrame, cluster: Any, tmp_path: Path) -> None:
+    killed = []
+
+    def kill_worker() -> None:
+        killed.append(find_workers()[0])
+        killed[0].kill()
+
+    found = run(lines, tmp_path / "worker", cluster, kill_worker)
+    pd.testing.assert_frame_equal(found, undisturbed, rtol=1e-6)
+    assert killed
+    node = cluster.list_all_nodes()[-1]
+    found = run(lines, tmp_path / "node", cluster, lambda: cluster.remove_node(node, allow_graceful=False))
+    pd.testing.assert_frame_equal(found, undisturbed, rtol=1e-6)
+
+
+def test_the_run_itself_dies_and_goes_on(lines: Path, undisturbed: pd.DataFrame, cluster: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "nfqa", "score", str(lines), "--methods", "rouge", "--shard", str(SHARD)]
+    command += ["--engine", f"ray:{cluster.address}", "--workers", "1", "--out", str(out)]
+    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: len(list(out.glob("parts/rouge-*"))) > 10 or driver.poll() is not None)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    wait_for(lambda: not find_workers())
+    made = {path.name: path.stat().st_mtime_ns for path in out.glob("parts/rouge-*")}
+    assert 10 < len(made) < LINES / SHARD
+    nfqa.score(lines, out, ["rouge"], shard=SHARD, progress=False)
+    pd.testing.assert_frame_equal(read_scores(out), undisturbed, rtol=1e-6)
+    assert {path.name: path.stat().st_mtime_ns for path in out.glob("parts/rouge-*")}.items() >= made.items()
+
+
+def test_a_line_that_does_not_fit_is_named(lines: Path, cluster: Any, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text(lines.read_text()[:100_000].rpartition("\n")[0] + '\n{"question": 1}\n')
+    with pytest.raises(ValueError, match=r"wrong\.jsonl, line \d+: .*finished shards stay"):
+        nfqa.score(wrong, tmp_path / "out", ["rouge"], engine=f"ray:{cluster.address}", workers=1, progress=False)
