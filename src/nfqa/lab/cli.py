@@ -37,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if getattr(given, "out", None):
             return _bulk(given)
-        root = find_root()
-        options = RunOptions()
+        root, options = find_root(), RunOptions()
         if given.command is not _verdicts:  # the journal is the same whatever a run is given
             takes = ("searcher",) if given.command is _debates else ()
             options = read_options(root, given.artefacts, makes=given.command is not _report, takes=takes)
@@ -67,7 +66,7 @@ def _make_parser() -> argparse.ArgumentParser:
         **{f"--{role}": {"help": "a role, as in nfqa.score"} for role in ("evaluator", "judge", "embedder", "prompts")},
         "--engine": {"help": "local, ray or ray:ADDRESS"},
         "--workers": {"help": "of Ray; by default one a core, or GPU", "type": int},
-        "--gpus": {"help": "of each of Ray's workers, such as 0.5", "type": float},
+        "--gpus": {"help": "of each worker, such as 0.5", "type": float},
         "--shard": {"help": "lines of a part, 1000 by default", "type": int},
         "--skip-bad": {"help": "leave out lines that don't fit, and list them", "action": "store_const", "const": True},
         "--dry-run": {"help": "say what it would take", "action": "store_const", "const": True},
@@ -173,8 +172,7 @@ def _bulk(given: argparse.Namespace) -> int:
 
     chosen = {name: getattr(given, name) for name in _BULK if getattr(given, name) is not None}
     chosen |= {"methods": given.methods.split(",")} if given.methods else {}
-    found = nfqa.score(given.file, given.out, **chosen)
-    print(found.to_string(index=False, na_rep="–"))
+    print(nfqa.score(given.file, given.out, **chosen).to_string(index=False, na_rep="–"))
     return 0
 
 
