@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from nfqa.data.paths import Place
 
 OWN_ANSWERS = "linkage/use_your_own_answers"
-_BULK = ("evaluator", "judge", "embedder", "prompts", "engine", "workers", "gpus", "shard", "skip_bad", "dry_run")
+_ROLES = ("evaluator", "judge", "embedder", "prompts")
+_BULK = ("methods", *_ROLES, "engine", "workers", "gpus", "shard", "skip_bad", "dry_run")
 _Command = Callable[[Path, RunOptions, argparse.Namespace], int]
 
 
@@ -43,27 +44,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options = read_options(root, given.artefacts, makes=given.command is not _report, takes=takes)
         return int(given.command(root, options, given))
     except KeyboardInterrupt:
-        _complain("\ninterrupted; what was finished is kept, nothing half-written stays; the same command goes on")
+        said = "what was finished is kept, nothing half-written stays; the same command goes on"
+        print(f"\ninterrupted; {said}", file=sys.stderr)
         return 130
     except (ValueError, OSError, sqlite3.Error, UnreachableError) as error:
-        named = isinstance(error, OSError) and error.filename is not None
-        _complain(f"error: {error.filename}: {error.strerror}" if named else f"error: {error}")  # type: ignore[union-attr]
+        where = isinstance(error, OSError) and error.filename
+        print(f"error: {where}: {error.strerror}" if where else f"error: {error}", file=sys.stderr)  # type: ignore[union-attr]
         return 2
-
-
-def _complain(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 def _make_parser() -> argparse.ArgumentParser:
     file = {"file": {"type": Path}}
     pages = {"help": "a folder of .txt, .html or .jsonl files", "type": Path}
     labels = {"help": "a CSV of people's labels: item, annotator, label", "type": Path}
-    questions = {"help": "the questions of answers in the released format", "type": Path}
-    bulk: dict[str, dict[str, Any]] = {
+    scored: dict[str, dict[str, Any]] = {
+        "--questions": {"help": "the questions of answers in the released format", "type": Path},
         "--out": {"help": "a folder: score a file of any size into it, part by part; the rest goes with it"},
-        "--methods": {"help": "pd,da,linkage,rouge,bertscore or some of them"},
-        **{f"--{role}": {"help": "a role, as in nfqa.score"} for role in ("evaluator", "judge", "embedder", "prompts")},
+        "--methods": {"help": "pd,da,linkage,rouge,bertscore or some of them", "type": lambda text: text.split(",")},
+        **{f"--{role}": {"help": "a role, as in nfqa.score"} for role in _ROLES},
         "--engine": {"help": "local, ray or ray:ADDRESS"},
         "--workers": {"help": "of Ray; by default one a core, or GPU", "type": int},
         "--gpus": {"help": "of each worker, such as 0.5", "type": float},
@@ -82,7 +80,7 @@ def _make_parser() -> argparse.ArgumentParser:
         "report": (_report, "build the report site from the results at hand", {}),
         "fetch": (_fetch, "fetch and verify the data", {}),
         "score": (_score, "score the answers of a file: by every method, with a report, or into the folder --out",
-                  {"--questions": questions} | file | bulk),
+                  file | scored),
         "template": (_template, "write a table of answers to fill in", file),
         "debates": (_debates, "make partial answers for a file of questions, from documents",
                     {"--documents": pages, "--labels": labels} | file),
@@ -118,7 +116,7 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
     fresh = len(targets) - len(done) - len(failed) - len(skipped)
     print(f"artefacts: {len(done)} run, {fresh} fresh, {len(failed)} failed")
     if failed:
-        _complain("failed: " + ", ".join(failed))
+        print("failed: " + ", ".join(failed), file=sys.stderr)
     place = options.find_place(root)
     if not given.artefacts:
         _report(root, options, given)
@@ -171,13 +169,12 @@ def _bulk(given: argparse.Namespace) -> int:
     import nfqa
 
     chosen = {name: getattr(given, name) for name in _BULK if getattr(given, name) is not None}
-    chosen |= {"methods": given.methods.split(",")} if given.methods else {}
     print(nfqa.score(given.file, given.out, **chosen).to_string(index=False, na_rep="–"))
     return 0
 
 
 def _score(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
-    alone = [f"--{name.replace('_', '-')}" for name in ("methods", *_BULK) if getattr(given, name)]
+    alone = [f"--{name.replace('_', '-')}" for name in _BULK if getattr(given, name)]
     if alone:
         raise ValueError(
             f"{', '.join(alone)} needs --out, a folder to score the file into; else Make's variables count"
@@ -274,7 +271,7 @@ def _say_published(published: pd.DataFrame) -> bool:
     print("; ".join(f"{verdict}: {(published.verdict == verdict).sum()}" for verdict in VERDICTS))
     wrong = bool(published.verdict.isin(["differs", "missing"]).any())
     if wrong:
-        _complain("a value is missing, or differs without a reason under papers/*.csv")
+        print("a value is missing, or differs without a reason under papers/*.csv", file=sys.stderr)
     return wrong
 
 
@@ -293,7 +290,7 @@ def _say_moved(found: pd.DataFrame) -> bool:
         if len(shown):
             print(shown.head(10).to_string(index=False))
     if len(failing):
-        _complain("values moved; if that is meant, commit them, with the reason")
+        print("values moved; if that is meant, commit them, with the reason", file=sys.stderr)
     return bool(len(failing))
 
 
