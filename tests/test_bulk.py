@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow
 import pyarrow.parquet
 import pytest
+from stub_server import StubServer
 
 import nfqa
 from nfqa.data.shards import cut_file
@@ -133,6 +134,75 @@ def test_parquet_says_the_same(lines: Path, flat: bool) -> None:
     assert [part.lines for part in cut_file(other, 3)] == ([4, 4, 4, 4, 4] if flat else [3, 3, 3, 1])
 
 
+def test_many_rows_of_parquet_are_all_read(tmp_path: Path) -> None:
+    rows = [make_line(n) for n in range(2_600)]
+    for number, group in enumerate((10_000, 700)):
+        path = tmp_path / f"{number}.parquet"
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=group)
+        summary = nfqa.score(path, tmp_path / f"out{number}", ["rouge"], shard=900, progress=False)
+        assert set(summary.n) == {2_600}
+
+
+def test_a_frame_that_was_filtered_and_holds_nulls(tmp_path: Path) -> None:
+    frame = pd.DataFrame({
+        "question": ["Salt?"] * 3 + ["Wet?"], "answer": ["It is.", None, "No.", "Yes."], "system": ["x", "y", "z", "x"],
+        "label": [2.0, None, 1.0, 3.0], "reference_1": ["Yes, salt."] * 3 + ["Yes."],
+    })  # fmt: skip
+    frame[frame.system != "z"].to_parquet(tmp_path / "a.parquet")
+    summary = nfqa.score(tmp_path / "a.parquet", tmp_path / "out", ["rouge"], progress=False)
+    row = summary.query("metric == 'rouge1' and system == 'y'").iloc[0]
+    assert (row.n, row.dropped, row.dropped_because) == (0, 1, "empty answer: 1")
+    assert sorted(pd.read_parquet(tmp_path / "out" / "parts").grade.dropna().unique()) == [2, 3]
+
+
+def test_two_nested_rows_of_one_question_are_refused(tmp_path: Path) -> None:
+    rows = [make_line(1), make_line(1) | {"id": "other"}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="row 2: question is that of line 1"):
+        nfqa.score(tmp_path / "a.parquet", tmp_path / "out", ["rouge"], progress=False)
+
+
+def test_an_empty_answer_is_counted_for_its_system(lines: Path) -> None:
+    given = [make_line(n) for n in range(4)]
+    for line in given[:2]:
+        line["answers"][0]["text"] = " "
+    lines.write_text("".join(f"{json.dumps(line)}\n" for line in given))
+    row = run(lines).query("metric == 'rouge1' and system == 'x'").iloc[0]
+    assert (row.n, row.dropped, row.dropped_because) == (2, 2, "empty answer: 2")
+
+
+def test_a_method_counts_once_and_parts_of_the_old_file_go(lines: Path) -> None:
+    assert set(nfqa.score(lines, lines.parent / "out", ["rouge", "rouge"], shard=3, progress=False).n) == {10}
+    for part in (lines.parent / "out" / "parts").iterdir():
+        part.with_name(part.name.replace("rouge", "bertscore")).write_bytes(part.read_bytes())
+    lines.write_text(lines.read_text().replace("4 salts", "no salts"))
+    run(lines)
+    kept = {name for name in list_parts(lines) if "bertscore" in name}
+    assert kept == {f"bertscore-00000{n}.parquet" for n in (0, 2, 3)}
+
+
+def test_what_a_server_failed_to_answer_is_asked_again(lines: Path, tmp_path: Path) -> None:
+    def look_back(prompt: str) -> list[tuple[str, float | None]]:
+        words = prompt.replace(" ", "| ").split("|")
+        return [(word, -1.0 if place else None) for place, word in enumerate(words)]
+
+    given = [make_line(n) | {"partial_answers": [f"View {n}."]} for n in range(30)]
+    lines.write_text("".join(f"{json.dumps(line)}\n" for line in given))
+    with StubServer(look_back=look_back, script=[*[None] * 3, "truncated", "truncated"]) as stub:
+        how: dict[str, Any] = {"evaluator": f"openai:stub@{stub.url}", "progress": False}
+        plan = [nfqa.score(lines, tmp_path / "pd", ["pd"], dry_run=True, **how).iloc[0] for _ in range(2)]
+        assert [row.requests for row in plan] == [60, 60]
+        assert not stub.bodies
+        assert not (tmp_path / "pd").exists()
+        first = nfqa.score(lines, tmp_path / "pd", ["pd"], **how)
+        assert first[first.system == ""].dropped_because.item() == "server: bad_reply: 2"
+        again = nfqa.score(lines, tmp_path / "pd", ["pd"], **how)
+        assert again[again.system == ""].dropped.item() == 0
+        asked = len(stub.bodies)
+        nfqa.score(lines, tmp_path / "pd", ["pd"], **how)
+        assert len(stub.bodies) == asked
+
+
 FAULTS = {
     '{"question": "?", "answers": []}': "answers is empty",
     '{"question": "?", "answers": ["a"], "refs": []}': "references",
@@ -176,6 +246,7 @@ def test_what_a_method_needs_is_said_of_each_answer(lines: Path) -> None:
     ("how", "said"),
     [
         ({"methods": ["rogue"]}, "did you mean rouge"),
+        ({"methods": []}, "known: pd"),
         ({"engine": "spark"}, "expected local, ray"),
         ({"shard": 0}, "from 1"),
         ({"evaluator": "embedded:huge", "methods": ["pd"]}, "embedded:small"),

@@ -17,6 +17,7 @@ from nfqa.judge.asking import StoppedError
 from nfqa.judge.server_errors import RequestError
 from nfqa.judge.server_replies import read_echo
 from nfqa.kernels.perplexity import settings
+from nfqa.models.chat import Reply
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated
 from nfqa.models.roles import parse_role
@@ -29,6 +30,7 @@ ITEMS = (
     Restated(
         "The sea is salt, \u201cthey say\u201d.", (SENTENCES[0], "Caf\u00e9s \u2014 salt \U0001f30a", SENTENCES[3])
     ),
+    Restated("The sea is \U0001f30a", ("\U0001f30a salt", "\u201cSalt.", SENTENCES[3])),
     Restated(SENTENCES[1], (SENTENCES[2],)),
 )
 QUESTION = {"question": "Is the sea salt?", "partial_answers": ["Yes, rivers carry it.", "No."], "answers": ["It is."]}
@@ -85,7 +87,7 @@ def test_perspective_diversity_by_name(look_back: LookBack, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("tokens", "said"),
     [
-        ([], "aren't those"),  # llama.cpp: of the written token alone
+        ([], "how many tokens it read"),  # llama.cpp: of the written token alone
         ([("The", None), (" cat", 0.0), (" sat", 0.0)], "aren't those"),  # cut short
         ([(word, 0.0) for word in ["The", "cat", "sat", "on", "the", "mat."]] * 2, "holds none"),
     ],
@@ -130,16 +132,40 @@ def test_caps_hold(look_back: LookBack, monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_tokens_are_found_by_their_text(tokens: list[str], ends: list[int]) -> None:
-    given = {"tokens": [*tokens, "!"], "token_logprobs": [None, *[-1.0] * len(tokens)]}
-    assert [end for end, _ in read_echo(given, "The sea", 1)] == ends
+    for written in ([], ["!"]):
+        given = {"tokens": [*tokens, *written], "token_logprobs": [None, *[-1.0] * (len(tokens + written) - 1)]}
+        reply = Reply("".join(["The sea", *written]), len(tokens), 1)
+        assert [end for end, _ in read_echo(given, "The sea", reply)] == ends
 
 
-@pytest.mark.parametrize("tokens", [["The"], ["A", " sea"], ["The", " lake"], ["The", "x", " sea"]])
-def test_tokens_of_another_text_are_refused(tokens: list[str]) -> None:
+REST = "\ufffd"  # a part of a character
+
+
+@pytest.mark.parametrize(
+    ("tokens", "prompt"),
+    [
+        (["The"], "The sea"),
+        (["A", " sea"], "The sea"),
+        (["The", " lake"], "The sea"),
+        (["The", "x", " sea"], "The sea"),
+        (["Salt", ".", "\n\n", "Yes"], "Salt.\n\nNot at all Yes"),
+        (["\n", "\n", "Yes"], "Salt is good.\n\nYes"),
+        ([REST, "Yes"], "Salt \U0001f30a is good.\n\nYes"),
+        (["Salt", ".", "\n\n"], "Salt.\n\nYes"),
+    ],
+)
+def test_tokens_of_another_text_are_refused(tokens: list[str], prompt: str) -> None:
+    given = {"tokens": tokens, "token_logprobs": [-1.0] * len(tokens)}
     with pytest.raises(RequestError, match="aren't those"):
-        read_echo({"tokens": tokens, "token_logprobs": [-1.0] * len(tokens)}, "The sea", 0)
+        read_echo(given, prompt, Reply(prompt, len(tokens), 0))
+
+
+def test_a_token_without_a_log_probability_costs_the_loss() -> None:
+    given = {"tokens": ["The", " sea", " is"], "token_logprobs": [None, None, -1.0]}
+    with pytest.raises(RequestError, match="aren't those"):
+        read_echo(given, "The sea is", Reply("The sea is", 3, 0))
 
 
 def test_a_log_probability_above_0_is_refused() -> None:
     with pytest.raises(RequestError, match="token_logprobs"):
-        read_echo({"tokens": ["The", " sea"], "token_logprobs": [None, 0.5]}, "The sea", 0)
+        read_echo({"tokens": ["The", " sea"], "token_logprobs": [None, 0.5]}, "The sea", Reply("The sea", 2, 0))

@@ -233,11 +233,12 @@ def score(
     from nfqa.bulk import METHODS, Job, estimate, score_file
     from nfqa.data.json_lines import suggest
 
-    for name in methods:
+    methods = tuple(dict.fromkeys(methods))
+    for name in methods or ("",):
         if name not in METHODS:
             raise ValueError(f"there is no method {name!r}; {suggest(name, METHODS)}known: {', '.join(METHODS)}")
     path, folder = Path(answers).resolve(), Path(out).resolve()
-    job = Job(str(path), str(folder), tuple(methods), evaluator, judge, embedder, prompts, skip_bad)
+    job = Job(str(path), str(folder), methods, evaluator, judge, embedder, prompts, skip_bad)
     if dry_run:
         return estimate(job, shard=shard)
     return score_file(job, shard=shard, engine=engine, workers=workers, gpus=gpus, progress=progress)

@@ -20,9 +20,11 @@ import nfqa
 from nfqa.data.code import hash_maker
 from nfqa.data.own_answers import read_shard
 from nfqa.data.paths import write_atomically
+from nfqa.data.registry import hash_file
 from nfqa.data.shards import Part, cut_file, read_note, write_table
 from nfqa.judge.asking import Tally, merge_tallies
 from nfqa.judge.served_evaluator import ServedEvaluator
+from nfqa.models.chat import UNSETTLED
 from nfqa.models.precision import read_precision
 from nfqa.models.roles import identify_role
 from nfqa.opening import open_embedder, open_evaluator, open_judge
@@ -30,6 +32,7 @@ from nfqa.opening import open_embedder, open_evaluator, open_judge
 if TYPE_CHECKING:
     import pandas as pd
 
+    from nfqa.data.records import QuestionSet
     from nfqa.metrics.judging import LanguageJudge
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
@@ -76,7 +79,10 @@ class Job:
         given = {"evaluator": self.evaluator, "embedder": self.embedder}
         found = {role: identify_role(role, spec) for role, spec in given.items()}
         embedded = self.judge == "embedded"
-        return found | {"judge": "" if embedded else f"{identify_role('judge', self.judge)}|{self.prompts}"}
+        packaged = [Path(__file__).parent / "data" / "dispute_sentences.csv"]
+        packaged += [] if embedded else sorted((Path(__file__).parent / "prompts" / self.prompts).rglob("*.*"))
+        judged = "|".join(["" if embedded else identify_role("judge", self.judge), *map(hash_file, packaged)])
+        return found | {"judge": f"{judged}|{self.prompts}"}
 
     def list_missing(self, part: Part) -> list[str]:
         """The methods that a part has no scores by, or older ones."""
@@ -94,17 +100,19 @@ class Worker:
         given = Part(**part)
         skipped: list[str] | None = [] if self.job.skip_bad else None
         try:
-            frames = nfqa.read(read_shard(Path(self.job.path), given, skipped))
+            own = read_shard(Path(self.job.path), given, skipped)
             for method in self.job.list_missing(given):
-                note = {"made_from": self.job.sign(method, given), "skipped": skipped or []}
-                write_table(self.job.find(method, given.number), self.score(method, frames), note)
+                scores = self.score(method, own)
+                late = scores.missing.str.removeprefix("server: ").isin(UNSETTLED).any()  # asked again by the next run
+                note = {"made_from": "" if late else self.job.sign(method, given), "part": given.digest}
+                write_table(self.job.find(method, given.number), scores, note | {"skipped": skipped or []})
         except (ValueError, OSError) as error:
             return {"lines": given.lines, "error": str(error)}
         finally:
             self.forget()
         return {"lines": given.lines, "error": ""}
 
-    def score(self, method: str, frames: nfqa.Frames) -> pd.DataFrame:
+    def score(self, method: str, own: QuestionSet) -> pd.DataFrame:
         """A row an answer, and metric of the method."""
         import pandas as pd
 
@@ -112,6 +120,7 @@ class Worker:
         from nfqa.metrics.references import gather_draws
         from nfqa.metrics.systems import add_unscored
 
+        frames = nfqa.read(own)
         answers, needed = frames.answers, {"pd": "views", "da": "answers"}.get(method, "references")
         if getattr(frames, needed).empty:
             found = pd.concat(answers.assign(metric=name) for name in self._name_metrics(method))
@@ -127,6 +136,9 @@ class Worker:
             embedder = self.embedder if "embedder" in METHODS[method] else None
             scores = score_overlap(draws, self._name_metrics(method), embedder)
             found = add_unscored(scores, answers, missing="needs references")
+        names = ["question", "answer", "missing", "system"]
+        empty = pd.DataFrame([tuple(vars(each).values()) for each in own.excluded if each.answer], columns=names)
+        found = pd.concat([found, *(empty.assign(metric=name, signature="") for name in self._name_metrics(method))])
         found = found.reindex(columns=[*_TEXTS, *_NUMBERS])
         return found.astype(dict.fromkeys(_TEXTS, str) | dict.fromkeys(_NUMBERS, float))
 
@@ -135,8 +147,9 @@ class Worker:
         return {"linkage": [ranked], "rouge": ["rouge1", "rouge2", "rougel"]}.get(method, [method])
 
     @property
-    def _journal(self) -> str:
-        return os.environ.get("NFQA_JOURNAL") or str(Path(self.job.out, "verdicts.sqlite"))
+    def _journal(self) -> str | None:
+        path = os.environ.get("NFQA_JOURNAL") or str(Path(self.job.out, "verdicts.sqlite"))
+        return path if not self.dry or Path(path).exists() else None
 
     @property
     def tally(self) -> Tally:
@@ -155,7 +168,7 @@ class Worker:
     @cached_property
     def evaluator(self) -> Evaluator:
         """The evaluator role."""
-        opened = open_evaluator(self.job.evaluator, self._journal)
+        opened = (open_evaluator.__wrapped__ if self.dry else open_evaluator)(self.job.evaluator, self._journal)
         if isinstance(opened, ServedEvaluator):
             opened.asker.dry = self.dry
         return opened
@@ -189,10 +202,11 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
     with _lock(Path(job.out)):
         parts = list(cut_file(Path(job.path), shard))
         todo = [part for part in parts if job.list_missing(part)]
-        for method in job.methods:  # left by a run that was killed, or of a file that was longer
-            for made in Path(job.out, "parts").glob(f"*{method}-*.parquet"):
-                if made.name.startswith(".") or made.stem.rpartition("-")[2] >= f"{len(parts):06}":
-                    made.unlink()
+        for made in Path(job.out, "parts").glob("*.parquet"):
+            method, _, number = made.stem.rpartition("-")
+            surplus = made.name.startswith(".") or int(number) >= len(parts)  # of a killed run, of a longer file
+            if surplus or (method not in job.methods and read_note(made).get("part") != parts[int(number)].digest):
+                made.unlink()
         rows = [asdict(part) for part in todo]
         done = _run_ray(job, rows, address, workers, gpus) if kind == "ray" else map(Worker(asdict(job)), rows)
         total, left = (sum(part.lines for part in some) for some in (parts, todo))
@@ -300,21 +314,22 @@ def estimate(job: Job, *, shard: int) -> pd.DataFrame:
         row: dict[str, Any] = {"method": method, "lines": sum(part.lines for part in todo)}
         if todo:
             own, worker = read_shard(Path(job.path), todo[0], []), Worker(asdict(job), dry=True)
-            frames = nfqa.read(replace(own, questions=own.questions[:_SAMPLE]))
-            share = row["lines"] / max(1, len(own.questions[:_SAMPLE]))
-            worker.score(method, frames)  # opens what it needs
+            some = replace(own, questions=own.questions[:_SAMPLE], excluded=())
+            share = row["lines"] / todo[0].lines * len(own.questions) / max(1, len(some.questions))
+            worker.score(method, some)  # opens what it needs
             asked = worker.tally
             worker.forget()
             started = time.perf_counter()
-            worker.score(method, frames)
+            worker.score(method, some)
             seconds = time.perf_counter() - started
             if asked.asked:
                 tokens = share * asked.tokens_to_ask
-                cost = Limits.from_environment().price(round(tokens), round(share * asked.asked * _WRITTEN))
+                written = share * asked.asked * (1 if method == "pd" else _WRITTEN)
+                cost = Limits.from_environment().price(round(tokens), round(written))
                 row |= {"tokens": tokens, "requests": share * asked.asked, "cost": cost}
             else:
                 row["seconds"] = share * seconds
-                if method == "pd" and len(frames.views):
-                    row["tokens"] = share * score_views(frames.answers, frames.views, worker.evaluator).attended.sum()
+                if method == "pd" and len(some.views):
+                    row["tokens"] = share * score_views(some.answers, some.views, worker.evaluator).attended.sum()
         rows.append(row)
     return pd.DataFrame(rows, columns=["method", "lines", "tokens", "seconds", "requests", "cost"]).round(2)

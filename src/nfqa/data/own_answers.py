@@ -220,20 +220,21 @@ def _make_question(
         except UnicodeDecodeError as error:
             raise ValueError(f"{where}: byte {error.start + 1} is not UTF-8; save the whole file as UTF-8") from None
     elif isinstance(item, list):
-        rows = [(number + place, where, row) for place, row in enumerate(item)]
+        before = where.rpartition(" ")[0]
+        rows = [(place, f"{before} {place}", row) for place, row in enumerate(item, number)]
         item = item[0] if "answers" in item[0] else next(iter(gather_rows(rows)))[2]
     if set(item) == {"id", "generation"}:
         what = f"{where}: is an answer in the released scripts' format"
         raise ValueError(f"{what}; name the file of its questions too, as in `make score QUESTIONS=test.jsonl ...`")
     line = check(_Line, item, where)
     identifier = line.id or (f"line{number}" if named else line.question)
-    for field, value in (("id", identifier), ("question", line.question)):
-        refuse_twin(seen, number, where, field, value)
     references = _make_references(where, line.references, counts)
     points = make_points(identifier, line.partial_answers, counts)
     answers = [Answer(a.id or a.system or f"a{i}", a.text, a.label, a.system) for i, a in enumerate(line.answers, 1)]
     refuse_repeats((answer.id for answer in answers), f"{where}: the answers' id")
-    excluded = [Excluded(identifier, a.id, "empty answer") for a in answers if not a.text.strip()]
+    for field, value in (("id", identifier), ("question", line.question)):
+        refuse_twin(seen, number, where, field, value)
+    excluded = [Excluded(identifier, a.id, "empty answer", a.system) for a in answers if not a.text.strip()]
     kept = tuple(answer for answer in answers if answer.text.strip())
     counts["empty_answers"] += len(answers) - len(kept)
     if not kept:

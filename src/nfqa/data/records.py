@@ -88,6 +88,7 @@ class Excluded:
     question: str
     answer: str
     reason: str
+    system: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _PARQUET, _LINES = ".parquet", (".jsonl", ".json", ".ndjson")
 _NOTE = b"nfqa"  # in a table's metadata
+_WHOLE = ("label", "grade", "id", "answer_id")
 _Cut = Iterator[tuple[int, int, int, int, str]]
 
 
@@ -70,7 +71,7 @@ def _cut_lines(path: Path, size: int) -> _Cut:
 
 def _cut_rows(path: Path, size: int) -> _Cut:
     digest, start, stop = hashlib.sha256(), 0, 0
-    for _, rows in groupby(_iterate_rows(path), lambda row: row.get("question")):
+    for rows in _group_rows(_iterate_rows(path)):
         if stop - start >= size:
             yield start + 1, stop - start, start, stop, digest.hexdigest()
             digest, start = hashlib.sha256(), stop
@@ -97,13 +98,38 @@ def _iterate_rows(path: Path, start: int = 0, stop: float = float("inf")) -> Ite
             if begin + rows > start and begin < stop:
                 place = begin
                 for batch in file.iter_batches(1_000, row_groups=[group]):
-                    for row in batch.to_pylist() if place + batch.num_rows > start else ():
-                        if start <= place < stop:
-                            yield {name: value for name, value in row.items() if value is not None and value == value}
-                        place += 1
-                    if place >= stop:
-                        return
+                    if start < place + batch.num_rows and place < stop:
+                        yield from map(
+                            _clean,
+                            _list_rows(path, batch)[max(start - place, 0) : int(min(stop, begin + rows)) - place],
+                        )
+                    place += batch.num_rows
             begin += rows
+
+
+def _list_rows(path: Path, batch: Any) -> list[dict[str, Any]]:
+    """Rows without the index of a frame that they were; a null answer is an empty one."""
+    try:
+        rows = batch.to_pylist()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: a text is not UTF-8 ({error.reason}); write the file anew") from None
+    named = [name for name in batch.schema.names if not name.startswith("__index_level_")]
+    return [{name: row[name] or "" if name == "answer" else row[name] for name in named} for row in rows]
+
+
+def _clean(value: Any, name: str = "") -> Any:
+    """What is null or NaN left out, and whole numbers that a column with nulls made floats of whole again."""
+    if isinstance(value, dict):
+        return {key: _clean(one, key) for key, one in value.items() if one is not None and one == one}
+    if isinstance(value, list):
+        return [_clean(one) for one in value if one is not None]
+    return int(value) if isinstance(value, float) and value.is_integer() and name in _WHOLE else value
+
+
+def _group_rows(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The rows of each question: one that holds its answers, or those that follow each other with an answer each."""
+    by = groupby(enumerate(rows), lambda pair: pair[0] if "answers" in pair[1] else pair[1].get("question"))
+    return ([row for _, row in own] for _, own in by)
 
 
 def read_part(path: Path, part: Part) -> Iterator[tuple[int, str, bytes | list[dict[str, Any]]]]:
@@ -112,14 +138,15 @@ def read_part(path: Path, part: Part) -> Iterator[tuple[int, str, bytes | list[d
         with path.open("rb") as file:
             file.seek(part.start)
             for number in range(part.first, part.first + part.lines):
-                if (line := file.readline()).strip():
+                if (line := file.readline()).strip(b"\xef\xbb\xbf \t\r\n"):
                     yield number, f"{path}, line {number}", line
         return
     number = part.first
-    for _, found in groupby(_iterate_rows(path, part.start, part.stop), lambda row: row.get("question")):
-        rows = list(found)
+    for rows in _group_rows(_iterate_rows(path, part.start, part.stop)):
         yield number, f"{path}, row {number}", rows
         number += len(rows)
+    if number != part.first + part.lines:
+        raise ValueError(f"{path}: has changed since it was cut into parts; run again")
 
 
 def write_table(path: Path, table: pd.DataFrame, note: dict[str, Any]) -> None:

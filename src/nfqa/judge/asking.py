@@ -146,7 +146,9 @@ class Asker:
             missing = {entry.key: i for i, entry in enumerate(entries) if entry.key not in replies}  # equal ones once
             if self.dry:
                 self.tally.asked += len(missing)
-                self.tally.characters_to_ask += sum(len(requests[i].prompt) for i in missing.values())
+                asked = [requests[i] for i in missing.values()]
+                follows = self.decoding.reading == "echo"  # the text that is looked at, after its prompt
+                self.tally.characters_to_ask += sum(len(one.prompt + "".join(one.labels) * follows) for one in asked)
                 replies |= dict.fromkeys(missing, Failure("planned", ""))
             elif missing:
                 replies |= self._send([(requests[i], entries[i]) for i in missing.values()], read)

@@ -206,7 +206,9 @@ class OpenAIServer:
         before, text = replace_surrogates(before), replace_surrogates(text)
         wish = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
         reply, logprobs = self._post({"model": self.spec.name, "prompt": before + text} | wish)
-        found = read_echo(logprobs, before + text, reply.completion_tokens)
+        if not reply.prompt_tokens:
+            raise RequestError("bad_reply", "the server's reply doesn't say how many tokens it read and wrote")
+        found = read_echo(logprobs, before + text, reply)
         own = tuple(value for end, value in found if end > len(before) and value is not None)
         return replace(reply, text="", finish="echo", logprobs=own)
 

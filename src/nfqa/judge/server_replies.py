@@ -13,6 +13,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, Vali
 from nfqa.data.json_lines import check
 from nfqa.judge.journal import replace_surrogates
 from nfqa.judge.server_errors import RequestError, judge_status
+from nfqa.models.chat import Reply
 
 _WHOLE = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call"}  # finish_reason
 _CUT = {"length", "max_tokens", "model_length"}
@@ -125,31 +126,40 @@ def read_top(logprobs: object) -> Top:
     return [(token, min(0.0, logprob)) for token, logprob in pairs]
 
 
-def read_echo(logprobs: object, prompt: str, written: int) -> list[tuple[int, float | None]]:
+def read_echo(logprobs: object, prompt: str, reply: Reply) -> list[tuple[int, float | None]]:
     """Where in the prompt each of its tokens ends, and the token's log-probability, None for one with none before it.
 
     Tokens are found by their text, as servers count offsets differently: a part of a character that takes several
     tokens has no readable text, nor has the mark at the beginning; such a token ends where the next one begins.
-    written: how many tokens at the end are the completion's.
+    reply: of which the tokens are; its text is the prompt and what was written after it, which may be nothing.
     Raises: RequestError, "bad_reply", for tokens that aren't the prompt's, or a log-probability that can't be one.
     """
     found = _check(_Echo, logprobs or {}, str)
-    count = max(0, len(found.tokens) - written)
+    beyond = max(0, len(found.tokens) - reply.prompt_tokens)
+    count = len(found.tokens) - (beyond if reply.text == prompt else reply.completion_tokens)
     ends, waiting, place = list[int](), 0, 0
+
+    def fits(between: str) -> bool:  # what parts of characters stand for is neither ASCII nor, without them, anything
+        return not re.search(r"[!-~]" if waiting else r"\S", between)
+
     for token in found.tokens[:count]:
-        text = re.sub(r"bytes:\S*|\ufffd", "", token.replace("\u2581", " ")).strip()
+        plain = token.replace("\u2581", " ")
+        readable = re.sub(r"bytes:\S*|\ufffd", "", plain)
+        whole = readable.strip()
+        text = whole or (readable if readable == plain else "")  # blanks alone have a place of their own
         at = prompt.find(text, place)
-        if not ends and not waiting and at and text[:1] in ("<", "["):
+        if not ends and not waiting and at and whole[:1] in ("<", "["):
             ends = [0]
-        elif not text:
+        elif not text or (not whole and (at < 0 or not fits(prompt[place:at]))):
             waiting += 1
-        elif at < 0 or (prompt[place:at].strip() and not waiting):
+        elif at < 0 or not fits(prompt[place:at]):
             break
         else:
             ends += [at] * waiting
             ends, waiting, place = [*ends, at + len(text)], 0, at + len(text)
     else:
-        if len(found.token_logprobs) == len(found.tokens) and (waiting or not prompt[place:].strip()):
+        known = found.token_logprobs[1:count]
+        if len(found.token_logprobs) == len(found.tokens) and fits(prompt[place:]) and None not in known:
             ends += [len(prompt)] * waiting
             kept = (None if value is None else min(0.0, value) for value in found.token_logprobs)
             return list(zip(ends, kept, strict=False))

@@ -168,6 +168,8 @@ def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 def _bulk(given: argparse.Namespace) -> int:
     import nfqa
 
+    if given.questions:
+        raise ValueError("--questions goes without --out: a large file holds its questions itself")
     chosen = {name: getattr(given, name) for name in _BULK if getattr(given, name) is not None}
     print(nfqa.score(given.file, given.out, **chosen).to_string(index=False, na_rep="–"))
     return 0
