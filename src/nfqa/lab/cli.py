@@ -190,8 +190,9 @@ def _template(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.data.own_tables import write_template
 
     write_template(given.file, root)
-    file = shlex.quote(str(given.file))
-    print(f"{given.file}: an example; put your own rows in it, then `make score ANSWERS={file}`")
+    print(
+        f"{given.file}: an example; put your own rows in it, then `make score ANSWERS={shlex.quote(str(given.file))}`"
+    )
     return 0
 
 
