@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nfqa.data.json_lines import read_json
 from nfqa.data.paths import find_place, find_root
 from nfqa.data.registry import UnreachableError
-from nfqa.lab.fingerprint import Target, list_targets
+from nfqa.lab.fingerprint import list_targets
 from nfqa.lab.options import RunOptions, read_choice, read_count, read_options
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
 
 def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.lab.plan import describe_target
     from nfqa.lab.runner import reach_data, run_targets
 
     jobs = read_count("JOBS", "how many notebooks run at a time") or 2
@@ -112,7 +113,7 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
     targets = list_targets(root, options, given.artefacts)  # an optional file may have come
     done, failed = run_targets(root, options, targets, jobs=jobs)
     skipped = [target for target in targets if target.lacks]
-    print(*(f"{target.identifier}: {_describe(target)}\n" for target in skipped), sep="", end="")
+    print(*(f"{target.identifier}: {describe_target(target)}\n" for target in skipped), sep="", end="")
     fresh = len(targets) - len(done) - len(failed) - len(skipped)
     print(f"artefacts: {len(done)} run, {fresh} fresh, {len(failed)} failed")
     if failed:
@@ -153,10 +154,12 @@ def _say_made(root: Path, place: Place, identifiers: Sequence[str]) -> None:
 
 
 def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
-    from nfqa.lab.plan import describe_journal, plan_targets
+    from nfqa.lab.plan import describe_journal, describe_target, plan_targets
 
     targets = list_targets(root, options, given.artefacts)
-    print(*(f"{target.identifier:24} {_describe(target)}" for target in targets), *describe_journal(root), sep="\n")
+    print(
+        *(f"{target.identifier:24} {describe_target(target)}" for target in targets), *describe_journal(root), sep="\n"
+    )
     stale = [target for target in targets if target.stale]
     if any(target.asks for target in stale):
         print("A run would ask (what two artefacts share is asked once):")
@@ -234,19 +237,6 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
         new = Journal(path).import_lines(handle, where=str(given.file))
     print(f"{new:,} new completions imported")
     return 0
-
-
-def _describe(target: Target) -> str:
-    if target.lacks:
-        return f"not run: needs {', '.join(target.lacks)}; its last result stays"
-    minutes = f"{target.minutes:.1f} min last time" if target.minutes is not None else "not timed yet"
-    if not target.stale:
-        return f"fresh  ({minutes})"
-    from nfqa.lab.papers import list_needs
-
-    reasons = "; ".join(target.stale[:3]) + (f"; and {len(target.stale) - 3} more" if len(target.stale) > 3 else "")
-    missing = list_needs(target.paper, target.name)
-    return f"STALE  ({minutes}): {reasons}" + (f"; some rows need {', '.join(missing)}" if missing else "")
 
 
 def _check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:

@@ -60,6 +60,20 @@ def describe_journal(root: Path) -> list[str]:
     ] or ["journal: no verdicts yet"]
 
 
+def describe_target(target: Target) -> str:
+    """Whether an artefact is fresh, or why it is stale, and how long it took."""
+    if target.lacks:
+        return f"not run: needs {', '.join(target.lacks)}; its last result stays"
+    minutes = f"{target.minutes:.1f} min last time" if target.minutes is not None else "not timed yet"
+    if not target.stale:
+        return f"fresh  ({minutes})"
+    from nfqa.lab.papers import list_needs
+
+    reasons = "; ".join(target.stale[:3]) + (f"; and {len(target.stale) - 3} more" if len(target.stale) > 3 else "")
+    missing = list_needs(target.paper, target.name)
+    return f"STALE  ({minutes}): {reasons}" + (f"; some rows need {', '.join(missing)}" if missing else "")
+
+
 def _describe(tally: Tally) -> str:
     tokens, said = tally.tokens_to_ask, f"{tally.wanted:,} verdicts wanted"
     if not tally.asked:
