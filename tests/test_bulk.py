@@ -303,6 +303,14 @@ def test_the_command(lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--methods, --skip-bad needs --out" in capsys.readouterr().err
 
 
+def test_a_dry_run_cuts_an_answer_as_the_run_does(lines: Path) -> None:
+    given = make_line(0) | {"partial_answers": ["It is."], "answers": ["Rivers carry salt. " * 2_000]}
+    lines.write_text(f"{json.dumps(given)}\n")
+    how: dict[str, Any] = {"evaluator": "embedded:tiny", "progress": False}
+    assert nfqa.score(lines, lines.parent / "out", ["pd"], dry_run=True, **how).tokens.item() > 100
+    assert nfqa.score(lines, lines.parent / "out", ["pd"], **how).n.max() == 1
+
+
 def test_a_killed_run_goes_on(lines: Path) -> None:
     write_lines(lines, 3_000)
     command = [sys.executable, "-m", "nfqa", "score", str(lines), "--methods", "rouge", "--shard", "20", "--out"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -19,7 +18,7 @@ from tqdm import tqdm
 import nfqa
 from nfqa.data.code import hash_maker
 from nfqa.data.own_answers import read_shard
-from nfqa.data.paths import write_atomically
+from nfqa.data.paths import lock_file, write_atomically
 from nfqa.data.registry import hash_file
 from nfqa.data.shards import Part, cut_file, read_note, write_table
 from nfqa.judge.asking import Tally, merge_tallies
@@ -32,7 +31,7 @@ from nfqa.opening import open_embedder, open_evaluator, open_judge
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nfqa.data.records import QuestionSet
+    from nfqa.data.records import Excluded
     from nfqa.metrics.judging import LanguageJudge
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
@@ -43,9 +42,6 @@ _NUMBERS = ("grade", "score", "rank", "probability")
 METHODS = {  # the roles that each depends on
     "pd": ("evaluator",), "da": ("judge", "embedder"), "linkage": ("judge", "embedder"), "rouge": (),
     "bertscore": ("embedder",),
-}  # fmt: skip
-_RAY = {  # no reports home; a busy machine takes longer to start than Ray waits
-    "RAY_USAGE_STATS_ENABLED": "0", "RAY_agent_register_timeout_ms": "120000", "RAY_raylet_start_wait_time_s": "120",
 }  # fmt: skip
 _SAMPLE = 16  # questions, to tell how long all will take
 _WRITTEN = 12  # tokens that a judge writes, about: a bare verdict
@@ -101,8 +97,9 @@ class Worker:
         skipped: list[str] | None = [] if self.job.skip_bad else None
         try:
             own = read_shard(Path(self.job.path), given, skipped)
+            frames = nfqa.read(own)
             for method in self.job.list_missing(given):
-                scores = self.score(method, own)
+                scores = self.score(method, frames, own.excluded)
                 late = scores.missing.str.removeprefix("server: ").isin(UNSETTLED).any()  # asked again by the next run
                 note = {"made_from": "" if late else self.job.sign(method, given), "part": given.digest}
                 write_table(self.job.find(method, given.number), scores, note | {"skipped": skipped or []})
@@ -112,15 +109,14 @@ class Worker:
             self.forget()
         return {"lines": given.lines, "error": ""}
 
-    def score(self, method: str, own: QuestionSet) -> pd.DataFrame:
-        """A row an answer, and metric of the method."""
+    def score(self, method: str, frames: nfqa.Frames, excluded: Sequence[Excluded] = ()) -> pd.DataFrame:
+        """A row an answer, those excluded too, and metric of the method."""
         import pandas as pd
 
         from nfqa.metrics.overlap import score_overlap
         from nfqa.metrics.references import gather_draws
         from nfqa.metrics.systems import add_unscored
 
-        frames = nfqa.read(own)
         answers, needed = frames.answers, {"pd": "views", "da": "answers"}.get(method, "references")
         if getattr(frames, needed).empty:
             found = pd.concat(answers.assign(metric=name) for name in self._name_metrics(method))
@@ -137,7 +133,7 @@ class Worker:
             scores = score_overlap(draws, self._name_metrics(method), embedder)
             found = add_unscored(scores, answers, missing="needs references")
         names = ["question", "answer", "missing", "system"]
-        empty = pd.DataFrame([tuple(vars(each).values()) for each in own.excluded if each.answer], columns=names)
+        empty = pd.DataFrame([tuple(vars(each).values()) for each in excluded if each.answer], columns=names)
         found = pd.concat([found, *(empty.assign(metric=name, signature="") for name in self._name_metrics(method))])
         found = found.reindex(columns=[*_TEXTS, *_NUMBERS])
         return found.astype(dict.fromkeys(_TEXTS, str) | dict.fromkeys(_NUMBERS, float))
@@ -199,7 +195,8 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
     kind, _, address = engine.partition(":")
     if kind not in ("local", "ray"):
         raise ValueError(f"engine is {engine!r}; expected local, ray or ray:ADDRESS")
-    with _lock(Path(job.out)):
+    held = f"{job.out}: another run writes there; wait for it, or name another folder"
+    with lock_file(Path(job.out, ".lock"), held):
         parts = list(cut_file(Path(job.path), shard))
         todo = [part for part in parts if job.list_missing(part)]
         for made in Path(job.out, "parts").glob("*.parquet"):
@@ -220,8 +217,7 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
 
 def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, gpus: float) -> Iterator[dict[str, Any]]:
     """The same by Ray Data: workers that hold the models, each part scored again where one dies."""
-    for name, value in _RAY.items():
-        os.environ.setdefault(name, value)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not find_spec("ray"):
         raise ValueError("ray is not installed: pip install 'nfqa[ray]'")
     import ray.data
@@ -241,18 +237,6 @@ def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, g
         yield from dataset.iter_rows()
     except ray.exceptions.RayError as error:
         raise ValueError(f"Ray stopped: {str(error).partition(chr(10))[0]}") from error
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Raises: ValueError where another run writes into the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(f"{folder}: another run writes there; wait for it, or name another folder") from None
-        yield
 
 
 def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
@@ -314,13 +298,14 @@ def estimate(job: Job, *, shard: int) -> pd.DataFrame:
         row: dict[str, Any] = {"method": method, "lines": sum(part.lines for part in todo)}
         if todo:
             own, worker = read_shard(Path(job.path), todo[0], []), Worker(asdict(job), dry=True)
-            some = replace(own, questions=own.questions[:_SAMPLE], excluded=())
-            share = row["lines"] / todo[0].lines * len(own.questions) / max(1, len(some.questions))
-            worker.score(method, some)  # opens what it needs
+            some = own.questions[:_SAMPLE]
+            frames = nfqa.read(replace(own, questions=some))
+            share = row["lines"] / todo[0].lines * len(own.questions) / max(1, len(some))
+            worker.score(method, frames)  # opens what it needs
             asked = worker.tally
             worker.forget()
             started = time.perf_counter()
-            worker.score(method, some)
+            worker.score(method, frames)
             seconds = time.perf_counter() - started
             if asked.asked:
                 tokens = share * asked.tokens_to_ask
@@ -329,7 +314,8 @@ def estimate(job: Job, *, shard: int) -> pd.DataFrame:
                 row |= {"tokens": tokens, "requests": share * asked.asked, "cost": cost}
             else:
                 row["seconds"] = share * seconds
-                if method == "pd" and len(some.views):
-                    row["tokens"] = share * score_views(some.answers, some.views, worker.evaluator).attended.sum()
+                if method == "pd" and len(frames.views):  # of the losses that were just made
+                    read = score_views(frames.answers, frames.views, worker.evaluator, too_long="cut_tail")
+                    row["tokens"] = share * read.attended.sum()
         rows.append(row)
     return pd.DataFrame(rows, columns=["method", "lines", "tokens", "seconds", "requests", "cost"]).round(2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ def open_evaluator(spec: str, journal: str | Path | None = None) -> Evaluator:
         return Evaluator(parsed)
     from nfqa.judge.served_evaluator import ECHO, ServedEvaluator
 
-    return ServedEvaluator(open_asker(parsed, ECHO, journal))
+    return ServedEvaluator(_open_asker(parsed, ECHO, journal))
 
 
 @cache
@@ -60,17 +60,15 @@ def open_judge(judge: Any, prompts: str, journal: str | Path | None) -> Iterator
     from nfqa.models.roles import parse_role
 
     own = Path(__file__).parent / "prompts" / "own"
-    asker = open_asker(parse_role("judge", judge), Asking(prompts=prompts).make_decoding(), journal)
+    asker = _open_asker(parse_role("judge", judge), Asking(prompts=prompts).make_decoding(), journal)
     found = PromptSet(own, bring=Path) if prompts == "own" else read_prompt_set(find_root(), prompts)
     with closing(asker):
         yield LanguageJudge(asker, found)
 
 
-def open_asker(spec: RoleSpec, decoding: Decoding, journal: str | Path | None) -> Asker:
+def _open_asker(spec: RoleSpec, decoding: Decoding, journal: str | Path | None) -> Asker:
     """Requests to one model, each completion kept in `journal`, or as long as this lives."""
-    from nfqa.judge.asking import Asker
     from nfqa.judge.journal import Journal
-    from nfqa.lab.judging import open_model
+    from nfqa.lab.judging import open_asker
 
-    kept = Journal(Path(journal) if journal else None)
-    return Asker(spec, partial(open_model, journal=kept), kept, decoding)
+    return open_asker(Journal(Path(journal) if journal else None), spec, decoding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -82,7 +83,7 @@ def _cut_rows(path: Path, size: int) -> _Cut:
         yield start + 1, stop - start, start, stop, digest.hexdigest()
 
 
-def _iterate_rows(path: Path, start: int = 0, stop: float = float("inf")) -> Iterator[dict[str, Any]]:
+def _iterate_rows(path: Path, start: int = 0, stop: int = sys.maxsize) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file from `start` up to `stop`, its other row groups not read."""
     from pyarrow import ArrowInvalid
     from pyarrow.parquet import ParquetFile
@@ -99,10 +100,7 @@ def _iterate_rows(path: Path, start: int = 0, stop: float = float("inf")) -> Ite
                 place = begin
                 for batch in file.iter_batches(1_000, row_groups=[group]):
                     if start < place + batch.num_rows and place < stop:
-                        yield from map(
-                            _clean,
-                            _list_rows(path, batch)[max(start - place, 0) : int(min(stop, begin + rows)) - place],
-                        )
+                        yield from map(_clean, _list_rows(path, batch)[max(start - place, 0) : stop - place])
                     place += batch.num_rows
             begin += rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from anyio import to_thread
@@ -14,11 +15,8 @@ from nfqa.frameworks import Measure, score_answer
 def _make(measure: Measure, how: dict[str, Any]) -> Scorer:
     async def score(state: TaskState, _: Target) -> Score:
         answer = state.output.completion
-
-        def run() -> tuple[float, str]:
-            return score_answer(measure, state.input_text, answer, state.metadata, **how)
-
-        value, missing = await to_thread.run_sync(run)
+        scored = partial(score_answer, measure, state.input_text, answer, state.metadata, **how)
+        value, missing = await to_thread.run_sync(scored)
         return Score(value=value, answer=answer, explanation=missing or None, reason=missing or None)
 
     return score

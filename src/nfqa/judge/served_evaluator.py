@@ -51,8 +51,7 @@ class ServedEvaluator(Evaluator):
             return Verdict(nats if own else None, "" if own else "no_tokens")
 
         def ask_for(context: str, target: str) -> Request:
-            message = " ".join(filter(None, (context, settings.instruction)))
-            return Request(before + message + after, labels=(target,))
+            return Request(before + settings.join(context) + after, labels=(target,))
 
         requests = [[ask_for(item.context, target) for target in item.targets] for item in items]
         flat = [request for row in requests for request in row]

@@ -55,6 +55,10 @@ class Settings:
         before, _, after = self.plain_format.partition(_MARK)
         return before, after
 
+    def join(self, answer: str) -> str:
+        """The answer and the instruction after it, or the one that there is."""
+        return " ".join(filter(None, (answer, self.instruction)))
+
     @property
     def reading(self) -> str:
         """The part of the signature that the losses depend on, without what the chosen wrapping ignores."""

@@ -24,9 +24,8 @@ MOVED, GONE, NEW, LACKING = "moved", "gone", "new", "needs a file that is not he
 ENDINGS = (".csv", ".json", ".png", ".pdf")  # of an artefact's files
 TEXTS = ["dropped_because", "origin", "signature"]
 _CLOSE = 1e-6  # relative: what a sum in another order changes
-_FLIPPED = (
-    1e-4  # of 1, or of the largest number of its row: what a near tie that another processor decides otherwise changes
-)
+# Of 1, or of the largest number of its row: what a near tie that another processor decides otherwise changes.
+_FLIPPED = 1e-4
 _SPREADS = 3  # by how many of its own standard deviations over seeds a value that varies may move
 _NUMBER = re.compile(r"-?\d[\d.,]*")
 

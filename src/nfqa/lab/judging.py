@@ -83,7 +83,7 @@ def open_judge(
     parsed = parse_role("judge", spec) if spec else None
     if parsed is None or not parsed.is_language_model:
         return None
-    asker = open_asker(root, parsed, asking.make_decoding(), dry, progress)
+    asker = open_asker(open_journal(root), parsed, asking.make_decoding(), dry=dry, progress=progress)
     return LanguageJudge(asker, read_prompt_set(root, asking.prompts), seed=asking.judge_seed)
 
 
@@ -95,8 +95,9 @@ def open_generators(
     They write, so they are read as text whatever the judge's reading.
     """
     parsed = parse_generators(spec) if spec else ()
-    decoding = asking.make_decoding(reading="text")
-    return [open_asker(root, part, decoding, dry, progress) for part in parsed if part.is_language_model]
+    journal, decoding = open_journal(root), asking.make_decoding(reading="text")
+    asked = [part for part in parsed if part.is_language_model]
+    return [open_asker(journal, part, decoding, dry=dry, progress=progress) for part in asked]
 
 
 def open_restating(root: Path, name: str = "tiny") -> Asker:
@@ -108,8 +109,7 @@ def open_restating(root: Path, name: str = "tiny") -> Asker:
     """
     spec = RoleSpec("generator", "path", str(find_evaluator(name)))
     journal = Journal(root / "build" / "cache" / "restated.sqlite")
-    opens, decoding = partial(open_model, journal=journal, dtype="float64"), Decoding(max_tokens=96)
-    return Asker(spec, opens, journal, decoding, precision="float64")
+    return open_asker(journal, spec, Decoding(max_tokens=96), dtype="float64")
 
 
 def show_progress(folder: Path) -> Callable[[int, int], None]:
@@ -126,11 +126,21 @@ def show_progress(folder: Path) -> Callable[[int, int], None]:
     return show
 
 
+def open_journal(root: Path) -> Journal:
+    """The run's journal."""
+    return Journal(find_journal(root), run=os.environ.get("NFQA_RUN", ""))
+
+
 def open_asker(
-    root: Path, spec: RoleSpec, decoding: Decoding, dry: bool, progress: Callable[[int, int], None] | None
+    journal: Journal,
+    spec: RoleSpec,
+    decoding: Decoding,
+    *,
+    dry: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    dtype: str = "",
 ) -> Asker:
-    """Requests to one model, through the run's journal."""
-    journal = Journal(find_journal(root), run=os.environ.get("NFQA_RUN", ""))
-    precision = "" if spec.kind == "openai" else read_precision("")
-    opens = partial(open_model, journal=journal)
+    """Requests to one model, through a journal. dtype: of a model in process, by default what NFQA_DTYPE names."""
+    precision = "" if spec.kind == "openai" else dtype or read_precision("")
+    opens = partial(open_model, journal=journal, dtype=dtype)
     return Asker(spec, opens, journal, decoding, dry=dry, progress=progress, precision=precision)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfqa.data.paths import find_cache
 from nfqa.judge.asking import Asker, Tally, merge_tallies
-from nfqa.lab.judging import Asking, open_asker, open_generators, open_judge, show_progress
+from nfqa.lab.judging import Asking, open_asker, open_generators, open_journal, open_judge, show_progress
 from nfqa.models.chat import Reading
 from nfqa.models.roles import DEFAULTS, EVALUATORS, parse_role
 
@@ -73,7 +73,8 @@ class Roles:
         if spec.kind == "openai":
             from nfqa.judge.served_evaluator import ECHO, ServedEvaluator
 
-            self._askers.append(open_asker(self.root, spec, ECHO, self.dry, show_progress(self.out)))
+            progress = show_progress(self.out)
+            self._askers.append(open_asker(open_journal(self.root), spec, ECHO, dry=self.dry, progress=progress))
             return ServedEvaluator(self._askers[-1])
         device = os.environ.get("NFQA_DEVICE") or "auto"
         return Evaluator(spec, device=device, store=find_cache(self.root, "losses"), **how)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -19,7 +18,7 @@ from tqdm import tqdm
 
 from nfqa.data.json_lines import read_json
 from nfqa.data.load import GRADED
-from nfqa.data.paths import Place, write_atomically
+from nfqa.data.paths import Place, lock_file, write_atomically
 from nfqa.data.registry import UnreachableError, fetch_file, hash_file, read_registry
 from nfqa.lab.fingerprint import (
     QUICK_LIMIT,
@@ -253,13 +252,8 @@ def prepare_vectors(
 @contextmanager
 def _lock(root: Path, scratch: Path) -> Iterator[None]:
     """The checkout for this run alone, and an empty scratch folder, gone afterwards however the run ends."""
-    path = root / "build" / "lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError("another run is at work in this checkout; wait for it, or stop it first") from None
+    held = "another run is at work in this checkout; wait for it, or stop it first"
+    with lock_file(root / "build" / "lock", held):
         shutil.rmtree(scratch, ignore_errors=True)  # what a killed run left
         try:
             yield

@@ -119,8 +119,7 @@ class RowMaker:
     def _render(self, answer: str) -> tuple[str, int, int]:
         """The context, and where in it the answer's characters begin and end."""
         settings = self._settings
-        message = f"{answer} {settings.instruction}" if answer and settings.instruction else answer
-        message = message or settings.instruction
+        message = settings.join(answer)
         if settings.wrapping == "plain":
             before, after = settings.frame
             return before + message + after, len(before), len(before) + len(answer)
