@@ -1,4 +1,4 @@
-"""Inspect and DeepEval as installed, with our measures by name; in a folder of their own, as their needs differ."""
+"""Other frameworks as installed, with our measures by name; in a folder of their own, as their needs differ."""
 
 from __future__ import annotations
 
@@ -22,11 +22,16 @@ GIVEN = {
 ASKED = {"question": "Why is the sea salt?", "answer": "Rivers carry salt into it.", "given": GIVEN}
 RUN = """
 import asyncio, json, math, sys
+from pathlib import Path
+import lm_eval
+import nfqa.frameworks
 from inspect_ai import Task, eval as run
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from deepeval.test_case import LLMTestCase
 from nfqa.frameworks.deepeval_metrics import NfqaMetric
+from lm_eval.api.model import LM
+from lm_eval.tasks import TaskManager
 from nfqa.frameworks.inspect_scorers import dispute_awareness, linkage_rank, perspective_diversity
 
 asked = json.loads(sys.argv[1])
@@ -45,7 +50,20 @@ for name, threshold, how in [("perspective_diversity", 1, {"evaluator": "embedde
 metric = NfqaMetric("linkage", threshold=2)
 metric.measure(LLMTestCase(input="?", actual_output=" ", metadata=asked["given"]))
 found["empty"] = [math.isnan(metric.score), metric.is_successful(), metric.reason]
-print(json.dumps(found))
+
+class Fixed(LM):
+    def generate_until(self, requests, **_):
+        return [asked["answer"] if request.arguments[0] == asked["question"] else "" for request in requests]
+    def loglikelihood(self, *_, **__):
+        raise NotImplementedError
+    loglikelihood_rolling = loglikelihood
+
+folder = Path(nfqa.frameworks.__file__).parent / "lm_eval"
+given = {"questions": sys.argv[3], "evaluator": "embedded:tiny"}
+tasks = TaskManager(include_path=str(folder), include_defaults=False, metadata=given)
+done = lm_eval.simple_evaluate(model=Fixed(), tasks=["nfqa_debatable"], task_manager=tasks, bootstrap_iters=0)
+found["harness"] = done["results"]["nfqa_debatable"]
+print(json.dumps(found, default=str))
 """
 
 
@@ -57,17 +75,22 @@ def test_scores_are_those_of_the_library(tmp_path: Path) -> None:
         if uv.exists()
         else [sys.executable, "-m", "pip", "install"]
     )
-    needed = ["--quiet", "--target", str(tmp_path / "installed"), "-r", str(PROJECT / "requirements-frameworks.txt")]
+    folder = tmp_path / "site-packages"  # by this name dill knows what not to pickle
+    needed = ["--quiet", "--target", str(folder), "-r", str(PROJECT / "requirements-frameworks.txt")]
     subprocess.run([*pip, *needed], check=True)
-    for name in ("torch", "transformers", "sentence_transformers"):
-        shutil.rmtree(tmp_path / "installed" / name, ignore_errors=True)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "installed"), str(PROJECT / "src")])}
-    environment |= {"DEEPEVAL_TELEMETRY_OPT_OUT": "YES", "DEEPEVAL_DISABLE_DOTENV": "1"}
-    run = [sys.executable, "-c", RUN, json.dumps(ASKED), str(tmp_path / "logs")]
+    for name in ("torch", "transformers", "sentence_transformers", "huggingface_hub"):
+        for installed in folder.glob(f"{name}*"):
+            shutil.rmtree(installed)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(PROJECT / "src")])}
+    environment |= {"DEEPEVAL_TELEMETRY_OPT_OUT": "YES", "DEEPEVAL_DISABLE_DOTENV": "1", "HF_HUB_OFFLINE": "1"}
+    line, questions = {"question": ASKED["question"]} | GIVEN, tmp_path / "questions.jsonl"
+    unanswered = {"question": "Why not?", "partial_answers": ["No."]}
+    questions.write_text(f"{json.dumps(line)}\n{json.dumps(unanswered)}\n")
+    run = [sys.executable, "-c", RUN, json.dumps(ASKED), str(tmp_path / "logs"), str(questions)]
     done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
-    line = {"question": ASKED["question"], "answers": [ASKED["answer"]]} | GIVEN
+    line["answers"] = [ASKED["answer"]]
     diversity = nfqa.perspective_diversity([line], "embedded:tiny").score.item()
     rank, aware = nfqa.linkage([line])["rank"].item(), nfqa.dispute_awareness([line]).score.item()
     expected = {"perspective_diversity": diversity, "dispute_awareness": aware, "linkage_rank": rank}
@@ -77,6 +100,8 @@ def test_scores_are_those_of_the_library(tmp_path: Path) -> None:
         "linkage": [rank, True],
     }
     assert found["empty"] == [True, False, "empty answer"]
+    assert found["harness"]["perspective_diversity,none"] == pytest.approx(diversity, rel=1e-5)
+    assert found["harness"]["dispute_awareness,none"] == aware
 
 
 def test_what_is_not_given_is_named() -> None:
