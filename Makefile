@@ -32,7 +32,7 @@ READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt
 
 # torch by pip, whose configuration may name a build for this machine; the rest by uv, which is faster, or else by pip.
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
-install = $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python $(1) || $(PIP) $(1)
+install = $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python $(1) || $(PIP) $(1)
 
 .NOTPARALLEL:
 .PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check claims figures report lab test test-fast soak bench fetch score debates clean distclean FORCE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -143,6 +144,18 @@ def test_google_rouge_equals_the_package(candidate, reference, stem):
     for variant, long in (("1", "rouge1"), ("2", "rouge2"), ("l", "rougeL")):
         found = score(f"google_rouge{variant}{'_stem' * stem}", candidate, reference)
         assert found == pytest.approx(theirs[long].fmeasure, abs=1e-15)
+
+
+@settings(max_examples=150, deadline=None)
+@given(candidate=dense_texts, reference=dense_texts, suffix=st.sampled_from(["", "_smooth1", "_smooth3"]))
+def test_bleu_equals_nltks(candidate, reference, suffix):
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
+    smooth = getattr(SmoothingFunction(), f"method{suffix[7:] or 0}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of orders without a match
+        theirs = sentence_bleu([reference.split()], candidate.split(), smoothing_function=smooth)
+    assert score(f"bleu{suffix}", candidate, reference) == float(theirs)
 
 
 def test_pairs_of_words_run_across_sentences_and_a_side_without_sentences_is_zero():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import textwrap
 import warnings
 from collections.abc import Sequence
@@ -35,15 +36,15 @@ _STYLE: dict[str, Any] = {
 def use_style() -> None:
     """Set the project's style for every figure drawn from here on, however it is drawn."""
     import matplotlib as mpl
-    import seaborn as sns
-    import seaborn.objects as so
+    from matplotlib.rcsetup import cycler
 
     # seaborn 0.13 passes pandas 3 a keyword that it no longer needs; nothing in a notebook depends on it
     warnings.filterwarnings("ignore", message=".*copy keyword.*", category=Warning)
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-    sns.set_palette(list(PALETTE))
-    mpl.rcParams.update(cast("Any", _STYLE))
-    so.Plot.config.theme.update(_STYLE | {"axes.prop_cycle": mpl.rcParams["axes.prop_cycle"]})
+    style = _STYLE | {"axes.prop_cycle": cycler("color", PALETTE)}
+    mpl.rcParams.update(cast("Any", style))
+    if objects := sys.modules.get("seaborn.objects"):  # it takes seconds to import: only where a notebook has done so
+        objects.Plot.config.theme.update(style)
 
 
 def subplots(*shape: int, **how: Any) -> tuple[Figure, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
+import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
+from math import exp, fsum, log
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -99,7 +101,7 @@ def split_sentences(text: str) -> list[list[str]]:
 
 def forget_texts() -> None:
     """Let go of what is kept of the texts that were scored."""
-    for kept in (_rouge, split_sentences, _google_rouge, _load_google_rouge):
+    for kept in (_rouge, split_sentences, _google_rouge, _load_google_tokenizer, _match_words, _count_ngrams):
         kept.cache_clear()
 
 
@@ -107,8 +109,8 @@ def score_google_rouge(pairs: Pairs, *, variant: RougeVariant, stem: bool) -> ND
     """F of Google's ROUGE, with or without Porter stemming: lower-cased, punctuation dropped, repeats counted.
 
     ROUGE-L's longest common subsequence L gives P = L / |candidate|, R = L / |reference|, over tokens.
-    Source: PyPI package rouge-score, equal to it. Its tokens and n-gram scores are used as they are; L is found by
-        rapidfuzz, which needs a hundredth of the time of its table.
+    Source: PyPI package rouge-score, equal to it, whose tokens are used; L is found by rapidfuzz, which needs a
+        hundredth of the time of its table.
     """
     return np.array([_google_rouge(candidate, reference, stem)[variant] for candidate, reference in pairs])
 
@@ -117,37 +119,65 @@ def score_google_rouge(pairs: Pairs, *, variant: RougeVariant, stem: bool) -> ND
 def _google_rouge(candidate: str, reference: str, stem: bool) -> dict[str, float]:
     from rapidfuzz.distance import LCSseq
 
-    tokenizer, scorer = _load_google_rouge(stem)
-    scores = scorer.score(reference, candidate)
-    c, r = tokenizer.tokenize(candidate), tokenizer.tokenize(reference)
-    longest = LCSseq.similarity(c, r)
-    precision, recall = longest / max(len(c), 1), longest / max(len(r), 1)
-    f = 2 * precision * recall / (precision + recall) if longest else 0.0
-    return {"rouge1": scores["rouge1"].fmeasure, "rouge2": scores["rouge2"].fmeasure, "rougel": f}
+    tokenise = _load_google_tokenizer(stem)
+    c, r = tokenise(candidate), tokenise(reference)
+    matches = [*_match_ngrams(c, r, 2), (LCSseq.similarity(c, r), len(c), len(r))]
+    scores = []
+    for found, own, other in matches:
+        precision, recall = found / max(own, 1), found / max(other, 1)
+        scores.append(2 * precision * recall / (precision + recall) if found else 0.0)
+    return dict(zip(get_args(RougeVariant), scores, strict=True))
 
 
 @cache
-def _load_google_rouge(stem: bool):  # type: ignore[no-untyped-def]
-    from rouge_score import rouge_scorer, tokenizers
+def _load_google_tokenizer(stem: bool) -> Callable[[str], tuple[str, ...]]:
+    from rouge_score.tokenizers import DefaultTokenizer
 
-    tokenizer = tokenizers.DefaultTokenizer(stem)
-    tokenizer.tokenize = cache(tokenizer.tokenize)  # a text stands in many pairs, and stemming it is slow
-    return tokenizer, rouge_scorer.RougeScorer(["rouge1", "rouge2"], tokenizer=tokenizer)
+    tokenise = DefaultTokenizer(stem).tokenize
+    return cache(lambda text: tuple(tokenise(text)))  # a text stands in many pairs, and stemming it is slow
 
 
-def score_nltk_bleu(pairs: Pairs, *, smoothing: str) -> NDArray[np.float64]:
-    """Sentence BLEU-4 of nltk on words split at blanks, as the LINKAGE authors ran it (`smoothing` "none").
+def score_bleu(pairs: Pairs, *, smoothing: str) -> NDArray[np.float64]:
+    """Sentence BLEU-4 on words split at blanks, as the LINKAGE authors ran it (`smoothing` "none").
 
-    Unsmoothed, a missing n-gram order counts as the smallest float, so most scores lie near 1e-78, 1e-155 or 1e-231:
+    BLEU = min(1, exp(1 - |reference| / |candidate|)) times the geometric mean of p_1 to p_4, p_n the candidate's
+    n-grams that the reference has, each at most as often, over all of them; 0 without a common word.
+    Unsmoothed, a p_n of 0 counts as the smallest float, so most scores lie near 1e-78, 1e-155 or 1e-231:
     their order says how many orders match and little more. "method1" adds 0.1 to empty counts, "method3" halves them.
-    Source: Papineni et al. (2002); Chen and Cherry (2014) for the smoothings.
+    Source: Papineni et al. (2002); Chen and Cherry (2014) for the smoothings; nltk's sentence_bleu, equal to it.
     """
-    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+    return np.array([_combine_counts(_match_words(*pair), smoothing) for pair in pairs])
 
-    smooth = getattr(SmoothingFunction(), smoothing.replace("none", "method0"))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="\\s*The hypothesis contains 0 counts")  # said in the docstring
-        return np.array([float(sentence_bleu([r.split()], c.split(), smoothing_function=smooth)) for c, r in pairs])
+
+def _combine_counts(matches: Sequence[tuple[int, int, int]], smoothing: str) -> float:
+    (common, length, other), *_ = matches
+    if not common:
+        return 0.0
+    logs, empty = [], 0
+    for found, own, _ in matches:
+        empty, most = empty + (not found), max(own, 1)
+        smoothed = {"none": sys.float_info.min, "method1": 0.1 / most, "method3": 1 / (2**empty * most)}[smoothing]
+        logs.append(log(found / most if found else smoothed))
+    return min(1.0, exp(1 - other / length)) * exp(fsum(0.25 * each for each in logs))
+
+
+@cache
+def _match_words(candidate: str, reference: str) -> list[tuple[int, int, int]]:
+    return _match_ngrams(tuple(candidate.split()), tuple(reference.split()), 4)
+
+
+def _match_ngrams(candidate: tuple[str, ...], reference: tuple[str, ...], most: int) -> list[tuple[int, int, int]]:
+    """For 1-grams up to `most`: how many the texts share, each as often as both have it, and how many each has."""
+    found = []
+    for own, other in zip(_count_ngrams(candidate, most), _count_ngrams(reference, most), strict=True):
+        shared = sum(min(count, other[gram]) for gram, count in own.items() if gram in other)
+        found.append((shared, own.total(), other.total()))
+    return found
+
+
+@lru_cache(maxsize=256)  # a reference is compared with all candidates of its question, one after the other
+def _count_ngrams(words: tuple[str, ...], most: int) -> list[Counter[tuple[str, ...]]]:
+    return [Counter(zip(*(words[start:] for start in range(n)), strict=False)) for n in range(1, most + 1)]
 
 
 def score_sacrebleu(pairs: Pairs) -> NDArray[np.float64]:
@@ -208,7 +238,7 @@ for _variant in get_args(RougeVariant):
         _score = partial(score_google_rouge, variant=_variant, stem=bool(_suffix))
         METRICS[f"google_{_variant}{_suffix}"] = OverlapMetric(f"impl:rouge-score-0.1.2|stem:{_stemmer}", _score)
 for _suffix, _smoothing in (("", "none"), ("_smooth1", "method1"), ("_smooth3", "method3")):
-    _score = partial(score_nltk_bleu, smoothing=_smoothing)
+    _score = partial(score_bleu, smoothing=_smoothing)
     METRICS[f"bleu{_suffix}"] = OverlapMetric(f"impl:nltk-sentence|tok:blanks|smooth:{_smoothing}", _score)
 METRICS["sacrebleu"] = OverlapMetric("impl:sacrebleu|tok:13a|smooth:exp|effective:yes", score_sacrebleu)
 METRICS["bertscore"] = OverlapMetric("impl:nfqa|layer:last|idf:no|rescale:no", score_bertscore, needs_embedder=True)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nfqa.models.continuous_cache import ContinuousCache, mix_logprobs
-from nfqa.models.packing import can_pack, make_mask
+from nfqa.models.packing import attend_by_blocks, can_pack, make_blocks, make_mask
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -93,7 +93,7 @@ class Engine:
         config = self.model.config.get_text_config(decoder=True)
         window = getattr(config, "sliding_window", None)
         begun = [(11 * i + 5) % config.vocab_size for i in range(24)]
-        tried = [(*begun, *[(7 * i + n) % config.vocab_size for i in range(3 + n)]) for n in (1, 4)]
+        tried = [(*begun, *[(7 * i + n) % config.vocab_size for i in range(n)]) for n in (4, 40)]
         rows = [Row(tokens, (len(begun), len(tokens) - 1), (1, 2), (2, 9)) for tokens in tried]
         groups = [*_line_up(0, rows), *_line_up(1, rows)]
         try:
@@ -257,7 +257,7 @@ class Engine:
         rows = [(row, group.begun) for group in groups for _, row in group.rows]
         kept = [own + place - first for (row, first), (_, own) in zip(rows, spans, strict=True) for place in row.places]
         try:
-            with torch.inference_mode():
+            with torch.inference_mode(), attend_by_blocks(make_blocks(owners, done)):
                 output = self.model(
                     input_ids=torch.tensor([tokens[done:]], device=device),
                     position_ids=torch.tensor([positions[done:]], device=device),
