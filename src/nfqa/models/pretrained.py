@@ -135,8 +135,10 @@ class Pretrained:
         import torch
         from transformers import AutoModelForCausalLM, GenerationConfig
 
-        dtype = getattr(torch, self.precision)
-        model = self._load(AutoModelForCausalLM, dtype=dtype, use_safetensors=True).to(self.place).eval()
+        # GPT-2's activation takes transformers six steps; torch has the same function in one
+        named = [name for name in ("activation_function", "hidden_act") if getattr(self.config, name, "") == "gelu_new"]
+        how = dict.fromkeys(named, "gelu_pytorch_tanh") | {"dtype": getattr(torch, self.precision)}
+        model = self._load(AutoModelForCausalLM, use_safetensors=True, **how).to(self.place).eval()
         stops = model.generation_config.eos_token_id
         # Only the stops stay: generate would take a penalty or a top-k from here.
         model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
