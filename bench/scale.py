@@ -1,8 +1,8 @@
 """Scores of many answers: how long, how much memory at ten and a hundred times as many, and two of Ray's workers.
 
-Answers of 100 words drawn at random (30 for the rows on memory), ten to a question with four references. Memory is the
-most that a process of its own held; Ray's workers are timed from the first finished part on, as they take seconds to
-start.
+Answers of 100 words drawn at random (10 for the rows on memory), ten to a question with four references and, for P.D.,
+four partial answers of 80 words. Memory is the most that a process of its own held; Ray's workers are timed from the
+first finished part on, as they take seconds to start.
 
 `python bench/scale.py` prints the numbers, puts them into build/bench.json beside those of the other benches, and exits
 with 1 if a target is missed. `--quick` makes everything small, to show that it runs.
@@ -28,6 +28,7 @@ from kernels import describe_machine, finish  # noqa: E402
 
 TARGETS = {"embedded_judge_seconds": 240.0, "memory_ratio": 1.1, "two_workers": 1.7}
 ANSWERS, PER_QUESTION = 10_000, 10
+COUNTS = {"linkage": ANSWERS, "rouge": ANSWERS, "bertscore": 1_000, "da": 1_000, "pd": 1_000}
 RUN = """
 import json, resource, sys, nfqa
 nfqa.score(sys.argv[1], sys.argv[2], sys.argv[3].split(","), progress=False, **json.loads(sys.argv[4]))
@@ -35,7 +36,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 
 
-def write_answers(path: Path, answers: int, words: int) -> Path:
+def write_answers(path: Path, answers: int, words: int, *, views: bool = False) -> Path:
     """Questions with four references and ten answers each, of words drawn from the bundled sample."""
     rng = random.Random(0)
     known = sorted(set((ROOT / "data" / "sample" / "own_answers.jsonl").read_text().replace('"', " ").split()))
@@ -46,6 +47,8 @@ def write_answers(path: Path, answers: int, words: int) -> Path:
     with path.open("w") as file:
         for number in range(answers // PER_QUESTION):
             line = {"id": f"q{number}", "question": draw(8), "references": [draw(words) for _ in range(4)]}
+            if views:
+                line["partial_answers"] = [draw(80) for _ in range(4)]
             line["answers"] = [{"id": f"a{n}", "system": "xy"[n % 2], "text": draw(words)} for n in range(PER_QUESTION)]
             file.write(f"{json.dumps(line)}\n")
     return path
@@ -73,16 +76,18 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         whole = write_answers(folder / "whole.jsonl", ANSWERS // scale, 100)
-        found: dict[str, Any] = {method: run(whole, method) for method in ("linkage", "rouge", "da")}
-        for method, row in found.items():
-            print(f"{method}: {ANSWERS // scale:,} answers of 100 words in {row['seconds']:.0f} s")
+        found: dict[str, Any] = {}
+        for method, count in COUNTS.items():
+            file = write_answers(folder / f"{method}.jsonl", count // scale, 100, views=method == "pd")
+            found[method] = run(file, method) | {"answers": count // scale}
+            print(f"{method}: {count // scale:,} answers of 100 words in {found[method]['seconds']:.0f} s")
         sizes = [size // scale for size in (1_000, 10_000, 100_000)]
-        files = [write_answers(folder / f"{size}.jsonl", max(size, PER_QUESTION), 30) for size in sizes]
+        files = [write_answers(folder / f"{size}.jsonl", max(size, PER_QUESTION), 10) for size in sizes]
         found["memory"] = [
             run(file, "rouge,da", shard=50) | {"answers": size} for file, size in zip(files, sizes, strict=True)
         ]
         for row in found["memory"]:
-            print(f"rouge and da: {row['answers']:,} answers of 30 words in {row['megabytes']:.0f} MB")
+            print(f"rouge and da: {row['answers']:,} answers of 10 words in {row['megabytes']:.0f} MB")
         shard = max(1, ANSWERS // scale // PER_QUESTION // 40)
         ray = [run(whole, "rouge", engine="ray", workers=n, shard=shard) for n in (1, 2)]
         found["ray"] = {"one": ray[0], "two": ray[1], "ratio": ray[0]["between_parts"] / ray[1]["between_parts"]}

@@ -27,11 +27,12 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer
 
+from nfqa.models import packing
 from nfqa.models.chat import Decoding
 from nfqa.models.completing import complete, draw_tokens
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.engine import Engine, Row
-from nfqa.models.packing import can_pack
+from nfqa.models.packing import can_pack, make_blocks
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -122,7 +123,9 @@ def others() -> dict[str, Any]:
 
 @pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "qwen2", "mistral"])
-def test_rows_of_shared_beginnings_equal_the_plain_loop(models, architecture, cache):
+@pytest.mark.parametrize("own_block", [1, 8, 32], ids=["a block a row", "mixed blocks", "short rows together"])
+def test_rows_of_shared_beginnings_equal_the_plain_loop(models, architecture, cache, own_block, monkeypatch):
+    monkeypatch.setattr(packing, "_OWN_BLOCK", own_block)
     for batch_tokens in (1, 60, 150, 4096):
         run = Engine(models[architecture], batch_tokens=batch_tokens, cache=cache)
         assert run.shares
@@ -131,7 +134,9 @@ def test_rows_of_shared_beginnings_equal_the_plain_loop(models, architecture, ca
 
 @pytest.mark.parametrize("what", SHARED | ALONE)
 @pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
-def test_other_models_share_or_are_run_alone_and_equal_the_plain_loop(others, what, cache):
+@pytest.mark.parametrize("own_block", [8, 32], ids=["mixed blocks", "short rows together"])
+def test_other_models_share_or_are_run_alone_and_equal_the_plain_loop(others, what, cache, own_block, monkeypatch):
+    monkeypatch.setattr(packing, "_OWN_BLOCK", own_block)
     run = Engine(others[what], batch_tokens=300, cache=cache)
     assert run.shares == (what in SHARED)
     if cache is None or what != "places that begin at two":
@@ -218,6 +223,29 @@ def test_completions_equal_those_one_by_one(models, others, what, sampling):
         assert expected[0] == ids[0, len(prompts[0]) :].tolist()
     if what not in ALONE:
         assert complete(model, prompts, seeds, sampling, STOPS) == expected
+
+
+def test_attention_passes_over_what_the_mask_hides(models, monkeypatch):
+    monkeypatch.setattr(packing, "_OWN_BLOCK", 8)
+    owners = [(0, -1)] * 5 + [(0, 0)] * 3 + [(0, 1)] * 2 + [(0, 2)] * 9 + [(1, 0)] * 4
+    begun, short, long, other = slice(0, 5), slice(5, 10), slice(10, 19), slice(19, 23)
+    expected = [(begun, (begun,)), (short, (begun, short)), (long, (begun, long)), (other, (other,))]
+    assert make_blocks(owners, 0) == expected
+    assert make_blocks(owners[:-4], 5) == [(slice(0, 5), (begun, short)), (slice(5, 14), (begun, long))]
+    seen, plain = [], torch.nn.functional.scaled_dot_product_attention
+    monkeypatch.setattr(
+        torch.nn.functional, "scaled_dot_product_attention",
+        lambda q, k, *rest, **how: seen.append((q.shape[2], k.shape[2])) or plain(q, k, *rest, **how),
+    )  # fmt: skip
+    run = Engine(models["llama"], batch_tokens=4096)
+    assert run.shares
+    del seen[:]
+    context = tuple(range(10, 40))
+    rows = [Row((*context, *range(100, 100 + size)), (29, 30), (100, 101)) for size in (9, 12)]
+    collect(run.find_logprobs([[row] for row in rows[:1]] + [rows]))
+    # 30 tokens of context, of which the last is each row's own, as something is asked after it
+    assert set(seen) == {(39, 39), (29, 29), (10, 39), (13, 42)}
+    assert len(seen) == 4 * models["llama"].config.num_hidden_layers
 
 
 def test_a_model_that_counts_positions_in_its_own_way_is_not_packed():

@@ -26,6 +26,7 @@ from nfqa.models import embed, evaluator, precision, roles
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.engine import Engine
 from nfqa.models.evaluator import Evaluator
+from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import TOO_LONG, Restated, RowMaker, TargetLoss, TargetRow
 from nfqa.models.roles import DEFAULTS, parse_role
 
@@ -385,3 +386,11 @@ def test_a_precision_that_the_processor_is_slow_in_is_refused_with_both_rates(gp
 
 def test_a_rate_is_measured():
     assert precision.measure_rate("float32") > 0.1
+
+
+def test_gpt2s_activation_is_run_in_one_step(folders):
+    plain = AutoModelForCausalLM.from_pretrained(folders["gpt2"]).eval()
+    fused = Pretrained(parse_role("evaluator", f"path:{folders['gpt2']}"), device="cpu", dtype="float32").model
+    assert (plain.config.activation_function, fused.config.activation_function) == ("gelu_new", "gelu_pytorch_tanh")
+    tokens = torch.arange(20)[None]
+    torch.testing.assert_close(fused(tokens).logits, plain(tokens).logits, rtol=1e-5, atol=1e-6)
