@@ -220,6 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
             "error_inside": (200, {"error": {"message": "overloaded", "code": code or None}}, {}),
             "no_choices": (200, whole | {"choices": []}, {}),
             "refusal": (200, whole | {"choices": [whole["choices"][0] | refusal]}, {}),
+            "gzip": (200, whole, {"Content-Encoding": "gzip"}),
             "codec": (200, text, {"Content-Type": "text/plain; charset=rot13"}),
             "redirect": (307, {}, {"Location": number}),
             "plain_text": (200, text, {"Content-Type": "text/plain"}),

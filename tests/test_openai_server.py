@@ -109,6 +109,7 @@ FAULTS = [
     ("hang", "timeout", False, 2, "was silent for 0.3 seconds"),
     ("drip", "bad_reply", False, 1, "the server's reply was not whole after 0.3 seconds"),
     ("flood", "bad_reply", False, 1, "the server's reply is over 50 MB"),
+    ("gzip", "bad_reply", False, 1, "the server's reply is compressed ('gzip')"),
     ("truncated", "bad_reply", False, 1, "the server's reply can't be decoded"),
     ("deep", "bad_reply", False, 1, "the server's reply can't be decoded"),
     ("codec", "bad_reply", False, 1, "the server's reply can't be decoded"),

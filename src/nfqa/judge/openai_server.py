@@ -73,7 +73,8 @@ class OpenAIServer:
         hooks: dict[str, list[Callable[..., Any]]] = {
             "request": [partial(_reserve, self.meter)], "response": [partial(_bound, timeout)]
         }  # fmt: skip
-        transport = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=hooks)
+        plain = {"Accept-Encoding": "identity"}  # a compressed body is small before it is large
+        transport = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=hooks, headers=plain)
         weakref.finalize(self, transport.close)
         self._client = openai.OpenAI(
             api_key=key or "none", base_url=url, timeout=timeout, max_retries=max_retries, http_client=transport
@@ -297,6 +298,8 @@ class _Bounded(httpx2.SyncByteStream):
 
 def _bound(seconds: float, response: Any) -> None:
     """Before a reply's body is read."""
+    if (coding := response.headers.get("Content-Encoding", "identity")) != "identity":
+        raise RequestError("bad_reply", f"the server's reply is compressed ({coding!r:.20}), though it was told not to")
     response.stream = _Bounded(seconds, response.stream)
 
 
