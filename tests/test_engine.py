@@ -18,6 +18,7 @@ from transformers import (
     BloomConfig,
     FalconConfig,
     Gemma2Config,
+    Gemma3TextConfig,
     GPTNeoConfig,
     GptOssConfig,
     LlamaConfig,
@@ -50,6 +51,10 @@ SHARED = {
     "sinks": GptOssConfig(
         sliding_window=16, num_local_experts=2, num_experts_per_tok=1,
         layer_types=["sliding_attention", "full_attention"],
+        **HEADS, **SHAPE, **SMALL,
+    ),
+    "windows in some layers": Gemma3TextConfig(
+        sliding_window=16, layer_types=["sliding_attention", "full_attention"], query_pre_attn_scalar=4,
         **HEADS, **SHAPE, **SMALL,
     ),
     "places that begin at two": OPTConfig(
@@ -227,11 +232,11 @@ def test_completions_equal_those_one_by_one(models, others, what, sampling):
 
 def test_attention_passes_over_what_the_mask_hides(models, monkeypatch):
     monkeypatch.setattr(packing, "_OWN_BLOCK", 8)
-    owners = [(0, -1)] * 5 + [(0, 0)] * 3 + [(0, 1)] * 2 + [(0, 2)] * 9 + [(1, 0)] * 4
-    begun, short, long, other = slice(0, 5), slice(5, 10), slice(10, 19), slice(19, 23)
-    expected = [(begun, (begun,)), (short, (begun, short)), (long, (begun, long)), (other, (other,))]
+    owners = [(0, -1)] * 5 + [(0, 0)] * 9 + [(0, 1)] * 3 + [(0, 2)] * 2 + [(1, 0)] * 4
+    begun, long, short, other = slice(0, 5), slice(5, 14), slice(14, 19), slice(19, 23)
+    expected = [(begun, (begun,)), (long, (begun, long)), (short, (begun, short)), (other, (other,))]
     assert make_blocks(owners, 0) == expected
-    assert make_blocks(owners[:-4], 5) == [(slice(0, 5), (begun, short)), (slice(5, 14), (begun, long))]
+    assert make_blocks(owners[:-4], 5) == [(slice(0, 9), (begun, long)), (slice(9, 14), (begun, short))]
     seen, plain = [], torch.nn.functional.scaled_dot_product_attention
     monkeypatch.setattr(
         torch.nn.functional, "scaled_dot_product_attention",
@@ -246,6 +251,7 @@ def test_attention_passes_over_what_the_mask_hides(models, monkeypatch):
     # 30 tokens of context, of which the last is each row's own, as something is asked after it
     assert set(seen) == {(39, 39), (29, 29), (10, 39), (13, 42)}
     assert len(seen) == 4 * models["llama"].config.num_hidden_layers
+    assert models["llama"].config._attn_implementation == "sdpa"  # as it was
 
 
 def test_a_model_that_counts_positions_in_its_own_way_is_not_packed():

@@ -61,8 +61,14 @@ class Fixed(LM):
 folder = Path(nfqa.frameworks.__file__).parent / "lm_eval"
 given = {"questions": sys.argv[3], "evaluator": "embedded:tiny"}
 tasks = TaskManager(include_path=str(folder), include_defaults=False, metadata=given)
-done = lm_eval.simple_evaluate(model=Fixed(), tasks=["nfqa_debatable"], task_manager=tasks, bootstrap_iters=0)
+done = lm_eval.simple_evaluate(model=Fixed(), tasks=["nfqa_debatable"], task_manager=tasks)
 found["harness"] = done["results"]["nfqa_debatable"]
+from nfqa.frameworks.lm_eval.measures import load_questions
+for wrong in ({}, {"questions": sys.argv[4]}):
+    try:
+        load_questions(**wrong)
+    except ValueError as error:
+        found.setdefault("refused", []).append(str(error))
 print(json.dumps(found, default=str))
 """
 
@@ -84,9 +90,12 @@ def test_scores_are_those_of_the_library(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(PROJECT / "src")])}
     environment |= {"DEEPEVAL_TELEMETRY_OPT_OUT": "YES", "DEEPEVAL_DISABLE_DOTENV": "1", "HF_HUB_OFFLINE": "1"}
     line, questions = {"question": ASKED["question"]} | GIVEN, tmp_path / "questions.jsonl"
-    unanswered = {"question": "Why not?", "partial_answers": ["No."]}
-    questions.write_text(f"{json.dumps(line)}\n{json.dumps(unanswered)}\n")
-    run = [sys.executable, "-c", RUN, json.dumps(ASKED), str(tmp_path / "logs"), str(questions)]
+    views = [{"point_of_view": view, "explanation": ""} for view in GIVEN["partial_answers"]]
+    asked = [{"id": name, "question": name, "partial_answers": views} for name in (ASKED["question"], "Why not?")]
+    questions.write_text("".join(f"{json.dumps(one)}\n" for one in asked))
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text(f"{json.dumps(asked[0])}\n{json.dumps(asked[1] | {'partial_answers': None})}\n")
+    run = [sys.executable, "-c", RUN, json.dumps(ASKED), str(tmp_path / "logs"), str(questions), str(wrong)]
     done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
@@ -102,6 +111,8 @@ def test_scores_are_those_of_the_library(tmp_path: Path) -> None:
     assert found["empty"] == [True, False, "empty answer"]
     assert found["harness"]["perspective_diversity,none"] == pytest.approx(diversity, rel=1e-5)
     assert found["harness"]["dispute_awareness,none"] == aware
+    assert "--metadata" in found["refused"][0]
+    assert "wrong.jsonl, line 2: partial_answers" in found["refused"][1]
 
 
 def test_what_is_not_given_is_named() -> None:

@@ -219,3 +219,8 @@ def test_the_figure_of_points_of_view_has_the_generator_s_where_there_is_one(mod
     names = run_notebook("debateqa/figure_13_points_of_view", out=tmp_path, generator="openai:writer")
     assert "written" in set(names["table"].by)
     assert any("Written by the generator" in line for line in names["findings"])
+
+
+def test_without_a_language_model_no_journal_is_made(tmp_path):
+    assert open_generators(tmp_path, "", Asking()) == []
+    assert list(tmp_path.iterdir()) == []

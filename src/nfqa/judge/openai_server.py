@@ -28,6 +28,7 @@ from nfqa.models.roles import ADDRESS, RoleSpec
 _TOP = 20  # likely tokens to ask for: as many as OpenAI, and vLLM by default, give
 _LOGIT_FIELDS = ("logprobs", "continue_final_message", "add_generation_prompt")
 _LARGEST = 50_000_000  # bytes of a reply
+_COMPRESSED = ("gzip", "deflate", "br", "zstd")
 _TRIAL = "The cat sat on the mat. "
 Sent = tuple[Reply, object]  # and the probabilities of its tokens
 
@@ -298,8 +299,10 @@ class _Bounded(httpx2.SyncByteStream):
 
 def _bound(seconds: float, response: Any) -> None:
     """Before a reply's body is read."""
-    if (coding := response.headers.get("Content-Encoding", "identity")) != "identity":
-        raise RequestError("bad_reply", f"the server's reply is compressed ({coding!r:.20}), though it was told not to")
+    if response.headers.get("Content-Encoding", "").lower() in _COMPRESSED:
+        if response.is_success:
+            raise RequestError("bad_reply", "the server's reply is compressed, though it was told not to")
+        del response.headers["Content-Encoding"]  # its status says enough
     response.stream = _Bounded(seconds, response.stream)
 
 

@@ -34,7 +34,7 @@ _STYLE: dict[str, Any] = {
 
 
 def use_style() -> None:
-    """Set the project's style for every figure drawn from here on, however it is drawn."""
+    """Set the project's style for every figure drawn from here on; import `seaborn.objects` before, if at all."""
     import matplotlib as mpl
     from matplotlib.rcsetup import cycler
 

@@ -94,9 +94,10 @@ def open_generators(
 
     They write, so they are read as text whatever the judge's reading.
     """
-    parsed = parse_generators(spec) if spec else ()
+    asked = [part for part in (parse_generators(spec) if spec else ()) if part.is_language_model]
+    if not asked:
+        return []
     journal, decoding = open_journal(root), asking.make_decoding(reading="text")
-    asked = [part for part in parsed if part.is_language_model]
     return [open_asker(journal, part, decoding, dry=dry, progress=progress) for part in asked]
 
 

@@ -175,7 +175,7 @@ def _match_ngrams(candidate: tuple[str, ...], reference: tuple[str, ...], most: 
     return found
 
 
-@lru_cache(maxsize=256)  # a reference is compared with all candidates of its question, one after the other
+@lru_cache(maxsize=32)  # a reference is compared with all candidates of its question, one after the other
 def _count_ngrams(words: tuple[str, ...], most: int) -> list[Counter[tuple[str, ...]]]:
     return [Counter(zip(*(words[start:] for start in range(n)), strict=False)) for n in range(1, most + 1)]
 

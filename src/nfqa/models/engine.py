@@ -257,7 +257,7 @@ class Engine:
         rows = [(row, group.begun) for group in groups for _, row in group.rows]
         kept = [own + place - first for (row, first), (_, own) in zip(rows, spans, strict=True) for place in row.places]
         try:
-            with torch.inference_mode(), attend_by_blocks(make_blocks(owners, done)):
+            with torch.inference_mode(), attend_by_blocks(self.model, make_blocks(owners, done)):
                 output = self.model(
                     input_ids=torch.tensor([tokens[done:]], device=device),
                     position_ids=torch.tensor([positions[done:]], device=device),

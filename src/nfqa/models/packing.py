@@ -15,6 +15,7 @@ _BLOCKS: ContextVar[Sequence[Block]] = ContextVar("blocks", default=())
 # A row of as many tokens has a block of its own: with fewer, to copy what it sees costs more than the square saves
 # (measured at 12 heads of 64).
 _OWN_BLOCK = 32
+_NAME = "nfqa_blocks"  # among transformers' attention functions
 
 
 def can_pack(model: Any) -> bool:
@@ -74,10 +75,9 @@ def make_blocks(owners: Sequence[tuple[int, int]], done: int) -> list[Block]:
 
     Short rows beside each other share a block, in which the mask keeps them apart.
     """
-    sizes, blocks, begun, end = Counter(owners), list[Block](), dict[int, slice](), 0
-    for (group, row), run in groupby(
-        owners, lambda own: own if own[1] < 0 or sizes[own] >= _OWN_BLOCK else (own[0], 0)
-    ):
+    blocks, begun, end = list[Block](), dict[int, slice](), 0
+    alone = {own for own, size in Counter(owners).items() if own[1] < 0 or size >= _OWN_BLOCK}
+    for (group, row), run in groupby(owners, lambda own: own if own in alone else (own[0], len(owners))):
         here = slice(end, end := end + len(list(run)))
         seen = (begun[group], here) if group in begun else (here,)
         if row < 0:
@@ -88,32 +88,35 @@ def make_blocks(owners: Sequence[tuple[int, int]], done: int) -> list[Block]:
 
 
 @contextmanager
-def attend_by_blocks(blocks: Sequence[Block]) -> Iterator[None]:
-    """While this is open, torch's own attention (SDPA) in this thread passes over what the mask hides as a whole."""
+def attend_by_blocks(model: Any, blocks: Sequence[Block]) -> Iterator[None]:
+    """While this is open, a model that attends by torch's SDPA passes over what the mask hides as a whole."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register("sdpa", _attend)  # without blocks it is what it replaces
-    token = _BLOCKS.set(blocks)
+    AttentionInterface.register(_NAME, _attend)
+    config, token = model.config.get_text_config(decoder=True), _BLOCKS.set(blocks)
+    usual = config._attn_implementation
     try:
+        if usual == "sdpa":
+            config._attn_implementation = _NAME
         yield
     finally:
+        config._attn_implementation = usual
         _BLOCKS.reset(token)
 
 
-def _attend(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **how: Any) -> tuple[Any, None]:
-    """transformers' function of this name, run once a block: [1, H, T, D] each and a mask [1, 1, T, K] -> [1, T, H, D].
+def _attend(module: Any, query: Any, key: Any, value: Any, mask: Any, *rest: Any, **how: Any) -> tuple[Any, None]:
+    """transformers' own SDPA once a block: [1, H, T, D] each, with a mask [1, 1, T, K], to [1, T, H, D].
 
-    What adds a bias of its own, or takes another mask, is run as a whole.
+    What adds a bias of its own to the mask is run as a whole.
     """
     import torch
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-    blocks = _BLOCKS.get()
-    if not blocks or attention_mask is None or how.get("position_bias") is not None:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **how)
+    if how.get("position_bias") is not None:
+        return sdpa_attention_forward(module, query, key, value, mask, *rest, **how)
     parts = []
-    for asked, seen in blocks:
+    for asked, seen in _BLOCKS.get():
         keys, values = (torch.cat([given[:, :, run] for run in seen], 2) for given in (key, value))
-        mask = torch.cat([attention_mask[:, :, asked, run] for run in seen], 3)
-        parts.append(sdpa_attention_forward(module, query[:, :, asked], keys, values, mask, **how)[0])
+        sees = torch.cat([mask[:, :, asked, run] for run in seen], 3)
+        parts.append(sdpa_attention_forward(module, query[:, :, asked], keys, values, sees, *rest, **how)[0])
     return torch.cat(parts, 1), None

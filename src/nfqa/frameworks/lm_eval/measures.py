@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
 
+from nfqa.data.load import read_file
 from nfqa.frameworks import score_answer
 
 
-def load_questions(*, questions: str, evaluator: str = "embedded:small", **_: Any) -> dict[str, Dataset]:
-    """The questions of a file of JSON lines, each with `question` and `partial_answers`, as the split "test".
+def load_questions(*, questions: str = "", evaluator: str = "embedded:small", **_: Any) -> dict[str, Dataset]:
+    """A file of questions as DebateQA releases them, as the split "test".
 
     Arguments come from the harness's `--metadata`; those of its own are passed over.
+    Raises: ValueError where no file is named, or naming file, line and field for what doesn't fit.
     """
-    texts = filter(str.strip, Path(questions).read_text(encoding="utf-8").splitlines())
-    rows = [{"question": json.loads(text)["question"], "line": text, "evaluator": evaluator} for text in texts]
-    return {"test": Dataset.from_list(rows)}
+    if not questions:
+        raise ValueError("""name the questions, as in --metadata '{"questions": "debates.jsonl"}'""")
+    asked, _ = read_file(Path(questions), "debateqa")
+    rows = [{"question": q.text, "views": [view.text for view in q.partial_answers]} for q in asked]
+    return {"test": Dataset.from_list([row | {"evaluator": evaluator} for row in rows])}
 
 
-def score(doc: Mapping[str, str], results: Sequence[str]) -> dict[str, float]:
-    """P.D. and D.A. of a model's answer; NaN where it has none."""
-    asked = doc["question"], results[0], json.loads(doc["line"])
-    diversity, _ = score_answer("perspective_diversity", *asked, evaluator=doc["evaluator"])
-    return {"perspective_diversity": diversity, "dispute_awareness": score_answer("dispute_awareness", *asked)[0]}
+def score(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
+    """P.D. and D.A. of a model's answer, those that it has."""
+    asked, given = (doc["question"], results[0]), {"partial_answers": doc["views"]}
+    scores = {
+        "perspective_diversity": score_answer("perspective_diversity", *asked, given, evaluator=doc["evaluator"])[0],
+        "dispute_awareness": score_answer("dispute_awareness", *asked, given)[0],
+    }
+    return {name: value for name, value in scores.items() if isfinite(value)}
