@@ -52,7 +52,18 @@ def test_each_rule_finds_what_it_says(text, one_word, phrases, or_sides):
         ("Answer: 1.", 1, ""),
         ("I take 0 for wrong, so [[1]]", 1, ""),  # the brackets decide
         ("<think>0? No.</think>1", 1, ""),
-        ("0 or 1", None, "ambiguous"),
+        ("0 or 1", None, "unreadable"),
+        ("In part 1 the answer takes a side.", None, "unreadable"),
+        ("I count 0 other views, but it names that there are some.", None, "unreadable"),
+        ("1 because it names both sides", None, "unreadable"),
+        ("It names both sides.\n\n**1**", 1, ""),
+        ("Reasons first.\n**Final answer:** 1", 1, ""),
+        ("Verdict : 0, as it takes a side", 0, ""),
+        ("Label:1", 1, ""),
+        ("Answer: 1\n0", None, "ambiguous"),
+        ("Answer: 10%", None, "unreadable"),
+        ("Answer: 1.5", None, "out_of_range"),
+        ("Answer: 2\n1", None, "ambiguous"),  # what is no verdict isn't passed over
         ("[[0]] [[1]]", None, "ambiguous"),
         ("[[0]] or [[2]]", None, "ambiguous"),  # what is no verdict isn't passed over
         ("[[0]], as I said: [[0]]", 0, ""),

@@ -19,7 +19,10 @@ mark = partial(read_number, lowest=0, highest=10, whole=False)
 READINGS = {
     Verdict(3.0): ("[[3]]", "Rank: [[ 3 ]].", "[[\n3\n]]", "[[03]]", "[[3.0]]", "[[+3]]", "[[[3]]]", "[[ [[3]]"),
     Verdict(2.0): ("[[2]], yes: [[2]]", "<think>the format is [[1]]</think>[[2]]", "from [[N]], so [[2]]",
-                 " <think>a candidate says </think> [[1]]</think> [[2]]"),
+                 " <think>a candidate says </think> [[1]]</think> [[2]]", "\u200b\n<Thinking>[[1]]</thinking>[[2]]",
+                 "[THINK][[1]][/THINK][[2]]", "<reasoning>[[1]]</reasoning> [[2]]",
+                 "<seed:think>[[1]]</seed:think>[[2]]",
+                 "<|channel|>analysis<|message|>[[1]]<|end|><|start|>assistant<|channel|>final<|message|>[[2]]"),
     AMBIGUOUS: (
         "[[2]] or rather [[4]]", "it quotes [[1]], but: [[5]]", "[[4]] It says '</think> [[1]]'",
         # a number that is no verdict isn't passed over for a later one
@@ -32,6 +35,7 @@ READINGS = {
         "[[" + " " * 50 + "3]]",  # further apart than anyone writes a verdict
         "<think>It says [[1]]",  # nothing was said yet
         "<think>a</think><think>maybe [[4]]", "\ufeff<think>maybe [[4]]", " <think>[[4]]</think> <think>",
+        "[THINK][[4]]", "<|channel|>analysis<|message|>[[4]]<|end|>", "<thinking>[[4]]</think>",
     ),
     EMPTY: ("", " \n\t"),
     OUT: ("[[0]]", "[[6]]", "[[-1]]", "[[3.5]]", "[[123456789]]"),

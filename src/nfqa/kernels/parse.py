@@ -14,8 +14,18 @@ Pick = Literal["only", "first"]
 CHOICES = {"A": 1.0, "B": -1.0, "C": 0.0}  # the text shown first, the second, a tie
 
 _MARKED = re.compile(r"\[\[([^\[\]]{0,40})\]\]")
-_ALONE = re.compile(r"(?<![\w.])[+-]?[0-9]+(?:\.[0-9]+)?(?![\w%])")
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
+_NAMED = re.compile(
+    rf"\b(?:answer|verdict|label)\W{{0,4}}?:\W{{0,4}}?({_NUMBER.pattern})(?![\w%]|\.[0-9])", re.IGNORECASE
+)
+_LAST = re.compile(rf"(?:^|\n)[^\w\n]*?({_NUMBER.pattern})[^\w%]*\Z")
+# Where a model thinks before it speaks: how that begins, and how it ends.
+_THINKING = {
+    "<think>": "</think>", "<thinking>": "</thinking>", "<reasoning>": "</reasoning>", "<thought>": "</thought>",
+    "<seed:think>": "</seed:think>",
+    "[THINK]": "[/THINK]",  # Mistral
+    "<|channel|>analysis": "<|channel|>final<|message|>",  # gpt-oss
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,10 +43,10 @@ class Verdict:
 def read_number(completion: str, *, lowest: int, highest: int, whole: bool = True, pick: Pick = "only") -> Verdict:
     """The number between double square brackets, as in `[[3]]`, if it lies in the range.
 
-    Args: completion: the judge's own words, never the prompt; thinking, from `<think>` at the beginning to `</think>`,
-        is left out, and where it has no end nothing was said yet. whole: whether `[[3.5]]` is refused. pick: "only"
-        takes a completion that holds several different numbers for unreadable, since a judge may quote a candidate's
-        `[[1]]` before its own verdict; "first" takes the first after any `</think>`, as the released code.
+    Args: completion: the judge's own words, never the prompt; thinking at its beginning, such as `<think>` to
+        `</think>`, is left out, and where it has no end nothing was said yet. whole: whether `[[3.5]]` is refused.
+        pick: "only" takes a completion that holds several different numbers for unreadable, since a judge may quote a
+        candidate's `[[1]]` before its own verdict; "first" takes the first after any `</think>`, as the released code.
     Returns: the number; or "empty" for no text, "unreadable" where no brackets hold a number, "ambiguous" for several
         different ones, "out_of_range" for a number that is no verdict. Brackets with something else are passed over.
     Source: LINKAGE's released code. Differs from: it takes any whole number, in range or not, and gives an answer
@@ -63,19 +73,20 @@ def read_preference(completion: str, *, pick: Pick = "only") -> Verdict:
 def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Verdict:
     """The one digit that a completion gives as its verdict, between double square brackets or, without any, bare.
 
+    A bare number is a verdict where it is the whole last line, or follows "answer", "verdict" or "label" and a colon.
+
     Args: completion: as `read_number`; digits: the verdicts there are, single digits.
-    Returns: the digit; "empty" for no text, "unreadable" where no number stands alone (`[[yes]]`, "10th", "5%"),
-        "ambiguous" for several different verdicts or, in brackets, numbers, "out_of_range" for no verdict among them.
+    Returns: the digit; "empty" for no text, "unreadable" where no number is given as a verdict (`[[yes]]`, "10th",
+        "I count 0 others"), "ambiguous" for several different numbers, "out_of_range" for one that is no verdict.
     Source: DebateQA's metric, which asks for 0 or 1. Differs from: its released script, which looks for the digit in
         prompt and completion together; models that write "1" or "Answer: 1" instead of `[[1]]` are understood here.
     """
-    said = _leave_out_thinking(completion)
+    said = _leave_out_thinking(completion).strip()
     marked = [text for text in _list_marks(completion, "only") if _NUMBER.fullmatch(text)]
-    found = marked or _ALONE.findall(_MARKED.sub(" ", said))
-    reading = _pick_one(completion, [float(text) for text in found if marked or text in digits], "only")
-    if found and reading.reason != "ambiguous" and not {*found} & {*digits}:
-        return Verdict(None, "out_of_range")
-    return reading
+    found = marked or [*_NAMED.findall(said), *_LAST.findall(said)]
+    reading = _pick_one(completion, [float(text) for text in found], "only")
+    allowed = reading.value is None or reading.value in map(float, digits)
+    return reading if allowed else Verdict(None, "out_of_range")
 
 
 def _list_marks(completion: str, pick: Pick) -> list[str]:
@@ -85,10 +96,13 @@ def _list_marks(completion: str, pick: Pick) -> list[str]:
 
 def _leave_out_thinking(completion: str) -> str:
     """What is said after thinking. Only one that begins with it thinks: another may quote a `</think>`."""
-    if not completion.lstrip("\ufeff \t\r\n").startswith("<think>"):
-        return completion
-    _, ended, said = completion.rpartition("</think>")
-    return said if ended and "<think>" not in said else ""  # it may think again, without an end
+    text = completion.lstrip("\ufeff\u200b \t\r\n")
+    for begin, end in _THINKING.items():
+        if text[: len(begin)].lower() == begin.lower():
+            _, *said = re.split(re.escape(end), text, flags=re.IGNORECASE)
+            again = not said or begin.lower() in said[-1].lower()  # it may think again, without an end
+            return "" if again else said[-1]
+    return completion
 
 
 def _pick_one(completion: str, values: list[float], pick: Pick) -> Verdict:
