@@ -41,7 +41,7 @@ def test_references_come_best_first_and_the_ungraded_one_is_left_out(tmp_path: P
     [
         ("antiqe", {}, "unknown dataset 'antiqe'; known: antique, trec_dl_nf"),
         ("prompt_listwise", {}, "'prompt_listwise' is a prompt"),
-        ("debateqa_test", {}, "debateqa_test has no bundled sample"),
+        ("debateqa_dev", {}, "debateqa_dev has no bundled sample"),
     ],
 )
 def test_wrong_arguments_are_refused(name: str, options: dict[str, Any], facts: str) -> None:

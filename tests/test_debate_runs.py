@@ -163,7 +163,7 @@ def test_a_lab_loads_what_its_entry_lists(debates: Checkout, monkeypatch: pytest
     lab = open_made_up(debates, monkeypatch)
     assert len(lab.load("debatewise", split="held_out").questions) == 3
     assert lab._describe()["inputs"].keys() == {"sample_debatewise"}
-    assert not lab.has("debateqa_test")
+    assert lab.has("debateqa_test")
     with pytest.raises(ValueError, match=r"loads overton but papers/made_up\.yml does not list it under datasets"):
         lab.load("overton")
 

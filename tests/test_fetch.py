@@ -83,7 +83,7 @@ def test_the_registry_pins_every_file_by_commit_and_has_the_bundled_ones() -> No
     assert {len(file.commit) for file in registry.values() if not file.local} == {40}
     assert {name for name, file in registry.items() if file.optional} == {"debateqa_test", "debateqa_dev"}
     bundled = [file.sample for file in registry.values() if file.sample]
-    assert len(bundled) == 11
+    assert len(bundled) == 12
     assert all((PROJECT / "data" / "sample" / name).is_file() for name in bundled)
 
 
