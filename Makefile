@@ -51,7 +51,7 @@ help: ## this text
 	@echo "  EVALUATOR=    embedded:NAME (tiny, small, medium), hf:NAME[@REVISION] or path:FOLDER of any causal LM, or"
 	@echo "                openai:MODEL@http://HOST:PORT/v1 of a server that gives log-probabilities of a prompt (vLLM)"
 	@echo "  JUDGE=        hf:NAME[@REVISION], path:FOLDER or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
-	@echo "  GENERATOR=    likewise, up to three with commas between them"
+	@echo "  GENERATOR=    likewise, any number of them with commas between"
 	@echo "  RERANKER=     hf:NAME[@REVISION] or path:FOLDER of any cross-encoder, such as hf:BAAI/bge-reranker-v2-m3"
 	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits; WRAPPING=chat or plain (an evaluator's, too)"
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): a server's limits"

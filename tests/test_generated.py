@@ -113,22 +113,29 @@ def write(questions: list[Question], *writers: Writer, truth: Truth = "one", see
 QUESTIONS = [make_question({"good": 3, f"bad {i}": 0}, f"question {i}?") for i in range(30)]
 
 
-def test_written_lists_take_each_grade_from_one_of_the_writers() -> None:
-    writers = [Writer("A"), Writer("B"), Writer("C")]
+@pytest.mark.parametrize("lower", ["ABC", "ABCDE"])
+def test_the_first_writes_the_best_answer_and_each_grade_is_drawn_from_the_others(lower: str) -> None:
+    writers = [Writer("first"), *(Writer(name) for name in lower)]
     draws = write(QUESTIONS, *writers)
     taken: Counter = Counter()
     for draw in draws:
-        assert draw.best.text.startswith("best by A under 0 from write_best: {'question': 'question ")
+        assert draw.best.text.startswith("best by first under 0 from write_best: {'question': 'question ")
         assert "'truth': 'good'" in draw.best.text
         assert [answer.label for answer in draw.references] == [3, 2, 1, 0]
         assert [answer.text.split()[1] for answer in draw.references[1:]] == ["2", "1", "0"]
         taken.update(answer.text[0] for answer in draw.references[1:])
         assert [answer.label for answer in draw.candidates] == [0]  # the truth has left
-    assert set(taken) == {"A", "B", "C"}
-    assert min(taken.values()) > 15  # of 90, 30 expected each
+    assert set(taken) == set(lower)  # never the first
+    assert min(taken.values()) > 45 / len(lower)  # of 90, twice as many expected each
     assert draws == write(QUESTIONS, *writers)
     other = write(QUESTIONS, *writers, seed=1)
     assert [d.references[1].text[0] for d in draws] != [d.references[1].text[0] for d in other]
+
+
+def test_one_writer_alone_writes_all_grades() -> None:
+    (draw,) = write(QUESTIONS[:1], Writer("A"))
+    assert draw.best.text.startswith("best by A")
+    assert [answer.text[0] for answer in draw.references[1:]] == ["A"] * 3
 
 
 def test_a_missing_or_unreadable_list_drops_the_question_with_the_reason() -> None:

@@ -145,10 +145,11 @@ def write_lists(
     """Lists written by language models, one a question.
 
     The first generator writes the best answer: anew from a known answer, which leaves the candidates (`truth` "one"),
-    or from the question alone, when no label is read ("none"). Each generator writes three lower ones from it; for each
-    lower grade one generator's answer is drawn by seed from those whose completion could be read. A question without
-    a best answer, or for which no completion could be read, is dropped with "no_generated_list".
-    Source: LINKAGE, sections 3.3.2 and 3.3.3.
+    or from the question alone, when no label is read ("none"). Each of the others writes three lower ones from it, or
+    the first where it is the only one; for each lower grade one writer's answer is drawn by seed from those whose
+    completion could be read. A question without a best answer, or for which no completion could be read, is dropped
+    with "no_generated_list".
+    Source: LINKAGE, sections 3.3.2, 3.3.3 and 4.4: GPT-4 writes the best answer, three other models the lower ones.
     """
     if truth == "one":
         draws = [_draw_truth(question, seed) for question in questions]
@@ -161,7 +162,7 @@ def write_lists(
     best = {i: text for i, text in written if text and text.strip()}
     lower = [prompts.render("write_lower", question=draws[i].question.text, best=text) for i, text in best.items()]
     lists: dict[int, list[list[str]]] = {i: [] for i in best}
-    for asker in generators:
+    for asker in generators[1:] or generators:
         for i, completion in zip(best, asker.write(lower, seed=seed), strict=True):
             answers = split_answers(completion or "", len(GRADES) - 1)
             if answers:

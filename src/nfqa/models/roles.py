@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from nfqa.data.registry import hash_file
 
-GENERATORS = 3  # LINKAGE samples its references from three models' lists
 EVALUATORS = ("tiny", "small", "medium")
 MODELS = Path(__file__).parent / "embedded"
 _LANGUAGE_MODELS = (
@@ -124,13 +123,13 @@ def parse_role(role: str, spec: str) -> RoleSpec:
 
 
 def parse_generators(spec: str) -> tuple[RoleSpec, ...]:
-    """The generator role's models: up to three specs, separated by commas.
+    """The generator role's models: specs separated by commas, as many as one likes.
 
-    Raises: ValueError as `parse_role`, for more than three, or for an embedded one among language models.
+    Raises: ValueError as `parse_role`, or for an embedded one among language models.
     """
     parsed = tuple(parse_role("generator", part.strip()) for part in spec.split(","))
-    if len(parsed) > GENERATORS or (len(parsed) > 1 and not all(part.is_language_model for part in parsed)):
-        raise ValueError(f"role generator is {spec!r}; expected up to {GENERATORS} language models or the degrader")
+    if len(parsed) > 1 and not all(part.is_language_model for part in parsed):
+        raise ValueError(f"role generator is {spec!r}; expected language models, or the degrader alone")
     return parsed
 
 
