@@ -66,7 +66,7 @@ help: ## this text
 	@echo "                for debates: a file of {question} lines, like data/sample/debate_questions.jsonl"
 	@echo "  DOCUMENTS=    for debates: a folder of .txt, .html and .jsonl files, like data/sample/debate_documents"
 	@echo "  SEARCHER=     searxng:URL in place of DOCUMENTS: a SearXNG that you run, such as searxng:http://localhost:8080"
-	@echo "  DOMAINS=trusted  or all: which documents with an address count; LABELS= a CSV of people's: item, annotator, label"
+	@echo "  DOMAINS=trusted  or all: which documents with an address count; LABELS= a CSV of people's: item, annotator, label, maybe task"
 	@echo "  NFQA_MIRROR=  a folder to read upstream files from instead of the network"
 	@echo "  NFQA_LOCAL=   a folder of files that can't be downloaded; some rows need them"
 	@echo "  STRICT=1      check fails on what another processor may move as well"

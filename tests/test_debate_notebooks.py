@@ -129,15 +129,22 @@ def test_a_generator_searches_in_steps_and_answers_and_what_it_leaves_out_is_mis
         return "" if "cars" in request.prompt and "document number" in request.prompt else "Some say yes, others no."
 
     model(reply)
-    found = run_notebook(name, out=tmp_path, tags=ASKED, generator="openai:a, openai:b")
-    steps, written = pd.concat(found["steps"]), pd.concat(found["written"])
+    found = run_notebook(name, out=tmp_path, tags=ASKED, generator="openai:a, openai:b", collector=2)
+    steps, written = found["steps"], pd.concat(found["written"])
     assert {"finished", "unreadable"} <= set(steps.ended)
+    assert not steps.duplicated(["question", "step"]).any()  # one model collects for both
+    assert written[written.retrieval == "react"].made.str.endswith("|collector:openai:b").all()
+    assert not written[written.retrieval == "vanilla"].made.str.contains("collector").any()
+    read = written[written.retrieval == "react"].groupby("generator").documents.agg(list)
+    assert read[1] == read[2]
     assert set(written.generator) == {1, 2}
     assert set(written.retrieval) == {"no_retrieval", "vanilla", "react"}
     vanilla = written[written.retrieval == "vanilla"]
     assert vanilla.text.isna().any()
     assert set(written.text.dropna()) == {"Some say yes, others no."}
     assert run_notebook(name, out=tmp_path, tags=ASKED)["written"] == []
+    with pytest.raises(ValueError, match="collector is 2; expected at most 1"):
+        run_notebook(name, out=tmp_path, tags=ASKED, generator="openai:a", collector=2)
 
 
 def test_a_generator_answers_from_each_set_of_pages_and_no_page_serves_both_sides(model, tmp_path):

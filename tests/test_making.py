@@ -172,11 +172,27 @@ def test_people_s_labels_remove_what_two_reject_and_no_name_is_kept(tmp_path: Pa
         (b"item,annotator,label\nq.1,a,2", "line 2: label is 2; input should be 0 or 1"),
         (b"item,annotator,label\nq.1,a,1\n,a,1", "line 3: item is ''"),
         (b"item,annotator,label\nq.1,a,1\nq.1,a,0", "line 3: .* is that of line 2, 'q.1'"),
+        (b"item,annotator,task,label\nq.1,a,t,1\nq.1,a,t,0", "line 3: .*labels for t is that of line 2, 'q.1'"),
+        (b"item,annotator,task,label\nq.1,a,t,1\nq.1,a,,0", "line 3: task is ''"),
         (b"", "holds no label"), (b"item,annotator,label\nq.1,caf\xe9,1", "line 2: byte 0xe9"),
         (b"item,annotator,label\nq.1,a,1,1,1,1\n1", "line 2: a cell has no named column"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"{tmp_path / 'l'}.*{said}"):
             read_labels(write(tmp_path, l=wrong) / "l")
+
+
+def test_of_two_tasks_either_removes_and_labels_of_different_tasks_do_not_add_up(tmp_path: Path) -> None:
+    rejected = {"q.1": {"addresses": "ab", "supports": ""}, "q.2": {"addresses": "a", "supports": "b"}}
+    rows = [
+        f"{item},{person},{task},{int(person not in against)}"
+        for item, tasks in rejected.items()
+        for task, against in tasks.items()
+        for person in "abc"
+    ]
+    labels = read_labels(write(tmp_path, l="\n".join(["item,annotator,task,label", *rows])) / "l")
+    kept, dropped = remove_rejected(frame(view=["q.1", "q.2"]), labels)
+    assert kept["view"].tolist() == ["q.2"]
+    assert dropped["item"].tolist() == ["q.1"]
 
 
 def test_whatever_is_dropped_has_a_reason_and_more_in_words(tmp_path: Path) -> None:
@@ -228,7 +244,7 @@ def test_whatever_is_dropped_has_a_reason_and_more_in_words(tmp_path: Path) -> N
         ["q.2", "duplicate"], ["q.3", "far from the question"], ["q.4", "no explanation"],
         ["q.5", "explanation far from it"],
     ]  # fmt: skip
-    labels = frame(item=["q.1", "q.1", "z.1"], annotator=[1, 2, 1], label=0)
+    labels = frame(item=["q.1", "q.1", "z.1"], annotator=[1, 2, 1], task="", label=0)
     _, rejected = remove_rejected(views, labels)
     _, left = read_folder(write(tmp_path / "d", a__txt="one", b__txt="", c__txt="one", d__pdf="%PDF", e__txt=b"\xff"))
     dropped = pd.concat([twins, lost, untrusted, few, thin, checked, rejected, left])
@@ -354,11 +370,19 @@ def make(root: Path, **how: Any) -> tuple[int, pd.DataFrame]:
 
 
 @pytest.mark.slow
-def test_labels_that_change_are_read_again_also_as_a_csv_escapes_their_items(own_root: Path, tmp_path: Path) -> None:
+def test_labels_that_change_are_read_again_also_as_a_csv_escapes_their_items(
+    own_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     questions = write(tmp_path / "q", q='{"id": "@zoos", "question": "Should zoos be closed?"}') / "q"
     rows = [f"'@zoos.{view},{person},1\n" for view in (1, 2, 3) for person in "ab"]
     labels = write(tmp_path / "l", l="item,annotator,label\n" + "".join(rows)) / "l"
     assert make_debates(own_root, RunOptions(), questions, TEXTS, labels=labels) == 0
+    two = [row.replace(",1\n", f",{task},1\n") for row in rows for task in ("first", "second")]
+    tasks = write(tmp_path / "two", l="item,annotator,task,label\n" + "".join(two)) / "l"
+    assert make_debates(own_root, RunOptions(), questions, TEXTS, labels=tasks) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("Fleiss' kappa") == 3
+    assert "2 people on 3 points of view, second" in printed
     labels.write_text(labels.read_text().replace(",1\n", ",0\n"))
     with pytest.raises(ValueError, match=r"is left \(no point of view left 1\): add documents .*GENERATOR="):
         make_debates(own_root, RunOptions(), questions, TEXTS, labels=labels)

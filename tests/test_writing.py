@@ -16,6 +16,7 @@ from conftest import PROJECT
 from notebook_cells import run_notebook, use_rule
 from tiny_models import LetterEmbedder
 
+from nfqa.debates import write
 from nfqa.debates.checking import check_views
 from nfqa.debates.extract import join_views
 from nfqa.debates.write import choose_points, list_points, write_parts, write_queries
@@ -57,6 +58,21 @@ def make_root(folder: Path) -> None:
     (folder / "build").mkdir()
     for name in ("data", "prompts", "papers", "notebooks", "build/cache"):
         (folder / name).symlink_to(PROJECT / name)
+
+
+def test_documents_are_cut_to_equal_shares_only_where_they_do_not_fit_together(model, monkeypatch):
+    shown = []
+    writer = model(lambda request: shown.append(request.prompt) or "[]")
+    long = pd.DataFrame({"id": ["p", "p", "q", "q"], "question": ["pp?", "pp?", "qq?", "qq?"]})
+    long = long.assign(document=["d1", "d2"] * 2, text=["1" * 90, "2" * 10, "3" * 90, "4" * 11])
+    monkeypatch.setattr(write, "ROOM", 100)
+    list_points(long, writer, PROMPTS)
+    first, second = sorted(shown, key=lambda prompt: "qq?" in prompt)
+    assert "1" * 90 in first
+    assert "2" * 10 in first
+    assert "3" * 50 in second
+    assert "3" * 51 not in second
+    assert "4" * 11 in second
 
 
 def test_a_reply_is_read_strictly_and_what_it_loses_has_a_reason() -> None:

@@ -87,7 +87,8 @@ def search_in_steps(
 
     A step keeps the first `each` of a search's passages that the question doesn't have yet, so `search` should give
     `most` or more. A question ends when its decider says so, when it has `most` passages, or after `steps` steps. All
-    questions take a step together, so that a language model is asked in batches.
+    questions take a step together, so that a language model is asked in batches. In DebateQA one model decides, and
+    its passages are given to every model that answers.
 
     Returns: passages; and steps: question, step, thought, query, n_found (new passages), ended: "" for a step after
         which another follows, or "finished", "unreadable", "no_reply", "enough" or "steps".

@@ -89,20 +89,25 @@ def _ask(views: pd.DataFrame, judge: LanguageJudge) -> tuple[list[str], list[str
 class _Label(LooseItem):
     item: Name
     annotator: Name
+    task: Name = ""
     label: Annotated[Literal[0, 1], BeforeValidator(read_number)]
 
 
 def read_labels(path: Path) -> pd.DataFrame:
     """Labels of several people, a CSV of item (a point of view's id), annotator, label (1 accepts, 0 rejects).
 
-    Returns: item, annotator (a number from 1, by the order of their names: no name is kept), label.
-    Raises: ValueError naming the line for a missing column or cell, another label, or an item that one labels twice.
+    A column task says which of several questions on the item a label answers, as DebateQA's two of each.
+    Returns: item, annotator (a number from 1, by the order of their names: no name is kept), task ("" without that
+        column), label.
+    Raises: ValueError naming the line for a missing column or cell, another label, or an item that one labels twice
+        for a task.
     """
     rows: list[dict[str, Any]] = []
     seen: dict[tuple[str, str], int] = {}
     for number, where, cells in parse_rows(str(path), path.read_bytes(), Counter()):
         row = check(_Label, cells, where)
-        refuse_twin(seen, number, where, f"the item that {row.annotator} labels", row.item)
+        task = f" for {row.task}" if row.task else ""
+        refuse_twin(seen, number, where, f"the item that {row.annotator} labels{task}", row.item)
         rows.append(row.model_dump())
     if not rows:
         raise ValueError(f"{path}: holds no label; expected a CSV in UTF-8 with item, annotator, label")
@@ -111,15 +116,18 @@ def read_labels(path: Path) -> pd.DataFrame:
 
 
 def remove_rejected(views: pd.DataFrame, labels: pd.DataFrame) -> Stage:
-    """Points of view that fewer than `REJECTIONS` people reject; labels of others are counted as dropped.
+    """Points of view that fewer than `REJECTIONS` people reject in each task; labels of others are counted as dropped.
 
+    Args: labels: item, task, label, as `read_labels` gives them.
+    Source: DebateQA, section A.4, where three people label each for two tasks, so that two are a majority.
     Raises: ValueError where no label is of a point of view that is there.
     """
     known = labels[labels["item"].isin(views["view"])]
     if known.empty and len(views):
         what = f"none of {len(labels)} labels is of a point of view at hand"
         raise ValueError(f"{what}, as {views['view'].iloc[0]!r} is; another run's?")
-    against = views["view"].map((known.label == 0).groupby(known["item"]).sum()).fillna(0).astype(int)
+    rejected = (known.label == 0).groupby([known["item"], known.task]).sum().groupby("item").max()
+    against = views["view"].map(rejected).fillna(0).astype(int)
     gone = against >= REJECTIONS
     details = [f"{count} labels against it; {REJECTIONS} remove it" for count in against[gone]]
     strays = labels["item"].drop(known.index)

@@ -138,9 +138,10 @@ def choose_points(reply: str | None, n_documents: int) -> tuple[list[Point], lis
 
 
 def _cut(found: pd.DataFrame) -> pd.DataFrame:
-    """Documents cut to an equal share of the room, where those of a question are too long together."""
-    room = ROOM // found.groupby("id").document.transform("size").clip(lower=1)
-    return found.assign(text=[text[:most] for text, most in zip(found.text, room, strict=True)])
+    """Documents as they are; those of a question that are too long together, each cut to an equal share of the room."""
+    lengths = found.text.str.len().groupby(found.id)
+    most = (ROOM // lengths.transform("size")).where(lengths.transform("sum") > ROOM, ROOM)
+    return found.assign(text=[text[:length] for text, length in zip(found.text, most, strict=True)])
 
 
 def _anchor(said: pd.DataFrame, sentences: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:

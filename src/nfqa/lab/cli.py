@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _make_parser() -> argparse.ArgumentParser:
     file = {"file": {"type": Path}}
     pages = {"help": "a folder of .txt, .html or .jsonl files", "type": Path}
-    labels = {"help": "a CSV of people's labels: item, annotator, label", "type": Path}
+    labels = {"help": "a CSV of people's labels: item, annotator, label, maybe task", "type": Path}
     scored: dict[str, dict[str, Any]] = {
         "--questions": {"help": "the questions of answers in the released format", "type": Path},
         "--out": {"help": "a folder: score a file of any size into it, part by part; the rest goes with it"},

@@ -198,9 +198,10 @@ def make_debates(
     for name, unit, given, dropped in take_steps(run, steps):
         _print_step(run, name, unit, given, dropped)
         if labelled is not None and name == _LABELS:
-            kappa = measure_kappa(labelled, "label", items=["item"], raters="most").iloc[0]
-            people = f"{labelled.annotator.nunique()} people on {kappa.n} points of view"
-            print(f"{'':20} Fleiss' kappa {kappa['value']:.2f} of {people}")
+            for task, own in labelled.groupby("task", sort=False):
+                kappa = measure_kappa(own, "label", items=["item"], raters="most").iloc[0]
+                people = f"{own.annotator.nunique()} people on {kappa.n} points of view{f', {task}' if task else ''}"
+                print(f"{'':20} Fleiss' kappa {kappa['value']:.2f} of {people}")
     names, folder = write_made(run, seed), run.folder.relative_to(root)
     if run.last.empty:
         gone = run.dropped[run.dropped.unit == "question"]
