@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 
-from nfqa.data.registry import UnreachableError, UpstreamFile, fetch_file, read_registry
+from nfqa.data.registry import UnreachableError, UpstreamFile, fetch_file, has_file, read_registry
 
 PROJECT = Path(__file__).parents[1]
 GOOD = b'{"why?": []}'
@@ -65,6 +65,33 @@ def test_without_mirror_file_or_network_it_is_said_what_to_do(
     assert list_files(tmp_path / "store") == []
 
 
+def test_parts_are_checked_as_git_names_them_and_what_is_lacking_is_named(
+    tmp_path: Path, mirror: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    blob = "b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0"  # `printf hello | git hash-object --stdin`
+    parts = {"one.jsonl": blob, "two.jsonl": blob}
+    file = UpstreamFile(**FIELDS | {"path": "raw"}, parts=parts, licence="none", shape="passages")
+    folder, store = (mirror / file.relative), tmp_path / "store"
+    folder.mkdir()
+    assert not has_file(file, store)
+    assert not recwarn.list
+    (folder / "two.jsonl").write_bytes(b"hello")
+    with pytest.warns(UserWarning, match="set is left out, as it lacks one.jsonl"):
+        assert not has_file(file, store)
+    with pytest.raises(UnreachableError, match=r"no .*raw/one\.jsonl.*; lacking are one\.jsonl$"):
+        fetch_file(file, store)
+    (folder / "one.jsonl").write_bytes(b"hallo")
+    with pytest.raises(ValueError, match=rf"one\.jsonl has git blob {'[0-9a-f]' * 40}, expected {blob}"):
+        fetch_file(file, store)
+    (folder / "one.jsonl").write_bytes(b"hello")
+    assert has_file(file, store)
+    assert fetch_file(file, store) == store / file.relative
+    assert {path.name: path.read_bytes() for path in list_files(store)} == dict.fromkeys(parts, b"hello")
+    assert len(file.pin) == 64
+    other = file.model_copy(update={"parts": parts | {"two.jsonl": "a" * 40}})
+    assert other.pin != file.pin
+
+
 def test_a_full_disk_keeps_nothing(tmp_path: Path, mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (mirror / FILE.relative).write_bytes(GOOD)
 
@@ -81,16 +108,23 @@ def test_a_full_disk_keeps_nothing(tmp_path: Path, mirror: Path, monkeypatch: py
 def test_the_registry_pins_every_file_by_commit_and_has_the_bundled_ones() -> None:
     registry = read_registry(PROJECT)
     assert {len(file.commit) for file in registry.values() if not file.local} == {40}
-    assert {name for name, file in registry.items() if file.optional} == {"debateqa_test", "debateqa_dev"}
+    optional = {"debateqa_test", "debateqa_dev", "debateqa_passages"}
+    assert {name for name, file in registry.items() if file.optional} == optional
+    assert list(registry["debateqa_passages"].parts) == [f"passages_and_index_of_POV_0{n}.jsonl" for n in range(9)]
     bundled = [file.sample for file in registry.values() if file.sample]
-    assert len(bundled) == 12
+    assert len(bundled) == 13
     assert all((PROJECT / "data" / "sample" / name).is_file() for name in bundled)
 
 
 @pytest.mark.parametrize(
     ("content", "facts"),
     [
-        ("g: {licence: l, files: {a: {path: p, shape: graded}}}", "a: sha256 is missing"),
+        ("g: {licence: l, files: {a: {path: p, shape: graded}}}", "a: needs one of sha256, blob and parts"),
+        (
+            f"g: {{licence: l, files: {{a: {{path: p, shape: s, sha256: {'a' * 64}, blob: {'a' * 40}}}}}}}",
+            "a: needs one of",
+        ),
+        ("g: {licence: l, files: {a: {path: p, shape: s, blob: a1}}}", "blob is 'a1'"),
         ("g: {files: {a: 1, a: 2}}", "line 1: the key 'a' is duplicated"),
         ("g: [", "not YAML"),
         ("a: !!python/object/apply:os.getcwd []", "not YAML"),  # plain data alone

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from nfqa.data.gather import gather
 from nfqa.data.json_lines import Item, Text, check, refuse_repeats
@@ -27,10 +28,15 @@ class UnreachableError(Exception):
     """Neither the local store, nor the mirror, nor upstream could give a file. The message says what to do."""
 
 
+Blob = Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
+
+
 class UpstreamFile(Item):
     """One pinned file of a public repository, and how it is read.
 
     With `gather` it is a folder of many files: `sha256` is that of the one file which `nfqa.data.gather` makes of them.
+    With `parts` it is a folder of a few, each checked for itself. `blob` is the id that git gives a file's bytes, for a
+    file of which no sha256 is known: the sha1 of "blob", a blank, their number, a zero byte and the bytes.
     """
 
     name: Text
@@ -38,7 +44,9 @@ class UpstreamFile(Item):
     repo: str = ""
     commit: str = ""
     path: Text
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = ""
+    blob: Blob = ""
+    parts: dict[Text, Blob] = Field(default_factory=dict)  # the blob of each file in the folder `path`
     licence: Text
     shape: Text
     lowest_label: int = 0  # of a graded dataset
@@ -46,6 +54,23 @@ class UpstreamFile(Item):
     gather: bool = False
     optional: bool = False
     local: bool = False
+
+    @model_validator(mode="after")
+    def _check_pin(self) -> UpstreamFile:
+        if sum(map(bool, (self.sha256, self.blob, self.parts))) != 1:
+            raise ValueError("needs one of sha256, blob and parts")
+        return self
+
+    @property
+    def pin(self) -> str:
+        """What its bytes are checked by; of several parts one hash."""
+        return self.sha256 or self.blob or hashlib.sha256(" ".join(self.parts.values()).encode()).hexdigest()
+
+    @property
+    def files(self) -> list[UpstreamFile]:
+        """Its parts, each a file."""
+        changed = [{"path": f"{self.path}/{name}", "blob": blob, "parts": {}} for name, blob in self.parts.items()]
+        return [self.model_copy(update=each) for each in changed]
 
     @property
     def relative(self) -> Path:
@@ -101,22 +126,29 @@ def stamp(path: Path) -> tuple[int, int, int]:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def hash_file(path: Path) -> str:
-    """sha256 of a file's bytes, in hex; read once a process, unless the file is edited."""
-    return _hash_file(path, *stamp(path))
+def hash_file(path: Path, *, blob: bool = False) -> str:
+    """sha256 of a file's bytes, or its id as a git blob, in hex; read once a process, unless the file is edited."""
+    return _hash_file(path, blob, *stamp(path))
 
 
 @cache
-def _hash_file(path: Path, *_: int) -> str:
+def _hash_file(path: Path, blob: bool, *_: int) -> str:
+    digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode()) if blob else hashlib.sha256()  # noqa: S324 - git's
     with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
+        return hashlib.file_digest(handle, lambda: digest).hexdigest()
 
 
 def has_file(file: UpstreamFile, store: Path) -> bool:
     """Whether a verified copy is at hand without the network: in the store, the mirror or $NFQA_LOCAL.
 
+    Where some of its parts are and others aren't, a warning names these.
     Raises: ValueError for a copy with the wrong hash.
     """
+    if file.parts:
+        lacking = _list_lacking(file, store)
+        if 0 < len(lacking) < len(file.parts):
+            warnings.warn(f"{file.name} is left out, as it lacks {', '.join(lacking)}", stacklevel=2)
+        return not lacking
     try:
         return bool(_find_kept(file, store) or (_find_near(file) and fetch_file(file, store)))
     except UnreachableError:
@@ -124,14 +156,19 @@ def has_file(file: UpstreamFile, store: Path) -> bool:
 
 
 def fetch_file(file: UpstreamFile, store: Path) -> Path:
-    """The verified local copy of an upstream file, fetched if it isn't there.
+    """The verified local copy of an upstream file, fetched if it isn't there; of one with parts, their folder.
 
     A copy in the store whose hash is wrong is replaced. $NFQA_MIRROR, when set, is read instead of the network. A local
     file is read where it lies.
 
     Raises: ValueError when the fetched bytes don't have the pinned hash (both hashes named, the bytes not kept);
-        UnreachableError when there is no way to the file.
+        UnreachableError when there is no way to the file, or naming all parts that are not at hand.
     """
+    if file.parts:
+        try:
+            return {fetch_file(part, store).parent for part in file.files}.pop()
+        except UnreachableError as error:
+            raise UnreachableError(f"{error}; lacking are {', '.join(_list_lacking(file, store))}") from None
     if kept := _find_kept(file, store):
         return kept
     source, target = _find_near(file), store / file.kept
@@ -149,6 +186,10 @@ def fetch_file(file: UpstreamFile, store: Path) -> Path:
     return target
 
 
+def _list_lacking(file: UpstreamFile, store: Path) -> list[str]:
+    return [name for name, part in zip(file.parts, file.files, strict=True) if not has_file(part, store)]
+
+
 def _download(file: UpstreamFile, target: Path) -> None:
     import pooch
     import requests
@@ -161,14 +202,14 @@ def _download(file: UpstreamFile, target: Path) -> None:
 
 
 def _refuse_hash(file: UpstreamFile, origin: str, path: Path) -> None:
-    if (got := hash_file(path)) != file.sha256:
-        what = f"{file.name}: {origin} has sha256 {got}, expected {file.sha256}"
+    if (got := hash_file(path, blob=bool(file.blob))) != file.pin:
+        what = f"{file.name}: {origin} has {'git blob' if file.blob else 'sha256'} {got}, expected {file.pin}"
         raise ValueError(f"{what}; take the right file, or correct data/registry.yml if the change is meant")
 
 
 def _find_kept(file: UpstreamFile, store: Path) -> Path | None:
     path = store / file.kept
-    return path if not file.local and path.is_file() and hash_file(path) == file.sha256 else None
+    return path if not file.local and path.is_file() and hash_file(path, blob=bool(file.blob)) == file.pin else None
 
 
 def _find_near(file: UpstreamFile) -> Path | None:

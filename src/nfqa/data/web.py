@@ -12,6 +12,7 @@ import pandas as pd
 
 from nfqa.data.json_lines import read_json, read_lines
 from nfqa.data.load import find_path, find_registered
+from nfqa.data.passages import read_passages
 from nfqa.data.paths import find_root
 from nfqa.data.registry import hash_file
 
@@ -70,20 +71,20 @@ def read_wordings(path: Path) -> pd.DataFrame:
 
 FRAMES: dict[str, Callable[[Path], pd.DataFrame]] = {  # by the shapes of data/registry.yml
     "web_documents": read_documents, "source_reliability": read_reliability, "stated_views": read_stated_views,
-    "claims": read_claims, "wordings": read_wordings,
+    "claims": read_claims, "wordings": read_wordings, "passages": read_passages,
 }  # fmt: skip
 
 
 def load_frame(name: str, *, data: str = "full", root: Path | None = None) -> tuple[pd.DataFrame, str]:
     """A registered table that is no set of questions with answers, and the hash of its file.
 
-    Returns: the frame as its reader gives it, with the column `dataset` first; the file's sha256.
+    Returns: the frame as its reader gives it, with the column `dataset` first; the file's sha256, of several parts one
+        hash.
     Raises: ValueError for an unknown name, or naming the fault in the file; UnreachableError when the file is not at
         hand and can't be fetched.
     """
     root = root or find_root()
-    shape = find_registered(root, name, FRAMES).shape
-    path = find_path(name, data=data, root=root)
-    frame = FRAMES[shape](path)
+    file, path = find_registered(root, name, FRAMES), find_path(name, data=data, root=root)
+    frame = FRAMES[file.shape](path)
     frame.insert(0, "dataset", f"sample_{name}" if data == "sample" else name)
-    return frame, hash_file(path)
+    return frame, hash_file(path) if path.is_file() else file.pin

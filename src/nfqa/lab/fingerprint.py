@@ -117,7 +117,7 @@ def _hash_upstream(root: Path, name: str, data: str) -> str:
     if data == "sample":
         return f"{how} {hash_file(root / 'data' / 'sample' / file.sample) if file.sample else 'no sample'}"
     absent = (file.optional or file.local) and not has_file(file, root / "build" / "data")
-    return f"{how} {'absent' if absent else file.sha256}"
+    return f"{how} {'absent' if absent else file.pin}"
 
 
 # The record of its last run -------------------------------------------------------------------------------------------
