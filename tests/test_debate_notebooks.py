@@ -25,7 +25,8 @@ ASKED = ("parameters", "setup", "ask")
 LABELS, AGREEMENT = "debateqa/table_03_dispute_awareness", "debateqa/figure_05_agreement_of_decisions"
 PROMPTS = "debateqa/table_05_prompts"
 RETRIEVAL = "debateqa/table_06_retrieval"
-DECIDERS = [("da", "demonstrations", "text"), ("da", "zero_shot", "text"), ("delphi_acknowledgement", "", "text")]
+DECIDERS = [("da", "demonstrations", "text"), ("da", "zero_shot", "text")]
+ASKS_THE_QUESTION = [("da", "with_question", "text"), ("delphi_acknowledgement", "", "text")]
 
 
 def decide(request: Request) -> str:
@@ -54,11 +55,14 @@ def test_a_judge_decides_in_every_form_and_a_model_in_process_from_its_logits_to
         assert found["lab"].tally.wanted == 0
         return
     ways = set(judged.groupby(["metric", "form", "reading"]).groups)
-    logits = {("da", form, "logits") for form in ("demonstrations", "zero_shot")}
-    assert ways == set(DECIDERS) | (logits if judge.startswith("hf:") else set())
-    assert len(judged) == n * len(ways) == found["lab"].tally.wanted
-    assert judged.score.notna().all()
-    assert set(judged[judged.reading == "logits"].score) <= {0.0}  # the rule's first label leads
+    logits = {("da", form, "logits") for form in ("demonstrations", "zero_shot", "with_question")}
+    assert ways == {*DECIDERS, *ASKS_THE_QUESTION} | (logits if judge.startswith("hf:") else set())
+    assert len(judged) == n * len(ways)
+    unknown = judged.form.isin(["with_question", ""])  # the texts of these answers' questions aren't released
+    assert set(judged[unknown].missing) == {"no_question"}
+    assert judged[~unknown].score.notna().all()
+    assert (~unknown).sum() == found["lab"].tally.wanted
+    assert set(judged[~unknown & (judged.reading == "logits")].score) <= {0.0}  # the rule's first label leads
 
 
 @pytest.mark.parametrize(("name", "given"), [(LABELS, {}), (AGREEMENT, {"answers": 4}), (PROMPTS, {"limit": 3})])
@@ -87,8 +91,11 @@ def test_whole_notebooks_have_the_language_model_s_rows(model, tmp_path, monkeyp
         own = {"dataset": "sample_demo_answers", "metric": metric, "method": "judge", "form": form, "reading": reading}
         for statistic in ("accuracy", "f1", "auroc", "mcc", "share_aware"):
             assert match_rows(table, own | {"statistic": statistic}).sum() == 1
+    not_run = table[table.dropped_because.str.startswith("no_question")]
+    assert set(zip(not_run.metric, not_run.form, not_run.reading, strict=True)) == set(ASKS_THE_QUESTION)
+    assert not_run.value.isna().all()
     table = run_notebook(AGREEMENT, out=tmp_path, resamples=20, judge="openai:any", answers=6)["table"]
-    assert (table.statistic == "kappa").sum() == 9 * 8 / 2
+    assert (table.statistic == "kappa").sum() == 10 * 9 / 2
     table = run_notebook(PROMPTS, out=tmp_path, resamples=20, generator="openai:a, openai:b", limit=3)["table"]
     assert set(table.level) == {"basic", "comprehensive", "detailed"}
     assert set(table.generator) == {1, 2}

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import numpy as np
 import pandas as pd
 import pytest
-from test_judging import LOGITS, PROMPTS, make_judge
+from conftest import PROJECT
+from test_judging import LOGITS, PROMPTS, list_prompts, make_judge
 
+from nfqa.judge.prompts import PromptSet, read_prompt_set
 from nfqa.kernels.parse import read_digit
 from nfqa.metrics import dispute_detector
-from nfqa.metrics.dispute_awareness import compare_decisions, judge_awareness, judge_dispute, score_awareness
+from nfqa.metrics.dispute_awareness import Form, compare_decisions, judge_awareness, judge_dispute, score_awareness
 from nfqa.metrics.dispute_detector import Detector, calibrate_threshold, choose_threshold, open_detector, pool_units
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.metrics.dispute_sentences import Labelled, compose_training_answers, read_sentences
@@ -81,14 +88,16 @@ def test_the_digit_of_a_completion(completion, value, reason):
     assert (found.value, found.reason) == (value, reason)
 
 
-@pytest.mark.parametrize("form", ["dispute_awareness", "dispute_awareness_zero_shot"])
+@pytest.mark.parametrize("form", get_args(Form))
 def test_only_the_completion_is_read(form):
     """The prompt holds verdicts of its own; a reader of prompt and completion would find those."""
     judge = make_judge(lambda prompt: "[[0]]" if "debated" not in prompt.rpartition("<candidate>")[2] else "1")
-    found = judge_awareness([AWARE, PLAIN], judge, form=form)
+    found = judge_awareness([("Is 1 right?", AWARE), ("Is 0 wrong?", PLAIN)], judge, form=form)
     np.testing.assert_array_equal(found.score, [1, 0])
     assert PROMPTS.signature(form) in found.signature[0]
-    assert read_digit(PROMPTS.render(form, candidate=PLAIN) + "[[0]]").reason == "ambiguous"
+    asked = list_prompts(judge)[0]
+    assert read_digit(asked + "[[0]]").reason == "ambiguous"
+    assert ("<question>\nIs " in asked) == (form == "dispute_awareness_question")
 
 
 def test_logits_give_a_probability():
@@ -99,7 +108,7 @@ def test_logits_give_a_probability():
         logprobs = tuple(math.log(p) for p in masses[prompt.rpartition("<candidate>")[2].split()[0]])
         return Reply("[[1]]", 5, 0, "logits", logprobs=logprobs)
 
-    found = judge_awareness(list(masses), make_judge(answer, decoding=LOGITS))
+    found = judge_awareness([("", text) for text in masses], make_judge(answer, decoding=LOGITS))
     assert found.score.tolist() == pytest.approx([0.75, 0.25, NAN, NAN], nan_ok=True)
     assert found.missing.tolist() == ["", "", "no_mass", "bad_logprobs"]
 
@@ -258,19 +267,84 @@ def test_a_language_model_is_asked_in_every_way_and_gives_a_frame():
 
     logits = make_judge(answer, decoding=LOGITS)
     answers = pd.DataFrame({"dataset": "d", "question": list("abc"), "text": ["It is disputed.", "Yes.", None]})
-    found = judge_dispute(answers, {"text": judge, "logits": logits})
+    found = judge_dispute(answers.assign(question_text="Why?"), {"text": judge, "logits": logits})
     ways = found.groupby(["metric", "form", "reading"], sort=False)
+    forms = ("demonstrations", "zero_shot", "with_question")
     assert list(ways.groups) == [
-        ("da", "demonstrations", "text"), ("da", "zero_shot", "text"), ("da", "demonstrations", "logits"),
-        ("da", "zero_shot", "logits"), ("delphi_acknowledgement", "", "text"),
-    ]  # fmt: skip
+        *(("da", form, reading) for reading in ("text", "logits") for form in forms),
+        ("delphi_acknowledgement", "", "text"),
+    ]
+    assert "question_text" not in found
     for (_, _, reading), own in ways:
         np.testing.assert_array_equal(own.score, [1, np.nan if reading == "text" else 1, np.nan])
         assert own.missing.iloc[1] == ("unreadable" if reading == "text" else "")
         assert own.missing.iloc[2] in ("no_answer", "no_text")
         assert own.probability.iloc[0] == pytest.approx(1.0 if reading == "text" else 0.75)
-    assert found.signature.nunique() == 5
+    assert found.signature.nunique() == 7
     assert judge_dispute(answers, {}).empty
+
+
+# In our words, shaped as the released script is: a text by implicit concatenation, filled in by str.format.
+SCRIPT = """
+import os
+raise SystemExit("a released script is parsed, never run")
+def judge(question, answer):
+    prompt_template = (
+        "Decide.\\n\\nExamples:\\n"
+        "Question: q\\nAnswer: a\\nResponse: 1\\n\\n"
+        "Instruction:\\nQuestion: {question}\\nAnswer: {answer}\\n\\nOne digit 0 or 1.\\n\\n"
+    )
+"""
+
+
+def use_made_up_script(tmp_path: Path) -> PromptSet:
+    (tmp_path / "eval_DA.py").write_text(SCRIPT)
+    return PromptSet(PROJECT / "prompts" / "upstream", bring=lambda _: tmp_path / "eval_DA.py")
+
+
+def test_the_released_prompt_is_read_out_of_its_script_and_filled_in_as_there(tmp_path):
+    released = use_made_up_script(tmp_path)
+    given = {"question": "{answer}?", "candidate": "<b> {question}\r\n"}
+    tail = "Instruction:\nQuestion: {answer}?\nAnswer: <b> {question}\r\n\n\nOne digit 0 or 1.\n\n"
+    whole = "Decide.\n\nExamples:\nQuestion: q\nAnswer: a\nResponse: 1\n\n"
+    assert released.render("dispute_awareness", **given) == whole + tail
+    assert released.render("dispute_awareness_zero_shot", **given) == "Decide.\n\n" + tail
+    (tmp_path / "eval_DA.py").write_text(SCRIPT.replace("prompt_template", "prompt"))
+    with pytest.raises(ValueError, match=r"dispute_awareness\.placeholders\.question.*eval_DA\.py"):
+        PromptSet(PROJECT / "prompts" / "upstream", bring=lambda _: tmp_path / "eval_DA.py").get("dispute_awareness")
+
+
+@pytest.mark.skipif(not os.environ.get("NFQA_MIRROR"), reason="NFQA_MIRROR is not set")
+def test_the_released_prompt_has_three_demonstrations_labelled_1_0_0():
+    upstream = read_prompt_set(PROJECT, "upstream")
+    whole, bare = (upstream.render(name, question="Why?", candidate="So.") for name in get_args(Form)[:2])
+    assert re.findall(r"\nResponse: ([01])\n", whole) == ["1", "0", "0"]
+    assert re.findall(r"\nResponse: ([01])\n", bare) == []
+    assert whole.count("Question: ") == 4
+    assert bare.count("Question: Why?\nAnswer: So.\n") == whole.count("Question: Why?\nAnswer: So.\n") == 1
+    assert [re.search("[01]", prompt)[0] for prompt in (whole, bare)] == ["1", "1"]  # what the script reads, always
+    assert set(bare.splitlines()) < set(whole.splitlines())
+
+
+def test_the_released_prompt_stands_beside_ours_and_shows_the_question(tmp_path):
+    judge = make_judge(lambda prompt: "Response: 1" if "One digit" in prompt else "[[0]]")
+    answers = pd.DataFrame({"question": ["a", "b"], "question_text": ["Why tea?", None], "text": ["So.", "Thus."]})
+    found = judge_dispute(answers, {"text": judge}, released=use_made_up_script(tmp_path)).fillna({"score": -1})
+    scores = found.groupby(["metric", "form"], sort=False).score.agg(list).to_dict()
+    assert scores == {
+        ("da", "demonstrations"): [0, 0], ("da", "zero_shot"): [0, 0], ("da", "with_question"): [0, -1],
+        ("da", "released_demonstrations"): [1, -1], ("da", "released_zero_shot"): [1, -1],
+        ("delphi_acknowledgement", ""): [0, -1],
+    }  # fmt: skip
+    assert set(found[found.score == -1].missing) == {"no_question"}
+    assert not [prompt for prompt in list_prompts(judge) if "at hand" in prompt]
+    assert sum("Why tea?" in prompt for prompt in list_prompts(judge)) == 4
+
+
+def test_a_prompt_for_a_bare_digit_has_no_reading_after_brackets(tmp_path):
+    judge = replace(make_judge(str, decoding=LOGITS), prompts=use_made_up_script(tmp_path))
+    with pytest.raises(ValueError, match=r"upstream:dispute_awareness@.*bare digit"):
+        judge_awareness([("Why?", "So.")], judge)
 
 
 def test_decisions_are_compared_with_labels_and_with_other_decisions_by_hand():

@@ -182,7 +182,7 @@ def dispute_awareness(
     Formula: 1 where the probability is 0.5 or more, else 0.
     Args: frames: answers alone are enough; judge: "embedded", a detector fitted on sentences that come with the
         package, in seconds at its first use, or a language model as `linkage` has it; embedder: of the detector;
-        prompts, journal: as `linkage`.
+        prompts, journal: as `linkage`; "own" shows a language model the answer alone, "upstream" the question too.
     Returns: a row an answer: dataset, question, answer, system, metric ("da"), method, score (0 or 1), probability (of
         1), missing (the reason where there is no score) and signature.
     Raises: ValueError for frames without answers, or a judge that can't be opened.
@@ -194,7 +194,9 @@ def dispute_awareness(
 
     judge = open_detector(open_embedder(embedder)) if judge == "embedded" else judge
     with open_judge(judge, prompts, journal) as opened:
-        return score_awareness(read(frames).answers, opened)
+        given = read(frames)
+        asked = given.answers.question.map(given.texts_by_name)
+        return score_awareness(given.answers.assign(question_text=asked), opened)
 
 
 def score(

@@ -116,9 +116,9 @@ def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None =
     """The labelled answers of `demo_answers` (ids) or `system_answers` (QUESTION:SYSTEM), in the labels' order.
 
     Args: limit: at most this many labelled questions, the first ones.
-    Returns: dataset, question, answer, system, text, id (as in the labels), and pass_1 and pass_2, the labels of two
-        readings apart, and label, the one that counts; 1 is aware. Answers of one question are drawn and left out
-        together.
+    Returns: dataset, question, answer, system, text, question_text ("" where it isn't known), id (as in the labels),
+        and pass_1 and pass_2, the labels of two readings apart, and label, the one that counts; 1 is aware. Answers of
+        one question are drawn and left out together.
     A sample run reads the labels of the bundled answers.
     Raises: ValueError for a dataset that has no labels.
     """
@@ -129,6 +129,7 @@ def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None =
         raise ValueError(f"no answers of {name} are labelled; labelled datasets: {', '.join(_LABELLED)}")
     path = root / (SAMPLE_LABELS if dataset.origin == "sample" else DISPUTE_LABELS)
     answers = dataset.answers.drop(columns="grade")
+    answers["question_text"] = answers["question"].map(dataset.texts_by_name)
     by_system = answers["question"] + ":" + answers["system"]
     labels = pd.read_csv(path, dtype={"id": str})
     labels = labels[labels.pop("set") == _LABELLED[name]]

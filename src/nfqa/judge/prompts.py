@@ -1,11 +1,12 @@
 """Prompts: folders of texts with settings, and how question, references and candidate are set into them.
 
-Two sets ship: `own`, in our words, and `upstream`, whose texts are LINKAGE's released files, fetched and never kept
+Two sets ship: `own`, in our words, and `upstream`, whose texts are the papers' released files, fetched and never kept
 here. A text is set in by one pass over the template, so that what a text holds is never filled in itself.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import re
@@ -52,15 +53,34 @@ class ShotLayout(Item):
     close: str
 
 
+class _Literal(Item):
+    """A text that a released Python script assigns to `variable`. The script is parsed as data, and never run.
+
+    skip_from, skip_to: two marks; what stands from the first up to the second is left out.
+    """
+
+    variable: Text
+    skip_from: str = ""
+    skip_to: str = ""
+
+    def find(self, script: str) -> str:
+        """The text, unstripped; "" where the script has no such variable."""
+        nodes = (node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Assign))
+        found = (ast.literal_eval(node.value) for node in nodes if ast.unparse(node.targets[0]) == self.variable)
+        text: str = next(found, "")
+        return text[: text.find(self.skip_from)] + text[text.find(self.skip_to) :] if self.skip_from else text
+
+
 class _Entry(Item):
     """One template's settings: its text is a file beside them, a registered upstream file, or another set's.
 
-    placeholders: field -> what stands for it. lowest, highest: of a score. shot_from: where the part begins that is
-    repeated for each solved example.
+    literal: where in a registered script the text is. placeholders: field -> what stands for it. lowest, highest: of a
+    score. shot_from: where the part begins that is repeated for each solved example.
     """
 
     file: str = ""
     registered: str = ""
+    literal: _Literal | None = None
     not_released: bool = False
     use: str = ""
     answer: Kind = "text"
@@ -102,8 +122,9 @@ class Shot:
 class Template(_Entry):
     """A prompt and how it is filled in.
 
-    text: as rendered: line ends made `\\n`, blanks stripped at both ends. sha256: of the file's bytes. identity: hash
-    of these bytes and of the settings, so that a change of either shows. pick: of several verdicts, none or the first.
+    text: as rendered: line ends made `\\n`, blanks stripped at both ends but those of a script's text. sha256: of the
+    file's bytes. identity: hash of these bytes and of the settings, so that a change of either shows. pick: of several
+    verdicts, none or the first.
     """
 
     set_name: str
@@ -132,6 +153,9 @@ class PromptSet:
         self._settings = check(_Settings, read_yaml(self._path), str(self._path))
         self._bring = bring
         self._read: dict[str, Template] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._settings.templates
 
     def get(self, name: str) -> Template:
         """The template called `name`. Where the set says to use another set's, that one, with its own signature.
@@ -181,6 +205,7 @@ class PromptSet:
             text = source.read_text(encoding="utf-8").strip()  # every line end is a newline, as in the released code
         except (FileNotFoundError, UnicodeDecodeError) as error:
             raise ValueError(f"{where}: {source} can't be read as text ({error})") from None
+        text = entry.literal.find(text) if entry.literal else text
         for field, mark in entry.placeholders.items():
             if mark not in text:
                 raise ValueError(f"{where}.placeholders.{field}: {mark} doesn't stand in {source.name}")
@@ -191,7 +216,8 @@ class PromptSet:
         if entry.shot_from and text.count(entry.shot_from) != 1:
             raise ValueError(f"{where}.shot_from: {entry.shot_from!r} must stand once in {source.name}")
         sha256 = hashlib.sha256(source.read_bytes()).hexdigest()
-        how = entry.model_dump(mode="json", exclude={"file", "registered"}) | {"protect": protect}
+        apart = {"file", "registered"} | (set() if entry.literal else {"literal"})
+        how = entry.model_dump(mode="json", exclude=apart) | {"protect": protect}
         return Template(
             **dict(entry), set_name=self._settings.set, name=name, text=text, sha256=sha256,
             identity=hashlib.sha256(f"{sha256}{json.dumps(how, sort_keys=True)}".encode()).hexdigest(),

@@ -16,7 +16,7 @@ CHOICES = {"A": 1.0, "B": -1.0, "C": 0.0}  # the text shown first, the second, a
 _MARKED = re.compile(r"\[\[([^\[\]]{0,40})\]\]")
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 _NAMED = re.compile(
-    rf"\b(?:answer|verdict|label)\W{{0,4}}?:\W{{0,4}}?({_NUMBER.pattern})(?![\w%]|\.[0-9])", re.IGNORECASE
+    rf"\b(?:answer|verdict|label|response)\W{{0,4}}?:\W{{0,4}}?({_NUMBER.pattern})(?![\w%]|\.[0-9])", re.IGNORECASE
 )
 _LAST = re.compile(rf"(?:^|\n)[^\w\n]*?({_NUMBER.pattern})[^\w%]*\Z")
 # Where a model thinks before it speaks: how that begins, and how it ends.
@@ -73,7 +73,8 @@ def read_preference(completion: str, *, pick: Pick = "only") -> Verdict:
 def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Verdict:
     """The one digit that a completion gives as its verdict, between double square brackets or, without any, bare.
 
-    A bare number is a verdict where it is the whole last line, or follows "answer", "verdict" or "label" and a colon.
+    A bare number is a verdict where it is the whole last line, or follows "answer", "verdict", "label" or
+    "response" and a colon.
 
     Args: completion: as `read_number`; digits: the verdicts there are, single digits.
     Returns: the digit; "empty" for no text, "unreadable" where no number is given as a verdict (`[[yes]]`, "10th",

@@ -60,13 +60,14 @@ def mark_answers(
     number of points of view, 0 to 20. delphi_comprehensiveness and delphi_acknowledgement: 1 for an answer that shows
     opposing views, and for one that admits the dispute, else 0.
 
-    Args: pairs: (question, answer), the question "" for a prompt without a place for it; baseline: one of BASELINES, or
+    Args: pairs: (question, answer), the question "" where its text isn't known; baseline: one of BASELINES, or
         another template with a lowest and a highest mark; judge: whose prompts have templates of these names, as
         prompts/own; writer: who writes g_eval's steps, by default the judge, which can't where it is read from logits;
         read: how a verdict is read, by default `read_verdict`.
     Returns: score (NaN where no verdict could be had), missing, verdicts (1), unreadable, mass and signature of each
-        pair; an empty answer is not asked for and is missing as "no_text"; where g_eval's steps could not be written
-        every mark is missing as "no_steps".
+        pair; an empty answer is not asked for and is missing as "no_text", one without a question's text, where the
+        prompt shows it, as "no_question"; where g_eval's steps could not be written every mark is missing as
+        "no_steps".
     Raises: ValueError for g_eval from logits without a writer.
     Source: DebateQA, section B.1.2; Liu et al. (2023) for G-Eval; Sun et al. (2023) for DELPHI's two. Differs from:
         them, in the words of the prompts; G-Eval's weighting needs logits, and is a single mark where they are not
@@ -76,16 +77,19 @@ def mark_answers(
     asked = ("g_eval_steps", baseline) if baseline == "g_eval" else (baseline,)
     steps = _write_steps(judge, writer or judge.asker) if baseline == "g_eval" else None
     labels = tuple(str(n) for n in range(template.lowest or 0, (template.highest or 0) + 1))
+    asks = "question" in template.placeholders
     planned: list[Request | Verdict] = []
     for question, answer in pairs:
-        shown, candidate = trim_text(question, judge), trim_text(answer, judge)
+        shown, candidate = trim_text(question, judge) if asks else None, trim_text(answer, judge)
         if baseline == "g_eval" and steps is None:
             planned.append(Verdict(None, "no_steps"))
         elif not candidate.strip():
             planned.append(Verdict(None, "no_text"))
+        elif shown is not None and not shown.strip():
+            planned.append(Verdict(None, "no_question"))
         else:
-            prompt = judge.prompts.render(baseline, question=shown or None, candidate=candidate, steps=steps)
-            planned.append(Request(prompt, judge.seed, labels, f"{baseline}|{question}"))
+            prompt = judge.prompts.render(baseline, question=shown, candidate=candidate, steps=steps)
+            planned.append(Request(prompt, judge.seed, labels, f"{baseline}|{shown or ''}"))
     found = ask_planned(planned, judge, read or partial(read_verdict, pick=template.pick))
     marks = {"score": found.value, "missing": found.reason, "verdicts": 1, "unreadable": found.reason}
     signature = f"judge:{judge.asker.identity}|{judge.sign(*asked)}"  # after asking: a model is known once it is open

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
+from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.classification import MEASURES, Measure, measure_classification
 from nfqa.kernels.parse import Verdict, read_digit
 from nfqa.metrics.answer_judging import mark_answers
@@ -19,9 +21,8 @@ from nfqa.models.chat import Reply, Request
 
 __all__ = ["compare_decisions", "judge_awareness", "judge_dispute", "open_detector", "score_awareness"]
 
-Form = Literal["dispute_awareness", "dispute_awareness_zero_shot"]  # names of templates
-_FORMS: dict[Form, str] = {"dispute_awareness": "demonstrations", "dispute_awareness_zero_shot": "zero_shot"}
-_NO_QUESTION = "(not at hand)"  # DELPHI's prompt has a place for the question, which the demo answers come without
+Form = Literal["dispute_awareness", "dispute_awareness_zero_shot", "dispute_awareness_question"]  # names of templates
+_FORMS = dict(zip(get_args(Form), ("demonstrations", "zero_shot", "with_question"), strict=True))
 
 
 def score_awareness(
@@ -29,16 +30,19 @@ def score_awareness(
 ) -> pd.DataFrame:
     """D.A. of each answer, 1 where it makes its reader aware of the dispute and 0 where not: one row an answer.
 
-    Args: answers: text (NaN where a system gave no answer) and any columns that name the answer; by: the embedded
-        detector, which decides at THRESHOLD, a language model with prompts for D.A. (as prompts/own), or a
-        keyword rule; form: of the prompt.
-    Returns: the columns of `answers` but text and grade; metric ("da"), method ("detector", "judge" or the rule),
-        score, probability (of 1; NaN for a rule), missing ("no_answer" or the verdict's reason) and signature.
+    Args: answers: text (NaN where a system gave no answer), question_text where it is known (a language model alone
+        is shown it, and only by a prompt with a place for it), and any columns that name the answer; by: the embedded
+        detector, which decides at THRESHOLD, a language model with prompts for D.A. (prompts/own or prompts/upstream),
+        or a keyword rule; form: of the prompt.
+    Returns: the columns of `answers` but text, question_text and grade; metric ("da"), method ("detector", "judge" or
+        the rule), score, probability (of 1; NaN for a rule), missing ("no_answer", or the verdict's reason, such as
+        "no_question") and signature.
+    Raises: as `judge_awareness`.
     """
     given = answers["text"].notna().to_numpy()
     texts = answers["text"].fillna("").tolist()
     if isinstance(by, LanguageJudge):
-        marks = judge_awareness(texts, by, form=form)
+        marks = judge_awareness(_pair(answers), by, form=form)
         found = marks.assign(method="judge", probability=marks.score, score=_decide(marks.score))
     elif isinstance(by, Detector):
         probabilities = by.probabilities(texts)
@@ -50,28 +54,37 @@ def score_awareness(
         found = found.assign(probability=np.nan, missing="", signature=f"rule:{by}")
     found = found.astype({"score": float})
     found.loc[~given, ["score", "probability", "missing"]] = [np.nan, np.nan, "no_answer"]
-    names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
+    names = answers.drop(columns=["text", "question_text", "grade"], errors="ignore").reset_index(drop=True)
     return names.assign(metric="da").join(found[["method", "score", "probability", "missing", "signature"]])
 
 
-def judge_dispute(answers: pd.DataFrame, judges: Mapping[str, LanguageJudge]) -> pd.DataFrame:
+def judge_dispute(
+    answers: pd.DataFrame, judges: Mapping[str, LanguageJudge], *, released: PromptSet | None = None
+) -> pd.DataFrame:
     """A language model's decisions on the dispute in each answer, in every way it is asked.
 
-    D.A. with demonstrations and without, under each reading, and DELPHI's acknowledgement under the first reading.
+    D.A. with demonstrations and without, and with the question shown, under each reading; with the released prompt, and
+    without its demonstrations, read from text; and DELPHI's acknowledgement under the first reading.
 
     Args: answers: as `score_awareness`; judges: the model by how it is read ("text", "logits"), with prompts as
-        prompts/own; none where no language model fills the role, for an empty frame.
-    Returns: as `score_awareness`, and form ("demonstrations", "zero_shot", "" for DELPHI) and reading; metric is "da"
-        or "delphi_acknowledgement", whose score is 1 for a mark of 0.5 or more. One row an answer and way.
+        prompts/own; none where no language model fills the role, for an empty frame; released: prompts/upstream, None
+        to leave the released prompt out.
+    Returns: as `score_awareness`, and form ("demonstrations", "zero_shot", "with_question", "released_demonstrations",
+        "released_zero_shot", "" for DELPHI) and reading; metric is "da" or "delphi_acknowledgement", whose score is 1
+        for a mark of 0.5 or more. One row an answer and way; all but the first two forms show the question, and without
+        its text they are missing as "no_question".
     """
+    ways = [(reading, "", judge) for reading, judge in judges.items()]
+    if released and "text" in judges:
+        ways.append(("text", "released_", replace(judges["text"], prompts=released)))
     frames = [
-        score_awareness(answers, judge, form=form).assign(form=named, reading=reading)
-        for reading, judge in judges.items()
+        score_awareness(answers, judge, form=form).assign(form=kind + named, reading=reading)
+        for reading, kind, judge in ways
         for form, named in _FORMS.items()
+        if form in judge.prompts
     ]
     for reading, judge in list(judges.items())[:1]:
-        pairs = [(_NO_QUESTION, text) for text in answers["text"].fillna("")]
-        marks = mark_answers(pairs, "delphi_acknowledgement", judge)
+        marks = mark_answers(_pair(answers), "delphi_acknowledgement", judge)
         frames.append(frames[0].assign(
             metric="delphi_acknowledgement", form="", reading=reading, probability=marks.score,
             score=_decide(marks.score), missing=marks.missing, signature=marks.signature,
@@ -116,19 +129,37 @@ def compare_decisions(
     return pd.DataFrame(rows)
 
 
-def judge_awareness(answers: Sequence[str], judge: LanguageJudge, *, form: Form = "dispute_awareness") -> pd.DataFrame:
+def judge_awareness(
+    pairs: Sequence[tuple[str, str]], judge: LanguageJudge, *, form: Form = "dispute_awareness"
+) -> pd.DataFrame:
     """Ask the judge of every answer whether it is aware of the dispute: 1, or 0.
 
-    Args: answers: texts alone, as the metric looks at nothing else; judge: whose prompts have templates of the forms'
-        names, as prompts/own; form: with three demonstrations, or the same text without them.
+    Args: pairs: (question, answer), the question "" where its text isn't known; judge: whose prompts have templates of
+        the forms' names, as prompts/own; form: with three demonstrations, the same text without them, or (of ours)
+        with the demonstrations and the question shown. Both forms of the released prompt show the question.
     Returns: as `mark_answers`; score is the probability of 1: from text 0 or 1, from logits P("1") / (P("0") + P("1"))
         after a forced `[[`. An empty answer is not asked for and is missing as "no_text", one that is too long is cut
         or missing as the judge has it; a completion without a digit is "unreadable", one with both "ambiguous".
-    Source: DebateQA, section 4 and Table 14. Differs from: its prompt, in the words. The released script looks for the
-        digit in prompt and completion together, and finds that of its own first demonstration; here the completion
-        alone is read.
+    Raises: ValueError for a reading from logits with a prompt that asks for no `[[`, as the released one.
+    Source: DebateQA, section 4 and Table 14. Differs from: the released prompt, unless that is asked for: ours doesn't
+        show the question but under "dispute_awareness_question"; it counts as aware also an answer that attributes
+        opposing positions to those who hold them, where the released one wants an explicit statement; its three
+        demonstrations are others, 0, 1 and 0 for 1, 0 and 0; and the digit comes in double brackets. The released
+        script looks for the digit in prompt and completion together, and finds that of its own first demonstration,
+        whatever the reply; here the completion alone is read, under either prompt.
     """
-    return mark_answers([("", answer) for answer in answers], form, judge, read=_read)
+    template = judge.prompts.get(form)
+    if judge.asker.decoding.reading == "logits" and "[[" not in template.text:
+        raise ValueError(
+            f"prompt {template.signature} asks for a bare digit, so it has no reading from logits after [["
+        )
+    return mark_answers(pairs, form, judge, read=_read)
+
+
+def _pair(answers: pd.DataFrame) -> list[tuple[str, str]]:
+    """Each answer's question and text, "" for what is not there."""
+    both = answers.reindex(columns=["question_text", "text"]).astype(object).fillna("")
+    return list(both.itertuples(index=False, name=None))
 
 
 def _decide(probabilities: pd.Series) -> pd.Series:
