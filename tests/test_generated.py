@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from types import SimpleNamespace
+from typing import Self
 
 import pytest
 from hypothesis import given, settings
@@ -24,6 +25,7 @@ from nfqa.metrics.generated import (
     write_stand_ins,
 )
 from nfqa.metrics.references import Draw
+from nfqa.models.chat import Decoding
 
 POOL = ("Trains leave Lisbon at nine.", "A guitar needs six strings and some patience.")
 # In the plane the question points along (1, 0): the first number is the cosine to it.
@@ -95,6 +97,11 @@ class Writer:
     def __init__(self, name: str, broken: str = "no prompt", said: str = "") -> None:
         self.name, self.broken, self.said = name, broken, said
         self.spec = SimpleNamespace(identity=f"openai:{name}")
+        self.decoding = Decoding()
+
+    def with_decoding(self, decoding: Decoding) -> Self:
+        self.decoding = decoding
+        return self
 
     def write(self, prompts: list[str], *, seed: int) -> list[str | None]:
         return [None if self.broken in prompt else self.said or self._complete(prompt, seed) for prompt in prompts]
@@ -229,6 +236,8 @@ def test_written_lists_are_signed_by_generators_and_prompts(truth, first) -> Non
     draws = write_stand_ins([SET], truth=truth, seeds=range(2), generators=generators, prompts=Prompts())
     assert set(draws.signature) == {
         f"list:written|generators:openai:a+openai:b|prompts:made_up:{first}@0,made_up:write_lower@0"
+        "|text|chat|t0.8|p0.95|max2048"
     }
+    assert {writer.decoding.max_tokens for writer in generators} == {2048}
     for draw, seed in zip(draws.draw, draws.seed, strict=True):
         assert draw.best.text.startswith(f"best by a under {seed} from {first}")

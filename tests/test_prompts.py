@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from nfqa.data.registry import fetch_file, read_registry
 from nfqa.judge.prompts import FENCES, PromptSet, Shot, clean_text
+from nfqa.metrics.generated import split_answers
 
 PROJECT = Path(__file__).parents[1]
 NAMES = ("listwise", "pointwise", "pointwise_ref", "pairwise", "write_lower", "write_best", "write_answer")
@@ -128,11 +129,20 @@ def test_every_prompt_of_ours_asks_for_what_is_read(name: str) -> None:
     own = use_own()
     template = own.get(name)
     prompt = own.render(name, question="why?", **TEXTS[name])  # type: ignore[arg-type]
-    assert re.fullmatch(rf"own:{name}@[0-9a-f]{{12}}", own.signature(name))
+    assert re.fullmatch(rf"own:{name}@[0-9a-f]{{12}}(\(solved:3\))?", own.signature(name))
     assert "{{" not in prompt
     assert set(re.findall(r"</?(\w+)", template.text + template.reference_line)) <= set(FENCES)
     asked = {"rank": "[[1]]", "score": "[[10]]", "choice": "[[C]]", "text": ""}[template.answer]
     assert asked in prompt.splitlines()[-1]
+
+
+def test_writers_of_lower_answers_see_three_solved_examples_whose_replies_can_be_read(tmp_path: Path) -> None:
+    own, upstream = (PromptSet(PROJECT / "prompts" / name, bring=make_up(tmp_path)) for name in ("own", "upstream"))
+    *solved, asked = own.render("write_lower", question="why?", best="so").split("<question>")[1:]
+    assert [len(split_answers(block, 3) or ()) for block in solved] == [3] * own.get("write_lower").solved
+    assert "why?" in asked
+    assert own.signature("write_lower").endswith("(solved:3)")
+    assert upstream.signature("write_lower").endswith("(solved:1)")
 
 
 def test_the_places_of_our_listwise_prompt_follow_the_lists_length() -> None:

@@ -22,6 +22,7 @@ COUNTS = {  # what is counted -> how it is shown
     "unfilled": "placeholders left unfilled",
     "escaped_quotes": "escaped quotation marks",
     "verdict_examples": "verdicts shown in [[ ]]",
+    "solved": "solved examples",
     "lowest": "lowest score",
     "highest": "highest score",
 }
@@ -43,7 +44,7 @@ def read_remarks(root: Path) -> dict[str, Remark]:
 
 
 def count_facts(template: Template) -> dict[str, float]:
-    """What can be counted in a prompt's text, by the names in COUNTS; a score's range only where it has one."""
+    """What can be counted in a prompt, by the names in COUNTS; a range and solved examples only where it has them."""
     text = template.text
     counts = {
         "words": len(text.split()),
@@ -53,6 +54,7 @@ def count_facts(template: Template) -> dict[str, float]:
         "unfilled": sum(mark not in template.placeholders.values() for mark in _PLACEHOLDER.findall(text)),
         "escaped_quotes": text.count('\\"'),
         "verdict_examples": len(re.findall(r"\[\[[\w{}]+\]\]", text)),
+        "solved": template.solved or None,
         "lowest": template.lowest,
         "highest": template.highest,
     }

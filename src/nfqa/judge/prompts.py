@@ -75,7 +75,8 @@ class _Entry(Item):
     """One template's settings: its text is a file beside them, a registered upstream file, or another set's.
 
     literal: where in a registered script the text is. placeholders: field -> what stands for it. lowest, highest: of a
-    score. shot_from: where the part begins that is repeated for each solved example.
+    score. solved: how many solved examples the text holds itself. shot_from: where the part begins that is repeated
+    for each solved example that is set in.
     """
 
     file: str = ""
@@ -88,6 +89,7 @@ class _Entry(Item):
     highest: int | None = None
     placeholders: dict[str, Text] = Field(default_factory=dict)
     reference_line: str = ""
+    solved: int = 0
     shot_from: str = ""
     shots: ShotLayout | None = None
 
@@ -137,8 +139,8 @@ class Template(_Entry):
 
     @property
     def signature(self) -> str:
-        """SET:NAME@HASH, as it stands in signatures."""
-        return f"{self.set_name}:{self.name}@{self.identity[:12]}"
+        """SET:NAME@HASH, as it stands in signatures, and the number of solved examples where settings give it."""
+        return f"{self.set_name}:{self.name}@{self.identity[:12]}" + f"(solved:{self.solved})" * bool(self.solved)
 
 
 class PromptSet:
@@ -216,7 +218,7 @@ class PromptSet:
         if entry.shot_from and text.count(entry.shot_from) != 1:
             raise ValueError(f"{where}.shot_from: {entry.shot_from!r} must stand once in {source.name}")
         sha256 = hashlib.sha256(source.read_bytes()).hexdigest()
-        apart = {"file", "registered"} | (set() if entry.literal else {"literal"})
+        apart = {"file", "registered", "solved"} | (set() if entry.literal else {"literal"})
         how = entry.model_dump(mode="json", exclude=apart) | {"protect": protect}
         return Template(
             **dict(entry), set_name=self._settings.set, name=name, text=text, sha256=sha256,

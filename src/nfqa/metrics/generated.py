@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Truth = Literal["one", "none"]
 GRADES = COMPOSITIONS["r3210"]
+LONGEST = 2_048  # tokens of a reply: three answers of a paragraph or two each, in any tokenizer
 
 # Brackets and stars that models put around a heading are passed over, but never without end: no input makes it slow.
 _HEADING = re.compile(
@@ -63,16 +64,20 @@ def write_stand_ins(
 ) -> pd.DataFrame:
     """Reference lists that language models write, of every question under every seed, as `write_lists` gives them.
 
-    Returns, Raises: as `draw_stand_ins`, with `references` "written"; the signature names generators and prompts.
+    A reply may have LONGEST tokens, whatever the generators' decoding says.
+
+    Returns, Raises: as `draw_stand_ins`, with `references` "written"; the signature names generators, prompts and
+        decoding.
     """
+    writers = [asker.with_decoding(replace(asker.decoding, max_tokens=LONGEST)) for asker in generators]
 
     def draw_all(dataset: QuestionSet, seed: int) -> list[Draw]:
-        return write_lists(dataset.questions, generators, prompts, truth=truth, seed=seed)
+        return write_lists(dataset.questions, writers, prompts, truth=truth, seed=seed)
 
     draws = draw_each(sets, seeds, draw_all)
     names = "+".join(asker.spec.identity for asker in generators)
     asked = [prompts.signature(name) for name in ("write_best" if truth == "one" else "write_answer", "write_lower")]
-    signature = f"list:written|generators:{names}|prompts:{','.join(asked)}"
+    signature = f"list:written|generators:{names}|prompts:{','.join(asked)}|{writers[0].decoding.signature}"
     return draws.assign(references="written", signature=signature)
 
 
@@ -150,6 +155,9 @@ def write_lists(
     completion could be read. A question without a best answer, or for which no completion could be read, is dropped
     with "no_generated_list".
     Source: LINKAGE, sections 3.3.2, 3.3.3 and 4.4: GPT-4 writes the best answer, three other models the lower ones.
+    Differs from: it, in the number of solved examples where the prompts are the released ones, which hold one; ours
+        hold three, as the paper says of its own. The prompt for the best answer is ours in both. The paper doesn't say
+        how many answers of each grade a list has; ours has one of each (3, 2, 1, 0).
     """
     if truth == "one":
         draws = [_draw_truth(question, seed) for question in questions]
