@@ -90,7 +90,7 @@ def open_judge(
 def open_generators(
     root: Path, spec: str, asking: Asking, *, dry: bool = False, progress: Callable[[int, int], None] | None = None
 ) -> list[Asker]:
-    """The generator role's language models, in the order in which they are named; none when the rule-based degrader fills it.
+    """The generator role's language models, in the order of the spec; none when the rule-based degrader fills it.
 
     They write, so they are read as text whatever the judge's reading.
     """
