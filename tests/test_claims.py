@@ -192,6 +192,9 @@ def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():
     for because, words in zip(found.published_because, contradicted.values(), strict=True):
         assert words in because
     assert claims.here[["overlap_weak", "equal_counts_of_grades"]].tolist() == ["holds", "fails"]
+    assert claims.here[["overlap_misses_paraphrases", "overlap_misses_other_views"]].tolist() == ["fails", "holds"]
+    of_bertscore = claims.stand_in[["bertscore_misses_other_views", "automatic_metrics_ignore_meaning"]]
+    assert of_bertscore.tolist() == ["fails for a stand-in"] * 2
 
 
 @pytest.mark.parametrize("name", ["linkage", "debateqa"])

@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import PROJECT
+from notebook_cells import run_notebook
 
 from nfqa.kernels.classification import resample_auroc
-from nfqa.metrics.stated_views import pair_wordings, resample_stated
+from nfqa.lab.values import read_values
+from nfqa.metrics.overlap import score_pairs
+from nfqa.metrics.stated_views import draw_wordings, pair_wordings, resample_stated
 from nfqa.metrics.statistics import find_intervals
 
 RANDOM = np.random.default_rng(3)
@@ -80,3 +84,72 @@ def test_draws_depend_on_the_claim_and_the_seed_alone():
     pd.testing.assert_frame_equal(alone, pairs[pairs.question == "Q3"].reset_index(drop=True))
     assert set(pairs.stance) == {"same", "opposite"}
     assert not pairs.equals(pair_wordings(claims, WORDINGS, seed=2))
+
+
+def make_debates(count: int = 6) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Claims of two topics in turn, each with a view in two wordings and one more of each stance."""
+    texts = [f"{'word ' * (1 + (n + place) % 4)}{n}-{place}" for n in range(count) for place in range(4)]
+    ids = [range(4 * n + 1, 4 * n + 5) for n in range(count)]
+    views = [[("SUPPORT", [a, b]), ("SUPPORT", [c]), ("UNDERMINE", [d])] for a, b, c, d in ids]
+    claims = make_claims(*views).assign(topics=["law", "law sport", "art"] * (count // 3))
+    return claims, pd.DataFrame({"wording": range(1, len(texts) + 1), "text": texts})
+
+
+def test_each_text_on_a_claim_gets_an_unrelated_one_of_its_length_from_another_topic():
+    claims, wordings = make_debates()
+    draws = draw_wordings(claims, wordings)
+    assert set(draws.question) == set(claims.question)
+    for question, draw in zip(draws.question, draws.draw, strict=True):
+        own = int(question[1:])
+        texts = {one.id: one.text for one in (*draw.references, *draw.candidates)}
+        assert [one.label for one in draw.references] == [3, 0]
+        assert [one.id for one in draw.candidates[:3]] == ["paraphrase", "opposite_stance", "same_stance"]
+        assert {texts["reference"], texts["paraphrase"]} == {*wordings.text[4 * own : 4 * own + 2]}
+        assert (texts["same_stance"], texts["opposite_stance"]) == (*wordings.text[4 * own + 2 : 4 * own + 4],)
+        for name in ("reference", "paraphrase", "same_stance", "opposite_stance"):
+            unrelated = texts[f"{name}_unrelated"]
+            assert len(unrelated.split()) == len(texts[name].split())
+            topics = [claims.topics[int(q)].split() for q in {unrelated.split()[-1].partition("-")[0], str(own)}]
+            assert len(topics) == 2
+            assert not {*topics[0]} & {*topics[1]}
+
+
+def test_a_wording_that_serves_a_claim_of_the_same_topic_is_never_unrelated_and_half_claims_are_left_out():
+    claims, wordings = make_debates()
+    shared = claims.views[0][0][1][0]  # a wording of claim 0, of the topic law, said on claim 2, of art, as well
+    views = claims.views.tolist()
+    views[2] = [*views[2], ("SUPPORT", [shared])]
+    views[3] = views[3][:2]  # no view of the opposite stance
+    claims = claims.assign(views=views, topics=claims.topics.mask(claims.question == "Q4", ""))
+    draws = draw_wordings(claims, wordings)
+    assert set(draws.question) == {"Q0", "Q1", "Q2", "Q5"}
+    unrelated = {one.text for draw in draws.draw for one in draw.candidates if one.id.endswith("_unrelated")}
+    assert wordings.text[shared - 1] not in unrelated  # it is of both topics, and every claim has one of them
+
+
+def test_draws_of_wordings_depend_on_the_claim_and_the_seed_not_on_the_order():
+    claims, wordings = make_debates(12)
+    one, other = draw_wordings(claims, wordings, seed=1), draw_wordings(claims[::-1], wordings[::-1], seed=1)
+    assert one.equals(other)
+    assert not one.equals(draw_wordings(claims, wordings, seed=2))
+
+
+@pytest.mark.slow
+def test_the_study_of_overlap_counts_what_is_above_what_and_ties_by_half(tmp_path):
+    names = run_notebook("linkage/overlap_blindness", out=tmp_path, n_seeds=1, resamples=9)
+    shares = names["table"].query("statistic == 'share_above' and difference_from == '' and words == ''")
+    shares = shares.set_index(["metric", "first", "second"]).value
+    for first, second in (("paraphrase", "unrelated"), ("same_stance", "unrelated"), ("paraphrase", "same_stance")):
+        credit = []
+        for draw in names["draws"].draw:
+            texts = {one.id: one.text for one in draw.candidates}
+            pair = (texts[first], texts[f"{first}_unrelated" if second == "unrelated" else second])
+            one, other = score_pairs("rouge1", [(text, draw.best.text) for text in pair])
+            credit.append(0.5 if one == other else float(one > other))
+        assert shares["rouge1", first, second] == pytest.approx(sum(credit) / len(credit), abs=1e-9)
+
+
+def test_a_count_of_word_stems_is_at_chance_where_none_is_shared():
+    table = read_values(PROJECT / "results" / "linkage" / "overlap_blindness.csv")
+    bare = table[(table.words == "none shared") & (table.difference_from == "")].set_index("metric")
+    assert bare.value["google_rouge1_stem"] == 0.5

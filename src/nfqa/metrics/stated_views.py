@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nfqa.data.records import Answer, Question
 from nfqa.kernels.classification import resample_auroc
 from nfqa.kernels.perplexity import settings
 from nfqa.metrics.coverage import measure_coverage
-from nfqa.metrics.references import hash_name
+from nfqa.metrics.references import Draw, hash_name
 from nfqa.metrics.statistics import iterate_groups, require_columns
 from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
@@ -30,22 +31,67 @@ def pair_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0
         other view's is the "same" or "opposite"): three rows a claim, claims and draws in the order of a hash of their
         text. A claim without such points of view has none.
     """
-    texts, rows = wordings.set_index("wording").text, []
-
-    def draw(question: str, items: Iterable[Any]) -> list[Any]:
-        return sorted(items, key=lambda item: hash_name(f"{seed}|{question}|{item}"))
-
-    chosen = claims.drop_duplicates("question").set_index("question")
-    for question in draw("", chosen.index):
-        views = [(stance, draw(question, {texts[i] for i in ids})) for stance, ids in chosen.views[question]]
-        (stance, own), *_ = [*draw(question, [view for view in views if len(view[1]) > 1]), ("", [])]
-        others = [(side, said[0]) for side, said in draw(question, views) if not set(said) & set(own)]
+    rows = []
+    for question, dataset, _, views in _read_views(claims, wordings, seed):
+        (stance, own), *_ = [*_shuffle(seed, question, [view for view in views if len(view[1]) > 1]), ("", [])]
+        others = [(side, said[0]) for side, said in _shuffle(seed, question, views) if not set(said) & set(own)]
         if own and others:
             (side, other), (answer, view, *_) = others[0], own
-            named = (chosen.dataset[question], question, "same" if side == stance else "opposite")
+            named = (dataset, question, "same" if side == stance else "opposite")
             rows += [(*named, answer, view, True, ""), (*named, answer, other, False, "view")]
             rows += [(*named, other, view, False, "answer")]
     return pd.DataFrame(rows, columns=["dataset", "question", "stance", "text", "point_of_view", "stated", "changed"])
+
+
+def draw_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
+    """A reference for each claim out of people's wordings, and candidates: a paraphrase, other views, unrelated texts.
+
+    Of a claim, one point of view with two wordings or more is drawn. One wording of it is the reference of grade 3,
+    another the candidate "paraphrase"; "same_stance" and "opposite_stance" are wordings of other points of view. To
+    each of these belongs an unrelated text ("paraphrase_unrelated" ...) of as many words, or as near as there is: a
+    wording on a claim that shares no topic with this one. A further one is the reference of grade 0.
+
+    Args: claims: dataset, question, topics, views; wordings: wording, text. A claim without topics is left out, as is
+        one that lacks any of the views.
+    Returns: dataset, question, draw (of `nfqa.metrics.references`), claims and draws in the order of a hash of their
+        text.
+    """
+    read = _read_views(claims[claims.topics != ""], wordings, seed)
+    topics_by_text: dict[str, set[str]] = {}
+    for _, _, topics, views in read:
+        for text in (text for _, texts in views for text in texts):
+            topics_by_text.setdefault(text, set()).update(topics)
+    pool = pd.DataFrame(topics_by_text.items(), columns=["text", "topics"], index=map(_count_words, topics_by_text))
+    rows = []
+    for question, dataset, topics, views in read:
+        for stance, own in _shuffle(seed, question, [view for view in views if len(view[1]) > 1]):
+            others = [(side, texts[0]) for side, texts in _shuffle(seed, question, views) if not set(texts) & set(own)]
+            found = {"same_stance" if side == stance else "opposite_stance": text for side, text in reversed(others)}
+            if len(found) == 2:
+                chosen = {"reference": own[0], "paraphrase": own[1], **dict(sorted(found.items()))}
+                apart = pool.text[pool.topics.map(topics.isdisjoint)]
+                for name, text in [*chosen.items()]:
+                    gap = abs(apart.index - _count_words(text))
+                    chosen[f"{name}_unrelated"] = _shuffle(seed, f"{question}|{name}", apart[gap == gap.min()])[0]
+                answers = {name: Answer(name, text, 3 * (name == "reference")) for name, text in chosen.items()}
+                references = answers.pop("reference"), answers.pop("reference_unrelated")
+                rows += [(dataset, question, Draw(Question(question), references, tuple(answers.values())))]
+                break
+    return pd.DataFrame(rows, columns=["dataset", "question", "draw"])
+
+
+def _read_views(claims: pd.DataFrame, wordings: pd.DataFrame, seed: int) -> list[tuple[str, str, set[str], list[Any]]]:
+    """Question, dataset, topics and views (stance, distinct texts) of each claim, all in the order of a hash."""
+    texts = wordings.set_index("wording").text
+    found = []
+    for question, own in claims.drop_duplicates("question").set_index("question").iterrows():
+        views = [(stance, _shuffle(seed, str(question), {texts[i] for i in ids})) for stance, ids in own["views"]]
+        found.append((str(question), own["dataset"], {*own.get("topics", "").split()}, views))
+    return sorted(found, key=lambda one: hash_name(f"{seed}||{one[0]}"))
+
+
+def _shuffle(seed: int, question: str, items: Iterable[Any]) -> list[Any]:
+    return sorted(items, key=lambda item: hash_name(f"{seed}|{question}|{item}"))
 
 
 def score_stated_views(pairs: pd.DataFrame, embedder: Embedder, evaluators: Mapping[str, Evaluator]) -> pd.DataFrame:
@@ -109,3 +155,7 @@ def resample_stated(
         drawn = resample_auroc(group.stated, group.score, group.question, strata=strata, resamples=resamples, seed=seed)
         frames.append(pd.DataFrame(key | {"resample": range(len(drawn)), "measured": drawn, "n": len(group)}))
     return pd.concat(frames, ignore_index=True)
+
+
+def _count_words(text: str) -> int:
+    return len(text.split())
