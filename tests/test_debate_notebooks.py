@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -185,6 +186,22 @@ def test_reading_prompt_and_completion_together_finds_the_prompts_own_digits(tmp
     assert value["demonstrations", "", "demonstrations"] == 3
     assert value["demonstrations", "", "demonstrations_aware"] == 1
     assert value["zero_shot", "", "demonstrations"] == 0
+
+
+@pytest.mark.skipif(not os.environ.get("NFQA_MIRROR"), reason="NFQA_MIRROR is not set")
+def test_the_released_prompt_is_counted_and_not_kept_and_its_script_reads_1_whatever_is_said(tmp_path):
+    found = run_notebook("debateqa/table_14_dispute_prompts", out=tmp_path, data="full", limit=30)
+    value = {(row.form, row.reading, row.statistic): row.value for row in found["table"].itertuples()}
+    for form, demonstrations in {"released_demonstrations": 3, "released_zero_shot": 0}.items():
+        assert value[form, "", "demonstrations"] == demonstrations
+        assert value[form, "", "placeholders"] == 2
+        assert value[form, "completion", "read_right"] == 1
+        assert value[form, "together_first_digit", "share_read"] == 1
+        assert 0 < value[form, "", "share_said"] < 1
+    drawn = " ".join(text.get_text() for axes in found["figure"].axes for text in axes.texts)
+    kept = drawn + " ".join(path.read_text() for path in tmp_path.glob("*.[cj]*"))
+    released = found["released"].get("dispute_awareness").text
+    assert not [line for line in released.splitlines() if len(line) > 30 and line in kept]
 
 
 BASELINES = "direct_score g_eval_steps g_eval count_povs"

@@ -38,7 +38,7 @@ class Remark(Item):
 
 
 def read_remarks(root: Path) -> dict[str, Remark]:
-    """What is worth knowing of LINKAGE's released prompts, by id. Raises: ValueError naming file and field."""
+    """What is worth knowing of released prompts, by id. Raises: ValueError naming file and field."""
     path = root / "prompts" / "upstream" / "remarks.yml"
     return check(dict[str, Remark], read_yaml(path), str(path))
 
