@@ -115,7 +115,7 @@ def judge_draws(
         nothing was asked), value (higher is better, NaN where no verdict could be had), reason (why not) and mass (on
         verdicts, from logits). A candidate that is not asked about has one row.
     Raises: ValueError for a reference without a grade in a pairwise comparison.
-    Source: LINKAGE, equations 1 to 5.
+    Source: LINKAGE, equations 1 and 3 to 5; equation 2 is `nfqa.metrics.candidate_pairs.judge_candidates`.
     """
     planned = [(place, *one) for place, draw in enumerate(draws) for one in _plan(draw, method, judge, shots, order)]
     read = partial(read_verdict, pick=judge.prompts.get(method).pick, whole=method == "listwise")

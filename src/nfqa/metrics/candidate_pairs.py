@@ -1,0 +1,63 @@
+"""Comparing every two candidates of a question by a language model: pairwise judging without references."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pandas as pd
+
+from nfqa.kernels.parse import CHOICES, Verdict
+from nfqa.metrics.judging import LanguageJudge, ask_planned, read_verdict, score_verdicts, trim_text
+from nfqa.metrics.references import list_candidates, sign
+from nfqa.models.chat import Request
+
+
+def pair_candidates(draws: pd.DataFrame) -> pd.DataFrame:
+    """Every two candidates of every draw, in both orders: what `judge_candidates` asks for, n (n - 1) requests.
+
+    Args: draws: as `nfqa.metrics.references.draw_references` gives them. A dropped draw, and one with a single
+        candidate, has no pairs.
+    Returns: a row a request: the columns of `draws` but for `draw`, place (of the draw, from 0), answer_a and text_a
+        (of the candidate shown first), answer_b and text_b.
+    """
+    own = draws.drop(columns="draw").reset_index(drop=True)
+    rows = list_candidates(pd.DataFrame({"place": range(len(draws)), "draw": list(draws.draw)}), texts=True)
+    rows = rows.loc[rows.missing == "", ["place", "answer", "text"]]
+    pairs = rows.merge(rows, on="place", suffixes=("_a", "_b")).query("answer_a != answer_b")
+    return own.merge(pairs, left_index=True, right_on="place").reset_index(drop=True)
+
+
+def judge_candidates(draws: pd.DataFrame, judge: LanguageJudge | None, *, named: str = "judge") -> pd.DataFrame:
+    """A language model's comparisons of every two candidates of a draw, as each candidate's share of wins.
+
+    Score = (1 + mean of f) / 2, from 0 to 1, over the comparisons with every other candidate, each asked for in both
+    orders; f is 1 for a win, -1 for a loss and 0 for a tie, or from logits what is expected of it. One that can't be
+    read counts for neither candidate.
+
+    Args, Returns: as `nfqa.metrics.judging.judge_by_language_model`, with the metric "pairwise_candidates". A verdict
+        is counted at both of its candidates; an only candidate is missing as "fewer_than_two".
+    Source: LINKAGE, equation 2. Differs from: it, in that the sum of f is put on a scale from 0 to 1 by the number of
+        comparisons read, and that both orders are asked for, where it names none.
+    """
+    if judge is None or draws.empty:
+        return pd.DataFrame()
+    pairs = pair_candidates(draws)
+    texts = {text: trim_text(text, judge) for text in pd.concat([pairs.text_a, pairs.text_b]).unique()}
+    planned: list[Request | Verdict] = []
+    for place, a, b in zip(pairs.place, pairs.text_a.map(texts), pairs.text_b.map(texts), strict=True):
+        question = draws.draw.iloc[place].question
+        prompt = judge.prompts.render("pairwise", question=trim_text(question.text, judge), answer_a=a, answer_b=b)
+        asked = Request(prompt, judge.seed, tuple(CHOICES), f"pairwise|{question.key}")
+        planned.append(asked if a.strip() and b.strip() else Verdict(None, "no_text"))
+    read = partial(read_verdict, pick=judge.prompts.get("pairwise").pick)
+    first = pairs[["place"]].assign(answer=pairs.answer_a).join(ask_planned(planned, judge, read))
+    second = first.assign(answer=pairs.answer_b, value=-first.value)
+    shares = score_verdicts(pd.concat([first, second]).rename(columns={"place": "draw"}))
+    rows = list_candidates(draws.assign(place=range(len(draws)))).join(shares, on=["place", "answer"])
+    alone = rows.missing.replace("", "fewer_than_two")
+    rows = rows.assign(score=(1 + rows.score) / 2, missing=rows.why.fillna(alone)).drop(columns=["why", "place"])
+    rows = rows.fillna({"verdicts": 0, "unreadable": ""})
+    how = f"judge:{judge.asker.identity}|method:pairwise_candidates|{judge.sign('pairwise')}|order:both"
+    return rows.assign(metric="pairwise_candidates", judge=named, shots=0, signature=sign(rows, how)).astype(
+        {"score": float, "verdicts": int, "mass": float}
+    )
