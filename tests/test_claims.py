@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from nfqa.data.json_lines import check
 from nfqa.lab.claims import UNDECIDED, compare_order, count_claims, judge_claims, write_claim
 from nfqa.lab.papers import Order, Paper, read_papers
-from nfqa.lab.values import query_rows, read_values, tidy_values
+from nfqa.lab.values import read_values, tidy_values
 
 PROJECT = Path(__file__).parents[1]
 ROWS = """dataset,metric,form,k,statistic,value,low,high,n
@@ -35,7 +35,7 @@ table,Low,,one,low,spearman,0.40,,0.01,,,table,,
 TABLE = {"label": "Table", "title": "t", "notebook": "n.ipynb"}
 PAPER = {
     "paper": "made_up", "title": "t", "source": "s", "artefacts": {"table": TABLE},
-    "names": {"middle": "Middle", "low": "Low"},
+    "names": {"middle": "Middle", "low": "Low", "the annotations": "the annotations"},
     "stand_ins": [{"says": "middle in place of theirs", "rows": "metric == 'middle'"}],
 }  # fmt: skip
 PLAIN = "form == '' and k == ''"  # what does not apply is blank
@@ -82,8 +82,9 @@ def test_a_comparison_goes_by_intervals_inside_each_combination(results, upper, 
     assert compare(results, upper, lower, **others) == states
 
 
-def judge(results: Path, **claim: object) -> dict[str, object]:
-    paper = check(Paper, PAPER | {"claims": {"c": {"says": "so", "where": "section 1", **claim}}}, "test")
+def judge(results: Path, paper: dict | None = None, **claim: object) -> dict[str, object]:
+    claims = {"c": {"says": "so", "where": "section 1", **claim}}
+    paper = check(Paper, PAPER | (paper or {}) | {"claims": claims}, "test")
     paper._numbers = results / "numbers.csv"
     paper._numbers.parent.mkdir(exist_ok=True)
     paper._numbers.write_text(NUMBERS)
@@ -155,21 +156,69 @@ def test_without_published_cells_or_results_nothing_is_said_to_hold(results, tmp
     assert judge(tmp_path / "elsewhere", here=[order(of("high"), 0.0)])["here"] == "not testable here"
 
 
-def test_every_query_of_a_claim_or_stand_in_names_columns_of_its_table_and_finds_rows():
-    for paper in read_papers(PROJECT).values():
-        for name, claim in paper.claims.items():
-            for one, printed in [*((o, True) for o in claim.published), *((o, False) for o in claim.here)]:
-                path = PROJECT / "results" / paper.paper / f"{one.table}.csv"
-                table = paper.find_published(one.table) if printed else read_values(path)
-                for query in (one.where, *(side for side in (one.upper, one.lower) if isinstance(side, str))):
-                    assert query == "" or query_rows(table, query).any(), f"{name}: {query}"
-                    assert set(re.findall(r"\b(\w+) (?:==|in) ", query)) <= set(table.columns), f"{name}: {query}"
-                assert set(one.within) <= set(table.columns), name
+PAPERS = read_papers(PROJECT)
+
+
+def judge_one(paper: str, claim: str, table: str = "", **changed: object) -> pd.Series:
+    """A claim of the committed register, with changes of its first order on a table."""
+    own = PAPERS[paper].claims[claim]
+    fields = {side: list(getattr(own, side)) for side in ("published", "here")}
+    for orders in fields.values() if changed else ():
+        for place, first in enumerate(orders):
+            if first.table == table and changed:
+                orders[place], changed = first.model_copy(update=changed), {}
+    only = PAPERS[paper].model_copy(update={"claims": {claim: own.model_copy(update=fields)}})
+    return judge_claims(only, PROJECT / "results").iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("claim", "table", "changed", "words"),
+    [
+        ("listwise_above_judges", "table_02", {"lower": "metric == 'pairwize'"}, "metric 'pairwize'"),
+        ("listwise_above_judges", "table_02", {"upper": "metrik == 'listwise' and shots == 3"}, "column 'metrik'"),
+        ("listwise_above_judges", "table_02", {"upper": "metric == 'listwise' and shots == 4"}, "shots 4"),
+        ("listwise_above_judges", "table_02", {"within": ("datset",)}, "column 'datset'"),
+        ("listwise_above_judges", "table_02", {"within": ("metric",)}, "to compare within listwise"),
+        ("listwise_above_judges", "table_02", {"where": "dataset == 'antik'"}, "dataset 'antik'"),
+        ("large_margin", "table_02", {"by": 1.05}, "spearman beyond 1"),
+        ("overlap_weak", "table_02", {"upper": 40.0}, "spearman beyond 1"),
+        ("listwise_above_overlap", "table_02", {"lower": "metric in ['rouge1', 'rouge3']"}, "metric 'rouge3'"),
+        ("models_recognise_disputes", "table_04", {"where": "statistic == 'maen'"}, "statistic 'maen'"),
+    ],
+)  # fmt: skip
+def test_a_name_that_its_table_does_not_have_is_refused_with_file_and_claim(claim, table, changed, words):
+    paper = "linkage" if claim in PAPERS["linkage"].claims else "debateqa"
+    with pytest.raises(ValueError, match=rf"papers/{paper}\.yml: claims\.{claim}: ") as error:
+        judge_one(paper, claim, table, **changed)
+    assert words in str(error.value)
+
+
+def test_rows_of_a_role_that_was_not_named_may_be_absent_but_not_under_any_name(results):
+    judged = order("metric == 'mine' and judge == 'chatty'", of("low"), where=ONE, needs=["judge"])
+    known = {"names": {"mine": "Mine", "chatty": "Chatty"} | PAPER["names"]}
+    assert judge(results, here=[judged], paper=known)["here_because"] == "judge"
+    with pytest.raises(ValueError, match=r"claims\.c: table has no row of metric 'mine'"):
+        judge(results, here=[judged])
+    for inputs, roles in (({}, "openai:m"), ({"judge": "sha256:0"}, "embedded:trained")):  # it is there: rows must be
+        told = {"roles": {"judge": roles}, "inputs": inputs}
+        (results / "made_up" / "table.json").write_text(json.dumps(told))
+        with pytest.raises(ValueError, match="no column 'judge'"):
+            judge(results, here=[judged], paper=known)
+
+
+def test_what_stands_in_is_not_tested_in_part_where_the_real_thing_is_at_hand(results):
+    partly = order(of("high", "gone"), of("low"), where=ONE)
+    names = {"names": {"gone": "Gone"} | PAPER["names"]}
+    with pytest.raises(ValueError, match="metric 'gone'"):
+        judge(results, here=[partly], needs=["judge"], paper=names)
+    (results / "made_up" / "table.json").write_text('{"roles": {"judge": "openai:m"}}')
+    found = judge(results, here=[partly], needs=["judge"], paper=names)
+    assert found["here"] == "not testable here", "one comparison holds, and the other is missing"
 
 
 @cache
 def judge_committed(name: str) -> pd.DataFrame:
-    return judge_claims(read_papers(PROJECT)[name], PROJECT / "results")
+    return judge_claims(PAPERS[name], PROJECT / "results")
 
 
 def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():

@@ -34,6 +34,21 @@ def write_papers(root: Path, text: str = STUDY, numbers: str = NUMBERS) -> Path:
             "claims: {c: {says: s, where: w, here: [{table: none, upper: 1, lower: 0}]}}\nartefacts:",
             "claims.c: unknown 'none'",
         ),
+        (
+            "artefacts:",
+            "claims: {c: {says: s, where: w, here: [{table: first, upper: '', lower: 0}]}}\nartefacts:",
+            "claims.c.here[0].upper",
+        ),
+        (
+            "artefacts:",
+            'claims: {c: {says: s, where: w, here: [{table: first, upper: "metric = 1", lower: 0}]}}\nartefacts:',
+            "expected columns, each compared with literals: metric = 1",
+        ),
+        (
+            "artefacts:",
+            "claims: {c: {says: s, where: w, needs: [the judg]}}\nartefacts:",
+            "claims.c.needs: 'the judg' is no role",
+        ),
     ],
 )
 def test_a_register_that_does_not_fit_is_refused_with_its_place(tmp_path: Path, old: str, new: str, words: str) -> None:
@@ -49,6 +64,10 @@ def test_a_register_that_does_not_fit_is_refused_with_its_place(tmp_path: Path, 
         ("1.00", "٣", "line 2: printed"),
         ("first,Ours", "frist,Ours", "line 2: expected an artefact of made_up"),
         ("table,,", "table,guess,", "line 2: cause"),
+        ("table,,", "table,known,so it is", 'line 2: .*begins with "Ours is NUMBER"'),
+        (",0.01,", ",0.5,", "line 2: tolerance"),
+        ("0.01,,,table", "0.01,jugde,,table", "line 2: needs names no role"),
+        ("number,1.00", "kendall,1.20", "line 2: a correlation or share is at most 1"),
         (",unit,", ",units,", "no column unit"),
         ("first,Ours", "first,Ours,,antique,ours,number,1.0,,0.01,,,table,,\nfirst,Ours", "line 3: .* duplicated"),
     ],

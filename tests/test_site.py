@@ -28,7 +28,7 @@ FUNCTION = "nfqa.kernels.toy:score"
 COMPARED = {"table": "table_01", "within": ["dataset"], "where": "dataset == 'one' and statistic == 'tau'"}
 PAPER = {
     "paper": "toy", "title": "A paper with <b>two</b> things & more", "source": "arXiv 2409.14744",
-    "names": {"overlap": "Overlap <i>"},
+    "names": {"overlap": "Overlap <i>", "price_list": "price list"},
     "stand_ins": [{"says": "vectors in place of <i>Mistral</i>", "rows": "metric == 'embedded'"}],
     "claims": {
         "costly": {"says": "Judging is costly.", "where": "Table 2", "kind": "data", "needs": ["judge", "price_list"]},
@@ -51,7 +51,7 @@ NUMBERS = """artefact,row,heading,dataset,metric,statistic,printed,unit,toleranc
 table_01,Overlap <i>,,one,overlap,tau,20.88,%,0.01,,,table,,
 table_01,Overlap <i>,,one,overlap,rho,9.50,%,0.01,,,table,,
 table_01,Overlap <i>,,two,overlap,tau,30.10,%,0.01,,,table,,
-table_01,Noise,,one,noise,tau,50.00,%,0.01,,,table,known,It is noise.
+table_01,Noise,,one,noise,tau,50.00,%,0.01,,,table,known,Ours is 0.1. It is noise.
 table_01,Judged,,one,judged,tau,41.20,%,0.01,judge,,table,,
 """
 
@@ -146,7 +146,7 @@ def test_page_has_the_papers_table_values_with_origin_and_stand_ins(site: Path) 
     wanted = [
         "one, Overlap <i>, tau 0.2088 0.19 to 0.22 0.0123 90", "rho 0.101 90 7 constant 5; short 2 ● measured",
         "tau 4,026 90 ¶ paper", "tau 0.3333 0.31 to 0.35 90 ⇄ stand-in embedded|impl:toy|v1", FUNCTION,
-        "⇄ stand-in vectors in place of <i>Mistral</i>", "† differs, explained It is noise.",
+        "⇄ stand-in vectors in place of <i>Mistral</i>", "† differs, explained Ours is 0.1. It is noise.",
     ]  # fmt: skip
     assert [words for words in wanted if words not in _see(page)] == []
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from nfqa.data.json_lines import read_json, suggest
 from nfqa.lab.compare import compare_published, say_conditions
-from nfqa.lab.papers import STAND_IN, Claim, Order, Paper, show_name
+from nfqa.lab.papers import BOUNDED, STAND_IN, Order, Paper, list_members, show_name
 from nfqa.lab.values import name_keys, query_rows, read_values, write_intervals
+from nfqa.models.roles import ROLES
 
 HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "can't be told at this size", "not testable here"
 MISSING = "missing"  # a comparison of which a row or a value is not there
@@ -33,6 +35,7 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
         here, on ours in the place of the paper's rows; stand_in, on rows with another model or other data, "" where it
         has no such test; for each `..._said`, the verdict with its counts ("fails: 35 of 36 hold"), and `..._because`;
         and stand_in_for, what is measured instead of what.
+    Raises: ValueError with file, claim and name where an order names what its table doesn't have.
     """
     printed = {order.table for claim in paper.claims.values() for order in claim.published}
     named = printed | {order.table for claim in paper.claims.values() for order in claim.here}
@@ -42,15 +45,76 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
     bare = {name: both.assign(value=both.published, low=math.nan, high=math.nan) for name, both in beside.items()}
     for both in bare.values():  # as printed, but for percentages: an order's numbers are in natural units
         both["said"] = both.printed.where(both.unit == "", both.published.map("{:g}".format))
+    described = {name: path.with_suffix(".json") for name, path in files.items()}
+    told = {name: read_json(path) for name, path in described.items() if path.is_file()}
+    partial = check_orders(paper, {name: paper.find_published(name) for name in printed}, tables, told)
     tables = {name: _say_values(table) for name, table in tables.items()}
-    return pd.DataFrame([_judge(paper, name, claim, tables, beside, bare) for name, claim in paper.claims.items()])
+    return pd.DataFrame([_judge(paper, name, tables, beside, bare, partial) for name in paper.claims])
+
+
+def check_orders(paper: Paper, printed: _Tables, tables: _Tables, told: Mapping[str, Any]) -> set[Order]:
+    """Refuse an order of which a column, a member or a group is not in its table: a typing error would pass in silence.
+
+    printed: the published numbers that claims name; tables: our values; told: their provenance. Rows of a role or
+    dataset that the order needs may be absent where the provenance doesn't name it; what names them must then be a word
+    of the paper's other rows, or of its `names`. So may rows be that stand for what a claim needs, where it is at hand.
+    Returns: the orders that lack rows.
+    Raises: ValueError with file, claim and name; and for a bound beyond 1 on a statistic that can't be.
+    """
+    partial, frames = set(), [*printed.values(), *tables.values()]
+    words = {*ROLES, *paper.names} | {str(name) for frame in frames for name in frame}
+    words |= {str(part) for frame in frames for name in name_keys(frame) for part in frame[name].unique()}
+    for name, claim in paper.claims.items():
+        pairs = [(order, printed[order.table]) for order in claim.published]
+        pairs += [(order, tables[order.table]) for order in claim.here if order.table in tables]
+        for order, table in pairs:
+            lacks = [need for need in order.needs if not _has(told.get(order.table, {}), need)]
+            loose = lacks or any(_has(told.get(order.table, {}), need) for need in claim.needs)
+            for found in find_unmatched(order, table, words if loose else ()):
+                raise ValueError(f"papers/{paper.paper}.yml: claims.{name}: {order.table} has no {found}")
+            if loose and any(find_unmatched(order, table)):
+                partial.add(order)
+    return partial
+
+
+def _has(told: Mapping[str, Any], need: str) -> bool:
+    """Whether results were made with a role's named model, or with a dataset."""
+    return need in told.get("inputs", {}) or told.get("roles", {}).get(need, "embedded").partition(":")[0] != "embedded"
+
+
+def find_unmatched(order: Order, table: pd.DataFrame, words: Collection[str] = ()) -> Iterator[str]:
+    """What an order names that no row has: columns, members, groups of `within` on one side alone, impossible bounds.
+
+    words: where rows may be absent, what their columns and members may be called.
+    """
+    groups, bounds = [], [order.by, *(part for part in (order.upper, order.lower) if not isinstance(part, str))]
+    for query in (part for part in (order.upper, order.lower) if isinstance(part, str)):
+        asked = [*list_members(query), *list_members(order.where), *((name, "") for name in order.within)]
+        for name in {name for name, _ in asked if name not in table and name not in words}:
+            yield f"column {name!r} ({query}); {suggest(name, table.columns)}"
+        picked = table[query_rows(table, query) & query_rows(table, order.where)]
+        asked = [(name, member) for name, member in asked if name in table and str(member) not in {"", *words}]
+        for rows in (table, picked):  # what is nowhere is named first
+            for name, member in asked:
+                if member not in rows[name].tolist():
+                    yield f"row of {name} {member!r} ({query}); {suggest(str(member), {*map(str, table[name])})}"
+        if picked.empty and not words:
+            yield f"row of {query}"
+        if len(picked) and picked.statistic.str.contains(BOUNDED).all() and max(map(abs, bounds)) > 1:
+            yield f"{picked.statistic.iloc[0]} beyond 1 ({query})"
+        groups.append({*picked.reindex(columns=[*order.within]).fillna("").itertuples(index=False, name=None)})
+    if not words and len(groups) == 2 and (lonely := groups[0] ^ groups[1]):
+        yield f"row to compare within {', '.join(map(str, min(lonely, key=str)))} ({order.upper}; {order.lower})"
 
 
 def _say_values(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(said=write_intervals(table, digits=3, whole_from=100))
 
 
-def _judge(paper: Paper, name: str, claim: Claim, tables: _Tables, beside: _Tables, bare: _Tables) -> dict[str, object]:
+def _judge(
+    paper: Paper, name: str, tables: _Tables, beside: _Tables, bare: _Tables, partial: set[Order]
+) -> dict[str, object]:
+    claim = paper.claims[name]
     printed, ours = _compare_all(paper, claim.published, bare), _compare_all(paper, claim.published, beside)
     here = _weigh("here", ours) | {"stand_in": "", "stand_in_said": "", "stand_in_because": ""}
     waiting = list(claim.needs)
@@ -61,7 +125,10 @@ def _judge(paper: Paper, name: str, claim: Claim, tables: _Tables, beside: _Tabl
         # our rows are there, but they are not what the paper's rows are
         here |= _weigh("stand_in", ours) | _weigh("here", [])
     if claim.here:
-        here |= _weigh("stand_in" if claim.stand_in else "here", _compare_all(paper, claim.here, tables))
+        compared = [] if partial.intersection(claim.here) else _compare_all(paper, claim.here, tables)
+        found = _weigh("stand_in" if claim.stand_in else "here", compared)
+        here |= {} if found.get("stand_in") == UNTESTABLE else found
+        waiting += [need for order in claim.here if UNTESTABLE in found.values() for need in order.needs]
     if here["here"] == UNTESTABLE:
         absent = [f"the results of {paper.paper}/{order.table}" for order in claim.here if order.table not in tables]
         here["here_because"] = "; ".join(dict.fromkeys([*(show_name(paper, need) for need in waiting), *absent]))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from nfqa.data.paths import write_atomically
-from nfqa.lab.papers import STAND_IN, Paper, list_row_keys, show_name
+from nfqa.lab.papers import OURS, STAND_IN, Paper, list_row_keys, show_name
 from nfqa.lab.values import name_keys, name_row, query_rows
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd
 
     Returns: the columns of `Paper.find_published`, and value, low, high, n, origin, verdict, why. Verdicts: equal, at
         the printed digits; near, within its tolerance or with the published value in our 95 % interval; differs,
-        explained, or cause unknown, where papers/*.csv lists a reason; not run, where it needs something; missing,
+        explained, or cause unknown, where papers/*.csv lists a reason for a number of ours that this is, to a unit of
+        its last digit; not run, where it needs something; missing,
         where it needs nothing and the value is not there.
     """
     measured = ["value", "low", "high", "n", "origin"]
@@ -65,14 +66,16 @@ def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd
         round(value, decimals) == p
         for value, decimals, p in zip(both.value, both.decimals, both.published, strict=True)
     ]
+    size = both.reason.str.extract(OURS)
+    listed = (both.value - size[0].astype(np.float64)).abs() <= 1.001 * 10.0 ** -size[1].str.len().astype(np.float64)
     cases = [
         (both.value.isna() & (both.needs != ""), "not run", "needs: " + pd.Series(needs, dtype=str)),
         (both.value.isna(), "missing", "run `make reproduce`"),
         (np.array(equal, dtype=bool), "equal", "the same at the printed digits"),
         (gap.abs() <= both.tolerance, "near", said + "within " + both.tolerance.astype(str)),
         (both.published.between(both.low, both.high), "near", said + "published value inside our 95 % interval"),
-        (both.cause == "known", EXPLAINED, both.reason),
-        (both.cause == "unknown", UNEXPLAINED, "cause not established. " + both.reason),
+        (listed & (both.cause == "known"), EXPLAINED, both.reason),
+        (listed & (both.cause == "unknown"), UNEXPLAINED, "cause not established. " + both.reason),
     ]
     where, verdicts, why = zip(*cases, strict=True)
     return both.assign(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, PrivateAttr, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, StringConstraints
 
 from nfqa.data.json_lines import Item, check, suggest
 from nfqa.data.registry import read_yaml
 from nfqa.lab.notebooks import hash_cells, hash_imports, hash_json, list_datasets, list_roles, read_cells
+from nfqa.models.roles import ROLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,8 +22,30 @@ if TYPE_CHECKING:
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
 Role = Literal["embedder", "judge", "generator", "evaluator", "searcher", "reranker"]
 STAND_IN = "stand-in"  # the origin of what is measured on other data or with another model than the paper's row
+BOUNDED = "kendall|spearman|pearson|mcc|auroc|^f1|accuracy|^acc_|kappa|^share|recall|ndcg"  # at most 1 in size
+OURS = r"Ours is (-?[0-9]+\.?([0-9]*))"  # how the reason of a difference begins: it excuses no other number
 # columns of papers/*.csv that tell nothing of how ours is found: all others are conditions of a row of results
 TOLD = ("artefact", "row", "heading", "printed", "unit", "tolerance", "needs", "setting", "read", "cause", "reason")
+
+
+def list_members(query: str) -> list[tuple[str, Any]]:
+    """Each column that a query names, with each literal that it is compared to.
+
+    Raises: ValueError for anything but comparisons of a column with literals.
+    """
+    members: list[tuple[str, Any]] = []
+    try:
+        for node in ast.walk(ast.parse(query, mode="eval")) if query else ():
+            if isinstance(node, ast.Compare):
+                column, literals = node.left, ast.literal_eval(node.comparators[0])
+                parts = literals if isinstance(literals, list) else [literals]
+                members += [(column.id, part) for part in parts]  # type: ignore[attr-defined]
+    except (SyntaxError, AttributeError, ValueError):
+        raise ValueError(f"expected columns, each compared with literals: {query}") from None
+    return members
+
+
+Query = Annotated[str, StringConstraints(min_length=1), AfterValidator(lambda query: list_members(query) and query)]
 
 
 class _Entry(Item):
@@ -73,16 +97,17 @@ class Order(_Entry):
     upper, lower: pandas queries over the table's columns, in which what does not apply is ''; or a number. where: a
         further query on both. within: columns inside each combination of which rows are compared. by: at least so far
         above, in natural units; at most so far below where it is negative. hold: how many of the comparisons must hold,
-        where the paper says "generally" or "can".
+        where the paper says "generally" or "can". needs: roles and datasets without which the rows aren't there.
     """
 
     table: FileName
-    upper: str | float
-    lower: str | float
-    where: str = ""
+    upper: Query | float
+    lower: Query | float
+    where: Query = ""
     within: tuple[str, ...] = ()
     by: float = 0.0
     hold: Literal["all", "most", "some"] = "all"
+    needs: tuple[str, ...] = ()
 
 
 class StandIn(_Entry):
@@ -138,7 +163,7 @@ class Paper(_Entry):
         results, "" where one does not apply; printed, as text; published, in natural units (percent divided by 100),
         and its decimals; unit, "%" or ""; tolerance, within which ours is near; needs, what a run of ours lacks, "; "
         between; setting, one name for numbers that the paper prints of one setting; read, where it was read (table,
-        text, picture); cause, "known" or "unknown" where ours differs, and the reason.
+        text, picture); cause, "known" or "unknown" where ours differs, and the reason, which begins with our number.
         """
         import pandas as pd
 
@@ -149,10 +174,17 @@ class Paper(_Entry):
         if lacking:
             raise ValueError(f"{self._numbers}: it has no column {', '.join(lacking)}")
         cell = ["artefact", "row", "dataset", "heading", "statistic"]
+        known, percent = {*ROLES, *self.names, ""}, table.unit == "%"
+        numbers = pd.to_numeric(table.printed, errors="coerce")
+        far = table.statistic.str.contains(BOUNDED) & (numbers.abs() > 1 + 99 * percent)
         for problem, odd in {
             "printed is no number as printed": ~table.printed.str.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,20})?"),
+            "tolerance is a number from 0 to 0.1": ~pd.to_numeric(table.tolerance, errors="coerce").between(0, 0.1),
+            "needs names no role, and nothing listed under names": ~table.needs.str.split("; ").map(known.issuperset),
             f"expected an artefact of {self.paper}": ~table.artefact.isin(list(self.artefacts)),
             "cause is 'known', 'unknown' or empty": ~table.cause.isin(["", "known", "unknown"]),
+            'the reason of a cause begins with "Ours is NUMBER"': (table.cause != "") & ~table.reason.str.match(OURS),
+            "a correlation or share is at most 1": far,
             "the number of one cell is duplicated": table.duplicated(cell),
         }.items():
             if odd.any():
@@ -160,8 +192,6 @@ class Paper(_Entry):
                 raise ValueError(
                     f"{self._numbers}: line {line.name + 2}: {problem}: {', '.join(line[[*cell, 'printed']])}"
                 )
-        percent = table.unit == "%"
-        numbers = pd.to_numeric(table.printed)
         decimals = table.printed.str.partition(".")[2].str.len() + 2 * percent
         natural = [
             round(number / (100 if p else 1), d) for number, p, d in zip(numbers, percent, decimals, strict=True)
@@ -253,6 +283,12 @@ def _check_names(path: Path, paper: Paper) -> None:
         unknown = [name for name in names if name not in paper.artefacts]
         if unknown:
             raise ValueError(f"{path}: {field}: unknown {unknown[0]!r}; {suggest(unknown[0], paper.artefacts)}")
+    for name, claim in paper.claims.items():
+        orders = (*claim.published, *claim.here)
+        needed = dict.fromkeys([*claim.needs, *(need for order in orders for need in order.needs)])
+        unknown = [need for need in needed if need not in {*ROLES, *paper.names}]
+        if unknown:
+            raise ValueError(f"{path}: claims.{name}.needs: {unknown[0]!r} is no role, and not listed under names")
     try:
         TopologicalSorter({name: artefact.reads for name, artefact in paper.artefacts.items()}).prepare()
     except CycleError as error:
