@@ -1,4 +1,4 @@
-"""The study of DebateQA's own points of view: its labels, and its arithmetic on questions made up for labelled ids."""
+"""Studies of what is known of DebateQA itself: its points of view and their labels, and the ranks of its Figure 7."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import PROJECT
-from notebook_cells import run_notebook
+from notebook_cells import run_cells, run_notebook
 from test_people_notebooks import PlainEmbedder
 
 from nfqa.data.load import load
@@ -17,6 +17,7 @@ from nfqa.data.records import PartialAnswer, Question, QuestionSet
 from nfqa.lab.open import Lab
 from nfqa.lab.values import pick
 
+NOTEBOOK = PROJECT / "notebooks" / "debateqa" / "rank_feasibility.ipynb"
 LABELS = pd.read_csv(PROJECT / "data" / "labels" / "repeated_views.csv")
 
 
@@ -62,3 +63,25 @@ def test_repeats_are_counted_once_and_a_pair_of_questions_by_both(monkeypatch: p
     assert pick(table, compared="one question", **near).value == pytest.approx(np.mean(within), abs=1e-5)
     apart = pick(table, compared="different questions", **near)
     assert (apart.value, apart.n) == (pytest.approx(cosines[:n, n:].mean(), abs=1e-5), 2 * n)
+
+
+def test_ranks_that_weighted_sums_give_are_told_from_others(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    """In the second case two models change places twice, which no weighted sum does."""
+
+    def run(*ranks_of_two: list[int]) -> pd.DataFrame:
+        weights = [0.0, 0.25, 0.5, 0.75, 1.0]
+        rows = [*ranks_of_two, [3] * 5, [4] * 5]
+        made = [
+            {"row": f"m{n}", "k": k, "published": row[i]} for n, row in enumerate(rows) for i, k in enumerate(weights)
+        ]
+        monkeypatch.setattr(Lab, "published", lambda self, name: pd.DataFrame(made))
+        return run_cells(NOTEBOOK, {"out": str(tmp_path)})["table"].set_index(["metric", "statistic"]).value
+
+    possible = run([1, 1, 2, 2, 2], [2, 2, 1, 1, 1])
+    assert possible["ranks", "n_pairs_changed"] == 1
+    assert possible["bounded_scores", "margin"] > 0 < possible["unit_variance", "margin"]
+    assert possible["unit_variance", "n_ranks_met"] == 20
+    twice = run([1, 2, 2, 1, 1], [2, 1, 1, 2, 2])
+    assert twice["ranks", "most_changes"] == 2
+    assert twice["bounded_scores", "margin"] < 1e-9
+    assert twice["unit_variance", "n_ranks_met"] < 20
