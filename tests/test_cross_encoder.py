@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from test_embed import make_bert
+from tiny_models import make_tiny_model
 
 from nfqa.debates.search import rerank
 from nfqa.lab.open import open_lab
@@ -48,3 +49,34 @@ def test_the_lab_opens_the_role_and_leaves_the_default_to_the_embedder(tmp_path:
     opened = open_lab("debateqa/retrieval", reranker=make_model(tmp_path), **given).reranker
     assert opened is not None
     assert len(opened(PAIRS)) == len(PAIRS)
+
+
+def test_a_causal_model_is_asked_in_its_family_s_format_and_scores_by_the_logit_of_yes(tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    make_tiny_model(tmp_path)
+    score = open_cross_encoder(parse_role("reranker", f"path:{tmp_path}"))
+    tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModelForCausalLM.from_pretrained(tmp_path)
+    instruction = (
+        "Given a query A and a passage B, determine whether the passage contains an answer to the query by providing"
+        " a prediction of either 'Yes' or 'No'."
+    )
+
+    def encode(text: str) -> list[int]:
+        return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    def find_yes(ids: list[int]) -> float:
+        with torch.no_grad():
+            return float(model(torch.tensor([ids])).logits[0, -1, encode("Yes")[0]])
+
+    query, text, long = encode("A: the sea"), encode("B: rivers carry salt"), encode("B: " + "salt " * 3_000)
+    line, end = encode("\n"), encode("\n") + encode(instruction)
+    expected = [
+        find_yes([0, *query, *line, *text, *end]),
+        find_yes([0, *query, *line, *long][:1024] + end),  # the text gives way, never the instruction
+        find_yes([0, *encode("A: " + "sea " * 3_000)[:768], *line, *text][:1024] + end),
+    ]
+    pairs = [("the sea", "rivers carry salt"), ("the sea", "salt " * 3_000), ("sea " * 3_000, "rivers carry salt")]
+    np.testing.assert_allclose(score(pairs), expected, rtol=1e-4)
+    assert len({round(value, 4) for value in expected}) == 3

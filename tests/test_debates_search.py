@@ -29,6 +29,10 @@ class Compass:
         angles = np.deg2rad([TURNS[text] for text in texts])
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
+    def embed_queries(self, queries: list[str]) -> np.ndarray:
+        """A query points where the text behind its prompt says: none is embedded as a text."""
+        return self.embed_sentences([query.removeprefix("to the ") for query in queries])
+
 
 def list_pairs(edges: list[tuple[int, int]]) -> pd.DataFrame:
     return pd.DataFrame(edges, columns=["left", "right"]).assign(cosine=1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +225,24 @@ def test_the_default_embedder_s_folder_is_inside_its_package():
     spec = parse_role("embedder", DEFAULTS["embedder"])
     assert (vectors.find_package_model(spec.name) / "config.json").is_file()
     assert spec.identity == f"package:{spec.name}@{importlib.metadata.version(spec.name)}"
+
+
+def test_queries_stand_behind_the_prompt_that_the_model_publishes_for_them_and_texts_do_not(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    spec = make_model(tmp_path)
+    folder = Path(spec.removeprefix("path:"))
+    plain, texts = Embedder(spec), TEXTS[:2]
+    np.testing.assert_array_equal(plain.embed_queries(texts), plain.embed_sentences(texts))  # it publishes none
+    settings = folder / "config_sentence_transformers.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"prompts": {"query": "a big cat: "}}))
+    asked = Embedder(spec)
+    np.testing.assert_array_equal(asked.embed_sentences(texts), plain.embed_sentences(texts))
+    expected = SentenceTransformer(str(folder), device="cpu").encode_query(texts, normalize_embeddings=True)
+    np.testing.assert_allclose(asked.embed_queries(texts), expected, atol=2e-3)
+    assert np.abs(asked.embed_queries(texts) - plain.embed_sentences(texts)).max() > 0.05
+    assert plain.fingerprint != asked.fingerprint
+
+
+def test_the_packaged_model_has_no_prompt_for_queries() -> None:
+    assert Embedder(DEFAULTS["embedder"])._query_prompt == ""

@@ -137,3 +137,5 @@ class LetterEmbedder:
     def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
         counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
         return (counts + 0.01) / np.linalg.norm(counts + 0.01, axis=1, keepdims=True)
+
+    embed_queries = embed_sentences

@@ -73,7 +73,7 @@ def retrieve_passages(queries: Sequence[str], chunks: pd.DataFrame, embedder: Em
     Returns: question (the query), the other columns of chunks, rank from 1 and score.
     Source: DebateQA, section D.1.
     """
-    asked, held = embedder.embed_sentences(list(queries)), embedder.embed_sentences(chunks.text.tolist())
+    asked, held = embedder.embed_queries(list(queries)), embedder.embed_sentences(chunks.text.tolist())
     places, scores = find_nearest(asked, held, top=min(top, len(chunks)))
     ranks = np.tile(np.arange(1, places.shape[1] + 1), len(queries))
     found = chunks.iloc[places.ravel()].reset_index(drop=True)
@@ -165,7 +165,7 @@ def _follow(trail: Trail, embedder: Embedder) -> Move:
     fresh = [sentence for sentence in cut if f"{trail.question} {sentence}" not in used]
     if not fresh:
         return Move(ended="finished")
-    near = embedder.embed_sentences(fresh) @ embedder.embed_sentences([trail.question])[0]
+    near = embedder.embed_sentences(fresh) @ embedder.embed_queries([trail.question])[0]
     return Move(f"{trail.question} {fresh[int(near.argmax())]}")
 
 

@@ -57,7 +57,7 @@ def rank_by_words(queries: Sequence[str], texts: pd.DataFrame, *, top: int) -> p
 
 def rank_by_vectors(queries: Sequence[str], texts: pd.DataFrame, embedder: Embedder, *, top: int) -> pd.DataFrame:
     """Rankings by cosine of query and text; as `rank_by_words`, but each query has `top` documents where there are."""
-    vectors = dict(zip(queries, embedder.embed_sentences(list(queries)), strict=True))
+    vectors = dict(zip(queries, embedder.embed_queries(list(queries)), strict=True))
     held = embedder.embed_sentences(texts.text.tolist())
 
     def find(asked: Sequence[str], depth: int) -> tuple[NDArray, NDArray]:
@@ -126,8 +126,8 @@ def score_by_cosine(embedder: Embedder) -> Scorer:
     """Cosine of query and text, for `rerank`: over texts that are sentences, a document counts by its nearest one."""
 
     def score(pairs: Sequence[tuple[str, str]]) -> NDArray[np.floating]:
-        queries, texts = (embedder.embed_sentences([pair[side] for pair in pairs]) for side in (0, 1))
-        return np.einsum("pd,pd->p", queries, texts)
+        queries = embedder.embed_queries([query for query, _ in pairs])
+        return np.einsum("pd,pd->p", queries, embedder.embed_sentences([text for _, text in pairs]))
 
     return score
 

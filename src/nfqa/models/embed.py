@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 
 from nfqa.data.code import hash_maker
 from nfqa.data.store import Store
+from nfqa.models.causal_reranker import open_causal_reranker
 from nfqa.models.precision import read_precision
 from nfqa.models.roles import RoleSpec, parse_role
-from nfqa.models.vectors import SentenceModel
+from nfqa.models.vectors import SentenceModel, find_package_model
 
 _CODE = ("nfqa.models.vectors",)  # a change of it makes all vectors anew, and so does another version of these:
 _PACKAGES = ("sentence-transformers", "transformers", "torch")
@@ -89,6 +91,21 @@ class Embedder:
             self._read_before[text] = _normalise(vector)
         return np.stack([self._read_before[text] for text in texts])
 
+    def embed_queries(self, queries: Sequence[str]) -> NDArray[np.float32]:
+        """Unit-length vectors of what is searched for, [len(queries), D], to compare with those of texts.
+
+        Behind the model's own prompt for queries where it publishes one, such as gte-Qwen2's instruction.
+        Source: `SentenceTransformer.encode_query`, whose prompt is `query` in config_sentence_transformers.json.
+        Differs from: it, in that the prompt's own tokens are pooled in every model.
+        """
+        return self.embed_sentences([self._query_prompt + query for query in queries])
+
+    @cached_property
+    def _query_prompt(self) -> str:
+        settings = _find_file(self.spec, "config_sentence_transformers.json")
+        prompts = json.loads(settings.read_text(encoding="utf-8")).get("prompts") if settings else None
+        return (prompts or {}).get("query") or ""
+
     def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
         """Sentence and token vectors of each text."""
         self.prepare(texts)
@@ -139,6 +156,17 @@ class Embedder:
                 bar.update(len(batch))
 
 
+def _find_file(spec: RoleSpec, name: str) -> Path | None:
+    """A small file beside a model's weights; None where it has no such file."""
+    if spec.kind != "hf":
+        path = (find_package_model(spec.name) if spec.kind == "package" else Path(spec.name)) / name
+        return path if path.is_file() else None
+    from sentence_transformers.util import load_file_path
+
+    found = load_file_path(spec.name, name, revision=spec.revision)
+    return Path(found) if found else None
+
+
 def _normalise(vector: bytes) -> NDArray[np.float32]:
     wide = np.frombuffer(vector, dtype=np.float16).astype(np.float32)
     return wide / np.linalg.norm(wide)
@@ -147,11 +175,16 @@ def _normalise(vector: bytes) -> NDArray[np.float32]:
 def open_cross_encoder(spec: RoleSpec) -> Callable[[Sequence[tuple[str, str]]], NDArray[np.floating]]:
     """A scorer of (query, text) pairs by any CrossEncoder of sentence-transformers: one number a pair, high is near.
 
-    No remote code is run; a text over the model's limit is cut at its end.
+    No remote code is run; a text over the model's limit is cut at its end. A causal language model that doesn't say
+    itself how it is asked (no modules.json) is asked as `open_causal_reranker` does.
     Raises: ValueError for a model with several outputs a pair, such as one trained for entailment.
     """
     from sentence_transformers import CrossEncoder
+    from transformers import AutoConfig
 
+    architectures = AutoConfig.from_pretrained(spec.name, revision=spec.revision).architectures or [""]
+    if architectures[0].endswith("ForCausalLM") and _find_file(spec, "modules.json") is None:
+        return open_causal_reranker(spec)
     model = CrossEncoder(spec.name, revision=spec.revision, trust_remote_code=False)
     if model.num_labels != 1:
         raise ValueError(f"{spec.identity} gives {model.num_labels} numbers a pair; expected a reranker, which gives 1")
