@@ -34,7 +34,7 @@ class ServedEvaluator(Evaluator):
 
     def adapt(self, settings: Settings) -> Settings:
         """The settings that a server can keep to."""
-        return replace(settings, boundary="joint", wrapping="plain", marks="kept")
+        return replace(settings, boundary="joint", wrapping="plain", marks="kept", padding="none")
 
     def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         """The loss of each target of each item, in the items' order; without one, the reason that the server gave.

@@ -13,10 +13,11 @@ from pydantic.dataclasses import dataclass
 
 Aggregate = Literal["sum", "mean", "mean_log"]
 Denominator = Literal["target", "attended"]
-Boundary = Literal["apart", "joint"]
+Boundary = Literal["apart", "joint", "counted"]
 ControlMarks = Literal["broken", "kept"]
-TooLong = Literal["error", "cut_head", "cut_middle", "cut_tail"]
-Variant = Literal["paper", "released"]
+TooLong = Literal["error", "cut_head", "cut_middle", "cut_tail", "cut_target"]
+Padding = Literal["none", "tokenizer"]
+Variant = Literal["paper", "released", "script"]
 _MARK = "{answer}"
 
 
@@ -28,10 +29,15 @@ class Settings:
     denominator: a summed loss is divided by the target's own tokens, or by all attended tokens, the context's included,
     less one. instruction: what is put after the answer, with a space between. generation_prompt: whether the chat
     template opens the model's turn before the target. boundary: context and target are tokenised separately, or as one
-    text. wrapping: "chat" puts the answer into the model's chat template as the user's message, "plain" into
-    `plain_format`. too_long: what happens when context and target don't fit the model: an error, or the answer's tokens
-    are cut at its head, in its middle or at its tail, by as many as it takes. marks: control marks of the model, such
-    as <|end|>, in an answer or a target are broken, so that no text ends the user's turn, or kept as they are.
+    text ("joint"), or as one text with the special tokens that the tokenizer adds, the target's being those after as
+    many tokens as the context has without any ("counted"). wrapping: "chat" puts the answer into the model's chat
+    template as the user's message, "plain" into `plain_format`. too_long: what happens when context and target don't
+    fit the model: an error, or the answer's tokens are cut at its head, in its middle or at its tail, by as many as it
+    takes, or the target's at its end. marks: control marks of the model, such as <|end|>, in an answer or a target are
+    broken, so that no text ends the user's turn, or kept as they are. between: what joins a point of view and its
+    explanation; for other than a space, views need these two columns. padding: none, or that of the tokenizer in
+    batches of 20: on the left it moves the released script's mask, so that as many tokens before the target are scored
+    as there is padding, and one more is attended.
     Raises: ValueError for any other value or field, or a plain_format without exactly one `{answer}`.
     """
 
@@ -44,6 +50,8 @@ class Settings:
     plain_format: str = "{answer}\n\n"
     too_long: TooLong = "error"
     marks: ControlMarks = "broken"
+    between: str = " "
+    padding: Padding = "none"
 
     def __post_init__(self) -> None:
         if self.plain_format.count(_MARK) != 1:
@@ -66,21 +74,27 @@ class Settings:
         opened = f"|gen:{'yes' if self.generation_prompt else 'no'}" if self.wrapping == "chat" else ""
         instruction = repr(self.instruction) if self.instruction else "none"
         kept = "|marks:kept" if self.marks == "kept" else ""
+        kept += f"|padding:{self.padding}" if self.padding != "none" else ""
         return f"instr:{instruction}|wrap:{wrapping}{opened}|bound:{self.boundary}|long:{self.too_long}{kept}"
 
     @property
     def signature(self) -> str:
         """How it appears in signatures: two settings that can give different scores have different ones."""
-        return f"agg:{self.aggregate}|per:{self.denominator}|{self.reading}"
+        between = f"|between:{self.between!r}" if self.between != " " else ""
+        return f"agg:{self.aggregate}|per:{self.denominator}|{self.reading}{between}"
 
 
 PAPER = Settings()
 RELEASED = Settings("mean", "attended", "", generation_prompt=False, boundary="joint")
-_VARIANTS = {"paper": PAPER, "released": RELEASED}
+SCRIPT = replace(RELEASED, boundary="counted", too_long="cut_target", marks="kept", between=". ", padding="tokenizer")
+_VARIANTS = {"paper": PAPER, "released": RELEASED, "script": SCRIPT}
 
 
 def settings(variant: Variant = "paper", **switches: Any) -> Settings:
-    """The paper's or the released script's settings, with some switches changed.
+    """A variant's settings, with some switches changed.
+
+    paper: Equation 1. released: the five differences of the released script that matter to any model. script: that
+    script to the last of its steps.
 
     Raises: ValueError for an unknown variant or switch, or a value that its switch can't have.
     """

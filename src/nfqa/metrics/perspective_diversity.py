@@ -37,33 +37,31 @@ def score_diversity(
     Formula: the sum (or mean) over views i of exp(nats_i / d_i), nats_i the summed negative log-likelihood of the
     tokens of view i (its point of view and explanation, joined) given the answer in its wrapping, d_i those tokens
     ("target") or all attended less one ("attended"). `variant` sets all switches, each of which may be changed:
-    aggregate, denominator, instruction, generation_prompt, boundary, wrapping, plain_format, too_long, marks; see
-    `Settings`.
+    aggregate, denominator, instruction, generation_prompt, boundary, wrapping, plain_format, too_long, marks, between,
+    padding; see `Settings`.
     A view without a token that has a probability, or too long for the model even without the answer, adds nothing, for
     every answer to its question: a sum is then over fewer.
 
     Args: answers: dataset, question, text (NaN where a system gave no answer), and any columns that name the answer;
-        views: dataset, question, text (`QuestionSet.views`); named, cache: what the columns `evaluator` and `cache`
-        say.
+        views: dataset, question, text (`QuestionSet.views`), under variant "script" point_of_view and explanation;
+        named, cache: what the columns `evaluator` and `cache` say.
     Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, cache, variant, score (unitless, 1
         or more; n views or more under "sum"), missing (the reason where there is no score: "no_answer", "empty_answer",
         "no_partial_answers", "not_finite" for a view, or "no_tokens" or "too_long" for all) and signature. In their
         order.
     Raises: ValueError for a missing column, no view on any question that is answered, an unknown variant or switch,
         chat wrapping without a chat template, a context and target too long for the model under too_long="error".
-    Source: Equation 1 of the DebateQA paper; variant "released" is what its released script computes.
-    Differs from: the released script keeps a model's control marks, such as <|end|>, in an answer, which then ends the
-        user's turn where it likes: "released" with marks="kept" does so too, and without it is another value on such
-        an answer. Beyond the switches, that script lets the tokenizer choose the side of the padding and
-        masks the context from the left: with padding on the left it scores padding and parts of the answer, and a
-        value depends on the batch, so that variant "released" is its value with padding on the right. It loads weights
-        in the precision they are kept in, and lets the tokenizer put its special tokens before a template that has
-        them already (here it may not). It joins a point of view and its explanation by a full
-        stop and a space (here the caller joins them), counts the context's tokens alone to find where the target
-        begins (here a token that overlaps the target's text is the target's), and cuts what the tokenizer doesn't
-        take off the target's end silently. With GPT-2 it used a template that transformers has since dropped;
-        wrapping="plain", plain_format="{answer}<|endoftext|>" is the same. The paper names neither how an empty
-        answer is scored nor what happens to texts that are too long.
+    Source: Equation 1 of the DebateQA paper; variant "script" is what its released script computes, "released" its five
+        differences that matter to any model.
+    Differs from: that script in a few cases even as "script". It loads weights in the precision they are kept in
+        (NFQA_DTYPE chooses); it scores an empty answer, here missing, and gives a partial answer of which nothing is
+        left after the cut the perplexity 1, here left out; it keeps white space around a partial answer's two texts;
+        and where padding on the left is longer than the context, it scores the first token too, after padding.
+        "released" joins by a blank, breaks a model's control marks in an answer (marks="kept" doesn't), pads nowhere,
+        adds no special token to those of the template, and a token that overlaps the target's text is the target's.
+        With GPT-2 the script used a template that transformers has since dropped; wrapping="plain",
+        plain_format="{answer}<|endoftext|>" is the same. The paper names neither how an empty answer is scored nor what
+        happens to texts that are too long.
     """
     chosen = evaluator.adapt(settings(variant, **switches))
     found = _restate(answers, views, evaluator, chosen)
@@ -255,6 +253,9 @@ def _restate(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, c
     """A row a view on each answer: place (of the answer's row), and from `view` to `missing` as `score_views`."""
     for frame in (answers, views):
         require_columns(frame, ["dataset", "question", "text"])
+    if chosen.between != " ":
+        require_columns(views, ["point_of_view", "explanation"])
+        views = views.assign(text=views.point_of_view + chosen.between + views.explanation)
     keys = ["dataset", "question"]
     given = answers[keys].assign(place=range(len(answers)), context=answers["text"].fillna(""))
     found = given.merge(views.reindex(columns=[*keys, "view", "text"]), on=keys)

@@ -86,13 +86,16 @@ class Evaluator:
         Raises: ValueError as `RowMaker` (no chat template, too long where nothing is to be cut), or for a model that
             can't be loaded.
         """
-        keys = [[self._hash(item.context, target, settings) for target in item.targets] for item in items]
+        keys = [[self._hash(item, target, settings) for target in item.targets] for item in items]
         asked = {key for row in keys for key in row}
         known = {key: TargetLoss(*values) for key, values in self._store.read(asked).items()}
         missing: dict[int, dict[bytes, str]] = {}  # the targets of each item by key, each key once
         seen = set(known)
         for number, (row, item) in enumerate(zip(keys, items, strict=True)):
-            fresh = {key: target for key, target in zip(row, item.targets, strict=True) if key not in seen}
+            whole = settings.padding != "none" and not seen.issuperset(
+                row
+            )  # each loss depends on the other targets too
+            fresh = {key: target for key, target in zip(row, item.targets, strict=True) if whole or key not in seen}
             seen |= fresh.keys()
             missing |= {number: fresh} if fresh else {}
         if missing:
@@ -120,9 +123,10 @@ class Evaluator:
     def _engine(self) -> Engine:
         return Engine(self._loaded.model, batch_tokens=self._batch_tokens, cache=self.cache)
 
-    def _hash(self, context: str, target: str, settings: Settings) -> bytes:
+    def _hash(self, item: Restated, target: str, settings: Settings) -> bytes:
         made_by = hash_maker(*_CODE, within=_CODE, packages=_PACKAGES)
-        parts = json.dumps([made_by, self.identity, self._loaded.template, settings.reading, context, target])
+        parts = json.dumps([made_by, self.identity, self._loaded.template, settings.reading, item.context, target])
+        parts += json.dumps(item.targets) if settings.padding != "none" else ""
         return hashlib.sha256(parts.encode()).digest()
 
 

@@ -31,7 +31,8 @@ class TargetLoss:
     """What one target costs after its context.
 
     nats: summed negative log-likelihood of the target's own tokens, natural logarithm. tokens: how many were summed.
-    attended: all tokens of context and target. cut: answer tokens taken out to make them fit. unscored: target tokens
+    attended: all tokens of context and target, and one more where the row is padded on the left. cut: tokens taken out
+    to make them fit, of the answer or, under "cut_target", of the target. unscored: target tokens
     with nothing before them, which have no probability (the first one after an empty context, for a tokenizer without
     a begin mark), 0 or 1. reason: why there is no loss, "" where there is one: "no_tokens" (nats is 0), "too_long" for
     the model even without the answer (nats is NaN), "not_finite", or why a server gave none.
@@ -52,14 +53,15 @@ TOO_LONG = TargetLoss(math.nan, 0, 0, reason="too_long")
 class TargetRow:
     """Context and target as one sequence of tokens; no tokens for what doesn't fit the model even without the answer.
 
-    first: where the target begins. answer: begin and end of the answer's own tokens in the context. cut: how many of
-    the answer's tokens were taken out to make the row fit.
+    first: where the target begins. answer: begin and end of the answer's own tokens in the context. cut: how many
+    tokens were taken out to make the row fit. padded: whether padding stands before it in the released script's batch.
     """
 
     tokens: tuple[int, ...] = ()
     first: int = 0
     answer: tuple[int, int] = (0, 0)
     cut: int = 0
+    padded: bool = False
 
     @property
     def predicted(self) -> int:
@@ -114,7 +116,8 @@ class RowMaker:
             if not row.first and self._loaded.tokenizer.bos_token_id is not None:
                 row = replace(row, tokens=(self._loaded.tokenizer.bos_token_id, *row.tokens), first=1, answer=(1, 1))
             rows.append(self._fit(row, f"{name}, target {number}"))
-        return rows
+        left = self._settings.padding == "tokenizer" and self._loaded.tokenizer.padding_side == "left"
+        return _pad_left(rows) if left else rows
 
     def _render(self, answer: str) -> tuple[str, int, int]:
         """The context, and where in it the answer's characters begin and end."""
@@ -137,16 +140,23 @@ class RowMaker:
     def _encode(self, text: str) -> tuple[list[int], _Offsets]:
         """Tokens, and the characters of each; no mark at the end."""
         tokenizer, plain = self._loaded.tokenizer, self._settings.wrapping == "plain"
+        counted = self._settings.boundary == "counted"
         given = tokenizer(
             text,
-            add_special_tokens=plain,  # a chat template writes them itself
+            add_special_tokens=plain or counted,  # a chat template writes them itself
             return_offsets_mapping=True,
             return_special_tokens_mask=True,
             verbose=False,
         )
         tokens, special = given["input_ids"], given["special_tokens_mask"]
         size = len(tokens)
-        while plain and size and special[size - 1] and (tokens[size - 1] != tokenizer.bos_token_id or size > 1):
+        while (
+            plain
+            and not counted
+            and size
+            and special[size - 1]
+            and (tokens[size - 1] != tokenizer.bos_token_id or size > 1)
+        ):
             size -= 1
         return tokens[:size], given["offset_mapping"][:size]
 
@@ -154,7 +164,9 @@ class RowMaker:
         """Context and target tokenised as one text."""
         tokens, offsets = self._encode(text + target)
         first = len(tokens)
-        if target:
+        if self._settings.boundary == "counted":
+            first = len(self._loaded.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+        elif target:
             first = next((i for i, (_, stop) in enumerate(offsets) if stop > len(text)), first)
         low, high = _find_tokens(offsets, begin, end)
         return TargetRow(tuple(tokens), first, (min(low, first), min(high, first)))
@@ -165,6 +177,8 @@ class RowMaker:
         if over <= 0:
             return row
         begin, end = row.answer
+        if self._settings.too_long == "cut_target":
+            return replace(row, tokens=row.tokens[: self._room], first=min(row.first, len(row.tokens) - over), cut=over)
         if self._settings.too_long == "error":
             raise ValueError(
                 f"{name}: {len(row.tokens):,} tokens of context and target, but the context of {self._loaded.name} is"
@@ -176,6 +190,13 @@ class RowMaker:
         start = place[self._settings.too_long]
         tokens = row.tokens[:start] + row.tokens[start + over :]
         return TargetRow(tokens, row.first - over, (begin, end - over), over)
+
+
+def _pad_left(rows: list[TargetRow]) -> list[TargetRow]:
+    """Rows as the released script masks them, 20 a batch: its mask counts from the left, padding included."""
+    longest = [max(len(row.tokens) for row in rows[i - i % 20 :][:20]) for i in range(len(rows))]
+    pads = [most - len(row.tokens) for most, row in zip(longest, rows, strict=True)]
+    return [replace(row, first=max(row.first - pad, 0), padded=pad > 0) for row, pad in zip(rows, pads, strict=True)]
 
 
 def _find_tokens(offsets: _Offsets, begin: int, end: int) -> tuple[int, int]:
@@ -218,4 +239,4 @@ def _describe(row: TargetRow, logprobs: Tensor) -> TargetLoss:
     nats = float(f"{0.0 - float(logprobs.sum()):.6g}")
     reason = "no_tokens" if not row.scored else "" if math.isfinite(nats) else "not_finite"
     unscored = len(row.tokens) - row.first - row.scored
-    return TargetLoss(nats, row.scored, len(row.tokens), row.cut, unscored, reason)
+    return TargetLoss(nats, row.scored, len(row.tokens) + row.padded, row.cut, unscored, reason)
