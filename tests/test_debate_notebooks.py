@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from notebook_cells import run_notebook, use_rule
 from test_dispute import read_few
+from test_evaluator import find_released_value
 from test_people_notebooks import PlainEmbedder
 from test_prompts import use_own
 
@@ -202,6 +203,32 @@ def test_the_released_prompt_is_counted_and_not_kept_and_its_script_reads_1_what
     kept = drawn + " ".join(path.read_text() for path in tmp_path.glob("*.[cj]*"))
     released = found["released"].get("dispute_awareness").text
     assert not [line for line in released.splitlines() if len(line) > 30 and line in kept]
+
+
+def test_the_released_number_is_run_with_the_test_split_and_published_for_the_scripts_models_alone(
+    tmp_path, monkeypatch, folders
+):
+    tags, own = ("parameters", "setup", "released"), f"path:{folders['gpt2']}"
+    monkeypatch.setenv("NFQA_DEVICE", "cpu")
+    found = run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator=own)
+    (row,) = found["released_number"].to_dict("records")
+    assert (row["metric"], row["evaluator"], row["variant"], row["n"]) == ("pd", "role", "script", 8)
+    answers, views = found["joined"], found["test"].views.groupby("question")
+    values = [
+        find_released_value(
+            folders["gpt2"], "right", answer.text, list(zip(view.point_of_view, view.explanation, strict=True))
+        )
+        for answer, view in ((answer, views.get_group(answer.question)) for answer in answers.itertuples())
+    ]
+    assert row["value"] == pytest.approx(sum(values) / len(values), rel=1e-5)
+
+    monkeypatch.setattr(Lab, "evaluator", found["lab"].evaluator)  # in GPT-2's place
+    found = run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator="hf:gpt2@main")
+    (row,) = found["released_number"].to_dict("records")
+    assert (row["metric"], row["statistic"], "evaluator" in row) == ("released_script", "mean_pd", False)
+    assert "wrap:plain:'{answer}<|endoftext|>'" in row["signature"]
+    monkeypatch.setattr(Lab, "has", lambda lab, name: False)
+    assert run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator=own)["released_number"].empty
 
 
 BASELINES = "direct_score g_eval_steps g_eval count_povs"

@@ -65,7 +65,7 @@ def test_the_paper_has_its_claims_the_three_that_matter_most_first(paper: Paper)
 
 
 def test_only_rows_of_the_papers_own_data_or_example_are_measured_as_it_did(paper: Paper) -> None:
-    own = ["debateqa_test", "debateqa_dev", "worked_example", "released_script"]
+    own = ["debateqa_test", "debateqa_dev", "worked_example", "released_prompt"]
     for path in sorted((PROJECT / "results" / "debateqa").glob("*.csv")):
         table = mark_stand_ins(paper, path.stem, read_values(path))
         table = table if "dataset" in table else table.assign(dataset="")  # a prompt's counts are of no dataset

@@ -160,8 +160,9 @@ def test_the_five_functions_reach_no_more_than_the_package_itself_needs() -> Non
     [
         "import nfqa, nfqa.lab.cli, nfqa.lab.papers",
         "from nfqa.kernels.perplexity import PAPER; from nfqa.models.evaluator import Evaluator;"
-        "from nfqa.models.roles import DEFAULTS, parse_role; import pandas;"
-        "Evaluator(parse_role('evaluator', DEFAULTS['evaluator']))._hash('an answer', 'a view', PAPER)",
+        "from nfqa.models.roles import DEFAULTS, parse_role; from nfqa.models.restated import Restated; import pandas;"
+        "item = Restated('an answer', ('a view',));"
+        "Evaluator(parse_role('evaluator', DEFAULTS['evaluator']))._hash(item, 'a view', PAPER)",
     ],
     ids=["the command line", "a loss in the cache"],
 )
