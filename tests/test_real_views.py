@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,17 @@ import pandas as pd
 import pytest
 from conftest import PROJECT
 from notebook_cells import run_cells, run_notebook
-from test_people_notebooks import PlainEmbedder
+from test_dispute import read_few
+from test_people_notebooks import PlainEmbedder, RatingEvaluator
 
+from nfqa.data import load as data_load
 from nfqa.data.load import load
-from nfqa.data.records import PartialAnswer, Question, QuestionSet
+from nfqa.data.records import Answer, PartialAnswer, Question, QuestionSet
+from nfqa.kernels.perplexity import Settings
 from nfqa.lab.open import Lab
 from nfqa.lab.values import pick
+from nfqa.metrics import dispute_detector
+from nfqa.models.restated import Restated, TargetLoss
 
 NOTEBOOK = PROJECT / "notebooks" / "debateqa" / "rank_feasibility.ipynb"
 LABELS = pd.read_csv(PROJECT / "data" / "labels" / "repeated_views.csv")
@@ -85,3 +92,45 @@ def test_ranks_that_weighted_sums_give_are_told_from_others(monkeypatch: pytest.
     assert twice["ranks", "most_changes"] == 2
     assert twice["bounded_scores", "margin"] < 1e-9
     assert twice["unit_variance", "n_ranks_met"] < 20
+
+
+class LengthEvaluator(RatingEvaluator):
+    """A point of view costs the fewer nats a token the longer the answer is; `sign` turns that round."""
+
+    def __init__(self, sign: int) -> None:
+        self.sign = sign
+
+    def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
+        costs = [5 - self.sign * len(item.context) / 100 for item in items]
+        return [[TargetLoss(cost, 1, 9) for _ in item.targets] for item, cost in zip(items, costs, strict=True)]
+
+
+def test_runs_are_scored_on_the_questions_whose_points_of_view_are_known(monkeypatch, tmp_path) -> None:
+    texts = {"a": "Yes.", "b": "Yes, by far.", "c": "Yes, by far, as all who know it say."}
+    answers = tuple(Answer(name, text, system=name) for name, text in texts.items())
+    asked = tuple(Question(f"why {n}?", answers, id=str(n)) for n in range(3))
+    points = (PartialAnswer("7.1", "One."), PartialAnswer("7.2", "Two."))
+    local = {
+        "system_answers": QuestionSet("system_answers", asked, "measured", ""),
+        "dev_povs": QuestionSet("dev_povs", (Question("why 1?", id="7", partial_answers=points),), "measured", ""),
+        "demo_answers": replace(load("demo_answers", data="sample", root=PROJECT), name="demo_answers"),
+    }
+    labels = [f"systems,{n}:a,1,1,{n % 2}" for n in range(3)]
+    (tmp_path / "labels.csv").write_text("\n".join(["set,id,pass_1,pass_2,label", *labels]) + "\n")
+    monkeypatch.setattr(data_load, "DISPUTE_LABELS", str(tmp_path / "labels.csv"))
+    monkeypatch.setattr(dispute_detector, "read_sentences", lambda: read_few(150))
+    evaluators = {"small": LengthEvaluator(1), "tiny": LengthEvaluator(-1)}
+    monkeypatch.setattr(Lab, "load", lambda self, name, **how: local[name])
+    monkeypatch.setattr(Lab, "embedder", PlainEmbedder())
+    monkeypatch.setattr(Lab, "evaluator", evaluators["small"])
+    monkeypatch.setattr(Lab, "open_evaluators", lambda self: evaluators)
+    found = run_notebook("debateqa/real_runs", out=tmp_path, data="full", resamples=20)
+    assert set(found["views"].question) == {"1"}
+    table = found["table"]
+    assert pick(table, dataset="system_answers", metric="words", system="c", statistic="mean").value == 9
+    tau = table[table.of == "answers"].iloc[0]
+    assert (tau.value, tau.n) == (-1, 1)
+    labelled = pick(table, dataset="system_answers", metric="labels", statistic="mean")
+    assert (labelled.value, labelled.n) == (pytest.approx(1 / 3), 3)
+    with_length = table[(table.statistic == "spearman_words") & (table.metric == "pd")].set_index("evaluator").value
+    assert dict(with_length) == {"small": -1, "tiny": 1}
