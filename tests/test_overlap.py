@@ -6,6 +6,8 @@ import hashlib
 import math
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,8 +18,10 @@ from test_embed import TEXTS, WORDS, make_model
 
 from nfqa.data.records import Answer, Question
 from nfqa.kernels.rouge import score_rouge_sets
+from nfqa.lab.compare import mark_stand_ins
+from nfqa.lab.papers import read_papers
 from nfqa.metrics import overlap
-from nfqa.metrics.overlap import LONGEST, METRICS, MOST_STOPS, score_overlap, score_pairs
+from nfqa.metrics.overlap import LONGEST, METRICS, MOST_STOPS, name_as_published, score_overlap, score_pairs
 from nfqa.metrics.references import Draw
 from nfqa.models.embed import Embedder, TextVectors
 
@@ -256,6 +260,24 @@ def test_scoring_draws_equals_scoring_one_pair_at_a_time(monkeypatch, at_once):
         expected = [score(str(name), *pair, StubEmbedder()) for pair in pairs]
         np.testing.assert_array_equal(rows.score, [*expected, np.nan])
         assert set(rows.signature) == {f"{name}|{METRICS[name].signature}|ref:best"}
+
+
+def test_with_the_paper_s_encoder_its_bertscore_is_the_cosine_of_first_tokens_and_no_stand_in(tmp_path):
+    paper, names = read_papers(Path(__file__).parents[1])["linkage"], ["rouge1", "bertscore", "cls_cosine"]
+    draws, origins = make_frame(DRAWS), {}
+    for name in ("bert-base-uncased", "other"):
+        embedder = StubEmbedder()
+        embedder.spec = SimpleNamespace(name=f"google-bert/{name}")
+        plain = score_overlap(draws, names, embedder)
+        found = name_as_published(plain, embedder)
+        assert sorted(found.metric.unique()) == sorted(names)
+        scores = {metric: rows.score.to_numpy() for metric, rows in found.groupby("metric")}
+        same = np.array_equal(scores["bertscore"], scores["cls_cosine"], equal_nan=True)
+        assert (same, found.equals(plain)) == ((True, False) if name == "bert-base-uncased" else (False, True))
+        marked = mark_stand_ins(paper, "table_02", found.assign(origin="measured"))
+        origins[name] = dict(zip(marked.metric, marked.origin, strict=True))
+    assert origins["bert-base-uncased"] == dict.fromkeys(names, "measured")
+    assert origins["other"] == {"rouge1": "measured", "bertscore": "stand-in", "cls_cosine": "stand-in"}
 
 
 def test_a_text_that_is_too_long_has_no_score_and_says_why():
