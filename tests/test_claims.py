@@ -82,12 +82,12 @@ def test_a_comparison_goes_by_intervals_inside_each_combination(results, upper, 
     assert compare(results, upper, lower, **others) == states
 
 
-def judge(results: Path, paper: dict | None = None, **claim: object) -> dict[str, object]:
-    claims = {"c": {"says": "so", "where": "section 1", **claim}}
+def judge(results: Path, paper: dict | None = None, numbers: str = NUMBERS, **claim: object) -> dict[str, object]:
+    claims = {"c": {"says": "so", "where": "section 1", "stated": "text", **claim}}
     paper = check(Paper, PAPER | (paper or {}) | {"claims": claims}, "test")
     paper._numbers = results / "numbers.csv"
     paper._numbers.parent.mkdir(exist_ok=True)
-    paper._numbers.write_text(NUMBERS)
+    paper._numbers.write_text(numbers)
     return judge_claims(paper, results).iloc[0].to_dict()
 
 
@@ -150,10 +150,63 @@ def test_a_reader_sees_what_was_compared_with_its_numbers_and_where_the_bar_is(r
 
 
 def test_without_published_cells_or_results_nothing_is_said_to_hold(results, tmp_path):
-    found = judge(results, needs=["the annotations"])
+    absent = order("metric == 'low' and judge == 'judge'", 0, where=ONE, needs=["judge"])
+    found = judge(results, here=[absent], needs=["the annotations"], stand_in="a judge")
     assert (found["published_said"], found["stand_in_said"]) == ("no cells in our copy", "")
-    assert (found["here"], found["here_because"]) == ("not testable here", "the annotations")
+    assert (found["here"], found["here_because"]) == ("not testable here", "the annotations; judge")
     assert judge(tmp_path / "elsewhere", here=[order(of("high"), 0.0)])["here"] == "not testable here"
+
+
+def test_what_is_dropped_can_be_compared_too(results):
+    table = read_values(results / "made_up" / "table.csv").assign(dropped=3)
+    table.to_csv(results / "made_up" / "table.csv", index=False)
+    found = judge(results, here=[order(of("high"), 2, where=ONE, column="dropped")])
+    assert found["here_because"].endswith("high at 3 is above 2")
+    assert judge(results, here=[order(of("high"), 3, where=ONE, column="dropped")])["here"] == "fails"
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict"),
+    [
+        ("table_one_spearman / 2 == table_two_spearman", "holds"),  # 0.90 / 2 to the one digit of 0.5
+        ("table_one_spearman / 3 == table_two_spearman", "fails"),
+        ("table_one_spearman > table_two_spearman + 0.1", "holds"),
+        ("table_two_spearman > table_one_spearman", "fails"),
+        ("e ** (2 / 3) == 2", "holds"),
+    ],
+)
+def test_a_sum_is_computed_from_printed_numbers_and_rounded_as_the_one_that_it_gives(results, told, verdict):
+    numbers = (
+        "table,Theirs,,one,theirs,spearman,0.90,,0.01,judge,,table,,\ntable,T,,two,t,spearman,0.5,,0.01,,,table,,\n"
+    )
+    found = judge(results, numbers=NUMBERS.splitlines(keepends=True)[0] + numbers, sums=[told])
+    assert found["published"] == verdict
+    assert told in found["published_because"]
+    with pytest.raises(ValueError, match=r"made_up\.yml: claims\.c\.sums: no number \['table_one_speerman'\]"):
+        judge(results, sums=["table_one_speerman == 1"])
+
+
+def test_a_wrong_number_in_the_register_turns_a_verdict():
+    for artefact, heading, wrong, claims in (
+        ("figure_01", "n_removed", 777.0, ["partial_answers_are_faithful"]),
+        ("table_01", "n_partial_answers", 10_073.0, ["size_of_the_data", "partial_answers_are_faithful"]),
+        ("table_09", "n_without_repeats", 2_216.0, ["questions_are_filtered"]),
+        ("table_08", "n_questions", 1_785.0, ["questions_are_filtered"]),
+        ("table_01", "n_questions", 2_491.0, ["documents_hold_three_views", "size_of_the_data"]),
+        ("equation_07", "ratio", 1.59, ["equation_7_example"]),
+    ):
+        paper = read_papers(PROJECT)["debateqa"]
+        kept = {claim: paper.claims[claim] for claim in claims}
+        paper = paper.model_copy(update={"claims": kept})
+        assert set(judge_claims(paper, PROJECT / "results").published) == {"holds"}
+        leaf = (paper.published.artefact == artefact) & (paper.published.heading == heading)
+        paper.published.loc[leaf & (paper.published.dataset != "debateqa_test"), "published"] = wrong
+        assert set(judge_claims(paper, PROJECT / "results").published) == {"fails"}, (artefact, heading)
+
+
+def test_the_papers_primary_statistic_is_said_in_the_line_of_the_verdict():
+    found = judge_one("linkage", "listwise_above_judges")
+    assert found.published_said == "fails: 35 of 36 hold; by Spearman, its primary measure, 12 of 12 hold"
 
 
 PAPERS = read_papers(PROJECT)
@@ -255,8 +308,10 @@ def test_every_claim_of_a_paper_is_tested_or_says_what_it_needs(name):
 
 
 def test_findings_and_counts_of_data_are_counted_apart():
-    columns = ["kind", "published", "here", "stand_in"]
-    rows = [("data", "holds", "holds", ""), ("finding", "holds", "fails", ""), ("finding", "holds", "holds", "fails")]
+    columns = ["kind", "stated", "published", "here", "stand_in"]
+    rows = [("data", "text", "holds", "holds", ""), ("finding", "text", "holds", "fails", "")]
+    rows += [("finding", "caption", "holds", "holds", "fails"), ("finding", "figure", "holds", "", "")]
     counts = count_claims(pd.DataFrame(rows, columns=columns))
-    assert counts.index.tolist() == [("finding", "fails"), ("finding", "holds"), ("data", "holds")]
-    assert counts.to_numpy().tolist() == [[0, 1, 1], [2, 1, 0], [1, 1, 0]]
+    read = ("as read off figures", "holds")
+    assert counts.index.tolist() == [("finding", "fails"), ("finding", "holds"), ("data", "holds"), read]
+    assert counts.to_numpy().tolist() == [[0, 1, 1], [2, 1, 0], [1, 1, 0], [1, 0, 0]]

@@ -31,24 +31,27 @@ def write_papers(root: Path, text: str = STUDY, numbers: str = NUMBERS) -> Path:
         ("artefacts:", "stand_ins: [{says: s, artefacts: [none]}]\nartefacts:", "stand_ins[0]: unknown 'none'"),
         (
             "artefacts:",
-            "claims: {c: {says: s, where: w, here: [{table: none, upper: 1, lower: 0}]}}\nartefacts:",
+            "claims: {c: {says: s, where: w, stated: text, here: [{table: none, upper: 1, lower: 0}]}}\nartefacts:",
             "claims.c: unknown 'none'",
         ),
         (
             "artefacts:",
-            "claims: {c: {says: s, where: w, here: [{table: first, upper: '', lower: 0}]}}\nartefacts:",
+            "claims: {c: {says: s, where: w, stated: text, here: [{table: first, upper: '', lower: 0}]}}\nartefacts:",
             "claims.c.here[0].upper",
         ),
         (
             "artefacts:",
-            'claims: {c: {says: s, where: w, here: [{table: first, upper: "metric = 1", lower: 0}]}}\nartefacts:',
+            "claims: {c: {says: s, where: w, stated: text, "
+            "here: [{table: first, upper: metric = 1, lower: 0}]}}\nartefacts:",
             "expected columns, each compared with literals: metric = 1",
         ),
         (
             "artefacts:",
-            "claims: {c: {says: s, where: w, needs: [the judg]}}\nartefacts:",
+            "claims: {c: {says: s, where: w, stated: text, needs: [the judg]}}\nartefacts:",
             "claims.c.needs: 'the judg' is no role",
         ),
+        ("artefacts:", "claims: {c: {says: s, where: w, stated: text}}\nartefacts:", "claims.c: nothing tests it"),
+        ("artefacts:", "claims: {c: {says: s, where: w}}\nartefacts:", "claims.c.stated is missing"),
     ],
 )
 def test_a_register_that_does_not_fit_is_refused_with_its_place(tmp_path: Path, old: str, new: str, words: str) -> None:

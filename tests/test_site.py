@@ -28,16 +28,19 @@ FUNCTION = "nfqa.kernels.toy:score"
 COMPARED = {"table": "table_01", "within": ["dataset"], "where": "dataset == 'one' and statistic == 'tau'"}
 PAPER = {
     "paper": "toy", "title": "A paper with <b>two</b> things & more", "source": "arXiv 2409.14744",
-    "names": {"overlap": "Overlap <i>", "price_list": "price list"},
+    "names": {"overlap": "Overlap <i>", "price_list": "price list", "price": "Price"},
     "stand_ins": [{"says": "vectors in place of <i>Mistral</i>", "rows": "metric == 'embedded'"}],
     "claims": {
-        "costly": {"says": "Judging is costly.", "where": "Table 2", "kind": "data", "needs": ["judge", "price_list"]},
+        "costly": {
+            "says": "Judging is costly.", "where": "Table 2", "stated": "text", "kind": "data",
+            "needs": ["judge", "price_list"],
+            "here": [COMPARED | {"upper": "metric == 'price'", "lower": 1, "needs": ["judge"]}]},
         "judged_first": {
-            "says": "Judging < noise.", "where": "Tables 1 and 2",
+            "says": "Judging < noise.", "where": "Tables 1 and 2", "stated": "text",
             "published": [COMPARED | {"upper": "metric == 'judged'", "lower": "metric == 'noise'"}],
         },
         "overlap_above_noise": {
-            "says": "Overlap beats noise.", "where": "Table 1", "headline": True,
+            "says": "Overlap beats noise.", "where": "Table 1", "stated": "text", "headline": True,
             "published": [COMPARED | {"upper": "metric == 'overlap'", "lower": "metric == 'noise'"}],
         },
     },
@@ -133,8 +136,8 @@ def test_index_has_claims_then_key_then_artefacts_with_their_states(site: Path) 
     assert ["◐ measured in part the rest needs" in rows[0], "○ not run needs generator" in rows[1]] == [True, True]
     assert "□ no numbers" in rows[2]
     linked = [[link.text for link in claim("a")] for claim in page.select(".claims details")]
-    assert linked == [["Table 1"], ["Table 1"], []]  # "Tables 1 and 2" are words
-    assert len(_open(site, "toy/table_01.html").select(".claims details")) == 2
+    assert linked == [["Table 1"], ["Table 1"], ["Table 1"]]  # "Tables 1 and 2" are words
+    assert len(_open(site, "toy/table_01.html").select(".claims details")) == 3
 
 
 def test_page_has_the_papers_table_values_with_origin_and_stand_ins(site: Path) -> None:

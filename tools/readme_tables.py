@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from nfqa.data.paths import find_root, write_atomically
-from nfqa.lab.claims import COUNTS, count_claims, judge_claims
+from nfqa.lab.claims import COUNTS, READ, count_claims, judge_claims
 from nfqa.lab.papers import Paper, list_row_keys, read_papers, show_name
 from nfqa.lab.values import match_rows, read_values
 
@@ -102,13 +102,15 @@ def make_claims(root: Path) -> str:
         rows.append([f"*{name}*: {claim.says}", *told])
     table = pd.DataFrame(rows, columns=["", "as published", "here", "stand-in"]).to_markdown(index=False)
     counts, said = count_claims(claims), []
-    for kind, title in {"finding": "findings", "data": "counts, sizes and sums of the data"}.items():
+    kinds = claims.kind.mask(claims.stated == "figure", READ)
+    titles = {"finding": "findings that text or captions state", "data": "counts, sizes and sums of the data"}
+    for kind, title in (titles | {READ: "that we read off figures or counts ourselves"}).items():
         told = [
             f"{side} " + ", ".join(f"{verdict} {count}" for verdict, count in counts.loc[kind, column].items() if count)
             for column, side in {"published": "as published", "here": "here", "stand_in": "stand-ins"}.items()
             if counts.loc[kind, column].any()
         ]
-        said.append(f"All {sum(claims.kind == kind)} {title}: {'; '.join(told)}.")
+        said.append(f"All {sum(kinds == kind)} {title}: {'; '.join(told)}.")
     return "\n\n".join([table, " ".join([*said, f"{COUNTS}."])])
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "can't be told at this s
 MISSING = "missing"  # a comparison of which a row or a value is not there
 NO_CELLS = "no cells in our copy"  # of the published table
 COUNTS = "35 of 36 hold: so many of a claim's comparisons come out as it says; all must where nothing else is said"
+READ = "as read off figures"  # what kind of claim it is that text and captions don't state
 SIDES = ("published", "here", "stand_in")
 _OPEN = {UNDECIDED: "undecided", MISSING: "missing"}  # states of comparisons that neither hold nor fail
 _QUANTIFIERS = {"all": "all", "most": "most", "some": "one"}
@@ -37,7 +40,9 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
         and stand_in_for, what is measured instead of what.
     Raises: ValueError with file, claim and name where an order names what its table doesn't have.
     """
+    sums = [*chain.from_iterable(claim.sums for claim in paper.claims.values())]
     printed = {order.table for claim in paper.claims.values() for order in claim.published}
+    printed |= {name for name in paper.published.artefact.unique() if any(f"{name}_" in told for told in sums)}
     named = printed | {order.table for claim in paper.claims.values() for order in claim.here}
     files = {name: results / paper.paper / f"{name}.csv" for name in named}
     tables = {name: read_values(path) for name, path in files.items() if path.is_file()}
@@ -100,7 +105,12 @@ def find_unmatched(order: Order, table: pd.DataFrame, words: Collection[str] = (
                     yield f"row of {name} {member!r} ({query}); {suggest(str(member), {*map(str, table[name])})}"
         if picked.empty and not words:
             yield f"row of {query}"
-        if len(picked) and picked.statistic.str.contains(BOUNDED).all() and max(map(abs, bounds)) > 1:
+        if (
+            len(picked)
+            and order.column == "value"
+            and picked.statistic.str.contains(BOUNDED).all()
+            and max(map(abs, bounds)) > 1
+        ):
             yield f"{picked.statistic.iloc[0]} beyond 1 ({query})"
         groups.append({*picked.reindex(columns=[*order.within]).fillna("").itertuples(index=False, name=None)})
     if not words and len(groups) == 2 and (lonely := groups[0] ^ groups[1]):
@@ -115,7 +125,9 @@ def _judge(
     paper: Paper, name: str, tables: _Tables, beside: _Tables, bare: _Tables, partial: set[Order]
 ) -> dict[str, object]:
     claim = paper.claims[name]
-    printed, ours = _compare_all(paper, claim.published, bare), _compare_all(paper, claim.published, beside)
+    printed, ours = (
+        _compare_all(paper, claim.published, side) + _compute(paper, name, side) for side in (bare, beside)
+    )
     here = _weigh("here", ours) | {"stand_in": "", "stand_in_said": "", "stand_in_because": ""}
     waiting = list(claim.needs)
     if here["here"] == UNTESTABLE:
@@ -132,8 +144,45 @@ def _judge(
     if here["here"] == UNTESTABLE:
         absent = [f"the results of {paper.paper}/{order.table}" for order in claim.here if order.table not in tables]
         here["here_because"] = "; ".join(dict.fromkeys([*(show_name(paper, need) for need in waiting), *absent]))
-    told = {"claim": name} | claim.model_dump(include={"says", "where", "kind", "bar", "headline"})
-    return told | _weigh("published", printed, NO_CELLS) | here | {"stand_in_for": claim.stand_in}
+    told = {"claim": name} | claim.model_dump(include={"says", "where", "stated", "kind", "bar", "headline"})
+    told |= _weigh("published", printed, NO_CELLS) | here | {"stand_in_for": claim.stand_in}
+    if claim.primary:
+        decides = [row for row in printed if row["upper"].get("statistic") == claim.primary]
+        told["published_said"] += f"; by {show_name(paper, claim.primary)}, its primary measure, {_say_counts(decides)}"
+    return told
+
+
+def _compute(paper: Paper, name: str, tables: _Tables) -> list[dict[str, Any]]:
+    """What follows from the numbers of tables, beside what they say: a comparison for each of a claim's sums.
+
+    Raises: ValueError with file, claim and name for a number that no table has.
+    """
+    rows = {
+        f"{table}_{row['dataset']}_{row['heading']}": row
+        for table in tables
+        for row in tables[table].to_dict("records")
+    }
+    found = []
+    for place, told in enumerate(paper.claims[name].sums):
+        sides = re.split(" (?:==|>) ", told)
+        named = re.findall(r"[a-z]\w+", told)
+        unknown = [each for each in named if each not in rows]
+        if unknown or len(sides) != 2:
+            raise ValueError(f"papers/{paper.paper}.yml: claims.{name}.sums: no number {unknown or told!r}")
+        values = {each: rows[each]["value"] for each in named} | {"e": math.e}
+        left, right = (float(pd.eval(side, local_dict=values, engine="python")) for side in sides)
+        digits = rows.get(sides[1], {"decimals": 0})["decimals"]
+        holds = (
+            left > right if ">" in told else round(left - right, 12) == 0 or round(left, digits) == round(right, digits)
+        )
+        lacking = next((rows[each] for each in named if math.isnan(values[each])), {"value": left})
+        state = MISSING if math.isnan(left + right) else HOLDS if holds else FAILS
+        words = f"{told}: {left:.6g} and {right:.6g}"
+        found.append(
+            {"place": f"sum {place}", "hold": "all", "state": state, "gap": left - right, "words": words}
+            | {"upper": lacking, "lower": lacking}
+        )
+    return found
 
 
 def compare_order(order: Order, table: pd.DataFrame) -> pd.DataFrame:
@@ -149,6 +198,10 @@ def compare_order(order: Order, table: pd.DataFrame) -> pd.DataFrame:
         has no row or no value; and all columns of the table for each side, NAME_upper and NAME_lower.
     """
     table = table[query_rows(table, order.where)]
+    if order.column != "value":
+        table = table.assign(
+            value=table[order.column], low=math.nan, high=math.nan, said=table[order.column].astype(str)
+        )
     within, sides = list(order.within), {}
     for side, wanted in (("upper", order.upper), ("lower", order.lower)):
         number = pd.DataFrame([{"value": wanted, "low": wanted, "high": wanted, "said": f"{wanted}"}])
@@ -217,7 +270,7 @@ def _say_row(paper: Paper, row: Mapping[str, Any], named: Sequence[str]) -> str:
 
 def _weigh(side: str, compared: Sequence[Mapping[str, Any]], untested: str = UNTESTABLE) -> dict[str, str]:
     """The verdict on all orders together, the same with its counts, and the comparison that is nearest to failing."""
-    places = sorted({row["place"] for row in compared})
+    places = sorted({row["place"] for row in compared}, key=str)
     verdicts = {place: _settle([row for row in compared if row["place"] == place]) for place in places}
     verdict = next((state for state in (FAILS, MISSING, UNDECIDED) if state in verdicts.values()), HOLDS)
     if not compared or verdict == MISSING:
@@ -259,15 +312,20 @@ def _say_counts(compared: Sequence[Mapping[str, Any]]) -> str:
 
 
 def count_claims(claims: pd.DataFrame) -> pd.DataFrame:
-    """How many claims have each verdict: rows are kind and verdict, findings first; a column a side."""
-    told = claims.melt("kind", SIDES, "side", "verdict").query("verdict != ''")
+    """How many claims have each verdict: rows are kind and verdict, findings first; a column a side.
+
+    What we read off a figure is of the kind READ.
+    """
+    kinds = claims.assign(kind=claims.kind.mask(claims.stated == "figure", READ))
+    told = kinds.melt("kind", SIDES, "side", "verdict").query("verdict != ''")
     counts = pd.crosstab([told.kind, told.verdict], told.side).reindex(columns=SIDES, fill_value=0)
     return counts.rename_axis(columns=None).sort_index(ascending=[False, True])
 
 
 def write_claim(claim: Mapping[str, object]) -> str:
     """A claim with its verdicts, in lines of plain text."""
-    lines = [f"{claim['says']} ({claim['where']})", *([f"  {'bar:':14}{claim['bar']}"] if claim["bar"] else [])]
+    read = ", as we read it" if claim["stated"] == "figure" else ""
+    lines = [f"{claim['says']} ({claim['where']}{read})", *([f"  {'bar:':14}{claim['bar']}"] if claim["bar"] else [])]
     for side, what in (("published", "as published"), ("here", "here"), ("stand_in", "stand-in")):
         because = f"{': needs ' if claim[side] == UNTESTABLE else '; '}{claim[f'{side}_because']}"
         if claim[side]:

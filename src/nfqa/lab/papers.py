@@ -98,6 +98,7 @@ class Order(_Entry):
         further query on both. within: columns inside each combination of which rows are compared. by: at least so far
         above, in natural units; at most so far below where it is negative. hold: how many of the comparisons must hold,
         where the paper says "generally" or "can". needs: roles and datasets without which the rows aren't there.
+        column: what is compared, the value or how many it lacks.
     """
 
     table: FileName
@@ -108,6 +109,7 @@ class Order(_Entry):
     by: float = 0.0
     hold: Literal["all", "most", "some"] = "all"
     needs: tuple[str, ...] = ()
+    column: Literal["value", "dropped"] = "value"
 
 
 class StandIn(_Entry):
@@ -124,17 +126,22 @@ class StandIn(_Entry):
 class Claim(_Entry):
     """A sentence of the paper, in our words, with its place, and how it is tested.
 
-    published: of the published rows, and of ours in their place; all must hold. here: of our own rows, where nothing
-    of the paper is beside them. stand_in: what these are measured with in the paper's place, "" where nothing is.
-    needs: what a test on the paper's own rows would take, where no row says. kind: a finding, or a count, size or sum
-    of the data, which holds more easily and is counted apart.
+    published: of the published rows, and of ours in their place; all must hold. sums: what follows from them, such as
+    "table_01_all_n / table_01_all_m == table_01_all_ratio", to the digits of the last; a number is called by artefact,
+    dataset and heading. here: of our own rows, where nothing of the paper is beside them. stand_in: what these are
+    measured with in the paper's place, "" where nothing is. needs: what a test on the paper's own rows would take,
+    where no row says. stated: in the text or a caption, or read off a figure by us. kind: a finding, or a count, size
+    or sum of the data, which holds more easily and is counted apart. primary: the statistic by which the paper decides.
     """
 
     says: str
     where: str
+    stated: Literal["text", "caption", "figure"]
     kind: Literal["finding", "data"] = "finding"
     bar: str = ""  # what the test takes a word of the claim to mean ("strongly": above 0.8), and why
     published: tuple[Order, ...] = ()
+    sums: tuple[str, ...] = ()
+    primary: str = ""
     here: tuple[Order, ...] = ()
     stand_in: str = ""
     needs: tuple[str, ...] = ()
@@ -289,6 +296,8 @@ def _check_names(path: Path, paper: Paper) -> None:
         unknown = [need for need in needed if need not in {*ROLES, *paper.names}]
         if unknown:
             raise ValueError(f"{path}: claims.{name}.needs: {unknown[0]!r} is no role, and not listed under names")
+        if not orders and not claim.sums:
+            raise ValueError(f"{path}: claims.{name}: nothing tests it; add an order")
     try:
         TopologicalSorter({name: artefact.reads for name, artefact in paper.artefacts.items()}).prepare()
     except CycleError as error:
