@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import partial
+from typing import get_args
 
 import numpy as np
 import pandas as pd
 import pytest
-from test_judging import LOGITS, list_prompts, make_judge
+from test_dispute import use_made_up_script
+from test_judging import LOGITS, PROMPTS, list_prompts, make_judge
 
 from nfqa.metrics.answer_judging import BASELINES, judge_answers, mark_answers
+from nfqa.metrics.dispute_awareness import Form, judge_awareness
 from nfqa.models.chat import Reply
 
 PAIRS = [("Is tea better than coffee?", "Some say tea, others coffee."), ("Is tea better than coffee?", "Tea.")]
@@ -75,6 +80,40 @@ def test_a_mark_that_is_none_is_missing_with_its_reason(baseline, completion, re
     marks = mark_answers(PAIRS[:1], baseline, make_judge(lambda _: completion))
     assert np.isnan(marks.score).all()
     assert marks.missing.tolist() == [reason]
+
+
+THOUGHTS = [
+    ("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>"),
+    ("<thought>", "</thought>"),
+    ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]"),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+]  # fmt: skip
+SAID: dict[str, float] = {begin + "[[0]] or 1? Answer: 0" + end + "[[1]]": 1 for begin, end in THOUGHTS}
+SAID |= {begin + "So [[1]]" + end: math.nan for begin, end in (*THOUGHTS, *((begin, "") for begin, _ in THOUGHTS))}
+SAID |= dict.fromkeys(
+    [
+        "I count 1 view and 0 others.",
+        "1 of 2 sides is named.",
+        "It deserves a 1, maybe.",
+        "In 2001 there was 1.",
+        "1st",
+    ],
+    math.nan,
+)
+
+
+OURS = [(name, False) for name in (*BASELINES, *get_args(Form))]
+
+
+@pytest.mark.parametrize(("name", "released"), [*OURS, *((name, True) for name in get_args(Form)[:2])])
+def test_a_completion_is_read_only_as_what_it_says(name, released, tmp_path):
+    prompts = use_made_up_script(tmp_path) if released else PROMPTS
+    for completion, score in SAID.items():
+        judge = make_judge(lambda prompt, said=completion: "1. Read." if "numbered steps" in prompt else said)
+        ask = partial(judge_awareness, form=name) if name in get_args(Form) else partial(mark_answers, baseline=name)
+        marks = ask(PAIRS[:1], judge=replace(judge, prompts=prompts))
+        np.testing.assert_array_equal(marks.score, [score], err_msg=completion)
+        assert marks.missing[0] in ([""] if score == 1 else ["unreadable", "empty"]), completion
 
 
 def test_empty_answers_are_not_asked_for_and_leave_others_in_place_and_long_ones_are_cut():

@@ -99,13 +99,21 @@ def test_a_file_of_each_kind_is_scored(place: Checkout, tmp_path, lines, shown, 
 
 
 def test_the_released_format_is_scored(place: Checkout, tmp_path) -> None:
-    (tmp_path / "generations.jsonl").write_text('{"id": 1, "generation": "Some say that they make pupils equal."}\n')
+    texts = {1: "Some say that they make pupils equal.", 2: " ", 9: "It is an answer to no question."}
+    lines = [json.dumps({"id": name, "generation": text}) for name, text in texts.items()]
+    (tmp_path / "generations.jsonl").write_text("\n".join(lines))
     points = [{"point_of_view": text, "explanation": "So."} for text in WHETHER["partial_answers"]]
-    line = {"id": 1, "question": WHETHER["question"], "partial_answers": points}
-    (tmp_path / "test.jsonl").write_text(json.dumps(line))
+    asked = {1: WHETHER["question"], 2: "Should homework be banned?", 3: "Should zoos close?"}
+    lines = [json.dumps({"id": name, "question": text, "partial_answers": points}) for name, text in asked.items()]
+    (tmp_path / "test.jsonl").write_text("\n".join(lines))
     done = place.run("score", str(tmp_path / "generations.jsonl"), "--questions", str(tmp_path / "test.jsonl"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert COVERED in done.stdout
+    for reason, name in {"answer to an unknown question": 9, "empty answer": 2, "no answer": 3}.items():
+        assert f"left out: {reason} (1), such as '{name}'" in done.stdout
+    (tmp_path / "generations.jsonl").write_text('{"id": 1, "generation": "So."}\n{"id": "1", "generation": "Thus."}')
+    done = place.run("score", str(tmp_path / "generations.jsonl"), "--questions", str(tmp_path / "test.jsonl"))
+    assert (done.returncode, "line 2: id is that of line 1" in done.stderr) == (2, True), done.stderr
 
 
 def test_debates_are_made_and_scored(place: Checkout) -> None:

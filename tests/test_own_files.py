@@ -135,12 +135,51 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
         ([answer(1, "")], "(empty answer: 1)"),
         ([""], "(no answer: 1)"),
         ([{"id": 1, "answer": "x"}], "line 1: unknown field 'answer'; known: id, generation"),
+        ([answer(1), {"id": 2}], "line 2: generation is missing"),
+        ([answer(1), answer(2, None)], "line 2: generation is missing"),
+        ([answer(1), answer(2, 3)], "line 2: generation is 3"),
+        ([answer(1), answer(2, ["x"])], "line 2: generation is a list"),
+        ([answer(1), answer(None)], "line 2: id is missing"),
+        ([answer(True)], "line 1: id is True"),
+        ([answer(1.0)], "line 1: id is 1.0"),
+        ([answer(" ")], "line 1: id is ' '"),
+        ([answer(1), '{"id": 2, "gener'], "line 2: not JSON"),
+        (['[{"id": 1, "generation": "x"}]'], "is one JSON array"),
     ],
 )
 def test_answers_in_the_released_format_that_do_not_fit_are_refused(tmp_path: Path, lines: list, facts: str) -> None:
     path = write(tmp_path / "mine.jsonl", *lines)
     with pytest.raises(ValueError, match=rf"mine\.jsonl.*{re.escape(facts)}"):
         read_answers(path, make_questions(tmp_path, "a?"))
+
+
+POINT = {"point_of_view": "No.", "explanation": "It harms."}
+
+
+@pytest.mark.parametrize(
+    ("changes", "facts"),
+    [
+        ({"partial_answers": []}, "line 2: partial_answers is empty"),
+        ({"partial_answers": None}, "line 2: partial_answers is missing"),
+        (
+            {"partial_answers": [POINT, POINT | {"point_of_view": " "}]},
+            "line 2: partial_answers[1].point_of_view is ' '",
+        ),
+        ({"partial_answers": [{"explanation": "It harms."}]}, "line 2: partial_answers[0].point_of_view is missing"),
+        ({"partial_answers": [POINT | {"stance": "no"}]}, "line 2: partial_answers[0]: unknown field 'stance'"),
+        ({"question": " "}, "line 2: question is ' '"),
+        ({"question": None}, "line 2: question is missing"),
+        ({"id": "1"}, "line 2: id is that of line 1, '1'"),
+        ({"generation": "x"}, "line 2: unknown field 'generation'"),
+    ],
+)
+def test_questions_in_the_released_format_that_do_not_fit_are_refused(
+    tmp_path: Path, changes: dict[str, Any], facts: str
+) -> None:
+    first = {"id": 1, "question": "a?", "partial_answers": [POINT]}
+    questions = write(tmp_path / "test.jsonl", first, first | {"id": 2, "question": "b?"} | changes)
+    with pytest.raises(ValueError, match=rf"test\.jsonl, {re.escape(facts)}"):
+        read_answers(write(tmp_path / "mine.jsonl", answer(1)), questions)
 
 
 def test_questions_without_answers_and_two_with_one_text_are_refused(tmp_path: Path) -> None:

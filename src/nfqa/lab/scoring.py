@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +56,9 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
         scratch = Path(name)
         place = Place(root, scratch / "results", scratch / "results", scratch)
         print(f"{path}: {len(own.answers):,} answers to {len(own.questions):,} questions", flush=True)
+        named = {each.reason: each.question for each in reversed(own.excluded)}
+        for reason, count in Counter(each.reason for each in own.excluded).items():
+            print(f"left out: {reason} ({count:,}), such as {named[reason]!r}", flush=True)
         lacking = [part for part in _NEEDS if not any(getattr(question, part) for question in own.questions)]
         for part in lacking:
             print(f"no question has {part}: {_NEEDS[part]} left out (docs/formats.md)", flush=True)
