@@ -20,6 +20,7 @@ from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, identify_role
 
 QUICK_LIMIT = 8  # questions of each dataset in a quick run
+_FILES = ("preferences", "systems")  # parameters that name files of a user's own
 _TABLES = ("src/nfqa/data/*.csv", "data/labels/*.csv", "data/sample/*.csv")  # the project's own, which modules read
 
 
@@ -80,6 +81,9 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parameters = choose_parameters(paper, name, notebook, options, Path())
     parts = {"notebook": hash_cells(notebook), "entry": hash_json(describe_entry(paper, name))}
     parts |= {f"parameter {key}": hash_json(value) for key, value in parameters.items() if key != "out"}
+    given = [Path(value) for key, value in parameters.items() if key in _FILES and value]
+    named = [path for each in given for path in (sorted(each.glob("*")) if each.is_dir() else [each])]
+    parts |= {f"file {path}": hash_file(path) for path in named if path.is_file()}
     parts |= {f"module {module}": digest for module, digest in hash_imports(notebook).items()}
     parts |= {f"package {package}": version for package, version in read_versions().items()}
     data = (*artefact.datasets, *artefact.needs_files)
