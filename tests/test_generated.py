@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Self
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_asking import SPEC, Scripted
 from test_listwise import StubEmbedder
 
 from nfqa.data.records import Answer, Question, QuestionSet
+from nfqa.judge.asking import Asker
+from nfqa.judge.journal import Journal
+from nfqa.kernels.parse import Verdict
 from nfqa.metrics.degrade import degrade
 from nfqa.metrics.generated import (
     Truth,
@@ -25,7 +30,7 @@ from nfqa.metrics.generated import (
     write_stand_ins,
 )
 from nfqa.metrics.references import Draw
-from nfqa.models.chat import Decoding
+from nfqa.models.chat import Decoding, Reply, Request
 
 POOL = ("Trains leave Lisbon at nine.", "A guitar needs six strings and some patience.")
 # In the plane the question points along (1, 0): the first number is the cosine to it.
@@ -103,8 +108,12 @@ class Writer:
         self.decoding = decoding
         return self
 
-    def write(self, prompts: list[str], *, seed: int) -> list[str | None]:
-        return [None if self.broken in prompt else self.said or self._complete(prompt, seed) for prompt in prompts]
+    def ask(self, requests: list[Request], read: Callable[[Reply, Request], Verdict]) -> list[Verdict]:
+        return [
+            Verdict(None, "timeout") if self.broken in one.prompt
+            else read(Reply(self.said or self._complete(one.prompt, one.seed), 1, 1), one)
+            for one in requests
+        ]  # fmt: skip
 
     def _complete(self, prompt: str, seed: int) -> str:
         if prompt.startswith("write_lower"):
@@ -151,6 +160,22 @@ def test_a_missing_or_unreadable_list_drops_the_question_with_the_reason() -> No
     assert (no_best.references, no_best.candidates) == ((), ())
     for writer in (Writer("A", broken="write_lower"), Writer("A", said="  ")):
         assert write(QUESTIONS[:1], writer, truth="none")[0].dropped == "no_generated_list"
+
+
+def test_a_completion_that_was_cut_is_asked_for_again_then_missing_and_counted() -> None:
+    whole = "Answer1: one\nAnswer2: two\nAnswer3: three"
+
+    def answer(prompt: str, _: int) -> str | Reply:
+        if prompt.startswith("write_best"):
+            return "the best"
+        return Reply(whole[:-2], 1, 1, "length") if "question 0?" in prompt else whole
+
+    asker = Asker(SPEC, lambda _: Scripted(answer), Journal(), Decoding())
+    first, second = write(QUESTIONS[:2], asker)  # type: ignore[arg-type]
+    assert (first.dropped, second.dropped) == ("no_generated_list", None)
+    assert second.references[-1].text == "three"
+    assert asker.tally.missing == {"cut_short": 1}
+    assert asker.tally.asked == 2 + 2 + asker.retries
 
 
 @pytest.mark.parametrize(

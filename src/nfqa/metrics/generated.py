@@ -16,8 +16,10 @@ import numpy as np
 import pandas as pd
 
 from nfqa.data.records import Answer, Question, QuestionSet
+from nfqa.kernels.parse import Verdict
 from nfqa.metrics.degrade import degrade
 from nfqa.metrics.references import COMPOSITIONS, Draw, choose, draw_each, draw_list, hash_name
+from nfqa.models.chat import Reply, Request
 
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
@@ -152,8 +154,8 @@ def write_lists(
     The first generator writes the best answer: anew from a known answer, which leaves the candidates (`truth` "one"),
     or from the question alone, when no label is read ("none"). Each of the others writes three lower ones from it, or
     the first where it is the only one; for each lower grade one writer's answer is drawn by seed from those whose
-    completion could be read. A question without a best answer, or for which no completion could be read, is dropped
-    with "no_generated_list".
+    completion could be read. A completion that was cut at its limit is none: its last answer isn't whole. A question
+    without a best answer, or for which no completion could be read, is dropped with "no_generated_list".
     Source: LINKAGE, sections 3.3.2, 3.3.3 and 4.4: GPT-4 writes the best answer, three other models the lower ones.
     Differs from: it, in the number of solved examples where the prompts are the released ones, which hold one; ours
         hold three, as the paper says of its own. The prompt for the best answer is ours in both. The paper doesn't say
@@ -166,12 +168,12 @@ def write_lists(
     else:
         draws = [Draw(question, (), question.answers) for question in questions]
         asked = {i: prompts.render("write_answer", question=question.text) for i, question in enumerate(questions)}
-    written = zip(asked, generators[0].write(list(asked.values()), seed=seed), strict=True)
-    best = {i: text for i, text in written if text and text.strip()}
+    written = zip(asked, _write_whole(generators[0], list(asked.values()), seed=seed), strict=True)
+    best = {i: text for i, text in written if text}
     lower = [prompts.render("write_lower", question=draws[i].question.text, best=text) for i, text in best.items()]
     lists: dict[int, list[list[str]]] = {i: [] for i in best}
     for asker in generators[1:] or generators:
-        for i, completion in zip(best, asker.write(lower, seed=seed), strict=True):
+        for i, completion in zip(best, _write_whole(asker, lower, seed=seed), strict=True):
             answers = split_answers(completion or "", len(GRADES) - 1)
             if answers:
                 lists[i].append(answers)
@@ -183,6 +185,20 @@ def write_lists(
         elif not draw.dropped:
             draws[i] = replace(draw, references=(), candidates=(), dropped="no_generated_list")
     return draws
+
+
+def _write_whole(asker: Asker, prompts: Sequence[str], *, seed: int) -> list[str | None]:
+    """Completions as `Asker.write` gives them; one that was cut is asked for again, and then missing and counted."""
+    texts: dict[str, str] = {}
+
+    def read(reply: Reply, request: Request) -> Verdict:
+        if reply.finish == "length" or not reply.text.strip():
+            return Verdict(None, "cut_short" if reply.finish == "length" else "empty")
+        texts[request.prompt] = reply.text
+        return Verdict(0.0)
+
+    asker.ask([Request(prompt, seed) for prompt in prompts], read)
+    return [texts.get(prompt) for prompt in prompts]
 
 
 def split_answers(text: str, count: int) -> list[str] | None:
