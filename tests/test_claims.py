@@ -295,6 +295,8 @@ def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():
         assert words in because
     assert claims.here[["overlap_weak", "equal_counts_of_grades"]].tolist() == ["holds", "fails"]
     assert claims.here[["overlap_misses_paraphrases", "overlap_misses_other_views"]].tolist() == ["fails", "holds"]
+    assert claims.here[["listwise_costs_less", "one_reference_is_pairwise"]].tolist() == ["holds", "holds"]
+    assert claims.here[["comparisons_grow_exponentially", "webglm_make_up"]].tolist() == ["fails", "fails"]
     of_bertscore = claims.stand_in[["bertscore_misses_other_views", "automatic_metrics_ignore_meaning"]]
     assert of_bertscore.tolist() == ["fails for a stand-in"] * 2
 

@@ -1,0 +1,75 @@
+"""What each way of judging costs, and reasons that name our numbers: committed results, and the notebook on the sample."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from conftest import PROJECT
+from notebook_cells import run_notebook
+
+from nfqa.lab.papers import read_papers
+from nfqa.lab.values import pick, read_values
+
+RESULTS = PROJECT / "results" / "linkage"
+
+
+@pytest.mark.slow
+def test_requests_are_as_many_as_the_equations_say(tmp_path):
+    names = run_notebook("linkage/cost", out=tmp_path)
+    assert names["checked"].nunique().eq(1).all()  # by arithmetic, and with the prompts written out
+    table, lists = names["table"].query("references != 'the best alone'"), names["lists"]
+    for dataset, own in lists.groupby("dataset"):
+        n = own.draw.map(lambda draw: len(draw.candidates))
+        wanted = {
+            "pointwise": n.sum(), "listwise": n.sum(), "pairwise_candidates": (n * (n - 1) // 2).sum(),
+            "pairwise": (n * own.draw.map(lambda draw: len(draw.references))).sum(),
+        }  # fmt: skip
+        found = table[(table.dataset == dataset) & (table.statistic == "requests")].set_index("metric").value
+        assert {name: set(found.loc[[name]]) for name in wanted} == {name: {count} for name, count in wanted.items()}
+        assert all(prompt.count(text) == 1 for prompt, text in list_worked(names, own))
+
+
+def list_worked(names, own):
+    """The pairwise prompts of a question's first candidate, each with the reference that it shows."""
+    draw = next(one for one in own.draw if one.candidates)
+    shown = names["replace"](draw, candidates=draw.candidates[:1])
+    prompts = names["list_prompts"]([shown], "pairwise", names["sets"]["own"])
+    return zip(prompts, [reference.text for reference in draw.references], strict=True)
+
+
+def test_a_listwise_prompt_reads_the_list_once_and_examples_bring_lists_of_their_own():
+    table = read_values(RESULTS / "cost.csv")
+    for dataset in ("antique", "trec_dl_nf"):
+        of = {"dataset": dataset, "prompts": "upstream", "statistic": "tokens", "references": "the list"}
+        plain, shown, pairs = (
+            pick(table, metric=metric, shots=shots, **of).value
+            for metric, shots in (("listwise", 0), ("listwise", 3), ("pairwise", 0))
+        )
+        assert plain < shown < pairs
+
+
+def test_reasons_name_the_numbers_that_were_measured():
+    rows = read_papers(PROJECT)["linkage"].published.query("artefact == 'table_02' and metric == 'bleu'")
+    rows = rows[(rows.dataset == "antique") & (rows.statistic != "pearson")]
+    assert len(rows) == 2
+    table = read_values(RESULTS / "definitions.csv")
+    for row in rows.itertuples():
+        of = {"dataset": "antique", "metric": "bleu", "statistic": row.statistic}
+        ours = pick(table, decision="implementation", choice="sacrebleu", **of)
+        told = [f"{number:.3f}" for number in (ours.value, ours.spread, pick(table, **of).value)]
+        assert re.findall(r"0\.\d{3}\b", row.reason) == told
+        assert abs(ours.value - row.published) < ours.spread
+
+
+def test_what_reads_neither_question_nor_reference_is_above_what_reads_both_on_webglm():
+    table = read_values(RESULTS / "table_05.csv")
+    found = {
+        (name, statistic): pick(table, dataset="webglm", metric=name, statistic=statistic).value
+        for name in ("by_system", "word_count", "rougel", "bleu", "bertscore")
+        for statistic in ("acc_best", "acc_best_worst")
+    }
+    for blind in ("by_system", "word_count"):
+        for metric in ("rougel", "bleu", "bertscore"):
+            for statistic in ("acc_best", "acc_best_worst"):
+                assert found[blind, statistic] > found[metric, statistic]
