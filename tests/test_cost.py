@@ -1,4 +1,4 @@
-"""What each way of judging costs, and reasons that name our numbers: committed results, and the notebook on the sample."""
+"""What each way of judging costs, and reasons that name our numbers: committed results, and the notebook."""
 
 from __future__ import annotations
 
