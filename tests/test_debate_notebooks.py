@@ -260,6 +260,8 @@ def test_prompts_for_views_count_the_facts_that_hold_alone(monkeypatch: pytest.M
     assert "3 of 6 " in run_notebook("debateqa/table_11_prompts", out=tmp_path)["findings"][0]
 
 
-@pytest.mark.parametrize(("spec", "name"), [("embedded:tiny", "tiny"), ("hf:gpt2", "role"), ("", "small")])
+@pytest.mark.parametrize(
+    ("spec", "name"), [("embedded:tiny", "tiny"), ("hf:openai-community/gpt2", "gpt2"), ("", "small")]
+)
 def test_the_evaluator_s_name_in_results(spec, name, tmp_path):
     assert open_lab("debateqa/table_05", data="sample", evaluator=spec, out=str(tmp_path)).evaluator_name == name

@@ -134,7 +134,7 @@ def test_any_local_causal_model_is_an_evaluator_from_the_command_to_the_results(
     table = read_values(path)
     found = table[(table.statistic == "median_log_ratio") & (table.factor == "sequence") & table.fifth.isna()]
     assert set(found.origin) == {"sample"}
-    assert set(found.evaluator) == {"role"}
+    assert set(found.evaluator) == {architecture}
     assert (found.value > 0).all()
     assert len(found) == 2  # real answers, and composed ones
 
@@ -185,6 +185,6 @@ def test_a_lab_opens_the_embedded_evaluators_and_the_roles(
     assert lab.open_without_cache(lab.evaluator).cache is None
     other = open_made_up(debates, monkeypatch, evaluator=f"path:{tmp_path / 'models' / 'evaluator_tiny'}")
     found = other.open_evaluators()
-    assert list(found) == ["tiny", "small", "medium", "role"]
-    assert found["role"] is other.evaluator
+    assert list(found) == ["tiny", "small", "medium", "evaluator_tiny"]
+    assert found["evaluator_tiny"] is other.evaluator
     assert find_cache(debates.root, "losses") == debates.root / "build" / "cache" / "losses.sqlite"

@@ -9,7 +9,7 @@ from conftest import PROJECT
 
 from nfqa.lab.options import read_options
 from nfqa.models import roles
-from nfqa.models.roles import DEFAULTS, ROLES, RoleSpec, identify_role, parse_generators, parse_role
+from nfqa.models.roles import DEFAULTS, ROLES, RoleSpec, identify_role, name_models, parse_role, parse_roles
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,11 @@ def test_the_address_is_no_part_of_a_server_s_identity_and_the_tag_is(spec):
 
 
 def test_the_generator_role_takes_any_number_of_language_models():
-    one, two, three, *more = parse_generators("hf:a, hf:b@r ,openai:c@http://h/v1" + ",hf:d" * 9)
+    named = "hf:a, hf:b@r ,openai:c@http://h/v1" + "".join(f",hf:d@{number}" for number in range(9))
+    one, two, three, *more = parse_roles("generator", named)
     assert [one.name, two.revision, three.url] == ["a", "r", "http://h/v1"]
     assert [part.name for part in more] == ["d"] * 9
-    assert parse_generators("embedded:degrader") == (RoleSpec("generator", "embedded", "degrader"),)
+    assert parse_roles("generator", "embedded:degrader") == (RoleSpec("generator", "embedded", "degrader"),)
     assert identify_role("generator", "hf:a,openai:c@http://h/v1") == "hf:a, openai:c"
     assert identify_role("judge", "openai:a#b@http://h/v1") == "openai:a#b"
 
@@ -74,9 +75,18 @@ def test_each_example_that_a_refusal_gives_can_be_used(role: str, spec: str, mon
 @pytest.mark.parametrize("spec", ["hf:a,embedded:degrader", "embedded:degrader,hf:a", "hf:a,,hf:b", "hf:a,", ""])
 def test_a_mixture_of_generators_or_a_gap_is_refused(spec):
     gap = "" in spec.split(",")
-    said = "role generator is ''" if gap else f"'{spec}'; expected language models, or the degrader"
+    said = "role generator is ''" if gap else f"'{spec}'; expected language models, or an embedded one alone"
     with pytest.raises(ValueError, match=re.escape(said)):
-        parse_generators(spec)
+        parse_roles("generator", spec)
+
+
+def test_several_models_have_names_of_their_own() -> None:
+    named = parse_roles("evaluator", "hf:Qwen/Qwen2-0.5B,embedded:tiny, hf:gpt2@a, openai:gpt2@http://h/v1")
+    assert name_models(named) == ["Qwen2-0.5B", "tiny", "hf:gpt2@a", "openai:gpt2"]
+    with pytest.raises(ValueError, match="the model 'hf:gpt2' is duplicated"):
+        parse_roles("judge", "hf:gpt2, hf:gpt2")
+    with pytest.raises(ValueError, match=r"role embedder .* takes one model"):
+        parse_roles("embedder", "hf:a,hf:b")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from nfqa.debates.checking import check_views
 from nfqa.debates.extract import join_views
 from nfqa.debates.write import choose_points, list_points, write_parts, write_queries
 from nfqa.judge.prompts import read_prompt_set
-from nfqa.lab.judging import Asking, open_generators, open_judge
+from nfqa.lab.judging import Asking, open_generators, open_judges
 from nfqa.lab.making import make_debates
 from nfqa.lab.options import RunOptions
 from nfqa.models.chat import Request
@@ -44,7 +44,7 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Callable
 
     def open_(rule: Callable[[Request], str]) -> Any:
         use_rule(monkeypatch, rule)
-        return open_generators(PROJECT, "openai:writer", Asking(prompts="own", decoding="greedy"))[0]
+        return open_generators(PROJECT, "openai:writer", Asking(prompts="own", decoding="greedy"))["writer"]
 
     return open_
 
@@ -152,7 +152,7 @@ def test_the_judge_removes_what_it_rejects_and_what_it_says_nothing_readable_of(
     model(
         lambda request: {"a": "[[1]]", "b": "[[0]]"}.get(re.findall(r"<point_of_view>\n(.)", request.prompt)[0], "Hm.")
     )
-    judge = open_judge(PROJECT, "openai:judge", Asking(prompts="own", decoding="greedy"))
+    judge = open_judges(PROJECT, "openai:judge", Asking(prompts="own", decoding="greedy"))["judge"]
     views = pd.DataFrame({
         "id": "q", "question": "?a", "view": ["q.1", "q.2", "q.3"], "point_of_view": ["aa", "bb", "cc"],
         "explanation": ["qq.", "bb.", "cc."],
@@ -238,5 +238,5 @@ def test_the_figure_of_points_of_view_has_the_generator_s_where_there_is_one(mod
 
 
 def test_without_a_language_model_no_journal_is_made(tmp_path):
-    assert open_generators(tmp_path, "", Asking()) == []
+    assert open_generators(tmp_path, "", Asking()) == {}
     assert list(tmp_path.iterdir()) == []

@@ -121,16 +121,23 @@ class Asker:
 
     def write(self, prompts: Sequence[str], *, seed: int = 0) -> list[str | None]:
         """Completions as texts, for a model that writes answers; None where none came, or an empty one."""
-        texts: dict[str, str] = {}
+        return [found.text if isinstance(found, Reply) else None for found in self.reply(prompts, seed=seed)]
+
+    def reply(self, prompts: Sequence[str], *, seed: int = 0) -> list[Reply | Failure]:
+        """Each prompt's completion, or why there is none; `finish` is "length" for one that was cut at its limit."""
+        replies: dict[str, Reply] = {}
 
         def read(reply: Reply, request: Request) -> Verdict:
             if not reply.text.strip():
                 return Verdict(None, "empty")
-            texts[request.prompt] = reply.text
+            replies[request.prompt] = reply
             return Verdict(0.0)
 
-        self.ask([Request(prompt, seed) for prompt in prompts], read)
-        return [texts.get(prompt) for prompt in prompts]
+        verdicts = self.ask([Request(prompt, seed) for prompt in prompts], read)
+        return [
+            Failure(verdict.reason, "") if verdict.value is None else replies[prompt]
+            for prompt, verdict in zip(prompts, verdicts, strict=True)
+        ]
 
     def _obtain(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
         """Verdicts from the journal, or from the model for what it lacks."""

@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         root, options = find_root(), RunOptions()
         if given.command is not _verdicts:  # the journal is the same whatever a run is given
             takes = ("searcher",) if given.command is _debates else ()
-            options = read_options(root, given.artefacts, makes=given.command is not _report, takes=takes)
+            how = {"makes": given.command is not _report, "scores": given.command is _score}
+            options = read_options(root, given.artefacts, takes=takes, **how)
         return int(given.command(root, options, given))
     except KeyboardInterrupt:
         said = "what was finished is kept, nothing half-written stays; the same command goes on"

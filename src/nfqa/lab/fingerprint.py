@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +48,7 @@ def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptio
         chosen["training_sentences"] = 120
     if options.seeds:
         chosen["n_seeds"] = options.seeds
-    chosen |= options.roles | options.asking
+    chosen |= options.roles | options.asking | ({"answers": options.answers} if options.answers else {})
     found = {key: value for key, value in chosen.items() if key in known} | asked
     for key, value in found.items():
         if re.search("[\ud800-\udfff]", str(value)):  # a notebook, which is JSON, can't hold it
@@ -91,12 +92,14 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts |= {f"file {file}": _hash_upstream(root, file, "full") for file in artefact.files}
     own = [path for pattern in _TABLES for path in root.glob(pattern)]
     own += [root / "data" / "sample" / file for file in artefact.bundled]
+    if options.answers and "answers" in parameters:
+        own += [path for path in Path(options.answers).iterdir() if path.is_file()]
     parts |= {f"role {role}": identify_role(role, options.find_role(role)) for role in artefact.roles}
     if "evaluator" in artefact.roles:  # some notebooks open all embedded ones, whichever fills the role
         parts |= {f"model {model}": identify_role("evaluator", f"embedded:{model}") for model in EVALUATORS}
     if artefact.prompts or options.asks(artefact.roles):  # released texts are pinned by data/registry.yml
         own += [path for path in (root / "prompts").rglob("*") if path.is_file()]
-    parts |= {f"file {path.relative_to(root)}": hash_file(path) for path in sorted(own)}
+    parts |= {f"file {os.path.relpath(path, root)}": hash_file(path) for path in sorted(own)}
     for other in artefact.reads:
         if paper.artefacts[other].notebook:
             result = place.results / paper.paper / f"{other}.csv"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nfqa.data.paths import write_atomically
 from nfqa.judge.asking import Asker
@@ -16,7 +16,7 @@ from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import read_prompt_set
 from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
 from nfqa.models.precision import read_precision
-from nfqa.models.roles import RoleSpec, find_evaluator, parse_generators, parse_role
+from nfqa.models.roles import RoleSpec, find_evaluator, name_models, parse_roles
 
 if TYPE_CHECKING:
     from nfqa.metrics.judging import LanguageJudge
@@ -74,31 +74,36 @@ def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:
     return CausalLM(spec, device=device, dtype=dtype or read_precision(), trust_remote_code=trusted)
 
 
-def open_judge(
+def open_judges(
     root: Path, spec: str, asking: Asking, *, dry: bool = False, progress: Callable[[int, int], None] | None = None
-) -> LanguageJudge | None:
-    """The judge role as a language model; None when it is filled by the embedded judge, or not at all."""
+) -> dict[str, LanguageJudge]:
+    """The judge role's language models by name; none where the embedded judge fills it, or nothing."""
     from nfqa.metrics.judging import LanguageJudge  # with pandas, which the command line can do without
 
-    parsed = parse_role("judge", spec) if spec else None
-    if parsed is None or not parsed.is_language_model:
-        return None
-    asker = open_asker(open_journal(root), parsed, asking.make_decoding(), dry=dry, progress=progress)
-    return LanguageJudge(asker, read_prompt_set(root, asking.prompts), seed=asking.judge_seed)
+    opened = _open_askers(root, "judge", spec, asking.make_decoding(), dry=dry, progress=progress)
+    return {
+        name: LanguageJudge(asker, read_prompt_set(root, asking.prompts), seed=asking.judge_seed)
+        for name, asker in opened.items()
+    }
 
 
 def open_generators(
     root: Path, spec: str, asking: Asking, *, dry: bool = False, progress: Callable[[int, int], None] | None = None
-) -> list[Asker]:
-    """The generator role's language models, in the order of the spec; none when the rule-based degrader fills it.
+) -> dict[str, Asker]:
+    """The generator role's language models by name; none when the rule-based degrader fills it.
 
     They write, so they are read as text whatever the judge's reading.
     """
-    asked = [part for part in (parse_generators(spec) if spec else ()) if part.is_language_model]
+    return _open_askers(root, "generator", spec, asking.make_decoding(reading="text"), dry=dry, progress=progress)
+
+
+def _open_askers(root: Path, role: str, spec: str, decoding: Decoding, **how: Any) -> dict[str, Asker]:
+    asked = [part for part in (parse_roles(role, spec) if spec else ()) if part.is_language_model]
     if not asked:
-        return []
-    journal, decoding = open_journal(root), asking.make_decoding(reading="text")
-    return [open_asker(journal, part, decoding, dry=dry, progress=progress) for part in asked]
+        return {}
+    journal = open_journal(root)
+    named = zip(name_models(asked), asked, strict=True)
+    return {name: open_asker(journal, part, decoding, **how) for name, part in named}
 
 
 def open_restating(root: Path, name: str = "tiny") -> Asker:

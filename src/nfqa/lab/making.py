@@ -25,7 +25,7 @@ from nfqa.debates.pipeline import Search, Stage, list_dropped
 from nfqa.debates.search import score_by_cosine
 from nfqa.judge.asking import Asker
 from nfqa.judge.prompts import read_prompt_set
-from nfqa.lab.judging import Asking, open_generators, open_judge
+from nfqa.lab.judging import Asking, open_generators, open_judges
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import escape_formula
 from nfqa.lab.scoring import name_folder
@@ -75,10 +75,12 @@ def open_run(
         raise ValueError("EVALUATOR is set, but making debates scores nothing; unset it")
     asking = Asking(**({"prompts": "own"} | options.asking))
     generators = open_generators(root, options.find_role("generator"), asking)
-    judge = open_judge(root, options.find_role("judge"), asking)
-    if len(generators) > 1:
-        raise ValueError(f"GENERATOR names {len(generators)} models; name one")
-    writer, prompts = next(iter(generators), None), read_prompt_set(root, asking.prompts)
+    judges = open_judges(root, options.find_role("judge"), asking)
+    for role, opened in (("GENERATOR", generators), ("JUDGE", judges)):
+        if len(opened) > 1:
+            raise ValueError(f"{role} names {len(opened)} models; name one")
+    writer, judge = next(iter(generators.values()), None), next(iter(judges.values()), None)
+    prompts = read_prompt_set(root, asking.prompts)
     if writer is not None:
         writer.decoding = replace(writer.decoding, max_tokens=write.LONGEST)
     embedder = Embedder(options.find_role("embedder"), find_cache(root, "embeddings"), progress=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pandas.io.formats.style import Styler
     from seaborn.objects import Plot
 
+    from nfqa.data.records import QuestionSet
+    from nfqa.debates.answering import Answered
     from nfqa.judge.prompts import PromptSet
 
 
@@ -39,7 +42,7 @@ class Lab(Roles):
         self.paper, self.name = find_artefact(read_papers(root), identifier)
         self.artefact = self.paper.artefacts[self.name]
         folder = Path(out) if out else find_place(root, profile="drafts").work / self.paper.paper
-        super().__init__(root, folder, roles, asking, self.paper.judges)
+        super().__init__(root, folder, roles, asking, self.paper)
         self._inputs: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -63,6 +66,43 @@ class Lab(Roles):
 
         self._check_listed(name, "loads", "datasets", "needs_files")
         return self.use(load(name, data=self.data, root=self.root, **how))
+
+    def load_debates(self, *, limit: int | None = None, fewest: int = 1) -> QuestionSet:
+        """Debatable questions: DebateQA's test split where its file is at hand, else claims of Debatewise in its place.
+
+        Args: limit: at most this many, chosen by hash; fewest: partial answers that a question must have.
+        Raises: ValueError as `load`, or where no question has so many partial answers.
+        """
+        every = self.load("debateqa_test" if self.has("debateqa_test") else "debatewise", split="held_out")
+        enough = [question for question in every.questions if len(question.partial_answers) >= fewest]
+        chosen = sorted(enough, key=lambda question: question.key)[:limit]
+        if not chosen:
+            raise ValueError(f"{every.name}: no question has {fewest} partial answers; use a larger set")
+        return replace(every, questions=tuple(chosen))
+
+    def load_answers(self, *, files: str = "", limit: int | None = None, fewest: int = 1, **how: Any) -> Answered:
+        """Answers of several systems to debatable questions, all to the same.
+
+        They are those of a folder of files, or of the generator role's models, to the questions of `load_debates`; or,
+        with neither, those of OvertonEvals to its own questions.
+        Args: files: the folder; limit, fewest: of the questions; how: as `nfqa.debates.answering.answer_questions`.
+        Raises: as `load_debates`, and as the functions of `nfqa.debates.answering`.
+        """
+        from nfqa.data.own_debates import hash_folder
+        from nfqa.debates.answering import Answered, answer_questions, read_answer_files
+
+        if not files and not self.writers:
+            overton = self.load("overton", limit=limit)
+            return Answered(overton, overton.answers[["dataset", "question", "system", "text"]])
+        questions = self.load_debates(limit=limit, fewest=fewest)
+        if files:
+            found = read_answer_files(Path(files), questions.texts_by_name)
+            self._inputs["answers"] = f"sha256:{hash_folder(Path(files))}"
+        else:
+            own = read_prompt_set(self.root, "own")
+            found = answer_questions(questions.texts_by_name, self.writers, own, **how)
+            self._inputs |= {f"answers of {row.system}": row.made for row in found.itertuples()}
+        return Answered.gather(questions, found)
 
     def load_frame(self, name: str) -> pd.DataFrame:
         """A registered table, as `nfqa.data.web` has them; the bundled stand-in when the run is on the sample.

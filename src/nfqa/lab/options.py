@@ -38,16 +38,17 @@ class RunOptions:
     parameters: dict[str, Any] = field(default_factory=dict)
     asking: dict[str, Any] = field(default_factory=dict)
     dtype: str = ""  # of models in process
+    answers: str = ""  # a folder of answers made elsewhere, for the notebooks that take answers
 
     @property
     def variant(self) -> str:
         """A folder name for a run with overrides, what they are and a hash of them; "" without any."""
         named = {role: identify_role(role, spec) for role, spec in self.roles.items()}  # wherever a model is served
         changed: dict[str, Any] = {"seeds": self.seeds, "roles": named, "parameters": self.parameters}
-        changed |= {name: given for name in ("asking", "dtype") if (given := getattr(self, name))}
+        changed |= {name: given for name in ("asking", "dtype", "answers") if (given := getattr(self, name))}
         if not any(changed.values()):
             return ""
-        told = {name: given for name in ("seeds", "dtype") if (given := getattr(self, name))}
+        told = {name: given for name in ("seeds", "dtype", "answers") if (given := getattr(self, name))}
         pairs = [pair for given in (told, named, self.asking, self.parameters) for pair in sorted(given.items())]
         words = ["quick"] if self.profile == "quick" else []
         words += [f"{name}-{_shorten(value)}".rstrip("-") for name, value in pairs]
@@ -78,10 +79,13 @@ class RunOptions:
         return find_place(root, data=self.data, profile=self.profile, variant=self.variant)
 
 
-def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, takes: Sequence[str] = ()) -> RunOptions:
+def read_options(
+    root: Path, artefacts: Sequence[str], *, makes: bool = True, takes: Sequence[str] = (), scores: bool = False
+) -> RunOptions:
     """Options from the environment, where Make puts its variables, checked against the artefacts of the run.
 
-    Args: makes: whether artefacts are made: PARAMS then needs to know which. takes: roles of the command itself.
+    Args: makes: whether artefacts are made: PARAMS then needs to know which. takes: roles of the command itself;
+        scores: whether the command scores a file, which ANSWERS then is.
     Raises: ValueError naming the variable, what it is and what was expected.
     """
     profile, data = read_choice("PROFILE", "full", "quick"), read_choice("DATA", "full", "sample")
@@ -106,8 +110,11 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, ta
         raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")
     Asking(**asking)  # type: ignore[arg-type]  # refused here rather than by a notebook half a minute later
     Limits.from_environment()
-    dtype = read_choice("NFQA_DTYPE", "auto", *DTYPES)
-    return RunOptions(data, profile, seeds, roles, parameters, dict(asking), "" if dtype == "auto" else dtype)
+    dtype, answers = read_choice("NFQA_DTYPE", "auto", *DTYPES), os.environ.get("ANSWERS", "") * (not scores)
+    if answers and not Path(answers).is_dir():
+        raise ValueError(f"ANSWERS is {answers!r}; expected a folder with a file a system, but for `make score`")
+    answers = answers and str(Path(answers).resolve())
+    return RunOptions(data, profile, seeds, roles, parameters, dict(asking), "" if dtype == "auto" else dtype, answers)
 
 
 def _shorten(value: Any) -> str:

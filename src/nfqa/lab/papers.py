@@ -156,6 +156,7 @@ class Paper(_Entry):
     source: str
     verdict: str = ""  # what holds of its claims, in two or three sentences
     judges: dict[str, str] = Field(default_factory=dict)  # family -> how the names of its models begin
+    systems: dict[str, str] = Field(default_factory=dict)  # system -> a pattern of its model's name, in lower case
     names: dict[str, str] = Field(default_factory=dict)  # how a dataset, metric, condition or statistic is shown
     artefacts: dict[FileName, Artefact]
     claims: dict[FileName, Claim] = Field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from nfqa.data.paths import find_cache
 from nfqa.judge.asking import Asker, Tally, merge_tallies
-from nfqa.lab.judging import Asking, open_asker, open_generators, open_journal, open_judge, show_progress
+from nfqa.lab.judging import Asking, open_asker, open_generators, open_journal, open_judges, show_progress
 from nfqa.models.chat import Reading
-from nfqa.models.roles import DEFAULTS, EVALUATORS, parse_role
+from nfqa.models.roles import DEFAULTS, EVALUATORS, name_models, parse_role, parse_roles
 
 if TYPE_CHECKING:
     from nfqa.debates.search import Scorer
+    from nfqa.lab.papers import Paper
     from nfqa.metrics.judging import LanguageJudge
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
@@ -24,12 +26,11 @@ if TYPE_CHECKING:
 
 
 class Roles:
-    """The models behind a notebook. `roles` holds each role's spec, `families` how names of published judges begin."""
+    """The models behind a notebook. `roles` holds the specs of each; `paper` names the models of published rows."""
 
-    def __init__(
-        self, root: Path, out: Path, roles: Mapping[str, str], asking: Asking, families: Mapping[str, str]
-    ) -> None:
-        self.root, self.out, self.asking, self.families = root, out, asking, families
+    def __init__(self, root: Path, out: Path, roles: Mapping[str, str], asking: Asking, paper: Paper) -> None:
+        self.root, self.out, self.asking = root, out, asking
+        self.families, self.systems = paper.judges, paper.systems
         self.dry = bool(os.environ.get("NFQA_DRY"))
         self.roles = {role: roles.get(role) or DEFAULTS[role] for role in DEFAULTS}
         self._askers: list[Asker] = []  # all that were opened
@@ -47,21 +48,28 @@ class Roles:
         return Embedder(self.roles["embedder"], find_cache(self.root, "embeddings"))
 
     @cached_property
+    def evaluators(self) -> dict[str, Evaluator]:
+        """The evaluator role's models by name, with their store of losses under build/."""
+        specs = parse_roles("evaluator", self.roles["evaluator"])
+        return {name: self._open_evaluator(spec) for name, spec in zip(name_models(specs), specs, strict=True)}
+
+    @property
     def evaluator(self) -> Evaluator:
-        """The evaluator role, with its store of losses under build/."""
-        return self._open_evaluator(parse_role("evaluator", self.roles["evaluator"]))
+        """The evaluator role's model, the first where it names several."""
+        return self.evaluators[self.evaluator_name]
 
     @property
     def evaluator_name(self) -> str:
-        """What the evaluator role is called in results: an embedded evaluator by its own name, any other "role"."""
-        kind, _, name = self.roles["evaluator"].partition(":")
-        return name if kind == "embedded" else "role"
+        """What the first evaluator is called in results."""
+        return name_models(parse_roles("evaluator", self.roles["evaluator"]))[0]
 
     def open_evaluators(self) -> dict[str, Evaluator]:
-        """All embedded evaluators by name, and the role's, called "role", if it is none of them."""
-        others = {name: f"embedded:{name}" for name in EVALUATORS if name != self.evaluator_name}
+        """All embedded evaluators by name, and those of the role that are none of them."""
+        others = {name: f"embedded:{name}" for name in EVALUATORS if name not in self.evaluators}
         opened = {name: self._open_evaluator(parse_role("evaluator", spec)) for name, spec in others.items()}
-        return {name: opened.get(name, self.evaluator) for name in dict.fromkeys([*EVALUATORS, self.evaluator_name])}
+        return {
+            name: opened.get(name) or self.evaluators[name] for name in dict.fromkeys([*EVALUATORS, *self.evaluators])
+        }
 
     def open_without_cache(self, evaluator: Evaluator) -> Evaluator:
         """The same model without its continuous cache."""
@@ -80,16 +88,24 @@ class Roles:
         return Evaluator(spec, device=device, store=find_cache(self.root, "losses"), **how)
 
     @cached_property
+    def judges(self) -> dict[str, LanguageJudge]:
+        """The judge role's language models by name; none where the embedded judge fills it."""
+        return self._open_judges(self.asking.reading)
+
+    @property
     def judge(self) -> LanguageJudge | None:
-        """The judge role as a language model; None where the embedded judge fills it."""
-        return self.open_other_reading(self.asking.reading)
+        """The judge role's language model, the first where it names several; None where the embedded judge fills it."""
+        return next(iter(self.judges.values()), None)
 
     def open_other_reading(self, reading: Reading) -> LanguageJudge | None:
-        """The judge role's language model once more, its verdicts read in another way."""
+        """The same language model once more, its verdicts read in another way."""
+        return next(iter(self._open_judges(reading).values()), None)
+
+    def _open_judges(self, reading: Reading) -> dict[str, LanguageJudge]:
         asking, progress = replace(self.asking, reading=reading), show_progress(self.out)
-        judge = open_judge(self.root, self.roles["judge"], asking, dry=self.dry, progress=progress)
-        self._askers += [judge.asker] if judge is not None else []
-        return judge
+        judges = open_judges(self.root, self.roles["judge"], asking, dry=self.dry, progress=progress)
+        self._askers += [judge.asker for judge in judges.values()]
+        return judges
 
     @cached_property
     def judge_name(self) -> str:
@@ -100,13 +116,21 @@ class Roles:
         return next((family for family, start in self.families.items() if name.startswith(start)), "judge")
 
     @cached_property
-    def generators(self) -> list[Asker]:
-        """The generator role's language models; none where rules fill it."""
+    def writers(self) -> dict[str, Asker]:
+        """The generator role's language models by name; none where rules fill it. One of the paper's has its name."""
         opened = open_generators(
             self.root, self.roles["generator"], self.asking, dry=self.dry, progress=show_progress(self.out)
         )
-        self._askers += opened
-        return opened
+        self._askers += opened.values()
+        return {self._find_system(name) or name: asker for name, asker in opened.items()}
+
+    @property
+    def generators(self) -> list[Asker]:
+        """The same without their names."""
+        return [*self.writers.values()]
+
+    def _find_system(self, name: str) -> str:
+        return next((system for system, form in self.systems.items() if re.fullmatch(form, name.lower())), "")
 
     @cached_property
     def reranker(self) -> Scorer | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from nfqa.models.chat import Decoding, Failure, Reply, Request
@@ -110,11 +111,10 @@ class CausalLM:
             plan, room = plan_labels(request.labels, sequences, stub), 0
         else:
             (tokens,) = self._loaded.tokenise([text], decoding.wrapping)
-            plan, room = LabelRows(len(tokens), (Row(tuple(tokens), (), ()),), ()), decoding.max_tokens
+            plan, room = LabelRows(len(tokens), (Row(tuple(tokens), (), ()),), ()), 1
         context = self._loaded.context
         if context is not None and len(plan.tokens) + room > context:
-            size = f"{len(plan.tokens):,} tokens of prompt and {room:,} to write"
-            return Failure("too_long", f"{size}, but the model's context is {context:,}")
+            return Failure("too_long", f"{len(plan.tokens):,} tokens of prompt, but the model's context is {context:,}")
         return plan
 
     def _read(
@@ -134,15 +134,19 @@ class CausalLM:
     def _write(
         self, requests: Sequence[Request], plans: dict[int, LabelRows], decoding: Decoding, engine: Engine
     ) -> Iterator[tuple[int, Reply | Failure]]:
-        """Completions."""
-        tokenizer, stops = self._loaded.tokenizer, self._loaded.stops
+        """Completions. One that the context leaves less room than it was given is written alone, up to its end."""
+        tokenizer, stops, most = self._loaded.tokenizer, self._loaded.stops, decoding.max_tokens
+        context = self._loaded.context
+        rooms = {i: min(most, context - plan.forced if context else most) for i, plan in plans.items()}
 
         def write(numbers: list[int]) -> list[list[int]]:
             prompts, seeds = [plans[i].tokens for i in numbers], [requests[i].seed for i in numbers]
-            return complete(self._loaded.model, prompts, seeds, decoding, stops)
+            limited = replace(decoding, max_tokens=rooms[numbers[0]])
+            return complete(self._loaded.model, prompts, seeds, limited, stops)
 
-        batches = engine.run_batches(list(plans), lambda i: plans[i].forced + decoding.max_tokens, write, padded=True)
-        for number, tokens, seconds in _time_each(batches):
+        groups = [[i for i in plans if rooms[i] == most], *([i] for i in plans if rooms[i] < most)]
+        runs = (engine.run_batches(own, lambda i: plans[i].forced + rooms[i], write, padded=True) for own in groups)
+        for number, tokens, seconds in _time_each(chain.from_iterable(runs)):
             if isinstance(tokens, str):
                 yield number, _tell_too_large(plans[number], tokens)
                 continue

@@ -6,11 +6,14 @@ import hashlib
 import importlib.metadata
 import os
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from nfqa.data.json_lines import refuse_repeats
 from nfqa.data.registry import hash_file
 
 EVALUATORS = ("tiny", "small", "medium")
@@ -77,6 +80,11 @@ class RoleSpec:
     url: str | None = None
 
     @property
+    def short(self) -> str:
+        """What it is called in results: a model's name without its owner, a folder's own."""
+        return self.name.rstrip("/").rpartition("/")[2]
+
+    @property
     def is_language_model(self) -> bool:
         """Whether it takes a prompt and writes text, rather than being embedded."""
         return self.role in ("judge", "generator") and self.kind != "embedded"
@@ -122,15 +130,26 @@ def parse_role(role: str, spec: str) -> RoleSpec:
     return RoleSpec(role, kind, **found.groupdict())
 
 
-def parse_generators(spec: str) -> tuple[RoleSpec, ...]:
-    """The generator role's models: specs separated by commas, as many as one likes.
+def parse_roles(role: str, spec: str) -> tuple[RoleSpec, ...]:
+    """A role's models: specs separated by commas. Evaluators, judges and generators may be as many as one likes.
 
-    Raises: ValueError as `parse_role`, or for an embedded one among language models.
+    Raises: ValueError as `parse_role`, for an embedded judge or generator among language models, several models of a
+        role that takes one, or one that is named twice.
     """
-    parsed = tuple(parse_role("generator", part.strip()) for part in spec.split(","))
-    if len(parsed) > 1 and not all(part.is_language_model for part in parsed):
-        raise ValueError(f"role generator is {spec!r}; expected language models, or the degrader alone")
+    parsed = tuple(parse_role(role, part.strip()) for part in spec.split(","))
+    if len(parsed) > 1:
+        if role not in ("evaluator", "judge", "generator"):
+            raise ValueError(f"role {role} is {spec!r}; it takes one model")
+        if role != "evaluator" and not all(part.is_language_model for part in parsed):
+            raise ValueError(f"role {role} is {spec!r}; expected language models, or an embedded one alone")
+        refuse_repeats((part.identity for part in parsed), f"role {role} is {spec!r}: the model")
     return parsed
+
+
+def name_models(specs: Sequence[RoleSpec]) -> list[str]:
+    """What each of several models is called in results: its short name, or its identity where two have one name."""
+    times = Counter(spec.short for spec in specs)
+    return [spec.short if times[spec.short] == 1 else spec.identity.replace("/", "-") for spec in specs]
 
 
 def find_evaluator(name: str) -> Path:
@@ -145,9 +164,8 @@ def find_evaluator(name: str) -> Path:
 
 
 def identify_role(role: str, spec: str) -> str:
-    """What a filled role puts into hashes and provenance: the identity of its model, or of each of its generators."""
-    parts = parse_generators(spec) if role == "generator" else (parse_role(role, spec),)
-    return ", ".join(part.identity for part in parts)
+    """What a filled role puts into hashes and provenance: the identity of each of its models."""
+    return ", ".join(part.identity for part in parse_roles(role, spec))
 
 
 def _find_version(package: str) -> str:

@@ -1,0 +1,145 @@
+"""Answers of several models to debatable questions: written by them, or read from files in DebateQA's format."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from nfqa.data.json_lines import AnyText, Item, Name, read_items
+from nfqa.data.paths import write_atomically
+from nfqa.models.chat import Reply
+
+if TYPE_CHECKING:
+    from nfqa.data.records import QuestionSet
+    from nfqa.judge.asking import Asker
+    from nfqa.judge.prompts import PromptSet
+
+LONGEST = 4096  # tokens: hardly an answer is longer. DebateQA names no limit
+ENDS = "ends.csv"  # beside the files of answers: how each answer ended
+_ENDS = ["dataset", "system", "metric", "statistic", "value", "n"]
+
+
+class Generation(Item):
+    """A line of a file of answers, as DebateQA's scripts read it."""
+
+    id: Name
+    generation: AnyText
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Debatable questions, and several systems' answers to them.
+
+    answers: dataset, question, system, text (None where there is no answer). ends: dataset, system, metric ("answers"),
+    statistic ("share_cut" and "share_missing" of the questions, "n_unknown" of answers to other questions, where there
+    are any), value, n. Without rows where the dataset's own systems answered.
+    """
+
+    questions: QuestionSet
+    answers: pd.DataFrame
+    ends: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=_ENDS))
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The answers with question_text, as a judge of Dispute Awareness may be shown it."""
+        return self.answers.assign(question_text=self.answers.question.map(self.questions.texts_by_name))
+
+    @classmethod
+    def gather(cls, questions: QuestionSet, found: pd.DataFrame) -> Answered:
+        """Of what `answer_questions` or `read_answer_files` found."""
+        unknown = found.ended == "unknown_question"
+        answers = found[~unknown].assign(dataset=questions.name)
+        of_system = answers.groupby("system", sort=False)
+        ends = pd.DataFrame({
+            "share_cut": of_system.ended.agg(lambda ended: (ended == "length").mean()),
+            "share_missing": of_system.text.agg(lambda texts: texts.isna().mean()),
+            "n_unknown": unknown.groupby(found.system).sum().replace(0, np.nan),
+        })  # fmt: skip
+        ends = ends.melt(ignore_index=False, var_name="statistic").dropna().reset_index()
+        ends = ends.assign(dataset=questions.name, metric="answers", n=len(questions.questions))
+        return cls(questions, answers[["dataset", "question", "system", "text"]], ends)
+
+
+def answer_questions(
+    questions: Mapping[str, str],
+    generators: Mapping[str, Asker],
+    prompts: PromptSet,
+    *,
+    prompt: str = "answer_basic",
+    longest: int = LONGEST,
+    seed: int = 0,
+    **filled: Any,
+) -> pd.DataFrame:
+    """Every generator's answer to every question, each kept in the journal when it arrives.
+
+    Args: questions: text by name; generators: by the system's name, greedy or not as each is opened; prompt: a template
+        of `prompts`, by default one that gives no hint that a question is debatable; longest: tokens of an answer, by a
+        generator in process no more than its context has room for; filled: what else the template has a place for.
+    Returns: system, question, text (None where no answer came), ended ("stop"; "length" where the answer was cut at
+        its limit; else why there is none: "empty", "refused", "too_long" ...), made (model, prompt, decoding).
+    Raises: StoppedError where more than a few requests fail for causes that pass; another run goes on from there.
+    Source: DebateQA, section 6.1. Differs from: it, in that the prompts are in our words.
+    """
+    frames = []
+    for system, generator in generators.items():
+        writer = generator.with_decoding(replace(generator.decoding, max_tokens=longest))
+        asked = [prompts.render(prompt, question=text, **filled) for text in questions.values()]
+        replies = writer.reply(asked, seed=seed)
+        ends = [(r.text, r.finish) if isinstance(r, Reply) else (None, r.reason) for r in replies]
+        frame = pd.DataFrame(ends, columns=["text", "ended"], dtype=object)
+        made = f"generator:{writer.identity}|prompt:{prompts.signature(prompt)}|{writer.decoding.signature}|seed:{seed}"
+        frames.append(frame.assign(system=system, question=list(questions), made=made))
+    return pd.concat(frames, ignore_index=True)[["system", "question", "text", "ended", "made"]]
+
+
+def write_answer_files(answers: pd.DataFrame, folder: Path) -> list[Path]:
+    """Write SYSTEM.jsonl for each system, `{"id", "generation"}` a line, and ends.csv: how each answer ended."""
+    paths = []
+    for system, own in answers[answers.text.notna()].groupby("system", sort=False):
+        paths.append(folder / f"{system}.jsonl")
+        items = own.rename(columns={"question": "id", "text": "generation"})[["id", "generation"]].to_dict("records")
+        with write_atomically(paths[-1]) as scratch:
+            scratch.write_text("".join(f"{json.dumps(item, ensure_ascii=False)}\n" for item in items), encoding="utf-8")
+    with write_atomically(folder / ENDS) as scratch:
+        answers[["system", "question", "ended"]].to_csv(scratch, index=False, lineterminator="\n")
+    return paths
+
+
+def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
+    """The answers of a folder with a file a system, `{"id", "generation"}` a line, named as the system is.
+
+    Args: questions: the names of those that count.
+    Returns: as `answer_questions`, every question of every system: `ended` is "no_answer" where a file has no line for
+        a question, "empty" where that is empty, and "" or as ends.csv says for the others. Answers to other questions
+        have `ended` "unknown_question" and no text.
+    Raises: ValueError naming the folder without such a file; a file without an answer to any of the questions; or file,
+        line and field of what is no such line, or an id that is there twice.
+    """
+    known, frames = list(dict.fromkeys(questions)), []
+    nothing = pd.DataFrame(columns=["system", "question", "ended"])
+    ends = pd.read_csv(folder / ENDS, dtype=str) if (folder / ENDS).is_file() else nothing
+    for path in sorted(folder.glob("*.jsonl")):
+        found = {line.id: line.generation for line in read_items(path, Generation, Counter(), once="id")}
+        if not found.keys() & set(known):
+            shown = ", ".join([*found][:3])
+            raise ValueError(
+                f"{path}: none of its {len(found)} ids ({shown} ...) is a question's; name the right questions"
+            )
+        rows = [(path.stem, name, found.get(name)) for name in dict.fromkeys([*known, *found])]
+        frames.append(pd.DataFrame(rows, columns=["system", "question", "text"], dtype=object))
+    if not frames:
+        raise ValueError(f'{folder}: holds no .jsonl file; expected one a system, with {{"id", "generation"}} a line')
+    answers = pd.concat(frames, ignore_index=True).merge(ends, how="left", on=["system", "question"])
+    unknown = ~answers.question.isin(known)
+    empty, absent = answers.text.str.strip() == "", answers.text.isna()
+    ended = answers.ended.fillna("").mask(absent & answers.ended.isna(), "no_answer").mask(empty, "empty")
+    return answers.assign(
+        text=answers.text.mask(empty | unknown, None), ended=ended.mask(unknown, "unknown_question"), made=""
+    )

@@ -1,0 +1,115 @@
+"""Answers to debatable questions by several models: written, kept as files, read again, and put to their questions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from notebook_cells import RuleModel
+from test_prompts import use_own
+
+from nfqa.data.load import load
+from nfqa.debates.answering import Answered, answer_questions, read_answer_files, write_answer_files
+from nfqa.judge.asking import Asker
+from nfqa.judge.journal import Journal
+from nfqa.models.chat import Decoding, Failure, Reply, Request
+from nfqa.models.roles import parse_role
+
+QUESTIONS = {"1": "Should primary schools abolish homework?", "2": "Do zoos do more good than harm?"}
+
+
+def open_generator(folder: Path, name: str, answer: Callable[[Request], str]) -> Asker:
+    spec = parse_role("generator", f"openai:{name}")
+    journal = Journal(folder / "journal.sqlite")
+    return Asker(spec, lambda _: RuleModel(spec, answer), journal, Decoding(temperature=0))
+
+
+class EndingModel(RuleModel):
+    """Cuts the answer to one question, and fails at the other."""
+
+    def answer(self, requests, decoding):
+        for number, request in enumerate(requests):
+            cut = Reply("Homework has", 9, decoding.max_tokens, "length")
+            yield number, cut if "homework" in request.prompt else Failure("content_filter", "not allowed")
+
+
+def test_every_generator_answers_every_question_and_a_second_run_asks_nothing(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def answer(request: Request) -> str:
+        asked.append(request.prompt)
+        return f"An answer to {len(request.prompt)} characters."
+
+    writers = {name: open_generator(tmp_path, name, answer) for name in ("one", "two")}
+    first = answer_questions(QUESTIONS, writers, use_own())
+    assert first[["system", "question", "ended"]].to_numpy().tolist() == [
+        ["one", "1", "stop"], ["one", "2", "stop"], ["two", "1", "stop"], ["two", "2", "stop"],
+    ]  # fmt: skip
+    assert all(text in prompt for text, prompt in zip([*QUESTIONS.values()] * 2, asked, strict=True))
+    assert first.made.str.fullmatch(r"generator:openai:(one|two).*\|max4096\|seed:0").all()
+    assert answer_questions(QUESTIONS, writers, use_own()).equals(first)
+    assert len(asked) == 4
+
+
+def test_a_cut_answer_is_flagged_and_one_that_failed_has_its_reason(tmp_path: Path) -> None:
+    spec = parse_role("generator", "openai:one")
+    writer = Asker(spec, lambda _: EndingModel(spec, str), Journal(tmp_path / "j.sqlite"), Decoding(temperature=0))
+    found = answer_questions(QUESTIONS, {"one": writer}, use_own(), longest=7)
+    assert found[["text", "ended"]].to_numpy().tolist() == [["Homework has", "length"], [None, "content_filter"]]
+    debates = load("debateqa_test", data="sample", limit=2)
+    answered = Answered.gather(replace(debates, name="made"), found)
+    assert answered.ends.set_index("statistic").value.to_dict() == {"share_cut": 0.5, "share_missing": 0.5}
+    assert answered.answers.text.isna().tolist() == [False, True]
+
+
+def test_files_of_answers_give_what_was_written(tmp_path: Path) -> None:
+    writers = {"one": open_generator(tmp_path, "one", lambda request: f"Yes – {len(request.prompt)}\nand no.")}
+    answers = answer_questions(QUESTIONS, writers, use_own())
+    (path,) = write_answer_files(answers, tmp_path / "answers")
+    assert [json.loads(line)["id"] for line in path.read_text(encoding="utf-8").splitlines()] == ["1", "2"]
+    again = read_answer_files(tmp_path / "answers", QUESTIONS)
+    same = ["system", "question", "text", "ended"]
+    assert again[same].to_numpy().tolist() == answers[same].to_numpy().tolist()
+
+
+def write(folder: Path, **files: list[object]) -> Path:
+    folder.mkdir()
+    for name, lines in files.items():
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return folder
+
+
+def test_what_is_odd_in_files_made_elsewhere_is_counted(tmp_path: Path) -> None:
+    lines = [{"id": 1, "generation": "Views differ."}, {"id": 2, "generation": " "}, {"id": "x", "generation": "?"}]
+    folder = write(tmp_path / "answers", whole=lines[:1], odd=lines[1:])
+    found = read_answer_files(folder, QUESTIONS)
+    assert found.set_index(["system", "question"]).ended.to_dict() == {
+        ("odd", "1"): "no_answer", ("odd", "2"): "empty", ("odd", "x"): "unknown_question",
+        ("whole", "1"): "", ("whole", "2"): "no_answer",
+    }  # fmt: skip
+    answered = Answered.gather(load("debateqa_test", data="sample", limit=2), found)
+    assert answered.ends.query("system == 'odd'").set_index("statistic").value.to_dict() == {
+        "share_cut": 0, "share_missing": 1, "n_unknown": 1,
+    }  # fmt: skip
+    assert set(answered.answers.question) == {"1", "2"}
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "holds no .jsonl file"),
+        ({"a": [{"id": "7", "generation": "x"}]}, "a.jsonl: none of its 1 ids (7 ...) is a question's"),
+        (
+            {"a": [{"id": 1, "generation": "x"}, {"id": "1", "generation": "y"}]},
+            "a.jsonl, line 2: id is that of line 1",
+        ),
+        ({"a": [{"id": 1, "answer": "x"}]}, "a.jsonl, line 1: unknown field 'answer'"),
+    ],
+)
+def test_files_that_can_not_be_meant_are_refused(tmp_path: Path, files: dict[str, list[object]], said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        read_answer_files(write(tmp_path / "answers", **files), QUESTIONS)
