@@ -35,7 +35,7 @@ PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
 install = $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python $(1) || $(PIP) $(1)
 
 .NOTPARALLEL:
-.PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check claims figures report lab test test-fast soak bench fetch score debates clean distclean FORCE
+.PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
 
 help: ## this text
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -48,6 +48,7 @@ help: ## this text
 	@echo "  DATA=full     or sample: the bundled stand-in, into results/sample/"
 	@echo "  SEEDS=10      reference draws; like any override, into build/variants/"
 	@echo "  EMBEDDER=     package:NAME, hf:NAME[@REVISION] or path:FOLDER"
+	@echo "  EVALUATOR=, JUDGE=, GENERATOR= take several models, with commas between them"
 	@echo "  EVALUATOR=    embedded:NAME (tiny, small, medium), hf:NAME[@REVISION] or path:FOLDER of any causal LM, or"
 	@echo "                openai:MODEL@http://HOST:PORT/v1 of a server that gives log-probabilities of a prompt (vLLM)"
 	@echo "  JUDGE=        hf:NAME[@REVISION], path:FOLDER or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
@@ -59,6 +60,7 @@ help: ## this text
 	@echo "  PAPER=        for claims: linkage or debateqa alone"
 	@echo "  ONLY=         for figures: one artefact, as in: make figures ONLY=linkage/table_02"
 	@echo "  ANSWERS=      for score: a table or a file of JSON lines, like data/sample/own_answers.csv and .jsonl"
+	@echo "                for DebateQA's tables: a folder of answers to its questions, a file of {id, generation} lines per model"
 	@echo "  OUT=          for score of a file of any size (.jsonl, .parquet): the folder to score it into, part by part, with"
 	@echo "                METHODS=pd,da,linkage,rouge,bertscore or some of them, and ENGINE=local, ray or ray:ADDRESS"
 	@echo "  TEMPLATE=     for score: a .csv that doesn't exist yet; an example of such a table is written there"
@@ -100,6 +102,9 @@ score: $(READY) ## your own answers by every method: make score ANSWERS=my.jsonl
 	@$(if $(TEMPLATE),$(RUN) template "$$TEMPLATE",$(RUN) score "$$ANSWERS" $${QUESTIONS:+--questions "$$QUESTIONS"} $(if $(OUT),$(bulk)))
 
 bulk = --out "$$OUT" $(foreach role,METHODS ENGINE EVALUATOR JUDGE EMBEDDER PROMPTS,$${$(role):+--$(shell echo $(role) | tr A-Z a-z) "$$$(role)"})
+
+answers: $(READY) ## answers of GENERATOR=... to DebateQA's questions, or to QUESTIONS=my.jsonl, a file per model, into OUT=folder
+	@$(RUN) answers $${QUESTIONS:+--questions "$$QUESTIONS"} $${OUT:+--folder "$$OUT"}
 
 debates: $(READY) ## partial answers for your own questions: make debates QUESTIONS=my.jsonl DOCUMENTS=folder or SEARCHER=searxng:URL [GENERATOR=...]
 	@test -n "$${QUESTIONS:-}" || { echo "error: name a file, as in: make debates QUESTIONS=data/sample/debate_questions.jsonl DOCUMENTS=data/sample/debate_documents" >&2; exit 2; }

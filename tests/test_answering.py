@@ -9,13 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import PROJECT
 from notebook_cells import RuleModel
 from test_prompts import use_own
+from tiny_models import make_tiny_model
 
+import nfqa
 from nfqa.data.load import load
 from nfqa.debates.answering import Answered, answer_questions, read_answer_files, write_answer_files
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
+from nfqa.lab.cli import main
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import parse_role
 
@@ -113,3 +117,39 @@ def test_what_is_odd_in_files_made_elsewhere_is_counted(tmp_path: Path) -> None:
 def test_files_that_can_not_be_meant_are_refused(tmp_path: Path, files: dict[str, list[object]], said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         read_answer_files(write(tmp_path / "answers", **files), QUESTIONS)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> str:
+    return f"path:{make_tiny_model(tmp_path / 'tiny', context=300)}"
+
+
+def test_the_library_lets_a_model_in_process_answer_up_to_the_end_of_its_context(tiny: str, tmp_path: Path) -> None:
+    asked = ["Should zoos be closed?", "Is homework good?"]
+    found = nfqa.answer_questions(asked, tiny, journal=tmp_path / "kept.sqlite")
+    assert found.question.tolist() == asked
+    assert set(found.system) == {"tiny"}
+    assert set(found.ended) <= {"stop", "length", "empty"}
+    assert nfqa.answer_questions(asked, [tiny], journal=tmp_path / "kept.sqlite").equals(found)
+    with pytest.raises(ValueError, match="expected language models"):
+        nfqa.answer_questions(asked, "embedded:degrader")
+
+
+def test_the_command_writes_a_file_per_model_that_tables_and_scores_take(
+    tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
+    monkeypatch.setenv("DATA", "sample")
+    folder = ["answers", "--folder", str(tmp_path / "answers")]
+    assert main(folder) == 2
+    assert "no GENERATOR is named" in capsys.readouterr().err
+    monkeypatch.setenv("GENERATOR", tiny)
+    assert main(folder) == 0
+    assert "tiny: 8 answers wanted, 0 in the journal, 8 to ask" in capsys.readouterr().out
+    assert main(folder) == 0
+    assert "tiny: 8 answers wanted, 8 in the journal, 0 to ask" in capsys.readouterr().out
+    questions = PROJECT / "data" / "sample" / "debateqa_test.jsonl"
+    own = nfqa.read(tmp_path / "answers" / "tiny.jsonl", questions)
+    assert set(own.answers.question) <= {str(number) for number in range(1, 9)}
+    found = read_answer_files(tmp_path / "answers", load("debateqa_test", data="sample").texts_by_name)
+    assert len(found) == 8

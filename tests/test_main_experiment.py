@@ -118,3 +118,11 @@ def test_figure_10_asks_for_lengths(run: Callable[..., dict[str, Any]]) -> None:
     table = run("figure_10")["table"]
     assert set(table.cut) == {*(f"about {tokens} tokens" for tokens in (50, 100, 200, 400)), "whole"}
     assert set(table.dataset) == {DATASET}
+
+
+def test_tables_18_and_19_set_generators_beside_each_other(run: Callable[..., dict[str, Any]]) -> None:
+    alone = run("table_18", wrapping="plain")["table"]
+    assert set(alone.answer) == {"gpt_4o", "gpt_4o, with passages", "the question alone"}
+    pairs = run("table_19")["table"]
+    assert pairs.question.nunique() == 2
+    assert set(pairs.answer) - {"the question alone"} < set(GENERATORS.values())

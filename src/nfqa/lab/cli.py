@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import signal
 import sqlite3
@@ -40,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _bulk(given)
         root, options = find_root(), RunOptions()
         if given.command is not _verdicts:  # the journal is the same whatever a run is given
-            takes = ("searcher",) if given.command is _debates else ()
+            takes = {_debates: ("searcher",), _answers: ("generator",)}.get(given.command, ())
             how = {"makes": given.command is not _report, "scores": given.command is _score}
             options = read_options(root, given.artefacts, takes=takes, **how)
         return int(given.command(root, options, given))
@@ -83,6 +82,10 @@ def _make_parser() -> argparse.ArgumentParser:
         "score": (_score, "score the answers of a file: by every method, with a report, or into the folder --out",
                   file | scored),
         "template": (_template, "write a table of answers to fill in", file),
+        "answers": (_answers, "let language models answer questions", {
+            "--questions": {"help": "a file of {question} lines; by default DebateQA's test split", "type": Path},
+            "--folder": {"help": "where a file of each model's answers goes", "type": Path},
+        }),
         "debates": (_debates, "make partial answers for a file of questions, from documents",
                     {"--documents": pages, "--labels": labels} | file),
         "verdicts": (_verdicts, "the journal as JSON lines", {"action": {"choices": ("export", "import")}} | file),
@@ -123,9 +126,9 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
     if not given.artefacts:
         _report(root, options, given)
         if done or failed:
-            from nfqa.lab.check import compare_committed
+            from nfqa.lab.check import compare_committed, say_moved
 
-            _say_moved(compare_committed(root, place))
+            say_moved(compare_committed(root, place))
     elif not failed:
         _say_made(root, place, given.artefacts)
         if options.variant:
@@ -200,6 +203,12 @@ def _template(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
     return 0
 
 
+def _answers(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.lab.making import make_answers
+
+    return make_answers(root, options, given.questions, given.folder)
+
+
 def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.debates.web_search import SearXNG, search_pages
     from nfqa.lab.making import make_debates
@@ -241,7 +250,7 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
 
 
 def _check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
-    from nfqa.lab.check import check_published, compare_committed
+    from nfqa.lab.check import check_published, compare_committed, say_moved
 
     place = options.find_place(root)
     beside = find_place(root, data=options.data) if options.variant and options.profile == "full" else None
@@ -251,7 +260,7 @@ def _check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     else:
         published = check_published(root, place)
         wrong = _say_published(published[published.value.notna()] if beside else published)
-    moved = _say_moved(compare_committed(root, place, beside))
+    moved = say_moved(compare_committed(root, place, beside))
     return int((moved and not beside) or wrong)  # an override may move what it likes
 
 
@@ -267,25 +276,6 @@ def _say_published(published: pd.DataFrame) -> bool:
     if wrong:
         print("a value is missing, or differs without a reason under papers/*.csv", file=sys.stderr)
     return wrong
-
-
-def _say_moved(found: pd.DataFrame) -> bool:
-    """Say how results compare with the committed ones; True where one moved, is gone or is new without a reason."""
-    from nfqa.lab.check import GONE, MOVED, NEW, SAME, UNRUN, WITHIN
-
-    if found.empty:
-        return False
-    counts = ", ".join(f"{state} {count:,}" for state, count in found.state.value_counts().items())
-    print(f"{len(found):,} numbers against the committed results: {counts}")
-    # STRICT, on the machine that made the committed results: what another processor may move as well
-    failing = found[found.state.isin([MOVED, GONE, NEW, *([WITHIN] if os.environ.get("STRICT") else [])])]
-    changed = found[~found.state.isin([SAME, UNRUN]) & found.change.notna()].sort_values("change", ascending=False)
-    for shown in (changed, failing[failing.change.isna()].drop(columns=["committed", "now", "change"])):
-        if len(shown):
-            print(shown.head(10).to_string(index=False))
-    if len(failing):
-        print("values moved; if that is meant, commit them, with the reason", file=sys.stderr)
-    return bool(len(failing))
 
 
 def _claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from tqdm import tqdm
 
 from nfqa.data.code import hash_maker
 from nfqa.data.own_debates import hash_folder, read_folder, read_questions
@@ -141,6 +142,48 @@ def open_run(
         steps.append((_LABELS, "point of view", lambda: remove(labels)))
         steps.append(("left after labels", "question", keep_viewed))
     return run, steps
+
+
+def make_answers(root: Path, options: RunOptions, path: Path | None, folder: Path | None) -> int:
+    """Answers of the generators to a file's questions, or to DebateQA's test split: a file per model.
+
+    What is asked is counted before it is, and every answer is kept: the same command goes on where one was stopped.
+    """
+    from nfqa.data.load import has, load
+    from nfqa.debates.answering import answer_questions, write_answer_files
+
+    if "generator" not in options.roles:
+        raise ValueError("no GENERATOR is named, as in `make answers GENERATOR=hf:Qwen/Qwen2-0.5B-Instruct`")
+    if path is None and not has("debateqa_test", data=options.data, root=root):
+        raise ValueError("DebateQA's test split is not at hand; `make fetch`, or name a file, as in QUESTIONS=my.jsonl")
+    if path is None:
+        asked = load("debateqa_test", data=options.data, root=root).texts_by_name
+    else:
+        asked = read_questions(path).set_index("id").question.to_dict()
+    asking, prompts = (
+        Asking(**({"prompts": "own", "decoding": "greedy"} | options.asking)),
+        read_prompt_set(root, "own"),
+    )
+    planned = open_generators(root, options.roles["generator"], asking, dry=True)
+    answer_questions(asked, planned, prompts)
+    for name, tally in ((name, asker.tally) for name, asker in planned.items()):
+        print(
+            f"{name}: {tally.wanted:,} answers wanted, {tally.kept:,} in the journal, {tally.asked:,} to ask",
+            flush=True,
+        )
+    with tqdm(unit="answer", disable=None) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.total, bar.n = total, done
+            bar.refresh()
+
+        writers = open_generators(root, options.roles["generator"], asking, progress=show)
+        answers = answer_questions(asked, writers, prompts)
+    folder = folder or root / "build" / "answers" / (path.stem if path else "debateqa_test")
+    written = write_answer_files(answers, folder)
+    print(pd.crosstab(answers.system, answers.ended).to_string())
+    print(f"in {folder}/: {', '.join(file.name for file in written)}; `length`: an answer that was cut at its limit")
+    return 0
 
 
 def _list_cells(frame: pd.DataFrame) -> Any:
