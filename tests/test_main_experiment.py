@@ -34,19 +34,23 @@ def reply(model: str, request: Request) -> str:
     return " ".join(["Some say yes, others say no."] * (1 + number % 7))
 
 
+class Queries(PlainEmbedder):
+    """The same with queries as any text."""
+
+    embed_queries = PlainEmbedder.embed_sentences
+
+
 @pytest.fixture(scope="module")
 def evaluators(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("evaluators")
-    return ",".join(
-        f"path:{make_tiny_model(folder / name, architecture='gpt2', seed=len(name))}" for name in ("one", "three")
-    )
+    return ",".join(f"path:{make_tiny_model(folder / name, chat=name == 'one')}" for name in ("one", "three"))
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, evaluators: str) -> Callable[..., dict[str, Any]]:
     """Run an artefact's notebook with all roles filled by models, on the sample."""
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
-    monkeypatch.setattr(Lab, "embedder", PlainEmbedder())
+    monkeypatch.setattr(Lab, "embedder", Queries())
     monkeypatch.setattr(Lab, "cache", tmp_path)
     monkeypatch.setattr(
         judging, "open_model", lambda spec, journal, dtype="": RuleModel(spec, partial(reply, spec.name))
@@ -121,7 +125,7 @@ def test_figure_10_asks_for_lengths(run: Callable[..., dict[str, Any]]) -> None:
 
 
 def test_tables_18_and_19_set_generators_beside_each_other(run: Callable[..., dict[str, Any]]) -> None:
-    alone = run("table_18", wrapping="plain")["table"]
+    alone = run("table_18")["table"]
     assert set(alone.answer) == {"gpt_4o", "gpt_4o, with passages", "the question alone"}
     pairs = run("table_19")["table"]
     assert pairs.question.nunique() == 2

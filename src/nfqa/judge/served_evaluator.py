@@ -32,6 +32,11 @@ class ServedEvaluator(Evaluator):
         """Model and tag."""
         return f"{self.asker.identity}|cache:none"
 
+    @property
+    def chats(self) -> bool:
+        """Never: a server is given the text as it is."""
+        return False
+
     def adapt(self, settings: Settings) -> Settings:
         """The settings that a server can keep to."""
         return replace(settings, boundary="joint", wrapping="plain", marks="kept", padding="none")

@@ -245,8 +245,10 @@ def find_carriers(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluat
 
 
 def choose_wrapping(evaluator: Evaluator, wrapping: Literal["chat", "plain"]) -> Literal["chat", "plain"]:
-    """The given wrapping, but an embedded evaluator is always wrapped by the template that it was trained with."""
-    return "chat" if evaluator.spec.kind == "embedded" else wrapping
+    """The given wrapping; for an embedded evaluator its training's, and "plain" for one without a chat template."""
+    if evaluator.spec.kind == "embedded":
+        return "chat"
+    return wrapping if evaluator.chats else "plain"
 
 
 def _restate(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, chosen: Settings) -> pd.DataFrame:

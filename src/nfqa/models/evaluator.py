@@ -74,6 +74,11 @@ class Evaluator:
             name = f"{self.spec.identity}|{self._loaded.precision}"
         return f"{name}|{self.cache.signature if self.cache else 'cache:none'}"
 
+    @property
+    def chats(self) -> bool:
+        """Whether it has a chat template."""
+        return self._loaded.template != "none"
+
     def adapt(self, settings: Settings) -> Settings:
         """The settings as this evaluator can keep to them: all of them."""
         return settings
