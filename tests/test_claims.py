@@ -45,7 +45,7 @@ ONE = f"dataset == 'one' and statistic == 'spearman' and {PLAIN}"
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     table = tidy_values(pd.read_csv(StringIO(ROWS)), origin="measured")
-    table["origin"] = table.origin.mask(table.metric == "middle", "stand-in")
+    table["origin"] = table.origin.mask((table.metric == "middle") | (table.k == 0), "stand-in")
     (tmp_path / "made_up").mkdir()
     table.to_csv(tmp_path / "made_up" / "table.csv", index=False)
     return tmp_path
@@ -133,10 +133,15 @@ def test_each_order_of_a_claim_must_hold(results):
 
 
 def test_a_row_that_needs_a_role_can_not_be_tested_and_says_which(results):
-    printed, ours = order(of("theirs"), of("low"), within=["dataset", "heading"]), order(of("high"), 0.7, where=ONE)
-    found = judge(results, published=[printed], here=[ours], stand_in="high in place")
+    printed, ours = order(of("theirs"), of("low"), within=["dataset", "heading"]), order(of("middle"), 0.4, where=ONE)
+    found = judge(results, published=[printed], here=[ours], stand_in="middle in place")
     assert (found["published"], found["here"], found["here_because"]) == ("holds", "not testable here", "judge")
-    assert (found["stand_in"], found["stand_in_for"]) == ("holds for a stand-in", "high in place")
+    assert (found["stand_in"], found["stand_in_for"]) == ("holds for a stand-in", "middle in place")
+
+
+def test_rows_that_stand_in_for_nothing_give_the_verdict_here(results):
+    found = judge(results, here=[order(of("high"), 0.7, where=ONE)], stand_in="middle in place")
+    assert (found["here"], found["stand_in"]) == ("holds", "")
 
 
 def test_a_reader_sees_what_was_compared_with_its_numbers_and_where_the_bar_is(results):

@@ -158,9 +158,9 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
     assert "differs: +0.5000, no reason listed" in check("1.5")[1]
     assert check("1.5")[0] == 1
     papers = checkout.root / "papers" / "made_up.csv"
-    papers.write_text(papers.read_text().replace("table,,", "table,known,another draw"))
+    papers.write_text(papers.read_text().replace("table,,", "table,known,Ours is 1.5000. Another draw."))
     code, said = check("1.5")
-    assert (code, "differs, explained: another draw" in said) == (0, True)
+    assert (code, "differs, explained: Ours is 1.5000. Another draw." in said) == (0, True)
     code, said = check("")
     assert (code, "missing: run `make reproduce`" in said) == (1, True)
     path.unlink()

@@ -138,7 +138,9 @@ def _judge(
         here |= _weigh("stand_in", ours) | _weigh("here", [])
     if claim.here:
         compared = [] if partial.intersection(claim.here) else _compare_all(paper, claim.here, tables)
-        found = _weigh("stand_in" if claim.stand_in else "here", compared)
+        origins = {row[side].get("origin") for row in compared for side in ("upper", "lower")}
+        own = "measured" in origins and STAND_IN not in origins  # with the paper's files and models named
+        found = _weigh("here" if own or not claim.stand_in else "stand_in", compared)
         here |= {} if found.get("stand_in") == UNTESTABLE else found
         waiting += [need for order in claim.here if UNTESTABLE in found.values() for need in order.needs]
     if here["here"] == UNTESTABLE:
