@@ -69,10 +69,9 @@ class RunOptions:
 
     def asks(self, roles: tuple[str, ...]) -> bool:
         """Whether one of the roles is filled by a language model that takes prompts."""
-        filled = {role: self.find_role(role).partition(":")[0] for role in roles}
-        return filled.get("evaluator") == "openai" or any(
-            filled.get(role, "embedded") != "embedded" for role in ("judge", "generator")
-        )
+        named = {role: re.findall(r"(?:^|,)\s*(\w+):", self.find_role(role)) for role in roles}
+        asked = {kind for role in ("judge", "generator") for kind in named.get(role, ())}
+        return "openai" in named.get("evaluator", ()) or bool(asked - {"embedded"})
 
     def find_place(self, root: Path) -> Place:
         """The folders of a run with these options."""

@@ -41,7 +41,7 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
             tally = replace(count_asked(target.paper, target.name, place, target.options), missing=Counter())
             with write_atomically(path) as scratch:
                 scratch.write_text(json.dumps(vars(tally)), encoding="utf-8")
-        served = target.options.find_role("evaluator").startswith("openai:") and "evaluator" in target.artefact.roles
+        served = "openai:" in target.options.find_role("evaluator") and "evaluator" in target.artefact.roles
         beside = "; its evaluator's requests are not counted before" if served else ""
         yield f"{target.identifier:24} {_describe(Tally(**read_json(path)))}{beside}"
 
