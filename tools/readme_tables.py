@@ -104,6 +104,7 @@ def make_claims(root: Path) -> str:
     counts, said = count_claims(claims), []
     kinds = claims.kind.mask(claims.stated == "figure", READ)
     titles = {"finding": "findings that text or captions state", "data": "counts, sizes and sums of the data"}
+    titles |= {"by definition": "claims that are true or false by definition"}
     for kind, title in (titles | {READ: "that we read off figures or counts ourselves"}).items():
         told = [
             f"{side} " + ", ".join(f"{verdict} {count}" for verdict, count in counts.loc[kind, column].items() if count)

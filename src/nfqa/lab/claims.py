@@ -64,15 +64,22 @@ def check_orders(paper: Paper, printed: _Tables, tables: _Tables, told: Mapping[
     dataset that the order needs may be absent where the provenance doesn't name it; what names them must then be a word
     of the paper's other rows, or of its `names`. So may rows be that stand for what a claim needs, where it is at hand.
     Returns: the orders that lack rows.
-    Raises: ValueError with file, claim and name; and for a bound beyond 1 on a statistic that can't be.
+    Raises: ValueError with file, claim and name; and for a bound beyond 1 on a statistic that can't be, a primary
+        statistic that is not published, or a need that the order's artefact takes no part in.
     """
     partial, frames = set(), [*printed.values(), *tables.values()]
     words = {*ROLES, *paper.names} | {str(name) for frame in frames for name in frame}
     words |= {str(part) for frame in frames for name in name_keys(frame) for part in frame[name].unique()}
+    inputs = {*ROLES}.union(*(artefact.datasets for artefact in paper.artefacts.values()))
     for name, claim in paper.claims.items():
         pairs = [(order, printed[order.table]) for order in claim.published]
+        if claim.primary and not any((table.statistic == claim.primary).any() for _, table in pairs):
+            raise ValueError(f"papers/{paper.paper}.yml: claims.{name}.primary: no published {claim.primary!r}")
         pairs += [(order, tables[order.table]) for order in claim.here if order.table in tables]
         for order, table in pairs:
+            own = paper.artefacts[order.table]
+            for need in inputs.intersection(order.needs) - {*own.roles, *own.datasets}:
+                raise ValueError(f"papers/{paper.paper}.yml: claims.{name}.needs: {order.table} takes no {need!r}")
             lacks = [need for need in order.needs if not _has(told.get(order.table, {}), need)]
             loose = lacks or any(_has(told.get(order.table, {}), need) for need in claim.needs)
             for found in find_unmatched(order, table, words if loose else ()):
@@ -90,9 +97,12 @@ def _has(told: Mapping[str, Any], need: str) -> bool:
 def find_unmatched(order: Order, table: pd.DataFrame, words: Collection[str] = ()) -> Iterator[str]:
     """What an order names that no row has: columns, members, groups of `within` on one side alone, impossible bounds.
 
+    Where both sides have several datasets or statistics, `within` must name them: "row to compare across them".
+
     words: where rows may be absent, what their columns and members may be called.
     """
-    groups, bounds = [], [order.by, *(part for part in (order.upper, order.lower) if not isinstance(part, str))]
+    bounds = [order.by, *(part for part in (order.upper, order.lower) if not isinstance(part, str))]
+    groups, many = [], []
     for query in (part for part in (order.upper, order.lower) if isinstance(part, str)):
         asked = [*list_members(query), *list_members(order.where), *((name, "") for name in order.within)]
         for name in {name for name, _ in asked if name not in table and name not in words}:
@@ -112,7 +122,11 @@ def find_unmatched(order: Order, table: pd.DataFrame, words: Collection[str] = (
             and max(map(abs, bounds)) > 1
         ):
             yield f"{picked.statistic.iloc[0]} beyond 1 ({query})"
+        many.append({name for name in ("dataset", "statistic") if name in picked and len({*picked[name]}) > 1})
         groups.append({*picked.reindex(columns=[*order.within]).fillna("").itertuples(index=False, name=None)})
+    stated = ["statistic"] if "heading" in order.within else []
+    if len(many) == 2 and (mixed := many[0] & many[1] - {*order.within, *stated}):
+        yield f"row to compare across every {min(mixed)} ({order.upper}; {order.lower}); name it in within"
     if not words and len(groups) == 2 and (lonely := groups[0] ^ groups[1]):
         yield f"row to compare within {', '.join(map(str, min(lonely, key=str)))} ({order.upper}; {order.lower})"
 
@@ -228,7 +242,7 @@ def _compare_all(paper: Paper, orders: Sequence[Order], tables: _Tables) -> list
     nothing = {"value": math.nan}
     for place, order in enumerate(orders):
         told = {"place": place, "hold": order.hold}
-        table = tables.get(order.table, pd.DataFrame(columns=["value", "low", "high", "said"]))
+        table = tables.get(order.table, pd.DataFrame(columns=["value", "low", "high", "dropped", "said"]))
         named = ["row", "dataset", "heading"] if "published" in table else name_keys(table.drop(columns="said"))
         pairs = compare_order(order, table).to_dict("records")
         if not pairs:

@@ -130,14 +130,15 @@ class Claim(_Entry):
     "table_01_all_n / table_01_all_m == table_01_all_ratio", to the digits of the last; a number is called by artefact,
     dataset and heading. here: of our own rows, where nothing of the paper is beside them. stand_in: what these are
     measured with in the paper's place, "" where nothing is. needs: what a test on the paper's own rows would take,
-    where no row says. stated: in the text or a caption, or read off a figure by us. kind: a finding, or a count, size
-    or sum of the data, which holds more easily and is counted apart. primary: the statistic by which the paper decides.
+    where no row says. stated: in the text or a caption, or read off a figure by us. kind: a finding; or a count, size
+    or sum of the data, which holds more easily, or what is true or false by definition; these are counted apart.
+    primary: the statistic by which the paper decides.
     """
 
     says: str
     where: str
     stated: Literal["text", "caption", "figure"]
-    kind: Literal["finding", "data"] = "finding"
+    kind: Literal["finding", "data", "by definition"] = "finding"
     bar: str = ""  # what the test takes a word of the claim to mean ("strongly": above 0.8), and why
     published: tuple[Order, ...] = ()
     sums: tuple[str, ...] = ()
@@ -297,8 +298,8 @@ def _check_names(path: Path, paper: Paper) -> None:
         unknown = [need for need in needed if need not in {*ROLES, *paper.names}]
         if unknown:
             raise ValueError(f"{path}: claims.{name}.needs: {unknown[0]!r} is no role, and not listed under names")
-        if not orders and not claim.sums:
-            raise ValueError(f"{path}: claims.{name}: nothing tests it; add an order")
+        if not (orders or claim.sums or claim.needs):
+            raise ValueError(f"{path}: claims.{name}: nothing tests it; add an order, or what it needs")
     try:
         TopologicalSorter({name: artefact.reads for name, artefact in paper.artefacts.items()}).prepare()
     except CycleError as error:
