@@ -99,8 +99,9 @@ def test_labels_meet_answers_in_the_labels_order_and_a_limit_counts_questions(tm
     root = write_labels(tmp_path, "systems,1:b,0,1,0", "systems,0:a,1,1,1", "demo,7,1,1,1", "systems,1:a,1,1,1")
     assert read_dispute_labels(root, SYSTEMS, limit=1)["id"].tolist() == ["1:b", "1:a"]
     labels = read_dispute_labels(root, SYSTEMS)
-    assert list(labels) == ["dataset", "question", "answer", "system", "text", "id", "pass_1", "pass_2", "label"]
-    assert labels.to_numpy().tolist() == [
+    shown = ["dataset", "question", "answer", "system", "text", "id", "pass_1", "pass_2", "label"]
+    assert {*labels} == {*shown, "question_text"}
+    assert labels[shown].to_numpy().tolist() == [
         ["system_answers", "1", "b", "b", "Yes.", "1:b", 0, 1, 0],
         ["system_answers", "0", "a", "a", "It is disputed.", "0:a", 1, 1, 1],
         ["system_answers", "1", "a", "a", "It is disputed.", "1:a", 1, 1, 1],

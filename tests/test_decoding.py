@@ -6,6 +6,7 @@ import pytest
 from notebook_cells import run_notebook, use_rule
 
 from nfqa.judge.asking import Asker
+from nfqa.models.chat import Failure, Reply
 
 NOTEBOOK, ASKED = "debateqa/figure_08_09_decoding", ("parameters", "setup", "ask")
 
@@ -19,7 +20,7 @@ def test_every_cell_is_asked_for_and_a_plan_counts_them(measure, monkeypatch, tm
     planned = run_notebook(NOTEBOOK, **given)["lab"].tally
     monkeypatch.delenv("NFQA_DRY")
     found = run_notebook(NOTEBOOK, **given)
-    assert planned.asked == found["lab"].tally.asked == 25 * len(found["chosen"])
+    assert planned.asked == found["lab"].tally.asked == 25 * len(found["points"])
     assert {(part.temperature.iloc[0], part.top_p.iloc[0]) for part in found["written"]} == {
         (t, p) for t in found["GRID"] for p in found["GRID"]
     }
@@ -29,11 +30,12 @@ def test_every_cell_is_asked_for_and_a_plan_counts_them(measure, monkeypatch, tm
 def test_a_claim_without_a_text_in_one_cell_has_no_mean_over_it(monkeypatch, tmp_path):
     def write(asker, prompts, *, seed):
         missing = asker.decoding.temperature == asker.decoding.top_p == 0.2
-        return [None if missing and not place else "Some say yes, some no." for place, _ in enumerate(prompts)]
+        reply, none = Reply("Some say yes, some no.", 9, 6), Failure("empty", "")
+        return [none if missing and not place else reply for place, _ in enumerate(prompts)]
 
-    monkeypatch.setattr(Asker, "write", write)
+    monkeypatch.setattr(Asker, "reply", write)
     found = run_notebook(NOTEBOOK, out=tmp_path, generator="openai:any", measure="da", limit=2, resamples=50)
-    table, claims = found["table"].query("metric == 'da'"), len(found["chosen"])
+    table, claims = found["table"].query("metric == 'da'"), len(found["points"])
     touched = table[
         (table.statistic == "change") | (table.along != "both") & ((table.temperature == 0.2) | (table.top_p == 0.2))
     ]

@@ -228,7 +228,7 @@ def answer_questions(
     Raises: ValueError for a file that doesn't fit or a model that can't be opened; StoppedError where a server refuses.
     Source: DebateQA, section 6.1. Differs from: it, in that the prompts are in our words.
     """
-    from nfqa.data.own_debates import read_questions
+    from nfqa.data.own_questions import read_questions
     from nfqa.debates.answering import answer_questions
     from nfqa.judge.prompts import PromptSet
     from nfqa.opening import open_writers

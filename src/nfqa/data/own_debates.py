@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from nfqa.data.json_lines import LONGEST_TEXT, AnyText, LooseItem, Name, Text, check, parse_lines, refuse_twin
+from nfqa.data.json_lines import LONGEST_TEXT, AnyText, LooseItem, check, parse_lines
 from nfqa.data.page_text import SECONDS, PageReader
 from nfqa.data.registry import hash_file
 
@@ -19,33 +19,9 @@ _EMPTY = ("no text", "it is empty, or a page without a main text")
 LINES, PAGES, TEXTS = (".jsonl",), (".html", ".htm", ".xhtml"), (".txt", ".md")
 
 
-class _Asked(LooseItem):
-    id: Name = ""
-    question: Text
-
-
 class _Given(LooseItem):
     address: AnyText = ""
     text: AnyText
-
-
-def read_questions(path: Path) -> pd.DataFrame:
-    """Questions of a file of JSON lines, `{"question", "id": optional}` each; other fields are passed over.
-
-    Returns: id (by default q1, q2 ... by line), question.
-    Raises: ValueError naming file and line for another shape, an id or a question that is there twice, or no question.
-    """
-    seen: dict[tuple[str, str], int] = {}
-    rows = []
-    for number, where, item in parse_lines(str(path), path.read_bytes(), Counter()):
-        line = check(_Asked, item, where)
-        row = {"id": line.id or f"q{number}", "question": " ".join(line.question.split())}
-        for field, value in row.items():
-            refuse_twin(seen, number, where, field, value)
-        rows.append(row)
-    if not rows:
-        raise ValueError(f"{path}: holds no question; expected a line such as {{'question': 'Should ...?'}}")
-    return pd.DataFrame(rows)
 
 
 def read_folder(folder: Path, *, seconds: float = SECONDS) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -97,7 +97,7 @@ def list_questions(*sources: QuestionSet | pd.DataFrame) -> pd.DataFrame:
         for each in sources
     ]  # fmt: skip
     listed = pd.concat(frames).reindex(columns=["dataset", "source", "question"])
-    return listed.fillna({"source": ""}).drop_duplicates(ignore_index=True)
+    return listed.assign(source=listed.source.astype(object).fillna("")).drop_duplicates(ignore_index=True)
 
 
 def count_kept(questions: pd.DataFrame, vectors: NDArray[np.floating], *, thresholds: Sequence[float]) -> pd.DataFrame:

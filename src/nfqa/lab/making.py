@@ -15,7 +15,8 @@ import pandas as pd
 from tqdm import tqdm
 
 from nfqa.data.code import hash_maker
-from nfqa.data.own_debates import hash_folder, read_folder, read_questions
+from nfqa.data.own_debates import hash_folder, read_folder
+from nfqa.data.own_questions import read_questions
 from nfqa.data.paths import find_cache, write_atomically
 from nfqa.data.registry import hash_file
 from nfqa.data.store import Store
