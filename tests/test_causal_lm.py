@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +318,13 @@ def test_a_tokenizer_without_a_chat_template_is_refused_for_chat_and_serves_plai
         collect(model, [Request("Rank:", labels=TEN)], LOGITS)
     (reply,) = collect(model, [Request("Rank:", labels=TEN)], Decoding(reading="logits", wrapping="plain"))
     assert reply.finish == "logits"
+    writer, chat = (
+        CausalLM(RoleSpec("generator", "path", str(folder)), device="cpu"),
+        Decoding(temperature=0, max_tokens=3),
+    )
+    assert collect(writer, [Request("Say:")], chat) == collect(
+        model, [Request("Say:")], replace(chat, wrapping="plain")
+    )
 
 
 def test_pickled_weights_no_model_and_code_of_its_own_are_refused(llama, alter, tmp_path):

@@ -17,7 +17,7 @@ from nfqa.data.json_lines import suggest
 from nfqa.data.paths import Place, find_place
 from nfqa.judge.limits import Limits
 from nfqa.lab.judging import Asking
-from nfqa.lab.notebooks import list_roles
+from nfqa.lab.notebooks import list_roles, read_parameters
 from nfqa.lab.papers import list_chosen
 from nfqa.models.precision import DTYPES
 from nfqa.models.roles import DEFAULTS, ROLES, identify_role
@@ -102,16 +102,19 @@ def read_options(
     parameters = _read_parameters(os.environ.get("PARAMS", ""))
     if parameters and not artefacts and makes:
         raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
-    chosen = list_chosen(root, artefacts) if roles else []
-    notebooks = (root / "notebooks" / str(paper.artefacts[name].notebook) for paper, name in chosen)
+    answers = os.environ.get("ANSWERS", "") * (not scores)
+    if answers and not Path(answers).is_dir():
+        raise ValueError(f"ANSWERS is {answers!r}; expected a folder with a file a system, but for `make score`")
+    chosen = list_chosen(root, artefacts) if roles or answers else []
+    notebooks = [root / "notebooks" / str(paper.artefacts[name].notebook) for paper, name in chosen]
+    if answers and artefacts and not any("answers" in read_parameters(notebook) for notebook in notebooks):
+        raise ValueError(f"ANSWERS is set, but {' and '.join(artefacts)} can't be made of given answers; unset it")
     taken = {*takes, *(role for notebook in notebooks for role in list_roles(notebook))}
     for role in roles.keys() - taken:  # it would change nothing and look as if it had
         raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")
     Asking(**asking)  # type: ignore[arg-type]  # refused here rather than by a notebook half a minute later
     Limits.from_environment()
-    dtype, answers = read_choice("NFQA_DTYPE", "auto", *DTYPES), os.environ.get("ANSWERS", "") * (not scores)
-    if answers and not Path(answers).is_dir():
-        raise ValueError(f"ANSWERS is {answers!r}; expected a folder with a file a system, but for `make score`")
+    dtype = read_choice("NFQA_DTYPE", "auto", *DTYPES)
     answers = answers and str(Path(answers).resolve())
     return RunOptions(data, profile, seeds, roles, parameters, dict(asking), "" if dtype == "auto" else dtype, answers)
 

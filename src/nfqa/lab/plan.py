@@ -67,10 +67,11 @@ def describe_target(target: Target) -> str:
     minutes = f"{target.minutes:.1f} min last time" if target.minutes is not None else "not timed yet"
     if not target.stale:
         return f"fresh  ({minutes})"
-    from nfqa.lab.papers import list_needs
+    from nfqa.lab.papers import list_needs, show_name
 
     reasons = "; ".join(target.stale[:3]) + (f"; and {len(target.stale) - 3} more" if len(target.stale) > 3 else "")
-    missing = list_needs(target.paper, target.name)
+    named = [show_name(target.paper, role) for role in target.options.roles]
+    missing = [need for need in list_needs(target.paper, target.name) if need not in named]
     return f"STALE  ({minutes}): {reasons}" + (f"; some rows need {', '.join(missing)}" if missing else "")
 
 

@@ -54,6 +54,7 @@ class CausalLM:
         trust_remote_code: bool = False,
     ) -> None:
         self._batch_tokens = batch_tokens
+        self._writes = spec.role == "generator"
         self._loaded = Pretrained(spec, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
 
     @property
@@ -76,9 +77,11 @@ class CausalLM:
         likeliest label; its `prompt_tokens` include the forced `[[`, and it has no completion tokens, as none was
         written.
         A request that does not fit the model's context is a Failure "too_long", never cut.
-        Raises: ValueError for "chat" wrapping without a chat template, labels that can't be told apart, or a model
-        that can't be loaded.
+        Raises: ValueError for a judge's "chat" wrapping without a chat template (a generator then reads plain text),
+        labels that can't be told apart, or a model that can't be loaded.
         """
+        if self._writes and self.template == "none":
+            decoding = replace(decoding, wrapping="plain")
         marks = self._loaded.find_marks(decoding.wrapping)
         engine = self._engine if share else Engine(self._loaded.model, batch_tokens=1, share=False)
         run = self._read if decoding.reading == "logits" else self._write
