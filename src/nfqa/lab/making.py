@@ -180,9 +180,8 @@ def make_answers(root: Path, options: RunOptions, path: Path | None, folder: Pat
 
         writers = open_generators(root, options.roles["generator"], asking, progress=show)
         answers = answer_questions(asked, writers, prompts)
-    folder = folder or root / "build" / "answers" / (
-        path.stem if path else "sample_debateqa_test" if options.data == "sample" else "debateqa_test"
-    )
+    test_split = "sample_debateqa_test" if options.data == "sample" else "debateqa_test"
+    folder = folder or root / "build" / "answers" / (path.stem if path else test_split)
     written = write_answer_files(answers, folder)
     print(pd.crosstab(answers.system, answers.ended).to_string())
     print(f"in {folder}/: {', '.join(file.name for file in written)}; `length`: an answer that was cut at its limit")
