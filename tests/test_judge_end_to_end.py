@@ -91,7 +91,7 @@ def test_a_reading_from_logits_leaves_no_verdict_missing(
 ) -> None:
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
     found = run_cells("table_05", tmp_path, "ask", judge=f"path:{model}", reading="logits", limit=3)
-    assert len(found["asked"]) == 3 * 3 * 3  # methods, questions, answers
+    assert len(found["asked"]) == 4 * 3 * 3  # methods, questions, answers
     assert (found["asked"].unreadable == "").all()
     assert found["asked"].mass.between(0.05, 1).all()  # it has learnt where verdicts stand
 

@@ -33,7 +33,7 @@ from nfqa.models.roles import parse_role
 class StubScorer:
     """Losses by target, made up."""
 
-    identity = "stub"
+    identity, chats = "stub", True
 
     def __init__(self, losses: dict[str, TargetLoss]) -> None:
         self.losses = losses
