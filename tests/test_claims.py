@@ -223,18 +223,6 @@ def test_a_primary_statistic_that_is_not_published_is_refused(results):
         judge(results, published=[printed], primary="speerman")
 
 
-@pytest.mark.parametrize(("need", "own"), [("judge", True), ("generator", False), ("set", True), ("other", False)])
-def test_an_order_needs_what_its_artefact_takes_or_loads(results, need, own):
-    other = TABLE | {"takes": ["generator"], "loads": ["other"]}
-    paper = {"artefacts": {"table": TABLE, "another": other}, "names": PAPER["names"] | {"set": "S", "other": "O"}}
-    asked = order(of("high"), of("low"), where=ONE, needs=[need])
-    if own:
-        assert judge(results, here=[asked], paper=paper)["here"] == "holds"
-    else:
-        with pytest.raises(ValueError, match=rf"made_up\.yml: claims\.c\.needs: table takes no '{need}'"):
-            judge(results, here=[asked], paper=paper)
-
-
 def test_comparisons_across_datasets_are_refused(results):
     found = judge(results, here=[order(of("high"), of("middle"), where=PLAIN, within=["dataset"])])
     assert found["here_said"].endswith("1 of 2 hold, 1 undecided")

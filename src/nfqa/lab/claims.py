@@ -65,23 +65,17 @@ def check_orders(paper: Paper, printed: _Tables, tables: _Tables, told: Mapping[
     of the paper's other rows, or of its `names`. So may rows be that stand for what a claim needs, where it is at hand.
     Returns: the orders that lack rows.
     Raises: ValueError with file, claim and name; and for a bound beyond 1 on a statistic that can't be, a primary
-        statistic that is not published, or a need that the order's artefact takes no part in.
+        statistic that is not published.
     """
     partial, frames = set(), [*printed.values(), *tables.values()]
     words = {*ROLES, *paper.names} | {str(name) for frame in frames for name in frame}
     words |= {str(part) for frame in frames for name in name_keys(frame) for part in frame[name].unique()}
-    inputs = {*ROLES}
-    if any(order.needs for claim in paper.claims.values() for order in claim.here):  # notebooks are read for it
-        inputs = inputs.union(*(artefact.datasets for artefact in paper.artefacts.values()))
     for name, claim in paper.claims.items():
         pairs = [(order, printed[order.table]) for order in claim.published]
         if claim.primary and not any((table.statistic == claim.primary).any() for _, table in pairs):
             raise ValueError(f"papers/{paper.paper}.yml: claims.{name}.primary: no published {claim.primary!r}")
         pairs += [(order, tables[order.table]) for order in claim.here if order.table in tables]
         for order, table in pairs:
-            own = paper.artefacts[order.table]
-            for need in (inputs & {*order.needs}) - {*own.roles, *own.datasets} if order.needs else ():
-                raise ValueError(f"papers/{paper.paper}.yml: claims.{name}.needs: {order.table} takes no {need!r}")
             lacks = [need for need in order.needs if not _has(told.get(order.table, {}), need)]
             loose = lacks or any(_has(told.get(order.table, {}), need) for need in claim.needs)
             for found in find_unmatched(order, table, words if loose else ()):
