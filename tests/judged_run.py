@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from nfqa.data.load import load
+from nfqa.data.paths import write_atomically
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits, Meter
@@ -51,9 +52,9 @@ def main(url: str, model: str, journal: str, out: str) -> None:
         Journal(Path(journal), run=os.environ.get("NFQA_RUN", "")),
         Decoding(),
     )
-    draft = Path(out).with_suffix(".draft")
-    draft.write_text(json.dumps(judge_sample(asker), indent=1, sort_keys=True, allow_nan=False))
-    draft.replace(out)
+    table = judge_sample(asker)
+    with write_atomically(Path(out)) as scratch:  # two runs of one name may end at once
+        scratch.write_text(json.dumps(table, indent=1, sort_keys=True, allow_nan=False))
 
 
 if __name__ == "__main__":

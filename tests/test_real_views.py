@@ -95,7 +95,7 @@ def test_ranks_that_weighted_sums_give_are_told_from_others(monkeypatch: pytest.
 
 
 class LengthEvaluator(RatingEvaluator):
-    """A point of view costs the fewer nats a token the longer the answer is; `sign` turns that round."""
+    """A point of view costs the fewer nats a token the longer the answer is; `sign` -1 reverses this."""
 
     def __init__(self, sign: int) -> None:
         self.sign = sign

@@ -40,13 +40,12 @@ def read_ours(root: Path, place: str) -> str:
 
     Raises: ValueError for a place of another form, or where nothing or several different values stand.
     """
-    found = re.fullmatch(r"(count )?([\w./]+):(.+)", place)
-    if not place or not found:
-        if place:
-            raise ValueError(
-                f"{place!r} is no place; expected nfqa.MODULE:NAME, PAPER/ARTEFACT:NAME, prompts/… or results/…"
-            )
+    if not place:
         return ""
+    found = re.fullmatch(r"(count )?([\w./]+):(.+)", place)
+    if not found:
+        expected = "nfqa.MODULE:NAME, PAPER/ARTEFACT:NAME, prompts/… or results/…"
+        raise ValueError(f"{place!r} is no place; expected {expected}")
     counted, where, what = found.groups()
     readers = {"nfqa": _read_code, "prompts": _read_prompt, "results": _read_result}
     value = readers.get(re.split(r"[./]", where)[0], _read_notebook)(root, where, what)

@@ -71,7 +71,9 @@ class _Line(Item):
     answers: Annotated[list[_Answer], Field(min_length=1)]
 
 
-class _Generation(Item):
+class Generation(Item):
+    """A line of a file of answers, as DebateQA's scripts read it."""
+
     id: Name
     generation: AnyText
 
@@ -270,7 +272,7 @@ def _read_generations(path: Path, questions: Path, name: str, origin: str) -> Qu
     asked, asked_counts = read_file(questions, "debateqa")
     refuse_repeats((question.text for question in asked), f"{questions}: the question")
     counts: Counter[str] = Counter()
-    found = {line.id: line.generation for line in read_items(path, _Generation, counts, once="id")}
+    found = {line.id: line.generation for line in read_items(path, Generation, counts, once="id")}
     lacking = [question.id for question in asked if not found.get(question.id, "").strip()]
     reasons = {identifier: "empty answer" if identifier in found else "no answer" for identifier in lacking}
     answered = tuple(replace(q, answers=(Answer("a1", found[q.id]),)) for q in asked if q.id not in reasons)

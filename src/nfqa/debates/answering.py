@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from nfqa.data.json_lines import AnyText, Item, Name, read_items
+from nfqa.data.json_lines import read_items
+from nfqa.data.own_answers import Generation
 from nfqa.data.paths import write_atomically
 from nfqa.models.chat import Reply
 
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
 LONGEST = 4096  # tokens: hardly an answer is longer. DebateQA names no limit
 ENDS = "ends.csv"  # beside the files of answers: how each answer ended
 _ENDS = ["dataset", "system", "metric", "statistic", "value", "n"]
-
-
-class Generation(Item):
-    """A line of a file of answers, as DebateQA's scripts read it."""
-
-    id: Name
-    generation: AnyText
 
 
 @dataclass(frozen=True)

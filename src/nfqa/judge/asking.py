@@ -119,17 +119,21 @@ class Asker:
         self.tally.missing.update(verdict.reason for verdict in verdicts if verdict.value is None)
         return verdicts
 
-    def write(self, prompts: Sequence[str], *, seed: int = 0) -> list[str | None]:
+    def write(self, prompts: Sequence[str], *, seed: int = 0, whole: bool = False) -> list[str | None]:
         """Completions as texts, for a model that writes answers; None where none came, or an empty one."""
-        return [found.text if isinstance(found, Reply) else None for found in self.reply(prompts, seed=seed)]
+        replies = self.reply(prompts, seed=seed, whole=whole)
+        return [found.text if isinstance(found, Reply) else None for found in replies]
 
-    def reply(self, prompts: Sequence[str], *, seed: int = 0) -> list[Reply | Failure]:
-        """Each prompt's completion, or why there is none; `finish` is "length" for one that was cut at its limit."""
+    def reply(self, prompts: Sequence[str], *, seed: int = 0, whole: bool = False) -> list[Reply | Failure]:
+        """Each prompt's completion, or why there is none; `finish` is "length" for one that was cut at its limit.
+
+        Args: whole: a cut one is asked for again as an unreadable one is, then missing as "cut_short".
+        """
         replies: dict[str, Reply] = {}
 
         def read(reply: Reply, request: Request) -> Verdict:
-            if not reply.text.strip():
-                return Verdict(None, "empty")
+            if not reply.text.strip() or (whole and reply.finish == "length"):
+                return Verdict(None, "empty")  # "cut_short" where it was
             replies[request.prompt] = reply
             return Verdict(0.0)
 

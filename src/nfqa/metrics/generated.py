@@ -16,10 +16,8 @@ import numpy as np
 import pandas as pd
 
 from nfqa.data.records import Answer, Question, QuestionSet
-from nfqa.kernels.parse import Verdict
 from nfqa.metrics.degrade import degrade
 from nfqa.metrics.references import COMPOSITIONS, Draw, choose, draw_each, draw_list, hash_name
-from nfqa.models.chat import Reply, Request
 
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
@@ -168,12 +166,12 @@ def write_lists(
     else:
         draws = [Draw(question, (), question.answers) for question in questions]
         asked = {i: prompts.render("write_answer", question=question.text) for i, question in enumerate(questions)}
-    written = zip(asked, _write_whole(generators[0], list(asked.values()), seed=seed), strict=True)
+    written = zip(asked, generators[0].write(list(asked.values()), seed=seed, whole=True), strict=True)
     best = {i: text for i, text in written if text}
     lower = [prompts.render("write_lower", question=draws[i].question.text, best=text) for i, text in best.items()]
     lists: dict[int, list[list[str]]] = {i: [] for i in best}
     for asker in generators[1:] or generators:
-        for i, completion in zip(best, _write_whole(asker, lower, seed=seed), strict=True):
+        for i, completion in zip(best, asker.write(lower, seed=seed, whole=True), strict=True):
             answers = split_answers(completion or "", len(GRADES) - 1)
             if answers:
                 lists[i].append(answers)
@@ -185,20 +183,6 @@ def write_lists(
         elif not draw.dropped:
             draws[i] = replace(draw, references=(), candidates=(), dropped="no_generated_list")
     return draws
-
-
-def _write_whole(asker: Asker, prompts: Sequence[str], *, seed: int) -> list[str | None]:
-    """Completions as `Asker.write` gives them; one that was cut is asked for again, and then missing and counted."""
-    texts: dict[str, str] = {}
-
-    def read(reply: Reply, request: Request) -> Verdict:
-        if reply.finish == "length" or not reply.text.strip():
-            return Verdict(None, "cut_short" if reply.finish == "length" else "empty")
-        texts[request.prompt] = reply.text
-        return Verdict(0.0)
-
-    asker.ask([Request(prompt, seed) for prompt in prompts], read)
-    return [texts.get(prompt) for prompt in prompts]
 
 
 def split_answers(text: str, count: int) -> list[str] | None:
