@@ -74,17 +74,3 @@ def test_undefined_is_nan():
         ("kappa", [1, 1], [1.0, 1.0]), ("auroc", [1, 1], [0.2, 0.4]),
     ):  # fmt: skip
         assert np.isnan(measure_classification(labels, scores, measure=measure, resamples=10).value)
-
-
-@pytest.mark.parametrize(
-    ("labels", "scores", "groups", "message"),
-    [
-        ([1, 0], [1.0], None, "equal rows"),
-        ([1, 2], [1.0, 0.0], None, r"labels hold 2\.0"),
-        ([1, 0], [1.0, 1.5], None, r"scores hold 1\.5"),
-        ([1, 0], [1.0, 0.0], ["a"], "equal rows"),
-    ],
-)
-def test_bad_input_is_refused(labels, scores, groups, message):
-    with pytest.raises(ValueError, match=message):
-        measure_classification(labels, scores, measure="accuracy", groups=groups)

@@ -24,15 +24,6 @@ def test_inside_of_strata_what_differs_between_them_does_not_count():
     assert resample_auroc(labels, scores, groups, strata=groups, resamples=1)[0] == 1
 
 
-@pytest.mark.parametrize(
-    ("labels", "scores", "message"),
-    [([1, 0], [1], "equal rows"), ([1, 2], [1, 2], "0 or 1"), ([1, 0], [1, np.nan], "finite")],
-)
-def test_what_cannot_be_compared_is_refused(labels, scores, message):
-    with pytest.raises(ValueError, match=message):
-        resample_auroc(labels, scores, ["a", "b"])
-
-
 def test_measures_are_resampled_alike_so_that_equal_ones_differ_by_nothing():
     questions, stated = np.repeat(list("abcd"), 6), np.tile([True, False, False], 8)
     scores = pd.DataFrame({"question": questions, "stated": stated, "score": RANDOM.normal(size=24)})

@@ -15,20 +15,14 @@ def measure_fleiss_kappa(labels: ArrayLike) -> float:
 
     P is the mean over items of the share of agreeing pairs of raters, E the sum of squared shares of the categories.
 
-    Args: labels: [items, raters], whole numbers; which raters an item has need not be the same from item to item.
+    Args: labels: [items, raters], any categories; which raters an item has need not be the same from item to item.
     Returns: kappa, 1 at most; NaN where every label is the same, as nothing could disagree.
-    Raises: ValueError for a label that is missing.
     Source: Fleiss (1971), by statsmodels. Differs from: it gives NaN with a warning where E is 1; here without one.
     """
     from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
-    table = np.asarray(labels, dtype=np.float64)
-    missing = np.argwhere(np.isnan(table)).tolist()
-    if missing:
-        raise ValueError(f"labels{missing[0]} is missing; Fleiss' kappa needs a category from every rater")
-    if len(np.unique(table)) == 1:
-        return float("nan")
-    return float(fleiss_kappa(aggregate_raters(table.astype(np.int64))[0]))
+    counts, categories = aggregate_raters(labels)
+    return float(fleiss_kappa(counts)) if len(categories) > 1 else float("nan")
 
 
 def measure_krippendorff_alpha(ratings: ArrayLike, *, level: Level = "ordinal") -> float:

@@ -23,14 +23,10 @@ def credit_choice(
 
     Args: scores, labels: [n], one question's answers, n >= 2 for `worst_too`.
     Returns: credit in [0, 1]; averaged over questions it is an accuracy.
-    Raises: ValueError for unequal lengths, no answers, or scores that are not finite.
+    Raises: ValueError for an unknown rule.
     Source: Acc(b) and Acc(b+w) of the LINKAGE paper, which states no rule for ties.
     """
     s, y = np.asarray(scores, dtype=np.float64), np.asarray(labels)
-    if s.shape != y.shape or s.ndim != 1 or not len(s) or (worst_too and len(s) < 2):
-        raise ValueError(f"{s.shape} scores and {y.shape} labels; expected equal rows, two or more for worst_too")
-    if not np.isfinite(s).all():
-        raise ValueError(f"scores are {s.tolist()}; every one must be finite")
     if ties not in get_args(TieRule):
         raise ValueError(f"ties is {ties!r}; expected one of {', '.join(get_args(TieRule))}")
     best, worst = y == y.max(), y == y.min()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,14 +34,11 @@ def measure_classification(
     Returns: value and interval over the items with a verdict, `n_missing` without. NaN where the measure is undefined:
         no positive at all for f1, labels or decisions all equal for mcc, both all equal to one value for kappa, one
         label only for auroc. Resamples where it is undefined are left out of the interval.
-    Raises: ValueError for unequal lengths, no items, labels other than 0 and 1, or scores outside [0, 1].
     Source: the formulas above, for the value and for each resample alike; equal to scikit-learn's accuracy_score,
         f1_score, roc_auc_score, matthews_corrcoef and cohen_kappa_score to 1e-12. Differs from: scikit-learn, where an
         undefined F1 or MCC is 0; and it takes one resample a call.
     """
-    truth, given = _read_pairs(labels, scores, groups)
-    if (bad := (given < 0) | (given > 1)).any():
-        raise ValueError(f"scores hold {given[bad][0]}; expected numbers from 0 to 1, or NaN for no verdict")
+    truth, given = np.asarray(labels, dtype=np.float64), np.asarray(scores, dtype=np.float64)
     known = ~np.isnan(given)
     n, missing = int(known.sum()), int((~known).sum())
     if not n:
@@ -55,16 +52,6 @@ def measure_classification(
     else:
         found = _measure(truth, given, measure, weights[:, inside])
     return find_interval(found[0], found[1:], n=n, n_missing=missing)
-
-
-def _read_pairs(labels: ArrayLike, scores: ArrayLike, groups: Any) -> tuple[NDArray, NDArray]:
-    truth, given = np.asarray(labels, dtype=np.float64), np.asarray(scores, dtype=np.float64)
-    sizes = truth.shape, given.shape, truth.shape if groups is None else np.shape(groups)
-    if truth.ndim != 1 or len(set(sizes)) > 1 or not len(truth):
-        raise ValueError(f"labels, scores and groups have shapes {sizes}; expected equal rows, not empty")
-    if not np.isin(truth, (0.0, 1.0)).all():
-        raise ValueError(f"labels hold {truth[~np.isin(truth, (0.0, 1.0))][0]}; expected 0 or 1")
-    return truth, given
 
 
 def _weigh_groups(groups: int, resamples: int, seed: int) -> NDArray[np.float64]:
@@ -108,15 +95,12 @@ def resample_auroc(
 
     Args: labels: [n], 0 or 1; scores: [n], finite; groups, strata: [n], any names.
     Returns: [1 + resamples], NaN where there is no pair to compare.
-    Raises: ValueError for unequal lengths, no items, other labels, or a score that is not finite.
     Source: Mann and Whitney (1947); Dodd and Pepe (2003) for strata. Equal to scikit-learn's roc_auc_score without.
     """
-    truth, given = _read_pairs(labels, scores, groups)
-    if not np.isfinite(given).all():
-        raise ValueError("scores hold a NaN or an infinite number; leave out items without a score")
     names, group = np.unique(np.asarray(groups, dtype=str), return_inverse=True)
     stratum = None if strata is None else np.unique(np.asarray(strata, dtype=str), return_inverse=True)[1]
-    return _weigh_auroc(truth, given, group, _weigh_groups(len(names), resamples, seed), stratum)
+    weights = _weigh_groups(len(names), resamples, seed)
+    return _weigh_auroc(np.asarray(labels), np.asarray(scores, dtype=np.float64), group, weights, stratum)
 
 
 def _weigh_auroc(

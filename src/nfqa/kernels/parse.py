@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import fsum
 from typing import Literal
@@ -53,11 +53,8 @@ def read_number(completion: str, *, lowest: int, highest: int, whole: bool = Tru
         whose verdict it can't read rank 2; here that is missing.
     """
     found = [float(text) for text in _list_marks(completion, pick) if _NUMBER.fullmatch(text)]
-    reading = _pick_one(completion, found, pick)
-    value = reading.value
-    if value is not None and (not lowest <= value <= highest or (whole and value != int(value))):
-        return Verdict(None, "out_of_range")
-    return reading
+    allowed = [value for value in found if lowest <= value <= highest and not (whole and value % 1)]
+    return _pick_one(completion, found, allowed, pick)
 
 
 def read_preference(completion: str, *, pick: Pick = "only") -> Verdict:
@@ -67,7 +64,7 @@ def read_preference(completion: str, *, pick: Pick = "only") -> Verdict:
     Source: LINKAGE, equation 4, and the format that its pairwise prompt asks for.
     """
     found = [CHOICES[text.upper()] for text in _list_marks(completion, pick) if text.upper() in CHOICES]
-    return _pick_one(completion, found, pick)
+    return _pick_one(completion, found, found, pick)
 
 
 def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Verdict:
@@ -84,10 +81,8 @@ def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Verdic
     """
     said = _leave_out_thinking(completion).strip()
     marked = [text for text in _list_marks(completion, "only") if _NUMBER.fullmatch(text)]
-    found = marked or [*_NAMED.findall(said), *_LAST.findall(said)]
-    reading = _pick_one(completion, [float(text) for text in found], "only")
-    allowed = reading.value is None or reading.value in map(float, digits)
-    return reading if allowed else Verdict(None, "out_of_range")
+    found = [float(text) for text in marked or [*_NAMED.findall(said), *_LAST.findall(said)]]
+    return _pick_one(completion, found, {*map(float, digits)}, "only")
 
 
 def _list_marks(completion: str, pick: Pick) -> list[str]:
@@ -106,23 +101,25 @@ def _leave_out_thinking(completion: str) -> str:
     return completion
 
 
-def _pick_one(completion: str, values: list[float], pick: Pick) -> Verdict:
+def _pick_one(completion: str, values: Sequence[float], allowed: Collection[float], pick: Pick) -> Verdict:
     if not values:
         return Verdict(None, "unreadable" if completion.strip() else "empty")
-    return Verdict(None, "ambiguous") if pick == "only" and len(set(values)) > 1 else Verdict(values[0])
+    if pick == "only" and len(set(values)) > 1:
+        return Verdict(None, "ambiguous")
+    return Verdict(values[0]) if values[0] in allowed else Verdict(None, "out_of_range")
 
 
 def expect_value(logprobs: Sequence[float], values: Sequence[float]) -> Verdict:
     """The expected verdict: sum of p_i v_i / sum of p_i over the verdicts.
 
     Args: logprobs: natural log-probability of each verdict under the whole vocabulary; values: what each stands for.
-    Returns: the expectation, and the mass sum p_i. "unreadable" when no verdict has any probability.
-    Raises: ValueError for a log-probability that is NaN, or above 0 by more than rounding.
+    Returns: the expectation, and the mass sum p_i. "unreadable" when no verdict has any probability; "bad_logprobs"
+        for a log-probability that is NaN, or above 0 by more than rounding.
     Source: the usual reading of a judge from its logits (G-Eval's weighted score), applied to LINKAGE's rank.
     """
     logs, points = np.asarray(logprobs, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if np.isnan(logs).any() or (logs > 1e-3).any():
-        raise ValueError(f"log-probabilities are {logs.tolist()}; expected natural logarithms, 0 at most")
+        return Verdict(None, "bad_logprobs")
     top = logs.max()
     if np.isneginf(top):
         return Verdict(None, "unreadable", 0.0)

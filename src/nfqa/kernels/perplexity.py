@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,44 +110,24 @@ def compute_perplexities(
     Args: nats: [n], summed negative log-likelihood of each target's tokens, natural logarithm; tokens: [n], how many
         were summed, 1 or more; attended: [n], all tokens of context and target, more than `tokens` or equal to it.
     Returns: [n], 1 or more for a sum that is not negative; NaN or inf where nats is, or where exp overflows. Unitless.
-    Raises: ValueError for unequal lengths, no tokens, attended below tokens, or an unknown denominator.
     Source: Equation 1 of the DebateQA paper for "target"; its released script for "attended".
     Differs from: that script's value is below the perplexity whenever there is a context, and falls towards 1 as the
         context grows, whatever the target.
     """
-    if denominator not in get_args(Denominator):
-        raise ValueError(f"denominator is {denominator!r}; expected one of {', '.join(get_args(Denominator))}")
     losses, own, every = (np.asarray(values, dtype=np.float64) for values in (nats, tokens, attended))
-    if losses.ndim != 1 or not losses.shape == own.shape == every.shape:
-        raise ValueError(
-            f"nats, tokens and attended have shapes {losses.shape}, {own.shape} and {every.shape};"
-            " expected three equal rows of numbers"
-        )
-    bad = np.flatnonzero(~(own >= 1) | ~(every >= own))
-    if len(bad):
-        raise ValueError(
-            f"target {bad[0]} has {own[bad[0]]:g} tokens of {every[bad[0]]:g} attended;"
-            " expected 1 or more, and at least as many attended"
-        )
     divisors = own if denominator == "target" else np.maximum(every - 1, 1)
     with np.errstate(over="ignore"):  # the result is then inf
         return np.exp(losses / divisors)
 
 
 def aggregate_perplexities(perplexities: ArrayLike, *, aggregate: Aggregate = "sum") -> float:
-    """The sum or the mean of one answer's perplexities, or the mean of their natural logarithms; NaN for none.
+    """The sum or the mean of one answer's perplexities, or the mean of their natural logarithms.
 
-    Args: perplexities: [n], all finite. Raises: ValueError for one that is not, or an unknown aggregate.
+    Args: perplexities: [n], one or more, all finite.
     Source: Equation 1 of the DebateQA paper ("sum"); its released script ("mean"). "mean_log" is ours: it ranks as the
         geometric mean does, so that one view that no answer comes near does not outweigh all others.
     """
-    if aggregate not in get_args(Aggregate):
-        raise ValueError(f"aggregate is {aggregate!r}; expected one of {', '.join(get_args(Aggregate))}")
     values = np.asarray(perplexities, dtype=np.float64)
-    if values.ndim != 1 or not np.isfinite(values).all():
-        raise ValueError(f"perplexities are {values.tolist()}; expected a row of finite numbers; drop the others first")
-    if not len(values):
-        return math.nan
     if aggregate == "sum":
         return float(values.sum())
     return float(values.mean() if aggregate == "mean" else np.log(values).mean())

@@ -19,10 +19,10 @@ def derive_preferences(ratings: ArrayLike, systems: ArrayLike, groups: ArrayLike
     The higher rating is preferred; equal ratings are a tie and stay one. A group of n systems gives n (n - 1) / 2
     comparisons: 10 for five systems.
 
-    Args: ratings: [N]; systems: [N], whole numbers; groups: [N], equal entries belong together.
+    Args: ratings: [N], finite; systems: [N], whole numbers; groups: [N], equal entries belong together and rate no
+        system twice.
     Returns: a row a comparison: group, left (the lower-numbered system), right, and outcome, 1 where left is preferred,
         0 where right is, 0.5 for a tie.
-    Raises: ValueError for ratings that are not finite, or a system rated twice in a group.
     Source: DebateQA, section B.1.1: all 10 pairs of five answers to a question. Differs from: its annotators were
         asked for each pair, so that theirs can be cyclic; preferences from ratings can't.
     """
@@ -30,12 +30,6 @@ def derive_preferences(ratings: ArrayLike, systems: ArrayLike, groups: ArrayLike
 
     columns = {"group": np.asarray(groups), "system": np.asarray(systems, dtype=np.int64)}
     rated = pd.DataFrame(columns | {"rating": np.asarray(ratings, dtype=float)}).sort_values(["group", "system"])
-    if (bad := ~np.isfinite(rated["rating"])).any():
-        i = rated.index[bad].min()
-        raise ValueError(f"rating {i} is {rated['rating'][i]}; leave it out before comparing")
-    if (twice := rated.duplicated(["group", "system"])).any():
-        group, system = rated.loc[twice, ["group", "system"]].iloc[0]
-        raise ValueError(f"system {system} is rated twice in group {group}; keep one rating")
     pairs = rated.merge(rated, on="group").query("system_x < system_y")
     pairs["outcome"] = (np.sign(pairs["rating_x"] - pairs["rating_y"]) + 1) / 2
     return pairs.rename(columns={"system_x": "left", "system_y": "right"})[["group", "left", "right", "outcome"]]
@@ -64,8 +58,6 @@ def rate_elo(
     import pandas as pd
     from evalica import Winner, elo
 
-    if comparisons.empty:
-        return np.full(systems, initial)
     generator = np.random.default_rng(seed)
     shuffles = [generator.permutation(len(comparisons)) for _ in range(orders)] or [np.arange(len(comparisons))]
     index, names = pd.RangeIndex(systems), {1.0: Winner.X, 0.0: Winner.Y, 0.5: Winner.Draw}
@@ -83,17 +75,15 @@ def rate_bradley_terry(
     """Log-strengths b of the Bradley-Terry model, P(i is preferred to j) = e^b_i / (e^b_i + e^b_j).
 
     Maximum likelihood with a tie as half a win for each side. A system that always wins has no finite strength, so
-    `prior` ties are added between every two systems; 0 adds none.
+    `prior` ties are added between every two systems.
 
-    Args: comparisons, systems: as `rate_elo`; weights: [M], how often each comparison counts; default once.
+    Args: comparisons, systems: as `rate_elo`; weights: [M], how often each comparison counts; default once; prior: 0
+        only where every system has won against, and lost to, each other one, directly or through others.
     Returns: b, [S], in nats, with mean 0. Equal records give equal strengths. With no comparison and a prior, all 0.
-    Raises: ValueError, with prior=0, for comparisons that leave strengths undetermined or infinite.
-    Source: Bradley and Terry (1952), by evalica. Differs from: evalica's, which has no prior and gives equal
-        strengths where none exist.
+    Source: Bradley and Terry (1952), by evalica. Differs from: evalica's, which has no prior.
     """
     import pandas as pd
     from evalica import Winner, bradley_terry
-    from scipy.sparse.csgraph import connected_components
 
     left, right, outcomes = (comparisons[name].to_numpy() for name in ("left", "right", "outcome"))
     weight = np.ones(len(comparisons)) if weights is None else np.asarray(weights, dtype=float)
@@ -101,11 +91,7 @@ def rate_bradley_terry(
     np.add.at(wins, (left, right), weight * outcomes)
     np.add.at(wins, (right, left), weight * (1 - outcomes))
     wins += prior / 2 * (1 - np.eye(systems))
-    if connected_components(wins, connection="strong", return_labels=False) > 1:  # Ford (1957)
-        raise ValueError("the comparisons leave strengths undetermined or infinite; give a prior above 0")
     winners, losers = np.nonzero(wins)
-    if not len(winners):
-        return np.zeros(systems)
     index = pd.RangeIndex(systems)
     found = bradley_terry(
         winners.tolist(), losers.tolist(), [Winner.X] * len(winners), index=index,

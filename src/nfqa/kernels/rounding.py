@@ -29,13 +29,10 @@ def bound_deviation(values: Sequence[float], half: float, *, ddof: int = 1) -> t
     corner, and least where each number is as near to their mean as it may be, which repeated clipping finds.
 
     Args: values: [n], as printed; half: half of the last printed digit, 0 for exact numbers; ddof: the deviation
-        divides by n - ddof.
+        divides by n - ddof, 1 or more.
     Returns: deviation, low, high.
-    Raises: ValueError for a negative `half`, or not more than `ddof` numbers.
     """
     middle = np.asarray(values, dtype=np.float64)
-    if half < 0 or len(middle) <= ddof:
-        raise ValueError(f"half is {half} for {len(middle)} numbers; expected 0 or more, and over {ddof} numbers")
     nearest = middle
     for _ in range(_STEPS):
         nearest = np.clip(nearest.mean(), middle - half, middle + half)

@@ -87,10 +87,7 @@ def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = Tr
 def read_logprobs(logprobs: Sequence[float], request: Request) -> Verdict:
     """The expected label from the labels' log-probabilities; missing as "bad_logprobs" or "no_mass"."""
     values = [CHOICES[label] if label in CHOICES else float(label) for label in request.labels]
-    try:
-        found = expect_value(logprobs, values)
-    except ValueError:  # a NaN, or more than certain: one bad reply is a missing verdict, not the end of a run
-        return Verdict(None, "bad_logprobs")
+    found = expect_value(logprobs, values)
     return found if found.mass is None or found.mass >= LEAST_MASS else Verdict(None, "no_mass", found.mass)
 
 
