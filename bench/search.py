@@ -43,6 +43,8 @@ class Vectors:
     def embed_sentences(self, texts: list[str]) -> NDArray[np.float32]:
         return self.table[[self.places[text] for text in texts]]
 
+    embed_queries = embed_sentences
+
 
 def make_texts(count: int, words: int, seed: int) -> list[str]:
     """Texts of about so many words from a vocabulary of 50,000, the r-th word about 1 / r as frequent as the first."""
