@@ -42,12 +42,16 @@ from nfqa.models.chat import Reply
         ("reproduce", {"PARAMS": "value=2"}, "PARAMS needs one artefact"),
         ("run made_up/first", {"PARAMS": "valeu=2"}, "no parameter 'valeu'; did you mean value? known: artefact"),
         ("run made_up/first", {"PARAMS": "value"}, "PARAMS has 'value'; expected NAME=VALUE"),
-        ("run made_up/first", {"PARAMS": "value=high"}, "value is 'high'; expected a number"),
+        (
+            "run made_up/first",
+            {"PARAMS": "value=high"},
+            "value, by default 1.0: found 'high'; input should be a valid number",
+        ),
         ("run made_up/first", {"PARAMS": "out=/elsewhere"}, "PARAMS has out, which the runner sets"),
-        ("run made_up/first", {"PARAMS": "value={1}"}, "expected a number"),
+        ("run made_up/first", {"PARAMS": "value={1}"}, "found '{1}'; input should be a valid number"),
         ("run made_up/first", {"PARAMS": "value='2"}, "no closing quotation"),
         *(
-            ("run made_up/first", {"PARAMS": f"value={value}"}, "value is ")
+            ("run made_up/first", {"PARAMS": f"value={value}"}, "value, by default 1.0: found ")
             for value in ("-" * 20_000 + "1", "9" * 400, "1e999")
         ),
     ],
@@ -232,10 +236,10 @@ def test_a_quick_run_says_with_how_much_each_artefact_is_made(identifier: str, o
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"resamples": -3}, "resamples is -3; expected a whole number, 1 or more"),
-        ({"resamples": None}, "resamples is None; expected a whole number"),
-        ({"limit": 1.5}, "limit is 1.5; expected a whole number, 1 or more, or None"),
-        ({"limit": 0}, "limit is 0; expected a whole number"),
+        ({"resamples": -3}, "resamples, by default 10000: found -3; input should be greater than or equal to 1"),
+        ({"resamples": None}, "resamples, by default 10000: found null; input should be a valid integer"),
+        ({"limit": 1.5}, "limit, by default None: found 1.5; input should be a valid integer"),
+        ({"limit": 0}, "limit, by default None: found 0; input should be greater than or equal to 1"),
     ],
 )
 def test_a_count_that_is_none_is_refused_before_anything_is_asked(parameters: dict[str, float], words: str) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +24,8 @@ from nfqa.lab.open import Lab
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import label_systems, name_leader, write_scores
 from nfqa.lab.papers import read_papers
-from nfqa.lab.scoring import clear_stale, name_folder, tabulate_means, tabulate_views
+from nfqa.lab.runner import hold_scratch
+from nfqa.lab.scoring import name_folder, tabulate_means, tabulate_views
 from nfqa.lab.values import pick, read_values, tidy_values, write_values
 from nfqa.metrics import dispute_detector, listwise_training
 from nfqa.metrics.listwise_training import train_by_grades
@@ -463,14 +462,16 @@ def test_as_an_artefact_it_shows_the_example_as_a_sample(scored: Checkout) -> No
     assert f"file data/sample/{EXAMPLE} changed" in done.stdout
 
 
-def test_what_a_killed_run_left_is_cleared_and_a_live_one_s_is_not(tmp_path):
-    with subprocess.Popen(["true"]) as ended:
-        ended.wait()
-    names = [f".new.{ended.pid}.ab", f".new.{os.getpid()}.cd", "mine-0123"]
-    for name in names:
-        (tmp_path / name / "scratch").mkdir(parents=True)
-    clear_stale(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == set(names[1:])
+def test_what_a_killed_run_left_is_cleared_and_a_live_one_is_left_alone(tmp_path):
+    scratch, lock = tmp_path / "scratch", tmp_path / "lock"
+    (scratch / "left").mkdir(parents=True)
+    with hold_scratch(scratch, lock, "another run"):
+        assert not scratch.exists()
+        (scratch / "mine").mkdir(parents=True)
+        with pytest.raises(ValueError, match="another run"), hold_scratch(scratch, lock, "another run"):
+            pass
+        assert (scratch / "mine").is_dir()
+    assert not scratch.exists()
 
 
 def test_each_answer_s_views_are_printed_with_the_cosine_first_beside_the_question_alone():

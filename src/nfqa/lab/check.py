@@ -34,13 +34,12 @@ _NUMBER = re.compile(r"-?\d[\d.,]*")
 
 def check_published(root: Path, place: Place) -> pd.DataFrame:
     """Every published number beside ours, of both papers: artefact and the columns of `compare_published`."""
-    frames = [
-        compare_published(paper, name, _read(place.results, f"{paper.paper}/{name}")).assign(
-            artefact=f"{paper.paper}/{name}"
-        )
-        for paper in read_papers(root).values()
-        for name in paper.published.artefact.unique()
-    ]
+    frames = []
+    for paper in read_papers(root).values():
+        for name in paper.published.artefact.unique():
+            identifier = f"{paper.paper}/{name}"
+            ours = _read(place.results, identifier)
+            frames.append(compare_published(paper, name, ours).assign(artefact=identifier))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -56,13 +55,13 @@ def compare_committed(root: Path, place: Place, beside: Place | None = None) -> 
         commit that has results, no rows.
     """
     folder, frames = (beside or place).results.relative_to(root).as_posix(), []
-    committed = _run_git(root, "ls-tree", "-r", "--name-only", "HEAD", f"{folder}/").splitlines()
+    committed = run_git(root, "ls-tree", "-r", "--name-only", "HEAD", f"{folder}/").splitlines()
     for paper, name in list_chosen(root) if committed else ():
         identifier = f"{paper.paper}/{name}"
         path, ran = f"{folder}/{identifier}.csv", was_run(place, identifier)
         if beside and not ran:
             continue
-        then = read_values(StringIO(_run_git(root, "show", f"HEAD:./{path}"))) if path in committed else None
+        then = read_values(StringIO(run_git(root, "show", f"HEAD:./{path}"))) if path in committed else None
         made = place.values if ran and (place.values / f"{identifier}.csv").is_file() else place.results
         described = place.results / f"{identifier}.json"
         varies = described.is_file() and bool(read_json(described).get("varies"))
@@ -95,8 +94,8 @@ def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -
     """
     kept, new = list_files(place, identifier), {ending: made.with_suffix(ending) for ending in ENDINGS}
     listed = [str(kept[ending].relative_to(place.root)) for ending in ENDINGS if new[ending].is_file()]
-    committed = _run_git(place.root, "ls-files", *listed).splitlines()
-    if len(committed) < len(listed) or _run_git(place.root, "status", "--porcelain", "--", *listed):
+    committed = run_git(place.root, "ls-files", *listed).splitlines()
+    if len(committed) < len(listed) or run_git(place.root, "status", "--porcelain", "--", *listed):
         return ENDINGS
     before, after = (read_json(files[".json"]) for files in (kept, new))
     varies = bool(after.get("varies"))
@@ -198,7 +197,7 @@ def _allow(then: float, now: float, size: float, column: str) -> tuple[float, fl
     return (1.001 * unit, 0.0) if exact else (1.001 * max(unit, _CLOSE * largest), _FLIPPED * max(1.0, size))
 
 
-def _run_git(root: Path, *arguments: str) -> str:
+def run_git(root: Path, *arguments: str) -> str:
     """What git says; nothing where there is no git, no repository, or no such object."""
     try:
         return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False).stdout

@@ -111,12 +111,8 @@ def find_unmatched(order: Order, table: pd.DataFrame, words: Collection[str] = (
                     yield f"row of {name} {member!r} ({query}); {suggest(str(member), {*map(str, table[name])})}"
         if picked.empty and not words:
             yield f"row of {query}"
-        if (
-            len(picked)
-            and order.column == "value"
-            and picked.statistic.str.contains(BOUNDED).all()
-            and max(map(abs, bounds)) > 1
-        ):
+        bounded = picked.statistic.str.contains(BOUNDED) & (order.column == "value")
+        if len(picked) and bounded.all() and max(map(abs, bounds)) > 1:
             yield f"{picked.statistic.iloc[0]} beyond 1 ({query})"
         many.append({name for name in ("dataset", "statistic") if name in picked and len({*picked[name]}) > 1})
         groups.append({*picked.reindex(columns=[*order.within]).fillna("").itertuples(index=False, name=None)})
@@ -184,16 +180,12 @@ def _compute(paper: Paper, name: str, tables: _Tables) -> list[dict[str, Any]]:
         values = {each: rows[each]["value"] for each in named} | {"e": math.e}
         left, right = (float(pd.eval(side, local_dict=values, engine="python")) for side in sides)
         digits = rows.get(sides[1], {"decimals": 0})["decimals"]
-        holds = (
-            left > right if ">" in told else round(left - right, 12) == 0 or round(left, digits) == round(right, digits)
-        )
+        equal = round(left - right, 12) == 0 or round(left, digits) == round(right, digits)
+        holds = left > right if ">" in told else equal
         lacking = next((rows[each] for each in named if math.isnan(values[each])), {"value": left})
         state = MISSING if math.isnan(left + right) else HOLDS if holds else FAILS
-        words = f"{told}: {left:.6g} and {right:.6g}"
-        found.append(
-            {"place": f"sum {place}", "hold": "all", "state": state, "gap": left - right, "words": words}
-            | {"upper": lacking, "lower": lacking}
-        )
+        row = {"place": f"sum {place}", "hold": "all", "upper": lacking, "lower": lacking, "state": state}
+        found.append(row | {"gap": left - right, "words": f"{told}: {left:.6g} and {right:.6g}"})
     return found
 
 
@@ -211,9 +203,9 @@ def compare_order(order: Order, table: pd.DataFrame) -> pd.DataFrame:
     """
     table = table[query_rows(table, order.where)]
     if order.column != "value":
-        table = table.assign(
-            value=table[order.column], low=math.nan, high=math.nan, said=table[order.column].astype(str)
-        )
+        counts = table[order.column]
+        table = table.assign(value=counts, low=math.nan, high=math.nan, said=counts.astype(str))
+    table = table.assign(low=table.low.fillna(table.value), high=table.high.fillna(table.value))
     within, sides = list(order.within), {}
     for side, wanted in (("upper", order.upper), ("lower", order.lower)):
         number = pd.DataFrame([{"value": wanted, "low": wanted, "high": wanted, "said": f"{wanted}"}])
@@ -222,11 +214,8 @@ def compare_order(order: Order, table: pd.DataFrame) -> pd.DataFrame:
     shared = [name for name in within if all(name in side for side in sides.values())]
     how: Any = {"on": shared, "how": "outer", "sort": False} if shared else {"how": "cross"}
     both = sides["upper"].merge(sides["lower"], **how)
-    ends = {}
-    for side in sides:
-        value = both[f"value_{side}"].astype(np.float64)
-        ends[side] = [value, *(both[f"{end}_{side}"].astype(np.float64).fillna(value) for end in ("low", "high"))]
-    (a, a_low, a_high), (b, b_low, b_high) = ends.values()
+    ends = [f"{end}_{side}" for side in sides for end in ("value", "low", "high")]
+    a, a_low, a_high, b, b_low, b_high = (both[end].astype(np.float64) for end in ends)
     surely, perhaps = (a_low - b_high - order.by).round(12), (a_high - b_low - order.by).round(12)
     states = [a.isna() | b.isna(), surely > 0, perhaps <= 0]
     return both.assign(gap=a - b, state=np.select(states, [MISSING, HOLDS, FAILS], UNDECIDED))
@@ -240,10 +229,7 @@ def _compare_all(paper: Paper, orders: Sequence[Order], tables: _Tables) -> list
         told = {"place": place, "hold": order.hold}
         table = tables.get(order.table, pd.DataFrame(columns=["value", "low", "high", "dropped", "said"]))
         named = ["row", "dataset", "heading"] if "published" in table else name_keys(table.drop(columns="said"))
-        pairs = compare_order(order, table).to_dict("records")
-        if not pairs:
-            found.append(told | {"state": MISSING, "gap": math.nan, "upper": nothing, "lower": nothing})
-        for pair in pairs:
+        for pair in compare_order(order, table).to_dict("records") or [{"state": MISSING, "gap": math.nan}]:
             shared = {name: pair.get(name, "") for name in order.within}
             sides = {
                 side: nothing | shared | {str(name).removesuffix(f"_{side}"): part for name, part in pair.items()}

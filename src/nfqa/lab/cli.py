@@ -66,8 +66,8 @@ def _make_parser() -> argparse.ArgumentParser:
         "--workers": {"help": "of Ray; by default one a core, or GPU", "type": int},
         "--gpus": {"help": "of each worker, such as 0.5", "type": float},
         "--shard": {"help": "lines of a part, 1000 by default", "type": int},
-        "--skip-bad": {"help": "leave out lines that don't fit, and list them", "action": "store_const", "const": True},
-        "--dry-run": {"help": "say what it would take", "action": "store_const", "const": True},
+        "--skip-bad": {"help": "leave out lines that don't fit, and list them", "action": "store_true"},
+        "--dry-run": {"help": "say what it would take", "action": "store_true"},
     }
     some, named = ({"artefacts": {"nargs": nargs, "metavar": "PAPER/NAME"}} for nargs in ("*", "+"))
     commands: dict[str, tuple[_Command, str, dict[str, dict[str, Any]]]] = {
@@ -183,11 +183,9 @@ def _bulk(given: argparse.Namespace) -> int:
 
 
 def _score(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
-    alone = [f"--{name.replace('_', '-')}" for name in _BULK if getattr(given, name)]
+    alone = ", ".join(f"--{name.replace('_', '-')}" for name in _BULK if getattr(given, name))
     if alone:
-        raise ValueError(
-            f"{', '.join(alone)} needs --out, a folder to score the file into; else Make's variables count"
-        )
+        raise ValueError(f"{alone} needs --out, a folder to score the file into; else Make's variables count")
     from nfqa.lab.scoring import score_file
 
     return score_file(root, options, given.artefacts[0], given.file, given.questions)
@@ -197,9 +195,8 @@ def _template(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.data.own_tables import write_template
 
     write_template(given.file, root)
-    print(
-        f"{given.file}: an example; put your own rows in it, then `make score ANSWERS={shlex.quote(str(given.file))}`"
-    )
+    quoted = shlex.quote(str(given.file))
+    print(f"{given.file}: an example; put your own rows in it, then `make score ANSWERS={quoted}`")
     return 0
 
 
@@ -220,9 +217,8 @@ def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
             raise ValueError("DOCUMENTS and SEARCHER are both set; keep the folder or the search")
         cache = root / "build" / "cache"
         search = search_pages(SearXNG(url, cache / "searches.sqlite"), every=every, cache=cache / "pages.sqlite")
-    return make_debates(
-        root, options, given.file, given.documents, search_with=search, labels=given.labels, every=every
-    )
+    how = {"search_with": search, "labels": given.labels, "every": every}
+    return make_debates(root, options, given.file, given.documents, **how)
 
 
 def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:

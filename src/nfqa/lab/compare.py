@@ -54,18 +54,15 @@ def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd
         where it needs nothing and the value is not there.
     """
     measured = ["value", "low", "high", "n", "origin"]
-    ours = (
-        pd.DataFrame(columns=["key", *measured], dtype=object) if table is None else _add_keys(table, name_keys(table))
-    )
+    table = pd.DataFrame(columns=["statistic", *measured], dtype=object) if table is None else table
+    ours = _add_keys(table, name_keys(table))
     both = _read_published(paper, name).merge(ours[["key", *measured]], how="left", on="key")
     both = both.drop(columns="key").astype(dict.fromkeys(measured[:3], np.float64))
     gap = both.value - both.published
     said = gap.map("{:+.4f}, ".format).astype(str)
     needs = ["; ".join(show_name(paper, need) for need in each.split("; ") if need) for each in both.needs]
-    equal = [
-        round(value, decimals) == p
-        for value, decimals, p in zip(both.value, both.decimals, both.published, strict=True)
-    ]
+    printed = both[["value", "decimals", "published"]].itertuples(index=False, name=None)
+    equal = [round(value, decimals) == published for value, decimals, published in printed]
     size = both.reason.str.extract(OURS)
     listed = (both.value - size[0].astype(np.float64)).abs() <= 1.001 * 10.0 ** -size[1].str.len().astype(np.float64)
     cases = [
@@ -107,9 +104,8 @@ def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame, folder: Path)
     note = note_stand_ins(paper, name, table)
     _write_tables(folder / paper.paper / name, cells, note)
     colours = verdicts.map(lambda verdict: f"background-color: {SHADES[verdict]}" if verdict in SHADES else "")
-    style = cells.style.apply(lambda _: colours, axis=None).set_properties(
-        **{"white-space": "pre-line", "text-align": "left"}
-    )
+    look = {"white-space": "pre-line", "text-align": "left"}
+    style = cells.style.apply(lambda _: colours, axis=None).set_properties(**look)
     alone = ~verdicts.any(axis=1).to_numpy()
     below = "caption-side: bottom; text-align: left; white-space: pre-line;"
     rules: list[CSSDict] = [{"selector": "caption", "props": below}] if note else []
@@ -144,9 +140,8 @@ def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> p
     for side in ("dataset", "heading"):
         both[side] = both[side].map(lambda part: show_name(paper, part))
     both["origin"] = both.origin.astype(object).fillna("")
-    pivot = both.pivot_table(
-        ["cell", "verdict", "origin"], ["ours", index], columns, aggfunc="first", sort=False
-    ).fillna("")
+    shown = ["cell", "verdict", "origin"]
+    pivot = both.pivot_table(shown, ["ours", index], columns, aggfunc="first", sort=False).fillna("")
     pivot = pivot.sort_index(level="ours", sort_remaining=False).droplevel("ours")
     return pivot.rename_axis(index=None, columns=[*[None] * len(columns), "ours / published"])
 
@@ -155,9 +150,8 @@ def _list_ours_alone(paper: Paper, name: str, table: pd.DataFrame) -> pd.DataFra
     """Rows of ours that no published number is beside, each with the heading of its column; named by its conditions."""
     published, keys = _read_published(paper, name), name_keys(table)
     cells = published.groupby(["row", "dataset"])
-    told = [name for name in list_row_keys(published) if name != "dataset" and cells[name].nunique().max() > 1] or [
-        "statistic"
-    ]
+    told = [name for name in list_row_keys(published) if name != "dataset" and cells[name].nunique().max() > 1]
+    told = told or ["statistic"]
     headings = _add_keys(published, told)[["key", "heading"]].drop_duplicates("key")
     rows = _add_keys(table[query_rows(table, "difference_from == ''")], keys)
     rows = rows[~rows.key.isin(published.key)]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from nfqa.data.json_lines import suggest
+from nfqa.data.json_lines import check, suggest
 from nfqa.data.paths import Place, write_atomically
 from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
 from nfqa.lab.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
@@ -21,7 +21,7 @@ from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, identify_role
 
 QUICK_LIMIT = 8  # questions of each dataset in a quick run
-_FILES = ("preferences", "systems")  # parameters that name files of a user's own
+_FILES = ("answers", "preferences", "systems")  # parameters that name files of a user's own, or a folder
 _TABLES = ("src/nfqa/data/*.csv", "data/labels/*.csv", "data/sample/*.csv")  # the project's own, which modules read
 
 
@@ -58,18 +58,10 @@ def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptio
 
 def _check_kind(where: str, value: Any, default: Any) -> None:
     """Refuse a value of another kind than the default, before anything is asked or computed."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63  # no inf, no NaN
-    least, none = int(default != 0), ", or None" if default is None else ""
-    fits, expected = {
-        bool: (isinstance(value, bool), "True or False"),
-        str: (isinstance(value, str | None), "a text"),
-        float: (number, "a number"),
-    }.get(type(default)) or (  # a count, or a seed
-        (number and isinstance(value, int) and value >= least) or (bool(none) and value is None),
-        f"a whole number, {least} or more{none}",
-    )
-    if not fits:
-        raise ValueError(f"{where} is {value!r:.80}; expected {expected}; its default is {default!r}")
+    count: Any = Annotated[StrictInt, Field(ge=int(default != 0), lt=2**63)]  # or a seed
+    number: Any = Annotated[StrictFloat, Field(allow_inf_nan=False)]
+    kinds = {bool: StrictBool, str: StrictStr | None, float: number, type(None): count | None}
+    check(kinds.get(type(default), count), value, f"{where}, by default {default!r}")
 
 
 def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions) -> dict[str, str]:
@@ -92,8 +84,6 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts |= {f"file {file}": _hash_upstream(root, file, "full") for file in artefact.files}
     own = [path for pattern in _TABLES for path in root.glob(pattern)]
     own += [root / "data" / "sample" / file for file in artefact.bundled]
-    if options.answers and "answers" in parameters:
-        own += [path for path in Path(options.answers).iterdir() if path.is_file()]
     parts |= {f"role {role}": identify_role(role, options.find_role(role)) for role in artefact.roles}
     if "evaluator" in artefact.roles:  # some notebooks open all embedded ones, whichever fills the role
         parts |= {f"model {model}": identify_role("evaluator", f"embedded:{model}") for model in EVALUATORS}

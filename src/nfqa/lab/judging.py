@@ -74,27 +74,27 @@ def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:
     return CausalLM(spec, device=device, dtype=dtype or read_precision(), trust_remote_code=trusted)
 
 
-def open_judges(
-    root: Path, spec: str, asking: Asking, *, dry: bool = False, progress: Callable[[int, int], None] | None = None
-) -> dict[str, LanguageJudge]:
-    """The judge role's language models by name; none where the embedded judge fills it, or nothing."""
+def open_judges(root: Path, spec: str, asking: Asking, **how: Any) -> dict[str, LanguageJudge]:
+    """The judge role's language models by name; none where the embedded judge fills it, or nothing.
+
+    Args: how: `dry` and `progress`, as `nfqa.judge.asking.Asker` has them.
+    """
     from nfqa.metrics.judging import LanguageJudge  # with pandas, which the command line can do without
 
-    opened = _open_askers(root, "judge", spec, asking.make_decoding(), dry=dry, progress=progress)
+    opened = _open_askers(root, "judge", spec, asking.make_decoding(), **how)
     return {
         name: LanguageJudge(asker, read_prompt_set(root, asking.prompts), seed=asking.judge_seed)
         for name, asker in opened.items()
     }
 
 
-def open_generators(
-    root: Path, spec: str, asking: Asking, *, dry: bool = False, progress: Callable[[int, int], None] | None = None
-) -> dict[str, Asker]:
+def open_generators(root: Path, spec: str, asking: Asking, **how: Any) -> dict[str, Asker]:
     """The generator role's language models by name; none when the rule-based degrader fills it.
 
     They write, so they are read as text whatever the judge's reading.
+    Args: how: as `open_judges`.
     """
-    return _open_askers(root, "generator", spec, asking.make_decoding(reading="text"), dry=dry, progress=progress)
+    return _open_askers(root, "generator", spec, asking.make_decoding(reading="text"), **how)
 
 
 def _open_askers(root: Path, role: str, spec: str, decoding: Decoding, **how: Any) -> dict[str, Asker]:
@@ -106,14 +106,14 @@ def _open_askers(root: Path, role: str, spec: str, decoding: Decoding, **how: An
     return {name: open_asker(journal, part, decoding, **how) for name, part in named}
 
 
-def open_restating(root: Path, name: str = "tiny") -> Asker:
+def open_restating(root: Path) -> Asker:
     """An embedded causal model as a writer: what there is to sample from without a generator.
 
     It was trained to restate an answer's points of view after it, on a CPU and in minutes; what it writes is broken
     English. Its completions are kept under build/cache, as they cost nothing but time. It runs in double precision, so
     that it draws the same tokens on every processor.
     """
-    spec = RoleSpec("generator", "path", str(find_evaluator(name)))
+    spec = RoleSpec("generator", "path", str(find_evaluator("tiny")))
     journal = Journal(root / "build" / "cache" / "restated.sqlite")
     return open_asker(journal, spec, Decoding(max_tokens=96), dtype="float64")
 
@@ -137,16 +137,11 @@ def open_journal(root: Path) -> Journal:
     return Journal(find_journal(root), run=os.environ.get("NFQA_RUN", ""))
 
 
-def open_asker(
-    journal: Journal,
-    spec: RoleSpec,
-    decoding: Decoding,
-    *,
-    dry: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    dtype: str = "",
-) -> Asker:
-    """Requests to one model, through a journal. dtype: of a model in process, by default what NFQA_DTYPE names."""
+def open_asker(journal: Journal, spec: RoleSpec, decoding: Decoding, *, dtype: str = "", **how: Any) -> Asker:
+    """Requests to one model, through a journal.
+
+    Args: dtype: of a model in process, by default what NFQA_DTYPE names; how: as `open_judges`.
+    """
     precision = "" if spec.kind == "openai" else dtype or read_precision("")
     opens = partial(open_model, journal=journal, dtype=dtype)
-    return Asker(spec, opens, journal, decoding, dry=dry, progress=progress, precision=precision)
+    return Asker(spec, opens, journal, decoding, precision=precision, **how)

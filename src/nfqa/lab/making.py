@@ -161,24 +161,20 @@ def make_answers(root: Path, options: RunOptions, path: Path | None, folder: Pat
         asked = load("debateqa_test", data=options.data, root=root).texts_by_name
     else:
         asked = read_questions(path).set_index("id").question.to_dict()
-    asking, prompts = (
-        Asking(**({"prompts": "own", "decoding": "greedy"} | options.asking)),
-        read_prompt_set(root, "own"),
-    )
-    planned = open_generators(root, options.roles["generator"], asking, dry=True)
+    asking = Asking(**({"prompts": "own", "decoding": "greedy"} | options.asking))
+    prompts, generators = read_prompt_set(root, "own"), options.roles["generator"]
+    planned = open_generators(root, generators, asking, dry=True)
     answer_questions(asked, planned, prompts)
-    for name, tally in ((name, asker.tally) for name, asker in planned.items()):
-        print(
-            f"{name}: {tally.wanted:,} answers wanted, {tally.kept:,} in the journal, {tally.asked:,} to ask",
-            flush=True,
-        )
+    for name, asker in planned.items():
+        wanted, tally = f"{name}: {asker.tally.wanted:,} answers wanted", asker.tally
+        print(f"{wanted}, {tally.kept:,} in the journal, {tally.asked:,} to ask", flush=True)
     with tqdm(unit="answer", disable=None) as bar:
 
         def show(done: int, total: int) -> None:
             bar.total, bar.n = total, done
             bar.refresh()
 
-        writers = open_generators(root, options.roles["generator"], asking, progress=show)
+        writers = open_generators(root, generators, asking, progress=show)
         answers = answer_questions(asked, writers, prompts)
     test_split = "sample_debateqa_test" if options.data == "sample" else "debateqa_test"
     folder = folder or root / "build" / "answers" / (path.stem if path else test_split)
@@ -226,12 +222,11 @@ def make_debates(
     search_with: Search | None = None,
     labels: Path | None = None,
     every: bool = False,
-    seed: int = 0,
 ) -> int:
     """Make partial answers for the questions of a file into build/debates/STEM-HASH/, in DebateQA's own format.
 
     Args: documents: a folder of texts; search_with: a search in its place; labels: people's labels of points of view of
-        an earlier run; every: documents of untrusted domains count too; seed: of the splits.
+        an earlier run; every: documents of untrusted domains count too.
     Returns: 0, or 1 where a search or a model failed for a question, which is counted and left out.
     Raises: ValueError for a file, folder or role that is wrong, or where no question is left.
     """
@@ -249,7 +244,7 @@ def make_debates(
                 kappa = measure_kappa(own, "label", items=["item"], raters="most").iloc[0]
                 people = f"{own.annotator.nunique()} people on {kappa.n} points of view{f', {task}' if task else ''}"
                 print(f"{'':20} Fleiss' kappa {kappa['value']:.2f} of {people}")
-    names, folder = write_made(run, seed), run.folder.relative_to(root)
+    names, folder = write_made(run), run.folder.relative_to(root)
     if run.last.empty:
         gone = run.dropped[run.dropped.unit == "question"]
         advice = _advise(run, gone) if gone.reason.str.match(_FEW).any() else "run again to ask once more"
@@ -305,19 +300,16 @@ def _shorten(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
-def write_made(run: Run, seed: int) -> list[str]:
+def write_made(run: Run) -> list[str]:
     """Write debates.jsonl and its splits, anchors.csv, removed.csv and funnel.csv; returns their names."""
     lines = {}
     for identifier, part in run.last.groupby("id", sort=False):
         views = part[["point_of_view", "explanation"]].to_dict("records")
         debate = {"id": identifier, "question": part.question.iloc[0], "partial_answers": views}
         lines[identifier] = json.dumps(debate, ensure_ascii=False) + "\n"
-    splits = pipeline.split_questions(list(lines), seed=seed)
-    texts = {"debates.jsonl": "".join(lines.values())}
-    for name, part in splits.groupby("split"):
-        texts[f"{name}.jsonl"] = "".join(lines[identifier] for identifier in part.id)
-    for name in {"test.jsonl", "dev.jsonl"} - texts.keys():  # of an earlier run with more questions
-        (run.folder / name).unlink(missing_ok=True)
+    splits, texts = pipeline.split_questions(list(lines)), {"debates.jsonl": "".join(lines.values())}
+    for name in ("test", "dev"):
+        texts[f"{name}.jsonl"] = "".join(lines[identifier] for identifier in splits.id[splits.split == name])
     parts = run.frames["debatable"]
     found = run.frames["nearest documents"][["id", "document", "address"]]
     anchors = parts[parts["view"].isin(run.last["view"])].merge(found, on=["id", "document"], how="left")

@@ -215,11 +215,8 @@ class Lab(Roles):
 
         if list(table.columns)[-len(MEASURED) :] != list(MEASURED):
             raise ValueError("the table is not as lab.tidy gives it; write what tidy returned")
-        write_values(
-            self.out / self.name,
-            table,
-            self._describe() | {"findings": list(findings)} | ({"varies": True} if varies else {}),
-        )
+        told = self._describe() | {"findings": list(findings)} | ({"varies": True} if varies else {})
+        write_values(self.out / self.name, table, told)
         if self.out.is_relative_to(self.root / "build" / "drafts"):
             print(f"written to {(self.out / self.name).relative_to(self.root)}.csv, a draft; `make` writes results/")
         if figure is not None:
@@ -234,14 +231,12 @@ class Lab(Roles):
     def _describe(self) -> dict[str, Any]:
         """What all values of the artefact depend on, in one place."""
         notebook = self.root / "notebooks" / str(self.artefact.notebook)
-        parameters = read_parameters(notebook) | self.given.get("parameters", {})
-        for name in ("artefact", "out"):
-            parameters.pop(name, None)
+        given = read_parameters(notebook) | self.given.get("parameters", {})
         return {
             "artefact": self.identifier,
             "inputs": self._inputs,
             "notebook": str(self.artefact.notebook),
-            "parameters": parameters,
+            "parameters": {name: value for name, value in given.items() if name not in ("artefact", "out")},
             "reads": sorted(self.artefact.reads),
             "roles": {role: identify_role(role, self.roles[role]) for role in self.artefact.roles},
             "functions": list_functions(notebook),
@@ -256,30 +251,19 @@ class Lab(Roles):
             raise ValueError(f"{self.identifier} {does} {name} but {where}")
 
 
-def open_lab(
-    identifier: str,
-    *,
-    data: str = "full",
-    out: str = "",
-    embedder: str = "",
-    evaluator: str = "",
-    judge: str = "",
-    generator: str = "",
-    reranker: str = "",
-    **asking: Any,
-) -> Lab:
+def open_lab(identifier: str, *, data: str = "full", out: str = "", **given: Any) -> Lab:
     """Open an artefact's lab inside a notebook.
 
     Args: identifier: PAPER/NAME; data: "full" or "sample"; out: folder for the results, "" for build/drafts, so that
-        a notebook run by hand never replaces a committed result; embedder ... reranker: role specs, "" for the default;
-        asking: how a language model is asked, the fields of `nfqa.lab.judging.Asking`.
+        a notebook run by hand never replaces a committed result; given: role specs (embedder, evaluator, judge,
+        generator, reranker), "" for the default, and how a language model is asked, the fields of
+        `nfqa.lab.judging.Asking`.
     Raises: ValueError for an unknown artefact, data, role or way of asking.
     """
     if data not in ("full", "sample"):
         raise ValueError(f"data is {data!r}; expected 'full' or 'sample'")
-    roles = {"embedder": embedder, "evaluator": evaluator, "judge": judge, "generator": generator, "reranker": reranker}
+    roles = {role: spec for role in DEFAULTS if (spec := given.pop(role, ""))}
     for role, spec in roles.items():
-        if spec:
-            identify_role(role, spec)
+        identify_role(role, spec)
     use_style()
-    return Lab(identifier, data=data, out=out, roles=roles, asking=Asking(**asking))
+    return Lab(identifier, data=data, out=out, roles=roles, asking=Asking(**given))

@@ -44,15 +44,14 @@ class RunOptions:
     def variant(self) -> str:
         """A folder name for a run with overrides, what they are and a hash of them; "" without any."""
         named = {role: identify_role(role, spec) for role, spec in self.roles.items()}  # wherever a model is served
-        changed: dict[str, Any] = {"seeds": self.seeds, "roles": named, "parameters": self.parameters}
-        changed |= {name: given for name in ("asking", "dtype", "answers") if (given := getattr(self, name))}
-        if not any(changed.values()):
-            return ""
         told = {name: given for name in ("seeds", "dtype", "answers") if (given := getattr(self, name))}
-        pairs = [pair for given in (told, named, self.asking, self.parameters) for pair in sorted(given.items())]
+        changed = [told, named, self.asking, self.parameters]
+        if not any(changed):
+            return ""
+        pairs = [pair for given in changed for pair in sorted(given.items())]
         words = ["quick"] if self.profile == "quick" else []
         words += [f"{name}-{_shorten(value)}".rstrip("-") for name, value in pairs]
-        digest = hashlib.sha256(json.dumps([changed, self.profile], sort_keys=True).encode()).hexdigest()[:8]
+        digest = hashlib.sha256(json.dumps([*changed, self.profile], sort_keys=True).encode()).hexdigest()[:8]
         return f"{'-'.join(words)[:_LONGEST_VARIANT].rstrip('-.')}-{digest}"
 
     def say_size(self, parameters: Mapping[str, Any]) -> str:

@@ -67,11 +67,9 @@ def _draw_lanes(axes: Axes, dots: pd.DataFrame, means: pd.DataFrame, lanes: list
         alpha = min(0.7, max(0.06, 25 * len(bands) / max(len(own), 1)))
         axes.plot(own.value, own.place, marker, color=shade, ms=3.5, mew=0, alpha=alpha)
         axes.plot(own.value[own.flagged], own.place[own.flagged], **_FLAGGED)
-        axes.hlines(mean.label.map(bands).astype(float) + offset, mean.low, mean.high, color=shade, lw=2)
-        axes.plot(
-            mean.value, mean.label.map(bands).astype(float) + offset, marker, color=shade, mec="white", mew=0.8, ms=7,
-            label=titles[name],
-        )  # fmt: skip
+        heights = mean.label.map(bands).astype(float) + offset
+        axes.hlines(heights, mean.low, mean.high, color=shade, lw=2)
+        axes.plot(mean.value, heights, marker, color=shade, mec="white", mew=0.8, ms=7, label=titles[name])
     if dots.flagged.any():
         axes.plot([], [], label="flagged", **_FLAGGED)
     axes.set(xlim=(-0.3, 10.3), xlabel="0 (worst) to 10 (best); each method's own scale")

@@ -22,8 +22,7 @@ _FORMULA = re.compile(r"[=@\t]|[+-](?!\d*\.?\d*(e[+-]?\d+)?$)")  # -2.5 and +1e-
 _DRAWABLE = 0x530  # Latin, Greek and Cyrillic
 _COLUMNS = (
     "question", "answer", "system", "label", "metric", "training", "variant", "method", "judge", "view",
-    "point_of_view", "score", "rank", "ten", "flags", "note", "missing",
-    "signature",
+    "point_of_view", "score", "rank", "ten", "flags", "note", "missing", "signature",
 )  # fmt: skip
 ENOUGH = 5  # questions, from which on a value has an interval, and a share of wins may decide
 OF_VIEWS = ("view_cosine", "pd_view")  # the metrics of single points of view, which are beside the methods

@@ -184,8 +184,7 @@ class Paper(_Entry):
             raise ValueError(f"{self._numbers}: it has no column {', '.join(lacking)}")
         cell = ["artefact", "row", "dataset", "heading", "statistic"]
         known, percent = {*ROLES, *self.names, ""}, table.unit == "%"
-        numbers = pd.to_numeric(table.printed, errors="coerce")
-        far = table.statistic.str.contains(BOUNDED) & (numbers.abs() > 1 + 99 * percent)
+        numbers, bounded = pd.to_numeric(table.printed, errors="coerce"), table.statistic.str.contains(BOUNDED)
         for problem, odd in {
             "printed is no number as printed": ~table.printed.str.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,20})?"),
             "tolerance is a number from 0 to 0.1": ~pd.to_numeric(table.tolerance, errors="coerce").between(0, 0.1),
@@ -193,23 +192,18 @@ class Paper(_Entry):
             f"expected an artefact of {self.paper}": ~table.artefact.isin(list(self.artefacts)),
             "cause is 'known', 'unknown' or empty": ~table.cause.isin(["", "known", "unknown"]),
             'the reason of a cause begins with "Ours is NUMBER"': (table.cause != "") & ~table.reason.str.match(OURS),
-            "a correlation or share is at most 1": far,
+            "a correlation or share is at most 1": bounded & (numbers.abs() > 1 + 99 * percent),
             "the number of one cell is duplicated": table.duplicated(cell),
         }.items():
             if odd.any():
                 line = table[odd].iloc[0]
-                raise ValueError(
-                    f"{self._numbers}: line {line.name + 2}: {problem}: {', '.join(line[[*cell, 'printed']])}"
-                )
-        decimals = table.printed.str.partition(".")[2].str.len() + 2 * percent
-        natural = [
-            round(number / (100 if p else 1), d) for number, p, d in zip(numbers, percent, decimals, strict=True)
-        ]
+                printed = ", ".join(line[[*cell, "printed"]])
+                raise ValueError(f"{self._numbers}: line {line.name + 2}: {problem}: {printed}")
         return table.assign(
             heading=table.heading.where(table.heading != "", table.statistic),
             tolerance=pd.to_numeric(table.tolerance),
-            published=natural,
-            decimals=decimals,
+            published=(table.printed + percent.map({True: "e-2", False: ""})).astype(float),
+            decimals=table.printed.str.partition(".")[2].str.len() + 2 * percent,
         )
 
     def find_published(self, name: str) -> pd.DataFrame:

@@ -66,10 +66,9 @@ class Roles:
     def open_evaluators(self) -> dict[str, Evaluator]:
         """All embedded evaluators by name, and those of the role that are none of them."""
         others = {name: f"embedded:{name}" for name in EVALUATORS if name not in self.evaluators}
-        opened = {name: self._open_evaluator(parse_role("evaluator", spec)) for name, spec in others.items()}
-        return {
-            name: opened.get(name) or self.evaluators[name] for name in dict.fromkeys([*EVALUATORS, *self.evaluators])
-        }
+        specs = {name: parse_role("evaluator", spec) for name, spec in others.items()}
+        opened = self.evaluators | {name: self._open_evaluator(spec) for name, spec in specs.items()}
+        return {name: opened[name] for name in dict.fromkeys([*EVALUATORS, *opened])}
 
     def open_without_cache(self, evaluator: Evaluator) -> Evaluator:
         """The same model without its continuous cache."""
@@ -118,9 +117,8 @@ class Roles:
     @cached_property
     def writers(self) -> dict[str, Asker]:
         """The generator role's language models by name; none where rules fill it. One of the paper's has its name."""
-        opened = open_generators(
-            self.root, self.roles["generator"], self.asking, dry=self.dry, progress=show_progress(self.out)
-        )
+        progress = show_progress(self.out)
+        opened = open_generators(self.root, self.roles["generator"], self.asking, dry=self.dry, progress=progress)
         self._askers += opened.values()
         return {self._find_system(name) or name: asker for name, asker in opened.items()}
 

@@ -19,6 +19,7 @@ from tqdm import tqdm
 from nfqa.data.json_lines import read_json
 from nfqa.data.load import GRADED
 from nfqa.data.paths import Place, lock_file, write_atomically
+from nfqa.data.records import QuestionSet
 from nfqa.data.registry import UnreachableError, fetch_file, hash_file, read_registry
 from nfqa.lab.fingerprint import (
     QUICK_LIMIT,
@@ -60,7 +61,8 @@ def run_targets(
     if not pending:
         return [], []
     place = options.find_place(root)
-    with _lock(root, place.work / "scratch"):
+    held = "another run is at work in this checkout; wait for it, or stop it first"
+    with hold_scratch(place.work / "scratch", root / "build" / "lock", held):
         graded = {name for name, file in read_registry(root).items() if file.shape in GRADED}
         wanted = {d for t in pending if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded
         if wanted:
@@ -199,11 +201,11 @@ def run_target(place: Place, target: Target) -> bool:
     files = list_files(place, identifier)
     for suffix in choose_replaced(place, identifier, scratch / name, lacks=lacks_files(place.root, target.artefact)):
         if (scratch / f"{name}{suffix}").is_file():
-            _copy(scratch / f"{name}{suffix}", files[suffix])
+            copy_file(scratch / f"{name}{suffix}", files[suffix])
         else:
             files[suffix].unlink(missing_ok=True)  # what the notebook no longer makes must not look as if it did
-    _copy(scratch / f"{name}.csv", place.values / f"{identifier}.csv")
-    _copy(scratch / "executed.ipynb", place.notebooks / f"{identifier}.ipynb")
+    copy_file(scratch / f"{name}.csv", place.values / f"{identifier}.csv")
+    copy_file(scratch / "executed.ipynb", place.notebooks / f"{identifier}.ipynb")
     outputs = {str(kept.relative_to(place.root)): hash_file(kept) for kept in files.values() if kept.is_file()}
     usage, minutes = scratch / f"{name}.usage.json", round((time.monotonic() - started) / 60, 3)
     missing = read_json(usage)["missing"] if usage.is_file() else {}
@@ -212,28 +214,21 @@ def run_target(place: Place, target: Target) -> bool:
     return True
 
 
-def _copy(made: Path, kept: Path) -> None:
+def copy_file(made: Path, kept: Path) -> None:
     """Put a file in place whole; a copy, as results may lie on another disk than build."""
     with write_atomically(kept) as scratch:
         shutil.copyfile(made, scratch)
 
 
 def prepare_vectors(
-    root: Path,
-    options: RunOptions,
-    datasets: Sequence[str],
-    *,
-    limit: int | None,
-    answers: str = "",
-    questions: str = "",
+    root: Path, options: RunOptions, datasets: Sequence[str], own: QuestionSet | None = None, *, limit: int | None
 ) -> None:
-    """Embed all texts of datasets, and of a user's file of answers, on all cores and under one bar.
+    """Embed all texts of datasets, and of a user's own answers, on all cores and under one bar.
 
     Raises: ValueError where the embedder can't be used.
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from nfqa.data.load import load
-    from nfqa.data.own_answers import read_answers
     from nfqa.data.paths import find_cache
     from nfqa.metrics.coverage import split_answer
     from nfqa.metrics.flags import remove_question
@@ -241,8 +236,7 @@ def prepare_vectors(
 
     sets = [load(name, data=options.data, limit=limit, root=root) for name in datasets]
     texts = [text for dataset in sets for text in dataset.texts()]
-    if answers:
-        own = read_answers(answers, questions)
+    if own:
         pairs = [(question, answer.text) for question in own.questions for answer in question.answers]
         texts += own.texts() + [remove_question(text, question.text) for question, text in pairs]
         texts += [part for question, text in pairs if question.partial_answers for part in split_answer(text)]
@@ -250,10 +244,12 @@ def prepare_vectors(
 
 
 @contextmanager
-def _lock(root: Path, scratch: Path) -> Iterator[None]:
-    """The checkout for this run alone, and an empty scratch folder, gone afterwards however the run ends."""
-    held = "another run is at work in this checkout; wait for it, or stop it first"
-    with lock_file(root / "build" / "lock", held):
+def hold_scratch(scratch: Path, lock: Path, held: str) -> Iterator[None]:
+    """An empty scratch folder for this run alone, gone afterwards however the run ends.
+
+    Raises: ValueError, saying `held`, where another run holds the file `lock`.
+    """
+    with lock_file(lock, held):
         shutil.rmtree(scratch, ignore_errors=True)  # what a killed run left
         try:
             yield

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,10 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import psutil
 
 from nfqa.data.own_answers import read_answers
-from nfqa.data.paths import Place, write_atomically
+from nfqa.data.paths import Place
 from nfqa.data.registry import UnreachableError
 from nfqa.lab.compare import name_rows
 from nfqa.lab.fingerprint import list_targets
@@ -26,10 +23,9 @@ from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import OF_VIEWS, escape_formula, list_flat
 from nfqa.lab.papers import Paper
 from nfqa.lab.plan import plan_targets
-from nfqa.lab.runner import prepare_vectors, reach_data, run_pending
+from nfqa.lab.runner import copy_file, hold_scratch, prepare_vectors, reach_data, run_pending
 from nfqa.lab.values import NAMES, name_keys, pick, read_values, write_intervals
 
-_NEW = ".new."  # then the process and a random name: a scratch folder
 _NEEDS = {
     "references": "overlap and ranking among references (LINKAGE) are",
     "partial_answers": "coverage of points of view, P.D. and D.A. (DebateQA) are",
@@ -50,10 +46,8 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
     folder = root / "build" / "scores" / name_folder(options, **given)
     chosen = replace(options, parameters=options.parameters | given)
     target = list_targets(root, chosen, [identifier])[-1]
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    clear_stale(folder.parent)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{_NEW}{os.getpid()}.") as name:
-        scratch = Path(name)
+    scratch, held = folder.with_name(f".new.{folder.name}"), f"another run scores {path}; wait for it, or stop it first"
+    with hold_scratch(scratch, folder.with_name(f".lock.{folder.name}"), held):
         place = Place(root, scratch / "results", scratch / "results", scratch)
         print(f"{path}: {len(own.answers):,} answers to {len(own.questions):,} questions", flush=True)
         named = {each.reason: each.question for each in reversed(own.excluded)}
@@ -72,33 +66,24 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
         for line in problems:
             print(f"left out, as its data can't be reached: the trained judge. {line}", file=sys.stderr, flush=True)
         datasets = target.artefact.datasets if learns and not problems else ()
-        prepare_vectors(root, options, datasets, limit=None, **given)
+        prepare_vectors(root, options, datasets, own, limit=None)
         _, failed = run_pending(place, [target], jobs=1)
         if failed:
             print(f"{path} could not be scored; the message above says why", file=sys.stderr)
             return 1
         made = [scratch / "scratch" / identifier / file for file in ("scores.csv", "scores.json", "notes.md")]
         made += [*(scratch / "results").rglob("*.*"), place.notebooks / f"{identifier}.ipynb"]
-        values = read_values(place.results / f"{identifier}.csv")
+        table = place.results / f"{identifier}.csv"
+        values, cells = read_values(table), pd.read_csv(table, dtype=str, keep_default_na=False)
+        cells.map(escape_formula).to_csv(table, index=False, lineterminator="\n")
         for file in made:
-            with write_atomically(folder / file.name) as copy:
-                shutil.copyfile(file, copy)
-                if file.name == f"{target.name}.csv":
-                    cells = pd.read_csv(file, dtype=str, keep_default_na=False)
-                    cells.map(escape_formula).to_csv(copy, index=False, lineterminator="\n")
+            copy_file(file, folder / file.name)
     print(f"\n{tabulate_means(target.paper, values, own.systems)}\n")
     if len(own.views):
         print(f"{tabulate_views(pd.read_csv(folder / 'scores.csv', dtype=str, keep_default_na=False), root)}\n")
     print(*json.loads((folder / f"{target.name}.json").read_text(encoding="utf-8"))["findings"], sep="\n")
     print(f"\nin {folder.relative_to(root)}/: {', '.join(sorted(file.name for file in folder.iterdir()))}")
     return 0
-
-
-def clear_stale(folder: Path) -> None:
-    """Remove the scratch folders in it whose process is gone: a run that was killed could not remove its own."""
-    for scratch in folder.glob(f"{_NEW}*.*"):
-        if not psutil.pid_exists(int(scratch.name.split(".")[2])):
-            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def name_folder(options: RunOptions, answers: str, questions: str = "") -> str:

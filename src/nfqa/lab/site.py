@@ -9,7 +9,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nfqa.data.json_lines import read_json
 from nfqa.data.paths import Place
 from nfqa.data.registry import hash_file
+from nfqa.lab.check import list_files, run_git
 from nfqa.lab.claims import judge_claims
 from nfqa.lab.compare import compare_published, list_replaced, name_rows, pivot_beside_paper
 from nfqa.lab.papers import STAND_IN, Paper, list_needs, read_papers
@@ -102,10 +102,8 @@ def hash_inputs(root: Path, places: Sequence[Place], forge: str) -> str:
 
 def find_forge(root: Path) -> str:
     """The address at which a browser finds the files of this commit; "" where `origin` is no https or ssh address."""
-    origin, commit = (
-        subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True).stdout.strip()
-        for words in (("remote", "get-url", "origin"), ("rev-parse", "HEAD"))
-    )
+    asked = (("remote", "get-url", "origin"), ("rev-parse", "HEAD"))
+    origin, commit = (run_git(root, *words).strip() for words in asked)
     found = _FORGE.fullmatch(origin)
     return f"https://{found[1]}/{found[2]}/blob/{commit}" if found else ""
 
@@ -119,8 +117,7 @@ def describe_artefact(paper: Paper, name: str, place: Place, folder: str = "") -
         is_sample, stand_ins, state and needs (in words).
     """
     artefact, stem = paper.artefacts[name], f"{paper.paper}/{name}"
-    homes = {"csv": place.results, "json": place.results, "png": place.figures, "pdf": place.figures}
-    files = {ending: path for ending, home in homes.items() if (path := home / f"{stem}.{ending}").is_file()}
+    files = {ending[1:]: path for ending, path in list_files(place, stem).items() if path.is_file()}
     rows, stand_ins, origins, values = [], [], Counter[str](), None
     if "csv" in files:
         values = read_values(files["csv"])
