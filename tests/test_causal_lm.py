@@ -138,12 +138,6 @@ def test_labels_are_summed_along_their_paths():
     assert [row for row, _ in plan.parts] == [0, 0, 1, 1]
 
 
-@pytest.mark.parametrize("labels", [(), ("1",), ("1", "2", "1")])
-def test_labels_that_leave_no_choice_are_refused(llama, labels):
-    with pytest.raises(ValueError, match="two or more different"):
-        collect(open_folder(llama), [Request("Rank:", labels=labels)], LOGITS)
-
-
 @pytest.mark.parametrize("wrapping", ["chat", "plain"])
 def test_ends_put_after_a_long_text_are_tokenised_as_in_full(llama, monkeypatch, wrapping):
     loaded = open_folder(llama)._loaded

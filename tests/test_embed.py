@@ -96,11 +96,9 @@ def test_vectors_equal_the_library_s_own_to_half_precision(spec, fresh):
     np.testing.assert_allclose(found[:-1], sentences, atol=5e-4)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(found[0], found[-1])
-    for ours, theirs, sentence in zip(fresh.embed_tokens(TEXTS), tokens, found[:-1], strict=True):
+    for ours, theirs in zip(fresh.embed_tokens(TEXTS), tokens, strict=True):
         # half precision: 11 bits, so within 2^-11 of each number; twice that for the order of sums
         np.testing.assert_allclose(ours.tokens, theirs.numpy(), rtol=2**-10, atol=1e-5)
-        np.testing.assert_array_equal(ours.cls, ours.tokens[0])
-        np.testing.assert_array_equal(ours.sentence, sentence)
 
 
 @pytest.mark.slow

@@ -269,7 +269,7 @@ def test_a_template_that_strips_is_followed_and_one_that_rewrites_is_refused(alt
     (row,) = make_rows(folder, Restated("  Rivers.\n", ("x",)), instruction="")
     assert decode(folder, row.tokens[slice(*row.answer)]) == "Rivers."
     (folder / "chat_template.jinja").write_text(strips.replace("trim", "upper"))
-    with pytest.raises(ValueError, match=r'changes the text of a message, .* use wrapping="plain"'):
+    with pytest.raises(ValueError, match=r'path:.* changes a message.s text; use wrapping="plain"'):
         make_rows(folder, Restated("Rivers.", ("x",)))
 
 

@@ -23,7 +23,7 @@ from nfqa.lab.papers import read_papers
 from nfqa.metrics import overlap
 from nfqa.metrics.overlap import LONGEST, METRICS, MOST_STOPS, name_as_published, score_overlap, score_pairs
 from nfqa.metrics.references import Draw
-from nfqa.models.embed import Embedder, TextVectors
+from nfqa.models.embed import Embedder, TokenVectors
 
 PLAIN = [name for name, metric in METRICS.items() if not metric.needs_embedder]
 CAT = ("the cat sat on the mat", "the cat lay on the rug")  # candidate, reference
@@ -43,23 +43,23 @@ PAIRS = [
 class StubEmbedder:
     """Token vectors made by hand, or from a hash of each word; a first and a last token that are no words."""
 
-    def __init__(self, vectors: dict[str, TextVectors] | None = None) -> None:
+    def __init__(self, vectors: dict[str, TokenVectors] | None = None) -> None:
         self.vectors = vectors or {}
 
-    def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
         return [self.vectors.get(text) or self._make(text) for text in texts]
 
-    def _make(self, text: str) -> TextVectors:
+    def _make(self, text: str) -> TokenVectors:
         words = ["<", *text.split(), ">"]
         seeds = [int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big") for word in words]
         return make_vectors([np.random.default_rng(seed).normal(size=8) for seed in seeds])
 
 
-def make_vectors(tokens: Sequence[Sequence[float]]) -> TextVectors:
+def make_vectors(tokens: Sequence[Sequence[float]]) -> TokenVectors:
     table = np.array(tokens, dtype=np.float32)
     special = np.zeros(len(table), dtype=bool)
     special[[0, -1]] = True
-    return TextVectors(table.mean(0), table, special)
+    return TokenVectors(table, special)
 
 
 def score(name: str, candidate: str, reference: str, embedder: StubEmbedder | None = None) -> float:

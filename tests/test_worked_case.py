@@ -15,7 +15,7 @@ from test_listwise import StubEmbedder
 from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.lab.open import Lab
 from nfqa.models.chat import Request
-from nfqa.models.embed import TextVectors
+from nfqa.models.embed import TokenVectors
 
 NOTEBOOK = "linkage/figure_01_03_10_worked_case"
 
@@ -23,9 +23,9 @@ NOTEBOOK = "linkage/figure_01_03_10_worked_case"
 class Embedder(StubEmbedder):
     """Token vectors as well: a text's own vector, twice."""
 
-    def embed_tokens(self, texts: list[str]) -> list[TextVectors]:
+    def embed_tokens(self, texts: list[str]) -> list[TokenVectors]:
         rows = self.embed_sentences(texts)
-        return [TextVectors(row, np.stack([row, row, row]), np.array([True, False, True])) for row in rows]
+        return [TokenVectors(np.stack([row, row, row]), np.array([True, False, True])) for row in rows]
 
 
 def make_question(name: str, *extra: Answer) -> Question:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nfqa.kernels.rouge import RougeF, score_rouge_sets
 from nfqa.metrics.references import Draw, list_candidates, sign
-from nfqa.models.embed import Embedder, TextVectors
+from nfqa.models.embed import Embedder, TokenVectors
 
 RougeVariant = Literal["rouge1", "rouge2", "rougel"]
 Pairs = Sequence[tuple[str, str]]  # (candidate, reference)
@@ -219,7 +219,7 @@ def score_bertscore(pairs: Pairs, embedder: Embedder) -> NDArray[np.float64]:
     return np.array([_match_tokens(tokens[c], tokens[r]) for c, r in pairs])
 
 
-def _match_tokens(candidate: TextVectors, reference: TextVectors) -> float:
+def _match_tokens(candidate: TokenVectors, reference: TokenVectors) -> float:
     cosines = _normalise(candidate.tokens) @ _normalise(reference.tokens).T  # [Tc, Tr]
     words_c, words_r = ~candidate.special, ~reference.special
     if not words_c.any() or not words_r.any():
@@ -235,11 +235,11 @@ def score_cls_cosine(pairs: Pairs, embedder: Embedder) -> NDArray[np.float64]:
     Source: the authors' baseline script. Differs from: it, in the encoder where the embedder isn't PAPER_ENCODER.
     """
     tokens = _read_tokens(pairs, embedder)
-    first = {text: vectors.cls / np.linalg.norm(vectors.cls) for text, vectors in tokens.items()}
+    first = {text: vectors.tokens[0] / np.linalg.norm(vectors.tokens[0]) for text, vectors in tokens.items()}
     return np.array([float(first[c] @ first[r]) for c, r in pairs])
 
 
-def _read_tokens(pairs: Pairs, embedder: Embedder) -> dict[str, TextVectors]:
+def _read_tokens(pairs: Pairs, embedder: Embedder) -> dict[str, TokenVectors]:
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     return dict(zip(texts, embedder.embed_tokens(texts), strict=True))
 

@@ -77,8 +77,8 @@ class CausalLM:
         likeliest label; its `prompt_tokens` include the forced `[[`, and it has no completion tokens, as none was
         written.
         A request that does not fit the model's context is a Failure "too_long", never cut.
-        Raises: ValueError for a judge's "chat" wrapping without a chat template (a generator then reads plain text),
-        labels that can't be told apart, or a model that can't be loaded.
+        Raises: ValueError for a judge's "chat" wrapping without a chat template (a generator then reads plain text), or
+        a model that can't be loaded.
         """
         if self._writes and self.template == "none":
             decoding = replace(decoding, wrapping="plain")
@@ -165,10 +165,8 @@ def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub:
     ln P(t_i | forced, t_1 ... t_i-1). The `]]` after a label counts only where it tells the label from a longer one.
     With digits as tokens, "1" and "10" need the distributions after `[[` and `[[1`, which one row shows.
     stub: the tokens of the prompt with `[[` alone; where all labels begin with the same character, it keeps that
-    character from being forced. Raises: ValueError for fewer than two labels or equal ones.
+    character from being forced. labels: two or more different ones.
     """
-    if len(labels) < 2 or len(set(labels)) < len(labels):
-        raise ValueError(f"labels are {tuple(labels)}; a logits reading chooses among two or more different ones")
     bounds = [*sequences, stub] if len({label[:1] for label in labels}) == 1 else sequences
     forced = count_common(bounds)
     whole = [tuple(sequence[forced:]) for sequence in sequences]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,22 +23,11 @@ _CODE = ("nfqa.models.vectors",)  # a change of it makes all vectors anew, and s
 _PACKAGES = ("sentence-transformers", "transformers", "torch")
 
 
-@dataclass(frozen=True)
-class TextVectors:
-    """What the embedder says of one text; float32, [CLS] and [SEP] rows of `tokens` included.
+class TokenVectors(NamedTuple):
+    """The last layer's vectors of a text's tokens; `special` marks [CLS] and [SEP], or a begin and an end."""
 
-    `sentence` is the pooled, unit-length vector, `tokens` the last layer, `special` marks its rows of [CLS] and [SEP],
-    or of a begin and an end.
-    """
-
-    sentence: NDArray[np.float32]  # [D]
     tokens: NDArray[np.float32]  # [T, D]
     special: NDArray[np.bool_]  # [T]
-
-    @property
-    def cls(self) -> NDArray[np.float32]:
-        """The first token's vector, [D]."""
-        return self.tokens[0]
 
 
 class Embedder:
@@ -59,9 +48,6 @@ class Embedder:
         self.fingerprint = f"{made_by}|{self.spec.identity}{'' if self._dtype == 'float32' else f'|{self._dtype}'}"
         self._sentences = Store(cache, "sentences", vector="BLOB", cut="INTEGER")
         self._tokens = Store(cache, "tokens", vectors="BLOB", special="BLOB")  # of some of these texts
-        self._known, self._whole = (
-            {key for (key,) in store.select("SELECT key FROM {table}")} for store in (self._sentences, self._tokens)
-        )
         self._read_before: dict[str, NDArray[np.float32]] = {}
 
     def prepare(self, texts: Iterable[str], *, tokens: bool = True) -> int:
@@ -70,11 +56,11 @@ class Embedder:
         tokens: whether vectors of tokens will be asked for: they need 300 times the room of a sentence's.
         Raises: ValueError for an empty text. Killed half-way it keeps every finished batch.
         """
-        unique = dict.fromkeys(texts)
-        if not all(map(str.strip, unique)):
+        unique = {self._key(text): text for text in texts}
+        if not all(map(str.strip, unique.values())):
             raise ValueError("cannot embed an empty text; the loader should have refused it")
-        known = self._whole if tokens else self._known
-        missing = [text for text in unique if self._key(text) not in known]
+        known = (self._tokens if tokens else self._sentences).read(unique, "key")
+        missing = [text for key, text in unique.items() if key not in known]
         if missing:
             self._compute(missing, tokens=tokens)
         return len(missing)
@@ -84,8 +70,6 @@ class Embedder:
 
         Raises: ValueError for no texts, as D is not known then, or an empty one.
         """
-        if not texts:
-            raise ValueError("no texts to embed")
         fresh = [text for text in dict.fromkeys(texts) if text not in self._read_before]
         for text, (vector,) in zip(fresh, self._read(self._sentences, fresh, "vector"), strict=True):
             self._read_before[text] = _normalise(vector)
@@ -106,15 +90,13 @@ class Embedder:
         prompts = json.loads(settings.read_text(encoding="utf-8")).get("prompts") if settings else None
         return (prompts or {}).get("query") or ""
 
-    def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
-        """Sentence and token vectors of each text."""
-        self.prepare(texts)
-        sentences = self._read(self._sentences, texts, "vector")
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
+        """The token vectors of each text."""
         vectors = []
-        for (sentence,), (tokens, special) in zip(sentences, self._read(self._tokens, texts), strict=True):
+        for tokens, special in self._read(self._tokens, texts):
             mask = np.frombuffer(special, dtype=np.bool_)
             table = np.frombuffer(tokens, dtype=np.float16).reshape(len(mask), -1).astype(np.float32)
-            vectors.append(TextVectors(_normalise(sentence), table, mask))
+            vectors.append(TokenVectors(table, mask))
         return vectors
 
     def count_cut(self, texts: Sequence[str]) -> int:
@@ -126,14 +108,12 @@ class Embedder:
         for store in (self._sentences, self._tokens):
             store.forget()
         self._read_before.clear()
-        if self._sentences.path is None:
-            self._known, self._whole = set(), set()
 
     def _key(self, text: str) -> bytes:
         return hashlib.sha256(f"{self.fingerprint}\0{text}".encode()).digest()
 
     def _read(self, store: Store, texts: Sequence[str], *columns: str) -> list[tuple]:
-        self.prepare(texts, tokens=False)
+        self.prepare(texts, tokens=store is self._tokens)
         keys = [self._key(text) for text in texts]
         found = store.read(dict.fromkeys(keys), *columns)
         return [found[key] for key in keys]
@@ -149,10 +129,8 @@ class Embedder:
             for batch in self._model.embed(texts):
                 made = {self._key(one.text): one for one in batch}
                 self._sentences.write((key, one.sentence.tobytes(), int(one.cut)) for key, one in made.items())
-                self._known.update(made)
                 if tokens:
                     self._tokens.write((key, one.tokens.tobytes(), one.special.tobytes()) for key, one in made.items())
-                    self._whole.update(made)
                 bar.update(len(batch))
 
 
@@ -188,8 +166,4 @@ def open_cross_encoder(spec: RoleSpec) -> Callable[[Sequence[tuple[str, str]]], 
     model = CrossEncoder(spec.name, revision=spec.revision, trust_remote_code=False)
     if model.num_labels != 1:
         raise ValueError(f"{spec.identity} gives {model.num_labels} numbers a pair; expected a reranker, which gives 1")
-
-    def score(pairs: Sequence[tuple[str, str]]) -> NDArray[np.floating]:
-        return np.asarray(model.predict(list(pairs), show_progress_bar=False), dtype=np.float64)
-
-    return score
+    return lambda pairs: np.asarray(model.predict(list(pairs), show_progress_bar=False), dtype=np.float64)

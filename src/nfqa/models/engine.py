@@ -130,22 +130,15 @@ class Engine:
         What the rows of a group begin with is run once. The longest groups come first, so that too little memory shows
         at once. A row too long for the memory has the reason, a text, in place of its numbers.
         """
-        lined = [group for number, rows in enumerate(groups) for group in _line_up(number, rows)]
+        shares = self.shares
+        lined = [group for number, rows in enumerate(groups) for group in _line_up(number, rows, together=shares)]
         silent = [(i, j, row) for i, rows in enumerate(groups) for j, row in enumerate(rows) if not row.places]
         yield [(group, place, self.find_plain(row)) for group, place, row in silent]
-        if not self.shares:
-            alone = [(group.number, place, row) for group in lined for place, row in group.rows]
-            for batch in self.run_batches(
-                alone, lambda row: len(row[2].tokens), lambda rows: [self.find_plain(rows[0][2])]
-            ):
-                yield [(group, place, found) for (group, place, _), found in batch]
-            return
-
         device = "cuda" if self.model.device.type == "cuda" else "cpu"
         most = _SINGLE[device]
 
-        def run(groups: list[_Group]) -> Sequence[Any]:  # None for one that is too large for a pass
-            return self._run(groups) if groups[0].size <= min(self.batch_tokens, most) else [None]
+        def run(groups: list[_Group]) -> Sequence[Any]:  # None for one that is not for a pass, or too large for it
+            return self._run(groups) if shares and groups[0].size <= min(self.batch_tokens, most) else [None]
 
         for found in self.run_batches(lined, lambda group: group.size, run, most=_SEVERAL[device]):
             for group, each in found:
@@ -303,13 +296,13 @@ def count_common(sequences: Sequence[Sequence[int]]) -> int:
     return next(differ, min(len(low), len(high)))
 
 
-def _line_up(number: int, rows: Sequence[Row]) -> list[_Group]:
-    """The rows that are asked something, in one group where they begin alike, each in its own otherwise.
+def _line_up(number: int, rows: Sequence[Row], *, together: bool = True) -> list[_Group]:
+    """The rows that are asked something, in one group where they begin alike and may, each in its own otherwise.
 
     A token after which something is asked is each row's own.
     """
     asked = tuple((place, row) for place, row in enumerate(rows) if row.places)
-    if len(asked) > 1:
+    if together and len(asked) > 1:
         begun = min(count_common([row.tokens for _, row in asked]), *(min(row.places) for _, row in asked))
         if begun:
             return [_Group(number, asked, begun)]

@@ -97,9 +97,8 @@ class Evaluator:
         missing: dict[int, dict[bytes, str]] = {}  # the targets of each item by key, each key once
         seen = set(known)
         for number, (row, item) in enumerate(zip(keys, items, strict=True)):
-            whole = settings.padding != "none" and not seen.issuperset(
-                row
-            )  # each loss depends on the other targets too
+            # Under padding each loss depends on the other targets too.
+            whole = settings.padding != "none" and not seen.issuperset(row)
             fresh = {key: target for key, target in zip(row, item.targets, strict=True) if whole or key not in seen}
             seen |= fresh.keys()
             missing |= {number: fresh} if fresh else {}

@@ -35,12 +35,10 @@ class Pretrained:
         device: str = "auto",
         dtype: str = "auto",
         trust_remote_code: bool = False,
-        progress: bool = False,
     ) -> None:
         self.name = f"{spec.kind}:{spec.name}"
         self._spec, self._device, self._dtype = spec, device, dtype
         self._options = {"revision": spec.revision, "trust_remote_code": trust_remote_code}
-        self._progress = progress
 
     @cached_property
     def identity(self) -> str:
@@ -102,9 +100,7 @@ class Pretrained:
         marks = {*tokenizer.all_special_tokens, *(token.content for token in added if token.special)}
         if wrapping == "chat":
             if self.template == "none":
-                raise ValueError(
-                    f'{self.name} has no chat template, so a prompt can\'t be wrapped in it; use wrapping="plain"'
-                )
+                raise ValueError(f'{self.name} has no chat template to wrap a prompt in; use wrapping="plain"')
             marks |= set(_BRACKETED.findall(self.wrap(_PLACEHOLDER)))
         return frozenset(mark.strip() for mark in marks if mark.strip())
 
@@ -187,8 +183,7 @@ class Pretrained:
     def _load(self, loader: Any, **more: Any) -> Any:
         from transformers.utils import logging
 
-        if not self._progress:
-            logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             return loader.from_pretrained(self._spec.name, **self._options, **more)
         except (OSError, ValueError) as error:

@@ -64,20 +64,10 @@ class TargetRow:
     padded: bool = False
 
     @property
-    def predicted(self) -> int:
-        """The first target token that has a token before it, and so a probability."""
-        return max(self.first, 1)
-
-    @property
-    def scored(self) -> int:
-        """How many of the target's tokens have a probability."""
-        return max(len(self.tokens) - self.predicted, 0)
-
-    @property
     def asked(self) -> Row:
-        """What the engine is asked."""
-        places = tuple(range(self.predicted - 1, self.predicted - 1 + self.scored))
-        return Row(self.tokens, places, self.tokens[self.predicted :], self.answer)
+        """What the engine is asked: the probability of each target token that has a token before it."""
+        first = max(self.first, 1)
+        return Row(self.tokens, tuple(range(first - 1, len(self.tokens) - 1)), self.tokens[first:], self.answer)
 
 
 class RowMaker:
@@ -131,10 +121,7 @@ class RowMaker:
         core = answer.strip()  # many templates strip a message
         begin = text.find(core, frame.find(_PLACEHOLDER))
         if begin < 0:
-            raise ValueError(
-                f"the chat template of {self._loaded.name} changes the text of a message, so that the answer isn't"
-                ' found in it; use wrapping="plain"'
-            )
+            raise ValueError(f'{self._loaded.name}: its chat template changes a message\'s text; use wrapping="plain"')
         return text, begin, begin + len(core)
 
     def _encode(self, text: str) -> tuple[list[int], _Offsets]:
@@ -149,14 +136,8 @@ class RowMaker:
             verbose=False,
         )
         tokens, special = given["input_ids"], given["special_tokens_mask"]
-        size = len(tokens)
-        while (
-            plain
-            and not counted
-            and size
-            and special[size - 1]
-            and (tokens[size - 1] != tokenizer.bos_token_id or size > 1)
-        ):
+        size, least = len(tokens), tokens[:1] == [tokenizer.bos_token_id]
+        while plain and not counted and size > least and special[size - 1]:
             size -= 1
         return tokens[:size], given["offset_mapping"][:size]
 
@@ -237,6 +218,6 @@ def _describe(row: TargetRow, logprobs: Tensor) -> TargetLoss:
     if not row.tokens:
         return TOO_LONG
     nats = float(f"{0.0 - float(logprobs.sum()):.6g}")
-    reason = "no_tokens" if not row.scored else "" if math.isfinite(nats) else "not_finite"
-    unscored = len(row.tokens) - row.first - row.scored
-    return TargetLoss(nats, row.scored, len(row.tokens) + row.padded, row.cut, unscored, reason)
+    reason = "no_tokens" if not len(logprobs) else "" if math.isfinite(nats) else "not_finite"
+    unscored = len(row.tokens) - row.first - len(logprobs)
+    return TargetLoss(nats, len(logprobs), len(row.tokens) + row.padded, row.cut, unscored, reason)
