@@ -104,6 +104,8 @@ class Writer:
         self.spec = SimpleNamespace(identity=f"openai:{name}")
         self.decoding = Decoding()
 
+    write, reply = Asker.write, Asker.reply
+
     def with_decoding(self, decoding: Decoding) -> Self:
         self.decoding = decoding
         return self

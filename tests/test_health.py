@@ -80,9 +80,7 @@ def test_scores_that_agree_have_no_effect_though_one_side_lacks_verdicts() -> No
         assert average_by_question(pairs, pairs.score - pairs.other, "gap").measured.item() == 0
     seeds = pd.concat([whole.assign(seed=0, signature="x"), lacking.assign(seed=1, signature="x")])
     assert correlate_seeds(seeds).measured.item() == pytest.approx(1)
-    with pytest.raises(ValueError, match=r"seed has 1 value.*two or more"):
-        correlate_seeds(seeds[seeds.seed == 0])
-    with pytest.raises(ValueError, match="equal question, metric, answer"):
+    with pytest.raises(ValueError, match="not unique in right"):
         pair_scores(whole, pd.concat([lacking, lacking]))
 
 
@@ -108,8 +106,6 @@ def test_candidates_are_thinned_and_altered_one_by_one() -> None:
     altered = alter_candidates(draws, "{question} {text}".format).draw[0]
     assert altered.candidates[0] == Answer("a1", "why? text 1", 1)
     assert altered.references == answers[:1]
-    with pytest.raises(ValueError, match="candidates is 0"):
-        take_candidates(draws, 0)
     assert alter_candidates(draws, "{question}".format).draw[0].candidates[0].text == "why?"
 
 

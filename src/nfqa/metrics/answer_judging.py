@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from nfqa.judge.asking import Asker, Reader
+from nfqa.judge.asking import Asker
 from nfqa.kernels.parse import Verdict
 from nfqa.metrics.judging import LanguageJudge, ask_planned, read_verdict, trim_text
 from nfqa.models.chat import Request
@@ -51,7 +51,7 @@ def mark_answers(
     judge: LanguageJudge,
     *,
     writer: Asker | None = None,
-    read: Reader | None = None,
+    digit: bool = False,
 ) -> pd.DataFrame:
     """Ask the judge for its mark of every answer.
 
@@ -63,7 +63,7 @@ def mark_answers(
     Args: pairs: (question, answer), the question "" where its text isn't known; baseline: one of BASELINES, or
         another template with a lowest and a highest mark; judge: whose prompts have templates of these names, as
         prompts/own; writer: who writes g_eval's steps, by default the judge, which can't where it is read from logits;
-        read: how a verdict is read, by default `read_verdict`.
+        digit: as `read_verdict`.
     Returns: score (NaN where no verdict could be had), missing, verdicts (1), unreadable, mass and signature of each
         pair; an empty answer is not asked for and is missing as "no_text", one without a question's text, where the
         prompt shows it, as "no_question"; where g_eval's steps could not be written every mark is missing as
@@ -90,7 +90,7 @@ def mark_answers(
         else:
             prompt = judge.prompts.render(baseline, question=shown, candidate=candidate, steps=steps)
             planned.append(Request(prompt, judge.seed, labels, f"{baseline}|{shown or ''}"))
-    found = ask_planned(planned, judge, read or partial(read_verdict, pick=template.pick))
+    found = ask_planned(planned, judge, partial(read_verdict, pick=template.pick, digit=digit))
     marks = {"score": found.value, "missing": found.reason, "verdicts": 1, "unreadable": found.reason}
     signature = f"judge:{judge.asker.identity}|{judge.sign(*asked)}"  # after asking: a model is known once it is open
     return pd.DataFrame(marks | {"mass": found.mass, "signature": signature})

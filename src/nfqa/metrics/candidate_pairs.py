@@ -7,8 +7,8 @@ from functools import partial
 import pandas as pd
 
 from nfqa.kernels.parse import CHOICES, Verdict
-from nfqa.metrics.judging import LanguageJudge, ask_planned, read_verdict, score_verdicts, trim_text
-from nfqa.metrics.references import list_candidates, sign
+from nfqa.metrics.judging import LanguageJudge, ask_planned, list_scores, read_verdict, trim_text
+from nfqa.metrics.references import list_candidates
 from nfqa.models.chat import Request
 
 
@@ -52,12 +52,7 @@ def judge_candidates(draws: pd.DataFrame, judge: LanguageJudge | None, *, named:
     read = partial(read_verdict, pick=judge.prompts.get("pairwise").pick)
     first = pairs[["place"]].assign(answer=pairs.answer_a).join(ask_planned(planned, judge, read))
     second = first.assign(answer=pairs.answer_b, value=-first.value)
-    shares = score_verdicts(pd.concat([first, second]).rename(columns={"place": "draw"}))
-    rows = list_candidates(draws.assign(place=range(len(draws)))).join(shares, on=["place", "answer"])
-    alone = rows.missing.replace("", "fewer_than_two")
-    rows = rows.assign(score=(1 + rows.score) / 2, missing=rows.why.fillna(alone)).drop(columns=["why", "place"])
-    rows = rows.fillna({"verdicts": 0, "unreadable": ""})
+    verdicts = pd.concat([first, second]).rename(columns={"place": "draw"})
     how = f"judge:{judge.asker.identity}|method:pairwise_candidates|{judge.sign('pairwise')}|order:both"
-    return rows.assign(metric="pairwise_candidates", judge=named, shots=0, signature=sign(rows, how)).astype(
-        {"score": float, "verdicts": int, "mass": float}
-    )
+    rows = list_scores(draws, verdicts, how, metric="pairwise_candidates", judge=named, shots=0)
+    return rows.assign(score=(1 + rows.score) / 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -72,18 +73,15 @@ def split_answer(text: str) -> list[str]:
     The full stop of a common abbreviation or a single letter ends no sentence; list markers are removed.
     Source: our own rules, enough for edited English. Differs from: a trained splitter, which knows more abbreviations.
     """
-    sentences: list[str] = []
-    start = seen = 0
+    ends, seen = [0], 0
     for found in _END.finditer(text):
         last = text[seen : found.start()].rsplit(None, 1)[-1:] or [""]
         seen = found.end()
         word = last[0].rstrip(".").lower().lstrip("\"'([\u201c\u2018")
         short = last[0].endswith(".") and _SHORT.fullmatch(word)
-        if "\n" not in found[0] and short:
-            continue
-        sentences.append(text[start : found.end()])
-        start = found.end()
-    cleaned = (_ITEM.sub("", sentence).strip() for sentence in [*sentences, text[start:]])
+        if "\n" in found[0] or not short:
+            ends.append(seen)
+    cleaned = (_ITEM.sub("", text[start:end]).strip() for start, end in pairwise([*ends, len(text)]))
     return [sentence for sentence in cleaned if any(character.isalnum() for character in sentence)]
 
 

@@ -71,12 +71,9 @@ def degrade(text: str, *, question: str, seed: int, pool: Sequence[str] = ()) ->
     Args: seed: every choice depends on a hash of (seed | question | text) alone; pool: texts that answer other
         questions. Misleading statements and foreign nouns are taken from it; without one, statements come from a short
         list and nouns change places inside the text.
-    Raises: ValueError for a blank text.
     Source: the modifications that LINKAGE's prompt for lower-grade references asks a model for (Figure 9).
         Differs from: it, in that rules don't understand the text: a negated sentence may come out true.
     """
-    if not text.strip():
-        raise ValueError(f"the answer to {question!r} is blank; there is nothing to make worse")
     key = f"{seed}|{question}|{text}"
     drop = partial(drop_key_sentences, question=question)
     swap, last = partial(swap_nouns, pool=pool), f"{key}|3"
@@ -106,11 +103,7 @@ def omit_details(text: str, *, question: str) -> str:
     Of a text of one or two sentences a clause goes instead; with fewer than three clauses all stay.
     """
     shorter = _DETAIL.sub(r"\1", _ASIDE.sub("", text))
-    parts = _split(shorter, SENTENCE_END)
-    if len(parts) < 3:
-        parts = _split(shorter, _CLAUSE_END)
-    gone = _order_by_overlap(parts, question)[-1] if len(parts) > 2 else None
-    return " ".join(part for i, part in enumerate(parts) if i != gone)
+    return _drop_parts(shorter, question, 3, lambda order: order[-1:] if len(order) > 2 else [])
 
 
 def drop_key_sentences(text: str, *, question: str) -> str:
@@ -119,11 +112,7 @@ def drop_key_sentences(text: str, *, question: str) -> str:
     The earlier counts as key where several share equally. A text of one sentence loses clauses instead; one of a
     single clause stays.
     """
-    parts = _split(text, SENTENCE_END)
-    if len(parts) < 2:
-        parts = _split(text, _CLAUSE_END)
-    gone = set(_order_by_overlap(parts, question)[: len(parts) // 2])
-    return " ".join(part for i, part in enumerate(parts) if i not in gone)
+    return _drop_parts(text, question, 2, lambda order: order[: len(order) // 2])
 
 
 def negate(text: str) -> str:
@@ -193,10 +182,16 @@ def _bare(text: str) -> list[str]:
     return re.findall(r"\w+", text)
 
 
-def _order_by_overlap(parts: Sequence[str], question: str) -> list[int]:
-    """Places of the parts, from the one that shares most words with the question, the earlier first among equals."""
-    asked = _find_content(question)
-    return sorted(range(len(parts)), key=lambda i: (-len(asked & _find_content(parts[i])), i))
+def _drop_parts(text: str, question: str, fewest: int, pick: Callable[[list[int]], list[int]]) -> str:
+    """The text without some of its sentences, or of its clauses where it has fewer than `fewest` sentences.
+
+    pick: which go, of the parts' places in order of the words that they share with the question, most and first first.
+    """
+    parts, asked = _split(text, SENTENCE_END), _find_content(question)
+    if len(parts) < fewest:
+        parts = _split(text, _CLAUSE_END)
+    gone = {*pick(sorted(range(len(parts)), key=lambda i: (-len(asked & _find_content(parts[i])), i)))}
+    return " ".join(part for i, part in enumerate(parts) if i not in gone)
 
 
 def _find_content(text: str) -> set[str]:

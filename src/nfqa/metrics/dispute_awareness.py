@@ -11,13 +11,11 @@ import pandas as pd
 
 from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.classification import MEASURES, Measure, measure_classification
-from nfqa.kernels.parse import Verdict, read_digit
 from nfqa.metrics.answer_judging import mark_answers
 from nfqa.metrics.dispute_detector import THRESHOLD, Detector, open_detector
 from nfqa.metrics.dispute_rules import Rule, apply_rule
-from nfqa.metrics.judging import LanguageJudge, read_logprobs
+from nfqa.metrics.judging import LanguageJudge
 from nfqa.metrics.statistics import count_reasons, iterate_groups
-from nfqa.models.chat import Reply, Request
 
 __all__ = ["compare_decisions", "judge_awareness", "judge_dispute", "open_detector", "score_awareness"]
 
@@ -46,12 +44,11 @@ def score_awareness(
         found = marks.assign(method="judge", probability=marks.score, score=_decide(marks.score))
     elif isinstance(by, Detector):
         probabilities = by.probabilities(texts)
-        decided = probabilities >= THRESHOLD
-        found = pd.DataFrame({"method": "detector", "score": decided, "probability": probabilities})
-        found = found.assign(missing="", signature=by.signature)
+        found = pd.DataFrame({"score": probabilities >= THRESHOLD, "probability": probabilities})
+        found = found.assign(method="detector", missing="", signature=by.signature)
     else:
-        found = pd.DataFrame({"method": by, "score": apply_rule(texts, by)})
-        found = found.assign(probability=np.nan, missing="", signature=f"rule:{by}")
+        found = pd.DataFrame({"score": apply_rule(texts, by), "probability": np.nan})
+        found = found.assign(method=by, missing="", signature=f"rule:{by}")
     found = found.astype({"score": float})
     found.loc[~given, ["score", "probability", "missing"]] = [np.nan, np.nan, "no_answer"]
     names = answers.drop(columns=["text", "question_text", "grade"], errors="ignore").reset_index(drop=True)
@@ -150,10 +147,8 @@ def judge_awareness(
     """
     template = judge.prompts.get(form)
     if judge.asker.decoding.reading == "logits" and "[[" not in template.text:
-        raise ValueError(
-            f"prompt {template.signature} asks for a bare digit, so it has no reading from logits after [["
-        )
-    return mark_answers(pairs, form, judge, read=_read)
+        raise ValueError(f"prompt {template.signature} asks for a bare digit: it has no reading from logits after [[")
+    return mark_answers(pairs, form, judge, digit=True)
 
 
 def _pair(answers: pd.DataFrame) -> list[tuple[str, str]]:
@@ -165,12 +160,3 @@ def _pair(answers: pd.DataFrame) -> list[tuple[str, str]]:
 def _decide(probabilities: pd.Series) -> pd.Series:
     """0 or 1, NaN without a verdict."""
     return (probabilities >= 0.5).astype(float).where(probabilities.notna())
-
-
-def _read(reply: Reply, request: Request) -> Verdict:
-    """The digit of a completion, or P("1") from the labels' log-probabilities."""
-    if reply.logprobs is not None:
-        return read_logprobs(reply.logprobs, request)
-    if reply.finish == "length":
-        return Verdict(None, "cut_short")
-    return read_digit(reply.text, digits=request.labels)

@@ -79,11 +79,8 @@ class Detector:
 
     def describe(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """s_1 and s_2 of each answer, [len(texts), 2]; NaN for one without a sentence."""
-        rows = np.full((len(texts), 2), np.nan)
-        for number, sentences in enumerate(map(split_answer, texts)):
-            if sentences:
-                rows[number] = self._describe(sentences, self._model)
-        return rows
+        blank, answers = np.full(2, np.nan), map(split_answer, texts)
+        return np.array([self._describe(own, self._model) if own else blank for own in answers]).reshape(-1, 2)
 
     def cross_validate(self) -> NDArray[np.float64]:
         """P(aware), P(for), P(against) of each training sentence, its topic left out of the fit; [n, 3]."""
@@ -223,7 +220,7 @@ def calibrate_threshold(
     """The threshold for each item, by `choose_threshold` on the other folds; groups (questions) are never split.
 
     Args: probabilities: [n], none missing; labels: [n], 0 or 1; groups: [n], two or more; folds: at most one a group.
-    Returns: [n]. Raises: ValueError as `choose_threshold`, or for unequal lengths.
+    Returns: [n].
     Source: scikit-learn's GroupKFold, without shuffling: the same input gives the same folds. Differs from:
         TunedThresholdClassifierCV, which chooses one threshold for all items, interpolated between those of the folds.
     """
@@ -240,11 +237,9 @@ def choose_threshold(probabilities: ArrayLike, labels: ArrayLike) -> float:
     """The threshold with the highest accuracy; of several, the middle one.
 
     Tried: 0, the middle between every two neighbouring probabilities, and just above the highest.
-    Raises: ValueError for a probability that is missing.
+    Args: probabilities: [n], none missing; labels: [n], 0 or 1.
     """
     p, y = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
-    if np.isnan(p).any():
-        raise ValueError(f"{np.isnan(p).sum()} of {len(p)} probabilities are missing; leave these items out")
     known = np.unique(p)
     tried = np.concatenate([[0.0], (known[1:] + known[:-1]) / 2, [np.nextafter(known[-1], np.inf)]])
     right = ((p[:, None] >= tried) == y[:, None]).sum(0)

@@ -21,12 +21,7 @@ PAIR_ORDERS: tuple[PairOrder, PairOrder] = ("candidate_first", "reference_first"
 
 
 def take_candidates(draws: pd.DataFrame, most: int) -> pd.DataFrame:
-    """The draws with at most `most` candidates each, chosen by a hash of question and answer.
-
-    Raises: ValueError for fewer than one.
-    """
-    if most < 1:
-        raise ValueError(f"candidates is {most}; expected 1 or more")
+    """The draws with at most `most` candidates each, chosen by a hash of question and answer."""
     thinned = []
     for draw in draws.draw:
         names = {answer: f"health|{draw.question.key}|{answer.id}" for answer in draw.candidates}
@@ -43,9 +38,8 @@ def pair_scores(scores: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     Raises: ValueError where `other` has two scores for one answer.
     """
     keys = [name for name in [*list_conditions(scores, "signature"), "answer"] if name in other]
-    if other.duplicated(keys).any():
-        raise ValueError(f"two rows of the other scores have equal {', '.join(keys)}; a condition is missing")
-    paired = scores.merge(other[[*keys, "score"]].rename(columns={"score": "other"}), on=keys, how="left")
+    others = other[[*keys, "score"]].rename(columns={"score": "other"})
+    paired = scores.merge(others, on=keys, how="left", validate="many_to_one")
     both = paired.score.notna() & paired.other.notna()
     return paired.assign(score=paired.score.where(both), other=paired.other.where(both))
 
@@ -65,13 +59,11 @@ def correlate_pairs(pairs: pd.DataFrame, statistic: str) -> pd.DataFrame:
 def correlate_seeds(scores: pd.DataFrame, *, over: str = "seed") -> pd.DataFrame:
     """How far a judge agrees with itself: Spearman between the scores under two seeds on the answers that both judged.
 
-    Args: scores: with the column `over`; all other conditions, and `signature`, are equal under every seed.
+    Args: scores: with the column `over`, of two seeds or more; all other conditions, and `signature`, are equal under
+        every seed.
     Returns: measurements, `agreement_over_seeds` of each question, averaged over the pairs of seeds.
-    Raises: ValueError for fewer than two seeds.
     """
     parts = [part.drop(columns=over) for _, part in scores.groupby(over)]
-    if len(parts) < 2:
-        raise ValueError(f"{over} has {len(parts)} value; expected two or more seeds to compare")
     found = pd.concat([correlate_pairs(pair_scores(a, b), "agreement_over_seeds") for a, b in combinations(parts, 2)])
     keys = [name for name in found.columns if name not in ("measured", "missing")]
     return found.groupby(keys, sort=False, dropna=False).measured.mean().reset_index().assign(missing="")

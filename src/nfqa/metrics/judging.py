@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nfqa.data.records import Answer, Question
 from nfqa.judge.asking import Asker
 from nfqa.judge.prompts import PromptSet, Shot
-from nfqa.kernels.parse import CHOICES, Pick, Verdict, expect_value, read_number, read_preference
+from nfqa.kernels.parse import CHOICES, Pick, Verdict, expect_value, read_digit, read_number, read_preference
 from nfqa.metrics.references import Draw, draw_list, hash_name, list_candidates, sign
 from nfqa.metrics.statistics import count_reasons, iterate_groups, list_conditions
 from nfqa.models.chat import Reply, Request
@@ -69,26 +69,25 @@ def ask_planned(
     return found.astype({"value": float, "reason": object, "mass": float})
 
 
-def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = True) -> Verdict:
+def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = True, digit: bool = False) -> Verdict:
     """The number or choice that a completion gives, or the expected one from its labels' log-probabilities.
 
-    Args: pick, whole: as `nfqa.kernels.parse.read_number`. A choice is 1 for the text shown first, -1 for the second.
+    Args: pick, whole: as `nfqa.kernels.parse.read_number`; digit: as `read_digit`, without brackets too.
+    Returns: a choice as 1 for the text shown first and -1 for the second; from log-probabilities it may be missing as
+        "bad_logprobs" or "no_mass".
     """
     if reply.logprobs is not None:
-        return read_logprobs(reply.logprobs, request)
-    if reply.finish == "length" and pick == "only":  # another verdict may have been on its way
+        values = [CHOICES[label] if label in CHOICES else float(label) for label in request.labels]
+        found = expect_value(reply.logprobs, values)
+        return found if found.mass is None or found.mass >= LEAST_MASS else Verdict(None, "no_mass", found.mass)
+    if reply.finish == "length" and (pick == "only" or digit):  # another verdict may have been on its way
         return Verdict(None, "cut_short")
+    if digit:
+        return read_digit(reply.text, digits=request.labels)
     if request.labels == _CHOICES:
         return read_preference(reply.text, pick=pick)
     lowest, highest = int(request.labels[0]), int(request.labels[-1])
     return read_number(reply.text, lowest=lowest, highest=highest, whole=whole, pick=pick)
-
-
-def read_logprobs(logprobs: Sequence[float], request: Request) -> Verdict:
-    """The expected label from the labels' log-probabilities; missing as "bad_logprobs" or "no_mass"."""
-    values = [CHOICES[label] if label in CHOICES else float(label) for label in request.labels]
-    found = expect_value(logprobs, values)
-    return found if found.mass is None or found.mass >= LEAST_MASS else Verdict(None, "no_mass", found.mass)
 
 
 def judge_draws(
@@ -183,15 +182,22 @@ def judge_by_language_model(
     frames = []
     for dataset, part in draws.groupby("dataset", sort=False):
         examples = tuple((shots or {}).get(str(dataset), ()))
-        rows = list_candidates(part)
-        judged = score_verdicts(judge_draws(part.draw, method, judge, shots=examples))
-        rows = rows.join(judged.set_index(rows.index[rows.missing == ""]))
-        rows["missing"] = rows.pop("why").fillna(rows.missing)
+        verdicts = judge_draws(part.draw, method, judge, shots=examples)
         how = sign_verdicts(judge, method)  # after asking: a model is known whole once it is open
-        frames.append(rows.fillna({"verdicts": 0, "unreadable": ""}).assign(
-            metric=method, judge=named, shots=len(examples), signature=sign(rows, how)
-        ))  # fmt: skip
-    return pd.concat(frames, ignore_index=True).astype({"score": float, "verdicts": int, "mass": float})
+        frames.append(list_scores(part, verdicts, how, metric=method, judge=named, shots=len(examples)))
+    return pd.concat(frames, ignore_index=True)
+
+
+def list_scores(draws: pd.DataFrame, verdicts: pd.DataFrame, how: str, **named: object) -> pd.DataFrame:
+    """A row a candidate with the score of its verdicts, as `judge_by_language_model` has it.
+
+    Args: verdicts: as `judge_draws` gives them; how: they were made, for the signature; named: further columns.
+    """
+    rows = list_candidates(draws.assign(place=range(len(draws))))
+    rows = rows.join(score_verdicts(verdicts), on=["place", "answer"]).drop(columns="place")
+    rows["missing"] = rows.pop("why").fillna(rows.missing.replace("", "fewer_than_two"))
+    rows = rows.fillna({"verdicts": 0, "unreadable": ""}).assign(**named, signature=sign(rows, how))
+    return rows.astype({"score": float, "verdicts": int, "mass": float})
 
 
 def score_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:

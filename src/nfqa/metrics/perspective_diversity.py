@@ -129,11 +129,8 @@ def describe_views(views: pd.DataFrame) -> pd.DataFrame:
     counts = views[views.missing != ""].groupby([*keys, "missing"]).size().reset_index(level="missing", name="n")
     said = counts.n.astype(str) + " partial answers left out: " + counts.missing.str.replace("_", " ")
     left_out = said.groupby(keys).agg("; ".join)
-    found = (
-        views.groupby(keys, sort=False)
-        .agg(perplexity=("perplexity", "mean"), cut=("cut", "max"))
-        .join(left_out.rename("note"))
-    )
+    found = views.groupby(keys, sort=False).agg(perplexity=("perplexity", "mean"), cut=("cut", "max"))
+    found = found.join(left_out.rename("note"))
     cut = pd.Series(np.where(found.cut > 0, "answer cut at its end to fit the evaluator", ""), found.index)
     notes = (found.note.fillna("") + "; " + cut).str.strip("; ")
     return found.assign(note=notes).drop(columns="cut").reset_index()

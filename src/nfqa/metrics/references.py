@@ -151,11 +151,10 @@ def list_candidates(draws: pd.DataFrame, *, texts: bool = False) -> pd.DataFrame
 
 def list_references(draws: pd.DataFrame) -> pd.DataFrame:
     """A row a reference of every draw, best first: the draw's own columns, place (from 1), text and grade."""
-    unfolded = draws.assign(reference=[list(enumerate(draw.references, start=1)) for draw in draws.draw])
-    unfolded = unfolded.explode("reference").dropna(subset="reference").reset_index(drop=True)
-    places, answers = [place for place, _ in unfolded.reference], [answer for _, answer in unfolded.reference]
-    shown = unfolded.drop(columns=["draw", "reference"])
-    return shown.assign(place=places, text=[a.text for a in answers], grade=[a.label for a in answers])
+    listed = draws.assign(place=[range(1, len(draw.references) + 1) for draw in draws.draw])
+    listed = listed.explode("place").dropna(subset="place").reset_index(drop=True).astype({"place": int})
+    found = [draw.references[place - 1] for draw, place in zip(listed.pop("draw"), listed.place, strict=True)]
+    return listed.assign(text=[answer.text for answer in found], grade=[answer.label for answer in found])
 
 
 def alter_candidates(draws: pd.DataFrame, change: Callable[..., str]) -> pd.DataFrame:

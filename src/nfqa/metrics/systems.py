@@ -101,10 +101,8 @@ def compare_rankings(
 
 def _pair(scores: pd.DataFrame, first: dict[str, object], second: dict[str, object], on: list[str]) -> pd.DataFrame:
     """Both ways' scores beside each other, the second's as `grade`, where both have one."""
-    sides = [
-        scores[(scores[list(way)] == pd.Series(way)).all(axis=1)][[*on, "score"]] for way in (first, second)
-    ]  # a way's columns hold no missing value
-    both = sides[0].merge(sides[1], on=on, suffixes=("", "_other")).rename(columns={"score_other": "grade"})
+    one, other = (scores.merge(pd.DataFrame([way]))[[*on, "score"]] for way in (first, second))
+    both = one.merge(other, on=on, suffixes=("", "_other")).rename(columns={"score_other": "grade"})
     both["score"] = both.score.where(both.grade.notna())
     return both.assign(missing="")
 
