@@ -50,7 +50,7 @@ def test_a_journal_that_breaks_a_promise_is_seen(tmp_path: Path, change: str, fa
 
     journal = Journal(path, run="run")
     judge_sample(Asker(STUB, lambda _: RuleModel(STUB, reply), journal, Decoding()))
-    journal.close()
+    journal._store._db.close()
     assert not audit(log, path, {}, concurrency=4).broken
     with sqlite3.connect(path) as db:
         db.execute(change)
@@ -62,7 +62,7 @@ def test_a_journal_that_breaks_a_promise_is_seen(tmp_path: Path, change: str, fa
 
 
 def test_what_a_killed_run_had_on_its_way_is_no_loss_and_what_it_asks_long_afterwards_is_late(tmp_path: Path) -> None:
-    Journal(tmp_path / "journal.sqlite").close()
+    Journal(tmp_path / "journal.sqlite")._store._db.close()
     sent = [Sent("run", "stub", f"prompt {number}", 0, "[[1]]", float(number)) for number in range(4)]
     found = audit(sent, tmp_path / "journal.sqlite", {"run": 3.0}, concurrency=4)
     assert (found.in_flight, found.late) == (4, 0)

@@ -12,16 +12,16 @@ from nfqa.data import code
 from nfqa.data.store import Store
 
 
-def test_rows_stay_on_disk_and_are_replaced_only_where_asked(tmp_path: Path) -> None:
+def test_rows_stay_on_disk_and_are_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "kept" / "numbers.sqlite"
     store = Store(path, "numbers", value="REAL", note="TEXT")
     store.write([(b"a", 1.5, "first"), (b"b", 2.5, "")])
     store.write([(b"a", 9.0, "again")])
     again = Store(path, "numbers", value="REAL", note="TEXT")
     assert again.read([b"a", b"c"]) == {b"a": (1.5, "first")}
-    again.write([(b"a", 9.0, "again")], replace=True)
-    assert store.read([b"a"], "note") == {b"a": ("again",)}
-    assert store.select("SELECT count(*) FROM {table}") == [(2,)]
+    assert store.read([b"a"], "note") == {b"a": ("first",)}
+    assert again.write([(b"a", 9.0, "again"), (b"c", 0.5, "new"), (b"c", 0.5, "twin")]) == 1
+    assert store.select("SELECT count(*) FROM {table}") == [(3,)]
     for _ in range(2):  # without a path, rows live as long as the object
         store = Store(None, "texts", text="TEXT")
         assert store.read([b"k"]) == {}

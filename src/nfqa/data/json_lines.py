@@ -38,7 +38,6 @@ def _read_name(value: Any) -> str:
     return name
 
 
-WholeText = Annotated[str, Field(min_length=0)]  # however long; no lone surrogate, as any bound on length checks it
 AnyText = Annotated[str, Field(max_length=LONGEST_TEXT)]  # may be empty
 Text = Annotated[AnyText, AfterValidator(_refuse_blank)]
 Name = Annotated[AnyText, BeforeValidator(_read_name)]  # an id: 7 and "7" are one

@@ -41,14 +41,20 @@ def write_atomically(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def lock_file(path: Path, held: str) -> Iterator[None]:
-    """Hold a file for this process alone. Raises: ValueError, saying `held`, where another process holds it."""
+def lock_file(path: Path, held: str, *, wait: bool = False) -> Iterator[None]:
+    """Hold a file for this process alone; where another process holds it, say `held`, and wait if that is wanted.
+
+    Raises: ValueError, saying `held`, where it is not.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(held) from None
+            if not wait:
+                raise ValueError(held) from None
+            print(held, flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 

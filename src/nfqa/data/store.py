@@ -1,37 +1,49 @@
-"""What was computed or fetched once, kept by key in one SQLite file: vectors, losses, pages, searches."""
+"""What was computed or fetched once, kept by key in one SQLite file: vectors, losses, pages, searches, verdicts."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Key = TypeVar("Key", bytes, str)
 
 
 class Store:
     """Rows by key, in a table of its own of an SQLite file that several threads and processes may share.
 
-    What is written is on disk when `write` returns, so that a killed run loses only what it was computing.
+    What is written is on disk when `write` returns, so that a killed run loses only what it was computing. A row that
+    is there already is not replaced.
 
     Args: path: the file, made where there is none; None keeps rows for as long as the object lives. table: its table.
-        columns: name and SQLite type of each value beside the key.
+        paid: for rows that cost money, which not even a power cut may lose. columns: name and SQLite type of each value
+        beside the key.
     Raises: ValueError naming the file, from every method, where it can't be read or written, or is something else.
     """
 
-    def __init__(self, path: Path | None, table: str, **columns: str) -> None:
+    def __init__(self, path: Path | None, table: str, *, paid: bool = False, **columns: str) -> None:
         self.path, self._table, self._columns = path, table, tuple(columns)
-        self._explain = partial(explain_sqlite, path, f"store of {table}", "delete it")
+        self._explain = partial(_explain_sqlite, path, f"store of {table}", "restore it" if paid else "delete it")
         self._lock = threading.Lock()
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-        typed = "".join(f", {name} {kind} NOT NULL" for name, kind in columns.items())
         with self._explain():
             self._db = sqlite3.connect(path or ":memory:", timeout=60, check_same_thread=False)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
+            held = [row[1] for row in self._db.execute(f"PRAGMA table_info({table})")]
+            if held not in ([], ["key", *columns]):
+                raise sqlite3.DatabaseError("its table has other columns")
+            for _ in range(200):  # where two processes make it at once, sqlite tells one "locked" and doesn't wait
+                with suppress(sqlite3.OperationalError):
+                    self._db.execute("PRAGMA journal_mode=WAL")
+                    break
+                time.sleep(0.05)
+            self._db.execute(f"PRAGMA synchronous={'FULL' if paid else 'NORMAL'}")
+            typed = "".join(f", {name} {kind}" for name, kind in columns.items())
             self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} (key BLOB PRIMARY KEY{typed})")
 
     def select(self, query: str, values: Iterable[Any] = ()) -> list[tuple]:
@@ -39,19 +51,19 @@ class Store:
         with self._explain(), self._lock:
             return self._db.execute(query.format(table=self._table), tuple(values)).fetchall()
 
-    def read(self, keys: Iterable[bytes], *columns: str) -> dict[bytes, tuple]:
+    def read(self, keys: Iterable[Key], *columns: str) -> dict[Key, tuple]:
         """The values of each key that there is, all columns of it or those named."""
         query = f"SELECT {', '.join(columns or self._columns)} FROM {self._table} WHERE key = ?"  # noqa: S608 - names of ours
         with self._explain(), self._lock:
             rows = ((key, self._db.execute(query, (key,)).fetchone()) for key in keys)
             return {key: row for key, row in rows if row is not None}
 
-    def write(self, rows: Iterable[tuple], *, replace: bool = False) -> None:
-        """Keep rows, each its key and then its values; one that is there already stays, unless it is to be replaced."""
+    def write(self, rows: Iterable[tuple]) -> int:
+        """Keep rows, each its key and then its values, all or none; returns how many were new."""
         marks = ", ".join("?" * (1 + len(self._columns)))
-        query = f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO {self._table} VALUES ({marks})"  # noqa: S608
+        query = f"INSERT INTO {self._table} VALUES ({marks}) ON CONFLICT (key) DO NOTHING"  # noqa: S608 - a name of ours
         with self._explain(), self._lock, self._db:
-            self._db.executemany(query, rows)
+            return max(0, self._db.executemany(query, rows).rowcount)
 
     def forget(self) -> None:
         """Delete all rows of a store without a file."""
@@ -61,7 +73,7 @@ class Store:
 
 
 @contextmanager
-def explain_sqlite(path: Path | None, what: str, remedy: str) -> Iterator[None]:
+def _explain_sqlite(path: Path | None, what: str, remedy: str) -> Iterator[None]:
     """sqlite's own words name no file. Raises: ValueError naming it and what it should be, with a remedy for damage."""
     try:
         yield

@@ -3,63 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import hashlib
 import json
-import sqlite3
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from nfqa.data.json_lines import WholeText, check, parse_object
-from nfqa.data.store import explain_sqlite
+from nfqa.data.json_lines import parse_object
+from nfqa.data.paths import lock_file
+from nfqa.data.store import Store
 from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import Reply
 
-_TABLE = """CREATE TABLE IF NOT EXISTS replies (
-    key TEXT PRIMARY KEY, prompt TEXT NOT NULL, model TEXT NOT NULL, template TEXT NOT NULL, decoding TEXT NOT NULL,
-    seed INTEGER NOT NULL, labels TEXT NOT NULL, spec TEXT NOT NULL, text TEXT NOT NULL, logprobs TEXT,
-    finish TEXT NOT NULL, prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, seconds REAL NOT NULL,
-    verdict REAL, reason TEXT NOT NULL, run TEXT NOT NULL, written TEXT NOT NULL)"""
-_Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # as sqlite has them
-_Tokens = Annotated[int, Field(ge=0, lt=2**40)]  # of one completion
-
-
-class _Line(BaseModel):
-    """An exported completion, its sha256 apart."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-    key: str
-    prompt: WholeText
-    model: WholeText
-    template: WholeText
-    decoding: WholeText
-    seed: _Whole
-    labels: list[WholeText]
-    spec: WholeText
-    text: WholeText
-    logprobs: list[float | None] | None
-    finish: Literal["stop", "length", "refused", "logits", "echo"]
-    prompt_tokens: _Tokens
-    completion_tokens: _Tokens
-    seconds: Annotated[float, Field(ge=0)]
-    verdict: float | None
-    reason: WholeText
-
-
-_COLUMNS = (*_Line.model_fields, "run", "written")
+_COLUMNS = {
+    "prompt": "TEXT", "model": "TEXT", "template": "TEXT", "decoding": "TEXT", "seed": "INTEGER", "labels": "TEXT",
+    "spec": "TEXT", "text": "TEXT", "logprobs": "TEXT", "finish": "TEXT", "prompt_tokens": "INTEGER",
+    "completion_tokens": "INTEGER", "seconds": "REAL", "verdict": "REAL", "reason": "TEXT", "run": "TEXT",
+    "written": "TEXT",
+}  # fmt: skip
 _LISTS = ("labels", "logprobs")  # kept as JSON
 _SAID = ("text", "logprobs", "finish", "prompt_tokens", "completion_tokens")  # how long it took may differ
-# What is there already stays; anything else that the table doesn't take is an error.
-_INSERT = f"INSERT INTO replies VALUES (:{', :'.join(_COLUMNS)}) ON CONFLICT (key) DO NOTHING"  # noqa: S608
 
 
 @dataclass(frozen=True)
@@ -98,44 +66,15 @@ class Journal:
     """
 
     def __init__(self, path: Path | None = None, *, run: str = "") -> None:
-        if path is not None:
-            path = path.resolve()  # of two links to one file, each would have a lock of its own
-            path.parent.mkdir(parents=True, exist_ok=True)
-        self.path, self.run = path, run
-        self._lock = threading.Lock()
-        self._explain = partial(explain_sqlite, path, "journal of verdicts", "restore it")
-        with self._explain():
-            self._db = sqlite3.connect(path or ":memory:", timeout=60, check_same_thread=False)
-            self._db.row_factory = sqlite3.Row
-            columns = tuple(row["name"] for row in self._db.execute("PRAGMA table_info(replies)"))
-            if columns != _COLUMNS and self._db.execute("SELECT name FROM sqlite_master").fetchone():
-                raise sqlite3.DatabaseError("it holds other tables")
-            for _ in range(200):  # where two processes make it at once, sqlite tells one "locked" and doesn't wait
-                with suppress(sqlite3.OperationalError):
-                    self._db.execute("PRAGMA journal_mode=WAL")
-                    break
-                time.sleep(0.05)
-            else:
-                self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")  # a verdict may have cost money: not even a power cut loses it
-            self._db.execute(_TABLE)
+        self.path, self.run = path and path.resolve(), run  # of two links to one file, each would have its own lock
+        self._store = Store(self.path, "replies", paid=True, **_COLUMNS)
 
-    def __len__(self) -> int:
-        return int(self._query("SELECT COUNT(*) FROM replies")[0][0])
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Let no other process ask through this journal meanwhile, so that none pays for what another is asking."""
         if self.path is None:
-            yield
-            return
-        with self.path.with_name(f"{self.path.name}.lock").open("w") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                print(f"waiting for another process that asks through {self.path}", flush=True)
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
+            return nullcontext()
+        held = f"waiting for another process that asks through {self.path}"
+        return lock_file(self.path.with_name(f"{self.path.name}.lock"), held, wait=True)
 
     def find(self, entry: Entry) -> Reply | None:
         """The kept completion, or None."""
@@ -161,38 +100,36 @@ class Journal:
 
     def find_models(self, spec: str, *, plain: bool = False) -> list[tuple[str, str]]:
         """Model and template of what was asked under a role spec's identity, plain or not, the most used first."""
-        query = """SELECT model, template FROM replies WHERE spec = ? AND (template = 'plain') = ?
+        query = """SELECT model, template FROM {table} WHERE spec = ? AND (template = 'plain') = ?
                    GROUP BY model, template ORDER BY COUNT(*) DESC, MAX(rowid) DESC"""
-        return [(model, template) for model, template in self._query(query, (spec, plain))]
+        return self._store.select(query, (spec, plain))
 
     def count(self) -> list[dict[str, Any]]:
         """Of each model: completions, those unreadable, tokens in and out."""
-        query = """SELECT model, COUNT(*) AS completions, SUM(verdict IS NULL) AS unreadable,
-                   SUM(prompt_tokens) AS prompt_tokens, SUM(completion_tokens) AS completion_tokens
-                   FROM replies GROUP BY model ORDER BY model"""
-        return [dict(row) for row in self._query(query)]
+        names = ("model", "completions", "unreadable", "prompt_tokens", "completion_tokens")
+        query = """SELECT model, COUNT(*), SUM(verdict IS NULL), SUM(prompt_tokens), SUM(completion_tokens)
+                   FROM {table} GROUP BY model ORDER BY model"""
+        return [dict(zip(names, row, strict=True)) for row in self._store.select(query)]
 
     def count_run(self, run: str) -> tuple[int, int, int]:
         """Of one run, over all its processes: completions, tokens in, tokens out."""
         query = """SELECT COUNT(*), COALESCE(SUM(prompt_tokens), 0), COALESCE(SUM(completion_tokens), 0)
-                   FROM replies WHERE run = ? AND run != ''"""
-        completions, tokens_in, tokens_out = self._query(query, (run,))[0]
+                   FROM {table} WHERE run = ? AND run != ''"""
+        completions, tokens_in, tokens_out = self._store.select(query, (run,))[0]
         return completions, tokens_in, tokens_out
 
     def export(self) -> Iterator[str]:
         """One JSON line a completion, ordered by key, each with a hash of what it holds; no prompt, run or date."""
-        with self._explain():
-            for row in self._db.execute("SELECT * FROM replies ORDER BY key"):
-                line = _read_row(row)
-                line["sha256"] = _hash(line)
-                yield json.dumps(line, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        for key, *row in self._store.select("SELECT * FROM {table} ORDER BY key"):
+            line = _read_row(key, row)
+            yield json.dumps(line | {"sha256": _hash(line)}, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
     def import_lines(self, lines: Iterable[str], *, where: str = "import") -> int:
         """Add exported completions, all or none; returns how many were new.
 
-        Raises: ValueError naming the line for what is not an exported completion, one whose content doesn't match its
-            hash, whose key doesn't follow from its fields, or that contradicts a completion kept under the same key,
-            here or on an earlier line.
+        Raises: ValueError naming the line for what is no JSON object, one whose content doesn't match its hash, whose
+            key doesn't follow from its fields, or that contradicts a completion kept under the same key, here or on an
+            earlier line.
         """
         new: dict[str, dict[str, Any]] = {}
         for number, text in enumerate(lines, 1):
@@ -205,41 +142,30 @@ class Journal:
                     )
         return self._insert(new.values(), "imported")
 
-    def close(self) -> None:
-        self._db.close()
-
     def _insert(self, lines: Iterable[dict[str, Any]], run: str) -> int:
-        """All or none; what is there already stays."""
         common = {"run": run, "written": time.strftime("%Y-%m-%dT%H:%M:%S")}
         rows = [line | common | {name: json.dumps(line[name], allow_nan=False) for name in _LISTS} for line in lines]
-        with self._lock, self._explain(), self._db:
-            return max(0, self._db.executemany(_INSERT, rows).rowcount)
-
-    def _query(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        with self._lock, self._explain():
-            return self._db.execute(query, values).fetchall()
+        return self._store.write((row["key"], *(row[name] for name in _COLUMNS)) for row in rows)
 
     def _look_up(self, key: str) -> dict[str, Any] | None:
-        rows = self._query("SELECT * FROM replies WHERE key = ?", (key,))
-        return _read_row(rows[0]) if rows else None
+        rows = self._store.read([key])
+        return _read_row(key, rows[key]) if rows else None
 
 
 def _hash(value: dict[str, Any]) -> str:
     return hash_text(json.dumps(value, sort_keys=True))
 
 
-def _read_row(row: sqlite3.Row) -> dict[str, Any]:
+def _read_row(key: str, row: Sequence[Any]) -> dict[str, Any]:
     """The fields of an exported line."""
-    fields = {name: row[name] for name in _Line.model_fields}
-    return fields | {name: json.loads(fields[name] or "null") for name in _LISTS}
+    fields = {"key": key} | dict(zip(_COLUMNS, row, strict=True))
+    del fields["run"], fields["written"]
+    return fields | {name: json.loads(fields[name]) for name in _LISTS}
 
 
 def _read_line(where: str, text: str) -> dict[str, Any]:
-    refused = f"{where}: not an exported completion"
-    line = parse_object(refused, text)
-    claimed = line.pop("sha256", None)
-    check(_Line, line, refused)
-    if claimed != _hash(line):
+    line = parse_object(f"{where}: not an exported completion", text)
+    if line.pop("sha256", None) != _hash(line):
         raise ValueError(f"{where}: its content doesn't match its sha256; it was altered, nothing is imported")
     if line["key"] != Entry(**{field.name: line[field.name] for field in dataclasses.fields(Entry)}).key:
         raise ValueError(f"{where}: its key doesn't follow from its fields; nothing is imported")

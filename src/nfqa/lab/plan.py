@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,10 +47,8 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
 
 def describe_journal(root: Path) -> list[str]:
     """A line a model: what the journal holds, and what it cost at the prices that the environment gives."""
-    path, found = find_journal(root), []
-    if path.is_file():
-        with closing(Journal(path)) as journal:
-            found = journal.count()
+    path = find_journal(root)
+    found = Journal(path).count() if path.is_file() else []
     return [
         f"journal: {each['model']}: {each['completions']:,} completions, {each['unreadable']:,} unreadable,"
         f" {each['prompt_tokens']:,} tokens in, {each['completion_tokens']:,} out"
