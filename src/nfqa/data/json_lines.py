@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -189,17 +189,13 @@ def decode_text(name: str, content: bytes) -> str:
 
 def _parse(where: str, text: str, advice: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
+        return json.loads(text, object_pairs_hook=_refuse_duplicates)
     except json.JSONDecodeError as error:  # its own count of lines would begin anew in each line of a file
         raise ValueError(f"{where}: not JSON ({error.msg}, character {error.pos + 1}); {advice}") from None
-    except (ValueError, RecursionError) as error:  # a duplicated field, NaN, too deep
+    except (ValueError, RecursionError) as error:  # a duplicated field, too deep
         raise ValueError(f"{where}: {error}; {advice}") from None
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     refuse_repeats((field for field, _ in pairs), "in one object the field")
     return dict(pairs)
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")

@@ -38,7 +38,7 @@ from nfqa.data.own_tables import (
     gather_frames,
     gather_rows,
     list_records,
-    parse_table,
+    parse_rows,
 )  # fmt: skip
 from nfqa.data.paths import find_root
 from nfqa.data.readers import Points, make_points
@@ -78,12 +78,8 @@ class Generation(Item):
     generation: AnyText
 
 
-_KINDS = {
-    b"PK\3\4": "a workbook (.xlsx, .ods) or an archive",
-    b"\xd0\xcf\x11\xe0": "a workbook (.xls)",
-    b"%PDF": "a PDF",
-    rb"\[": "one JSON array",
-}
+# How a workbook, a PDF, a JSON array and a table begin, and no JSON lines.
+_OTHER = re.compile(rb'(?:\xef\xbb\xbf)?\s*[\w"%\xd0\[]')
 
 
 def read_answers(
@@ -95,7 +91,7 @@ def read_answers(
     "answers": [...]}`. A partial answer is a text or `{"point_of_view", "explanation"}`. A reference is a text, best
     first, or `{"text", "grade"}`; an answer is a text or `{"text", "id", "system", "label"}`, of which the text alone
     must be there. Grades and labels are whole numbers from 0 to 3; null counts as not given. A table (.csv, .tsv) has
-    an answer a row, as `parse_table` reads it.
+    an answer a row, as `gather_rows` takes it.
     References without grades get them by their place, spread evenly from 3 to 0 (`spread_grades`); graded ones are
     sorted, best first. An empty answer is excluded; a question whose answers are all empty goes with them.
 
@@ -109,16 +105,17 @@ def read_answers(
         raise ValueError(f"questions is {str(questions)!r}, but no file of answers is named")
     name, origin = (OWN, "measured" if data == "full" else "sample") if path else (f"sample_{OWN}", "sample")
     path = Path(path or (root or find_root()) / "data" / "sample" / EXAMPLE)
-    _refuse_other_kinds(path)
-    table = path.suffix.lower() in TABLES
+    table, content = path.suffix.lower() in TABLES, path.read_bytes()
+    if not table and _OTHER.match(content):
+        known = "a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8) nor JSON lines (an object a line)"
+        raise ValueError(f"{path}: is neither {known}")
     if questions:
         if table:
             raise ValueError(f"{path}: is a table, which holds its questions itself; leave out QUESTIONS={questions}")
         return _read_generations(path, Path(questions), name, origin)
     counts: Counter[str] = Counter()
-    read = parse_table if table else parse_lines
-    lines, digest = read(str(path), path.read_bytes(), counts), hash_file(path)
-    return _make_set(lines, counts, str(path), QuestionSet(name, (), origin, digest))
+    lines = gather_rows(parse_rows(str(path), content, counts)) if table else parse_lines(str(path), content, counts)
+    return _make_set(lines, counts, str(path), QuestionSet(name, (), origin, hash_file(path)))
 
 
 def read_frames(answers: Table, references: Table | None = None, views: Table | None = None) -> QuestionSet:
@@ -149,20 +146,6 @@ def spread_grades(count: int) -> list[int]:
     if count == 1:
         return [TOP_GRADE]
     return [(2 * TOP_GRADE * (count - 1 - place) + count - 1) // (2 * (count - 1)) for place in range(count)]
-
-
-def _refuse_other_kinds(path: Path) -> None:
-    if path.is_dir():
-        start, kinds = b"", {b"": "a folder"}
-    elif path.suffix.lower() in TABLES:
-        start, kinds = path.read_bytes(), _KINDS | {rb"\{": "named a table, but holds JSON"}
-    else:
-        start, kinds = path.read_bytes(), _KINDS | {rb'[\w"]': "neither of JSON lines nor named .csv or .tsv"}
-    start = start.removeprefix(b"\xef\xbb\xbf").lstrip()
-    for pattern, kind in kinds.items():
-        if re.match(pattern, start):
-            expected = "a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8), or JSON lines (an object a line)"
-            raise ValueError(f"{path}: is {kind}; expected {expected}")
 
 
 def read_shard(path: Path, part: Part, skipped: list[str] | None = None) -> QuestionSet:

@@ -52,15 +52,6 @@ class _Row(Item):
     partial_answer_1: Text = ""
 
 
-def parse_table(name: str, content: bytes, counts: Counter[str]) -> Lines:
-    """A table's rows as objects of JSON lines, one a question.
-
-    Columns: question and answer; system, label, answer_id; id, reference_1 ... and partial_answer_1 ..., of the
-    question, on one of its rows at least. A blank cell is not given.
-    """
-    return gather_rows(parse_rows(name, content, counts))
-
-
 def parse_rows(name: str, content: bytes, counts: Counter[str]) -> Lines:
     """Each row of the bytes of a table that errors call `name`: its line, where it is in words, its cells by column.
 
@@ -90,7 +81,11 @@ def parse_rows(name: str, content: bytes, counts: Counter[str]) -> Lines:
 
 
 def gather_rows(rows: Lines) -> Lines:
-    """Rows of a table, gathered by question: what belongs to the question is given once, or alike."""
+    """Rows of a table as objects of JSON lines, one a question.
+
+    Columns: question and answer; system, label, answer_id; id, reference_1 ... and partial_answer_1 ..., of the
+    question, on one of its rows at least, or alike on several. A blank cell is not given.
+    """
     found: dict[str, tuple[int, str, dict[str, str], list[dict[str, Any]]]] = {}
     for number, where, cells in rows:
         given = {column: cell for column, cell in cells.items() if column == "answer" or str(cell).strip()}

@@ -11,19 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from nfqa.data.json_lines import parse_lines
 
-TEXTS = (
-    "text",
-    "content",
-    "passage",
-    "document",
-    "doc",
-    "page_content",
-    "body",
-)  # of a document's text
+TEXTS = ("text", "content", "passage", "document", "doc", "page_content", "body")  # of a document's text
 LINKS = ("link", "url", "address", "source", "href")  # and its address
 
 
@@ -77,9 +70,7 @@ def read_passages(path: Path) -> pd.DataFrame:
                 place = f"{where}, partial answer {n}"
                 numbers = _pick(each, place, "the numbers of its documents", (), _are_numbers)
                 said = _pick(each, place, "its point of view", ["point_of_view"]).strip()
-                points += [
-                    (place, said, int(number)) for number in (numbers if isinstance(numbers, list) else [numbers])
-                ]
+                points += [(place, said, int(number)) for number in np.ravel(numbers)]
             lines.append((question, held, points))
     start = min([1, *(number for _, _, points in lines for _, _, number in points)])
     rows = []

@@ -26,7 +26,7 @@ class Store:
     Raises: ValueError naming the file, from every method, where it can't be read or written, or is something else.
     """
 
-    def __init__(self, path: Path | None, table: str, *, paid: bool = False, **columns: str) -> None:
+    def __init__(self, path: Path | None, table: str, paid: bool = False, /, **columns: str) -> None:
         self.path, self._table, self._columns = path, table, tuple(columns)
         self._explain = partial(_explain_sqlite, path, f"store of {table}", "restore it" if paid else "delete it")
         self._lock = threading.Lock()

@@ -67,7 +67,7 @@ class Journal:
 
     def __init__(self, path: Path | None = None, *, run: str = "") -> None:
         self.path, self.run = path and path.resolve(), run  # of two links to one file, each would have its own lock
-        self._store = Store(self.path, "replies", paid=True, **_COLUMNS)
+        self._store = Store(self.path, "replies", True, **_COLUMNS)  # paid for
 
     def lock(self) -> AbstractContextManager[None]:
         """Let no other process ask through this journal meanwhile, so that none pays for what another is asking."""
