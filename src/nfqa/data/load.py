@@ -99,7 +99,7 @@ def read_file(path: Path, shape: str, lowest_label: int = 0) -> tuple[list[Quest
     Raises: ValueError for a file without questions; as `read_debateqa`, the one shape that users may bring.
     """
     counts: Counter[str] = Counter()
-    questions = GRADED[shape](path, lowest_label) if shape in GRADED else list(DEBATES[shape](path, counts))
+    questions = list(GRADED[shape](path, lowest_label) if shape in GRADED else DEBATES[shape](path, counts))
     if not questions:
         raise ValueError(f"{path}: holds no question; fetch it again")
     return questions, counts

@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -58,38 +57,19 @@ def lock_file(path: Path, held: str, *, wait: bool = False) -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True)
 class Place:
-    """Where a kind of run keeps its things. Only the full profile without overrides writes committed folders."""
+    """Where a kind of run keeps its things. Only the full profile without overrides writes committed folders.
 
-    root: Path
-    results: Path  # PAPER/NAME.json
-    figures: Path  # PAPER/NAME.png and .pdf
-    work: Path  # never in git
+    results: PAPER/NAME.json; figures: PAPER/NAME.png and .pdf; work: never in git, as all below it: notebooks, executed
+    ones, PAPER/NAME.ipynb; values, PAPER/NAME.csv, what the last run here computed, also where the results stayed as
+    they were; runs, PAPER/NAME.json, what an artefact was last made from, and how long that took; tables in the paper's
+    shape, PAPER/NAME.md and .tex; and the site.
+    """
 
-    @property
-    def notebooks(self) -> Path:
-        """Executed notebooks, PAPER/NAME.ipynb."""
-        return self.work / "notebooks"
-
-    @property
-    def values(self) -> Path:
-        """What the last run here computed, PAPER/NAME.csv, also where the results stayed as they were."""
-        return self.work / "values"
-
-    @property
-    def runs(self) -> Path:
-        """Run records, PAPER/NAME.json: what an artefact was last made from, and how long that took."""
-        return self.work / "runs"
-
-    @property
-    def tables(self) -> Path:
-        """Tables in the paper's shape, PAPER/NAME.md and .tex."""
-        return self.work / "tables"
-
-    @property
-    def site(self) -> Path:
-        return self.work / "site"
+    def __init__(self, root: Path, results: Path, figures: Path, work: Path) -> None:
+        self.root, self.results, self.figures, self.work = root, results, figures, work
+        self.notebooks, self.values, self.runs = work / "notebooks", work / "values", work / "runs"
+        self.tables, self.site = work / "tables", work / "site"
 
 
 def find_place(root: Path, *, data: str = "full", profile: str = "full", variant: str = "") -> Place:

@@ -145,7 +145,7 @@ def has_file(file: UpstreamFile, store: Path) -> bool:
     Raises: ValueError for a copy with the wrong hash.
     """
     if file.parts:
-        lacking = _list_lacking(file, store)
+        lacking = [name for name, part in zip(file.parts, file.files, strict=True) if not has_file(part, store)]
         if 0 < len(lacking) < len(file.parts):
             warnings.warn(f"{file.name} is left out, as it lacks {', '.join(lacking)}", stacklevel=2)
         return not lacking
@@ -162,13 +162,10 @@ def fetch_file(file: UpstreamFile, store: Path) -> Path:
     file is read where it lies.
 
     Raises: ValueError when the fetched bytes don't have the pinned hash (both hashes named, the bytes not kept);
-        UnreachableError when there is no way to the file, or naming all parts that are not at hand.
+        UnreachableError when there is no way to the file, or to one of its parts.
     """
     if file.parts:
-        try:
-            return {fetch_file(part, store).parent for part in file.files}.pop()
-        except UnreachableError as error:
-            raise UnreachableError(f"{error}; lacking are {', '.join(_list_lacking(file, store))}") from None
+        return {fetch_file(part, store).parent for part in file.files}.pop()
     if kept := _find_kept(file, store):
         return kept
     source, target = _find_near(file), store / file.kept
@@ -184,10 +181,6 @@ def fetch_file(file: UpstreamFile, store: Path) -> Path:
             scratch.write_bytes(gather(file.shape, source or scratch, file.path, f"{file.name}: {source or file.url}"))
         _refuse_hash(file, str(source or file.url), scratch)
     return target
-
-
-def _list_lacking(file: UpstreamFile, store: Path) -> list[str]:
-    return [name for name, part in zip(file.parts, file.files, strict=True) if not has_file(part, store)]
 
 
 def _download(file: UpstreamFile, target: Path) -> None:
