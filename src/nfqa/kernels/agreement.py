@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-Level = Literal["nominal", "ordinal", "interval", "ratio"]
 
 
 def measure_fleiss_kappa(labels: ArrayLike) -> float:
@@ -25,11 +21,12 @@ def measure_fleiss_kappa(labels: ArrayLike) -> float:
     return float(fleiss_kappa(counts)) if len(categories) > 1 else float("nan")
 
 
-def measure_krippendorff_alpha(ratings: ArrayLike, *, level: Level = "ordinal") -> float:
-    """Krippendorff's alpha = 1 - D_o / D_e, the disagreement observed over that expected by chance.
+def measure_krippendorff_alpha(ratings: ArrayLike) -> float:
+    """Krippendorff's ordinal alpha = 1 - D_o / D_e, the disagreement observed over that expected by chance.
 
-    Args: ratings: [raters, items], NaN for missing; level: how far two values differ (nominal: equal or not; ordinal:
-        by the ratings that lie between; interval and ratio: by their size).
+    Two values differ by the ratings that lie between them.
+
+    Args: ratings: [raters, items], NaN for missing.
     Returns: alpha, 1 at most; NaN with no item that two raters rated, or all of these values equal.
     Source: Krippendorff (2018), by evalica. Differs from: it, which gives 1 where all values are equal; here NaN.
     """
@@ -40,7 +37,7 @@ def measure_krippendorff_alpha(ratings: ArrayLike, *, level: Level = "ordinal") 
     shared = table[:, (~np.isnan(table)).sum(0) >= 2]
     if len(np.unique(shared[~np.isnan(shared)])) < 2:
         return float("nan")
-    return float(alpha(pd.DataFrame(shared), distance=level).alpha)
+    return float(alpha(pd.DataFrame(shared), distance="ordinal").alpha)
 
 
 def average_others(ratings: ArrayLike) -> NDArray[np.float64]:

@@ -45,18 +45,18 @@ def measure_classification(
         return Interval(np.nan, np.nan, np.nan, None, 0, missing)
     truth, given = truth[known], given[known]
     names = np.array([str(group) for group in groups])[known] if groups is not None else np.arange(n)
-    present, inside = np.unique(names, return_inverse=True)
-    weights = _weigh_groups(len(present), resamples, seed)
     if measure == "auroc":
-        found = _weigh_auroc(truth, given, inside, weights)
+        found = resample_auroc(truth, given, names, resamples=resamples, seed=seed)
     else:
+        weights, inside = _weigh_groups(names, resamples, seed)
         found = _measure(truth, given, measure, weights[:, inside])
     return find_interval(found[0], found[1:], n=n, n_missing=missing)
 
 
-def _weigh_groups(groups: int, resamples: int, seed: int) -> NDArray[np.float64]:
-    """How often each group counts, [1 + resamples, groups]: once as measured, then as often as it is drawn."""
-    return np.vstack([np.ones(groups), draw_counts(groups, resamples=resamples, seed=seed)])
+def _weigh_groups(names: ArrayLike, resamples: int, seed: int) -> tuple[NDArray[np.float64], NDArray]:
+    """How often each group counts, [1 + resamples, groups], once as measured, then as drawn; and each item's group."""
+    present, group = np.unique(np.asarray(names), return_inverse=True)
+    return np.vstack([np.ones(len(present)), draw_counts(len(present), resamples=resamples, seed=seed)]), group
 
 
 def _measure(truth: NDArray, given: NDArray, measure: Measure, weights: NDArray) -> NDArray:
@@ -97,25 +97,16 @@ def resample_auroc(
     Returns: [1 + resamples], NaN where there is no pair to compare.
     Source: Mann and Whitney (1947); Dodd and Pepe (2003) for strata. Equal to scikit-learn's roc_auc_score without.
     """
-    names, group = np.unique(np.asarray(groups, dtype=str), return_inverse=True)
-    stratum = None if strata is None else np.unique(np.asarray(strata, dtype=str), return_inverse=True)[1]
-    weights = _weigh_groups(len(names), resamples, seed)
-    return _weigh_auroc(np.asarray(labels), np.asarray(scores, dtype=np.float64), group, weights, stratum)
-
-
-def _weigh_auroc(
-    truth: NDArray, given: NDArray, group: NDArray, weights: NDArray, stratum: NDArray | None = None
-) -> NDArray[np.float64]:
-    """The AUROC of each resample, [resamples], from how often it holds each group, [resamples, groups]."""
-    positive = truth == 1
+    (weights, group), given = _weigh_groups(groups, resamples, seed), np.asarray(scores, dtype=np.float64)
+    positive, stratum = np.asarray(labels) == 1, np.asarray(strata)
     gap = given[positive][:, None] - given[~positive][None, :]
     wins, pairs = (gap > 0) + 0.5 * (gap == 0), np.ones_like(gap)  # [positives, negatives]
-    if stratum is not None:
+    if strata is not None:
         pairs = (stratum[positive][:, None] == stratum[~positive][None, :]).astype(np.float64)
     first, second = (np.eye(weights.shape[1])[group[side]] for side in (positive, ~positive))  # [items, groups]
     between = [first.T @ (table * pairs) @ second for table in (wins, pairs)]  # [groups, groups]
     with np.errstate(invalid="ignore"):
-        if stratum is not None:  # a group that is drawn twice is two groups, and each has its own strata
+        if strata is not None:  # a group that is drawn twice is two groups, and each has its own strata
             won, compared = (weights @ table.diagonal() for table in between)
         else:
             won, compared = (np.einsum("rg,gh,rh->r", weights, table, weights, optimize=True) for table in between)

@@ -12,10 +12,6 @@ from pydantic.dataclasses import dataclass
 
 Aggregate = Literal["sum", "mean", "mean_log"]
 Denominator = Literal["target", "attended"]
-Boundary = Literal["apart", "joint", "counted"]
-ControlMarks = Literal["broken", "kept"]
-TooLong = Literal["error", "cut_head", "cut_middle", "cut_tail", "cut_target"]
-Padding = Literal["none", "tokenizer"]
 Variant = Literal["paper", "released", "script"]
 _MARK = "{answer}"
 
@@ -44,13 +40,13 @@ class Settings:
     denominator: Denominator = "target"
     instruction: str = "Please restate."
     generation_prompt: bool = True
-    boundary: Boundary = "apart"
+    boundary: Literal["apart", "joint", "counted"] = "apart"
     wrapping: Literal["chat", "plain"] = "chat"
     plain_format: str = "{answer}\n\n"
-    too_long: TooLong = "error"
-    marks: ControlMarks = "broken"
+    too_long: Literal["error", "cut_head", "cut_middle", "cut_tail", "cut_target"] = "error"
+    marks: Literal["broken", "kept"] = "broken"
     between: str = " "
-    padding: Padding = "none"
+    padding: Literal["none", "tokenizer"] = "none"
 
     def __post_init__(self) -> None:
         if self.plain_format.count(_MARK) != 1:

@@ -12,27 +12,12 @@ from nfqa.metrics.references import list_candidates
 from nfqa.models.chat import Request
 
 
-def pair_candidates(draws: pd.DataFrame) -> pd.DataFrame:
-    """Every two candidates of every draw, in both orders: what `judge_candidates` asks for, n (n - 1) requests.
-
-    Args: draws: as `nfqa.metrics.references.draw_references` gives them. A dropped draw, and one with a single
-        candidate, has no pairs.
-    Returns: a row a request: the columns of `draws` but for `draw`, place (of the draw, from 0), answer_a and text_a
-        (of the candidate shown first), answer_b and text_b.
-    """
-    own = draws.drop(columns="draw").reset_index(drop=True)
-    rows = list_candidates(pd.DataFrame({"place": range(len(draws)), "draw": list(draws.draw)}), texts=True)
-    rows = rows.loc[rows.missing == "", ["place", "answer", "text"]]
-    pairs = rows.merge(rows, on="place", suffixes=("_a", "_b")).query("answer_a != answer_b")
-    return own.merge(pairs, left_index=True, right_on="place").reset_index(drop=True)
-
-
 def judge_candidates(draws: pd.DataFrame, judge: LanguageJudge | None, *, named: str = "judge") -> pd.DataFrame:
     """A language model's comparisons of every two candidates of a draw, as each candidate's share of wins.
 
     Score = (1 + mean of f) / 2, from 0 to 1, over the comparisons with every other candidate, each asked for in both
-    orders; f is 1 for a win, -1 for a loss and 0 for a tie, or from logits what is expected of it. One that can't be
-    read counts for neither candidate.
+    orders, so that n candidates take n (n - 1) requests; f is 1 for a win, -1 for a loss and 0 for a tie, or from
+    logits what is expected of it. One that can't be read counts for neither candidate.
 
     Args, Returns: as `nfqa.metrics.judging.judge_by_language_model`, with the metric "pairwise_candidates". A verdict
         is counted at both of its candidates; an only candidate is missing as "fewer_than_two".
@@ -41,7 +26,9 @@ def judge_candidates(draws: pd.DataFrame, judge: LanguageJudge | None, *, named:
     """
     if judge is None or draws.empty:
         return pd.DataFrame()
-    pairs = pair_candidates(draws)
+    rows = list_candidates(draws.assign(place=range(len(draws))), texts=True)
+    rows = rows.loc[rows.missing == "", ["place", "answer", "text"]]
+    pairs = rows.merge(rows, on="place", suffixes=("_a", "_b")).query("answer_a != answer_b").reset_index(drop=True)
     texts = {text: trim_text(text, judge) for text in pd.concat([pairs.text_a, pairs.text_b]).unique()}
     planned: list[Request | Verdict] = []
     for place, a, b in zip(pairs.place, pairs.text_a.map(texts), pairs.text_b.map(texts), strict=True):

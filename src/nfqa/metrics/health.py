@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from nfqa.metrics.judging import LanguageJudge, PairOrder, judge_draws, sign_verdicts
-from nfqa.metrics.references import hash_name
+from nfqa.metrics.references import Draw, hash_name
 from nfqa.metrics.statistics import correlate, list_conditions, subtract
 
 # Of the two texts that a judge compares.
@@ -22,12 +22,12 @@ PAIR_ORDERS: tuple[PairOrder, PairOrder] = ("candidate_first", "reference_first"
 
 def take_candidates(draws: pd.DataFrame, most: int) -> pd.DataFrame:
     """The draws with at most `most` candidates each, chosen by a hash of question and answer."""
-    thinned = []
-    for draw in draws.draw:
-        names = {answer: f"health|{draw.question.key}|{answer.id}" for answer in draw.candidates}
-        kept = sorted(draw.candidates, key=lambda answer: hash_name(names[answer]))[:most]
-        thinned.append(replace(draw, candidates=tuple(kept)))
-    return draws.assign(draw=thinned)
+
+    def thin(draw: Draw) -> Draw:
+        kept = sorted(draw.candidates, key=lambda answer: hash_name(f"health|{draw.question.key}|{answer.id}"))
+        return replace(draw, candidates=tuple(kept[:most]))
+
+    return draws.assign(draw=[thin(draw) for draw in draws.draw])
 
 
 def pair_scores(scores: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:

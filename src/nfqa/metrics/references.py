@@ -18,7 +18,6 @@ import pandas as pd
 from nfqa.data.records import UNLABELLED, Answer, Question, QuestionSet
 
 ShortRule = Literal["partial", "drop"]
-RemoveRule = Literal["list", "best", "nothing"]
 
 COMPOSITIONS: dict[str, tuple[int, ...]] = {
     "r3210": (3, 2, 1, 0),
@@ -57,7 +56,7 @@ def draw_list(
     *,
     seed: int,
     short: ShortRule = "partial",
-    remove: RemoveRule = "list",
+    remove: Literal["list", "best", "nothing"] = "list",
     also_remove: Sequence[Sequence[int]] = (),
 ) -> Draw:
     """Draw a reference list of the grades in `composition` from a question's own answers.
@@ -159,11 +158,12 @@ def list_references(draws: pd.DataFrame) -> pd.DataFrame:
 
 def alter_candidates(draws: pd.DataFrame, change: Callable[..., str]) -> pd.DataFrame:
     """The draws with the text of every candidate changed: `change` takes text and question by these names."""
-    altered = []
-    for draw in draws.draw:
-        own = ((answer, change(text=answer.text, question=draw.question.text)) for answer in draw.candidates)
-        altered.append(replace(draw, candidates=tuple(replace(answer, text=text) for answer, text in own)))
-    return draws.assign(draw=altered)
+
+    def alter(draw: Draw) -> Draw:
+        own = (replace(one, text=change(text=one.text, question=draw.question.text)) for one in draw.candidates)
+        return replace(draw, candidates=tuple(own))
+
+    return draws.assign(draw=[alter(draw) for draw in draws.draw])
 
 
 def share_candidates(draws: pd.DataFrame) -> pd.DataFrame:

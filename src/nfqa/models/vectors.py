@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib.resources
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,10 +79,8 @@ def split_batches(lengths: Sequence[int]) -> list[tuple[int, int]]:
 
 def find_package_model(package: str) -> Path:
     """The folder of a model that a Python package carries."""
-    found = importlib.util.find_spec(package.replace("-", "_"))
-    folders = sorted(
-        {file.parent for file in Path(found.origin).parent.rglob("modules.json")} if found and found.origin else ()
-    )
-    if not folders:
+    folder = Path(str(importlib.resources.files(package.replace("-", "_"))))
+    found = sorted(file.parent for file in folder.rglob("modules.json"))
+    if not found:
         raise ValueError(f"the package {package} carries no sentence-transformers model (no modules.json inside)")
-    return folders[0]
+    return found[0]
