@@ -76,17 +76,12 @@ def _kendall_batch(x: NDArray, y: NDArray, n: NDArray, pairs: NDArray) -> NDArra
     later = np.repeat(np.cumsum(n), n) - np.arange(len(x)) - 1
     left = np.repeat(np.arange(len(x)), later)
     right = np.arange(len(left)) - np.repeat(np.cumsum(later) - later, later) + left + 1
-    dx = _signs(x[left], x[right])
-    dy = _signs(y[left], y[right])
+    sides = ((values[left], values[right]) for values in (x, y))
+    dx, dy = ((a > b).astype(np.int8) - (a < b) for a, b in sides)  # compared: a difference could underflow to 0
     starts = np.cumsum(pairs) - pairs
-    balance = np.add.reduceat(dx * dy, starts, dtype=np.int64)
-    untied_x = np.add.reduceat(dx != 0, starts, dtype=np.int64)
-    untied_y = np.add.reduceat(dy != 0, starts, dtype=np.int64)
+    counted = (dx * dy, dx != 0, dy != 0)
+    balance, untied_x, untied_y = (np.add.reduceat(each, starts, dtype=np.int64) for each in counted)
     return np.clip(balance / np.sqrt(untied_x) / np.sqrt(untied_y), -1.0, 1.0)
-
-
-def _signs(a: NDArray, b: NDArray) -> NDArray[np.int8]:
-    return (a > b).astype(np.int8) - (a < b).astype(np.int8)  # a difference could underflow to 0; a comparison can't
 
 
 def _spearman(x: NDArray, y: NDArray, n: NDArray) -> NDArray:

@@ -232,8 +232,6 @@ def find_carriers(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluat
     """
     names = ["dataset", "question", "answer"]
     given, without = answers[[*names, "text"]], remove_sentences(answers[[*names, "text"]])
-    if without.empty:
-        return pd.DataFrame(columns=[*names, "view", "sentence", "place", "loss"])
     whole, part = (score_views(frame, views, evaluator, **how) for frame in (given, without))
     both = part.merge(whole[[*names, "view", "nats", "tokens"]], on=[*names, "view"], suffixes=("", "_whole"))
     both["loss"] = both.nats / both.tokens - both.nats_whole / both.tokens_whole

@@ -28,10 +28,6 @@ _CODE = (
     "nfqa.models.pretrained", "nfqa.kernels.perplexity",
 )  # fmt: skip
 _PACKAGES = ("torch", "transformers", "tokenizers")
-_COLUMNS = {
-    "nats": "REAL", "tokens": "INTEGER", "attended": "INTEGER", "cut": "INTEGER", "unscored": "INTEGER",
-    "reason": "TEXT",
-}  # fmt: skip
 
 
 class Evaluator:
@@ -64,7 +60,8 @@ class Evaluator:
         self.cache = cache if cache != "own" else _read_cache(Path(where.name)) if own else None
         self._loaded = Pretrained(where, device=device, dtype=read_precision("float32") if dtype == "auto" else dtype)
         self._batch_tokens = batch_tokens
-        self._store = Store(store, "target_losses", **_COLUMNS)
+        counts = dict.fromkeys(("tokens", "attended", "cut", "unscored"), "INTEGER")
+        self._store = Store(store, "target_losses", nats="REAL", **counts, reason="TEXT")
 
     @cached_property
     def identity(self) -> str:
