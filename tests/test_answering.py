@@ -106,7 +106,7 @@ def test_what_is_odd_in_files_made_elsewhere_is_counted(tmp_path: Path) -> None:
     ("files", "said"),
     [
         ({}, "holds no .jsonl file"),
-        ({"a": [{"id": "7", "generation": "x"}]}, "a.jsonl: none of its 1 ids (7 ...) is a question's"),
+        ({"a": [{"id": "7", "generation": "x"}]}, "a.jsonl: none of its ids (7 ...) is a question's"),
         (
             {"a": [{"id": 1, "generation": "x"}, {"id": "1", "generation": "y"}]},
             "a.jsonl, line 2: id is that of line 1",

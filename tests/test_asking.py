@@ -232,8 +232,7 @@ def test_a_dry_run_counts_and_asks_nothing():
     verdicts = asker.ask(requests_for("known", "12345678", "12345678", "1234", "tried"), read)
     assert verdicts == [Verdict(2), *[Verdict(None, "planned")] * 4]
     # asked: the two new prompts once each, and another try at the unreadable one, 8 + 4 + 5 characters
-    assert asker.tally == Tally(wanted=5, kept=2, asked=3, missing=Counter(planned=4), characters_to_ask=17)
-    assert asker.tally.tokens_to_ask == 4
+    assert asker.tally == Tally(wanted=5, kept=2, asked=3, missing=Counter(planned=4), tokens_to_ask=17 / 4)
     assert len([*journal.export()]) == 2
 
 

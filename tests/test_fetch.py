@@ -119,11 +119,6 @@ def test_the_registry_pins_every_file_by_commit_and_has_the_bundled_ones() -> No
 @pytest.mark.parametrize(
     ("content", "facts"),
     [
-        ("g: {licence: l, files: {a: {path: p, shape: graded}}}", "a: needs one of sha256, blob and parts"),
-        (
-            f"g: {{licence: l, files: {{a: {{path: p, shape: s, sha256: {'a' * 64}, blob: {'a' * 40}}}}}}}",
-            "a: needs one of",
-        ),
         ("g: {licence: l, files: {a: {path: p, shape: s, blob: a1}}}", "blob is 'a1'"),
         ("g: {files: {a: 1, a: 2}}", "line 1: the key 'a' is duplicated"),
         ("g: [", "not YAML"),

@@ -36,7 +36,7 @@ from nfqa.debates.pages import fetch_pages
 PRIVATE = (
     "127.0.0.1 127.9.9.9 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 255.255.255.255 224.0.0.1"
     " 240.0.0.1 192.0.2.1 198.18.0.1 ::1 :: ::ffff:127.0.0.1 ::ffff:8.8.8.8 ::7f00:1 64:ff9b::7f00:1 2002:7f00:1::"
-    " 2001:0:7f00:1::1 fe80::1 fe80::1%eth0 fec0::1 fc00::1 fd12::1 ff02::1 ff0e::1 2001:db8::1 host"
+    " 2001:0:7f00:1::1 fe80::1 fe80::1%eth0 fec0::1 fc00::1 fd12::1 ff02::1 ff0e::1 2001:db8::1"
 )
 HERE = "127.0.0.2"  # a loopback address that stands for the public internet; 127.0.0.1 stands for what is private
 ZIPPED = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
@@ -142,8 +142,8 @@ def test_a_name_without_an_address_is_counted(monkeypatch):
         (200, b"User-agent: *\nDisallow: /", "robots"),
         (200, b"User-agent: nfqa\nDisallow: /page\n\nUser-agent: *\nAllow: /", "robots"),
         (200, b"\xef\xbb\xbfUser-agent: *\nDisallow: /page", "robots"),
-        (200, "User-agent: *\nCrawl-delay: ²\nDisallow: //[\nDisallow: /page".encode(), "robots"),
-        (200, b"User-agent: *\nCrawl-delay: " + b"9" * 5_000, "robots"),  # what can't be read may exclude us
+        (200, "User-agent: *\nCrawl-delay: ²\nDisallow: //[\nDisallow: /page".encode(), "unreadable"),
+        (200, b"User-agent: *\nCrawl-delay: " + b"9" * 5_000, "unreadable"),  # what can't be read may exclude us
         *((200, f"User-agent: *\nCrawl-delay: {odd}\nRequest-rate: {odd}".encode(), "") for odd in ("-1", "nan", "")),
         (200, b"User-agent: other\nDisallow: /", ""),
         (200, b"User-agent: *\nDisallow: /elsewhere", ""),

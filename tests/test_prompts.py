@@ -267,7 +267,6 @@ SHOTS = {"shot_from": "Q", "shots": {"open": "", "each": "", "close": ""}}
         ("Judge it", {}, r"templates.one.placeholders.question: \{\{question\}\} doesn't stand in one.txt"),
         ("{{question}} {{answr}}", {}, r"one.txt holds \{\{answr\}\}, which is not listed"),
         ("Q {{question}} Q", SHOTS, "shot_from: 'Q' must stand once in one.txt"),
-        ("{{question}}", {"file": "two.txt"}, "two.txt can't be read as text"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_by_file_and_field(

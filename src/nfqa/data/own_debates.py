@@ -36,8 +36,6 @@ def read_folder(folder: Path, *, seconds: float = SECONDS) -> tuple[pd.DataFrame
     Raises: ValueError for no such folder, or one without a document; naming file and line for a line of another shape.
     Source: pages to text by trafilatura (Barbaresi 2021).
     """
-    if not folder.is_dir():
-        raise ValueError(f"{folder} is no folder; expected one with .txt, .html or .jsonl files")
     reader = PageReader(seconds)
     rows = [row for path, name in _list_paths(folder) for row in _read_file(path, name, reader)]
     reader.close()

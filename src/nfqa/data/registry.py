@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from nfqa.data.gather import gather
 from nfqa.data.json_lines import Item, Text, check, refuse_repeats
@@ -32,7 +32,7 @@ Blob = Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
 
 
 class UpstreamFile(Item):
-    """One pinned file of a public repository, and how it is read.
+    """One file of a public repository, pinned by one of sha256, blob and parts, and how it is read.
 
     With `gather` it is a folder of many files: `sha256` is that of the one file which `nfqa.data.gather` makes of them.
     With `parts` it is a folder of a few, each checked for itself. `blob` is the id that git gives a file's bytes, for a
@@ -54,12 +54,6 @@ class UpstreamFile(Item):
     gather: bool = False
     optional: bool = False
     local: bool = False
-
-    @model_validator(mode="after")
-    def _check_pin(self) -> UpstreamFile:
-        if sum(map(bool, (self.sha256, self.blob, self.parts))) != 1:
-            raise ValueError("needs one of sha256, blob and parts")
-        return self
 
     @property
     def pin(self) -> str:

@@ -100,19 +100,15 @@ def _iterate_rows(path: Path, start: int = 0, stop: int = sys.maxsize) -> Iterat
                 place = begin
                 for batch in file.iter_batches(1_000, row_groups=[group]):
                     if start < place + batch.num_rows and place < stop:
-                        yield from map(_clean, _list_rows(path, batch)[max(start - place, 0) : stop - place])
+                        yield from map(_clean, _list_rows(batch)[max(start - place, 0) : stop - place])
                     place += batch.num_rows
             begin += rows
 
 
-def _list_rows(path: Path, batch: Any) -> list[dict[str, Any]]:
+def _list_rows(batch: Any) -> list[dict[str, Any]]:
     """Rows without the index of a frame that they were; a null answer is an empty one."""
-    try:
-        rows = batch.to_pylist()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: a text is not UTF-8 ({error.reason}); write the file anew") from None
     named = [name for name in batch.schema.names if not name.startswith("__index_level_")]
-    return [{name: row[name] or "" if name == "answer" else row[name] for name in named} for row in rows]
+    return [{name: row[name] or "" if name == "answer" else row[name] for name in named} for row in batch.to_pylist()]
 
 
 def _clean(value: Any, name: str = "") -> Any:

@@ -123,9 +123,7 @@ def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
         found = {line.id: line.generation for line in read_items(path, Generation, Counter(), once="id")}
         if not found.keys() & set(known):
             shown = ", ".join([*found][:3])
-            raise ValueError(
-                f"{path}: none of its {len(found)} ids ({shown} ...) is a question's; name the right questions"
-            )
+            raise ValueError(f"{path}: none of its ids ({shown} ...) is a question's; name the right questions")
         rows = [(path.stem, name, found.get(name)) for name in dict.fromkeys([*known, *found])]
         frames.append(pd.DataFrame(rows, columns=["system", "question", "text"], dtype=object))
     if not frames:
@@ -134,6 +132,5 @@ def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
     unknown = ~answers.question.isin(known)
     empty, absent = answers.text.str.strip() == "", answers.text.isna()
     ended = answers.ended.fillna("").mask(absent & answers.ended.isna(), "no_answer").mask(empty, "empty")
-    return answers.assign(
-        text=answers.text.mask(empty | unknown, None), ended=ended.mask(unknown, "unknown_question"), made=""
-    )
+    answers["text"] = answers.text.mask(empty | unknown, None)
+    return answers.assign(ended=ended.mask(unknown, "unknown_question"), made="")

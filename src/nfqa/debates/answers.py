@@ -139,11 +139,10 @@ def decide_by_model(generator: Asker, prompts: PromptSet, *, seed: int = 0) -> D
     question as "unreadable", none as "no_reply".
     """
 
-    def decide(trails: Sequence[Trail]) -> list[Move]:
-        asked = [prompts.render("react", question=trail.question, steps=trail.describe()) for trail in trails]
-        return [read_move(reply) for reply in generator.write(asked, seed=seed)]
+    def render(trail: Trail) -> str:
+        return prompts.render("react", question=trail.question, steps=trail.describe())
 
-    return decide
+    return lambda trails: [read_move(reply) for reply in generator.write([*map(render, trails)], seed=seed)]
 
 
 def read_move(reply: str | None) -> Move:

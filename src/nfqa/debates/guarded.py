@@ -8,7 +8,6 @@ import socket
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from typing import Any
 
@@ -26,27 +25,13 @@ class LeftOutError(Exception):
         self.reason, self.passing = reason, passing
 
 
-@dataclass(frozen=True)
-class Reply:
-    """What came of one request: kind is the content's type, charset what the header says, body is decompressed."""
-
-    status: int
-    kind: str
-    charset: str
-    location: str
-    body: bytes
-
-
 def is_public(address: str) -> bool:
     """Whether an IP address is one of the public internet: not loopback, private, link-local, shared, reserved,
     documentation or multicast, nor an IPv6 address that carries an IPv4 one (mapped, 6to4, Teredo, NAT64).
 
     Source: the registries of IANA, as `ipaddress` has them.
     """
-    try:
-        ip = ip_address(address)
-    except ValueError:
-        return False
+    ip = ip_address(address)
     if isinstance(ip, IPv6Address) and (ip.sixtofour or ip.teredo or ip.is_site_local or ip.scope_id):
         return False
     return ip.is_global and not ip.is_multicast and not ip.is_reserved
@@ -77,13 +62,13 @@ def open_pool(allowed: Allowed) -> httpcore.AsyncConnectionPool:
     return httpcore.AsyncConnectionPool(network_backend=_GuardedNetwork(allowed), max_keepalive_connections=0)
 
 
-def read_address(address: str) -> httpx.URL:
-    """An address without its fragment, an international host in ASCII.
+def read_address(address: str, base: httpx.URL | str = "") -> httpx.URL:
+    """An address, maybe relative to a base, without its fragment, an international host in ASCII.
 
     Raises: LeftOutError for one that is not http or https, has no host, or carries a login.
     """
     try:
-        url = httpx.URL(address.strip()).copy_with(fragment=None)
+        url = httpx.URL(base).join(address.strip()).copy_with(fragment=None)
     except (httpx.InvalidURL, ValueError, TypeError):
         raise LeftOutError("bad_address") from None
     if url.scheme not in ("http", "https") or not re.fullmatch(rb"[\w.:-]+", url.raw_host):
@@ -93,8 +78,10 @@ def read_address(address: str) -> httpx.URL:
     return url
 
 
-async def get(pool: httpcore.AsyncConnectionPool, url: httpx.URL, *, agent: str, seconds: float, largest: int) -> Reply:
-    """One GET, without following where it is sent.
+async def get(
+    pool: httpcore.AsyncConnectionPool, url: httpx.URL, *, agent: str, seconds: float, largest: int
+) -> httpx.Response:
+    """One GET, without following where it is sent; the content is decompressed.
 
     Args: seconds: for all of it, from looking up the name to the last byte; largest: bytes, as sent and decompressed.
     Raises: LeftOutError: no_such_host, private_address, timeout, connection, too_large, incomplete, unreadable.
@@ -114,10 +101,9 @@ async def get(pool: httpcore.AsyncConnectionPool, url: httpx.URL, *, agent: str,
         raise LeftOutError("timeout", passing=True) from None
     except (httpcore.NetworkError, httpcore.ProtocolError):
         raise LeftOutError("connection", passing=True) from None
-    kind = re.split("[;,]", head.headers.get("content-type", ""))[0].strip().lower()
-    coded = head.headers.get("content-encoding", "").strip().lower() not in ("", "identity")
+    coded = head.headers.pop("content-encoding", "").strip().lower() not in ("", "identity")
     content = _unzip(bytes(body), largest) if coded and body else bytes(body)
-    return Reply(response.status, kind, head.charset_encoding or "", head.headers.get("location", ""), content)
+    return httpx.Response(response.status, headers=head.headers, content=content)
 
 
 def _unzip(body: bytes, largest: int) -> bytes:

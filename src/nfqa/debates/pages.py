@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from tqdm import tqdm
 from nfqa.data import page_text
 from nfqa.data.page_text import PageReader
 from nfqa.data.store import Store
-from nfqa.debates.guarded import Allowed, LeftOutError, Reply, get, is_public, open_pool, read_address
+from nfqa.debates.guarded import Allowed, LeftOutError, get, is_public, open_pool, read_address
 
 AGENT = "nfqa"  # as robots.txt may name us
 LARGEST, REDIRECTS = 5_000_000, 5  # bytes of a page; how often it may send us on
@@ -27,7 +28,7 @@ _AT_ONCE = 8  # hosts that are asked side by side
 _LONGEST_PAUSE = 10  # seconds between two requests of one host, though its robots.txt may wish for more
 _ROBOTS = 500 * 1024  # bytes of a robots.txt that are read: RFC 9309 asks for no more
 _HTML, _PLAIN = ("", "text/html", "application/xhtml+xml"), ("text/plain", "text/markdown")
-_Ask = Callable[[httpx.URL], Coroutine[Any, Any, Reply]]
+_Ask = Callable[[httpx.URL], Coroutine[Any, Any, httpx.Response]]
 MISSING = {
     "bad_address": "its address is not one of http or https with a host",
     "login_in_address": "its address carries a login",
@@ -116,9 +117,9 @@ class _Visits:
         """A page's text, why it has none, and whether that will last."""
         try:
             reply = await self._follow(read_address(address), ask_robots=True)
-            if reply.status != 200:
-                passing = reply.status in (408, 425, 429) or reply.status >= 500
-                return "", f"http_{reply.status}", not passing
+            if reply.status_code != 200:
+                passing = reply.status_code in (408, 425, 429) or reply.status_code >= 500
+                return "", f"http_{reply.status_code}", not passing
             return await asyncio.to_thread(self._read_text, reply), "", True
         except LeftOutError as error:
             return "", error.reason, not error.passing
@@ -127,33 +128,31 @@ class _Visits:
         except ValueError:
             return "", "unreadable", True
 
-    def _read_text(self, reply: Reply) -> str:
-        if not reply.body.strip():
+    def _read_text(self, reply: httpx.Response) -> str:
+        kind = re.split("[;,]", reply.headers.get("content-type", ""))[0].strip().lower()
+        if not reply.content.strip():
             raise LeftOutError("empty")
-        if reply.kind == "application/pdf" or reply.body[:1024].lstrip().startswith(b"%PDF-"):
+        if kind == "application/pdf" or reply.content[:1024].lstrip().startswith(b"%PDF-"):
             raise LeftOutError("pdf")
-        if reply.kind not in (*_HTML, *_PLAIN):
+        if kind not in (*_HTML, *_PLAIN):
             raise LeftOutError("not_text")
-        _, text = self._reader.read(reply.body, reply.charset, is_html=reply.kind in _HTML)
+        _, text = self._reader.read(reply.content, reply.charset_encoding or "", is_html=kind in _HTML)
         if not text.strip():
             raise LeftOutError("no_text")
         return text.strip()
 
-    async def _follow(self, url: httpx.URL, *, ask_robots: bool) -> Reply:
+    async def _follow(self, url: httpx.URL, *, ask_robots: bool) -> httpx.Response:
         for _ in range(REDIRECTS + 1):
             robots = await self._read_robots(url) if ask_robots else None
             if robots and not robots.can_fetch(AGENT, str(url)):
                 raise LeftOutError("robots")
             reply = await self._take_turn(url, int(robots.crawl_delay(AGENT) or 0) if robots else 0)
-            if reply.status not in (301, 302, 303, 307, 308) or not reply.location:
+            if not reply.has_redirect_location:
                 return reply
-            try:
-                url = read_address(str(url.join(reply.location)))
-            except (httpx.InvalidURL, ValueError):
-                raise LeftOutError("bad_address") from None
+            url = read_address(reply.headers["location"], url)
         raise LeftOutError("too_many_redirects")
 
-    async def _take_turn(self, url: httpx.URL, wished: int) -> Reply:
+    async def _take_turn(self, url: httpx.URL, wished: int) -> httpx.Response:
         loop = asyncio.get_running_loop()
         async with self._turns[url.host]:
             await asyncio.sleep(max(0.0, self._free[url.host] - loop.time()))
@@ -171,16 +170,10 @@ class _Visits:
             except LeftOutError as error:
                 reason = error.reason if error.passing or error.reason == "private_address" else "robots"
                 raise LeftOutError(reason, passing=error.passing) from None
-            if reply.status == 429 or reply.status >= 500:
+            if reply.status_code == 429 or reply.status_code >= 500:
                 raise LeftOutError("robots", passing=True)
-            self._robots[origin] = _parse_robots(reply.body[:_ROBOTS] if reply.status == 200 else b"")
+            content = reply.content[:_ROBOTS] if reply.status_code == 200 else b""
+            robots = RobotFileParser()
+            robots.parse(content.decode("utf-8-sig", errors="replace").splitlines())
+            self._robots[origin] = robots
         return self._robots[origin]
-
-
-def _parse_robots(content: bytes) -> RobotFileParser:
-    parser = RobotFileParser()
-    try:
-        parser.parse(content.decode("utf-8-sig", errors="replace").splitlines())
-    except ValueError:  # at a line such as `Crawl-delay: ²`: what can't be read may exclude us
-        parser.disallow_all = True  # type: ignore[attr-defined]
-    return parser

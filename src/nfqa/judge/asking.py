@@ -40,12 +40,7 @@ class Tally:
     missing: Counter[str] = field(default_factory=Counter)
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    characters_to_ask: int = 0  # of a plan alone
-
-    @property
-    def tokens_to_ask(self) -> int:
-        """About how many tokens a plan's prompts hold, at four characters of English each."""
-        return self.characters_to_ask // 4
+    tokens_to_ask: float = 0.0  # of a plan alone: about what its prompts hold, at four characters of English each
 
 
 @dataclass
@@ -159,7 +154,7 @@ class Asker:
                 self.tally.asked += len(missing)
                 asked = [requests[i] for i in missing.values()]
                 follows = self.decoding.reading == "echo"  # the text that is looked at, after its prompt
-                self.tally.characters_to_ask += sum(len(one.prompt + "".join(one.labels) * follows) for one in asked)
+                self.tally.tokens_to_ask += sum(len(one.prompt + "".join(one.labels) * follows) for one in asked) / 4
                 replies |= dict.fromkeys(missing, Failure("planned", ""))
             elif missing:
                 replies |= self._send([(requests[i], entries[i]) for i in missing.values()], read)

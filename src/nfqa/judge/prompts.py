@@ -203,10 +203,7 @@ class PromptSet:
         if entry.use:
             return PromptSet(folder.parent / entry.use, bring=self._bring).get(name)
         source = folder / entry.file if entry.file else self._bring(entry.registered)
-        try:
-            text = source.read_text(encoding="utf-8").strip()  # every line end is a newline, as in the released code
-        except (FileNotFoundError, UnicodeDecodeError) as error:
-            raise ValueError(f"{where}: {source} can't be read as text ({error})") from None
+        text = source.read_text(encoding="utf-8").strip()  # every line end is a newline, as in the released code
         text = entry.literal.find(text) if entry.literal else text
         for field, mark in entry.placeholders.items():
             if mark not in text:

@@ -73,7 +73,7 @@ def describe_target(target: Target) -> str:
 
 
 def _describe(tally: Tally) -> str:
-    tokens, said = tally.tokens_to_ask, f"{tally.wanted:,} verdicts wanted"
+    tokens, said = round(tally.tokens_to_ask), f"{tally.wanted:,} verdicts wanted"
     if not tally.asked:
         return f"{said}, all in the journal"
     price = _price(tokens, tally.asked * _COMPLETION_TOKENS)
