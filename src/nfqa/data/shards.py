@@ -85,14 +85,9 @@ def _cut_rows(path: Path, size: int) -> _Cut:
 
 def _iterate_rows(path: Path, start: int = 0, stop: int = sys.maxsize) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file from `start` up to `stop`, its other row groups not read."""
-    from pyarrow import ArrowInvalid
     from pyarrow.parquet import ParquetFile
 
-    try:
-        file = ParquetFile(path)
-    except ArrowInvalid as error:
-        raise ValueError(f"{path}: is no Parquet file ({error})") from None
-    with file:
+    with ParquetFile(path) as file:
         begin = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows

@@ -74,16 +74,12 @@ def _ask(views: pd.DataFrame, judge: LanguageJudge) -> tuple[list[str], list[str
         prompt = prompts.render("check_view", question=asked, point_of_view=said, candidate=explained)
         planned.append(Request(prompt, judge.seed, ("0", "1"), f"check_view|{asked}"))
     verdicts = ask_planned(planned, judge, partial(read_verdict, pick=prompts.get("check_view").pick))
-    reasons, details = [], []
-    for value, reason in zip(verdicts.value, verdicts.reason, strict=True):
-        if np.isnan(value):
-            unread = "no 0 or 1 could be read from the judge's reply"
-            reasons.append(f"no verdict ({reason})")
-            details.append("the judge could not be asked" if reason in UNSETTLED else unread)
-        else:
-            reasons.append("rejected by the judge" if value < 0.5 else "")
-            details.append(f"verdict {value:g}; 1 accepts")
-    return reasons, details
+    none, said = verdicts.value.isna(), verdicts.value.map("verdict {:g}; 1 accepts".format)
+    reasons = (
+        ("no verdict (" + verdicts.reason + ")").where(none, "").mask(verdicts.value < 0.5, "rejected by the judge")
+    )
+    said = said.mask(none, "no 0 or 1 could be read from the judge's reply")
+    return reasons.tolist(), said.mask(verdicts.reason.isin(UNSETTLED), "the judge could not be asked").tolist()
 
 
 class _Label(LooseItem):
