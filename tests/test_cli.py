@@ -229,8 +229,7 @@ def test_a_variant_s_folder_says_what_was_set_in_few_safe_characters(options: Ru
 def test_a_quick_run_says_with_how_much_each_artefact_is_made(identifier: str, options: RunOptions, size: str) -> None:
     paper, _, name = identifier.partition("/")
     entry = read_papers(PROJECT)[paper]
-    notebook = PROJECT / "notebooks" / str(entry.artefacts[name].notebook)
-    assert options.say_size(choose_parameters(entry, name, notebook, options, Path())) == size
+    assert options.say_size(choose_parameters(entry, name, options, Path())) == size
 
 
 @pytest.mark.parametrize(
@@ -244,6 +243,5 @@ def test_a_quick_run_says_with_how_much_each_artefact_is_made(identifier: str, o
 )
 def test_a_count_that_is_none_is_refused_before_anything_is_asked(parameters: dict[str, float], words: str) -> None:
     paper = read_papers(PROJECT)["linkage"]
-    notebook = PROJECT / "notebooks" / str(paper.artefacts["table_05"].notebook)
     with pytest.raises(ValueError, match=words):
-        choose_parameters(paper, "table_05", notebook, RunOptions(parameters=parameters), Path())
+        choose_parameters(paper, "table_05", RunOptions(parameters=parameters), Path())

@@ -43,7 +43,7 @@ def find_notebook(paper: Paper, name: str) -> Path:
 def test_every_module_that_a_notebook_has_imported_when_it_ends_is_in_its_fingerprint(identifier, tmp_path) -> None:
     paper, name = find_artefact(read_papers(PROJECT), identifier)
     notebook = find_notebook(paper, name)
-    given = json.dumps([str(notebook), choose_parameters(paper, name, notebook, QUICK, tmp_path)])
+    given = json.dumps([str(notebook), choose_parameters(paper, name, QUICK, tmp_path)])
     environment = os.environ | {"PYTHONPATH": str(PROJECT / "src"), "MPLBACKEND": "Agg"}
     done = subprocess.run([sys.executable, "-c", RUN_ALONE, given], cwd=PROJECT, env=environment, capture_output=True,
                           text=True, check=False)  # fmt: skip

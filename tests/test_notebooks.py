@@ -33,7 +33,7 @@ def run_target(root: Path, target: Target, results: Path) -> Path:
     notebook = root / "notebooks" / str(target.artefact.notebook)
     out = results / target.paper.paper
     out.mkdir(parents=True, exist_ok=True)
-    run_cells(notebook, choose_parameters(target.paper, target.name, notebook, OPTIONS, out))
+    run_cells(notebook, choose_parameters(target.paper, target.name, OPTIONS, out))
     plt.close("all")
     return out / f"{target.name}.csv"
 

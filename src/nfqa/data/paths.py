@@ -39,6 +39,12 @@ def write_atomically(path: Path) -> Iterator[Path]:
         scratch.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8, moved into place whole."""
+    with write_atomically(path) as scratch:
+        scratch.write_text(text, encoding="utf-8")
+
+
 @contextmanager
 def lock_file(path: Path, held: str, *, wait: bool = False) -> Iterator[None]:
     """Hold a file for this process alone; where another process holds it, say `held`, and wait if that is wanted.

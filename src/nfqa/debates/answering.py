@@ -14,7 +14,7 @@ import pandas as pd
 
 from nfqa.data.json_lines import read_items
 from nfqa.data.own_answers import Generation
-from nfqa.data.paths import write_atomically
+from nfqa.data.paths import write_atomically, write_text
 from nfqa.models.chat import Reply
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ def write_answer_files(answers: pd.DataFrame, folder: Path) -> list[Path]:
     for system, own in answers[answers.text.notna()].groupby("system", sort=False):
         paths.append(folder / f"{system}.jsonl")
         items = own.rename(columns={"question": "id", "text": "generation"})[["id", "generation"]].to_dict("records")
-        with write_atomically(paths[-1]) as scratch:
-            scratch.write_text("".join(f"{json.dumps(item, ensure_ascii=False)}\n" for item in items), encoding="utf-8")
+        write_text(paths[-1], "".join(f"{json.dumps(item, ensure_ascii=False)}\n" for item in items))
     with write_atomically(folder / ENDS) as scratch:
         answers[["system", "question", "ended"]].to_csv(scratch, index=False, lineterminator="\n")
     return paths

@@ -155,8 +155,8 @@ def compare_values(
     old, new = (both[name].to_numpy(dtype=np.float64) for name in ("number_then", "number_now"))
     gap, largest = np.abs(new - old), np.fmax(np.abs(old), np.abs(new))
     change = np.divide(gap, largest, out=np.full_like(gap, np.nan), where=largest > 0)
-    sizes = pd.concat([side.set_index("row")[[*NUMBERS]].abs().max(axis=1) for side in sides])
-    size = both.row.map(sizes.groupby(level=0).max())  # a small difference of large values moves as they do
+    values = pd.Series(largest).mask(both.column.isin(COUNTS).to_numpy())
+    size = values.groupby(both.row.to_numpy()).transform("max")  # a small difference of large values moves as they do
     allowed = [_allow(*numbers) for numbers in zip(old, new, size, both.column, strict=True)]
     digit, tolerance = np.array(allowed).reshape(-1, 2).T
     if varies:

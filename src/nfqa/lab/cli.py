@@ -222,7 +222,7 @@ def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 
 
 def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
-    from nfqa.data.paths import write_atomically
+    from nfqa.data.paths import write_text
     from nfqa.judge.journal import Journal
     from nfqa.lab.judging import find_journal
 
@@ -235,8 +235,7 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
         if given.file.is_file() and given.file.read_bytes()[:15] == b"SQLite format 3":
             raise ValueError(f"{given.file} is a database, perhaps the journal itself; name another file to write to")
         lines = [f"{line}\n" for line in Journal(path).export()]
-        with write_atomically(given.file) as scratch, scratch.open("w", encoding="utf-8", newline="\n") as handle:
-            handle.writelines(lines)
+        write_text(given.file, "".join(lines))
         print(f"{len(lines):,} completions written to {given.file}")
         return 0
     with given.file.open(encoding="utf-8", errors="replace") as handle:

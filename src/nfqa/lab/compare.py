@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from nfqa.data.paths import write_atomically
+from nfqa.data.paths import write_text
 from nfqa.lab.papers import OURS, STAND_IN, Paper, list_row_keys, show_name
 from nfqa.lab.values import name_keys, name_row, query_rows
 
@@ -223,8 +223,7 @@ def _write_tables(stem: Path, cells: pd.DataFrame, note: str) -> None:
         (".md", "\n\n".join([flat.to_markdown(), note.replace("* ", r"\* ").replace("\n", "\n\n")])),
         (".tex", flat.style.to_latex(hrules=True) + note.replace("\n", "\n\n")),
     ):
-        with write_atomically(stem.with_suffix(ending)) as scratch:
-            scratch.write_text(text.rstrip() + "\n", encoding="utf-8")
+        write_text(stem.with_suffix(ending), text.rstrip() + "\n")
 
 
 def tabulate_values(paper: Paper, name: str, table: pd.DataFrame, *, rows: int = 24, columns: int = 6) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from nfqa.data.json_lines import check, suggest
-from nfqa.data.paths import Place, write_atomically
+from nfqa.data.paths import Place, write_text
 from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
 from nfqa.lab.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
 from nfqa.lab.options import RunOptions
@@ -28,13 +28,14 @@ _TABLES = ("src/nfqa/data/*.csv", "data/labels/*.csv", "data/sample/*.csv")  # t
 # What it depends on ---------------------------------------------------------------------------------------------------
 
 
-def choose_parameters(paper: Paper, name: str, notebook: Path, options: RunOptions, out: Path) -> dict[str, Any]:
+def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -> dict[str, Any]:
     """What papermill is given: the entry's parameters, the profile's, the user's; refused if the notebook lacks them.
 
     Raises: ValueError naming an unknown parameter and listing the known ones; for a value of another kind than the
         default, or a text that UTF-8 can't carry.
     """
-    known, artefact, identifier = read_parameters(notebook), paper.artefacts[name], f"{paper.paper}/{name}"
+    artefact = paper.artefacts[name]
+    known, identifier = read_parameters(artefact.path), f"{paper.paper}/{name}"
     asked = artefact.parameters | options.parameters
     for parameter, value in asked.items():
         if parameter not in known:
@@ -70,14 +71,13 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     Raises: ValueError as `choose_parameters`, or for a role spec that can't be read.
     """
     artefact, root = paper.artefacts[name], place.root
-    notebook = root / "notebooks" / str(artefact.notebook)
-    parameters = choose_parameters(paper, name, notebook, options, Path())
-    parts = {"notebook": hash_cells(notebook), "entry": hash_json(describe_entry(paper, name))}
+    parameters = choose_parameters(paper, name, options, Path())
+    parts = {"notebook": hash_cells(artefact.path), "entry": hash_json(describe_entry(paper, name))}
     parts |= {f"parameter {key}": hash_json(value) for key, value in parameters.items() if key != "out"}
     given = [Path(value) for key, value in parameters.items() if key in _FILES and value]
     named = [path for each in given for path in (sorted(each.glob("*")) if each.is_dir() else [each])]
     parts |= {f"file {path}": hash_file(path) for path in named if path.is_file()}
-    parts |= {f"module {module}": digest for module, digest in hash_imports(notebook).items()}
+    parts |= {f"module {module}": digest for module, digest in hash_imports(artefact.path).items()}
     parts |= {f"package {package}": version for package, version in read_versions().items()}
     data = (*artefact.datasets, *artefact.needs_files)
     parts |= {f"data {file}": _hash_upstream(root, file, options.data) for file in data}
@@ -142,8 +142,7 @@ def read_record(place: Place, identifier: str) -> Record | None:
 
 def write_record(place: Place, identifier: str, record: Record) -> None:
     """Keep an artefact's run record."""
-    with write_atomically(place.runs / f"{identifier}.json") as scratch:
-        scratch.write_text(record.model_dump_json(indent=1), encoding="utf-8")
+    write_text(place.runs / f"{identifier}.json", record.model_dump_json(indent=1))
 
 
 def accept_figure(place: Place, identifier: str) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from nfqa.data.paths import write_atomically
+from nfqa.data.paths import write_text
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import read_prompt_set
@@ -126,8 +126,7 @@ def show_progress(folder: Path) -> Callable[[int, int], None]:
         nonlocal shown
         if time.monotonic() - shown > 1 or done == total:
             shown = time.monotonic()
-            with write_atomically(path) as scratch:
-                scratch.write_text(f"{done:,} of {total:,} verdicts", encoding="utf-8")
+            write_text(path, f"{done:,} of {total:,} verdicts")
 
     return show
 

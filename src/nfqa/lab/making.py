@@ -17,7 +17,7 @@ from tqdm import tqdm
 from nfqa.data.code import hash_maker
 from nfqa.data.own_debates import hash_folder, read_folder
 from nfqa.data.own_questions import read_questions
-from nfqa.data.paths import find_cache, write_atomically
+from nfqa.data.paths import find_cache, write_text
 from nfqa.data.registry import hash_file
 from nfqa.data.store import Store
 from nfqa.debates import pipeline, write
@@ -322,6 +322,5 @@ def write_made(run: Run) -> list[str]:
     for name, table in tables.items():
         texts[name] = table.map(escape_formula).to_csv(index=False, lineterminator="\n")
     for name, text in texts.items():
-        with write_atomically(run.folder / name) as scratch:
-            scratch.write_text(text, encoding="utf-8")
+        write_text(run.folder / name, text)
     return list(texts)

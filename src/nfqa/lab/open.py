@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfqa.data.paths import find_place, find_root, write_atomically
+from nfqa.data.paths import find_place, find_root, write_text
 from nfqa.judge.limits import Limits
 from nfqa.judge.prompts import read_prompt_set
 from nfqa.lab.figures import add_note, save_figure, use_style
@@ -225,12 +225,11 @@ class Lab(Roles):
             tally = self.tally
             cost = Limits.from_environment().price(tally.prompt_tokens, tally.completion_tokens)
             usage = vars(tally) | {"missing": dict(tally.missing), "cost": cost}
-            with write_atomically(self.out / f"{self.name}.usage.json") as scratch:
-                scratch.write_text(json.dumps(usage), encoding="utf-8")
+            write_text(self.out / f"{self.name}.usage.json", json.dumps(usage))
 
     def _describe(self) -> dict[str, Any]:
         """What all values of the artefact depend on, in one place."""
-        notebook = self.root / "notebooks" / str(self.artefact.notebook)
+        notebook = self.artefact.path
         given = read_parameters(notebook) | self.given.get("parameters", {})
         return {
             "artefact": self.identifier,

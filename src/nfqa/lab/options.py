@@ -105,7 +105,7 @@ def read_options(
     if answers and not Path(answers).is_dir():
         raise ValueError(f"ANSWERS is {answers!r}; expected a folder with a file a system, but for `make score`")
     chosen = list_chosen(root, artefacts) if roles or answers else []
-    notebooks = [root / "notebooks" / str(paper.artefacts[name].notebook) for paper, name in chosen]
+    notebooks = [paper.artefacts[name].path for paper, name in chosen]
     if answers and artefacts and not any("answers" in read_parameters(notebook) for notebook in notebooks):
         raise ValueError(f"ANSWERS is set, but {' and '.join(artefacts)} can't be made of given answers; unset it")
     taken = {*takes, *(role for notebook in notebooks for role in list_roles(notebook))}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from nfqa.data.paths import write_atomically
+from nfqa.data.paths import write_atomically, write_text
 from nfqa.data.records import QuestionSet
 from nfqa.lab.values import write_json
 from nfqa.metrics.flags import FLAGS, seems_english
@@ -54,8 +54,7 @@ def write_scores(
         "scores": [{k: v for k, v in row.items() if v == v and v != ""} for row in lines.to_dict("records")],  # no NaN
     }
     write_json(folder / "scores.json", content)
-    with write_atomically(folder / "notes.md") as scratch:
-        scratch.write_text("".join(f"- {note}\n" for note in notes), encoding="utf-8")
+    write_text(folder / "notes.md", "".join(f"- {note}\n" for note in notes))
 
 
 def escape_formula(cell: Any) -> Any:

@@ -70,24 +70,29 @@ class Artefact(_Entry):
     loads: tuple[str, ...] | None = None  # its datasets, where they aren't those written in the notebook's `lab.load`
     _folder: Path = PrivateAttr(Path("notebooks"))
 
+    @property
+    def path(self) -> Path:
+        """Its notebook's file."""
+        return self._folder / str(self.notebook)
+
     @cached_property
     def roles(self) -> tuple[str, ...]:
         """The roles that it takes."""
         if self.takes is not None or self.notebook is None:
             return self.takes or ()
-        return list_roles(self._folder / self.notebook)
+        return list_roles(self.path)
 
     @cached_property
     def datasets(self) -> tuple[str, ...]:
         """The datasets that it loads, but for those without which it can't run."""
         if self.loads is not None or self.notebook is None:
             return self.loads or ()
-        return tuple(name for name in list_datasets(self._folder / self.notebook) if name not in self.needs_files)
+        return tuple(name for name in list_datasets(self.path) if name not in self.needs_files)
 
     @property
     def prompts(self) -> bool:
         """Whether its notebook reads the folder prompts/."""
-        cells = read_cells(self._folder / self.notebook) if self.notebook else ()
+        cells = read_cells(self.path) if self.notebook else ()
         return any("lab.read_prompts" in cell["source"] for cell in cells)
 
 

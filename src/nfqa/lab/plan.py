@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nfqa.data.json_lines import read_json
-from nfqa.data.paths import write_atomically
+from nfqa.data.paths import write_text
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
@@ -38,8 +38,7 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
         path = place.work / "plans" / f"{depends}.json"
         if options.parameters or not path.is_file():  # a parameter may name a file, which may change
             tally = replace(count_asked(target.paper, target.name, place, target.options), missing=Counter())
-            with write_atomically(path) as scratch:
-                scratch.write_text(json.dumps(vars(tally)), encoding="utf-8")
+            write_text(path, json.dumps(vars(tally)))
         served = "openai:" in target.options.find_role("evaluator") and "evaluator" in target.artefact.roles
         beside = "; its evaluator's requests are not counted before" if served else ""
         yield f"{target.identifier:24} {_describe(Tally(**read_json(path)))}{beside}"

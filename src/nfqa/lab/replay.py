@@ -27,12 +27,11 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
     import matplotlib.pyplot as plt
     from matplotlib.figure import Figure
 
-    notebook = place.root / "notebooks" / str(paper.artefacts[name].notebook)
-    path = place.results / paper.paper / f"{name}.csv"
+    notebook, path = paper.artefacts[name].path, place.results / paper.paper / f"{name}.csv"
     if not path.is_file():
         raise ValueError(f"{paper.paper}/{name} has no results to draw; run `make {paper.paper}/{name}` first")
     mpl.use("Agg")
-    parameters = choose_parameters(paper, name, notebook, options, Path())
+    parameters = choose_parameters(paper, name, options, Path())
     found = _run_cells(notebook, {"parameters", "setup"}, {}, parameters)
     lab, table = found["lab"], read_values(path)
     lab.size = options.say_size(parameters)  # which is noted below the figure
@@ -48,8 +47,8 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
 
 def count_asked(paper: Paper, name: str, place: Place, options: RunOptions) -> Tally:
     """What an artefact would ask language models, by its cells tagged `ask`, run dry: counted, nothing asked."""
-    notebook = place.root / "notebooks" / str(paper.artefacts[name].notebook)
-    parameters = choose_parameters(paper, name, notebook, options, place.work / "scratch" / "dry")
+    notebook = paper.artefacts[name].path
+    parameters = choose_parameters(paper, name, options, place.work / "scratch" / "dry")
     with redirect_stdout(StringIO()):
         found = _run_cells(notebook, {"parameters", "setup"}, {}, parameters)
         found["lab"].dry = True

@@ -176,9 +176,9 @@ def run_target(place: Place, target: Target) -> bool:
     parts = make_fingerprint(target.paper, name, place, options)
     if not explain_staleness(read_record(place, identifier), parts, place):
         return False
-    scratch, notebook = place.work / "scratch" / identifier, place.root / "notebooks" / str(target.artefact.notebook)
+    scratch, notebook = place.work / "scratch" / identifier, target.artefact.path
     scratch.mkdir(parents=True, exist_ok=True)
-    parameters = choose_parameters(target.paper, name, notebook, options, scratch)
+    parameters = choose_parameters(target.paper, name, options, scratch)
     size = options.say_size(parameters)
     if size:
         tqdm.write(f"{identifier}, {size}")
