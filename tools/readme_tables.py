@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from nfqa.data.paths import find_root, write_atomically
+from nfqa.data.paths import find_root, write_text
 from nfqa.lab.claims import COUNTS, READ, count_claims, judge_claims
 from nfqa.lab.papers import Paper, list_row_keys, read_papers, show_name
 from nfqa.lab.values import match_rows, read_values
@@ -134,5 +134,4 @@ def fill_tables(root: Path, text: str) -> str:
 
 if __name__ == "__main__":
     readme = find_root() / "README.md"
-    with write_atomically(readme) as scratch:
-        scratch.write_text(fill_tables(find_root(), readme.read_text(encoding="utf-8")), encoding="utf-8")
+    write_text(readme, fill_tables(find_root(), readme.read_text(encoding="utf-8")))

@@ -20,7 +20,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from nfqa.data.paths import find_root, write_atomically
+from nfqa.data.paths import find_root, write_text
 from nfqa.data.registry import read_yaml
 from nfqa.lab.notebooks import read_cells
 from nfqa.lab.papers import read_papers
@@ -82,7 +82,7 @@ def _read_notebook(root: Path, where: str, what: str) -> Any:
     artefact = read_papers(root)[paper].artefacts[name]
     if what in artefact.parameters:
         return artefact.parameters[what]
-    cells = read_cells(root / "notebooks" / str(artefact.notebook))
+    cells = read_cells(artefact.path)
     trees = [ast.parse(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     given = [_list_given(node, what) for tree in trees for node in ast.walk(tree)]
     literals = []
@@ -157,5 +157,4 @@ def make_page(root: Path, register: str) -> str:
 
 if __name__ == "__main__":
     root = find_root()
-    with write_atomically(root / "docs" / "settings.md") as scratch:
-        scratch.write_text(make_page(root, (root / "papers" / "settings.csv").read_text("utf-8")), encoding="utf-8")
+    write_text(root / "docs" / "settings.md", make_page(root, (root / "papers" / "settings.csv").read_text("utf-8")))

@@ -25,8 +25,6 @@ NO_CELLS = "no cells in our copy"  # of the published table
 COUNTS = "35 of 36 hold: so many of a claim's comparisons come out as it says; all must where nothing else is said"
 READ = "as read off figures"  # what kind of claim it is that text and captions don't state
 SIDES = ("published", "here", "stand_in")
-_OPEN = {UNDECIDED: "undecided", MISSING: "missing"}  # states of comparisons that neither hold nor fail
-_QUANTIFIERS = {"all": "all", "most": "most", "some": "one"}
 _Tables = Mapping[str, pd.DataFrame]
 
 
@@ -296,13 +294,14 @@ def _say_counts(compared: Sequence[Mapping[str, Any]]) -> str:
     """How many comparisons hold, as in "35 of 36 hold", how many are open, and how many must hold if not all must."""
     states = Counter(row["state"] for row in compared)
     said = f"{states[HOLDS]} of {len(compared)} hold{'s' if len(compared) == 1 else ''}"
-    said += "".join(f", {states[state]} {word}" for state, word in _OPEN.items() if states[state])
+    for state, word in ((UNDECIDED, "undecided"), (MISSING, MISSING)):
+        said += f", {states[state]} {word}" if states[state] else ""
     holds = Counter({row["place"]: row["hold"] for row in compared}.values())
     if set(holds) == {"all"}:
         return said
     total = holds.total()
     told = [
-        _QUANTIFIERS[hold]
+        hold.replace("some", "one")
         + ("" if total == 1 else f" in each of {n} groups" if n == total else f" in {n} of {total} groups")
         for hold, n in holds.items()
     ]
