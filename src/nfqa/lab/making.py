@@ -308,8 +308,10 @@ def write_made(run: Run) -> list[str]:
         debate = {"id": identifier, "question": part.question.iloc[0], "partial_answers": views}
         lines[identifier] = json.dumps(debate, ensure_ascii=False) + "\n"
     splits, texts = pipeline.split_questions(list(lines)), {"debates.jsonl": "".join(lines.values())}
-    for name in ("test", "dev"):
-        texts[f"{name}.jsonl"] = "".join(lines[identifier] for identifier in splits.id[splits.split == name])
+    for name, part in splits.groupby("split"):
+        texts[f"{name}.jsonl"] = "".join(lines[identifier] for identifier in part.id)
+    for name in {"test.jsonl", "dev.jsonl"} - texts.keys():  # of an earlier run with more questions
+        (run.folder / name).unlink(missing_ok=True)
     parts = run.frames["debatable"]
     found = run.frames["nearest documents"][["id", "document", "address"]]
     anchors = parts[parts["view"].isin(run.last["view"])].merge(found, on=["id", "document"], how="left")
