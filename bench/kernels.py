@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from nfqa.kernels.correlation import Coefficient, correlate_groups  # noqa: E402
-from nfqa.kernels.resample import bootstrap_mean  # noqa: E402
+from nfqa.kernels.intervals import bootstrap_mean  # noqa: E402
 from nfqa.kernels.rouge import score_rouge_sets  # noqa: E402
 from nfqa.metrics.overlap import split_sentences  # noqa: E402
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn import metrics
 
 from nfqa.kernels.classification import measure_classification
-from nfqa.kernels.resample import draw_counts
+from nfqa.kernels.intervals import draw_counts
 
 NAN = float("nan")
 LABELS = [1, 1, 1, 0, 0, 0, 0, 1]

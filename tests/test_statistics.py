@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from nfqa.kernels.resample import bootstrap_difference, bootstrap_mean, draw_counts
+from nfqa.kernels.intervals import bootstrap_difference, bootstrap_mean, draw_counts
 from nfqa.metrics.statistics import METHODS, average, correlate, find_intervals, resample_means, subtract
 
 

@@ -299,14 +299,13 @@ def agreement(
     *,
     coefficients: tuple[Coefficient, ...] = ("kendall", "spearman", "pearson"),
     least: int = 3,
-    resamples: int = 10_000,
 ) -> pd.DataFrame:
     """How far scores rank answers as people's grades do, inside each question, averaged over questions.
 
-    Formula: Kendall's tau-b, Spearman's rho and Pearson's r of score and grade; 95 % interval by a bootstrap over
+    Formula: Kendall's tau-b, Spearman's rho and Pearson's r of score and grade; 95 % t interval over
     questions. P.D. is lower for better answers, so that its coefficients are negative where it agrees.
     Args: scores: question, score and grade; grades: question, answer, grade (`Frames.answers`, say), where `scores`
-        has none; least: graded answers that a question must have; resamples: of the bootstrap.
+        has none; least: graded answers that a question must have.
     Returns: a row for each method and coefficient: the columns that describe a method, statistic, value in [-1, 1],
         low, high, n (questions), dropped and dropped_because. A constant score or grade has no coefficient.
     Raises: ValueError for a missing column, or where no question has so many graded answers.
@@ -327,7 +326,7 @@ def agreement(
     graded = graded[graded.groupby(by, dropna=False).grade.transform("size") >= least]
     if graded.empty:
         raise ValueError(f"no question has {least} graded answers or more; give answers grades from 0 to 3")
-    return average(correlate(graded, methods=coefficients, by=by), resamples=resamples)
+    return average(correlate(graded, methods=coefficients, by=by))
 
 
 def _read_with(frames: Frames | Table, needed: str, called: str) -> Frames:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nfqa.kernels.resample import Interval, draw_counts, find_interval
+from nfqa.kernels.intervals import Interval, draw_counts, find_interval
 
 Measure = Literal["accuracy", "f1", "auroc", "mcc", "kappa", "agreement"]
 MEASURES: tuple[Measure, ...] = ("accuracy", "f1", "auroc", "mcc")  # those of DebateQA's Table 3
@@ -42,7 +42,7 @@ def measure_classification(
     known = ~np.isnan(given)
     n, missing = int(known.sum()), int((~known).sum())
     if not n:
-        return Interval(np.nan, np.nan, np.nan, None, 0, missing)
+        return Interval(np.nan, np.nan, np.nan, None, 0, missing, 0)
     truth, given = truth[known], given[known]
     names = np.array([str(group) for group in groups])[known] if groups is not None else np.arange(n)
     if measure == "auroc":
@@ -50,7 +50,7 @@ def measure_classification(
     else:
         weights, inside = _weigh_groups(names, resamples, seed)
         found = _measure(truth, given, measure, weights[:, inside])
-    return find_interval(found[0], found[1:], n=n, n_missing=missing)
+    return find_interval(found[0], found[1:], units=len(present), n=n, n_missing=missing)
 
 
 def _weigh_groups(names: ArrayLike, resamples: int, seed: int) -> tuple[NDArray[np.float64], NDArray]:

@@ -1,7 +1,8 @@
 """Values on disk: results/PAPER/NAME.csv, tidy and rounded once, and NAME.json, what they were made from.
 
 A row is one value: `dataset`, `metric`, conditions, `statistic`; then `value`, `low` and `high` (95 % interval),
-`spread` (standard deviation over seeds), `n`, `dropped`, `dropped_because`, `origin` and `signature`. No time, host or
+`spread` (standard deviation over seeds), `n`, `dropped`, `resampled` (what was drawn independently, and how many),
+`dropped_because`, `origin` and `signature`. No time, host or
 path is in either file: two equal runs give equal bytes.
 """
 
@@ -22,7 +23,7 @@ from nfqa.data.paths import write_atomically
 
 NUMBERS = ("value", "low", "high", "spread")
 COUNTS = ("n", "dropped")
-MEASURED = (*NUMBERS, *COUNTS, "dropped_because", "origin", "signature")
+MEASURED = (*NUMBERS, *COUNTS, "resampled", "dropped_because", "origin", "signature")
 NAMES = ("question", "answer", "system")
 EXACT_DIGITS, MODEL_DIGITS = 12, 6  # significant digits that survive another processor
 
@@ -62,7 +63,7 @@ def tidy_values(values: pd.DataFrame, *, origin: str, exact: Collection[str] | b
         table[name] = np.where(exactly, _round(column, EXACT_DIGITS), _round(column, MODEL_DIGITS))
     for name in COUNTS:
         table[name] = table[name].astype("Int64")
-    for name in ("dropped_because", "signature"):
+    for name in ("resampled", "dropped_because", "signature"):
         table[name] = table[name].fillna("")
     twins = table.duplicated(keys)
     if twins.any():

@@ -97,7 +97,7 @@ def measure_length(scores: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def measure_effect(pairs: pd.DataFrame, *, named: str, resamples: int = 10_000) -> pd.DataFrame:
+def measure_effect(pairs: pd.DataFrame, *, named: str) -> pd.DataFrame:
     """How replacing `other` by `score` changes Spearman with people's grades, as values with paired intervals.
 
     Args: pairs: as `pair_scores` gives them; named: what `other` is, for the column `difference_from`.
@@ -106,7 +106,7 @@ def measure_effect(pairs: pd.DataFrame, *, named: str, resamples: int = 10_000) 
     changed = correlate(pairs, methods=["spearman"]).assign(side="score")
     base = correlate(pairs.assign(score=pairs.other), methods=["spearman"]).assign(side="other")
     both = pd.concat([changed, base], ignore_index=True)
-    effect = subtract(both, both.side == "other", across=["side"], named=named, resamples=resamples)
+    effect = subtract(both, both.side == "other", across=["side"], named=named)
     return effect.drop(columns="side")
 
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from nfqa.kernels.agreement import average_others, measure_fleiss_kappa, measure_krippendorff_alpha
 from nfqa.kernels.correlation import Coefficient
+from nfqa.kernels.intervals import draw_counts
 from nfqa.kernels.rating import derive_preferences, rate_bradley_terry, rate_elo
-from nfqa.kernels.resample import draw_counts
 from nfqa.metrics.statistics import correlate, find_intervals
 
 RatingRule = Literal["elo", "bradley_terry"]
@@ -137,7 +137,7 @@ def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd
     ]
     measured = [measure_krippendorff_alpha(np.hstack(tables)), *draws]
     frame = pd.DataFrame({"statistic": "alpha_ordinal", "resample": range(resamples + 1), "measured": measured})
-    return find_intervals(frame.assign(n=len(ratings))).assign(dropped=0)
+    return find_intervals(frame.assign(units=len(tables), n=len(ratings))).assign(dropped=0)
 
 
 def measure_kappa(

@@ -147,13 +147,15 @@ def resample_stated(
 
     Args: scores: question, stated (bool), score and those of `by`, all without a NaN; within: the columns that two
         pairs must share to be compared, none for all.
-    Returns: the columns of `by`, `resample` (0: as measured), `measured` and `n` (pairs), as `find_intervals` takes.
+    Returns: the columns of `by`, `resample` (0: as measured), `measured`, `units` (questions) and `n` (pairs), as
+        `find_intervals` takes.
     """
     frames = []
     for key, group in iterate_groups(scores, by):
         strata = group.groupby(list(within)).ngroup().to_numpy() if within else None
         drawn = resample_auroc(group.stated, group.score, group.question, strata=strata, resamples=resamples, seed=seed)
-        frames.append(pd.DataFrame(key | {"resample": range(len(drawn)), "measured": drawn, "n": len(group)}))
+        counts = {"units": group.question.nunique(), "n": len(group)}
+        frames.append(pd.DataFrame(key | {"resample": range(len(drawn)), "measured": drawn} | counts))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -2,8 +2,9 @@
 
 Scores have a row for each answer: `dataset`, `question`, `answer`, `grade`, `seed`, `metric`, conditions, `score`, and
 `missing`, the reason where there is no score. Measurements have a row for each question: `statistic`, `measured` and
-`missing`. Values have a row for each average: `statistic`, `value`, `low`, `high`, `spread`, `n`, `dropped` and
-`dropped_because`. Every other column is a condition and passes through unchanged.
+`missing`. Values have a row for each average: `statistic`, `value`, `low`, `high`, `spread`, `n`, `resampled` (what was
+drawn independently, and how many of it), `dropped` and `dropped_because`. Every other column is a condition and passes
+through unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from numpy.typing import NDArray
 
 from nfqa.kernels.choice import TieRule, credit_choice
 from nfqa.kernels.correlation import REASONS, Coefficient, correlate_groups
-from nfqa.kernels.resample import Interval, bootstrap_difference, bootstrap_mean, draw_counts, find_interval, find_share
+from nfqa.kernels.intervals import (
+    Interval,
+    draw_counts,
+    estimate_difference,
+    estimate_mean,
+    estimate_ratio,
+    find_interval,
+    find_share,
+)  # fmt: skip
 
 Undefined = Literal["drop", "zero"]
 METHODS: tuple[Coefficient, ...] = get_args(Coefficient)
@@ -94,27 +103,26 @@ def average(
     over: str = "question",
     columns: str = "seed",
     within: str = "",
-    resamples: int = 10_000,
+    crossed: bool = False,
     share: bool = False,
-    seed: int = 0,
 ) -> pd.DataFrame:
     """Average over questions and seeds, with a 95 % interval over questions: one value for each set of conditions.
 
     Args: measurements: `over`, `measured`, `missing` (optional, the reason of a NaN), `columns` (optional), conditions;
-        over: what is resampled as a whole; columns: what an average is taken over first, and spread is over; within:
-        what is averaged inside each of `over` before that, so that each weighs alike however many it has; share: each
-        measurement is 0 or 1: Wilson's interval in place of the bootstrap for one column, and where all are equal, of
-        which a bootstrap has no width; seed: of the resamples.
+        over: what was drawn independently, and stays together; columns: what an average is taken over first, and spread
+        is over; within: what is averaged inside each of `over` before that, so that each weighs alike however many it
+        has; crossed: each of `columns` was drawn as well, for all of `over`; share: each measurement is 0 or 1, so that
+        Wilson's interval serves for one column, and where all are equal.
     Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard deviation over
-        `columns`, NaN for one), `n` and `dropped` (measurements present and missing) and `dropped_because`.
-    Source: `nfqa.kernels.resample`: bootstrap_mean, find_share.
+        `columns`, NaN for one), `n` and `dropped` (measurements present and missing), `dropped_because`, `resampled`.
+    Source: `nfqa.kernels.intervals`: estimate_mean, find_share.
     """
     rows = []
     for key, group in _split(measurements, [over, columns, within, *_MEASURED]):
         table = _tabulate(group, over, columns, within, group[over].drop_duplicates())
         alike = share and (table.shape[1] == 1 or len(np.unique(table[~np.isnan(table)])) < 2)
-        interval = _find_share(table) if alike else bootstrap_mean(table, resamples=resamples, seed=seed)
-        row = key | _describe(interval, group)
+        interval = _find_share(table) if alike else estimate_mean(table, crossed=crossed)
+        row = key | _describe(interval, group, over, columns if crossed else "")
         rows.append(row | {"n": group.measured.count(), "dropped": group.measured.isna().sum()} if within else row)
     return pd.DataFrame(rows)
 
@@ -127,17 +135,16 @@ def subtract(
     named: str,
     over: str = "question",
     within: str = "",
-    resamples: int = 10_000,
-    seed: int = 0,
+    crossed: bool = False,
 ) -> pd.DataFrame:
-    """The average of each group minus that of its base, by a paired bootstrap over the questions that they share.
+    """The average of each group minus that of its base, paired over the questions that they share.
 
-    Args: measurements, over, within, seed: as `average`; base: which rows belong to a base; across: the
+    Args: measurements, over, within, crossed: as `average`; base: which rows belong to a base; across: the
         conditions in which a group may differ from its base, all others are equal; named: what the base is, for the
         column `difference_from`.
     Returns: as `average`, for every group that is no base and has one; n counts what either side has of `over`.
     Raises: ValueError where a group has several bases.
-    Source: `nfqa.kernels.resample.bootstrap_difference`.
+    Source: `nfqa.kernels.intervals.estimate_difference`.
     """
     own = [over, "seed", within, *_MEASURED]
     shared = [name for name in measurements.columns if name not in (*own, *across)]
@@ -151,8 +158,23 @@ def subtract(
             continue
         index = group[over].drop_duplicates()
         tables = (_tabulate(part, over, "seed", within, index) for part in (group, other))
-        interval = bootstrap_difference(*tables, resamples=resamples, seed=seed)
-        rows.append(key | {"difference_from": named} | _describe(interval, group))
+        interval = estimate_difference(*tables, crossed=crossed)
+        rows.append(key | {"difference_from": named} | _describe(interval, group, over, "seed" if crossed else ""))
+    return pd.DataFrame(rows)
+
+
+def pool(items: pd.DataFrame, *, sums: str, sizes: str, over: str = "question") -> pd.DataFrame:
+    """Shares of all items, which come in rows of several: one value for each set of conditions.
+
+    Args: items: a row for each of `over`, the columns `sums` and `sizes`, and conditions.
+    Returns: the conditions in order of first appearance, value, low, high, n (items), resampled.
+    Source: `nfqa.kernels.intervals.estimate_ratio`.
+    """
+    rows = []
+    for key, group in iterate_groups(items, [name for name in items.columns if name not in (over, sums, sizes)]):
+        found = estimate_ratio(group[sums], group[sizes])
+        values = {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
+        rows.append(key | values | {"resampled": count_units(found.units, over)})
     return pd.DataFrame(rows)
 
 
@@ -164,7 +186,7 @@ def resample_means(
     Args: scores: `over`, `system`, `score` and those of `by`; by: one or more conditions, each group of which has its
         own means. All groups and systems are resampled alike.
     Returns: the columns of `by`, `resample` (0: as measured), `system`, `mean` over the questions with a score (NaN
-        without any) and `n`, how many are drawn from.
+        without any) and `units`, how many are drawn from.
     Raises: ValueError for a missing column, or two scores of one question and system in a group.
     """
     require_columns(scores, [*by, over, "system", "score"])
@@ -178,22 +200,26 @@ def resample_means(
         with np.errstate(invalid="ignore"):
             means = (counts @ table.fillna(0).to_numpy(np.float64)) / (counts @ table.notna().to_numpy(np.float64))
         drawn = pd.DataFrame(means, columns=table.columns).rename_axis("resample").reset_index()
-        frames.append(drawn.melt("resample", value_name="mean").assign(**key, n=len(index)))
+        frames.append(drawn.melt("resample", value_name="mean").assign(**key, units=len(index)))
     return pd.concat(frames, ignore_index=True)
 
 
-def find_intervals(draws: pd.DataFrame) -> pd.DataFrame:
-    """Values of statistics that were computed anew in each resample, with 95 % percentile intervals.
+def find_intervals(draws: pd.DataFrame, *, over: str = "question") -> pd.DataFrame:
+    """Values of statistics that were computed anew in each resample, with 95 % intervals by expanded percentiles.
 
-    Args: draws: `resample` (0: as measured), `measured`, `n` and conditions.
-    Returns: the conditions in order of first appearance, value, low, high, n. Resamples without a value are left out.
-    Source: `nfqa.kernels.resample.find_interval`.
+    Args: draws: `resample` (0: as measured), `measured`, `units` (how many were drawn from), `n` (optional, as many)
+        and conditions; over: what was drawn.
+    Returns: the conditions in order of first appearance, value, low, high, n, resampled. Resamples without a value are
+        left out.
+    Source: `nfqa.kernels.intervals.find_interval`.
     """
     rows = []
-    for key, group in _split(draws, ["resample", "measured", "n"]):
+    for key, group in _split(draws.assign(n=draws.get("n", draws.units)), ["resample", "measured", "units", "n"]):
         measured = group["resample"] == 0
-        interval = find_interval(group.measured[measured].item(), group.measured[~measured], n=group.n.iloc[0])
-        rows.append(key | {"value": interval.value, "low": interval.low, "high": interval.high, "n": interval.n})
+        units, n = int(group.units.iloc[0]), int(group.n.iloc[0])
+        found = find_interval(group.measured[measured].item(), group.measured[~measured], units=units, n=n)
+        values = {"value": found.value, "low": found.low, "high": found.high, "n": n}
+        rows.append(key | values | {"resampled": count_units(units, over)})
     return pd.DataFrame(rows)
 
 
@@ -220,6 +246,11 @@ def iterate_groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dic
     """The rows of each group with its values of the columns `by` by name, in order of first appearance."""
     for key, group in frame.groupby(list(by), sort=False, dropna=False):
         yield dict(zip(by, key, strict=True)), group
+
+
+def count_units(units: int, noun: str) -> str:
+    """What was drawn independently, as the column `resampled` says it: "1,204 questions"."""
+    return f"{units:,} {noun}{'s' * (units != 1)}"
 
 
 def count_reasons(reasons: pd.Series) -> str:
@@ -249,10 +280,12 @@ def _tabulate(group: pd.DataFrame, over: str, columns: str, within: str, index: 
     return group.pivot(index=over, columns=columns, values="measured").reindex(index).to_numpy(dtype=np.float64)
 
 
-def _describe(interval: Interval, group: pd.DataFrame) -> dict[str, object]:
+def _describe(interval: Interval, group: pd.DataFrame, over: str, columns: str) -> dict[str, object]:
+    crossed = f", {count_units(group.loc[group.measured.notna(), columns].nunique(), columns)}" if columns else ""
     return {
         "value": interval.value, "low": interval.low, "high": interval.high,
         "spread": np.nan if interval.spread is None else interval.spread,
         "n": interval.n, "dropped": interval.n_missing,
         "dropped_because": count_reasons(group.missing) if "missing" in group else "",
+        "resampled": count_units(interval.units, over) + crossed,
     }  # fmt: skip

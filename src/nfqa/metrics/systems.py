@@ -92,9 +92,10 @@ def compare_rankings(
         named = first | {f"against_{name}": value for name, value in second.items()}
         pairs = _pair(means.rename(columns={"mean": "score"}), first, second, ["resample", "system"])
         drawn = correlate(pairs, methods=["kendall"], by=["resample"])
-        systems = find_intervals(drawn.drop(columns="missing").assign(n=pairs.system.nunique()))
+        counts = {"units": means.units.iloc[0], "n": pairs.system.nunique()}
+        systems = find_intervals(drawn.drop(columns="missing").assign(**counts))
         within = correlate(_pair(scores, first, second, ["question", "system"]), methods=["kendall"], by=["question"])
-        answers = average(within, resamples=resamples, seed=seed)
+        answers = average(within)
         frames += [systems.assign(of="systems", dropped=0, **named), answers.assign(of="answers", **named)]
     return pd.concat(frames, ignore_index=True)
 

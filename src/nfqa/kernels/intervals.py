@@ -1,0 +1,203 @@
+"""95 % intervals: of averages and differences by Student's t, of shares by Wilson, of all else by a bootstrap.
+
+The one rule: what was drawn independently is resampled, and that alone. A row is what was drawn (a question, a group of
+annotators); everything measured in it stays together. Where a second thing was drawn once for all rows (training
+questions, seeds), the columns are resampled too: `crossed`. Fewer than five rows, or crossed columns, give no interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+CONFIDENCE = 0.95  # of every interval
+FEWEST = 5  # independent units that an interval needs
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An average with its 95 % interval. `spread` is the standard deviation over columns (seeds).
+
+    n and n_missing count values, `units` the rows with a value: what was drawn independently.
+    """
+
+    value: float
+    low: float
+    high: float
+    spread: float | None
+    n: int
+    n_missing: int
+    units: int
+
+
+def estimate_mean(values: ArrayLike, *, crossed: bool = False) -> Interval:
+    """The mean over columns of each column's mean over the values present, with a t interval over rows.
+
+    Formula: value = (1/C) Σ_c m_c, with m_c the mean of the D_c values of column c. Row q moves it by
+    e_q = Σ_c d_qc (v_qc - m_c) / (C D_c), d_qc 1 where v_qc is present. The variance is n/(n - 1) Σ e_q² over the n
+    rows with a value, the interval value ± t(n - 1) sqrt(variance); of one full column, the t interval of a mean.
+    crossed: the columns were drawn too, each for all rows. With e_qc = d_qc (v_qc - value) / (C D_c) the variance is
+    that of the row sums and that of the column sums less Σ e_qc², and no less than either; degrees of freedom by
+    Satterthwaite.
+
+    Args: values: [Q] or [Q, S], NaN for missing.
+    Returns: in units of `values`. `spread` is the standard deviation (n - 1) of the S column means, None for S = 1.
+        With no value present every figure is NaN; with fewer than FEWEST units low and high are.
+    Raises: ValueError for infinite values or no rows.
+    Source: Cameron, Gelbach and Miller (2011) for clusters in two ways; Satterthwaite (1946).
+    Differs from: scipy.stats.bootstrap's percentiles, whose intervals of 20 rows hold the mean in 91 % of samples.
+    """
+    v = _read_table(values)
+    return _estimate(_average(v, 0), v, _move(v, crossed), crossed)
+
+
+def estimate_difference(values: ArrayLike, base: ArrayLike, *, crossed: bool = False) -> Interval:
+    """The average of `values` less that of `base`, both as in `estimate_mean`, paired by rows.
+
+    Each side keeps its own missing values, so that a change of what counts as missing shows too. A column without any
+    value on one side is left out on both; without a column left every figure is NaN.
+
+    Args: values, base: [Q] or [Q, S], equal in shape. Returns, Raises: as `estimate_mean`; `n` counts the entries
+        present on either side, `units` rows so, `spread` is over the differences of column means.
+    """
+    a, b = _read_table(values), _read_table(base)
+    if a.shape != b.shape:
+        raise ValueError(f"values has shape {a.shape}, base {b.shape}; the two sides must share questions and seeds")
+    lacking = np.isnan(a).all(0) | np.isnan(b).all(0)
+    a, b = np.where(lacking, np.nan, a), np.where(lacking, np.nan, b)
+    either = np.where(np.isnan(a), b, a)
+    return _estimate(_average(a, 0) - _average(b, 0), either, _move(a, crossed) - _move(b, crossed), crossed)
+
+
+def estimate_ratio(sums: ArrayLike, sizes: ArrayLike) -> Interval:
+    """A share of all items, which come in rows of several: Σ sums / Σ sizes, with a t interval over rows.
+
+    Formula: row q moves the ratio r by (s_q - r d_q) / Σ d; variance and interval as in `estimate_mean`.
+    Args: sums: [Q], what counts of each row's items; sizes: [Q], how many it has, some of them above 0.
+    Returns: `n` is Σ sizes, `units` the rows with any.
+    Source: the ratio estimator, Cochran (1977), chapter 6.
+    """
+    s, d = np.asarray(sums, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
+    there, total = d > 0, d.sum()
+    value = s.sum() / total
+    found = _estimate(
+        np.array([value]), np.where(there, 1.0, np.nan)[:, None], ((s - value * d) / total)[:, None], False
+    )
+    return replace(found, n=int(total), n_missing=0)
+
+
+def estimate_pairs(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> Interval:
+    """The mean of a value of two units over pairs of units, with a t interval by a jackknife over the units.
+
+    Two pairs with a unit in common are not independent, so that a unit is left out with all its pairs.
+    Formula: variance (n - 1)/n Σ_i (m_i - mean m)², with m_i the mean over the pairs without unit i.
+    Args: values: [P]; first, second: [P], the names of each pair's units. Returns: `n` counts pairs, `units` units.
+    Source: Quenouille (1949), Tukey (1958), for what depends on two units at a time Arvesen (1969).
+    """
+    v, sides = np.asarray(values, dtype=np.float64), np.array([first, second])
+    names = np.unique(sides)
+    kept = (sides[:, None] != names[:, None]).all(0)  # [units, pairs]
+    moved = _average(np.where(kept, v, np.nan), 1) - v.mean()
+    moved = (moved - moved.mean()) * (len(names) - 1) / len(names)
+    found = _estimate(np.array([v.mean()]), np.ones((len(names), 1)), moved[:, None], False)
+    return replace(found, n=len(v), n_missing=0)
+
+
+def find_share(values: ArrayLike) -> Interval:
+    """A share of questions with Wilson's score interval, which has a width where all values are equal.
+
+    Args: values: [Q], each 0 or 1, NaN for missing.
+    Returns: in [0, 1], without a spread. With no value present every figure is NaN.
+    Raises: ValueError for another value or another shape.
+    Source: Wilson (1927), Journal of the American Statistical Association 22, by scipy.
+    """
+    v = np.asarray(values, dtype=np.float64)
+    present = v[~np.isnan(v)]
+    if v.ndim != 1 or not np.isin(present, (0.0, 1.0)).all():
+        raise ValueError(f"values are of shape {v.shape}; expected one row of 0, 1 or NaN")
+    if not len(present):
+        return Interval(np.nan, np.nan, np.nan, None, 0, v.size, 0)
+    from scipy.stats import binomtest
+
+    found = binomtest(int(present.sum()), len(present)).proportion_ci(CONFIDENCE, method="wilson")
+    low, high = float(found.low), float(found.high)
+    return Interval(float(present.mean()), low, high, None, len(present), v.size - len(present), len(present))
+
+
+def draw_counts(rows: int, *, resamples: int, seed: int = 0) -> NDArray[np.float64]:
+    """How often each row is drawn in each resample, [resamples, rows]; every resample draws `rows` with replacement.
+
+    For statistics that are no plain average: weight each row by its count and compute the statistic anew.
+    Raises: ValueError for no rows or resamples.
+    """
+    if rows < 1 or resamples < 1:
+        raise ValueError(f"rows is {rows} and resamples is {resamples}; expected 1 or more of both")
+    drawn = np.random.default_rng(seed).integers(rows, size=(resamples, rows), dtype=np.int64)
+    drawn += rows * np.arange(resamples)[:, None]
+    return np.bincount(drawn.ravel(), minlength=resamples * rows).reshape(resamples, rows).astype(np.float64)
+
+
+def find_interval(value: float, draws: ArrayLike, *, units: int, n: int, n_missing: int = 0) -> Interval:
+    """A value with the expanded percentile interval of its resampled values; NaN among these are left out.
+
+    Formula: the quantiles Φ(-sqrt(n/(n - 1)) t) and 1 less it, with t Student's at 97.5 % and n - 1 degrees of freedom
+    and n the `units` that were resampled: as wide as a t interval where plain percentiles are too narrow.
+    Source: Hesterberg (2015), section 5.3.
+    """
+    from scipy.special import ndtr, stdtrit
+
+    kept = np.asarray(draws, dtype=np.float64)
+    kept = kept[~np.isnan(kept)]
+    if np.isnan(value) or not len(kept) or units < FEWEST:
+        return Interval(float(value), np.nan, np.nan, None, n, n_missing, units)
+    below = ndtr(-np.sqrt(units / (units - 1)) * stdtrit(units - 1, (1 + CONFIDENCE) / 2))
+    low, high = np.quantile(kept, [below, 1 - below])
+    return Interval(float(value), float(low), float(high), None, n, n_missing, units)
+
+
+def _read_table(values: ArrayLike) -> NDArray[np.float64]:
+    v = np.asarray(values, dtype=np.float64)
+    v = v[:, None] if v.ndim == 1 else v
+    if v.ndim != 2 or not v.size:
+        raise ValueError(f"values has shape {np.shape(values)}; expected [questions] or [questions, seeds], not empty")
+    if np.isinf(v).any():
+        raise ValueError("values holds an infinite number; only finite numbers and NaN (missing) can be averaged")
+    return v
+
+
+def _average(table: NDArray, axis: int) -> NDArray[np.float64]:
+    """The mean over the values present; NaN without any. (numpy.nanmean does the same, with a warning.)"""
+    present = ~np.isnan(table)
+    with np.errstate(invalid="ignore"):
+        return np.where(present, table, 0.0).sum(axis) / present.sum(axis)
+
+
+def _move(v: NDArray, crossed: bool) -> NDArray[np.float64]:
+    """By how much each entry moves the mean over columns of their means, [Q, S]; 0 where there is none."""
+    means, sizes = _average(v, 0), (~np.isnan(v)).sum(0)
+    centre = _average(means, 0) if crossed else means
+    return np.where(np.isnan(v), 0.0, v - centre) / np.maximum(sizes, 1) / max((sizes > 0).sum(), 1)
+
+
+def _estimate(means: NDArray, present: NDArray, moved: NDArray, crossed: bool) -> Interval:
+    """From the columns' means [S], what is there [Q, S] (NaN for nothing) and how each entry moves the mean [Q, S]."""
+    from scipy.special import stdtrit
+
+    there, means = ~np.isnan(present), means[~np.isnan(means)]
+    sides: list[tuple[Any, int]] = [(moved.sum(1), int(there.any(1).sum()))]
+    if crossed:
+        sides.append((moved.sum(0), int(there.any(0).sum())))
+    value = float(means.mean()) if len(means) else np.nan
+    low = high = np.nan
+    if all(units >= FEWEST for _, units in sides):
+        parts = np.array([units / (units - 1) * (sums**2).sum() for sums, units in sides])
+        variance = max(parts.sum() - (moved**2).sum(), parts.max()) if crossed else parts[0]
+        with np.errstate(invalid="ignore"):
+            freedom = variance**2 / sum(part**2 / (units - 1) for part, (_, units) in zip(parts, sides, strict=True))
+        half = stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(variance) if variance else 0.0
+        low, high = float(value - half), float(value + half)
+    spread = float(np.std(means, ddof=1)) if len(means) > 1 else None
+    return Interval(value, low, high, spread, int(there.sum()), int((~there).sum()), sides[0][1])

@@ -1,0 +1,232 @@
+"""Intervals: by hand, against scipy and statsmodels, and how often they hold the true value."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+from statsmodels.regression.linear_model import OLS
+from statsmodels.stats.proportion import proportion_confint
+
+from nfqa.kernels.intervals import (
+    Interval,
+    draw_counts,
+    estimate_difference,
+    estimate_mean,
+    estimate_pairs,
+    estimate_ratio,
+    find_interval,
+    find_share,
+)
+
+NAN = float("nan")
+
+
+def average_plainly(rows: list[list[float]]) -> float:
+    """The mean over columns of each column's mean over the values present; columns without any are left out."""
+    means = []
+    for column in zip(*rows, strict=True):
+        present = [value for value in column if not math.isnan(value)]
+        if present:
+            means.append(math.fsum(present) / len(present))
+    return math.fsum(means) / len(means) if means else NAN
+
+
+def make_table(rng: np.random.Generator, rows: int, columns: int, missing: float) -> NDArray:
+    table = rng.normal(size=(rows, columns))
+    table[rng.random(table.shape) < missing] = np.nan
+    return table
+
+
+def test_value_spread_and_counts_equal_hand_arithmetic():
+    # column means: (1 + 3) / 2 = 2 and (2 + 4 + 9) / 3 = 5; value (2 + 5) / 2 = 3.5
+    # spread: sqrt(((2 - 3.5)^2 + (5 - 3.5)^2) / 1) = sqrt(4.5)
+    found = estimate_mean([[1, 2], [3, 4], [NAN, 9]])
+    assert found.value == 3.5
+    assert found.spread == pytest.approx(math.sqrt(4.5), abs=1e-15)
+    assert (found.n, found.n_missing, found.units) == (5, 1, 3)
+    assert np.isnan([found.low, found.high]).all()  # of three rows there is no interval
+    assert estimate_mean([0.25] * 7) == Interval(0.25, 0.25, 0.25, None, 7, 0, 7)
+    # a column without values is left out: means 2, none and 5
+    found = estimate_mean([[1, NAN, 5], [3, NAN, 5]])
+    assert (found.value, found.spread) == (3.5, pytest.approx(math.sqrt(4.5), abs=1e-15))
+
+
+def test_one_full_column_has_the_t_interval_of_a_mean_and_several_that_of_the_rows_means():
+    table = np.random.default_rng(1).normal(size=(12, 3))
+    for values in (table[:, 0], table):
+        rows = values if values.ndim == 1 else values.mean(1)
+        expected = stats.ttest_1samp(rows, 0).confidence_interval(0.95)
+        found = estimate_mean(values)
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_missing_values_give_the_interval_of_a_linear_model_with_clustered_errors():
+    # the value is the mean of the columns' means: a linear combination of the coefficients of a model without intercept
+    table = make_table(np.random.default_rng(4), 15, 3, 0.25)
+    rows, columns = np.nonzero(~np.isnan(table))
+    fit = OLS(table[rows, columns], np.eye(3)[columns]).fit(
+        cov_type="cluster", cov_kwds={"groups": rows, "use_correction": False}, use_t=True
+    )
+    error = math.sqrt((fit.cov_params() / 9).sum() * 15 / 14)
+    found = estimate_mean(table)
+    assert found.value == pytest.approx(fit.params.mean(), abs=1e-12)
+    assert (found.high - found.low) / 2 == pytest.approx(stats.t.ppf(0.975, 14) * error, abs=1e-12)
+
+
+def test_a_ratio_and_a_mean_of_pairs_by_hand():
+    found = estimate_ratio([1, 2, 0, 1, 3, 0], [2, 4, 0, 1, 5, 3])
+    assert (found.value, found.n, found.units) == (pytest.approx(7 / 15), 15, 5)
+    moved = np.array([1 - 14 / 15, 2 - 28 / 15, 1 - 7 / 15, 3 - 35 / 15, -21 / 15]) / 15
+    half = stats.t.ppf(0.975, 4) * math.sqrt(5 / 4 * (moved**2).sum())
+    assert (found.low, found.high) == pytest.approx((7 / 15 - half, 7 / 15 + half), abs=1e-12)
+    # pairs whose value is the sum of two units' own: the mean of pairs is twice that of the units, as is its error
+    units = np.random.default_rng(2).normal(size=7)
+    first, second = np.triu_indices(7, 1)
+    found = estimate_pairs(units[first] + units[second], first, second)
+    expected = stats.ttest_1samp(2 * units, 0).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert (found.n, found.units) == (21, 7)
+
+
+COVERED = 0.93, 0.97
+
+
+def draw_agreement(rng: np.random.Generator, rows: int) -> NDArray:
+    """Correlations inside questions, under three draws of references: bounded, discrete, alike within a question."""
+    return 2 * rng.binomial(28, rng.beta(4, 2, size=(rows, 1)), size=(rows, 3)) / 28 - 1
+
+
+def draw_shares(rng: np.random.Generator, rows: int) -> NDArray:
+    """Shares of six answers, one question in five without any."""
+    shares = rng.binomial(6, rng.beta(2, 2, size=(rows, 1))) / 6
+    return np.where(rng.random((rows, 1)) < 0.2, NAN, shares)
+
+
+def draw_trained(rng: np.random.Generator, rows: int) -> NDArray:
+    """Questions crossed with ten draws of training questions, each of which moves all questions alike."""
+    return rng.normal(0, 0.4, (rows, 1)) + rng.normal(0, 0.15, (1, 10)) + rng.normal(0, 0.2, (rows, 10))
+
+
+@pytest.mark.parametrize("rows", [20, 60])
+@pytest.mark.parametrize(
+    ("draw", "crossed", "mean"), [(draw_agreement, False, 1 / 3), (draw_shares, False, 0.5), (draw_trained, True, 0.0)]
+)
+def test_an_interval_of_a_mean_holds_it_in_95_of_100_samples(draw, crossed, mean, rows):
+    rng = np.random.default_rng(0)
+    found = [estimate_mean(draw(rng, rows), crossed=crossed) for _ in range(3_000)]
+    assert COVERED[0] <= np.mean([one.low <= mean <= one.high for one in found]) <= COVERED[1]
+
+
+def test_other_intervals_hold_their_value_in_95_of_100_samples():
+    rng, hits = np.random.default_rng(0), {"skewed": [], "paired": [], "ratio": [], "pairs": [], "correlation": []}
+    for _ in range(2_000):
+        found = estimate_mean(np.exp(rng.normal(0, 0.5, 100)))  # perplexities
+        hits["skewed"].append(found.low <= math.exp(0.125) <= found.high)
+        base = draw_agreement(rng, 20)
+        found = estimate_difference(base + rng.normal(0.05, 0.2, base.shape), base)
+        hits["paired"].append(found.low <= 0.05 <= found.high)
+        sizes = rng.integers(0, 9, 60)
+        found = estimate_ratio(rng.binomial(sizes, rng.beta(2, 6, 60)), sizes)
+        hits["ratio"].append(found.low <= 0.25 <= found.high)
+        units, (first, second) = rng.normal(0.2, 0.3, 10), np.triu_indices(10, 1)
+        found = estimate_pairs(units[first] + units[second] + rng.normal(0, 0.3, 45), first, second)
+        hits["pairs"].append(found.low <= 0.4 <= found.high)
+    for _ in range(500):  # a statistic that is no mean, by a bootstrap: Pearson's correlation over 25 rows
+        x = rng.normal(size=(25, 2)) @ np.linalg.cholesky([[1, 0.5], [0.5, 1]]).T
+        w = np.vstack([np.ones(25), draw_counts(25, resamples=400, seed=int(rng.integers(1 << 30)))]) / 25
+        mean, square, product = w @ x, w @ x**2, w @ x.prod(1)
+        r = (product - mean.prod(1)) / np.sqrt((square - mean**2).prod(1))
+        found = find_interval(r[0], r[1:], units=25, n=25)
+        hits["correlation"].append(found.low <= 0.5 <= found.high)
+    covered = {name: np.mean(hit) for name, hit in hits.items()}
+    assert all(COVERED[0] <= share <= COVERED[1] for share in covered.values()), covered
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0, NAN]), min_size=1, max_size=60))
+def test_a_share_has_wilson_s_interval(values: list[float]) -> None:
+    found, present = find_share(values), [v for v in values if v == v]
+    assert (found.n, found.n_missing, found.spread) == (len(present), len(values) - len(present), None)
+    if not present:
+        assert all(math.isnan(v) for v in (found.value, found.low, found.high))
+        return
+    expected = proportion_confint(sum(present), len(present), alpha=0.05, method="wilson")
+    assert found.value == pytest.approx(sum(present) / len(present))
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
+
+
+def test_nothing_present_gives_nan_and_counts_all_as_missing():
+    for found in (
+        estimate_mean([NAN, NAN]),
+        estimate_difference([NAN, NAN], [1, 2]),
+        estimate_difference([1, 2], [NAN, NAN]),
+    ):
+        assert np.isnan([found.value, found.low, found.high]).all()
+        assert (found.spread, found.n, found.n_missing) == (None, 0, 2)
+
+
+def test_a_difference_is_paired():
+    table = make_table(np.random.default_rng(7), 20, 3, 0.3)
+    found = estimate_difference(table, table)
+    assert (found.value, found.low, found.high, found.spread) == (0.0, 0.0, 0.0, 0.0)
+    # 0.5 more on every row: the rows' own scatter (width about 1) cancels and no width is left
+    base = np.random.default_rng(8).normal(size=40)
+    found = estimate_difference(base + 0.5, base)
+    assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.5, 0.5), abs=1e-12)
+    assert estimate_mean(base).high - estimate_mean(base).low > 0.4
+
+
+def test_each_side_of_a_difference_keeps_its_own_missing_values():
+    # mean of (1, 5) less mean of (4): 3 - 4 = -1; every row has a value on some side
+    found = estimate_difference([1, 5, NAN], [4, NAN, NAN])
+    assert found.value == -1.0
+    assert (found.n, found.n_missing) == (2, 1)
+    # a column that one side lacks counts on neither: 1 - 0
+    found = estimate_difference([[1, 5]], [[0, NAN]])
+    assert found.value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "options", "facts"),
+    [
+        (estimate_mean, ([],), {}, r"values has shape \(0,\)"),
+        (estimate_mean, ([[[1.0]]],), {}, r"values has shape \(1, 1, 1\)"),
+        (estimate_mean, ([1.0, np.inf],), {}, "infinite"),
+        (estimate_difference, ([1.0], [np.inf]), {}, "infinite"),
+        (estimate_difference, ([1, 2], [1, 2, 3]), {}, r"shape \(2, 1\), base \(3, 1\)"),
+        (draw_counts, (0,), {"resamples": 5}, "rows is 0 and resamples is 5"),
+        (find_share, ([0.5],), {}, "0, 1 or NaN"),
+        (find_share, ([[0.0, 1.0]],), {}, "0, 1 or NaN"),
+    ],
+)
+def test_bad_input_is_refused(call, arguments, options, facts):
+    with pytest.raises(ValueError, match=facts):
+        call(*arguments, **options)
+
+
+def test_counts_of_resampled_rows_by_hand():
+    counts = draw_counts(3, resamples=500, seed=1)
+    assert counts.shape == (500, 3)
+    assert set(counts.sum(1)) == {3}
+    assert counts.mean() == 1
+    # a row is missed with (2/3)^3 = 0.296; 1,500 places, so within 0.05
+    assert abs((counts == 0).mean() - (2 / 3) ** 3) < 0.05
+    np.testing.assert_array_equal(counts, draw_counts(3, resamples=500, seed=1))
+    first = np.random.default_rng(1).integers(3, size=(500, 3))[0]
+    assert counts[0].tolist() == [list(first).count(row) for row in range(3)]
+
+
+def test_an_interval_of_drawn_values_leaves_out_what_is_missing():
+    found = find_interval(0.5, [*np.linspace(0, 1, 101), np.nan], units=10**9, n=7, n_missing=2)
+    assert (found.value, found.low, found.high) == (0.5, pytest.approx(0.025), pytest.approx(0.975))
+    assert (found.n, found.n_missing, found.spread) == (7, 2, None)
+    # of ten units the quantile is Phi(-sqrt(10 / 9) * 2.262) = Phi(-2.385)
+    assert find_interval(0.5, np.linspace(0, 1, 101), units=10, n=7).low == pytest.approx(0.00855, abs=1e-4)
+    assert np.isnan(find_interval(0.5, [np.nan], units=9, n=1).low)
+    assert np.isnan(find_interval(0.5, [0.4, 0.6], units=4, n=1).low)
+    assert np.isnan(find_interval(float("nan"), [1.0, 2.0], units=9, n=1).high)
