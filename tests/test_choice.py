@@ -72,7 +72,7 @@ def test_credit_by_question_and_condition_and_a_question_with_an_unscored_answer
         "question": "why?", "metric": "right", "statistic": ["acc_best", "acc_best_worst"],
         "measured": 1.0, "missing": "",
     }))  # fmt: skip
-    values = average(found, resamples=20).set_index(["metric", "statistic"])
+    values = average(found).set_index(["metric", "statistic"])
     assert values.value.to_dict() == pytest.approx({
         ("right", "acc_best"): 1, ("right", "acc_best_worst"): 1, ("tied", "acc_best"): 1 / 3,
         ("tied", "acc_best_worst"): 1 / 6, ("judge", "acc_best"): 0, ("judge", "acc_best_worst"): 0,

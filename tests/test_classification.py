@@ -7,7 +7,7 @@ import pytest
 from sklearn import metrics
 
 from nfqa.kernels.classification import measure_classification
-from nfqa.kernels.intervals import draw_counts
+from nfqa.kernels.intervals import draw_counts, find_interval
 
 NAN = float("nan")
 LABELS = [1, 1, 1, 0, 0, 0, 0, 1]
@@ -47,17 +47,17 @@ def test_values_and_intervals_equal_scikit_learn(measure):
     found = measure_classification(truth, given, measure=measure, resamples=20, seed=5)
     drawn = draw_counts(40, resamples=20, seed=5).astype(int)
     plain = [CHECKS[measure](np.repeat(truth, times), np.repeat(given, times)) for times in drawn]
-    expected = (CHECKS[measure](truth, given), *np.quantile(plain, [0.025, 0.975]))
-    assert (found.value, found.low, found.high) == pytest.approx(expected, abs=1e-12)
+    expected = find_interval(CHECKS[measure](truth, given), plain, units=40, n=40)
+    assert vars(found) == pytest.approx(vars(expected), abs=1e-12)
 
 
 def test_items_of_a_group_are_drawn_together():
-    # one group right, one wrong, ten times each: a resample of groups is 0, 0.5 or 1, one of items stays near 0.5
-    labels, scores, groups = [1] * 20, [1.0] * 10 + [0.0] * 10, ["a"] * 10 + ["b"] * 10
+    # three groups right, three wrong, ten times each: resamples of groups go from 0 to 1, those of items stay near 0.5
+    labels, scores, groups = [1] * 60, [1.0] * 30 + [0.0] * 30, np.repeat(list("abcdef"), 10)
     grouped = measure_classification(labels, scores, measure="accuracy", groups=groups)
     alone = measure_classification(labels, scores, measure="accuracy")
-    assert (grouped.low, grouped.high) == (0.0, 1.0)
-    assert 0.2 < alone.low < alone.high < 0.8
+    assert (grouped.low, grouped.high, grouped.units) == (0.0, 1.0, 6)
+    assert 0.3 < alone.low < alone.high < 0.7
 
 
 def test_missing_verdicts_are_left_out_and_counted():

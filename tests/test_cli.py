@@ -150,10 +150,10 @@ def test_without_network_or_mirror_the_sample_runs_and_says_how_to_get_the_data(
 def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout: Checkout) -> None:
     path = checkout.root / "results" / "made_up" / "first.csv"
     path.parent.mkdir(parents=True)
-    header = "dataset,metric,statistic,value,low,high,spread,n,dropped,dropped_because,origin,signature\n"
+    header = "dataset,metric,statistic,value,low,high,spread,n,dropped,resampled,dropped_because,origin,signature\n"
 
     def check(value: str) -> tuple[int, str]:
-        path.write_text(f"{header}antique,ours,number,{value},,,,,,,measured,s\n")
+        path.write_text(f"{header}antique,ours,number,{value},,,,,,,,measured,s\n")
         done = checkout.run("check", DATA="full")
         return done.returncode, done.stdout
 
@@ -235,8 +235,8 @@ def test_a_quick_run_says_with_how_much_each_artefact_is_made(identifier: str, o
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"resamples": -3}, "resamples, by default 10000: found -3; input should be greater than or equal to 1"),
-        ({"resamples": None}, "resamples, by default 10000: found null; input should be a valid integer"),
+        ({"n_seeds": -3}, "n_seeds, by default 10: found -3; input should be greater than or equal to 1"),
+        ({"n_seeds": None}, "n_seeds, by default 10: found null; input should be a valid integer"),
         ({"limit": 1.5}, "limit, by default None: found 1.5; input should be a valid integer"),
         ({"limit": 0}, "limit, by default None: found 0; input should be greater than or equal to 1"),
     ],
@@ -244,4 +244,4 @@ def test_a_quick_run_says_with_how_much_each_artefact_is_made(identifier: str, o
 def test_a_count_that_is_none_is_refused_before_anything_is_asked(parameters: dict[str, float], words: str) -> None:
     paper = read_papers(PROJECT)["linkage"]
     with pytest.raises(ValueError, match=words):
-        choose_parameters(paper, "table_05", RunOptions(parameters=parameters), Path())
+        choose_parameters(paper, "table_02", RunOptions(parameters=parameters), Path())

@@ -98,7 +98,7 @@ def test_whole_notebooks_have_the_language_model_s_rows(model, tmp_path, monkeyp
     assert not_run.value.isna().all()
     table = run_notebook(AGREEMENT, out=tmp_path, resamples=20, judge="openai:any", answers=6)["table"]
     assert (table.statistic == "kappa").sum() == 10 * 9 / 2
-    table = run_notebook(PROMPTS, out=tmp_path, resamples=20, generator="openai:a, openai:b", limit=3)["table"]
+    table = run_notebook(PROMPTS, out=tmp_path, generator="openai:a, openai:b", limit=3)["table"]
     assert set(table.level) == {"basic", "comprehensive", "detailed"}
     assert set(table.generator) == {"a", "b"}
 
@@ -158,7 +158,7 @@ def test_a_generator_searches_in_steps_and_answers_and_what_it_leaves_out_is_mis
 
 def test_a_generator_answers_from_each_set_of_pages_and_no_page_serves_both_sides(model, tmp_path):
     model(lambda request: f"It has {len(request.prompt)} letters.")
-    found = run_notebook("debateqa/table_07_sources", out=tmp_path, resamples=20, generator="openai:a")
+    found = run_notebook("debateqa/table_07_sources", out=tmp_path, generator="openai:a")
     answers, picked, read = found["answers"], found["picked"], found["read"]
     assert answers.text.str.startswith("It has ").all()
     assert (answers.groupby(["question", "fold"]).sources.nunique() == 4).all()

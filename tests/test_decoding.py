@@ -34,7 +34,7 @@ def test_a_claim_without_a_text_in_one_cell_has_no_mean_over_it(monkeypatch, tmp
         return [none if missing and not place else reply for place, _ in enumerate(prompts)]
 
     monkeypatch.setattr(Asker, "reply", write)
-    found = run_notebook(NOTEBOOK, out=tmp_path, generator="openai:any", measure="da", limit=2, resamples=50)
+    found = run_notebook(NOTEBOOK, out=tmp_path, generator="openai:any", measure="da", limit=2)
     table, claims = found["table"].query("metric == 'da'"), len(found["points"])
     touched = table[
         (table.statistic == "change") | (table.along != "both") & ((table.temperature == 0.2) | (table.top_p == 0.2))

@@ -73,7 +73,7 @@ def test_scores_that_agree_have_no_effect_though_one_side_lacks_verdicts() -> No
     for pairs in (pair_scores(lacking, whole), pair_scores(whole, lacking)):
         assert len(pairs) == 8  # a question keeps its rows
         assert (pairs.score.isna() == pairs.other.isna()).all()
-        effect = measure_effect(pairs, named="whole", resamples=20)
+        effect = measure_effect(pairs, named="whole")
         assert effect.value.item() == pytest.approx(0)
         assert effect.difference_from.item() == "whole"
         assert correlate_pairs(pairs, "agreement").measured.item() == pytest.approx(1)
@@ -86,9 +86,7 @@ def test_scores_that_agree_have_no_effect_though_one_side_lacks_verdicts() -> No
 
 def test_a_default_in_place_of_missing_verdicts_moves_the_agreement() -> None:
     lacking = make_scores([4, 6])
-    effect = measure_effect(
-        lacking.assign(score=lacking.score.fillna(-2), other=lacking.score), named="left out", resamples=20
-    )
+    effect = measure_effect(lacking.assign(score=lacking.score.fillna(-2), other=lacking.score), named="left out")
     filled, has = np.where(np.isin(range(8), [4, 6]), -2, SCORES), np.setdiff1d(range(8), [4, 6])
     gap = rank_correlate(filled, GRADES) - rank_correlate(SCORES[has], GRADES[has])
     assert effect.value.item() == pytest.approx(gap)
@@ -139,7 +137,7 @@ def health(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     def run(answer: Any, judge: str = "openai:any", tags: tuple[str, ...] = (), **given: Any) -> Any:
         use_rule(monkeypatch, answer)
         found = run_notebook(
-            "linkage/judge_health", out=tmp_path / "out", tags=tags, judge=judge, prompts="own", resamples=20, **given
+            "linkage/judge_health", out=tmp_path / "out", tags=tags, judge=judge, prompts="own", **given
         )
         plt.close("all")
         if tags:

@@ -63,7 +63,7 @@ def ask(name: str, out: Path, **given: object) -> tuple[pd.DataFrame, dict[str, 
     measured = credit_choices(asked) if name == "table_05" else correlate(asked)
     if "run" in LINKAGE.find_published(name):
         measured = pd.concat([measured, measured.assign(run=measured.seed + 1)])
-    return found["lab"].tidy(pd.concat([average(measured, resamples=20), measure_missing(asked)])), found
+    return found["lab"].tidy(pd.concat([average(measured), measure_missing(asked)])), found
 
 
 def list_judged(name: str) -> list[dict[str, Any]]:
@@ -182,7 +182,7 @@ def test_without_a_generator_a_judge_sees_degraded_references_and_no_published_r
 
 @pytest.mark.slow
 def test_the_embedded_judge_takes_references_that_models_wrote(model, tmp_path):
-    found = run_cells("table_03", tmp_path, judge="", generator="openai:a, openai:b", n_seeds=1, resamples=20)
+    found = run_cells("table_03", tmp_path, judge="", generator="openai:a, openai:b", n_seeds=1)
     rows = found["table"].query("references == 'written' and questions == ''")
     assert set(rows.output) == {"score", "rank"}
     assert set(rows.training) == {"zero-shot"}
@@ -193,7 +193,7 @@ def test_the_embedded_judge_takes_references_that_models_wrote(model, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_the_whole_notebook_has_the_judge_s_rows_in_its_table(name, model, tmp_path):
-    found = run_cells(name, tmp_path, n_seeds=3, resamples=20)
+    found = run_cells(name, tmp_path, n_seeds=3)
     for columns in list_judged(name):
         assert match_rows(found["table"], columns).sum() == 1, columns
     assert {path.name for path in tmp_path.glob(f"{name}.*")} >= {f"{name}.csv", f"{name}.png", f"{name}.usage.json"}

@@ -270,7 +270,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         patch.setenv("NFQA_DRY", "1")
         planned = run_notebook(ARTEFACT, out=folder / "dry", tags=["parameters", "setup", "ask"], **given)["lab"].tally
         patch.delenv("NFQA_DRY")
-        yield run_notebook(ARTEFACT, out=folder, resamples=20, **given) | {"planned": planned}
+        yield run_notebook(ARTEFACT, out=folder, **given) | {"planned": planned}
 
 
 def take(found: dict[str, Any], question: str, column: str, **conditions: str) -> list[Any]:
@@ -376,7 +376,7 @@ def test_another_evaluator_a_flat_method_and_another_language_have_notes_of_thei
     use_stubs(monkeypatch, tmp_path)
     german = "Der Himmel ist blau, weil die Luft das kurzwellige Licht stärker streut als das langwellige."
     lines = [{"question": "why?", "references": ["x", "y"], "answers": [{"system": "s", "text": german}]}, LINES[2]]
-    given = {"answers": str(write(tmp_path / "my.jsonl", *lines)), "evaluator": "hf:gpt2", "resamples": 20}
+    given = {"answers": str(write(tmp_path / "my.jsonl", *lines)), "evaluator": "hf:gpt2"}
     notes = "\n".join(run_notebook(ARTEFACT, out=tmp_path, **given)["notes"])
     assert "bundled evaluator" not in notes
     assert "1 of 11 texts seem not to be in English" in notes
@@ -386,7 +386,7 @@ def test_another_evaluator_a_flat_method_and_another_language_have_notes_of_thei
 def test_nothing_is_run_that_a_file_has_nothing_for(tmp_path, monkeypatch):
     use_stubs(monkeypatch, tmp_path)
     lines = [{"question": "how?", "answers": [{"system": "模型", "text": "thus"}, {"system": "_$x$", "text": "so"}]}]
-    found = run_notebook(ARTEFACT, out=tmp_path, answers=str(write(tmp_path / "my.jsonl", *lines)), resamples=20)
+    found = run_notebook(ARTEFACT, out=tmp_path, answers=str(write(tmp_path / "my.jsonl", *lines)))
     assert set(found["scores"].metric) == {"cos_question"}
     assert {why.partition(",")[0] for why in found["not_run"].values()} == {
         "needs references", "needs partial answers", "needs JUDGE",
@@ -399,7 +399,7 @@ def test_nothing_is_run_that_a_file_has_nothing_for(tmp_path, monkeypatch):
 
 
 def test_no_two_files_share_a_folder_and_none_is_above_it():
-    options = [RunOptions(), RunOptions(parameters={"resamples": 10}), RunOptions(data="sample")]
+    options = [RunOptions(), RunOptions(parameters={"limit": 10}), RunOptions(data="sample")]
     paths = ["/b/my.jsonl", "/a/...jsonl", "/a/..jsonl", "/a/..", f"/a/{'模' * 200}"]
     names = [name_folder(each, "/a/my.jsonl") for each in options] + [name_folder(options[0], path) for path in paths]
     names.append(name_folder(options[0], "/a/my.jsonl", questions="/a/test.jsonl"))

@@ -25,15 +25,16 @@ def test_inside_of_strata_what_differs_between_them_does_not_count():
 
 
 def test_measures_are_resampled_alike_so_that_equal_ones_differ_by_nothing():
-    questions, stated = np.repeat(list("abcd"), 6), np.tile([True, False, False], 8)
-    scores = pd.DataFrame({"question": questions, "stated": stated, "score": RANDOM.normal(size=24)})
+    questions, stated = np.repeat(list("abcde"), 6), np.tile([True, False, False], 10)
+    scores = pd.DataFrame({"question": questions, "stated": stated, "score": RANDOM.normal(size=30)})
     both = pd.concat([scores.assign(metric="one"), scores.assign(metric="other", score=2 * scores.score)])
     drawn = resample_stated(both, by=["metric"], within=["question"], resamples=30).pivot(
         index="resample", columns="metric", values="measured"
     )
     assert (drawn.one == drawn.other).all()
     values = find_intervals(resample_stated(both, by=["metric"], resamples=30))
-    assert values.n.tolist() == [24, 24]
+    assert values.n.tolist() == [30, 30]
+    assert set(values.resampled) == {"5 questions"}
     assert (values.low <= values.value).all()
 
 
@@ -127,7 +128,7 @@ def test_draws_of_wordings_depend_on_the_claim_and_the_seed_not_on_the_order():
 
 @pytest.mark.slow
 def test_the_study_of_overlap_counts_what_is_above_what_and_ties_by_half(tmp_path):
-    names = run_notebook("linkage/overlap_blindness", out=tmp_path, n_seeds=1, resamples=9)
+    names = run_notebook("linkage/overlap_blindness", out=tmp_path, n_seeds=1)
     shares = names["table"].query("statistic == 'share_above' and difference_from == '' and words == ''")
     shares = shares.set_index(["metric", "first", "second"]).value
     for first, second in (("paraphrase", "unrelated"), ("same_stance", "unrelated"), ("paraphrase", "same_stance")):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from nfqa.kernels.intervals import bootstrap_difference, bootstrap_mean, draw_counts
+from nfqa.kernels.intervals import draw_counts, estimate_difference, estimate_mean, find_interval
 from nfqa.metrics.statistics import METHODS, average, correlate, find_intervals, resample_means, subtract
 
 
@@ -45,7 +45,7 @@ def test_what_has_no_coefficient_is_missing_with_its_reason_or_zero() -> None:
     assert found.measured.isna().all()
     zero = correlate(scores, methods=["spearman"], undefined="zero").set_index("question")
     assert zero.measured.to_dict() == {"q9": 0, "q8": 0, "q7": 0, "q6": pytest.approx(np.nan, nan_ok=True)}
-    values = average(found.reset_index(), resamples=10)
+    values = average(found.reset_index())
     assert values.dropped_because[0] == "constant_labels 1; constant_scores 1; fewer_than_two 1; short_list 1"
     assert (values.n[0], values.dropped[0], np.isnan(values.value[0])) == (0, 4, True)
     with pytest.raises(ValueError, match="undefined is 'nought'"):
@@ -68,12 +68,12 @@ def test_an_agreement_by_hand(undefined, seeds, because) -> None:
     rows = [(*key, grade, score) for key, pair in given.items() for grade, score in zip(*pair, strict=True)]
     scores = pd.DataFrame(rows, columns=["question", "seed", "grade", "score"])
     scores["missing"] = np.where(scores.score.isna(), "short_list", "")
-    (row,) = average(correlate(scores, methods=["kendall"], undefined=undefined), resamples=200).to_dict("records")
+    (row,) = average(correlate(scores, methods=["kendall"], undefined=undefined)).to_dict("records")
     assert row["value"] == pytest.approx(np.mean(seeds), abs=1e-15)
     assert row["spread"] == pytest.approx(np.std(seeds, ddof=1), abs=1e-15)
     assert row["dropped_because"] == "; ".join(f"{reason} {n}" for reason, n in because.items())
     assert (row["n"], row["dropped"]) == (6 - len(because), len(because))
-    assert 0 <= row["low"] <= row["value"] <= row["high"] <= 1
+    assert (np.isnan(row["low"]), row["resampled"]) == (True, f"{2 + (undefined == 'zero')} questions")
 
 
 def make_measurements() -> pd.DataFrame:
@@ -90,11 +90,11 @@ def pivot(measurements: pd.DataFrame, form: str) -> np.ndarray:
 
 def test_an_average_is_the_kernels_with_questions_in_the_order_of_their_rows() -> None:
     measurements = make_measurements()
-    values = average(measurements, resamples=200)
+    values = average(measurements)
     assert list(values.form) == ["old", "new"]
-    expected = bootstrap_mean(pivot(measurements, "old"), resamples=200)
+    expected = estimate_mean(pivot(measurements, "old"))
     row = values.iloc[0]
-    assert (row.value, row.low, row.high, row.spread) == (expected.value, expected.low, expected.high, expected.spread)
+    assert (row.value, row.spread, row.resampled) == (expected.value, expected.spread, "3 questions")
     assert (row.n, row.dropped, row.dropped_because) == (5, 1, "unread 1")
     twice = pd.concat([measurements, measurements])
     with pytest.raises(ValueError, match="several measurements of one question and seed"):
@@ -107,28 +107,28 @@ def test_an_average_is_the_kernels_with_questions_in_the_order_of_their_rows() -
         ([[1], [1], [1], [np.nan]], 1, (0.4385, 1), 3),  # Wilson, z^2 = 3.8415; low: 3 / (3 + z^2)
         ([[1, 1], [1, np.nan], [1, 1]], 1, (0.4385, 1), 5),
         ([[0, 0], [0, 0], [np.nan, np.nan]], 0, (0, 0.6576), 4),  # high: z^2 / (2 + z^2)
-        ([[1, 0], [1, 0], [1, 0]], 0.5, (0.5, 0.5), 6),  # not all equal: the bootstrap over questions
+        ([[1, 0]] * 5, 0.5, (0.5, 0.5), 10),  # not all equal: over questions
     ],
 )
 def test_a_share_has_an_interval_with_a_width_where_all_are_equal(table, value, interval, n) -> None:
     wide = pd.DataFrame(table).rename_axis("question").reset_index()
     measurements = wide.melt("question", var_name="k", value_name="measured").assign(statistic="share")
-    row = average(measurements, columns="k", share=True, resamples=50).iloc[0]
+    row = average(measurements, columns="k", share=True).iloc[0]
     assert (row.value, row.n, row.dropped) == (value, n, np.isnan(np.array(table, dtype=float)).sum())
     assert (row.low, row.high) == pytest.approx(interval, abs=1e-4)
 
 
 def test_a_difference_is_paired_with_the_base_of_the_same_conditions() -> None:
     measurements = make_measurements()
-    values = subtract(measurements, measurements.form == "old", across=["form"], named="the old form", resamples=200)
+    values = subtract(measurements, measurements.form == "old", across=["form"], named="the old form")
     assert list(values.form) == ["new"]
     assert list(values.difference_from) == ["the old form"]
-    expected = bootstrap_difference(pivot(measurements, "new"), pivot(measurements, "old"), resamples=200)
+    expected = estimate_difference(pivot(measurements, "new"), pivot(measurements, "old"))
     assert values.value[0] == pytest.approx(0.25)
-    assert (values.low[0], values.high[0]) == (expected.low, expected.high)
+    assert (values.spread[0], values.n[0]) == (expected.spread, expected.n)
     elsewhere = measurements[measurements.form == "new"].assign(dataset="e")  # a group without a base has no difference
     both = pd.concat([elsewhere, measurements], ignore_index=True)
-    assert list(subtract(both, both.form == "old", across=["form"], named="b", resamples=20).dataset) == ["d"]
+    assert list(subtract(both, both.form == "old", across=["form"], named="b").dataset) == ["d"]
     several = measurements.assign(form=measurements.form + measurements.question)
     with pytest.raises(ValueError, match="several bases"):
         subtract(several, measurements.form == "old", across=["form"], named="b")
@@ -151,10 +151,14 @@ def test_means_of_systems_are_resampled_over_questions_with_all_groups_alike() -
     assert wide["x", "t"].isna().sum() == (draw_counts(3, resamples=200)[:, [0, 2]].sum(1) == 0).sum()
     values = find_intervals(means.rename(columns={"mean": "measured"})).set_index(["form", "system"])
     assert values.value.to_dict() == wide.loc[0].to_dict()
-    expected = bootstrap_mean([1, 3, 2], resamples=200)
     assert values.n.eq(3).all()
-    assert values.low["x", "s"] <= expected.value <= values.high["x", "s"]
-    assert values.low["y", "s"] == pytest.approx(np.quantile(wide["y", "s"].iloc[1:], 0.025))
+    assert values.resampled.eq("3 questions").all()
+    assert values.low.isna().all()  # of three questions
+    more = find_intervals(means.assign(units=9, n=4).rename(columns={"mean": "measured"}), over="claim")
+    assert set(more.resampled) == {"9 claims"}
+    expected = find_interval(4, wide["y", "s"].iloc[1:], units=9, n=4)
+    row = more[(more.form == "y") & (more.system == "s")].iloc[0]
+    assert (row.low, row.high, row.n) == (expected.low, expected.high, 4)
     with pytest.raises(ValueError, match="several scores of one question and system"):
         resample_means(scores.assign(kind=1), by=["kind"], resamples=5)
     with pytest.raises(ValueError, match="no column form"):

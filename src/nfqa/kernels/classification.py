@@ -50,7 +50,7 @@ def measure_classification(
     else:
         weights, inside = _weigh_groups(names, resamples, seed)
         found = _measure(truth, given, measure, weights[:, inside])
-    return find_interval(found[0], found[1:], units=len(present), n=n, n_missing=missing)
+    return find_interval(found[0], found[1:], units=len(np.unique(names)), n=n, n_missing=missing)
 
 
 def _weigh_groups(names: ArrayLike, resamples: int, seed: int) -> tuple[NDArray[np.float64], NDArray]:
