@@ -23,7 +23,7 @@ def measure_classification(
     resamples: int = 1_000,
     seed: int = 0,
 ) -> Interval:
-    """One measure of decisions against labels, with a percentile bootstrap interval over items or groups of them.
+    """One measure of decisions against labels, with a bootstrap interval over items or groups of them.
 
     accuracy: share of items decided as labelled (agreement: the same between two sets of decisions). f1: 2 TP /
     (2 TP + FP + FN). mcc: Matthews' (TP TN - FP FN) / sqrt((TP + FP)(TP + FN)(TN + FP)(TN + FN)). kappa: Cohen's
