@@ -10,8 +10,8 @@ import pytest
 from conftest import PROJECT
 from stub_server import StubServer
 
-from nfqa.judge.journal import _Line
-from nfqa.lab.own_scores import _COLUMNS
+from nfqa.judge import journal
+from nfqa.lab import own_scores
 from nfqa.lab.papers import list_chosen
 from nfqa.lab.values import MEASURED
 
@@ -83,5 +83,5 @@ def test_links_lead_somewhere(path):
 def test_formats_name_every_column():
     page = (PROJECT / "docs/formats.md").read_text()
     conditions = {"training", "variant", "method", "judge"}  # of a metric, as its own row says
-    columns = {*MEASURED, *_COLUMNS, *_Line.model_fields} - conditions
+    columns = {*MEASURED, *own_scores._COLUMNS, *journal._COLUMNS} - conditions
     assert {name for name in columns if f"`{name}`" not in page} == set()
