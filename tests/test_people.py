@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from nfqa.metrics.people import (
     average_other_raters,
+    average_pairs,
     compare_answers,
     correlate_halves,
     group_raters,
@@ -83,6 +86,29 @@ def test_resampled_rankings_follow_the_raters_drawn():
     assert (np.sign(elo.a - elo.c) == np.sign(table.a - table.c))[decided].all()
 
 
+def test_resampled_groups_bring_all_their_raters():
+    comparisons = compare_answers(OPPOSED).assign(group=lambda rows: rows.question.astype(int) + 1)
+    for rule in RULES:  # x and y, who are opposed, are drawn together, and z has no preference
+        drawn = resample_rankings(comparisons, rule, over="group", resamples=20, orders=200)
+        table = drawn.pivot(index="resample", columns="system", values="grade")
+        assert (table.a - table.c).abs().max() == pytest.approx(0, abs=1)
+
+
+def test_pairs_of_units_are_averaged_with_a_jackknife_over_the_units():
+    values = dict(zip(combinations(range(6), 2), np.random.default_rng(0).normal(size=15), strict=True))
+    pairs = pd.DataFrame([(a, b, value) for (a, b), value in values.items()], columns=["first", "second", "measured"])
+    row = average_pairs(pairs.assign(raters="groups")).iloc[0]
+    assert (row.raters, row.n, row.resampled) == ("groups", 15, "6 groups")
+    left_out = [np.mean([value for pair, value in values.items() if unit not in pair]) for unit in range(6)]
+    half = 2.570582 * np.sqrt(5 / 6 * np.sum((left_out - np.mean(left_out)) ** 2))  # t of 5 degrees at 97.5 %
+    assert row.value == pytest.approx(np.mean([*values.values()]))
+    assert (row.low, row.high) == (pytest.approx(row.value - half), pytest.approx(row.value + half))
+    inside = pairs.assign(second=pairs["first"], raters="same_questions").query("first < 4")
+    few = average_pairs(inside).iloc[0]
+    assert few.n == 14
+    assert np.isnan(few.low)
+
+
 def test_the_other_raters_are_all_but_one_or_those_of_the_same_side():
     ratings = make_ratings({"v": [5, 3, 1], "w": [5, 3, 1], "x": [1, 3, 5], "y": [1, 2, 3]})
     ratings["stance"] = ratings.rater.map({0: "for", 1: "for", 2: "against", 3: ""})
@@ -103,9 +129,12 @@ def test_raters_are_grouped_by_the_questions_that_they_share():
 
 def test_alpha_of_raters_who_agree_and_of_one_rater():
     agreed = {name: [5, 3, 1] for name in "uvw"}
-    (row,) = measure_alpha(make_ratings(*[agreed] * 5), resamples=20).to_dict("records")
+    groups = [{f"{name}{group}": row for name, row in agreed.items()} for group in range(5)]
+    (row,) = measure_alpha(make_ratings(*groups), resamples=20).to_dict("records")
     assert (row["statistic"], row["value"], row["n"]) == ("alpha_ordinal", pytest.approx(1), 45)
+    assert row["resampled"] == "5 groups"
     assert (row["low"], row["high"]) == (pytest.approx(1), pytest.approx(1))
+    assert np.isnan(measure_alpha(make_ratings(*[agreed] * 5), resamples=5).low[0])  # all share their questions
     assert np.isnan(measure_alpha(make_ratings({"x": [5, 3, 1]}), resamples=5).value[0])
 
 

@@ -79,8 +79,8 @@ def test_both_notebooks_rank_by_them(tmp_path: Path, systems: Path, monkeypatch:
     given = {"preferences": str(write(tmp_path, HEAD + "".join(rows))), "systems": str(systems), "resamples": 20}
     table = run_notebook("debateqa/figure_02_agreement_among_annotators", out=tmp_path, **given)["table"]
     found = table[(table.raters == "same_questions") & (table.statistic == "spearman")]
-    assert found.value.tolist() == [1.0]  # all three agree
-    assert found.n.tolist() == [3]
+    assert found.value.tolist() == [1.0] * 4  # all three agree: their mean, and each pair
+    assert found.n.tolist() == [3] * 4  # pairs, and the systems of each
     assert table[table.statistic == "fleiss_kappa"].metric.tolist() == ["preferences"]
     table = run_notebook("debateqa/table_02_agreement_with_people", out=tmp_path, **given)["table"]
     one = table[(table.metric == "length") & (table.annotators == "each") & (table.ranking == "elo")]

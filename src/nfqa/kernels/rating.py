@@ -60,11 +60,11 @@ def rate_elo(
 
     generator = np.random.default_rng(seed)
     shuffles = [generator.permutation(len(comparisons)) for _ in range(orders)] or [np.arange(len(comparisons))]
-    index, names = pd.RangeIndex(systems), {1.0: Winner.X, 0.0: Winner.Y, 0.5: Winner.Draw}
-    ratings = []
+    left, right, outcomes = (comparisons[name].to_numpy() for name in ("left", "right", "outcome"))
+    winners = np.array([Winner.Y, Winner.Draw, Winner.X])[(2 * outcomes).astype(int)]
+    index, ratings = pd.RangeIndex(systems), []
     for order in shuffles:
-        left, right, outcomes = (comparisons[name].to_numpy()[order].tolist() for name in ("left", "right", "outcome"))
-        found = elo(left, right, [names[one] for one in outcomes], index=index, k=k, initial=initial)
+        found = elo(left[order], right[order], winners[order].tolist(), index=index, k=k, initial=initial)
         ratings.append(found.scores.reindex(index).to_numpy(dtype=np.float64))
     return np.asarray(sum(ratings) / len(ratings))
 

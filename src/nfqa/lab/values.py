@@ -174,14 +174,33 @@ def write_intervals(
     return said
 
 
-def say_change(difference: pd.Series) -> str:
-    """A difference in words: "rises", "falls" or, with 0 in its interval, "does not clearly change"; then the numbers.
+def say_change(
+    difference: pd.Series,
+    *,
+    up: str = "rises",
+    down: str = "falls",
+    level: str = "does not clearly change",
+    digits: int = 2,
+    shown: bool = True,
+) -> str:
+    """A difference in words, by its interval: above 0, below 0 or, with 0 in it, neither; then the numbers, if `shown`.
 
-    A difference without a value or an interval is "undefined".
+    A difference without a value or an interval "is undefined".
     """
     value, low, high = (float(difference[name]) for name in ("value", "low", "high"))
     if np.isnan([value, low, high]).any():
         return "is undefined"
-    form = "+,.0f" if abs(value) >= 10 else "+.2f"
-    change = "does not clearly change" if low <= 0 <= high else "falls" if high < 0 else "rises"
-    return f"{change} ({value:{form}} [{low:{form}}, {high:{form}}])"
+    form = "+,.0f" if abs(value) >= 10 else f"+.{digits}f"
+    change = level if low <= 0 <= high else down if high < 0 else up
+    return f"{change} ({value:{form}} [{low:{form}}, {high:{form}}])" if shown else change
+
+
+def list_changes(differences: pd.DataFrame, **words: str) -> str:
+    """Several differences by what `say_change` says of each: "rises: 30, 100; falls: 1, 3", named by the index.
+
+    Those without an interval come last, as undefined; without any difference "no difference".
+    """
+    said = [say_change(row, shown=False, **words) for _, row in differences.iterrows()]  # type: ignore[arg-type]
+    groups = pd.Series(differences.index.astype(str), said).groupby(level=0, sort=False)
+    parts = [f"{word}: {', '.join(names)}" for word, names in groups]
+    return "; ".join(sorted(parts, key=lambda part: part.startswith("is undefined"))) or "no difference"

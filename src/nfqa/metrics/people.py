@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from nfqa.kernels.agreement import average_others, measure_fleiss_kappa, measure_krippendorff_alpha
 from nfqa.kernels.correlation import Coefficient
-from nfqa.kernels.intervals import draw_counts
+from nfqa.kernels.intervals import draw_counts, estimate_pairs
 from nfqa.kernels.rating import derive_preferences, rate_bradley_terry, rate_elo
-from nfqa.metrics.statistics import correlate, find_intervals
+from nfqa.metrics.statistics import correlate, count_units, find_intervals, iterate_groups
 
 RatingRule = Literal["elo", "bradley_terry"]
 # Shuffles of the comparisons over which Elo is averaged: one rater's are few, those of all differ by little.
@@ -70,24 +70,50 @@ def rank_systems(
     return pd.concat(frames, ignore_index=True)
 
 
-def resample_rankings(comparisons: pd.DataFrame, rule: RatingRule, *, resamples: int, seed: int = 0) -> pd.DataFrame:
-    """The ranking by all comparisons under resampled raters, who bring all their comparisons along.
+def resample_rankings(
+    comparisons: pd.DataFrame,
+    rule: RatingRule,
+    *,
+    over: str = "rater",
+    resamples: int,
+    seed: int = 0,
+    orders: int = ORDERS,
+) -> pd.DataFrame:
+    """The ranking by all comparisons under resamples of `over`, each of which brings all its comparisons along.
 
-    Elo is run once, in one shuffled order, in each resample: its interval includes the luck of the order.
+    Args: over: the column of what was drawn independently; orders: shuffles over which each resample's Elo is averaged.
     Returns: resample (from 1), system, grade.
     """
     preferences, systems = _read_comparisons(comparisons)
-    raters, names = pd.factorize(comparisons.rater, sort=True)
+    units, names = pd.factorize(comparisons[over], sort=True)
     draws = []
     for number, counts in enumerate(draw_counts(len(names), resamples=resamples, seed=seed)):
-        weights = counts[raters]
+        weights = counts[units]
         if rule == "elo":
             drawn = preferences.iloc[np.repeat(np.arange(len(preferences)), weights.astype(np.int64))]
-            draws.append(rate_elo(drawn, systems=len(systems), orders=1, seed=number))
+            draws.append(rate_elo(drawn, systems=len(systems), orders=orders, seed=number))
         else:
             draws.append(rate_bradley_terry(preferences, systems=len(systems), weights=weights))
     table = pd.DataFrame(draws, pd.RangeIndex(1, resamples + 1, name="resample"), systems).reset_index()
     return table.melt("resample", var_name="system", value_name="grade")
+
+
+def average_pairs(pairs: pd.DataFrame, *, over: str = "group") -> pd.DataFrame:
+    """The mean over pairs of two units, with its 95 % interval over these: one value for each set of conditions.
+
+    Args: pairs: first and second, the unit of either side (one unit, or two), measured, and conditions; over: what a
+        unit is called.
+    Returns: the conditions in order of first appearance, value, low, high, n (pairs), resampled.
+    Source: `nfqa.kernels.intervals.estimate_pairs`.
+    """
+    rows = []
+    for key, part in iterate_groups(
+        pairs, [one for one in pairs.columns if one not in ("first", "second", "measured")]
+    ):
+        found = estimate_pairs(part["measured"], part["first"], part["second"])
+        values = {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
+        rows.append(key | values | {"resampled": count_units(found.units, over)})
+    return pd.DataFrame(rows)
 
 
 def average_other_raters(ratings: pd.DataFrame, *, within: Sequence[str] = ("question", "system")) -> pd.Series:
@@ -121,23 +147,23 @@ def group_raters(ratings: pd.DataFrame) -> pd.Series:
 
 
 def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd.DataFrame:
-    """Krippendorff's alpha of the ratings of all answers, ordinal, with its 95 % interval over questions.
+    """Krippendorff's alpha of the ratings of all answers, ordinal, with its 95 % interval over groups of raters.
 
-    Returns: one row: statistic `alpha_ordinal`, value, low, high, n (ratings), dropped.
-    Source: `nfqa.kernels.agreement.measure_krippendorff_alpha`.
+    Returns: one row: statistic `alpha_ordinal`, value, low, high, n (ratings), resampled, dropped.
+    Source: `nfqa.kernels.agreement.measure_krippendorff_alpha`; `group_raters`.
     """
     raters = np.unique(ratings.rater)
     tables = [
-        part.pivot(index="rater", columns="system", values="rating").reindex(raters).to_numpy(dtype=np.float64)
-        for _, part in ratings.groupby("question", sort=False)
-    ]  # a question: [raters, systems]
+        part.pivot(index="rater", columns=["question", "system"], values="rating").reindex(raters).to_numpy(np.float64)
+        for _, part in ratings.groupby(ratings.rater.map(group_raters(ratings)))
+    ]  # a group: [raters, its answers]
     draws = [
-        measure_krippendorff_alpha(np.hstack([tables[q] for q in np.repeat(np.arange(len(tables)), counts)]))
+        measure_krippendorff_alpha(np.hstack([tables[g] for g in np.repeat(np.arange(len(tables)), counts)]))
         for counts in draw_counts(len(tables), resamples=resamples, seed=seed).astype(np.int64)
     ]
     measured = [measure_krippendorff_alpha(np.hstack(tables)), *draws]
     frame = pd.DataFrame({"statistic": "alpha_ordinal", "resample": range(resamples + 1), "measured": measured})
-    return find_intervals(frame.assign(units=len(tables), n=len(ratings))).assign(dropped=0)
+    return find_intervals(frame.assign(units=len(tables), n=len(ratings)), over="group").assign(dropped=0)
 
 
 def measure_kappa(
