@@ -15,6 +15,7 @@ from nfqa.lab import check
 from nfqa.lab.compare import compare_published, tabulate_values
 from nfqa.lab.papers import Artefact, Paper, StandIn
 from nfqa.lab.values import (
+    list_changes,
     match_rows,
     name_keys,
     name_row,
@@ -272,3 +273,12 @@ def test_a_moved_text_counts_and_a_key_stands_for_one_row() -> None:
     assert found[found.state == check.MOVED].column.tolist() == ["signature"] * len(table)
     with pytest.raises(ValueError, match=r"in results the row .* is duplicated"):
         check.compare_values(table, pd.concat([table, table.iloc[:1]]))
+
+
+def test_several_differences_are_listed_by_what_their_intervals_say_in_the_words_given() -> None:
+    rows = [(0.2, 0.1, 0.3), (-0.1, -0.2, 0.1), (0.1, 0.05, 0.2), (0.1, np.nan, np.nan), (-0.3, -0.4, -0.2)]
+    table = pd.DataFrame(rows, ["a", "b", "c", "d", "e"], ["value", "low", "high"])
+    said = list_changes(table, up="helps", down="hurts", level="can't be told")
+    assert said == "helps: a, c; can't be told: b; hurts: e; is undefined: d"
+    assert list_changes(table[:0]) == "no difference"
+    assert say_change(table.loc["a"], up="helps", digits=3) == "helps (+0.200 [+0.100, +0.300])"
