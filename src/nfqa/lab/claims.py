@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,11 @@ SIDES = ("published", "here", "stand_in")
 _Tables = Mapping[str, pd.DataFrame]
 
 
-def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
+def judge_claims(paper: Paper, results: Path, committed: Path | None = None) -> pd.DataFrame:
     """Each claim with its verdicts, in the paper's order.
 
-    Args: results: the folder with a folder of values for each paper.
+    Args: results: the folder with a folder of values for each paper; committed: that of a run without overrides, whose
+        tables orders are checked against. What `results` then lack leaves a claim untestable, and is said.
     Returns: claim (its name), says, where, kind, bar, headline; published, its verdict on the paper's own numbers;
         here, on ours in the place of the paper's rows; stand_in, on rows with another model or other data, "" where it
         has no such test; for each `..._said`, the verdict with its counts ("fails: 35 of 36 hold"), and `..._because`;
@@ -42,30 +43,39 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
     printed = {order.table for claim in paper.claims.values() for order in claim.published}
     printed |= {name for name in paper.published.artefact.unique() if any(f"{name}_" in told for told in sums)}
     named = printed | {order.table for claim in paper.claims.values() for order in claim.here}
-    files = {name: results / paper.paper / f"{name}.csv" for name in named}
-    tables = {name: read_values(path) for name, path in files.items() if path.is_file()}
+    tables, told = _read_results(results / paper.paper, named)
     beside = {name: _say_values(compare_published(paper, name, tables.get(name))) for name in printed}
     bare = {name: both.assign(value=both.published, low=math.nan, high=math.nan) for name, both in beside.items()}
     for both in bare.values():  # as printed, but for percentages: an order's numbers are in natural units
         both["said"] = both.printed.where(both.unit == "", both.published.map("{:g}".format))
-    described = {name: path.with_suffix(".json") for name, path in files.items()}
-    told = {name: read_json(path) for name, path in described.items() if path.is_file()}
-    partial = check_orders(paper, {name: paper.find_published(name) for name in printed}, tables, told)
+    checked = _read_results(committed / paper.paper, named) if committed not in (None, results) else (tables, told)
+    check_orders(paper, {name: paper.find_published(name) for name in printed}, *checked)
+    orders = {order for claim in paper.claims.values() for order in claim.here if order.table in tables}
+    partial = {order: found for order in orders for found in [*find_unmatched(order, tables[order.table])][:1]}
+    for order in partial:  # what it needs says why already
+        partial[order] *= all(_has(told.get(order.table, {}), need) for need in order.needs)
     tables = {name: _say_values(table) for name, table in tables.items()}
     return pd.DataFrame([_judge(paper, name, tables, beside, bare, partial) for name in paper.claims])
 
 
-def check_orders(paper: Paper, printed: _Tables, tables: _Tables, told: Mapping[str, Any]) -> set[Order]:
+def _read_results(folder: Path, names: Collection[str]) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
+    """The values and the provenance of those artefacts that have some."""
+    files = {name: folder / f"{name}.csv" for name in names}
+    tables = {name: read_values(path) for name, path in files.items() if path.is_file()}
+    described = {name: path.with_suffix(".json") for name, path in files.items()}
+    return tables, {name: read_json(path) for name, path in described.items() if path.is_file()}
+
+
+def check_orders(paper: Paper, printed: _Tables, tables: _Tables, told: Mapping[str, Any]) -> None:
     """Refuse an order of which a column, a member or a group is not in its table: a typing error would pass in silence.
 
     printed: the published numbers that claims name; tables: our values; told: their provenance. Rows of a role or
     dataset that the order needs may be absent where the provenance doesn't name it; what names them must then be a word
     of the paper's other rows, or of its `names`. So may rows be that stand for what a claim needs, where it is at hand.
-    Returns: the orders that lack rows.
     Raises: ValueError with file, claim and name; and for a bound beyond 1 on a statistic that can't be, a primary
         statistic that is not published.
     """
-    partial, frames = set(), [*printed.values(), *tables.values()]
+    frames = [*printed.values(), *tables.values()]
     words = {*ROLES, *paper.names} | {str(name) for frame in frames for name in frame}
     words |= {str(part) for frame in frames for name in name_keys(frame) for part in frame[name].unique()}
     for name, claim in paper.claims.items():
@@ -74,13 +84,11 @@ def check_orders(paper: Paper, printed: _Tables, tables: _Tables, told: Mapping[
             raise ValueError(f"papers/{paper.paper}.yml: claims.{name}.primary: no published {claim.primary!r}")
         pairs += [(order, tables[order.table]) for order in claim.here if order.table in tables]
         for order, table in pairs:
-            lacks = [need for need in order.needs if not _has(told.get(order.table, {}), need)]
+            takes = {*ROLES, *paper.artefacts[order.table].datasets} if order.needs else ()  # all else excuses no name
+            lacks = [need for need in order.needs if need in takes and not _has(told.get(order.table, {}), need)]
             loose = lacks or any(_has(told.get(order.table, {}), need) for need in claim.needs)
             for found in find_unmatched(order, table, words if loose else ()):
                 raise ValueError(f"papers/{paper.paper}.yml: claims.{name}: {order.table} has no {found}")
-            if loose and any(find_unmatched(order, table)):
-                partial.add(order)
-    return partial
 
 
 def _has(told: Mapping[str, Any], need: str) -> bool:
@@ -126,29 +134,33 @@ def _say_values(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _judge(
-    paper: Paper, name: str, tables: _Tables, beside: _Tables, bare: _Tables, partial: set[Order]
+    paper: Paper, name: str, tables: _Tables, beside: _Tables, bare: _Tables, partial: Mapping[Order, str]
 ) -> dict[str, object]:
     claim = paper.claims[name]
-    printed, ours = (
-        _compare_all(paper, claim.published, side) + _compute(paper, name, side) for side in (bare, beside)
-    )
+    printed, ours = (_compare_all(paper, claim.published, of) + _compute(paper, name, of) for of in (bare, beside))
     here = _weigh("here", ours) | {"stand_in": "", "stand_in_said": "", "stand_in_because": ""}
     waiting = list(claim.needs)
     if here["here"] == UNTESTABLE:
         lacking = [side for row in ours for side in (row["upper"], row["lower"]) if math.isnan(side["value"])]
         waiting += [need for side in lacking for need in str(side.get("needs", "")).split("; ") if need]
     elif any(side.get("origin") == STAND_IN for row in ours for side in (row["upper"], row["lower"])):
-        # our rows are there, but they are not what the paper's rows are
         here |= _weigh("stand_in", ours) | _weigh("here", [])
     if claim.here:
-        compared = [] if partial.intersection(claim.here) else _compare_all(paper, claim.here, tables)
-        origins = {row[side].get("origin") for row in compared for side in ("upper", "lower")}
-        own = "measured" in origins and STAND_IN not in origins  # with the paper's files and models named
-        found = _weigh("here" if own or not claim.stand_in else "stand_in", compared)
+        compared = [] if partial.keys() & claim.here else _compare_all(paper, claim.here, tables)
+        origins = [{row[side].get("origin") for side in ("upper", "lower")} for row in compared]
+        sides = {"here": [*compress(compared, [STAND_IN not in own for own in origins])]}
+        sides["stand_in"] = [row for row in compared if row not in sides["here"]]
+        places = {row["place"] for row in compared}
+        whole = {side: {row["place"] for row in rows} == places for side, rows in sides.items()}
+        found = _weigh("stand_in" if claim.stand_in else "here", compared)
+        if claim.stand_in and whole["here"] and any("measured" in own for own in origins):  # the paper's own at hand
+            found = {name: word for side in sides if whole[side] for name, word in _weigh(side, sides[side]).items()}
         here |= {} if found.get("stand_in") == UNTESTABLE else found
         waiting += [need for order in claim.here if UNTESTABLE in found.values() for need in order.needs]
     if here["here"] == UNTESTABLE:
         absent = [f"the results of {paper.paper}/{order.table}" for order in claim.here if order.table not in tables]
+        gone = {order.table: partial.get(order, "").strip("; ") for order in claim.here}
+        absent += [f"{paper.paper}/{table} with a {lack}" for table, lack in gone.items() if lack]
         here["here_because"] = "; ".join(dict.fromkeys([*(show_name(paper, need) for need in waiting), *absent]))
     told = {"claim": name} | claim.model_dump(include={"says", "where", "stated", "kind", "bar", "headline"})
     told |= _weigh("published", printed, NO_CELLS) | here | {"stand_in_for": claim.stand_in}
@@ -163,11 +175,8 @@ def _compute(paper: Paper, name: str, tables: _Tables) -> list[dict[str, Any]]:
 
     Raises: ValueError with file, claim and name for a number that no table has.
     """
-    rows = {
-        f"{table}_{row['dataset']}_{row['heading']}": row
-        for table in tables
-        for row in tables[table].to_dict("records")
-    }
+    every = {name: table.to_dict("records") for name, table in tables.items()}
+    rows = {f"{name}_{row['dataset']}_{row['heading']}": row for name, own in every.items() for row in own}
     found = []
     for place, told in enumerate(paper.claims[name].sums):
         sides = re.split(" (?:==|>) ", told)
@@ -215,7 +224,8 @@ def compare_order(order: Order, table: pd.DataFrame) -> pd.DataFrame:
     ends = [f"{end}_{side}" for side in sides for end in ("value", "low", "high")]
     a, a_low, a_high, b, b_low, b_high = (both[end].astype(np.float64) for end in ends)
     surely, perhaps = (a_low - b_high - order.by).round(12), (a_high - b_low - order.by).round(12)
-    states = [a.isna() | b.isna(), surely > 0, perhaps <= 0]
+    holds, fails = (surely >= 0, perhaps < 0) if order.by < 0 else (surely > 0, perhaps <= 0)  # a lag up to that
+    states = [a.isna() | b.isna(), holds, fails]
     return both.assign(gap=a - b, state=np.select(states, [MISSING, HOLDS, FAILS], UNDECIDED))
 
 

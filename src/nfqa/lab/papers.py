@@ -29,7 +29,7 @@ TOLD = ("artefact", "row", "heading", "printed", "unit", "tolerance", "needs", "
 
 
 def list_members(query: str) -> list[tuple[str, Any]]:
-    """Each column that a query names, with each literal that it is compared to.
+    """Each column that a query names, with each literal that it is compared to; "" for those that it must not be.
 
     Raises: ValueError for anything but comparisons of a column with literals.
     """
@@ -39,6 +39,7 @@ def list_members(query: str) -> list[tuple[str, Any]]:
             if isinstance(node, ast.Compare):
                 column, literals = node.left, ast.literal_eval(node.comparators[0])
                 parts = literals if isinstance(literals, list) else [literals]
+                parts = [""] if isinstance(node.ops[0], (ast.NotIn, ast.NotEq)) else parts
                 members += [(column.id, part) for part in parts]  # type: ignore[attr-defined]
     except (SyntaxError, AttributeError, ValueError):
         raise ValueError(f"expected columns, each compared with literals: {query}") from None
