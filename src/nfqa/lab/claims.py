@@ -84,8 +84,9 @@ def check_orders(paper: Paper, printed: _Tables, tables: _Tables, told: Mapping[
             raise ValueError(f"papers/{paper.paper}.yml: claims.{name}.primary: no published {claim.primary!r}")
         pairs += [(order, tables[order.table]) for order in claim.here if order.table in tables]
         for order, table in pairs:
-            takes = {*ROLES, *paper.artefacts[order.table].datasets} if order.needs else ()  # all else excuses no name
-            lacks = [need for need in order.needs if need in takes and not _has(told.get(order.table, {}), need)]
+            own = paper.artefacts[order.table]  # what is neither a role nor its dataset excuses no name
+            takes = [need for need in order.needs if need in ROLES or need in own.datasets]
+            lacks = [need for need in takes if not _has(told.get(order.table, {}), need)]
             loose = lacks or any(_has(told.get(order.table, {}), need) for need in claim.needs)
             for found in find_unmatched(order, table, words if loose else ()):
                 raise ValueError(f"papers/{paper.paper}.yml: claims.{name}: {order.table} has no {found}")
