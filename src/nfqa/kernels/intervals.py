@@ -73,7 +73,7 @@ def estimate_difference(values: ArrayLike, base: ArrayLike, *, crossed: bool = F
 
 
 def estimate_ratio(sums: ArrayLike, sizes: ArrayLike) -> Interval:
-    """A share of all items, which come in rows of several: Σ sums / Σ sizes, with a t interval over rows.
+    """A share of all items, which come in rows of several: Σ sums / Σ sizes, with a t interval over rows inside [0, 1].
 
     Formula: row q moves the ratio r by (s_q - r d_q) / Σ d; variance and interval as in `estimate_mean`.
     Args: sums: [Q], what counts of each row's items; sizes: [Q], how many it has, some of them above 0.
@@ -86,7 +86,7 @@ def estimate_ratio(sums: ArrayLike, sizes: ArrayLike) -> Interval:
     found = _estimate(
         np.array([value]), np.where(there, 1.0, np.nan)[:, None], ((s - value * d) / total)[:, None], False
     )
-    return replace(found, n=int(total), n_missing=0)
+    return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0), n=int(total), n_missing=0)
 
 
 def estimate_pairs(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> Interval:

@@ -111,8 +111,8 @@ def average(
     Args: measurements: `over`, `measured`, `missing` (optional, the reason of a NaN), `columns` (optional), conditions;
         over: what was drawn independently, and stays together; columns: what an average is taken over first, and spread
         is over; within: what is averaged inside each of `over` before that, so that each weighs alike however many it
-        has; crossed: each of `columns` was drawn as well, for all of `over`; share: each measurement is 0 or 1, so that
-        Wilson's interval serves for one column, and where all are equal.
+        has; crossed: each of `columns` was drawn as well, for all of `over`; share: measurements are from 0 to 1, as is
+        the interval: Wilson's where all of them are 0 or 1, in one column or all equal.
     Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard deviation over
         `columns`, NaN for one), `n` and `dropped` (measurements present and missing), `dropped_because`, `resampled`.
     Source: `nfqa.kernels.intervals`: estimate_mean, find_share.
@@ -120,8 +120,11 @@ def average(
     rows = []
     for key, group in _split(measurements, [over, columns, within, *_MEASURED]):
         table = _tabulate(group, over, columns, within, group[over].drop_duplicates())
-        alike = share and (table.shape[1] == 1 or len(np.unique(table[~np.isnan(table)])) < 2)
+        found = np.unique(table[~np.isnan(table)])
+        alike = share and np.isin(found, (0, 1)).all() and (table.shape[1] == 1 or len(found) < 2)
         interval = _find_share(table) if alike else estimate_mean(table, crossed=crossed)
+        if share:
+            interval = replace(interval, low=max(interval.low, 0.0), high=min(interval.high, 1.0))
         row = key | _describe(interval, group, over, columns if crossed else "")
         rows.append(row | {"n": group.measured.count(), "dropped": group.measured.isna().sum()} if within else row)
     return pd.DataFrame(rows)
