@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import sqlite3
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from nfqa.data import code
 from nfqa.data.load import load
-from nfqa.data.store import Store
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
 from nfqa.metrics.perspective_diversity import score_diversity
 from nfqa.models import embed, evaluator, precision, roles
@@ -395,7 +396,8 @@ def test_a_loss_that_is_no_number_is_given_and_not_kept(gpt2, tmp_path):
 
 
 def count_kept(path: Path) -> int:
-    return Store(path, "target_losses").select("SELECT COUNT(*) FROM {table}")[0][0]
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute("SELECT COUNT(*) FROM target_losses").fetchone()[0]
 
 
 @pytest.fixture

@@ -144,7 +144,7 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
         ([answer(1.0)], "line 1: id is 1.0"),
         ([answer(" ")], "line 1: id is ' '"),
         ([answer(1), '{"id": 2, "gener'], "line 2: not JSON"),
-        (['[{"id": 1, "generation": "x"}]'], "is one JSON array"),
+        (['[{"id": 1, "generation": "x"}]'], "nor JSON lines (an object a line)"),
     ],
 )
 def test_answers_in_the_released_format_that_do_not_fit_are_refused(tmp_path: Path, lines: list, facts: str) -> None:
