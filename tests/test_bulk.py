@@ -252,7 +252,7 @@ def test_what_a_method_needs_is_said_of_each_answer(lines: Path) -> None:
         ({"evaluator": "embedded:huge", "methods": ["pd"]}, "embedded:small"),
         ({"answers": "answers.csv"}, "without --out"),
         ({"answers": "empty.jsonl"}, "is empty"),
-        ({"answers": "text.parquet"}, "Parquet magic bytes not found"),
+        ({"answers": "text.parquet"}, "no Parquet file"),
     ],
 )
 def test_refused(lines: Path, how: dict[str, Any], said: str) -> None:

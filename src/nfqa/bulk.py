@@ -242,24 +242,31 @@ def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, g
 def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
     """Write summary.csv, and skipped.csv where lines were left out: of each metric and system the mean over questions.
 
-    The interval is Student's t of the questions' means, which alone are kept in memory. A question whose rows lie in
-    two parts counts twice.
+    The interval is Student's t of the questions' means; a part counts by its own n, mean and variance, so that memory
+    stays flat. A question whose rows lie in two parts counts twice.
     """
     import pandas as pd
     from scipy.stats import t
 
-    columns, by = ["question", "system", "metric", "score", "missing"], ["metric", "system"]
+    columns = ["question", "system", "metric", "score", "missing"]
     found, reasons, skipped = [], [], []
     for part in parts:
         skipped += read_note(job.find(job.methods[0], part.number)).get("skipped", [])
         for method in job.methods:
             scores = pd.read_parquet(job.find(method, part.number), columns=columns)
             both = pd.concat([scores.assign(system=""), scores[scores.system != ""]])
-            found.append(both.groupby([*by, "question"], sort=False).score.mean().droplevel("question"))
-            reasons.append(both[both.missing != ""].groupby([*by, "missing"]).size())
-    each = pd.concat(found).groupby(by, sort=False)
-    n, value = each.count(), each.mean()
-    half = each.sem() * t.ppf(0.975, (n - 1).clip(lower=1))
+            means = both.groupby(["metric", "system", "question"], sort=False).score.mean()
+            found.append(means.groupby(["metric", "system"], sort=False).agg(["count", "mean", "var"]))
+            reasons.append(both[both.missing != ""].groupby(["metric", "system", "missing"]).size())
+    each = pd.concat(found).fillna(0.0)
+    by = each.groupby(level=[0, 1], sort=False)
+    n = by["count"].sum()
+    value = (each["count"] * each["mean"]).groupby(level=[0, 1]).sum().reindex(n.index) / n
+    apart = each["mean"] - value.reindex(each.index)
+    squares = ((each["count"] - 1).clip(lower=0) * each["var"] + each["count"] * apart**2).groupby(level=[0, 1]).sum()
+    free = (n - 1).clip(lower=1)
+    spread = (squares.reindex(n.index) / free / n.clip(lower=1)) ** 0.5
+    half = (spread * t.ppf(0.975, free)).where(n > 1)
     lost = pd.concat(reasons).groupby(level=[0, 1, 2]).sum().rename("size").reset_index("missing")
     why = (lost.missing + ": " + lost["size"].astype(str)).groupby(level=[0, 1]).agg("; ".join)
     summary = pd.DataFrame({

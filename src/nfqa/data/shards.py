@@ -85,9 +85,14 @@ def _cut_rows(path: Path, size: int) -> _Cut:
 
 def _iterate_rows(path: Path, start: int = 0, stop: int = sys.maxsize) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file from `start` up to `stop`, its other row groups not read."""
+    from pyarrow import ArrowInvalid
     from pyarrow.parquet import ParquetFile
 
-    with ParquetFile(path) as file:
+    try:
+        file = ParquetFile(path)
+    except ArrowInvalid as error:
+        raise ValueError(f"{path}: is no Parquet file ({error})") from None
+    with file:
         begin = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -95,15 +100,19 @@ def _iterate_rows(path: Path, start: int = 0, stop: int = sys.maxsize) -> Iterat
                 place = begin
                 for batch in file.iter_batches(1_000, row_groups=[group]):
                     if start < place + batch.num_rows and place < stop:
-                        yield from map(_clean, _list_rows(batch)[max(start - place, 0) : stop - place])
+                        yield from map(_clean, _list_rows(path, batch)[max(start - place, 0) : stop - place])
                     place += batch.num_rows
             begin += rows
 
 
-def _list_rows(batch: Any) -> list[dict[str, Any]]:
+def _list_rows(path: Path, batch: Any) -> list[dict[str, Any]]:
     """Rows without the index of a frame that they were; a null answer is an empty one."""
+    try:
+        rows = batch.to_pylist()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: a text is not UTF-8 ({error.reason}); write the file anew") from None
     named = [name for name in batch.schema.names if not name.startswith("__index_level_")]
-    return [{name: row[name] or "" if name == "answer" else row[name] for name in named} for row in batch.to_pylist()]
+    return [{name: row[name] or "" if name == "answer" else row[name] for name in named} for row in rows]
 
 
 def _clean(value: Any, name: str = "") -> Any:
@@ -134,6 +143,8 @@ def read_part(path: Path, part: Part) -> Iterator[tuple[int, str, bytes | list[d
     for rows in _group_rows(_iterate_rows(path, part.start, part.stop)):
         yield number, f"{path}, row {number}", rows
         number += len(rows)
+    if number != part.first + part.lines:
+        raise ValueError(f"{path}: has changed since it was cut into parts; run again")
 
 
 def write_table(path: Path, table: pd.DataFrame, note: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,10 +37,13 @@ class Store:
             held = [row[1] for row in self._db.execute(f"PRAGMA table_info({table})")]
             if held not in ([], ["key", *columns]):
                 raise sqlite3.DatabaseError("its table has other columns")
-            for _ in range(200):  # where two processes make it at once, sqlite tells one "locked" and doesn't wait
-                with suppress(sqlite3.OperationalError):
+            for left in reversed(range(200)):  # where two make it at once, sqlite tells one "locked" and doesn't wait
+                try:
                     self._db.execute("PRAGMA journal_mode=WAL")
                     break
+                except sqlite3.OperationalError as error:
+                    if not left or "locked" not in str(error):
+                        raise
                 time.sleep(0.05)
             self._db.execute(f"PRAGMA synchronous={'FULL' if paid else 'NORMAL'}")
             typed = "".join(f", {name} {kind}" for name, kind in columns.items())

@@ -7,8 +7,8 @@ questions, seeds), the columns are resampled too: `crossed`. Fewer than five row
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,12 +81,11 @@ def estimate_ratio(sums: ArrayLike, sizes: ArrayLike) -> Interval:
     Source: the ratio estimator, Cochran (1977), chapter 6.
     """
     s, d = np.asarray(sums, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
-    there, total = d > 0, d.sum()
+    total = d.sum()
     value = s.sum() / total
-    found = _estimate(
-        np.array([value]), np.where(there, 1.0, np.nan)[:, None], ((s - value * d) / total)[:, None], False
-    )
-    return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0), n=int(total), n_missing=0)
+    units = int((d > 0).sum())
+    low, high = _find_ends(value, [((s - value * d) / total, units)])
+    return clip_share(Interval(float(value), low, high, None, int(total), 0, units))
 
 
 def estimate_pairs(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> Interval:
@@ -102,8 +101,13 @@ def estimate_pairs(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> In
     kept = (sides[:, None] != names[:, None]).all(0)  # [units, pairs]
     moved = _average(np.where(kept, v, np.nan), 1) - v.mean()
     moved = (moved - moved.mean()) * (len(names) - 1) / len(names)
-    found = _estimate(np.array([v.mean()]), np.ones((len(names), 1)), moved[:, None], False)
-    return replace(found, n=len(v), n_missing=0)
+    low, high = _find_ends(v.mean(), [(moved, len(names))])
+    return Interval(float(v.mean()), low, high, None, len(v), 0, len(names))
+
+
+def clip_share(interval: Interval) -> Interval:
+    """The interval without what lies outside [0, 1], where no share does."""
+    return replace(interval, low=max(interval.low, 0.0), high=min(interval.high, 1.0))
 
 
 def find_share(values: ArrayLike) -> Interval:
@@ -184,20 +188,26 @@ def _move(v: NDArray, crossed: bool) -> NDArray[np.float64]:
 
 def _estimate(means: NDArray, present: NDArray, moved: NDArray, crossed: bool) -> Interval:
     """From the columns' means [S], what is there [Q, S] (NaN for nothing) and how each entry moves the mean [Q, S]."""
-    from scipy.special import stdtrit
-
     there, means = ~np.isnan(present), means[~np.isnan(means)]
-    sides: list[tuple[Any, int]] = [(moved.sum(1), int(there.any(1).sum()))]
-    if crossed:
-        sides.append((moved.sum(0), int(there.any(0).sum())))
+    sides = [(moved.sum(axis), int(there.any(axis).sum())) for axis in ((1, 0) if crossed else (1,))]
     value = float(means.mean()) if len(means) else np.nan
-    low = high = np.nan
-    if all(units >= FEWEST for _, units in sides):
-        parts = np.array([units / (units - 1) * (sums**2).sum() for sums, units in sides])
-        variance = max(parts.sum() - (moved**2).sum(), parts.max()) if crossed else parts[0]
-        with np.errstate(invalid="ignore"):
-            freedom = variance**2 / sum(part**2 / (units - 1) for part, (_, units) in zip(parts, sides, strict=True))
-        half = stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(variance) if variance else 0.0
-        low, high = float(value - half), float(value + half)
+    low, high = _find_ends(value, sides, twice=(moved**2).sum())
     spread = float(np.std(means, ddof=1)) if len(means) > 1 else None
     return Interval(value, low, high, spread, int(there.sum()), int((~there).sum()), sides[0][1])
+
+
+def _find_ends(value: float, sides: Sequence[tuple[NDArray, int]], twice: float = 0.0) -> tuple[float, float]:
+    """The ends of a t interval, from how each unit moves the value and how many units there are: of rows, or of both.
+
+    twice: the variance that rows and columns both count.
+    """
+    from scipy.special import stdtrit
+
+    if any(units < FEWEST for _, units in sides):
+        return np.nan, np.nan
+    parts = np.array([units / (units - 1) * (moved**2).sum() for moved, units in sides])
+    variance = max(parts.sum() - twice, parts.max()) if len(sides) > 1 else parts[0]
+    with np.errstate(invalid="ignore"):
+        freedom = variance**2 / sum(part**2 / (units - 1) for part, (_, units) in zip(parts, sides, strict=True))
+    half = stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(variance) if variance else 0.0
+    return float(value - half), float(value + half)

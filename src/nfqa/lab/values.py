@@ -2,8 +2,7 @@
 
 A row is one value: `dataset`, `metric`, conditions, `statistic`; then `value`, `low` and `high` (95 % interval),
 `spread` (standard deviation over seeds), `n`, `dropped`, `resampled` (what was drawn independently, and how many),
-`dropped_because`, `origin` and `signature`. No time, host or
-path is in either file: two equal runs give equal bytes.
+`dropped_because`, `origin` and `signature`. No time, host or path is in either file: two equal runs give equal bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from nfqa.data.json_lines import refuse_repeats
-from nfqa.data.paths import write_atomically
+from nfqa.data.paths import write_text
 
 NUMBERS = ("value", "low", "high", "spread")
 COUNTS = ("n", "dropped")
@@ -81,16 +80,13 @@ def _round(column: pd.Series, digits: int) -> np.ndarray:
 
 def write_values(stem: Path, table: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
     """Write STEM.csv and STEM.json, each moved into place whole."""
-    with write_atomically(stem.with_suffix(".csv")) as scratch:
-        scratch.write_text(table.to_csv(index=False, lineterminator="\n"), encoding="utf-8")
+    write_text(stem.with_suffix(".csv"), table.to_csv(index=False, lineterminator="\n"))
     write_json(stem.with_suffix(".json"), provenance)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON of which equal contents give equal bytes."""
-    with write_atomically(path) as scratch:
-        text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
-        scratch.write_text(text + "\n", encoding="utf-8")
+    write_text(path, json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_values(path: Path | StringIO) -> pd.DataFrame:

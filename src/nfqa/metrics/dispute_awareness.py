@@ -15,7 +15,7 @@ from nfqa.metrics.answer_judging import mark_answers
 from nfqa.metrics.dispute_detector import THRESHOLD, Detector, open_detector
 from nfqa.metrics.dispute_rules import Rule, apply_rule
 from nfqa.metrics.judging import LanguageJudge
-from nfqa.metrics.statistics import count_reasons, count_units, iterate_groups
+from nfqa.metrics.statistics import count_reasons, describe_interval, iterate_groups
 
 __all__ = ["compare_decisions", "judge_awareness", "judge_dispute", "open_detector", "score_awareness"]
 
@@ -120,14 +120,8 @@ def compare_decisions(
             found = measure_classification(
                 labels, scores, measure=measure, groups=groups, resamples=resamples, seed=seed
             )
-            values = {"statistic": measure, "value": found.value, "low": found.low, "high": found.high}
-            counts: dict[str, Any] = {
-                "n": found.n,
-                "dropped": found.n_missing,
-                "dropped_because": count_reasons(reasons),
-            }
-            counts |= {"resampled": count_units(found.units, over or "answer")}
-            rows.append(key | values | counts)
+            lacking = {"dropped": found.n_missing, "dropped_because": count_reasons(reasons)}
+            rows.append(key | {"statistic": measure} | describe_interval(found, over or "answer") | lacking)
     return pd.DataFrame(rows)
 
 

@@ -17,7 +17,7 @@ from nfqa.kernels.agreement import average_others, measure_fleiss_kappa, measure
 from nfqa.kernels.correlation import Coefficient
 from nfqa.kernels.intervals import draw_counts, estimate_pairs
 from nfqa.kernels.rating import derive_preferences, rate_bradley_terry, rate_elo
-from nfqa.metrics.statistics import correlate, count_units, find_intervals, iterate_groups
+from nfqa.metrics.statistics import correlate, describe_interval, find_intervals, iterate_groups
 
 RatingRule = Literal["elo", "bradley_terry"]
 # Shuffles of the comparisons over which Elo is averaged: one rater's are few, those of all differ by little.
@@ -111,8 +111,7 @@ def average_pairs(pairs: pd.DataFrame, *, over: str = "group") -> pd.DataFrame:
         pairs, [one for one in pairs.columns if one not in ("first", "second", "measured")]
     ):
         found = estimate_pairs(part["measured"], part["first"], part["second"])
-        values = {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
-        rows.append(key | values | {"resampled": count_units(found.units, over)})
+        rows.append(key | describe_interval(found, over))
     return pd.DataFrame(rows)
 
 

@@ -21,6 +21,7 @@ from nfqa.kernels.choice import TieRule, credit_choice
 from nfqa.kernels.correlation import REASONS, Coefficient, correlate_groups
 from nfqa.kernels.intervals import (
     Interval,
+    clip_share,
     draw_counts,
     estimate_difference,
     estimate_mean,
@@ -123,8 +124,7 @@ def average(
         found = np.unique(table[~np.isnan(table)])
         alike = share and np.isin(found, (0, 1)).all() and (table.shape[1] == 1 or len(found) < 2)
         interval = _find_share(table) if alike else estimate_mean(table, crossed=crossed)
-        if share:
-            interval = replace(interval, low=max(interval.low, 0.0), high=min(interval.high, 1.0))
+        interval = clip_share(interval) if share else interval
         row = key | _describe(interval, group, over, columns if crossed else "")
         rows.append(row | {"n": group.measured.count(), "dropped": group.measured.isna().sum()} if within else row)
     return pd.DataFrame(rows)
@@ -176,8 +176,7 @@ def pool(items: pd.DataFrame, *, sums: str, sizes: str, over: str = "question") 
     rows = []
     for key, group in iterate_groups(items, [name for name in items.columns if name not in (over, sums, sizes)]):
         found = estimate_ratio(group[sums], group[sizes])
-        values = {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
-        rows.append(key | values | {"resampled": count_units(found.units, over)})
+        rows.append(key | describe_interval(found, over))
     return pd.DataFrame(rows)
 
 
@@ -221,8 +220,7 @@ def find_intervals(draws: pd.DataFrame, *, over: str = "question") -> pd.DataFra
         measured = group["resample"] == 0
         units, n = int(group.units.iloc[0]), int(group.n.iloc[0])
         found = find_interval(group.measured[measured].item(), group.measured[~measured], units=units, n=n)
-        values = {"value": found.value, "low": found.low, "high": found.high, "n": n}
-        rows.append(key | values | {"resampled": count_units(units, over)})
+        rows.append(key | describe_interval(found, over))
     return pd.DataFrame(rows)
 
 
@@ -256,6 +254,12 @@ def count_units(units: int, noun: str) -> str:
     return f"{units:,} {noun}{'s' * (units != 1)}"
 
 
+def describe_interval(found: Interval, over: str) -> dict[str, object]:
+    """The columns value, low, high, n and resampled of an interval over units called `over`."""
+    values = {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
+    return values | {"resampled": count_units(found.units, over)}
+
+
 def count_reasons(reasons: pd.Series) -> str:
     """How often each reason is given, in alphabetical order, as "no_text 1; unreadable 2"; blanks are left out."""
     counts = reasons[reasons.fillna("") != ""].value_counts().sort_index()
@@ -285,10 +289,9 @@ def _tabulate(group: pd.DataFrame, over: str, columns: str, within: str, index: 
 
 def _describe(interval: Interval, group: pd.DataFrame, over: str, columns: str) -> dict[str, object]:
     crossed = f", {count_units(group.loc[group.measured.notna(), columns].nunique(), columns)}" if columns else ""
-    return {
-        "value": interval.value, "low": interval.low, "high": interval.high,
-        "spread": np.nan if interval.spread is None else interval.spread,
-        "n": interval.n, "dropped": interval.n_missing,
+    found = describe_interval(interval, over)
+    return found | {
+        "spread": np.nan if interval.spread is None else interval.spread, "dropped": interval.n_missing,
         "dropped_because": count_reasons(group.missing) if "missing" in group else "",
-        "resampled": count_units(interval.units, over) + crossed,
+        "resampled": f"{found['resampled']}{crossed}",
     }  # fmt: skip
