@@ -62,10 +62,9 @@ def test_imports_form_no_circle() -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_keeps_to_its_anatomy(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
-    head, code = notebook.cells[0], [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert head.cell_type == "markdown"
-    assert head.source.startswith("# ")
-    assert "**How to read" in head.source
+    about, code = notebook.cells[2], [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert about.cell_type == "markdown"
+    assert "**How to read" in about.source
     assert [code[0].metadata.get("tags"), code[1].metadata.get("tags")] == [["parameters"], ["setup"]]
     assert read_parameters(path)["out"] == ""
     assert "open_lab(" in code[1].source

@@ -1,4 +1,4 @@
-"""The README's tables, generated from committed results: `python -m tools.readme_tables` rewrites them."""
+"""The README's tables and the notebooks' heads, from results; `python -m tools.readme_tables` rewrites them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pandas as pd
 
 from nfqa.data.paths import find_root, write_text
 from nfqa.lab.claims import COUNTS, READ, count_claims, judge_claims
+from nfqa.lab.heads import fill_heads
 from nfqa.lab.papers import Paper, list_row_keys, read_papers, show_name
 from nfqa.lab.values import match_rows, read_values
 
@@ -135,3 +136,4 @@ def fill_tables(root: Path, text: str) -> str:
 if __name__ == "__main__":
     readme = find_root() / "README.md"
     write_text(readme, fill_tables(find_root(), readme.read_text(encoding="utf-8")))
+    fill_heads(find_root())

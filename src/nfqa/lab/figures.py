@@ -1,28 +1,30 @@
-"""How figures look: one style for matplotlib, seaborn and seaborn.objects, colours with a meaning, PNG and PDF."""
+"""How figures look: one style for matplotlib and seaborn, colours with a meaning, one way to draw intervals."""
 
 from __future__ import annotations
 
 import logging
-import re
-import sys
 import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from nfqa.data.paths import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from seaborn.objects import Plot
 
+# What a colour says in every figure: whose values they are. Series of one kind take PALETTE, which has none of these.
 OURS, PUBLISHED, SAMPLE = "#1f6f8b", "#2b2f36", "#c2752d"  # our values, the paper's, those of the bundled sample
 STANDING_IN = "#8b3a62"  # values of other data or another model than the paper's row
 MUTED, RULE = "#9aa5b1", "#5b6470"  # what is beside the point, reference lines
-PALETTE = ("#1f6f8b", "#c2752d", "#6b8e23", "#8b3a62", "#5b6470", "#b8860b", "#3f5ea8", "#4d4d4d")
-STYLES = {"measured": (OURS, "o", ""), "stand-in": (STANDING_IN, "s", "////"), "sample": (SAMPLE, "o", "")}
+PALETTE = ("#3f5ea8", "#6b8e23", "#d4a017", "#7b4b2a", "#d0679d", "#4d4d4d", "#5aa9d6", "#9b8fc7")
+ORIGINS = {"measured": OURS, "stand-in": STANDING_IN, "sample": SAMPLE, "paper": PUBLISHED}
+MARKERS = "osD^v<>P"
 _NOTE = "note"  # the name of a note among a figure's texts
 _STYLE: dict[str, Any] = {
     "axes.edgecolor": RULE, "axes.facecolor": "white", "axes.spines.right": False, "axes.spines.top": False,
@@ -34,17 +36,14 @@ _STYLE: dict[str, Any] = {
 
 
 def use_style() -> None:
-    """Set the project's style for every figure drawn from here on; import `seaborn.objects` before, if at all."""
+    """Set the project's style for every figure drawn from here on."""
     import matplotlib as mpl
     from matplotlib.rcsetup import cycler
 
     # seaborn 0.13 passes pandas 3 a keyword that it no longer needs; nothing in a notebook depends on it
     warnings.filterwarnings("ignore", message=".*copy keyword.*", category=Warning)
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-    style = _STYLE | {"axes.prop_cycle": cycler("color", PALETTE)}
-    mpl.rcParams.update(cast("Any", style))
-    if objects := sys.modules.get("seaborn.objects"):  # it takes seconds to import: only where a notebook has done so
-        objects.Plot.config.theme.update(style)
+    mpl.rcParams.update(cast("Any", _STYLE | {"axes.prop_cycle": cycler("color", PALETTE)}))
 
 
 def subplots(*shape: int, **how: Any) -> tuple[Figure, Any]:
@@ -56,67 +55,92 @@ def subplots(*shape: int, **how: Any) -> tuple[Figure, Any]:
     return figure, axes
 
 
-def draw_prompt(text: str, counts: pd.DataFrame, notes: Sequence[str], *, title: str) -> Figure:
-    """A prompt shown as it is written, beside a small table of what was counted in it and notes below the table.
+def draw_intervals(
+    rows: pd.DataFrame, *, y: str = "label", panel: str = "panel", by: str = "origin", order: Sequence[str] = (),
+    line: float | Mapping[str, float] | None = None, stacked: bool = False, xlabel: str = "", width: float = 7.2,
+    **how: Any,
+) -> Figure:  # fmt: skip
+    """Values as dots with their 95 % intervals: a row per label, a panel per measure, hollow diamonds for the paper's.
 
-    Args: text: of one prompt, or of several one below the other; counts: what is counted (index, in words) by prompt
-        (columns, up to four), NaN where it does not apply.
+    Args: rows: value, low, high and, where there are any, published; y, panel: columns of words; by: a column whose
+        words have a colour and shape each, side by side in a row; order: the labels from the top, by default as they
+        come; line: where a dashed line stands, in every panel or in those named; stacked: panels one below the other,
+        each with its own labels; xlabel: below them all, before what the intervals are over; how: for `subplots`.
     """
-    lines = "\n".join(
-        textwrap.fill(line, 74, subsequent_indent=" " * len(re.match(r"\s*(?:-|\d\.)?\s*", line)[0]))  # type: ignore[index]
-        for line in text.splitlines()
-    )
-    written = counts.map(lambda count: "–" if count != count else f"{count:,.0f}")  # NaN is not equal to itself
-    beside = [("", *counts.columns), *written.itertuples(name=None)]
-    for note in notes:
-        beside += [("",), *((line,) for line in textwrap.wrap(note, 40))]
-    points = max(9.1 * (lines.count("\n") + 1.5), 10.5 * (len(beside) + 1))
-    figure, (left, right) = subplots(1, 2, figsize=(7.2, points / 72 + 0.4), width_ratios=[1.75, 1])
-    for axes in (left, right):
-        axes.set_axis_off()
-        axes.set(xlim=(0, 1), ylim=(0, 1))
-    mono = {"family": "DejaVu Sans Mono", "fontsize": 6.4, "linespacing": 1.35, "parse_math": False}
-    left.text(0.03, 0.99, lines, va="top", **mono)
-    left.plot([0, 0], [0, 1], color=OURS, lw=4)
-    left.set_title(title)
-    right.set_title("What was counted")
-    step = 0.22 if len(counts.columns) < 4 else 0.15
-    places = [0.0, *(1 - step * after for after in reversed(range(len(counts.columns))))]
-    for number, row in enumerate(beside, start=1):
-        for place, word in zip(places, row, strict=False):
-            style = {"ha": "right" if place else "left", "fontsize": 7, "weight": "bold" if number == 1 else "normal"}
-            right.annotate(word, (place, 1), (0, -10.5 * number), textcoords="offset points", **style)
+    every, series = list(dict.fromkeys(order or rows[y])), list(dict.fromkeys(rows[by].dropna()))
+    rows = rows.assign(panel=rows.get(panel, ""), published=rows.get("published", np.nan))
+    colours = ORIGINS if by == "origin" else dict(zip(series, PALETTE, strict=False))
+    lanes = len(series) if rows.groupby(["panel", y])[by].nunique().max() > 1 else 1
+    lane = {name: 0.6 * ((place + 0.5) / lanes - 0.5) * (lanes > 1) for place, name in enumerate(series)}
+    panels = dict(list(rows.groupby("panel", sort=False)))
+    labels = {title: [each for each in every if not stacked or each in set(own[y])] for title, own in panels.items()}
+    words = {label: textwrap.fill(str(label), 36) for label in every}
+    heights = [
+        sum(max(0.23 + 0.13 * words[each].count("\n"), 0.06 + 0.12 * lanes) for each in own) for own in labels.values()
+    ]
+    shape: dict[str, Any] = {"figsize": (width, 1.1 + max(heights)), "ncols": len(panels), "sharey": True}
+    if stacked:
+        size = (width, 0.7 + 0.4 * len(panels) + sum(heights))
+        shape = {"figsize": size, "nrows": len(panels), "height_ratios": heights}
+    figure, grid = subplots(squeeze=False, **shape | how)
+    for axes, (title, inside) in zip(grid.flat, panels.items(), strict=True):
+        inside = inside.assign(place=inside[y].map(labels[title].index) + inside[by].map(lane).fillna(0))
+        for name, mark in zip(series, MARKERS, strict=False):
+            own, label = inside[inside[by] == name], f"{name}*" if name == "stand-in" else name
+            axes.hlines(own.place, own.low, own.high, color=colours[name], lw=1.6)
+            axes.plot(own.value, own.place, mark, color=colours[name], ms=4.5, label=label)
+        printed = inside[inside.published.notna()]
+        if len(printed):
+            edges = PUBLISHED if by == "origin" else [*printed[by].map(colours)]
+            axes.scatter(printed.published, printed.place, 36, "none", marker="D", edgecolors=edges, label="published")
+        if line is not None and (not isinstance(line, Mapping) or title in line):
+            axes.axvline(line[title] if isinstance(line, Mapping) else line, color=RULE, lw=1, ls="--")
+        axes.set_yticks(range(len(labels[title])), [words[each] for each in labels[title]])
+        axes.set(ylim=(len(labels[title]) - 0.5, -0.5))
+        axes.set_title(title, fontsize=9 if len(panels) < 4 else 8)
+        axes.locator_params(axis="x", nbins=5)
+        axes.grid(axis="y", visible=False)
+    kinds = [axes.get_legend_handles_labels() for axes in grid.flat]
+    shown = {label: handle for handles, names in kinds for handle, label in zip(handles, names, strict=True)}
+    if len(shown) > 1 or by == "origin":
+        figure.legend(shown.values(), shown.keys(), loc="outside upper right", ncols=4)
+    figure.supxlabel("; ".join(filter(None, [xlabel, say_units(rows)])), fontsize=8)
     return figure
 
 
-def add_values(plot: Plot, rows: pd.DataFrame) -> Plot:
-    """Ours as dots with 95 % intervals, in a colour and shape by origin, and the published values as hollow diamonds.
+def say_units(rows: pd.DataFrame) -> str:
+    """What the intervals of rows are over, by their column `resampled`: "95 % intervals over 54 to 97 questions"."""
+    told = rows.loc[rows.low.notna(), "resampled"].dropna().str.split(", ").explode()
+    found = told.str.extract(r"([\d,]+) (.+)")
+    sizes = found.assign(n=found[0].str.replace(",", "").astype(float)).groupby(1, sort=False).n.agg(["min", "max"])
+    said = [f"{low:,.0f}{f' to {high:,.0f}' * (high > low)} {noun}" for noun, low, high in sizes.itertuples()]
+    return f"95 % intervals over {' and '.join(said)}" if said else ""
 
-    Args: rows: what `Lab.label` gave, to place across.
+
+def draw_counts(counts: pd.DataFrame, axes: Axes | None = None) -> Figure:
+    """Counts as bars on a logarithmic scale, in a figure of their own without axes.
+
+    Args: counts: a row per thing counted (index, in words), a column per text; NaN where it does not apply.
     """
-    import seaborn.objects as so
+    if axes is None:
+        _, axes = subplots(figsize=(6, 0.8 + (0.1 + 0.14 * len(counts.columns)) * len(counts)))
+    colours = dict(zip(counts.columns, PALETTE, strict=False)) | {"ours": OURS, "released": PUBLISHED}
+    counts = counts.loc[counts.max(axis=1).sort_values().index]
+    counts.plot.barh(ax=axes, color=colours, width=0.8, legend=False)
+    for bars, name in zip(axes.containers, counts, strict=True):
+        said = counts[name].map("{:,.0f}".format).where(counts[name].notna(), "")
+        axes.bar_label(cast("Any", bars), said, fontsize=7, padding=2)
+    if len(counts.columns) > 1:
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
+    axes.set(xscale="symlog", xlim=(0, 6 * counts.max(axis=None)), xlabel="count, logarithmic", ylabel="")
+    axes.set_xticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1,000"])
+    axes.grid(axis="y", visible=False)
+    return cast("Figure", axes.figure)
 
-    for origin, (colour, marker, _) in STYLES.items():
-        own = rows[rows.origin == origin]
-        if len(own):
-            plot = plot.add(so.Range(color=colour, linewidth=1.6), data=own, x="value", xmin="low", xmax="high")
-            dot = so.Dot(color=colour, marker=marker, pointsize=4)
-            plot = plot.add(dot, data=own, x="value", label=f"{origin}, 95 % interval")
-    return plot.add(so.Dot(color=PUBLISHED, marker="D", pointsize=6, fill=False), x="published", label="published")
 
-
-def add_note(figure: Figure | Plot, note: str) -> Figure | Plot:
-    """The figure with a note below all that it shows, as wide as that; once, however often it is added.
-
-    A plot of seaborn.objects becomes the figure that it draws; without a note it is as it was.
-    """
-    import matplotlib.pyplot as plt
-
-    if not note:
-        return figure
-    plt.switch_backend(plt.get_backend())  # so that a kernel knows how figures are shown
-    drawn: Figure = cast("Any", figure).plot()._figure if hasattr(figure, "plot") else cast("Any", figure)
-    if all(text.get_gid() != _NOTE for text in drawn.texts):
+def add_note(drawn: Figure, note: str) -> Figure:
+    """The figure with a note below all that it shows, as wide as that; once, however often it is added."""
+    if note and all(text.get_gid() != _NOTE for text in drawn.texts):
         for _ in range(2):  # a layout settles with the second; it is to stay
             drawn.draw_without_rendering()
         drawn.set_layout_engine("none")
@@ -132,12 +156,11 @@ def add_note(figure: Figure | Plot, note: str) -> Figure | Plot:
     return drawn
 
 
-def save_figure(figure: Figure | Plot, stem: Path) -> None:
+def save_figure(figure: Figure, stem: Path) -> None:
     """Write STEM.png (200 dpi) and STEM.pdf, without dates, so that equal figures give equal bytes."""
     for ending, options in (
         (".png", {"dpi": 200, "metadata": {"Software": None}}),
         (".pdf", {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}}),
     ):
         with write_atomically(stem.with_suffix(ending)) as scratch:
-            save: Any = getattr(figure, "savefig", None) or getattr(figure, "save", None)
-            save(scratch, format=ending[1:], bbox_inches="tight", **options)
+            figure.savefig(scratch, format=ending[1:], bbox_inches="tight", **options)

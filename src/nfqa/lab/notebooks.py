@@ -15,6 +15,7 @@ from nfqa.data.code import hash_modules, parse
 from nfqa.data.registry import stamp
 from nfqa.models.roles import ROLES
 
+HEAD = "head"  # the tag of the cell that shows an artefact's results; a run refreshes it
 _PACKAGES = (
     "matplotlib", "nltk", "numpy", "pandas", "rapidfuzz", "rouge-score", "sacrebleu", "scikit-learn", "scipy",
     "sentence-transformers", "torch", "transformers",
@@ -93,8 +94,9 @@ def hash_imports(notebook: Path) -> dict[str, str]:
 
 
 def hash_cells(notebook: Path) -> str:
-    """A hash of all cells, prose too, whatever their outputs."""
-    return hash_json([[cell["cell_type"], cell["source"]] for cell in read_cells(notebook)])
+    """A hash of all cells, prose too, but for that of the results, whatever their outputs."""
+    cells = [cell for cell in read_cells(notebook) if HEAD not in cell["tags"]]
+    return hash_json([[cell["cell_type"], cell["source"]] for cell in cells])
 
 
 def hash_json(value: Any) -> str:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
     from pandas.io.formats.style import Styler
-    from seaborn.objects import Plot
 
     from nfqa.data.records import QuestionSet
     from nfqa.debates.answering import Answered
@@ -187,13 +186,16 @@ class Lab(Roles):
 
         return label_rows(self.paper, self.name, table, by)
 
-    def mark(self, figure: Figure | Plot, table: pd.DataFrame) -> Figure | Plot:
-        """A figure of these values with lines below it: how small a quick run was, and what stands in for what."""
+    def mark(self, figure: Figure, table: pd.DataFrame) -> Figure:
+        """A figure of these values with lines below it: whether they are the sample's, of a quick run, or stand in."""
         from nfqa.lab.compare import note_stand_ins
 
-        return add_note(figure, "\n".join(filter(None, [self.size, note_stand_ins(self.paper, self.name, table)])))
+        made_up = "SAMPLE: made-up data, not the paper's" if "sample" in set(table.origin) else ""
+        return add_note(
+            figure, "\n".join(filter(None, [made_up, self.size, note_stand_ins(self.paper, self.name, table)]))
+        )
 
-    def draw(self, figure: Figure | Plot, table: pd.DataFrame, stem: Path) -> None:
+    def draw(self, figure: Figure, table: pd.DataFrame, stem: Path) -> None:
         """Write a figure of these values, with its note, as STEM.png and STEM.pdf."""
         save_figure(self.mark(figure, table), stem)
 
@@ -202,7 +204,7 @@ class Lab(Roles):
         table: pd.DataFrame,
         *,
         findings: Sequence[str] = (),
-        figure: Figure | Plot | None = None,
+        figure: Figure | None = None,
         varies: bool = False,
     ) -> None:
         """Write values, their provenance and the figure as PNG and PDF, for the runner to move into place.

@@ -154,6 +154,11 @@ class Claim(_Entry):
     needs: tuple[str, ...] = ()
     headline: bool = False  # one of the three that matter most
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The artefacts whose values test it, in order."""
+        return tuple(dict.fromkeys(order.table for order in (*self.published, *self.here)))
+
 
 class Paper(_Entry):
     """A papers/*.yml file, and the published numbers beside it."""

@@ -30,6 +30,7 @@ from nfqa.data.registry import hash_file
 from nfqa.lab.check import list_files, run_git
 from nfqa.lab.claims import judge_claims
 from nfqa.lab.compare import compare_published, list_replaced, name_rows, pivot_beside_paper
+from nfqa.lab.notebooks import HEAD
 from nfqa.lab.papers import STAND_IN, Paper, list_needs, read_papers
 from nfqa.lab.values import name_keys, read_values
 
@@ -172,8 +173,8 @@ def _judge(paper: Paper, place: Place) -> list[dict[str, Any]]:
     claims = judge_claims(paper, place.results, place.root / "results").to_dict("records")
     for claim in claims:
         entry = paper.claims[claim["claim"]]
-        tables = [order.table for order in (*entry.published, *entry.here)]
-        claim |= {"paper": paper, "tables": {f"{paper.paper}/{name}": paper.artefacts[name].label for name in tables}}
+        tables = {f"{paper.paper}/{name}": paper.artefacts[name].label for name in entry.tables}
+        claim |= {"paper": paper, "tables": tables}
     return claims
 
 
@@ -203,6 +204,7 @@ def render_notebook(path: Path, root: Path) -> Markup:
     """An executed notebook's cells as HTML that runs nothing and names no folder of the machine."""
     text = path.read_text(encoding="utf-8").replace(str(root), ".")
     notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
+    notebook.cells = [cell for cell in notebook.cells if HEAD not in cell.metadata.get("tags", [])]
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"  # some are drawn at random, and pages must not change by themselves
     body, _ = _Exporter(template_name="basic").from_notebook_node(notebook)  # type: ignore[no-untyped-call]

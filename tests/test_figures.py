@@ -1,0 +1,94 @@
+"""Figures: one way to draw intervals and counts; notebooks' heads show what is committed."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import PROJECT
+
+from nfqa.lab.figures import ORIGINS, PALETTE, PUBLISHED, draw_counts, draw_intervals, say_units
+from nfqa.lab.heads import fill_heads, make_heads
+from nfqa.lab.notebooks import HEAD, hash_cells, read_cells
+
+ROWS = pd.DataFrame(
+    {
+        "label": ["a", "b", "a", "b"],
+        "panel": ["one", "one", "two", "two"],
+        "origin": ["measured", "stand-in", "measured", None],
+        "kind": ["x", "x", "x", "y"],
+        "value": [0.5, 0.25, 0.75, np.nan],
+        "low": [0.4, 0.2, 0.7, np.nan],
+        "high": [0.6, 0.3, 0.8, np.nan],
+        "published": [np.nan, np.nan, 0.7, 0.1],
+        "resampled": ["97 questions", "1,054 questions, 20 draws", "54 questions", None],
+    }
+)
+
+
+def test_a_value_stands_at_its_label_in_its_panel_with_its_interval_and_the_published_one() -> None:
+    one, two = (figure := draw_intervals(ROWS, order=["b", "a"], line={"two": 0}, xlabel="share")).axes
+    assert [axes.get_title(loc="left") or axes.get_title() for axes in (one, two)] == ["one", "two"]
+    assert [text.get_text() for text in one.get_yticklabels()] == ["b", "a"]
+    dots = {line.get_label(): (line.get_xdata().tolist(), line.get_ydata().tolist()) for line in one.lines}
+    assert dots == {"measured": ([0.5], [1]), "stand-in*": ([0.25], [0])}
+    assert [line.get_color() for line in one.lines] == [ORIGINS["measured"], ORIGINS["stand-in"]]
+    assert one.collections[0].get_segments()[0].tolist() == [[0.4, 1], [0.6, 1]]
+    (published,) = two.collections[
+        len(two.lines) - 1 :
+    ]  # after the intervals of both series; the dashed line is one more
+    assert published.get_offsets().tolist() == [[0.7, 1], [0.1, 0]]
+    assert (one.get_ylim(), two.lines[-1].get_xdata()) == ((1.5, -0.5), [0, 0])
+    assert figure.get_supxlabel() == "share; 95 % intervals over 54 to 1,054 questions and 20 draws"
+    assert [text.get_text() for text in figure.legends[0].texts] == ["measured", "stand-in*", "published"]
+
+
+def test_series_lie_beside_each_other_in_a_row_and_panels_may_be_stacked_with_their_own_labels() -> None:
+    rows = pd.concat([ROWS, ROWS.assign(kind="y", value=ROWS.value + 0.1)]).assign(published=np.nan)
+    axes = draw_intervals(rows[rows.panel == "one"], by="kind").axes[0]
+    heights = np.array([line.get_ydata() for line in axes.lines])
+    assert (heights[0] < [0, 1]).all()
+    assert (heights[1] > [0, 1]).all()
+    assert [line.get_color() for line in axes.lines] == [*PALETTE[:2]]
+    above, below = draw_intervals(ROWS[[True, False, True, True]], stacked=True).axes
+    assert [len(axes.get_yticks()) for axes in (above, below)] == [1, 2]
+
+
+def test_units_are_those_of_the_rows_that_have_an_interval() -> None:
+    assert say_units(ROWS[ROWS.label == "b"]) == "95 % intervals over 1,054 questions and 20 draws"
+    assert say_units(ROWS.assign(low=np.nan)) == ""
+
+
+def test_counts_are_bars_with_their_numbers_and_none_where_nothing_was_counted() -> None:
+    counts = pd.DataFrame({"ours": {"lines": 3.0, "words": 1234.0}, "released": {"words": 12.0, "lines": np.nan}})
+    (axes,) = draw_counts(counts).axes
+    said = {bars.get_label(): [bar.get_width() for bar in bars] for bars in axes.containers}
+    assert said["ours"] == [3, 1234]
+    assert [text.get_text() for text in axes.texts] == ["3", "1,234", "", "12"]
+    assert axes.containers[1].patches[0].get_facecolor()[:3] == pytest.approx(
+        [int(PUBLISHED[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    )
+
+
+def test_every_notebook_begins_with_its_title_and_its_committed_results() -> None:
+    for path, text in make_heads(PROJECT).items():
+        title, head = read_cells(path)[:2]
+        assert title["source"].startswith("# ")
+        assert HEAD in head["tags"], path.name
+        assert head["source"] == text, f"{path.name}: python -m tools.readme_tables"
+        assert "](../../figures/" in text
+
+
+def test_a_head_that_is_filled_anew_makes_nothing_stale(tmp_path) -> None:
+    for folder in ("papers", "results", "data", "notebooks/linkage"):
+        (tmp_path / folder).parent.mkdir(exist_ok=True)
+        (tmp_path / folder).symlink_to(PROJECT / folder)
+    (tmp_path / "notebooks" / "linkage").unlink()
+    (tmp_path / "notebooks" / "debateqa").symlink_to(PROJECT / "notebooks" / "debateqa")
+    (tmp_path / "notebooks" / "linkage").mkdir()
+    path = tmp_path / "notebooks" / "linkage" / "table_02_agreement_with_people.ipynb"
+    for notebook in (PROJECT / "notebooks" / "linkage").glob("*.ipynb"):
+        path.with_name(notebook.name).write_bytes(notebook.read_bytes())
+    before, whole = hash_cells(path), path.read_bytes()
+    path.write_text(whole.decode().replace("[Table 2](../../figures", "[Old](../../figures"))
+    assert fill_heads(tmp_path) == [path]
+    assert (path.read_bytes(), hash_cells(path)) == (whole, before)
+    assert fill_heads(tmp_path) == []
