@@ -91,7 +91,7 @@ def draw_intervals(
             axes.plot(own.value, own.place, mark, color=colours[name], ms=4.5, label=label)
         printed = inside[inside.published.notna()]
         if len(printed):
-            edges = PUBLISHED if by == "origin" else [*printed[by].map(colours)]
+            edges = PUBLISHED if by == "origin" else [*printed[by].map(colours).fillna(PUBLISHED)]
             axes.scatter(printed.published, printed.place, 36, "none", marker="D", edgecolors=edges, label="published")
         if line is not None and (not isinstance(line, Mapping) or title in line):
             axes.axvline(line[title] if isinstance(line, Mapping) else line, color=RULE, lw=1, ls="--")

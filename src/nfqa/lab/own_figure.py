@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from nfqa.lab.figures import OURS, SAMPLE, subplots
+from nfqa.lab.figures import MARKERS, OURS, PALETTE, SAMPLE, subplots
 from nfqa.lab.own_scores import OF_VIEWS, label_systems
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _LANES, _ROWS = 6, 30  # systems and rows of views that are drawn; all are in scores.csv
 _FLAGGED: dict[str, Any] = {"marker": "x", "color": "#a3212b", "ms": 5, "mew": 1.2, "ls": "", "zorder": 5}
-_MARKERS = "osD^vPX"
 
 
 def draw_answers(table: pd.DataFrame, *, bundled: bool) -> Figure:
@@ -39,7 +38,7 @@ def draw_answers(table: pd.DataFrame, *, bundled: bool) -> Figure:
     figure, panels = subplots(len(heights), 1, figsize=(7.2, sum(heights)), height_ratios=heights, squeeze=False)
     sample = "sample" in set(table.origin)
     colour = SAMPLE if sample else OURS
-    _draw_lanes(panels[0, 0], dots, means if systems else means.assign(system=""), lanes, colour)
+    _draw_lanes(panels[0, 0], dots, means if systems else means.assign(system=""), lanes)
     if len(grid):
         _draw_views(panels[1, 0], grid, colour)
     origin = "the bundled example" if bundled else "the judge learned from bundled data"
@@ -52,14 +51,11 @@ def draw_answers(table: pd.DataFrame, *, bundled: bool) -> Figure:
     return figure
 
 
-def _draw_lanes(axes: Axes, dots: pd.DataFrame, means: pd.DataFrame, lanes: list[str], colour: str) -> None:
-    import seaborn as sns
-
+def _draw_lanes(axes: Axes, dots: pd.DataFrame, means: pd.DataFrame, lanes: list[str]) -> None:
     bands = {label: place for place, label in enumerate(dots.label.unique())}
     named = [name for name in lanes if name != ""]
     titles = label_systems(named) | {"": "answers of no named system" if named else "all answers"}
-    shades = sns.light_palette(colour, len(lanes) + 2, reverse=True)
-    for lane, (name, shade, marker) in enumerate(zip(lanes, shades, _MARKERS, strict=False)):
+    for lane, (name, shade, marker) in enumerate(zip(lanes, PALETTE, MARKERS, strict=False)):
         offset = 0.8 * ((lane + 0.5) / len(lanes) - 0.5)
         own, mean = dots[dots.system == name], means[(means.system == name) & (name != "" or not named)]
         spread = np.resize([0, 0.5, -0.5, 0.25, -0.25, 0.75, -0.75], len(own)) * 0.3 * (len(own) > 5 * len(bands))

@@ -53,7 +53,7 @@ def average_by_question(scores: pd.DataFrame, column: pd.Series, statistic: str)
 
 def correlate_pairs(pairs: pd.DataFrame, statistic: str) -> pd.DataFrame:
     """Spearman between `score` and `other` inside each question, as measurements."""
-    return correlate(pairs.assign(grade=pairs.other), methods=["spearman"]).assign(statistic=statistic)
+    return correlate(pairs, y="other", methods=["spearman"]).assign(statistic=statistic)
 
 
 def correlate_seeds(scores: pd.DataFrame, *, over: str = "seed") -> pd.DataFrame:
@@ -80,9 +80,9 @@ def measure_length(scores: pd.DataFrame) -> pd.DataFrame:
     Args: scores: with the column `words`. An answer without a score is left out of all three coefficients.
     Returns: measurements.
     """
-    judged, length = scores.score.notna(), scores.words.astype(float)
-    by_score = correlate(scores.assign(grade=length), methods=["spearman"])
-    by_people = correlate(scores.assign(score=scores.grade.where(judged), grade=length), methods=["spearman"])
+    judged = scores.assign(grade=scores.grade.where(scores.score.notna()))
+    by_score = correlate(judged, y="words", methods=["spearman"])
+    by_people = correlate(judged, x="grade", y="words", methods=["spearman"])
     agreement = correlate(scores, methods=["spearman"])
     sl, gl, sg = (frame.measured.to_numpy() for frame in (by_score, by_people, agreement))
     rest = (1 - sl**2) * (1 - gl**2)
@@ -104,7 +104,7 @@ def measure_effect(pairs: pd.DataFrame, *, named: str) -> pd.DataFrame:
     Returns: as `nfqa.metrics.statistics.subtract`.
     """
     changed = correlate(pairs, methods=["spearman"]).assign(side="score")
-    base = correlate(pairs.assign(score=pairs.other), methods=["spearman"]).assign(side="other")
+    base = correlate(pairs, x="other", methods=["spearman"]).assign(side="other")
     both = pd.concat([changed, base], ignore_index=True)
     effect = subtract(both, both.side == "other", across=["side"], named=named)
     return effect.drop(columns="side")

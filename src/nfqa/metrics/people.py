@@ -198,14 +198,14 @@ def correlate_halves(ratings: pd.DataFrame, *, splits: int = 50, seed: int = 0) 
     means = []
     for split in range(splits):
         first = raters[generator.permutation(len(raters))[: len(raters) // 2]]
-        half = np.where(ratings.rater.isin(first), "score", "grade")
+        half = np.where(ratings.rater.isin(first), "one", "other")
         halved = ratings.assign(split=split, half=half).groupby([*keys, "half"])["rating"].mean()
-        means.append(halved.unstack("half").reindex(columns=["score", "grade"]))
+        means.append(halved.unstack("half").reindex(columns=["one", "other"]))
     both = pd.concat(means).dropna().reset_index()
-    systems = both.groupby(["split", "system"])[["score", "grade"]].mean().round(9).reset_index()  # equal means tie
+    systems = both.groupby(["split", "system"])[["one", "other"]].mean().round(9).reset_index()  # equal means tie
     found = pd.concat([
-        correlate(both, methods=RANK_METHODS, by=["split", "question"]).assign(level="question"),
-        correlate(systems, methods=RANK_METHODS, by=["split"]).assign(level="system"),
+        correlate(both, x="one", y="other", by=["split", "question"], methods=RANK_METHODS).assign(level="question"),
+        correlate(systems, x="one", y="other", by=["split"], methods=RANK_METHODS).assign(level="system"),
     ])  # fmt: skip
     each = found.groupby(["level", "statistic", "split"], sort=False)["measured"].mean()
     table = each.groupby(["level", "statistic"], sort=False).agg(["mean", "std", "count"]).reset_index()

@@ -42,35 +42,37 @@ _MEASURED = ("measured", "missing")
 def correlate(
     scores: pd.DataFrame,
     *,
-    methods: Sequence[Coefficient] = METHODS,
+    x: str = "score",
+    y: str = "grade",
     by: Sequence[str] | None = None,
+    methods: Sequence[Coefficient] = METHODS,
     undefined: Undefined = "drop",
 ) -> pd.DataFrame:
-    """Correlate scores with people's grades inside each group: one measurement a group and coefficient.
+    """Correlate two columns inside each group, such as scores with people's grades: one measurement per coefficient.
 
-    Args: scores: columns `score`, `grade`, `missing` (a reason, or blank) and those of `by`; by: the columns whose
-        distinct values make a group, all but those of a single answer where None; undefined: a coefficient that does
-        not exist (constant scores or grades, fewer than two answers) is missing ("drop") or counts as 0 ("zero"). An
-        answer without a score is left out; a group of which no answer was judged at all stays missing.
+    Args: scores: columns `missing` (a reason, or blank) and those of x, y and by; by: the columns whose distinct values
+        make a group, those of `list_conditions` where None; undefined: a coefficient that does not exist (constant
+        scores or grades, fewer than two answers) is missing ("drop") or counts as 0 ("zero"). A row without x is left
+        out; a group in which no row has it stays missing.
     Returns: the columns of `by`, `statistic`, `measured` in [-1, 1], and `missing`, "" where it is defined.
     Raises: ValueError for a column that is not there, or an unknown rule.
     Source: `nfqa.kernels.correlation.correlate_groups`.
     """
     if undefined not in get_args(Undefined):
         raise ValueError(f"undefined is {undefined!r}; expected one of {', '.join(get_args(Undefined))}")
-    keys = list_conditions(scores) if by is None else list(by)
-    require_columns(scores, [*keys, "score", "grade"])
+    keys = list_conditions(scores, x, y) if by is None else list(by)
+    require_columns(scores, [*keys, x, y])
     group = scores.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
     order = np.argsort(group, kind="stable")  # groups one after another, in the order of their first row
-    scored = scores.score.notna().to_numpy()[order]
+    scored = scores[x].notna().to_numpy()[order]
     sizes = np.bincount(group[order][scored], minlength=group.max(initial=-1) + 1)
     heads = scores.iloc[order].drop_duplicates(keys)
-    x, y = (scores[name].to_numpy(dtype=np.float64)[order][scored] for name in ("score", "grade"))
+    first, second = (scores[name].to_numpy(dtype=np.float64)[order][scored] for name in (x, y))
     why = heads.missing.fillna("").to_numpy(dtype=object) if "missing" in scores else np.full(len(heads), "", object)
     why = np.where(sizes == 0, why, "")
     frames = []
     for method in methods:
-        found = correlate_groups(x, y, sizes, method=method)
+        found = correlate_groups(first, second, sizes, method=method)
         reasons = np.array(["", *REASONS[1:]], dtype=object)[found.reasons]
         measured = np.where((reasons != "") & (undefined == "zero") & (why == ""), 0.0, found.values)
         reasons = np.where(np.isnan(measured), np.where(why != "", why, reasons), "")

@@ -91,21 +91,20 @@ def compare_rankings(
     for first, second in combinations(ways, 2):
         named = first | {f"against_{name}": value for name, value in second.items()}
         pairs = _pair(means.rename(columns={"mean": "score"}), first, second, ["resample", "system"])
-        drawn = correlate(pairs, methods=["kendall"], by=["resample"])
+        drawn = correlate(pairs, y="other", by=["resample"], methods=["kendall"])
         counts = {"units": means.units.iloc[0], "n": pairs.system.nunique()}
         systems = find_intervals(drawn.drop(columns="missing").assign(**counts))
-        within = correlate(_pair(scores, first, second, ["question", "system"]), methods=["kendall"], by=["question"])
-        answers = average(within)
+        both = _pair(scores, first, second, ["question", "system"])
+        answers = average(correlate(both, y="other", by=["question"], methods=["kendall"]))
         frames += [systems.assign(of="systems", dropped=0, **named), answers.assign(of="answers", **named)]
     return pd.concat(frames, ignore_index=True)
 
 
 def _pair(scores: pd.DataFrame, first: dict[str, object], second: dict[str, object], on: list[str]) -> pd.DataFrame:
-    """Both ways' scores beside each other, the second's as `grade`, where both have one."""
+    """Both ways' scores beside each other, the second's as `other`, where both have one."""
     one, other = (scores.merge(pd.DataFrame([way]))[[*on, "score"]] for way in (first, second))
-    both = one.merge(other, on=on, suffixes=("", "_other")).rename(columns={"score_other": "grade"})
-    both["score"] = both.score.where(both.grade.notna())
-    return both.assign(missing="")
+    both = one.merge(other.rename(columns={"score": "other"}), on=on)
+    return both.assign(score=both.score.where(both.other.notna()), missing="")
 
 
 def _split(scores: pd.DataFrame, *others: str) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
