@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, compress
+from itertools import chain, compress, product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pandas as pd
 
 from nfqa.data.json_lines import read_json, suggest
 from nfqa.lab.compare import compare_published, say_conditions
-from nfqa.lab.papers import BOUNDED, STAND_IN, Order, Paper, list_members, show_name
+from nfqa.lab.papers import BOUNDED, STAND_IN, Order, Paper, list_members, list_row_keys, show_name
 from nfqa.lab.values import name_keys, query_rows, read_values, write_intervals
 from nfqa.models.roles import ROLES
 
@@ -39,19 +39,23 @@ def judge_claims(paper: Paper, results: Path, committed: Path | None = None) -> 
         and stand_in_for, what is measured instead of what.
     Raises: ValueError with file, claim and name where an order names what its table doesn't have.
     """
-    sums = [*chain.from_iterable(claim.sums for claim in paper.claims.values())]
-    printed = {order.table for claim in paper.claims.values() for order in claim.published}
-    printed |= {name for name in paper.published.artefact.unique() if any(f"{name}_" in told for told in sums)}
-    named = printed | {order.table for claim in paper.claims.values() for order in claim.here}
+    sums = " ".join(chain.from_iterable(claim.sums for claim in paper.claims.values()))
+    printed = {t for claim in paper.claims.values() for o in claim.published for t in (o.table, *o.beside)}
+    printed |= {name for name in paper.published.artefact.unique() if f"{name}_" in sums}
+    orders = {order for claim in paper.claims.values() for order in claim.here}
+    named = printed | {table for order in orders for table in (order.table, *order.beside)}
     tables, told = _read_results(results / paper.paper, named)
     beside = {name: _say_values(compare_published(paper, name, tables.get(name))) for name in printed}
+    for name, both in beside.items():  # what sums call a number
+        told_by = paper.published[paper.published.artefact == name][["artefact", *list_row_keys(paper.published)]]
+        both["cell"] = ["_".join(filter(None, row)) for row in told_by.itertuples(index=False)]
     bare = {name: both.assign(value=both.published, low=math.nan, high=math.nan) for name, both in beside.items()}
     for both in bare.values():  # as printed, but for percentages: an order's numbers are in natural units
         both["said"] = both.printed.where(both.unit == "", both.published.map("{:g}".format))
     checked = _read_results(committed / paper.paper, named) if committed not in (None, results) else (tables, told)
     check_orders(paper, {name: paper.find_published(name) for name in printed}, *checked)
-    orders = {order for claim in paper.claims.values() for order in claim.here if order.table in tables}
-    partial = {order: found for order in orders for found in [*find_unmatched(order, tables[order.table])][:1]}
+    orders = {order for order in orders if {order.table, *order.beside} <= {*tables}}
+    partial = {order: found for order in orders for found in [*find_unmatched(order, _gather(order, tables))][:1]}
     for order in partial:  # what it needs says why already
         partial[order] *= all(_has(told.get(order.table, {}), need) for need in order.needs)
     tables = {name: _say_values(table) for name, table in tables.items()}
@@ -60,10 +64,14 @@ def judge_claims(paper: Paper, results: Path, committed: Path | None = None) -> 
 
 def _read_results(folder: Path, names: Collection[str]) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     """The values and the provenance of those artefacts that have some."""
-    files = {name: folder / f"{name}.csv" for name in names}
-    tables = {name: read_values(path) for name, path in files.items() if path.is_file()}
-    described = {name: path.with_suffix(".json") for name, path in files.items()}
-    return tables, {name: read_json(path) for name, path in described.items() if path.is_file()}
+    tables = {name: read_values(path) for name in names if (path := folder / f"{name}.csv").is_file()}
+    return tables, {name: read_json(path) for name in names if (path := folder / f"{name}.json").is_file()}
+
+
+def _gather(order: Order, tables: _Tables) -> pd.DataFrame:
+    """An order's rows, as far as they are there, with the column `artefact`."""
+    found = [tables[name].assign(artefact=name) for name in (order.table, *order.beside) if name in tables]
+    return pd.concat(found) if found else pd.DataFrame(columns=["value", "low", "high", "dropped", "said", "artefact"])
 
 
 def check_orders(paper: Paper, printed: _Tables, tables: _Tables, told: Mapping[str, Any]) -> None:
@@ -79,10 +87,10 @@ def check_orders(paper: Paper, printed: _Tables, tables: _Tables, told: Mapping[
     words = {*ROLES, *paper.names} | {str(name) for frame in frames for name in frame}
     words |= {str(part) for frame in frames for name in name_keys(frame) for part in frame[name].unique()}
     for name, claim in paper.claims.items():
-        pairs = [(order, printed[order.table]) for order in claim.published]
+        pairs = [(order, _gather(order, printed)) for order in claim.published]
         if claim.primary and not any((table.statistic == claim.primary).any() for _, table in pairs):
             raise ValueError(f"papers/{paper.paper}.yml: claims.{name}.primary: no published {claim.primary!r}")
-        pairs += [(order, tables[order.table]) for order in claim.here if order.table in tables]
+        pairs += [(o, _gather(o, tables)) for o in claim.here if {o.table, *o.beside} <= {*tables}]
         for order, table in pairs:
             own = paper.artefacts[order.table]  # what is neither a role nor its dataset excuses no name
             takes = [need for need in order.needs if need in ROLES or need in own.datasets]
@@ -159,9 +167,9 @@ def _judge(
         here |= {} if found.get("stand_in") == UNTESTABLE else found
         waiting += [need for order in claim.here if UNTESTABLE in found.values() for need in order.needs]
     if here["here"] == UNTESTABLE:
-        absent = [f"the results of {paper.paper}/{order.table}" for order in claim.here if order.table not in tables]
-        gone = {order.table: partial.get(order, "").strip("; ") for order in claim.here}
-        absent += [f"{paper.paper}/{table} with a {lack}" for table, lack in gone.items() if lack]
+        asked = [table for order in claim.here for table in (order.table, *order.beside) if table not in tables]
+        absent = [f"the results of {paper.paper}/{table}" for table in asked]
+        absent += [f"{paper.paper}/{o.table} with a {partial[o].strip('; ')}" for o in claim.here if partial.get(o)]
         here["here_because"] = "; ".join(dict.fromkeys([*(show_name(paper, need) for need in waiting), *absent]))
     told = {"claim": name} | claim.model_dump(include={"says", "where", "stated", "kind", "bar", "headline"})
     told |= _weigh("published", printed, NO_CELLS) | here | {"stand_in_for": claim.stand_in}
@@ -176,8 +184,7 @@ def _compute(paper: Paper, name: str, tables: _Tables) -> list[dict[str, Any]]:
 
     Raises: ValueError with file, claim and name for a number that no table has.
     """
-    every = {name: table.to_dict("records") for name, table in tables.items()}
-    rows = {f"{name}_{row['dataset']}_{row['heading']}": row for name, own in every.items() for row in own}
+    rows = {row["cell"]: row for table in tables.values() for row in table.to_dict("records")}
     found = []
     for place, told in enumerate(paper.claims[name].sums):
         sides = re.split(" (?:==|>) ", told)
@@ -185,15 +192,19 @@ def _compute(paper: Paper, name: str, tables: _Tables) -> list[dict[str, Any]]:
         unknown = [each for each in named if each not in rows]
         if unknown or len(sides) != 2:
             raise ValueError(f"papers/{paper.paper}.yml: claims.{name}.sums: no number {unknown or told!r}")
-        values = {each: rows[each]["value"] for each in named} | {"e": math.e}
-        left, right = (float(pd.eval(side, local_dict=values, engine="python")) for side in sides)
+        used = pd.DataFrame([rows[each] for each in named])
+        low, high = (used[end].fillna(used.value) for end in ("low", "high"))
+        ends = np.array([used.value, *product(*zip(low, high, strict=True))]).T  # the values, then every corner
+        values = dict(zip(named, ends, strict=True)) | {"e": math.e}
+        left, right = ((0 * ends[0] + pd.eval(one, local_dict=values, engine="python")).tolist() for one in sides)
         digits = rows.get(sides[1], {"decimals": 0})["decimals"]
-        equal = round(left - right, 12) == 0 or round(left, digits) == round(right, digits)
-        holds = left > right if ">" in told else equal
-        lacking = next((rows[each] for each in named if math.isnan(values[each])), {"value": left})
-        state = MISSING if math.isnan(left + right) else HOLDS if holds else FAILS
-        row = {"place": f"sum {place}", "hold": "all", "upper": lacking, "lower": lacking, "state": state}
-        found.append(row | {"gap": left - right, "words": f"{told}: {left:.6g} and {right:.6g}"})
+        equal = round(left[0] - right[0], 12) == 0 or round(left[0], digits) == round(right[0], digits)
+        above = [one > other for one, other in zip(left, right, strict=True)] if ">" in told else [equal]
+        needs, origin = used.needs[used.value.isna()], STAND_IN if STAND_IN in [*used.origin] else ""
+        state = MISSING if len(needs) else HOLDS if all(above) else UNDECIDED if any(above) else FAILS
+        both = {"value": left[0] - right[0], "needs": "; ".join(needs), "origin": origin}
+        row = {"place": f"sum {place}", "hold": "all", "upper": both, "lower": both, "state": state}
+        found.append(row | {"gap": both["value"], "words": f"{told}: {left[0]:.6g} and {right[0]:.6g}"})
     return found
 
 
@@ -236,8 +247,9 @@ def _compare_all(paper: Paper, orders: Sequence[Order], tables: _Tables) -> list
     nothing = {"value": math.nan}
     for place, order in enumerate(orders):
         told = {"place": place, "hold": order.hold}
-        table = tables.get(order.table, pd.DataFrame(columns=["value", "low", "high", "dropped", "said"]))
-        named = ["row", "dataset", "heading"] if "published" in table else name_keys(table.drop(columns="said"))
+        table = _gather(order, tables)
+        named = [name for name in name_keys(table) if name not in ("said", "artefact")]
+        named = ["row", "dataset", "heading"] if "published" in table else named
         for pair in compare_order(order, table).to_dict("records") or [{"state": MISSING, "gap": math.nan}]:
             shared = {name: pair.get(name, "") for name in order.within}
             sides = {
@@ -256,11 +268,14 @@ def _say_pair(paper: Paper, order: Order, pair: Mapping[str, Any], named: Sequen
     equal = [name for name in named if rows[0].get(name) == rows[-1].get(name)]
     alike = [name for name in equal if name in first or (len(rows) == 2 and name not in ("row", "metric"))]
     rest = [name for name in named if name not in alike]
-    upper, lower = (
-        f"{_say_row(paper, pair[side], rest)} at {pair[side]['said']}" if isinstance(wanted, str) else f"{wanted:g}"
-        for side, wanted in (("upper", order.upper), ("lower", order.lower))
+    inside, *shown = (
+        say_conditions(paper, {name: row.get(name, "") for name in told})
+        for row, told in ((rows[0], alike), (pair["upper"], rest), (pair["lower"], rest))
     )
-    inside = _say_row(paper, rows[0], alike)
+    upper, lower = (
+        f"{said} at {pair[side]['said']}" if isinstance(wanted, str) else f"{wanted:g}"
+        for said, side, wanted in zip(shown, ("upper", "lower"), (order.upper, order.lower), strict=True)
+    )
     if order.by < 0:
         verb = {HOLDS: "is at most", FAILS: "is more than"}.get(pair["state"], "is not clearly at most")
         said = f"{upper} {verb} {-order.by:g} below {lower}"
@@ -269,10 +284,6 @@ def _say_pair(paper: Paper, order: Order, pair: Mapping[str, Any], named: Sequen
         verb = {HOLDS: "is", FAILS: "is not"}.get(pair["state"], "is not clearly") + far
         said = f"{upper} {verb} above {lower}" if isinstance(order.upper, str) else f"{lower} {verb} below {upper}"
     return f"{inside}: {said}" if inside else said
-
-
-def _say_row(paper: Paper, row: Mapping[str, Any], named: Sequence[str]) -> str:
-    return say_conditions(paper, {name: row.get(name, "") for name in named})
 
 
 def _weigh(side: str, compared: Sequence[Mapping[str, Any]], untested: str = UNTESTABLE) -> dict[str, str]:
@@ -320,10 +331,7 @@ def _say_counts(compared: Sequence[Mapping[str, Any]]) -> str:
 
 
 def count_claims(claims: pd.DataFrame) -> pd.DataFrame:
-    """How many claims have each verdict: rows are kind and verdict, findings first; a column a side.
-
-    What we read off a figure is of the kind READ.
-    """
+    """How many claims have each verdict: rows are kind, READ for what we read off a figure, and verdict."""
     kinds = claims.assign(kind=claims.kind.mask(claims.stated == "figure", READ))
     told = kinds.melt("kind", SIDES, "side", "verdict").query("verdict != ''")
     counts = pd.crosstab([told.kind, told.verdict], told.side).reindex(columns=SIDES, fill_value=0)

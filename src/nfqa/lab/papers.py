@@ -104,7 +104,8 @@ class Order(_Entry):
         further query on both. within: columns inside each combination of which rows are compared. by: at least so far
         above, in natural units; at most so far below where it is negative. hold: how many of the comparisons must hold,
         where the paper says "generally" or "can". needs: roles and datasets without which the rows aren't there.
-        column: what is compared, the value or how many it lacks.
+        column: what is compared, the value or how many it lacks. beside: further tables whose rows are there, too; the
+        column `artefact` says which table a row is of.
     """
 
     table: FileName
@@ -116,6 +117,7 @@ class Order(_Entry):
     hold: Literal["all", "most", "some"] = "all"
     needs: tuple[str, ...] = ()
     column: Literal["value", "dropped"] = "value"
+    beside: tuple[FileName, ...] = ()
 
 
 class StandIn(_Entry):
@@ -133,8 +135,8 @@ class Claim(_Entry):
     """A sentence of the paper, in our words, with its place, and how it is tested.
 
     published: of the published rows, and of ours in their place; all must hold. sums: what follows from them, such as
-    "table_01_all_n / table_01_all_m == table_01_all_ratio", to the digits of the last; a number is called by artefact,
-    dataset and heading. here: of our own rows, where nothing of the paper is beside them. stand_in: what these are
+    "table_01_all_n / table_01_all_m == table_01_all_ratio", to the digits of the last; a number is called by artefact
+    and all its conditions. here: of our own rows, where nothing of the paper is beside them. stand_in: what these are
     measured with in the paper's place, "" where nothing is. needs: what a test on the paper's own rows would take,
     where no row says. stated: in the text or a caption, or read off a figure by us. kind: a finding; or a count, size
     or sum of the data, which holds more easily, or what is true or false by definition; these are counted apart.
@@ -157,7 +159,7 @@ class Claim(_Entry):
     @property
     def tables(self) -> tuple[str, ...]:
         """The artefacts whose values test it, in order."""
-        return tuple(dict.fromkeys(order.table for order in (*self.published, *self.here)))
+        return tuple(dict.fromkeys(t for o in (*self.published, *self.here) for t in (o.table, *o.beside)))
 
 
 class Paper(_Entry):
@@ -291,7 +293,7 @@ def _check_names(path: Path, paper: Paper) -> None:
     """What an entry names must be listed, and no artefact may wait for itself."""
     named = {f"{name}.reads": artefact.reads for name, artefact in paper.artefacts.items()}
     named |= {f"{name}.cites": artefact.cites for name, artefact in paper.artefacts.items()}
-    named |= {f"claims.{name}": tuple(o.table for o in (*c.published, *c.here)) for name, c in paper.claims.items()}
+    named |= {f"claims.{name}": claim.tables for name, claim in paper.claims.items()}
     named |= {f"stand_ins[{place}]": entry.artefacts for place, entry in enumerate(paper.stand_ins)}
     for field, names in named.items():
         unknown = [name for name in names if name not in paper.artefacts]
