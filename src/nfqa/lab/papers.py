@@ -104,8 +104,7 @@ class Order(_Entry):
         further query on both. within: columns inside each combination of which rows are compared. by: at least so far
         above, in natural units; at most so far below where it is negative. hold: how many of the comparisons must hold,
         where the paper says "generally" or "can". needs: roles and datasets without which the rows aren't there.
-        column: what is compared, the value or how many it lacks. beside: further tables whose rows are there, too; the
-        column `artefact` says which table a row is of.
+        column: what is compared, the value or how many it lacks. beside: further tables; `artefact` says which.
     """
 
     table: FileName
