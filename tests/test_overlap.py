@@ -6,6 +6,7 @@ import hashlib
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -260,6 +261,21 @@ def test_scoring_draws_equals_scoring_one_pair_at_a_time(monkeypatch, at_once):
         expected = [score(str(name), *pair, StubEmbedder()) for pair in pairs]
         np.testing.assert_array_equal(rows.score, [*expected, np.nan])
         assert set(rows.signature) == {f"{name}|{METRICS[name].signature}|ref:best"}
+
+
+def test_against_the_good_references_a_candidate_has_the_highest_of_its_scores():
+    def make(*grades: int) -> Draw:
+        texts = ("a dog ran", "the cat sat", "the cat sat on the mat")
+        references = [
+            Answer(str(place), text, grade) for place, (text, grade) in enumerate(zip(texts, grades, strict=True))
+        ]
+        return replace(make_draw("one", "", ["the cat sat on a mat"]), references=tuple(references))
+
+    for grades, seen in (((3, 2, 0), 2), ((3, 0, 0), 1), ((1, 0, 0), 1)):
+        draw = make(*grades)
+        (found,) = score_overlap(make_frame([draw]), ["rouge1"], against="good").to_dict("records")
+        expected = [score("rouge1", draw.candidates[0].text, reference.text) for reference in draw.references[:seen]]
+        assert (found["score"], found["signature"][-8:]) == (max(expected), "ref:good")
 
 
 def test_with_the_paper_s_encoder_its_bertscore_is_the_cosine_of_first_tokens_and_no_stand_in(tmp_path):

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.data.records import Question
-from nfqa.metrics.references import Draw, list_candidates, sign
+from nfqa.metrics.references import GOOD_FROM, Draw, list_candidates, sign
 from nfqa.models.embed import Embedder
 
 FEATURES = (
@@ -27,7 +27,6 @@ FEATURES = (
     "log_words",  # log(1 + words)
 )
 _OWN = ("cos_question", "log_words")  # what a text has without a list
-GOOD_FROM = 2
 # Chosen on the development half of ANTIQUE (`is_development`), from weights 1, 2 and penalties 0, 1/4, 1/2, 3/4, 1.
 ZERO_SHOT = (1.0, 2.0, -1.0, 0.0, 0.0)
 

@@ -19,6 +19,7 @@ from nfqa.metrics.references import Draw, list_candidates, sign
 from nfqa.models.embed import Embedder, TokenVectors
 
 RougeVariant = Literal["rouge1", "rouge2", "rougel"]
+Against = Literal["best", "good"]  # the best reference, or each good one of the list
 Pairs = Sequence[tuple[str, str]]  # (candidate, reference)
 _PAIRS_AT_ONCE = 2_000
 LONGEST = 100_000  # characters of a text, about 17,000 words; the longest of the datasets has 14,100
@@ -34,24 +35,26 @@ class OverlapMetric(NamedTuple):
     needs_embedder: bool = False
 
 
-def score_overlap(draws: pd.DataFrame, metrics: Sequence[str], embedder: Embedder | None = None) -> pd.DataFrame:
+def score_overlap(
+    draws: pd.DataFrame, metrics: Sequence[str], embedder: Embedder | None = None, *, against: Against = "best"
+) -> pd.DataFrame:
     """Scores of every candidate against its draw's best reference: one row a candidate and metric.
 
     Args: draws: as `nfqa.metrics.references.draw_references` gives them, perhaps with columns of conditions; metrics:
-        names in METRICS.
+        names in METRICS; against: "good" for the highest score against any of the list's good references.
     Returns: the columns of `draws` but for `draw`, answer, grade, metric, score, missing ("too_long" for what
         `score_pairs` leaves out), signature.
     """
     together = sorted(draws.draw, key=lambda draw: draw.question.key)
-    distinct = list(dict.fromkeys(pair for draw in together for pair in _pair_up(draw)))
-    pairs = [pair for draw in draws.draw for pair in _pair_up(draw)]
+    distinct = list(dict.fromkeys(pair for draw in together for pairs in _pair_up(draw, against) for pair in pairs))
+    groups = [pairs for draw in draws.draw for pairs in _pair_up(draw, against)]
     candidates, frames = list_candidates(draws), []
     for name in metrics:
         known = dict(zip(distinct, score_pairs(name, distinct, embedder), strict=True))
         scores = np.full(len(candidates), np.nan)
-        scores[candidates.missing == ""] = [known[pair] for pair in pairs]
+        scores[candidates.missing == ""] = [np.max([known[pair] for pair in pairs]) for pairs in groups]
         missing = candidates.missing.mask((candidates.missing == "") & np.isnan(scores), "too_long")
-        signed = sign(candidates, f"{name}|{METRICS[name].signature}|ref:best")
+        signed = sign(candidates, f"{name}|{METRICS[name].signature}|ref:{against}")
         frames.append(candidates.assign(metric=name, score=scores, missing=missing, signature=signed))
     return pd.concat(frames, ignore_index=True)
 
@@ -89,8 +92,12 @@ def score_pairs(name: str, pairs: Pairs, embedder: Embedder | None = None) -> ND
     return scores
 
 
-def _pair_up(draw: Draw) -> list[tuple[str, str]]:
-    return [(candidate.text, draw.best.text) for candidate in draw.candidates]
+def _pair_up(draw: Draw, against: Against) -> list[list[tuple[str, str]]]:
+    """The pairs of each candidate."""
+    if not draw.candidates:
+        return []
+    references = draw.good if against == "good" else (draw.best,)
+    return [[(candidate.text, reference.text) for reference in references] for candidate in draw.candidates]
 
 
 def score_rouge(pairs: Pairs, *, variant: RougeVariant) -> NDArray[np.float64]:

@@ -26,6 +26,7 @@ COMPOSITIONS: dict[str, tuple[int, ...]] = {
     "r32221110": (3, 2, 2, 2, 1, 1, 1, 0),
 }
 OWN_LISTS = {"antique": "r33221100", "trec_dl_nf": "r3210", "webglm": "r3210"}  # the paper's list for each dataset
+GOOD_FROM = 2  # the grade from which a reference is a good one
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Draw:
     @property
     def best(self) -> Answer:
         return self.references[0]
+
+    @property
+    def good(self) -> tuple[Answer, ...]:
+        """The references of grade GOOD_FROM or more, or `best` alone where there is none."""
+        return tuple(answer for answer in self.references if answer.label >= GOOD_FROM) or (self.best,)
 
     @property
     def labels(self) -> list[int]:

@@ -1,0 +1,53 @@
+"""Findings follow their numbers: with the sign of a difference turned round, the word for it turns as well."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import PROJECT
+from notebook_cells import run_cells
+
+from nfqa.lab.notebooks import read_cells
+from nfqa.lab.papers import find_artefact, read_papers
+from nfqa.lab.values import query_rows, read_values
+
+SETS = {"antique": SimpleNamespace(name="antique"), "trec": SimpleNamespace(name="trec_dl_nf")}
+TURNED = [  # artefact, the rows whose sign is turned, words before and after, names that the finding takes besides
+    ("linkage/table_02", "difference_from == 'bertscore'", "is above BERTScore (+", "is below BERTScore (-", SETS),
+    (
+        "linkage/table_06",
+        "difference_from != ''",
+        "3210 helps: trained on ANTIQUE",
+        "3210 hurts: trained on ANTIQUE",
+        {},
+    ),
+    ("linkage/table_07", "difference_from != ''", "is worse: n=1", "is better: n=1", {}),
+    ("linkage/table_07", "difference_from != ''", "is a loss (-", "is a gain (+", {}),
+]
+
+
+def read_findings(identifier: str, table: pd.DataFrame, names: dict[str, Any], tmp_path: Path) -> str:
+    """What a notebook's finding says of a table, by its own cells."""
+    paper, name = find_artefact(read_papers(PROJECT), identifier)
+    notebook = paper.artefacts[name].path
+    given = {"data": "full", "out": str(tmp_path)} | paper.artefacts[name].parameters
+    found = run_cells(notebook, given, ["parameters", "setup"]) | names | {"table": table}
+    for cell in read_cells(notebook):
+        if "figure" in cell["tags"] or "print(*findings" in cell["source"]:
+            exec(compile(cell["source"], str(notebook), "exec"), found)
+    return " ".join(found["findings"])
+
+
+@pytest.mark.parametrize(("identifier", "query", "before", "after", "names"), TURNED)
+def test_a_finding_turns_with_its_number(identifier, query, before, after, names, tmp_path) -> None:
+    table = read_values(PROJECT / "results" / f"{identifier}.csv")
+    turned = query_rows(table, query)
+    other = table.copy()
+    other.loc[turned, ["value", "low", "high"]] = -table.loc[turned, ["value", "high", "low"]].to_numpy()
+    said, turned_said = (read_findings(identifier, one, dict(names), tmp_path) for one in (table, other))
+    assert before in said
+    assert after not in said
+    assert after in turned_said
+    assert before not in turned_said
