@@ -241,17 +241,14 @@ def test_what_the_sources_say_of_a_prompt_holds_for_ours(given: str, facts: int,
     held = found["table"].query("statistic == 'holds'")
     assert list(held.value) == [1.0] * facts
     assert set(held.prompt) == set(given.split())
-    for name, template in found["templates"].items():
-        drawn = " ".join(found["figure"].axes[0].texts[0].get_text().split())
-        assert " ".join(template.text.split()) in drawn, name
+    assert found["texts"].iloc[0].tolist() == [template.text for template in found["templates"].values()]
 
 
 def test_a_fact_that_does_not_hold_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     detailed = use_own().get("answer_detailed")
     monkeypatch.setattr(PromptSet, "get", lambda *_: detailed)
     found = run_notebook("debateqa/table_12_15_17_prompts", out=tmp_path, prompts="answer_basic")
-    assert found["findings"][1].startswith("0 of 1 ")
-    assert "does NOT hold" in " ".join(text.get_text() for text in found["figure"].axes[1].texts)
+    assert "0 of 1 " in found["findings"][0]
 
 
 def test_prompts_for_views_count_the_facts_that_hold_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
