@@ -22,7 +22,7 @@ def test_every_cell_is_asked_for_and_a_plan_counts_them(measure, monkeypatch, tm
     found = run_notebook(NOTEBOOK, **given)
     assert planned.asked == found["lab"].tally.asked == 25 * len(found["points"])
     assert {(part.temperature.iloc[0], part.top_p.iloc[0]) for part in found["written"]} == {
-        (t, p) for t in found["GRID"] for p in found["GRID"]
+        (t, p) for t in found["grid"] for p in found["grid"]
     }
     assert run_notebook(NOTEBOOK, **given)["lab"].tally.asked == 0, "all of it is in the journal"
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from conftest import PROJECT
 
-from nfqa.lab.figures import ORIGINS, PALETTE, PUBLISHED, draw_counts, draw_intervals, say_units
+from nfqa.lab.figures import ORIGINS, PALETTE, PUBLISHED, draw_counts, draw_intervals, draw_pairs, say_units
 from nfqa.lab.heads import fill_heads, make_heads
 from nfqa.lab.notebooks import HEAD, hash_cells, read_cells
 
@@ -50,6 +50,15 @@ def test_series_lie_beside_each_other_in_a_row_and_panels_may_be_stacked_with_th
     assert [line.get_color() for line in axes.lines] == [*PALETTE[:2]]
     above, below = draw_intervals(ROWS[[True, False, True, True]], stacked=True).axes
     assert [len(axes.get_yticks()) for axes in (above, below)] == [1, 2]
+
+
+def test_a_matrix_has_one_measure_under_its_diagonal_and_another_over_it() -> None:
+    pairs = pd.DataFrame([("a", "c", 0.1), ("c", "b", 0.2), ("b", "a", 0.3)], columns=["one", "other", "value"])
+    pairs = pd.concat([pairs.assign(of="low"), pairs.assign(of="high", value=pairs.value + 0.5)])
+    figure = draw_pairs(pairs, one="one", other="other", by="of", below="low", above="high", order=["c", "a", "b"])
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.texts] == ["0.60", "0.70", "0.10", "0.80", "0.20", "0.30"]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["1  c", "2  a", "3  b"]
 
 
 def test_units_are_those_of_the_rows_that_have_an_interval() -> None:

@@ -108,6 +108,35 @@ def draw_intervals(
     return figure
 
 
+def draw_pairs(
+    pairs: pd.DataFrame, *, one: str, other: str, by: str, below: str, above: str, order: Sequence[str], **how: Any
+) -> Figure:
+    """Two measures of every two things in one matrix, in which the columns have the numbers of the rows.
+
+    Args: pairs: `value`, and columns of words: one, other: two things, in either order; by: the measure; below, above:
+        which measure stands under the diagonal, which over it; order: the things from the top; how: for
+        `seaborn.heatmap`.
+    """
+    import pandas as pd
+    import seaborn as sns
+
+    both = pd.concat([pairs, pairs.rename(columns={one: other, other: one})])
+    under, over = (
+        both[both[by] == name].pivot(index=one, columns=other, values="value").reindex(index=order, columns=order)
+        for name in (below, above)
+    )
+    numbers = range(1, len(order) + 1)
+    labels = [textwrap.fill(f"{number}  {name}", 28) for number, name in zip(numbers, order, strict=True)]
+    figure, axes = subplots(figsize=(7.2, 1 + 0.46 * len(order)))
+    style = {"annot": True, "fmt": ".2f", "linewidths": 0.5, "cmap": "Blues", "annot_kws": {"size": 9}, "ax": axes}
+    shown = under.where(np.tri(len(order), dtype=bool), over)
+    sns.heatmap(shown, xticklabels=numbers, yticklabels=labels, cbar_kws={"pad": 0.02}, **style | how)
+    axes.grid(visible=False)
+    axes.tick_params(length=0, labelrotation=0)
+    axes.set(xlabel="", ylabel="")
+    return figure
+
+
 def say_units(rows: pd.DataFrame) -> str:
     """What the intervals of rows are over, by their column `resampled`: "95 % intervals over 54 to 97 questions"."""
     told = rows.loc[rows.low.notna(), "resampled"].dropna().str.split(", ").explode()
