@@ -38,7 +38,7 @@ def make_ratings(*questions: dict[str, list[float]]) -> pd.DataFrame:
 
 def rank(ratings: pd.DataFrame, rule: str, *by: str) -> pd.DataFrame:
     found = rank_systems(compare_answers(ratings), rule, by=by)
-    return found.pivot(index=by or None, columns="system", values="grade")
+    return found.pivot(index=by or None, columns="system", values="strength")
 
 
 # Rater 0 rates 5 3 1 and rater 1 rates 1 3 5 on question 0; rater 2, alone on question 1, rates all alike.
@@ -77,11 +77,11 @@ def test_bradley_terry_of_a_rater_by_hand():
 def test_resampled_rankings_follow_the_raters_drawn():
     comparisons = compare_answers(OPPOSED)
     drawn = resample_rankings(comparisons, "bradley_terry", resamples=50, seed=1)
-    table = drawn.pivot(index="resample", columns="system", values="grade")
+    table = drawn.pivot(index="resample", columns="system", values="strength")
     assert (table.shape, table.index.min()) == ((50, 3), 1)  # 0 is for what was measured
     assert set(np.sign((table.a - table.c).round(6))) == {-1, 0, 1}  # x more often puts a first, y more often c
     elo = resample_rankings(comparisons, "elo", resamples=50, seed=1)
-    elo = elo.pivot(index="resample", columns="system", values="grade")
+    elo = elo.pivot(index="resample", columns="system", values="strength")
     decided = (table.a - table.c).round(6) != 0
     assert (np.sign(elo.a - elo.c) == np.sign(table.a - table.c))[decided].all()
 
@@ -90,7 +90,7 @@ def test_resampled_groups_bring_all_their_raters():
     comparisons = compare_answers(OPPOSED).assign(group=lambda rows: rows.question.astype(int) + 1)
     for rule in RULES:  # x and y, who are opposed, are drawn together, and z has no preference
         drawn = resample_rankings(comparisons, rule, over="group", resamples=20, orders=200)
-        table = drawn.pivot(index="resample", columns="system", values="grade")
+        table = drawn.pivot(index="resample", columns="system", values="strength")
         assert (table.a - table.c).abs().max() == pytest.approx(0, abs=1)
 
 

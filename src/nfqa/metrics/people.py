@@ -51,8 +51,8 @@ def rank_systems(
 
     Args: comparisons: as `compare_answers` gives them; by: the columns that make a group; orders: shuffles of the
         comparisons over which Elo is averaged.
-    Returns: the columns of `by`, system, grade: in Elo points, or in nats. A system that is not compared in a group has
-        no row; Bradley-Terry's prior counts all systems of the frame.
+    Returns: the columns of `by`, system, strength: in Elo points, or in nats. A system that is not compared in a group
+        has no row; Bradley-Terry's prior counts all systems of the frame.
     Source: DebateQA, section 5.1; `nfqa.kernels.rating`: rate_elo, rate_bradley_terry.
     """
     preferences, systems = _read_comparisons(comparisons)
@@ -62,11 +62,11 @@ def rank_systems(
     for number, head in enumerate(heads.to_dict("records")):
         own = preferences[(groups == number).to_numpy()]
         if rule == "elo":
-            grades = rate_elo(own, systems=len(systems), orders=orders)
+            strengths = rate_elo(own, systems=len(systems), orders=orders)
         else:
-            grades = rate_bradley_terry(own, systems=len(systems))
+            strengths = rate_bradley_terry(own, systems=len(systems))
         compared = np.union1d(own.left, own.right)
-        frames.append(pd.DataFrame(head | {"system": systems[compared], "grade": grades[compared]}))
+        frames.append(pd.DataFrame(head | {"system": systems[compared], "strength": strengths[compared]}))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -82,7 +82,7 @@ def resample_rankings(
     """The ranking by all comparisons under resamples of `over`, each of which brings all its comparisons along.
 
     Args: over: the column of what was drawn independently; orders: shuffles over which each resample's Elo is averaged.
-    Returns: resample (from 1), system, grade.
+    Returns: resample (from 1), system, strength.
     """
     preferences, systems = _read_comparisons(comparisons)
     units, names = pd.factorize(comparisons[over], sort=True)
@@ -95,7 +95,7 @@ def resample_rankings(
         else:
             draws.append(rate_bradley_terry(preferences, systems=len(systems), weights=weights))
     table = pd.DataFrame(draws, pd.RangeIndex(1, resamples + 1, name="resample"), systems).reset_index()
-    return table.melt("resample", var_name="system", value_name="grade")
+    return table.melt("resample", var_name="system", value_name="strength")
 
 
 def average_pairs(pairs: pd.DataFrame, *, over: str = "group") -> pd.DataFrame:
