@@ -200,9 +200,17 @@ def test_a_sum_is_computed_from_printed_numbers_and_rounded_as_the_one_that_it_g
 def test_a_wrong_number_in_the_register_turns_a_verdict():
     for artefact, heading, wrong, claims in (
         ("figure_01", "n_removed", 777.0, ["partial_answers_are_faithful"]),
-        ("table_01", "n_partial_answers", 10_073.0, ["size_of_the_data", "partial_answers_are_faithful"]),
-        ("table_09", "n_without_repeats", 2_216.0, ["questions_are_filtered"]),
-        ("table_01", "n_questions", 2_491.0, ["documents_hold_three_views", "size_of_the_data"]),
+        ("table_01", "n_partial_answers", 10_073.0, ["size_of_the_data"]),
+        ("table_01", "mean_partial_answers", 3.9, ["size_of_the_data"]),
+        ("table_09", "n_without_repeats", 3_126.0, ["questions_are_filtered"]),
+        ("figure_01", "n_with_documents", 2_892.0, ["questions_are_filtered"]),
+        ("figure_01", "share_kept", 0.943, ["partial_answers_are_faithful"]),
+        (
+            "table_01",
+            "n_questions",
+            2_491.0,
+            ["documents_hold_three_views", "size_of_the_data", "questions_are_filtered"],
+        ),
         ("equation_07", "ratio", 1.59, ["equation_7_example"]),
     ):
         paper = read_papers(PROJECT)["debateqa"]
@@ -212,6 +220,33 @@ def test_a_wrong_number_in_the_register_turns_a_verdict():
         leaf = (paper.published.artefact == artefact) & (paper.published.heading == heading)
         paper.published.loc[leaf & (paper.published.dataset != "debateqa_test"), "published"] = wrong
         assert set(judge_claims(paper, PROJECT / "results").published) == {"fails"}, (artefact, heading)
+
+
+@pytest.mark.parametrize(
+    ("counted", "size", "several"),
+    [
+        ((2941, 10873, 3.697, 2), "holds", "holds"),
+        ((2941, 10873, 3.697, 1), "holds", "fails"),
+        ((100, 400, 4.0, 2), "fails", "holds"),  # a mean that follows from its own counts is not the paper's
+    ],
+)
+def test_counts_of_debateqas_own_files_are_held_against_what_the_paper_prints(tmp_path, counted, size, several):
+    names = ["n_questions", "n_partial_answers", "mean_partial_answers", "least_partial_answers"]
+    rows = pd.DataFrame({"statistic": names, "value": counted}).assign(dataset="debateqa", metric="dataset")
+    (tmp_path / "debateqa").mkdir()
+    tidy_values(rows, origin="measured").to_csv(tmp_path / "debateqa" / "table_01.csv", index=False)
+    claims = {name: PAPERS["debateqa"].claims[name] for name in ("size_of_the_data", "several_answers_left")}
+    only = PAPERS["debateqa"].model_copy(update={"claims": claims})
+    assert judge_claims(only, tmp_path, PROJECT / "results").here.tolist() == [size, several]
+
+
+def test_every_length_and_every_setting_counts():
+    found = judge_one("debateqa", "longer_answers_score_better")
+    assert found.stand_in == UNDECIDED  # P.D. of whole answers is clearly lower than of 12 and 25 words alone
+    assert "75 words" in found.stand_in_because
+    assert judge_one("linkage", "listwise_costs_less").here == "fails"
+    without = judge_one("linkage", "listwise_costs_less", "cost", lower="metric == 'listwise' and shots == 0")
+    assert without.here_said == "holds: 2 of 2 hold"
 
 
 def test_the_papers_primary_statistic_is_said_in_the_line_of_the_verdict():
@@ -422,6 +457,7 @@ def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():
         "references_help_pointwise": "Pointwise-1GT, R≠∅ (ChatGPT) at 0.3071",
         "too_many_examples_trec": "LINKAGE, n=5 (Mistral) at 0.4339",
         "spread_small": "Pointwise, R≠∅ (ChatGPT) at 0.0948",
+        "generated_costs_little": "LINKAGE-0GT, 0-shot (Mistral) at 0.3287",
         "lead_by_mean": "Pairwise (ChatGPT) at 0.3428",
     }
     found = claims.loc[list(contradicted)]
@@ -429,10 +465,13 @@ def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():
     for because, words in zip(found.published_because, contradicted.values(), strict=True):
         assert words in because
     assert claims.here[["overlap_weak", "equal_counts_of_grades"]].tolist() == ["holds", "fails"]
-    assert claims.here[["listwise_costs_less", "one_reference_is_pairwise"]].tolist() == ["holds", "holds"]
-    assert claims.here[["comparisons_grow_exponentially", "webglm_make_up"]].tolist() == ["fails"] * 2
+    assert claims.here[["listwise_costs_less", "one_reference_is_pairwise"]].tolist() == ["fails", "holds"]
+    assert claims.here["comparisons_grow_exponentially"] == "fails"
+    make_up = claims.loc["webglm_make_up"]
+    assert (make_up.here_because, make_up.stand_in) == ("the paper's 50 cases", "fails for a stand-in")
     assert claims.loc["four_grades", ["published", "here"]].tolist() == ["holds", "holds"]
     assert claims.stand_in["above_overlap_without_grades"] == UNDECIDED  # BERTScore on TREC-DL-NF
+    assert claims.stand_in["longer_list_antique"] == UNDECIDED  # of the uneven lists
     by_words = claims.stand_in[["overlap_misses_paraphrases", "overlap_misses_other_views"]]
     assert by_words.tolist() == ["fails for a stand-in", "holds for a stand-in"]
     of_bertscore = claims.stand_in[["bertscore_misses_other_views", "automatic_metrics_ignore_meaning"]]
