@@ -79,8 +79,8 @@ def resample_rules(claims: pd.DataFrame, *, by: Sequence[str], resamples: int, s
     difference between questions (their field, their expert) is behind.
 
     Args: claims: a row a rated claim: question, trusted and reliable (True or False), and the columns of `by`.
-    Returns: the columns of by, resample (0: as measured), statistic, measured (NaN for 0 / 0), units (questions) and
-        n, the claims that the statistic is a share of, or all; as `nfqa.metrics.statistics.find_intervals` takes it.
+    Returns: the columns of by, resample (0: as measured), statistic, measured (NaN for 0 / 0), units (questions)
+        and n (claims) that the statistic is a share of, or all; as `nfqa.metrics.statistics.find_intervals` takes it.
     Source: Mantel and Haenszel 1959; the cluster bootstrap, Davison and Hinkley 1997, section 3.8.
     """
     frames = []
@@ -106,5 +106,11 @@ def resample_rules(claims: pd.DataFrame, *, by: Sequence[str], resamples: int, s
         found = pd.DataFrame(shares).replace([np.inf, -np.inf], np.nan).rename_axis("resample").reset_index()
         long = found.melt("resample", var_name="statistic", value_name="measured")
         n = {"reliable_if_trusted": a[0] + b[0], "reliable_if_not": c[0] + d[0], "coverage_of_reliable": a[0] + c[0]}
-        frames.append(long.assign(**key, n=long.statistic.map(n).fillna(len(group)).astype(int), units=len(each)))
+        asked = {
+            "reliable_if_trusted": each.a + each.b,
+            "reliable_if_not": each.c + each.d,
+            "coverage_of_reliable": each.a + each.c,
+        }
+        units = long.statistic.map({name: (own > 0).sum() for name, own in asked.items()}).fillna(len(each)).astype(int)
+        frames.append(long.assign(**key, n=long.statistic.map(n).fillna(len(group)).astype(int), units=units))
     return pd.concat(frames, ignore_index=True)[[*by, "statistic", "resample", "measured", "units", "n"]]

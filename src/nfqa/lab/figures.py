@@ -25,6 +25,7 @@ MUTED, RULE = "#9aa5b1", "#5b6470"  # what is beside the point, reference lines
 PALETTE = ("#3f5ea8", "#6b8e23", "#d4a017", "#7b4b2a", "#d0679d", "#4d4d4d", "#5aa9d6", "#9b8fc7")
 ORIGINS = {"measured": OURS, "stand-in": STANDING_IN, "sample": SAMPLE, "paper": PUBLISHED}
 MARKERS = "osD^v<>P"
+_MARKS = dict(zip(ORIGINS, "osoD", strict=True))
 _NOTE = "note"  # the name of a note among a figure's texts
 _STYLE: dict[str, Any] = {
     "axes.edgecolor": RULE, "axes.facecolor": "white", "axes.spines.right": False, "axes.spines.top": False,
@@ -70,6 +71,7 @@ def draw_intervals(
     every, series = list(dict.fromkeys(order or rows[y])), list(dict.fromkeys(rows[by].dropna()))
     rows = rows.assign(panel=rows.get(panel, ""), published=rows.get("published", np.nan))
     colours = ORIGINS if by == "origin" else dict(zip(series, PALETTE, strict=False))
+    marks = _MARKS if by == "origin" else dict(zip(series, MARKERS, strict=False))
     lanes = len(series) if rows.groupby(["panel", y])[by].nunique().max() > 1 else 1
     lane = {name: 0.6 * ((place + 0.5) / lanes - 0.5) * (lanes > 1) for place, name in enumerate(series)}
     panels = dict(list(rows.groupby("panel", sort=False)))
@@ -85,10 +87,10 @@ def draw_intervals(
     figure, grid = subplots(squeeze=False, **shape | how)
     for axes, (title, inside) in zip(grid.flat, panels.items(), strict=True):
         inside = inside.assign(place=inside[y].map(labels[title].index) + inside[by].map(lane).fillna(0))
-        for name, mark in zip(series, MARKERS, strict=False):
+        for name in series:
             own, label = inside[inside[by] == name], f"{name}*" if name == "stand-in" else name
             axes.hlines(own.place, own.low, own.high, color=colours[name], lw=1.6)
-            axes.plot(own.value, own.place, mark, color=colours[name], ms=4.5, label=label)
+            axes.plot(own.value, own.place, marks[name], color=colours[name], ms=4.5, label=label)
         printed = inside[inside.published.notna()]
         if len(printed):
             edges = PUBLISHED if by == "origin" else [*printed[by].map(colours).fillna(PUBLISHED)]

@@ -54,7 +54,8 @@ def _write_head(root: Path, paper: Paper, names: list[str], claims: list[dict]) 
         sides |= {"with a stand-in": claim["stand_in_said"]} if claim["stand_in"] else {}
         words = [(side, *verdict.partition(": ")) for side, verdict in sides.items()]
         said = (f"{side} **{verdict}**{f' ({counts})' if counts else ''}" for side, verdict, _, counts in words)
-        lines.append(f"- *{claim['says']}* {'; '.join(said)}.")
+        bar = f" Our bar: {claim['bar'].split(';')[0]}." if claim["bar"] else ""
+        lines.append(f"- *{claim['says']}* {'; '.join(said)}.{bar}")
     if len(claims) > _SHOWN:
         lines.append(f"- {len(claims) - _SHOWN} more claims: `make claims`")
     found = [read_json(root / "results" / paper.paper / f"{name}.json").get("findings", [])[:1] for name in names]
