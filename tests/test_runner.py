@@ -267,5 +267,8 @@ def test_a_quick_run_says_so_on_the_console_below_the_figure_and_in_its_folder(c
     notes = {build / "quick": "quick: 8 questions, 2 draws", variant: "quick: 3 questions, 2 draws"}
     for work, note in {**notes, build: ""}.items():
         executed = (work / "sample" / "notebooks" / "made_up" / "first.ipynb").read_text()
-        assert f"notes: {[note] if note else []}" in executed
+        told = executed.partition("notes: [")[2].partition("]")[0]
+        assert "SAMPLE: made-up data" in told
+        assert note in told
+        assert ("quick" in told) == bool(note)
     assert "size" not in read_json(checkout.root / "results" / "sample" / "made_up" / "first.json")
