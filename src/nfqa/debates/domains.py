@@ -105,12 +105,12 @@ def resample_rules(claims: pd.DataFrame, *, by: Sequence[str], resamples: int, s
         }
         found = pd.DataFrame(shares).replace([np.inf, -np.inf], np.nan).rename_axis("resample").reset_index()
         long = found.melt("resample", var_name="statistic", value_name="measured")
-        n = {"reliable_if_trusted": a[0] + b[0], "reliable_if_not": c[0] + d[0], "coverage_of_reliable": a[0] + c[0]}
-        asked = {
+        asked = pd.DataFrame({  # claims of each question that a share is of; all where none is named
             "reliable_if_trusted": each.a + each.b,
             "reliable_if_not": each.c + each.d,
             "coverage_of_reliable": each.a + each.c,
-        }
-        units = long.statistic.map({name: (own > 0).sum() for name, own in asked.items()}).fillna(len(each)).astype(int)
-        frames.append(long.assign(**key, n=long.statistic.map(n).fillna(len(group)).astype(int), units=units))
+        })  # fmt: skip
+        n = long.statistic.map(asked.sum()).fillna(len(group)).astype(int)
+        units = long.statistic.map((asked > 0).sum()).fillna(len(each)).astype(int)
+        frames.append(long.assign(**key, n=n, units=units))
     return pd.concat(frames, ignore_index=True)[[*by, "statistic", "resample", "measured", "units", "n"]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import groupby
 from pathlib import Path
 
 from nfqa.data.json_lines import read_json
@@ -35,18 +34,18 @@ def make_heads(root: Path) -> dict[Path, str]:
     for paper in read_papers(root).values():
         claims = judge_claims(paper, root / "results").to_dict("records")
         claims = sorted(claims, key=lambda claim: (not claim["headline"], claim["kind"] != "finding"))
-        every = [(str(entry.notebook), name) for name, entry in paper.artefacts.items() if entry.notebook]
-        for notebook, names in groupby(sorted(every, key=lambda each: each[0]), key=lambda each: each[0]):
-            own = [name for _, name in names if (root / "results" / paper.paper / f"{name}.json").is_file()]
+        made_by: dict[str, list[str]] = {}
+        for name, entry in paper.artefacts.items():
+            if entry.notebook and (root / "results" / paper.paper / f"{name}.json").is_file():
+                made_by.setdefault(str(entry.notebook), []).append(name)
+        for notebook, own in made_by.items():
             told = [claim for claim in claims if set(paper.claims[str(claim["claim"])].tables) & {*own}]
-            if own:
-                made[root / "notebooks" / notebook] = _write_head(root, paper, own, told)
+            made[root / "notebooks" / notebook] = _write_head(root, paper, own, told)
     return made
 
 
 def _write_head(root: Path, paper: Paper, names: list[str], claims: list[dict]) -> str:
-    up = "../" * 2
-    shown = [f"![{paper.artefacts[name].label}]({up}figures/{paper.paper}/{name}.png)" for name in names]
+    shown = [f"![{paper.artefacts[name].label}](../../figures/{paper.paper}/{name}.png)" for name in names]
     lines = []
     for claim in claims[:_SHOWN]:
         needs = f": needs {claim['here_because']}" if claim["here"].startswith("not") else ""
