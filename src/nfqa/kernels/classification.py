@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nfqa.kernels.intervals import Interval, draw_counts, find_interval
+from nfqa.kernels.intervals import Interval, draw_counts, estimate_ratio, find_interval, find_share
 
 Measure = Literal["accuracy", "f1", "auroc", "mcc", "kappa", "agreement"]
 MEASURES: tuple[Measure, ...] = ("accuracy", "f1", "auroc", "mcc")  # those of DebateQA's Table 3
@@ -23,7 +24,7 @@ def measure_classification(
     resamples: int = 1_000,
     seed: int = 0,
 ) -> Interval:
-    """One measure of decisions against labels, with a bootstrap interval over items or groups of them.
+    """One measure of decisions against labels, with a 95 % interval over items or groups of them.
 
     accuracy: share of items decided as labelled (agreement: the same between two sets of decisions). f1: 2 TP /
     (2 TP + FP + FN). mcc: Matthews' (TP TN - FP FN) / sqrt((TP + FP)(TP + FN)(TN + FP)(TN + FN)). kappa: Cohen's
@@ -33,7 +34,8 @@ def measure_classification(
         groups: [n], items of one group are drawn together.
     Returns: value and interval over the items with a verdict, `n_missing` without. NaN where the measure is undefined:
         no positive at all for f1, labels or decisions all equal for mcc, both all equal to one value for kappa, one
-        label only for auroc. Resamples where it is undefined are left out of the interval.
+        label only for auroc. Intervals of accuracy and agreement, which are shares, are Wilson's, or by Student's t over
+        groups of several items; others are bootstrapped, without the resamples where the measure is undefined.
     Source: the formulas above, for the value and for each resample alike; equal to scikit-learn's accuracy_score,
         f1_score, roc_auc_score, matthews_corrcoef and cohen_kappa_score to 1e-12. Differs from: scikit-learn, where an
         undefined F1 or MCC is 0; and it takes one resample a call.
@@ -45,6 +47,11 @@ def measure_classification(
         return Interval(np.nan, np.nan, np.nan, None, 0, missing, 0)
     truth, given = truth[known], given[known]
     names = np.array([str(group) for group in groups])[known] if groups is not None else np.arange(n)
+    if measure in ("accuracy", "agreement"):
+        right = truth == (given >= 0.5)
+        _, group, sizes = np.unique(names, return_inverse=True, return_counts=True)
+        share = find_share(right) if len(sizes) == n else estimate_ratio(np.bincount(group, right), sizes)
+        return replace(share, n_missing=missing)
     if measure == "auroc":
         found = resample_auroc(truth, given, names, resamples=resamples, seed=seed)
     else:
@@ -72,10 +79,8 @@ def _measure(truth: NDArray, given: NDArray, measure: Measure, weights: NDArray)
             return np.asarray(2 * tp / (2 * tp + fp + fn))
         if measure == "mcc":
             return np.asarray((tp * tn - fp * fn) / np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)))
-        if measure == "kappa":
-            expected = ((tp + fp) * (tp + fn) + (fn + tn) * (fp + tn)) / total**2
-            return np.asarray(((tp + tn) / total - expected) / (1 - expected))
-        return np.asarray((tp + tn) / total)
+        expected = ((tp + fp) * (tp + fn) + (fn + tn) * (fp + tn)) / total**2  # for kappa
+        return np.asarray(((tp + tn) / total - expected) / (1 - expected))
 
 
 def resample_auroc(

@@ -9,7 +9,7 @@ through unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -107,15 +107,15 @@ def average(
     columns: str = "seed",
     within: str = "",
     crossed: bool = False,
-    share: bool = False,
+    share: bool | Collection[str] = False,
 ) -> pd.DataFrame:
     """Average over questions and seeds, with a 95 % interval over questions: one value for each set of conditions.
 
     Args: measurements: `over`, `measured`, `missing` (optional, the reason of a NaN), `columns` (optional), conditions;
         over: what was drawn independently, and stays together; columns: what an average is taken over first, and spread
         is over; within: what is averaged inside each of `over` before that, so that each weighs alike however many it
-        has; crossed: each of `columns` was drawn as well, for all of `over`; share: measurements are from 0 to 1, as is
-        the interval: Wilson's where all of them are 0 or 1, in one column or all equal.
+        has; crossed: each of `columns` was drawn as well, for all of `over`; share: measurements, or those of the
+        metrics named, are from 0 to 1, as is the interval: Wilson's where all are 0 or 1, in one column or all equal.
     Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard deviation over
         `columns`, NaN for one), `n` and `dropped` (measurements present and missing), `dropped_because`, `resampled`.
     Source: `nfqa.kernels.intervals`: estimate_mean, find_share.
@@ -124,9 +124,10 @@ def average(
     for key, group in _split(measurements, [over, columns, within, *_MEASURED]):
         table = _tabulate(group, over, columns, within, group[over].drop_duplicates())
         found = np.unique(table[~np.isnan(table)])
-        alike = share and np.isin(found, (0, 1)).all() and (table.shape[1] == 1 or len(found) < 2)
+        is_share = share if isinstance(share, bool) else key["metric"] in share
+        alike = is_share and np.isin(found, (0, 1)).all() and (table.shape[1] == 1 or len(found) < 2)
         interval = _find_share(table) if alike else estimate_mean(table, crossed=crossed)
-        interval = clip_share(interval) if share else interval
+        interval = clip_share(interval) if is_share else interval
         row = key | _describe(interval, group, over, columns if crossed else "")
         rows.append(row | {"n": group.measured.count(), "dropped": group.measured.isna().sum()} if within else row)
     return pd.DataFrame(rows)
