@@ -163,7 +163,7 @@ def test_a_reader_sees_what_was_compared_with_its_numbers_and_where_the_bar_is(r
 def test_without_published_cells_or_results_nothing_is_said_to_hold(results, tmp_path):
     absent = order("metric == 'low' and judge == 'judge'", 0, where=ONE, needs=["judge"])
     found = judge(results, here=[absent], needs=["the annotations"], stand_in="a judge")
-    assert (found["published_said"], found["stand_in_said"]) == ("no cells in our copy", "")
+    assert (found["published_said"], found["stand_in_said"]) == ("no numbers in our copy", "")
     assert (found["here"], found["here_because"]) == ("not testable here", "the annotations; judge")
     assert judge(tmp_path / "elsewhere", here=[order(of("high"), 0.0)])["here"] == "not testable here"
 

@@ -36,7 +36,9 @@ def test_an_address_is_trusted_by_its_public_suffix(address: str, domain: str, s
 
 
 def rate(*rows: tuple[str, int, int]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=["question", "trusted", "reliable"]).assign(rule="r")
+    return pd.DataFrame(rows, columns=["question", "trusted", "reliable"]).assign(
+        rule="r", expert=lambda claims: claims.question
+    )
 
 
 def measure(claims: pd.DataFrame, resamples: int = 1) -> pd.Series:
@@ -59,6 +61,7 @@ def test_as_statsmodels_and_scikit_learn_have_them():
     drawn = np.random.default_rng(3)
     claims = pd.DataFrame(drawn.integers(0, 2, (200, 2)), columns=["trusted", "reliable"])
     claims = claims.assign(question=drawn.integers(0, 12, 200).astype(str), rule="r")
+    claims["expert"] = claims.question.str[0]
     tables = [pd.crosstab(own.trusted, own.reliable).to_numpy() for _, own in claims.groupby("question")]
     found = measure(claims)
     assert found.odds_ratio_within == pytest.approx(StratifiedTable(tables).oddsratio_pooled)
@@ -76,6 +79,13 @@ def test_a_rule_that_trusts_nothing_has_no_share_and_is_no_zero():
     found = measure(rate(("p", 0, 1), ("q", 0, 0)))
     assert found.coverage == 0
     assert np.isnan(found[["reliable_if_trusted", "reliable_gap", "odds_ratio"]]).all()
+
+
+def test_experts_are_drawn_with_all_their_questions():
+    one = rate(*[("p", 1, 1)] * 5, *[("q", 1, 0)] * 5).assign(expert=1)
+    drawn = resample_rules(one, by=["rule"], resamples=20)
+    assert set(drawn[drawn.statistic == "reliable_if_trusted"].measured) == {0.5}
+    assert set(drawn.units) <= {0, 1}
 
 
 def test_questions_are_drawn_whole():

@@ -11,7 +11,7 @@ from notebook_cells import run_notebook
 from nfqa.kernels.classification import resample_auroc
 from nfqa.lab.values import read_values
 from nfqa.metrics.overlap import score_pairs
-from nfqa.metrics.stated_views import draw_wordings, pair_wordings, resample_stated
+from nfqa.metrics.stated_views import draw_wordings, keep_apart, pair_wordings, resample_stated
 from nfqa.metrics.statistics import find_intervals
 
 RANDOM = np.random.default_rng(3)
@@ -145,3 +145,14 @@ def test_a_count_of_word_stems_is_at_chance_where_none_is_shared():
     table = read_values(PROJECT / "results" / "linkage" / "overlap_blindness.csv")
     bare = table[(table.words == "none shared") & (table.difference_from == "")].set_index("metric")
     assert bare.value["google_rouge1_stem"] == 0.5
+
+
+def test_claims_that_are_kept_share_no_wording_whatever_their_order():
+    claims = pd.DataFrame(
+        {"question": list("abcd"), "views": [[("s", [1, 2])], [("s", [2]), ("o", [3])], [("o", [4])], [("s", [3])]]}
+    )
+    wordings = pd.DataFrame({"wording": [1, 2, 3, 4], "text": ["one", "two", "three", "three"]})  # 3 and 4 are alike
+    kept = keep_apart(claims, wordings)
+    assert set(kept.question) in ({"a", "c"}, {"a", "d"}, {"b"})
+    assert set(keep_apart(claims[::-1].reset_index(drop=True), wordings).question) == set(kept.question)
+    assert len(keep_apart(claims.iloc[[0, 2]], wordings)) == 2

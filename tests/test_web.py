@@ -63,6 +63,7 @@ def test_ratings_of_sources_leave_out_who_rated_and_what_was_not_rated(tmp_path:
     (tmp_path / "set.jsonl").write_bytes(content)
     frame = read_reliability(tmp_path / "set.jsonl")
     assert frame.address.tolist() == ["https://a.gov/x", "http://b.com"]
+    assert set(frame.expert) == {1}
     assert frame[["claim", "n_sources", "reliability"]].drop_duplicates().to_numpy().tolist() == [[1, 2, 3]]
 
 

@@ -132,20 +132,23 @@ _ADDRESS = re.compile(r"https?://[^\s\])>\"']+")
 
 
 def _gather_reliability(files: list[Lines]) -> Iterable[dict[str, Any]]:
-    """A line a claim that was rated: its question, a running number, the addresses that it cites, and the rating.
+    """A line a claim that was rated: its question, the addresses that it cites, and the rating.
 
-    A question and system that several files hold counts once. Who rated is left out.
+    A question and system that several files hold counts once. Claims have running numbers, as have experts, who asked
+    and rated; their ids are left out.
     """
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    found: dict[tuple[str, str], tuple[str, list[dict[str, Any]]]] = {}
     for asked in chain(*files):
         for system, answer in asked["answers"].items():
-            found.setdefault((asked["question"].strip(), system), answer["claims"])
-    for (question, system), claims in sorted(found.items()):
+            found.setdefault((asked["question"].strip(), system), (asked["annotator_id"], answer["claims"]))
+    numbers: dict[str, int] = {}
+    for (question, system), (expert, claims) in sorted(found.items()):
+        number = numbers.setdefault(expert, len(numbers) + 1)
         for place, claim in enumerate(claims, start=1):
             addresses = [hit[0] for evidence in claim["evidence"] if (hit := _ADDRESS.search(evidence))]
             if addresses and claim.get("reliability") in _RELIABILITY:
                 rated = {"reliability": _RELIABILITY[claim["reliability"]], "addresses": addresses}
-                yield {"question": question, "system": system, "claim": place} | rated
+                yield {"question": question, "expert": number, "system": system, "claim": place} | rated
 
 
 _SPLITS = r"sft_inference_pipeline_v2/data/splits/(?:val|test)|sft_inference_pipeline/data/splits/(?:val|test)_v5"

@@ -67,10 +67,10 @@ def draw_pools(documents: pd.DataFrame, *, seed: int) -> pd.DataFrame:
 
 
 def resample_rules(claims: pd.DataFrame, *, by: Sequence[str], resamples: int, seed: int = 0) -> pd.DataFrame:
-    """What a rule achieves, as measured and in resamples of whole questions, which bring all their claims along.
+    """What a rule achieves, as measured and in resamples of experts, who bring all claims on their questions along.
 
     With a, b the trusted claims that are reliable and not, and c, d the others, n = a + b + c + d, each of them a sum
-    over questions:
+    over experts:
 
     coverage (a + b) / n; coverage_of_reliable a / (a + c); reliable_if_trusted a / (a + b);
     reliable_if_not c / (c + d); reliable_gap, the former minus the latter;
@@ -78,8 +78,8 @@ def resample_rules(claims: pd.DataFrame, *, by: Sequence[str], resamples: int, s
     odds_ratio_within, Mantel and Haenszel's with questions q as strata, Σ a_q d_q / n_q / Σ b_q c_q / n_q, which no
     difference between questions (their field, their expert) is behind.
 
-    Args: claims: a row a rated claim: question, trusted and reliable (True or False), and the columns of `by`.
-    Returns: the columns of by, resample (0: as measured), statistic, measured (NaN for 0 / 0), units (questions)
+    Args: claims: a row a rated claim: expert, question, trusted and reliable (True or False), and the columns of `by`.
+    Returns: the columns of by, resample (0: as measured), statistic, measured (NaN for 0 / 0), units (experts)
         and n (claims) that the statistic is a share of, or all; as `nfqa.metrics.statistics.find_intervals` takes it.
     Source: Mantel and Haenszel 1959; the cluster bootstrap, Davison and Hinkley 1997, section 3.8.
     """
@@ -87,9 +87,9 @@ def resample_rules(claims: pd.DataFrame, *, by: Sequence[str], resamples: int, s
     for key, group in iterate_groups(claims, by):
         trusted, reliable = group.trusted.astype(bool), group.reliable.astype(bool)
         cells = {"a": trusted & reliable, "b": trusted & ~reliable, "c": ~trusted & reliable, "d": ~trusted & ~reliable}
-        each = pd.DataFrame(cells).groupby(group.question, sort=False).sum()
+        each = group[["expert", "question"]].assign(**cells).groupby(["expert", "question"], sort=False).sum()
         size = each.sum(axis=1)
-        each = each.assign(ad=each.a * each.d / size, bc=each.b * each.c / size)
+        each = each.assign(ad=each.a * each.d / size, bc=each.b * each.c / size).groupby("expert", sort=False).sum()
         counts = np.vstack([np.ones(len(each)), draw_counts(len(each), resamples=resamples, seed=seed)])
         drawn = pd.DataFrame(counts @ each.to_numpy(dtype=float), columns=each.columns)
         a, b, c, d = (drawn[name] for name in "abcd")
@@ -105,7 +105,7 @@ def resample_rules(claims: pd.DataFrame, *, by: Sequence[str], resamples: int, s
         }
         found = pd.DataFrame(shares).replace([np.inf, -np.inf], np.nan).rename_axis("resample").reset_index()
         long = found.melt("resample", var_name="statistic", value_name="measured")
-        asked = pd.DataFrame({  # claims of each question that a share is of; all where none is named
+        asked = pd.DataFrame({  # claims of each expert that a share is of; all where none is named
             "reliable_if_trusted": each.a + each.b,
             "reliable_if_not": each.c + each.d,
             "coverage_of_reliable": each.a + each.c,

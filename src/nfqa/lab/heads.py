@@ -56,7 +56,8 @@ def _write_head(root: Path, paper: Paper, names: list[str], claims: list[dict]) 
         bar = f" Our bar: {claim['bar'].split(';')[0]}." if claim["bar"] else ""
         lines.append(f"- *{claim['says']}* {'; '.join(said)}.{bar}")
     if len(claims) > _SHOWN:
-        lines.append(f"- {len(claims) - _SHOWN} more claims: `make claims`")
+        rest = [(claim["says"], claim["stand_in_said"] or claim["here_said"]) for claim in claims[_SHOWN:]]
+        lines.append("- More: " + "; ".join(f"*{says}* **{said.partition(': ')[0]}**" for says, said in rest))
     found = [read_json(root / "results" / paper.paper / f"{name}.json").get("findings", [])[:1] for name in names]
     first = list(dict.fromkeys(finding for each in found for finding in each))
     return "\n\n".join(filter(None, [" ".join(shown), "\n".join(lines), *first]))

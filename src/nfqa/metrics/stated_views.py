@@ -19,6 +19,20 @@ from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated
 
 
+def keep_apart(claims: pd.DataFrame, wordings: pd.DataFrame) -> pd.DataFrame:
+    """The claims of which no two share a wording, so that each was drawn by itself.
+
+    Args: claims, wordings: as `pair_wordings`. Returns: rows of `claims`, those kept that come first by a hash.
+    """
+    texts, used, kept = wordings.set_index("wording").text, set[str](), []
+    for place, views in claims.views[sorted(claims.index, key=lambda row: hash_name(claims.question[row]))].items():
+        said = {texts[wording] for _, ids in views for wording in ids}
+        if used.isdisjoint(said):
+            kept.append(place)
+            used |= said
+    return claims.loc[sorted(kept)]
+
+
 def pair_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
     """Answers and points of view out of wordings that people gave to the same and to other points of view on a claim.
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nfqa.kernels.choice import TieRule, credit_choice
 from nfqa.kernels.correlation import REASONS, Coefficient, correlate_groups
 from nfqa.kernels.intervals import (
+    FEWEST,
     Interval,
     clip_share,
     draw_counts,
@@ -115,7 +116,8 @@ def average(
         over: what was drawn independently, and stays together; columns: what an average is taken over first, and spread
         is over; within: what is averaged inside each of `over` before that, so that each weighs alike however many it
         has; crossed: each of `columns` was drawn as well, for all of `over`; share: measurements, or those of the
-        metrics named, are from 0 to 1, as is the interval: Wilson's where all are 0 or 1, in one column or all equal.
+        metrics named, are from 0 to 1, as is the interval: Wilson's where all are 0 or 1, in one column or all equal, else
+        none where fewer than five of `over` have a value above 0, or below 1.
     Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard deviation over
         `columns`, NaN for one), `n` and `dropped` (measurements present and missing), `dropped_because`, `resampled`.
     Source: `nfqa.kernels.intervals`: estimate_mean, find_share.
@@ -127,7 +129,9 @@ def average(
         is_share = share if isinstance(share, bool) else key["metric"] in share
         alike = is_share and np.isin(found, (0, 1)).all() and (table.shape[1] == 1 or len(found) < 2)
         interval = _find_share(table) if alike else estimate_mean(table, crossed=crossed)
-        interval = clip_share(interval) if is_share else interval
+        if is_share and not alike:  # by Student's t, which needs some units on either side
+            rare = min((table > 0).any(1).sum(), (table < 1).any(1).sum()) < FEWEST
+            interval = replace(interval, low=np.nan, high=np.nan) if rare else clip_share(interval)
         row = key | _describe(interval, group, over, columns if crossed else "")
         rows.append(row | {"n": group.measured.count(), "dropped": group.measured.isna().sum()} if within else row)
     return pd.DataFrame(rows)
