@@ -124,7 +124,7 @@ def test_metrics_that_are_named_are_shares_and_a_rare_one_has_no_interval() -> N
     found = average(both, share=["da"]).set_index("metric")
     assert found.low["da"] == pytest.approx(0.2993, abs=1e-4)  # Wilson's
     assert found.low["words"] == pytest.approx(0.5 - stats.t.ppf(0.975, 19) * half.measured.std() / 20**0.5)
-    rare = half.assign(measured=[0.5] * 4 + [0.0] * 16)
+    rare = half.assign(metric="da", measured=[0.5] * 4 + [0.0] * 16)
     assert np.isnan(average(rare, share=True)[["low", "high"]].iloc[0].astype(float)).all()
     assert average(rare.assign(measured=[0.5] * 5 + [0.0] * 15), share=True).high[0] > 0.125
 

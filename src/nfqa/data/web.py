@@ -32,7 +32,8 @@ def read_reliability(path: Path) -> pd.DataFrame:
     """`{question, expert, system, claim, reliability, addresses}` a line, as `nfqa.data.gather` makes it.
 
     Returns: question, expert (a number for who asked and rated), system, claim (its number in the answer), n_sources
-        (addresses that the claim cites), address (one of them, a row each), reliability (of the claim's sources together: 1 not at all, 2 somewhat, 3 reliable).
+        (addresses that the claim cites), address (one of them, a row each), reliability (of the claim's sources
+        together: 1 not at all, 2 somewhat, 3 reliable).
     """
     claims = pd.DataFrame(read_lines(path.read_bytes())).rename(columns={"addresses": "address"})
     sources = claims.assign(n_sources=claims.address.str.len()).explode("address", ignore_index=True)

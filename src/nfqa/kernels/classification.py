@@ -34,7 +34,7 @@ def measure_classification(
         groups: [n], items of one group are drawn together.
     Returns: value and interval over the items with a verdict, `n_missing` without. NaN where the measure is undefined:
         no positive at all for f1, labels or decisions all equal for mcc, both all equal to one value for kappa, one
-        label only for auroc. Intervals of accuracy and agreement, which are shares, are Wilson's, or by Student's t over
+        label only for auroc. Those of accuracy and agreement, which are shares, are Wilson's, or by Student's t over
         groups of several items; others are bootstrapped, without the resamples where the measure is undefined.
     Source: the formulas above, for the value and for each resample alike; equal to scikit-learn's accuracy_score,
         f1_score, roc_auc_score, matthews_corrcoef and cohen_kappa_score to 1e-12. Differs from: scikit-learn, where an

@@ -116,8 +116,8 @@ def average(
         over: what was drawn independently, and stays together; columns: what an average is taken over first, and spread
         is over; within: what is averaged inside each of `over` before that, so that each weighs alike however many it
         has; crossed: each of `columns` was drawn as well, for all of `over`; share: measurements, or those of the
-        metrics named, are from 0 to 1, as is the interval: Wilson's where all are 0 or 1, in one column or all equal, else
-        none where fewer than five of `over` have a value above 0, or below 1.
+        metrics named, are from 0 to 1, as is the interval: Wilson's where all are 0 or 1, in one column or all equal,
+        else none where fewer than five of `over` have a value above 0, or below 1.
     Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard deviation over
         `columns`, NaN for one), `n` and `dropped` (measurements present and missing), `dropped_because`, `resampled`.
     Source: `nfqa.kernels.intervals`: estimate_mean, find_share.
