@@ -118,14 +118,16 @@ def test_a_share_has_an_interval_with_a_width_where_all_are_equal(table, value, 
     assert (row.low, row.high) == pytest.approx(interval, abs=1e-4)
 
 
-def test_metrics_that_are_named_are_shares_and_a_rare_one_has_no_interval() -> None:
+def test_metrics_that_are_named_are_shares_and_a_rare_one_is_bounded_by_wilsons() -> None:
     half = pd.DataFrame({"question": range(20), "measured": [1.0, 0.0] * 10})
     both = pd.concat([half.assign(metric="da"), half.assign(metric="words")])
     found = average(both, share=["da"]).set_index("metric")
     assert found.low["da"] == pytest.approx(0.2993, abs=1e-4)  # Wilson's
     assert found.low["words"] == pytest.approx(0.5 - stats.t.ppf(0.975, 19) * half.measured.std() / 20**0.5)
     rare = half.assign(metric="da", measured=[0.5] * 4 + [0.0] * 16)
-    assert np.isnan(average(rare, share=True)[["low", "high"]].iloc[0].astype(float)).all()
+    assert average(rare, share=True)[["low", "high"]].iloc[0].tolist() == pytest.approx(
+        [0, 0.416], abs=1e-3
+    )  # 0, 4 of 20
     assert average(rare.assign(measured=[0.5] * 5 + [0.0] * 15), share=True).high[0] > 0.125
 
 

@@ -116,8 +116,8 @@ def average(
         over: what was drawn independently, and stays together; columns: what an average is taken over first, and spread
         is over; within: what is averaged inside each of `over` before that, so that each weighs alike however many it
         has; crossed: each of `columns` was drawn as well, for all of `over`; share: measurements, or those of the
-        metrics named, are from 0 to 1, as is the interval: Wilson's where all are 0 or 1, in one column or all equal,
-        else none where fewer than five of `over` have a value above 0, or below 1.
+        metrics named, are from 0 to 1, as is the interval: Wilson's where all are 0 or 1, in one column or all equal;
+        where fewer than five of `over` are above 0, or below 1, between those of the shares above 0 and of all 1.
     Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard deviation over
         `columns`, NaN for one), `n` and `dropped` (measurements present and missing), `dropped_because`, `resampled`.
     Source: `nfqa.kernels.intervals`: estimate_mean, find_share.
@@ -131,7 +131,7 @@ def average(
         interval = _find_share(table) if alike else estimate_mean(table, crossed=crossed)
         if is_share and not alike:  # by Student's t, which needs some units on either side
             rare = min((table > 0).any(1).sum(), (table < 1).any(1).sum()) < FEWEST
-            interval = replace(interval, low=np.nan, high=np.nan) if rare else clip_share(interval)
+            interval = _bound_share(interval, table) if rare else clip_share(interval)
         row = key | _describe(interval, group, over, columns if crossed else "")
         rows.append(row | {"n": group.measured.count(), "dropped": group.measured.isna().sum()} if within else row)
     return pd.DataFrame(rows)
@@ -236,6 +236,16 @@ def _find_share(table: NDArray[np.float64]) -> Interval:
     present = ~np.isnan(table)
     each = np.where(present.any(1), np.where(present, table, -1).max(1), np.nan)
     return replace(find_share(each), n=int(present.sum()), n_missing=int((~present).sum()))
+
+
+def _bound_share(interval: Interval, table: NDArray[np.float64]) -> Interval:
+    """From Wilson's low end of the share of rows that are 1 throughout to his high end of those with any above 0.
+
+    An average of shares lies between these two shares; both are those of `find_share` where all values are 0 or 1.
+    """
+    rows = table[~np.isnan(table).all(1)]
+    whole, some = (np.isnan(rows) | (rows == 1)).all(1), (rows > 0).any(1)
+    return replace(interval, low=find_share(whole).low, high=find_share(some).high)
 
 
 def require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
