@@ -83,12 +83,12 @@ def list_files(place: Place, identifier: str) -> dict[str, Path]:
 def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -> tuple[str, ...]:
     """The endings of the files just made that are to replace those in place.
 
-    All where a value moved by more than its tolerance or a column is another, or where those in place are not the
-    committed ones. Otherwise
-    the values stay as they are, and all files do if the same code made them: what differs is then the processor's. Of
-    other code the picture is replaced where its bytes differ though all values are equal: it is then drawn in another
-    way. The provenance is replaced where it says more than which code. Where values vary, or a file is missing that
-    those in place were made with, all stay, but for a finding in other words.
+    All where a value moved by more than its tolerance, a column or what was resampled is another, or where those in
+    place are not the committed ones. Otherwise the values stay as they are, and all files do if the same code made
+    them: what differs is then the processor's. Of other code the picture is replaced where its bytes differ though all
+    values are equal: it is then drawn in another way. The provenance is replaced where it says more than which code.
+    Where values vary, or a file is missing that those in place were made with, all stay, but for a finding in other
+    words.
 
     Args: made: the new files, without an ending; lacks: as `lacks_files`.
     """
@@ -101,7 +101,8 @@ def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -
     varies = bool(after.get("varies"))
     values = [read_values(files[".csv"]) for files in (kept, new)]
     found = compare_values(*values, lacks=lacks, varies=varies)
-    if found.state.isin([MOVED, GONE, NEW]).any() or [*values[0]] != [*values[1]]:
+    units = [[*table.columns, *table.resampled] for table in values]
+    if found.state.isin([MOVED, GONE, NEW]).any() or units[0] != units[1]:
         return ENDINGS
     findings = [[_NUMBER.sub("#", finding) for finding in each["findings"]] for each in (before, after)]
     if varies:
