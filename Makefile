@@ -35,7 +35,7 @@ PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
 install = $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python $(1) || $(PIP) $(1)
 
 .NOTPARALLEL:
-.PHONY: train-evaluator export-verdicts import-verdicts help setup reproduce status check claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
+.PHONY: train-evaluator train-judge export-verdicts import-verdicts help setup reproduce status check claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
 
 help: ## this text
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -133,6 +133,9 @@ import-verdicts: $(READY) ## take in someone's verdicts: make import-verdicts FI
 
 train-evaluator: $(READY) ## the embedded evaluators anew, into the package (or one: NAME=tiny); about an hour on one core
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(VENV)/bin/python -m tools.train_evaluator $(NAME)
+
+train-judge: $(READY) ## the embedded judge's adapters anew, those that are not there; half an hour on two cores
+	@$(VENV)/bin/python -m tools.train_judge
 
 fetch: $(READY) ## the data alone, verified
 	@$(RUN) fetch

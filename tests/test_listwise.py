@@ -275,3 +275,35 @@ def test_folds_hang_on_the_text_and_cross_the_development_half():
     assert len(seen) == 2 * FOLDS
     assert 150 < sum(is_development(question) for question in questions) < 250
     assert find_fold(questions[0]) == find_fold(replace(questions[0], answers=(X,)))
+
+
+def test_the_reference_that_is_near_gives_the_grade_of_a_candidate():
+    # X = (0.6, 0.8): cosine to A .96, B .6, C 1, D .8, of grades 3, 2, 1, 0
+    _, candidates = describe_draw(make_draw(), StubEmbedder(VECTORS), kernel=True)
+    for column, temperature in zip(candidates[0, len(FEATURES) :], (0.05, 0.1, 0.2), strict=True):
+        weights = np.exp(np.array([0.96, 0.6, 1.0, 0.8]) / temperature)
+        assert column == pytest.approx(weights @ [3, 2, 1, 0] / weights.sum(), rel=1e-6)
+
+
+def test_a_tuned_scorer_reads_vectors_of_the_adapter_that_has_not_seen_its_fold():
+    class Tuning(StubEmbedder):
+        used: list[str] = []  # noqa: RUF012
+
+        def prepare(self, texts: Sequence[str], *, tokens: bool) -> None:
+            assert texts
+            assert not tokens
+
+        def tune(self, adapter: str) -> StubEmbedder:
+            self.used.append(adapter)
+            return self
+
+    antique, embedder = make_set("antique", make_questions(20)), Tuning()
+    scorers = train_scorers(antique, antique, embedder, LIST, tuned=True)
+    for question in antique.questions:
+        assert scorers[antique.name, question.text].adapter == f"without_fold_{find_fold(question)}"
+    assert {len(scorer.weights) for scorer in scorers.values()} == {8}
+    judged = judge_by_vectors(draw_references([antique], seeds=[0]), scorers, embedder)
+    assert set(embedder.used) == {scorer.adapter for scorer in scorers.values()}
+    assert set(judged.training) == {"tuned"}
+    others = train_scorers(antique, make_set("other", make_questions(2, 9)[1:]), embedder, LIST, tuned=True)
+    assert {scorer.adapter for scorer in others.values()} <= {"all", *(f"without_fold_{fold}" for fold in range(5))}

@@ -26,6 +26,8 @@ FEATURES = (
     "beaten",  # share of references less similar to the question than the candidate is
     "log_words",  # log(1 + words)
 )
+KERNEL = {"grade_near": 0.05, "grade_about": 0.1, "grade_around": 0.2}
+"""Read by a scorer with eight weights: the references' mean grade, weighted by the softmax of cosine / temperature."""
 _OWN = ("cos_question", "log_words")  # what a text has without a list
 # Chosen on the development half of ANTIQUE (`is_development`), from weights 1, 2 and penalties 0, 1/4, 1/2, 3/4, 1.
 ZERO_SHOT = (1.0, 2.0, -1.0, 0.0, 0.0)
@@ -33,11 +35,16 @@ ZERO_SHOT = (1.0, 2.0, -1.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Scorer:
-    """A linear scorer: score = weights . (features - centre). `trained_on` counts the questions it was fitted on."""
+    """A linear scorer: score = weights . features. `trained_on` counts the questions it was fitted on.
+
+    With five weights it reads FEATURES, with eight KERNEL as well. `adapter` names what the embedder's vectors are
+    changed by, "" for nothing.
+    """
 
     name: str
     weights: NDArray[np.float64]  # [F]
     trained_on: int
+    adapter: str = ""
 
 
 def make_zero_shot() -> Scorer:
@@ -64,10 +71,10 @@ def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> tuple[NDArray[
         return np.zeros(0), np.zeros(0, dtype=np.int64)
     if not draw.references:
         raise ValueError(f"question {draw.question.text!r} has no references to rank among")
-    references, candidates = describe_draw(draw, embedder)
+    references, candidates = describe_draw(draw, embedder, kernel=len(scorer.weights) > len(FEATURES))
     scores = np.round(candidates @ scorer.weights, 10)
     if len(draw.references) == 1:  # no rest of a list to hold it against: the two stand on what is their own
-        own = np.array([name in _OWN for name in FEATURES])
+        own = np.array([name in _OWN for name in (*FEATURES, *KERNEL)])[: len(scorer.weights)]
         references, candidates = references[:, own], candidates[:, own]
         alone = np.round((references - candidates) @ scorer.weights[own], 10) > 0
         return scores, 1 + alone.astype(np.int64)
@@ -87,12 +94,20 @@ def judge_by_vectors(
     """
     keys = list(zip(draws.dataset, draws.question, strict=True))
     one = dict.fromkeys(keys, scorers) if isinstance(scorers, Scorer) else scorers
-    verdicts = [judge_draw(draw, one[key], embedder) for key, draw in zip(keys, draws.draw, strict=True)]
+    adapters = [one[key].adapter for key in keys]
+    tuned = {name: embedder.tune(name) if name else embedder for name in dict.fromkeys(adapters)}
+    for name in filter(None, tuned):  # all at once: short batches of one question cost more
+        own = [draw for draw, adapter in zip(draws.draw, adapters, strict=True) if adapter == name]
+        tuned[name].prepare([text for draw in own for text in draw.texts], tokens=False)
+    verdicts = [
+        judge_draw(draw, one[key], tuned[name]) for key, draw, name in zip(keys, draws.draw, adapters, strict=True)
+    ]
     counts = pd.Series([scorer.trained_on for scorer in one.values()], [dataset for dataset, _ in one])
     ends = counts.groupby(level=0).agg(lambda own: "-".join(map(str, sorted({own.min(), own.max()}))))
     name = next(iter(one.values())).name.replace("_", "-")
     candidates = list_candidates(draws)
-    signature = sign(candidates, f"embedded_judge|weights:{name}|trained_on:" + candidates.dataset.map(ends))
+    made = f"weights:{name}" + ("|adapters:judge" if any(adapters) else "")
+    signature = sign(candidates, f"embedded_judge|{made}|trained_on:" + candidates.dataset.map(ends))
     judged = candidates.assign(metric="embedded_judge", training=name, signature=signature)
     found = pd.DataFrame(np.nan, candidates.index, ["score", "rank"])
     found.loc[candidates.missing == ""] = np.concatenate([np.zeros((0, 2)), *map(np.column_stack, verdicts)])
@@ -113,12 +128,16 @@ def describe_candidates(draws: pd.DataFrame, embedder: Embedder) -> pd.DataFrame
     return candidates
 
 
-def describe_draw(draw: Draw, embedder: Embedder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def describe_draw(
+    draw: Draw, embedder: Embedder, *, kernel: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Feature rows of the references, [R, F], each left out of its own list, and of the candidates, [n, F].
+
+    Args: kernel: whether the features of KERNEL follow those of FEATURES.
 
     A list without good (or poor) references uses all of them in their place.
     """
-    texts = [draw.question.text, *(a.text for a in draw.references), *(a.text for a in draw.candidates)]
+    texts = draw.texts
     vectors = embedder.embed_sentences(texts).astype(np.float64)
     grades = np.array([answer.label for answer in draw.references])
     count = len(grades)
@@ -134,5 +153,9 @@ def describe_draw(draw: Draw, embedder: Embedder) -> tuple[NDArray[np.float64], 
         means.append(np.where(kept, to_references, 0.0).sum(1) / kept.sum(1))
     beaten = (to_question[:count] < to_question[:, None]) & seen
     words = np.log1p([len(text.split()) for text in texts[1:]])
-    rows = np.column_stack([to_question, *means, beaten.sum(1) / seen.sum(1), words])
+    columns = [to_question, *means, beaten.sum(1) / seen.sum(1), words]
+    for temperature in KERNEL.values() if kernel else ():
+        weights = np.where(seen, np.exp((to_references - 1) / temperature), 0.0)
+        columns.append(weights @ grades / weights.sum(1))
+    rows = np.column_stack(columns)
     return rows[:count], rows[count:]

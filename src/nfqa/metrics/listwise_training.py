@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 
 from nfqa.data.code import cached_arrays
 from nfqa.data.records import Question, QuestionSet
-from nfqa.metrics.listwise import FEATURES, Scorer, describe_draw, make_zero_shot
+from nfqa.metrics.listwise import FEATURES, KERNEL, Scorer, describe_draw, make_zero_shot
 from nfqa.metrics.references import Draw, draw_list, find_own_list, hash_name
+from nfqa.models.adapters import name_adapter
 from nfqa.models.embed import Embedder
 
 FOLDS = 5
@@ -24,14 +26,22 @@ _TRAINING_SEEDS = range(1_000, 1_005)  # apart from any evaluation seed, so that
 
 
 def train_scorers(
-    training: QuestionSet, dataset: QuestionSet, embedder: Embedder, composition: Sequence[int] = ()
+    training: QuestionSet,
+    dataset: QuestionSet,
+    embedder: Embedder,
+    composition: Sequence[int] = (),
+    *,
+    tuned: bool = False,
 ) -> dict[tuple[str, str], Scorer]:
     """A trained scorer for each (dataset, question), fitted on `training` without that question's fold (`fit_apart`).
 
     It is fitted on lists of the composition that it will see, by default the paper's own for `dataset`.
+    Args: tuned: the scorer reads eight features in place of five, of vectors that an adapter has changed which was
+        trained without the question's fold of ANTIQUE. Its weights are fitted on the vectors as they were.
     """
     grades = composition or find_own_list(dataset.name)
-    return fit_apart([(q, make_training_rows(q, grades, embedder)) for q in training.questions], dataset)
+    rows = [(q, make_training_rows(q, grades, embedder, kernel=tuned)) for q in training.questions]
+    return fit_apart(rows, dataset, tuned=tuned)
 
 
 def train_on_draws(draws: pd.DataFrame, dataset: QuestionSet, embedder: Embedder) -> dict[tuple[str, str], Scorer]:
@@ -77,22 +87,24 @@ def train_by_grades(
     return scorers
 
 
-def make_training_rows(question: Question, composition: Sequence[int], embedder: Embedder) -> NDArray[np.float64]:
+def make_training_rows(
+    question: Question, composition: Sequence[int], embedder: Embedder, *, kernel: bool = False
+) -> NDArray[np.float64]:
     """Rows of one question under five reference draws, whose seeds no evaluation uses; none if grades don't vary."""
     draws = [draw_list(question, composition, seed=seed) for seed in _TRAINING_SEEDS]
-    return collect_training_rows(draws, embedder)
+    return collect_training_rows(draws, embedder, kernel=kernel)
 
 
-def collect_training_rows(draws: Iterable[Draw], embedder: Embedder) -> NDArray[np.float64]:
+def collect_training_rows(draws: Iterable[Draw], embedder: Embedder, *, kernel: bool = False) -> NDArray[np.float64]:
     """Rows of one question under given draws; none from a draw whose candidates' grades don't vary.
 
     Returns: [m, F + 2]: centred features, the standardised grade, and the row's weight.
     """
-    rows = [np.zeros((0, len(FEATURES) + 2))]
+    rows = [np.zeros((0, len(FEATURES) + len(KERNEL) * kernel + 2))]
     for draw in draws:
         labels = np.array(draw.labels, dtype=np.float64)
         if len(set(draw.labels)) > 1:
-            features, grades = describe_draw(draw, embedder)[1], (labels - labels.mean()) / labels.std()
+            features, grades = describe_draw(draw, embedder, kernel=kernel)[1], (labels - labels.mean()) / labels.std()
             weights = np.full(len(labels), 1 / len(labels))
             rows.append(np.column_stack([features - features.mean(0), grades, weights]))
     return np.concatenate(rows)
@@ -153,7 +165,9 @@ def fit_by_size(
 Taught = Sequence[tuple[Question, NDArray[np.float64]]]  # training questions, each with its rows
 
 
-def fit_apart(taught: Taught, dataset: QuestionSet, *, count: int | None = None) -> dict[tuple[str, str], Scorer]:
+def fit_apart(
+    taught: Taught, dataset: QuestionSet, *, count: int | None = None, tuned: bool = False
+) -> dict[tuple[str, str], Scorer]:
     """A scorer for each (dataset, question), fitted on the first `count` training questions, or all, outside its fold.
 
     Folds depend on the question's text. Where no judged question is a training question, one scorer serves all.
@@ -163,6 +177,8 @@ def fit_apart(taught: Taught, dataset: QuestionSet, *, count: int | None = None)
         fold: fit_scorer([rows for question, rows in taught if find_fold(question) != fold][:count])
         for fold in dict.fromkeys(kept_out)
     }
+    if tuned:
+        scorers = {fold: replace(own, name="tuned", adapter=name_adapter(fold)) for fold, own in scorers.items()}
     return {(dataset.name, q.text): scorers[fold] for q, fold in zip(dataset.questions, kept_out, strict=True)}
 
 

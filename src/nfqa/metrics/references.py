@@ -55,6 +55,11 @@ class Draw:
     def labels(self) -> list[int]:
         return [answer.label for answer in self.candidates]
 
+    @property
+    def texts(self) -> list[str]:
+        """The question's text, the references' and the candidates'."""
+        return [self.question.text, *(answer.text for answer in (*self.references, *self.candidates))]
+
 
 def draw_list(
     question: Question,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nfqa.data.code import hash_maker
+from nfqa.data.registry import hash_file
 from nfqa.data.store import Store
+from nfqa.models.adapters import find_adapter
 from nfqa.models.causal_reranker import open_causal_reranker
 from nfqa.models.precision import read_precision
 from nfqa.models.roles import RoleSpec, parse_role
@@ -37,15 +40,20 @@ class Embedder:
     and results don't depend on the last bits of one processor's arithmetic (cosines move by about 1e-4).
     The model loads at the first text that is not cached, in the precision that NFQA_DTYPE names, or float32. Texts over
     the model's limit are cut at its end, and `count_cut` tells how many. No remote code is run. `fingerprint` says what
-    vectors depend on besides the text.
+    vectors depend on besides the text. `tune(adapter)` is the same embedder with one of the judge's adapters, for the
+    packaged model alone (`can_tune`).
     """
 
-    def __init__(self, spec: str, cache: Path | None = None, *, progress: bool = False) -> None:
+    def __init__(self, spec: str, cache: Path | None = None, *, progress: bool = False, adapter: str = "") -> None:
         self.spec: RoleSpec = parse_role("embedder", spec)
         self.progress = progress
+        self.can_tune = self.spec.kind == "package"  # the adapters are the packaged embedder's own
+        self.tune = functools.cache(lambda adapter: Embedder(spec, cache, progress=progress, adapter=adapter))
+        self._adapter = find_adapter(adapter) if adapter else None
         self._dtype = read_precision("float32")
         made_by = hash_maker(*_CODE, within=_CODE, packages=_PACKAGES)
         self.fingerprint = f"{made_by}|{self.spec.identity}{'' if self._dtype == 'float32' else f'|{self._dtype}'}"
+        self.fingerprint += f"|{hash_file(self._adapter)}" if self._adapter else ""
         self._sentences = Store(cache, "sentences", vector="BLOB", cut="INTEGER")
         self._tokens = Store(cache, "tokens", vectors="BLOB", special="BLOB")  # of some of these texts
         self._read_before: dict[str, NDArray[np.float32]] = {}
@@ -120,7 +128,7 @@ class Embedder:
 
     @cached_property
     def _model(self) -> SentenceModel:
-        return SentenceModel(self.spec, self._dtype)
+        return SentenceModel(self.spec, self._dtype, self._adapter)
 
     def _compute(self, texts: Sequence[str], *, tokens: bool) -> None:
         from tqdm import tqdm

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from nfqa.models.adapters import apply_adapter
 from nfqa.models.precision import refuse_slow
 from nfqa.models.roles import RoleSpec
 
@@ -28,23 +29,25 @@ class HalfVectors:
 
 
 class SentenceModel:
-    """A sentence-transformers model of any kind, in any precision; no remote code is run."""
+    """A sentence-transformers model of any kind, in any precision, perhaps with an adapter; no remote code is run."""
 
-    def __init__(self, spec: RoleSpec, dtype: str = "float32") -> None:
+    def __init__(self, spec: RoleSpec, dtype: str = "float32", adapter: Path | None = None) -> None:
         import torch
         from sentence_transformers import SentenceTransformer
 
         where = str(find_package_model(spec.name)) if spec.kind == "package" else spec.name
         model = SentenceTransformer(where, revision=spec.revision, trust_remote_code=False).eval()
         refuse_slow(dtype, model.device.type)
-        self._model = model.to(getattr(torch, dtype))
+        if adapter:
+            apply_adapter(model, adapter)
+        self.module = model.to(getattr(torch, dtype))
 
     def embed(self, texts: Sequence[str]) -> Iterator[list[HalfVectors]]:
         """The vectors of all texts, those of about one length together; the order of `texts` changes nothing."""
         import torch
 
-        limit = self._model.max_seq_length or self._model.tokenizer.model_max_length
-        lengths = [len(ids) for ids in self._model.tokenizer(list(texts), verbose=False)["input_ids"]]
+        limit = self.module.max_seq_length or self.module.tokenizer.model_max_length
+        lengths = [len(ids) for ids in self.module.tokenizer(list(texts), verbose=False)["input_ids"]]
         order = sorted(range(len(texts)), key=lambda i: (lengths[i], texts[i]))
         for first, last in split_batches([min(lengths[i], limit) for i in order]):
             chosen = order[first:last]
@@ -52,7 +55,7 @@ class SentenceModel:
                 yield self._forward([texts[i] for i in chosen], [lengths[i] > limit for i in chosen])
 
     def _forward(self, texts: list[str], cut: list[bool]) -> list[HalfVectors]:
-        model, tokenizer = self._model, self._model.tokenizer
+        model, tokenizer = self.module, self.module.tokenizer
         inputs = {k: v.to(model.device) if hasattr(v, "to") else v for k, v in model.preprocess(texts).items()}
         marks = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
         output = model(inputs)

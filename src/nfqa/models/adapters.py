@@ -1,0 +1,46 @@
+"""Low-rank additions to the packaged embedder, learned through the listwise judge (`tools/train_judge.py`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nfqa.models.roles import MODELS
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ADAPTERS = MODELS / "judge"
+
+
+def name_adapter(fold: int | None) -> str:
+    """The adapter that has not seen a fold of ANTIQUE, or that of all of ANTIQUE for questions from elsewhere."""
+    return "all" if fold is None else f"without_fold_{fold}"
+
+
+def find_adapter(name: str) -> Path:
+    """The file of one of the judge's adapters. Raises: ValueError where there is none of that name."""
+    file = ADAPTERS / f"{name}.safetensors"
+    if not file.is_file():
+        raise ValueError(f"there is no adapter {name!r} at {file}; install nfqa anew, or `make train-judge`")
+    return file
+
+
+def apply_adapter(model: nn.Module, file: Path) -> None:
+    """Add an adapter to a model's weights in place: W + U D for each layer that the file names.
+
+    Args: file: safetensors with `LAYER.down`, [r, in], and `LAYER.up`, [out, r], for each layer.
+    Raises: ValueError where the model lacks a layer: the adapter is another model's.
+    Source: Hu et al. 2022, LoRA, equation 3, merged.
+    """
+    import torch
+    from safetensors.torch import load_file
+
+    parts = load_file(file)
+    with torch.no_grad():
+        for layer in sorted({name.rpartition(".")[0] for name in parts}):
+            try:
+                weight = model.get_parameter(f"{layer}.weight")
+            except AttributeError:
+                raise ValueError(f"{file.name} is an adapter of another model; this one has no layer {layer}") from None
+            weight.add_(parts[f"{layer}.up"].float() @ parts[f"{layer}.down"].float())
