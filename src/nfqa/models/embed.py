@@ -22,7 +22,8 @@ from nfqa.models.precision import read_precision
 from nfqa.models.roles import RoleSpec, parse_role
 from nfqa.models.vectors import SentenceModel, find_package_model
 
-_CODE = ("nfqa.models.vectors",)  # a change of it makes all vectors anew, and so does another version of these:
+# A change of this makes all vectors anew, and so does another version of these packages.
+_CODE = ("nfqa.models.vectors", "nfqa.models.adapters")
 _PACKAGES = ("sentence-transformers", "transformers", "torch")
 
 
