@@ -107,7 +107,7 @@ def test_an_average_is_the_kernels_with_questions_in_the_order_of_their_rows() -
         ([[1], [1], [1], [np.nan]], 1, (0.4385, 1), 3),  # Wilson, z^2 = 3.8415; low: 3 / (3 + z^2)
         ([[1, 1], [1, np.nan], [1, 1]], 1, (0.4385, 1), 5),
         ([[0, 0], [0, 0], [np.nan, np.nan]], 0, (0, 0.6576), 4),  # high: z^2 / (2 + z^2)
-        ([[1, 0]] * 5, 0.5, (0.5, 0.5), 10),  # not all equal: over questions
+        ([[1, 0]] * 5, 0.5, (np.nan, np.nan), 10),  # not all equal: over questions, which are
     ],
 )
 def test_a_share_has_an_interval_with_a_width_where_all_are_equal(table, value, interval, n) -> None:
@@ -115,7 +115,7 @@ def test_a_share_has_an_interval_with_a_width_where_all_are_equal(table, value, 
     measurements = wide.melt("question", var_name="k", value_name="measured").assign(statistic="share")
     row = average(measurements, columns="k", share=True).iloc[0]
     assert (row.value, row.n, row.dropped) == (value, n, np.isnan(np.array(table, dtype=float)).sum())
-    assert (row.low, row.high) == pytest.approx(interval, abs=1e-4)
+    assert (row.low, row.high) == pytest.approx(interval, abs=1e-4, nan_ok=True)
 
 
 def test_metrics_that_are_named_are_shares_and_a_rare_one_is_bounded_by_wilsons() -> None:
@@ -176,3 +176,8 @@ def test_means_of_systems_are_resampled_over_questions_with_all_groups_alike() -
         resample_means(scores.assign(kind=1), by=["kind"], resamples=5)
     with pytest.raises(ValueError, match="no column form"):
         resample_means(scores.drop(columns="form"), by=["form"], resamples=5)
+    grouped = scores.assign(people=scores.question.map({"a": 2, "b": 1, "c": 1}))
+    means = resample_means(grouped, by=["form"], over="people", within="question", resamples=50)
+    wide = means.pivot(index="resample", columns=["form", "system"], values="mean")
+    assert wide.loc[0, "x"].to_dict() == {"s": (1.5 + 3) / 2, "t": 6}  # each group weighs alike; t has no score by one
+    assert set(wide["x", "s"]) == {1.5, 2.25, 3}

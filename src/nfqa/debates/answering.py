@@ -15,6 +15,7 @@ import pandas as pd
 from nfqa.data.json_lines import read_items
 from nfqa.data.own_answers import Generation
 from nfqa.data.paths import write_atomically, write_text
+from nfqa.metrics.people import add_groups
 from nfqa.models.chat import Reply
 
 if TYPE_CHECKING:
@@ -44,6 +45,15 @@ class Answered:
     def shown(self) -> pd.DataFrame:
         """The answers with question_text, as a judge of Dispute Awareness may be shown it."""
         return self.answers.assign(question_text=self.answers.question.map(self.questions.texts_by_name))
+
+    @property
+    def over(self) -> str:
+        """What was drawn independently: "question", or "group" of people who wrote the views of several questions."""
+        return "group" if len(self.questions.ratings) else "question"
+
+    def add_groups(self, scores: pd.DataFrame) -> pd.DataFrame:
+        """Scores with the column `over`."""
+        return add_groups(scores, self.questions.ratings) if self.over == "group" else scores
 
     @classmethod
     def gather(cls, questions: QuestionSet, found: pd.DataFrame) -> Answered:

@@ -2,7 +2,8 @@
 
 The one rule: what was drawn independently is resampled, and that alone. A row is what was drawn (a question, a group of
 annotators); everything measured in it stays together. Where a second thing was drawn once for all rows (training
-questions, seeds), the columns are resampled too: `crossed`. Fewer than five rows, or crossed columns, give no interval.
+questions, seeds), the columns are resampled too: `crossed`. Fewer than five rows, or crossed columns, give no interval,
+and neither do rows, or resamples, that are all alike: only of a share is it known how far off these may be.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 CONFIDENCE = 0.95  # of every interval
 FEWEST = 5  # independent units that an interval needs
+ALIKE = 1e-12  # of a value: a standard error of rounding alone
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def estimate_mean(values: ArrayLike, *, crossed: bool = False) -> Interval:
 
     Args: values: [Q] or [Q, S], NaN for missing.
     Returns: in units of `values`. `spread` is the standard deviation (n - 1) of the S column means, None for S = 1.
-        With no value present every figure is NaN; with fewer than FEWEST units low and high are.
+        With no value present every figure is NaN; with fewer than FEWEST units, or all alike, low and high are.
     Raises: ValueError for infinite values or no rows.
     Source: Cameron, Gelbach and Miller (2011) for clusters in two ways; Satterthwaite (1946).
     Differs from: scipy.stats.bootstrap's percentiles, whose intervals of 20 rows hold the mean in 91 % of samples.
@@ -158,7 +160,7 @@ def find_interval(value: float, draws: ArrayLike, *, units: int, n: int, n_missi
     if np.isnan(value) or not len(kept) or units < FEWEST:
         return Interval(float(value), np.nan, np.nan, None, n, n_missing, units)
     below = ndtr(-np.sqrt(units / (units - 1)) * stdtrit(units - 1, (1 + CONFIDENCE) / 2))
-    low, high = np.quantile(kept, [below, 1 - below])
+    low, high = np.quantile(kept, [below, 1 - below]) if np.ptp(kept) else (np.nan, np.nan)
     return Interval(float(value), float(low), float(high), None, n, n_missing, units)
 
 
@@ -207,7 +209,8 @@ def _find_ends(value: float, sides: Sequence[tuple[NDArray, int]], twice: float 
         return np.nan, np.nan
     parts = np.array([units / (units - 1) * (moved**2).sum() for moved, units in sides])
     variance = max(parts.sum() - twice, parts.max()) if len(sides) > 1 else parts[0]
-    with np.errstate(invalid="ignore"):
-        freedom = variance**2 / sum(part**2 / (units - 1) for part, (_, units) in zip(parts, sides, strict=True))
-    half = stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(variance) if variance else 0.0
+    if np.sqrt(variance) <= ALIKE * abs(value):
+        return np.nan, np.nan
+    freedom = variance**2 / sum(part**2 / (units - 1) for part, (_, units) in zip(parts, sides, strict=True))
+    half = stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(variance)
     return float(value - half), float(value + half)

@@ -145,6 +145,12 @@ def group_raters(ratings: pd.DataFrame) -> pd.Series:
     return pd.Series(labels[len(asked) :] + 1, index=pd.Index(names, name="rater"), name="group")
 
 
+def add_groups(measurements: pd.DataFrame, ratings: pd.DataFrame) -> pd.DataFrame:
+    """Measurements of questions with the column `group`: the number of the raters who share them, as `group_raters`."""
+    group = ratings.rater.map(group_raters(ratings)).groupby(ratings.question).first()
+    return measurements.assign(group=measurements.question.map(group))
+
+
 def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd.DataFrame:
     """Krippendorff's alpha of the ratings of all answers, ordinal, with its 95 % interval over groups of raters.
 

@@ -116,8 +116,8 @@ def average(
         over: what was drawn independently, and stays together; columns: what an average is taken over first, and spread
         is over; within: what is averaged inside each of `over` before that, so that each weighs alike however many it
         has; crossed: each of `columns` was drawn as well, for all of `over`; share: measurements, or those of the
-        metrics named, are from 0 to 1, as is the interval: Wilson's where all are 0 or 1, in one column or all equal;
-        where fewer than five of `over` are above 0, or below 1, between those of the shares above 0 and of all 1.
+        metrics named, are from 0 to 1, as is the interval: Wilson's where all are 0 or 1 in one column; where fewer
+        than five of `over` are above 0, or below 1, between those of the shares above 0 and of all 1.
     Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard deviation over
         `columns`, NaN for one), `n` and `dropped` (measurements present and missing), `dropped_because`, `resampled`.
     Source: `nfqa.kernels.intervals`: estimate_mean, find_share.
@@ -125,13 +125,11 @@ def average(
     rows = []
     for key, group in _split(measurements, [over, columns, within, *_MEASURED]):
         table = _tabulate(group, over, columns, within, group[over].drop_duplicates())
-        found = np.unique(table[~np.isnan(table)])
-        is_share = share if isinstance(share, bool) else key["metric"] in share
-        alike = is_share and np.isin(found, (0, 1)).all() and (table.shape[1] == 1 or len(found) < 2)
-        interval = _find_share(table) if alike else estimate_mean(table, crossed=crossed)
-        if is_share and not alike:  # by Student's t, which needs some units on either side
-            rare = min((table > 0).any(1).sum(), (table < 1).any(1).sum()) < FEWEST
-            interval = _bound_share(interval, table) if rare else clip_share(interval)
+        interval = estimate_mean(table, crossed=crossed)
+        if share if isinstance(share, bool) else key["metric"] in share:
+            decided = table.shape[1] == 1 and np.isin(table[~np.isnan(table)], (0, 1)).all()
+            rare = min((table > 0).any(1).sum(), (table < 1).any(1).sum()) < FEWEST  # of Student's t on either side
+            interval = _bound_share(interval, table) if decided or rare else clip_share(interval)
         row = key | _describe(interval, group, over, columns if crossed else "")
         rows.append(row | {"n": group.measured.count(), "dropped": group.measured.isna().sum()} if within else row)
     return pd.DataFrame(rows)
@@ -188,24 +186,32 @@ def pool(items: pd.DataFrame, *, sums: str, sizes: str, over: str = "question") 
 
 
 def resample_means(
-    scores: pd.DataFrame, *, by: Sequence[str], over: str = "question", resamples: int = 10_000, seed: int = 0
+    scores: pd.DataFrame,
+    *,
+    by: Sequence[str],
+    over: str = "question",
+    within: str = "",
+    resamples: int = 10_000,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Each system's mean as measured and in resamples of the questions: what places of systems are found from.
 
     Args: scores: `over`, `system`, `score` and those of `by`; by: one or more conditions, each group of which has its
-        own means. All groups and systems are resampled alike.
-    Returns: the columns of `by`, `resample` (0: as measured), `system`, `mean` over the questions with a score (NaN
+        own means; over, within: as `average`. All groups and systems are resampled alike.
+    Returns: the columns of `by`, `resample` (0: as measured), `system`, `mean` over those of `over` with a score (NaN
         without any) and `units`, how many are drawn from.
-    Raises: ValueError for a missing column, or two scores of one question and system in a group.
+    Raises: ValueError for a missing column, or two scores of one of `over` (or `within`) and system in a group.
     """
     require_columns(scores, [*by, over, "system", "score"])
     index = scores[over].drop_duplicates()
     counts = np.vstack([np.ones(len(index)), draw_counts(len(index), resamples=resamples, seed=seed)])
     frames = []
     for key, group in iterate_groups(scores, by):
-        if group.duplicated([over, "system"]).any():
-            raise ValueError(f"several scores of one {over} and system; name what tells them apart in by={by}")
-        table = group.pivot(index=over, columns="system", values="score").reindex(index)
+        if group.duplicated([within or over, "system"]).any():
+            raise ValueError(
+                f"several scores of one {within or over} and system; name what tells them apart in by={by}"
+            )
+        table = group.pivot_table("score", over, "system", dropna=False).reindex(index)
         with np.errstate(invalid="ignore"):
             means = (counts @ table.fillna(0).to_numpy(np.float64)) / (counts @ table.notna().to_numpy(np.float64))
         drawn = pd.DataFrame(means, columns=table.columns).rename_axis("resample").reset_index()
@@ -229,13 +235,6 @@ def find_intervals(draws: pd.DataFrame, *, over: str = "question") -> pd.DataFra
         found = find_interval(group.measured[measured].item(), group.measured[~measured], units=units, n=n)
         rows.append(key | describe_interval(found, over))
     return pd.DataFrame(rows)
-
-
-def _find_share(table: NDArray[np.float64]) -> Interval:
-    """Wilson's interval over rows whose columns are all equal; all of them are counted."""
-    present = ~np.isnan(table)
-    each = np.where(present.any(1), np.where(present, table, -1).max(1), np.nan)
-    return replace(find_share(each), n=int(present.sum()), n_missing=int((~present).sum()))
 
 
 def _bound_share(interval: Interval, table: NDArray[np.float64]) -> Interval:

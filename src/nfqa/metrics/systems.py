@@ -70,15 +70,15 @@ def measure_systems(scores: pd.DataFrame, column: str, *, named: str, questions:
 
 
 def compare_rankings(
-    scores: pd.DataFrame, *, by: Sequence[str], resamples: int = 10_000, seed: int = 0
+    scores: pd.DataFrame, *, by: Sequence[str], over: str = "question", resamples: int = 10_000, seed: int = 0
 ) -> pd.DataFrame:
     """Kendall's tau between every two ways of measuring: of the order of systems, and of the answers to a question.
 
-    Systems are ordered by their means over questions, whose interval comes from resamples of the questions that both
-    ways share; answers are ordered within each question, and tau is averaged over questions.
+    Systems are ordered by their means over questions, whose interval comes from resamples of `over`; answers are
+    ordered within each question, and tau is averaged over questions.
 
-    Args: scores: question, system, score and those of `by`; by: the columns that tell one way from another, such as
-        evaluator and cache; resamples, seed: of the 95 % intervals.
+    Args: scores: question, `over`, system, score and those of `by`; by: the columns that tell one way from another,
+        such as evaluator and cache; over: what was drawn independently; resamples, seed: of the 95 % intervals.
     Returns: a row for each pair and `of` ("systems", "answers"): the columns of `by`, `against_` each for the second
         way, statistic ("kendall"), value, low, high, n (systems, or questions), dropped, dropped_because.
     Raises: ValueError for fewer than two ways.
@@ -86,16 +86,17 @@ def compare_rankings(
     ways = scores[list(by)].drop_duplicates().to_dict("records")
     if len(ways) < 2:
         raise ValueError(f"{len(ways)} way of measuring in {', '.join(by)}; comparing orders takes two or more")
-    means = resample_means(scores, by=list(by), resamples=resamples, seed=seed)
+    means = resample_means(scores, by=list(by), over=over, within="question", resamples=resamples, seed=seed)
+    questions = list(dict.fromkeys(["question", over]))
     frames = []
     for first, second in combinations(ways, 2):
         named = first | {f"against_{name}": value for name, value in second.items()}
         pairs = _pair(means.rename(columns={"mean": "score"}), first, second, ["resample", "system"])
         drawn = correlate(pairs, y="other", by=["resample"], methods=["kendall"])
         counts = {"units": means.units.iloc[0], "n": pairs.system.nunique()}
-        systems = find_intervals(drawn.drop(columns="missing").assign(**counts))
-        both = _pair(scores, first, second, ["question", "system"])
-        answers = average(correlate(both, y="other", by=["question"], methods=["kendall"]))
+        systems = find_intervals(drawn.drop(columns="missing").assign(**counts), over=over)
+        both = _pair(scores, first, second, [*questions, "system"])
+        answers = average(correlate(both, y="other", by=questions, methods=["kendall"]), over=over, within="question")
         frames += [systems.assign(of="systems", dropped=0, **named), answers.assign(of="answers", **named)]
     return pd.concat(frames, ignore_index=True)
 
