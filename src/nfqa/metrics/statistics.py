@@ -240,11 +240,12 @@ def find_intervals(draws: pd.DataFrame, *, over: str = "question") -> pd.DataFra
 def _bound_share(interval: Interval, table: NDArray[np.float64]) -> Interval:
     """From Wilson's low end of the share of rows that are 1 throughout to his high end of those with any above 0.
 
-    An average of shares lies between these two shares; both are those of `find_share` where all values are 0 or 1.
+    An average of shares lies between these two shares; both are those of `find_share` where all values are 0 or 1. A
+    spread of 0 says nothing either.
     """
     rows = table[~np.isnan(table).all(1)]
     whole, some = (np.isnan(rows) | (rows == 1)).all(1), (rows > 0).any(1)
-    return replace(interval, low=find_share(whole).low, high=find_share(some).high)
+    return replace(interval, low=find_share(whole).low, high=find_share(some).high, spread=interval.spread or None)
 
 
 def require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
