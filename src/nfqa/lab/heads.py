@@ -56,8 +56,16 @@ def _write_head(root: Path, paper: Paper, names: list[str], claims: list[dict]) 
         bar = f" Our bar: {claim['bar'].split(';')[0]}." if claim["bar"] else ""
         lines.append(f"- *{claim['says']}* {'; '.join(said)}.{bar}")
     if len(claims) > _SHOWN:
-        rest = [(claim["says"], claim["stand_in_said"] or claim["here_said"]) for claim in claims[_SHOWN:]]
-        lines.append("- More: " + "; ".join(f"*{says}* **{said.partition(': ')[0]}**" for says, said in rest))
+        verdicts = [
+            ("with a stand-in", claim["stand_in_said"]) if claim["stand_in"] else ("here", claim["here_said"])
+            for claim in claims[_SHOWN:]
+        ]
+        rest = [
+            f"*{claim['says']}* as published **{claim['published_said'].partition(': ')[0]}**,"
+            f" {side} **{said.partition(': ')[0]}**"
+            for claim, (side, said) in zip(claims[_SHOWN:], verdicts, strict=True)
+        ]
+        lines.append("- More: " + "; ".join(rest))
     found = [read_json(root / "results" / paper.paper / f"{name}.json").get("findings", [])[:1] for name in names]
     first = list(dict.fromkeys(finding for each in found for finding in each))
     return "\n\n".join(filter(None, [" ".join(shown), "\n".join(lines), *first]))
