@@ -30,7 +30,7 @@ WHY = {"question": "Why is the sky blue?", "references": ["Air scatters short wa
 WHETHER = {"question": "Should pupils wear uniforms?", "partial_answers": ["They make all equal.", "They limit us."]}
 HOW = {"question": "How do I sleep better?"}
 TWO = [{"system": "a", "text": "Air scatters short waves, some say."}, {"system": "b", "text": "It is the sea."}]
-JUDGED, COVERED, DIVERSE = "Embedded judge, zero-shot †", "Points of view, 0 to 10", "P.D., paper"
+JUDGED, COVERED, DIVERSE = "Embedded judge, trained †", "Points of view, 0 to 10", "P.D., paper"
 UNJUDGED, UNCOVERED = "no question has references", "no question has partial_answers"
 
 

@@ -56,7 +56,7 @@ def test_values_are_those_that_are_committed() -> None:
         assert both.value.tolist() == pytest.approx(both.ten.tolist(), rel=1e-4)  # vectors move by batch
         assert len(both) == 4
     agreed = nfqa.agreement(judged, frames.answers, coefficients=("kendall", "spearman"))
-    committed = table[(table.metric == "embedded_judge") & (table.training == "zero-shot")]
+    committed = table[(table.metric == "embedded_judge") & (table.training == "trained")]
     for row in agreed.itertuples():
         assert committed[committed.statistic == row.statistic].value.item() == pytest.approx(row.value, rel=1e-5)
 
@@ -129,7 +129,6 @@ def test_agreement_by_hand() -> None:
         (lambda: nfqa.read(TIDY.assign(grade=2.5)), ["row 1", "answers[0].label is 2.5"]),
         (lambda: nfqa.read([{"question": "q", "answers": ["t"], "refs": []}]), ["row 1", "'refs'", "references"]),
         (lambda: nfqa.linkage(LINES[1:]), ["references", '"references": ['],),
-        (lambda: nfqa.linkage(LINES, "embedded:trained"), ["make score"]),
         (lambda: nfqa.linkage(LINES, "gpt"), ["judge is 'gpt'", "openai:"]),
         (lambda: nfqa.perspective_diversity(LINES[:1]), ["views", '"partial_answers": [']),
         (lambda: nfqa.perspective_diversity(LINES, "embedded:huge"), ["embedded:huge", "embedded:small"]),

@@ -14,23 +14,19 @@ from numpy.typing import NDArray
 from nfqa.data.records import Answer, Question, QuestionSet
 from nfqa.metrics.listwise import (
     FEATURES,
+    FOLDS,
     Scorer,
     describe_candidates,
     describe_draw,
+    find_fold,
     is_development,
     judge_by_vectors,
     judge_draw,
     make_zero_shot,
+    open_scorers,
+    read_trained,
 )
-from nfqa.metrics.listwise_training import (
-    FOLDS,
-    find_fold,
-    fit_by_size,
-    fit_scorer,
-    make_training_rows,
-    train_on_draws,
-    train_scorers,
-)
+from nfqa.metrics.listwise_training import fit_by_size, fit_scorer, make_training_rows, train_scorers
 from nfqa.metrics.references import Draw, draw_references
 
 LIST = (3, 2, 1, 0)
@@ -38,6 +34,11 @@ LIST = (3, 2, 1, 0)
 
 class StubEmbedder:
     """Hand-made vectors by text; a text not named gets a unit vector made from its hash."""
+
+    can_tune = False
+
+    def tune(self, adapter: str) -> StubEmbedder:
+        return self
 
     def __init__(self, vectors: dict[str, Sequence[float]] | None = None, size: int = 6) -> None:
         self.vectors = vectors or {}
@@ -174,7 +175,7 @@ def test_fitting_recovers_planted_weights():
         rows.append(np.column_stack([features, features @ planted, np.full(20, 1 / 20)]))
     scorer = fit_scorer(rows)
     np.testing.assert_allclose(scorer.weights, planted, rtol=0.02, atol=0.02)
-    assert (scorer.name, scorer.trained_on) == ("trained", 30)
+    assert (scorer.name, scorer.trained_on) == ("five features", 30)
 
 
 def test_a_question_without_rows_or_a_feature_without_variance_does_no_harm_but_nothing_can_not_be_fitted():
@@ -220,17 +221,6 @@ def test_a_question_s_scorer_never_saw_its_fold():
         assert old.trained_on == len(left)
         fitted = fit_scorer(make_training_rows(other, LIST, StubEmbedder()) for other in left)
         np.testing.assert_array_equal(old.weights, fitted.weights)
-
-
-def test_questions_of_another_set_share_one_scorer_and_given_draws_are_what_it_is_fitted_on():
-    training, judged = make_set("antique", make_questions(25)), make_set("trec_dl_nf", [Question("other?", ())])
-    draws = draw_references([training], seeds=range(1_000, 1_005), composition="r3210")  # those of training rows
-    (ours,) = train_on_draws(draws, judged, StubEmbedder()).values()
-    (theirs,) = train_scorers(training, judged, StubEmbedder()).values()
-    assert ours.trained_on == theirs.trained_on == 25
-    np.testing.assert_allclose(ours.weights, theirs.weights, rtol=1e-9)
-    apart = train_on_draws(draws, training, StubEmbedder())
-    assert max(scorer.trained_on for scorer in apart.values()) < 25
 
 
 def vary(questions: Sequence[Question]) -> list[Question]:
@@ -285,8 +275,9 @@ def test_the_reference_that_is_near_gives_the_grade_of_a_candidate():
         assert column == pytest.approx(weights @ [3, 2, 1, 0] / weights.sum(), rel=1e-6)
 
 
-def test_a_tuned_scorer_reads_vectors_of_the_adapter_that_has_not_seen_its_fold():
+def test_a_trained_scorer_reads_vectors_of_the_adapter_that_has_not_seen_its_fold():
     class Tuning(StubEmbedder):
+        can_tune = True
         used: list[str] = []  # noqa: RUF012
 
         def prepare(self, texts: Sequence[str], *, tokens: bool) -> None:
@@ -298,12 +289,18 @@ def test_a_tuned_scorer_reads_vectors_of_the_adapter_that_has_not_seen_its_fold(
             return self
 
     antique, embedder = make_set("antique", make_questions(20)), Tuning()
-    scorers = train_scorers(antique, antique, embedder, LIST, tuned=True)
+    zero_shot, scorers = open_scorers([antique, OTHERS], embedder)
+    assert zero_shot == make_zero_shot()
     for question in antique.questions:
-        assert scorers[antique.name, question.text].adapter == f"without_fold_{find_fold(question)}"
+        own = scorers[antique.name, question.text]
+        assert own.adapter == f"without_fold_{find_fold(question)}"
+        np.testing.assert_array_equal(own.weights, read_trained(embedder, find_fold(question)).weights)
+    assert {scorers[OTHERS.name, question.text].adapter for question in OTHERS.questions} == {"all"}
     assert {len(scorer.weights) for scorer in scorers.values()} == {8}
     judged = judge_by_vectors(draw_references([antique], seeds=[0]), scorers, embedder)
-    assert set(embedder.used) == {scorer.adapter for scorer in scorers.values()}
-    assert set(judged.training) == {"tuned"}
-    others = train_scorers(antique, make_set("other", make_questions(2, 9)[1:]), embedder, LIST, tuned=True)
-    assert {scorer.adapter for scorer in others.values()} <= {"all", *(f"without_fold_{fold}" for fold in range(5))}
+    assert {*embedder.used} - {""} == {scorers[antique.name, question.text].adapter for question in antique.questions}
+    assert set(judged.training) == {"trained"}
+    plain = read_trained(StubEmbedder())  # another embedder than the packaged one
+    assert (plain.adapter, plain.trained_on) == ("", read_trained(embedder).trained_on)
+    judged = judge_by_vectors(draw_references([OTHERS], seeds=[0]), plain, StubEmbedder())
+    assert judged.signature.str.contains(r"\|adapters:none\|").all()

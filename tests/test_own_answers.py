@@ -14,11 +14,9 @@ import pytest
 from conftest import PROJECT, Checkout, copy_project
 from notebook_cells import run_notebook, use_rule
 from test_dispute import read_few
-from test_listwise import StubEmbedder
 from test_worked_case import Embedder as TokenEmbedder
 from tiny_models import make_tiny_model
 
-from nfqa.data.load import load
 from nfqa.data.own_answers import EXAMPLE, read_answers
 from nfqa.lab.open import Lab
 from nfqa.lab.options import RunOptions
@@ -27,9 +25,7 @@ from nfqa.lab.papers import read_papers
 from nfqa.lab.runner import hold_scratch
 from nfqa.lab.scoring import name_folder, tabulate_means, tabulate_views
 from nfqa.lab.values import pick, read_values, tidy_values, write_values
-from nfqa.metrics import dispute_detector, listwise_training
-from nfqa.metrics.listwise_training import train_by_grades
-from nfqa.metrics.references import use_given_references
+from nfqa.metrics import dispute_detector
 from nfqa.metrics.systems import add_unscored, add_wins, leave_out_flagged, measure_systems
 from nfqa.models.chat import Request
 from nfqa.models.restated import TOO_LONG, TargetLoss
@@ -94,58 +90,6 @@ def test_every_answer_has_a_row_under_every_metric_and_a_reason_where_it_was_not
     assert "text" not in both
 
 
-def test_the_trained_judge_learns_from_no_question_that_it_scores(tmp_path):
-    training = load("antique", data="sample", root=PROJECT)
-    asked = [(training.questions[0].text, "bw"), ("new?", "bmw"), ("other?", "bw")]
-    lines = [{"question": text, "references": list(names), "answers": ["a"]} for text, names in asked]
-    for given, counts, different in ((lines, [-1] * 3, 2), (lines[1:2], [0], 1)):  # one for each make-up of grades
-        draws = use_given_references([read_answers(write(tmp_path / "a.jsonl", *given))])
-        scorers = train_by_grades(training, draws, StubEmbedder()).values()
-        assert [scorer.trained_on - len(training.questions) for scorer in scorers] == counts
-        assert len({id(scorer) for scorer in scorers}) == different
-
-
-def test_weights_are_kept_as_long_as_nothing_that_they_follow_from_changes(tmp_path, monkeypatch):
-    training = load("antique", data="sample", root=PROJECT)
-    line = {"question": "new?", "references": ["b", "m", "w"], "answers": ["a"]}
-    draws = use_given_references([read_answers(write(tmp_path / "a.jsonl", line))])
-    embedder = StubEmbedder()
-
-    def train(fingerprint, **how):
-        embedder.fingerprint = fingerprint
-        (fitted,) = train_by_grades(training, draws, embedder, **how).values()
-        return fitted.name, fitted.trained_on, fitted.weights.tolist()
-
-    plain = train("one")
-    assert train("one", cache=tmp_path) == plain
-    with monkeypatch.context() as patch:
-        patch.setattr(listwise_training, "fit_scorer", lambda rows: pytest.fail("fitted again"))
-        assert train("one", cache=tmp_path) == plain
-    train("two", cache=tmp_path)
-    kept = sorted(tmp_path.glob("listwise-*.npz"))
-    assert len(kept) == 2
-    for damaged in (b"", b"PK no archive", kept[0].read_bytes()[:60]):
-        for path in kept:
-            path.write_bytes(damaged)
-        assert train("two", cache=tmp_path) == plain
-
-
-LEADS = [("m", "A", 0.6, 1, 9), ("m", "B", 0, 0.4, 9)]
-
-
-@pytest.mark.parametrize(
-    ("shares", "systems", "said"),
-    [  # label, system, low, high, n
-        (LEADS, "AB", "A leads, under 1 of 1 methods (m); no other does. 9"),
-        ([("m", "A", 0.9, 1, 9), ("m", "B", 0.6, 0.7, 9), ("m", "C", 0, 0.1, 9)], "ABC", "A leads,"),
-        ([*LEADS, ("k", "A", 0.4, 1, 9), ("k", "B", 0, 0.6, 9)], "AB", "under 1 of 2 methods (m)"),
-        ([(*row[:4], 5) for row in LEADS], "AB", "Undecided: no method has scored more than 5"),
-        ([("m", "A", 0.5, 1, 9), ("m", "B", 0, 0.5, 9)], "AB", "nobody leads under any"),
-        ([*LEADS, ("k", "B", 0.6, 1, 9), ("k", "A", 0, 0.4, 9)], "AB", "Undecided"),
-        ([("cos_question", *row[1:]) for row in LEADS], "AB", "Undecided"),  # the topic alone
-        ([], "A", "No comparison: the file names fewer than two systems."),
-    ],
-)
 def test_who_leads_follows_from_intervals(shares, systems, said):
     table = pd.DataFrame(shares, columns=["label", "system", "low", "high", "n"])
     assert said in name_leader(table.assign(metric=table.label), list(systems))
@@ -287,9 +231,8 @@ def test_overlap_is_with_the_best_reference_and_a_rank_is_put_on_the_scale(found
     assert take(found, "line1", "flags", metric="rouge1") == ["empty", "empty", "copies_reference"]
     assert take(found, "line3", "missing", metric="rouge1") == ["needs references"] * 3
     assert not np.isnan(take(found, "line2", "ten", metric="cos_question")).any()
-    for training in ("zero-shot", "trained"):
-        ranks, tens = (take(found, "line1", name, training=training) for name in ("rank", "ten"))
-        assert tens == pytest.approx([10 * (2 + 1 - rank) / 2 for rank in ranks])
+    ranks, tens = (take(found, "line1", name, training="trained") for name in ("rank", "ten"))
+    assert tens == pytest.approx([10 * (2 + 1 - rank) / 2 for rank in ranks])
 
 
 def test_diversity_leaves_out_a_partial_answer_that_fits_no_model_and_counts_it(found):

@@ -1,13 +1,17 @@
-"""`python -m tools.train_judge`: the embedded judge's adapters anew, one without each fold of ANTIQUE, one of all.
+"""`python -m tools.train_judge`: the embedded judge anew, five times without a fold of ANTIQUE and once of all.
 
 MiniLM stays as it is; low-rank additions to the query and value matrices of its attention are learned through the
 listwise judge itself. For a question q, a candidate c, and references r with grades g_r, from 0 to 1,
 
     s(c) = 8 cos(q, c) + 8 sum_r w_r g_r,   w = softmax_r(cos(c, r) / 0.1)
 
-and the loss is the logistic one of every two candidates of different grade, weighted by the gap of their grades. A step
-is a question, with a list that no evaluation draws. An adapter that is there already is kept, so that a run that was
-stopped goes on; delete the file to make it anew. One pass takes about four minutes for an adapter on two cores.
+and the loss is the logistic one of every two candidates of different grade, weighted by the gap of their grades. One
+more candidate is a list of keywords of the question and its good references, which is to come last. A step is a
+question, with a list that no evaluation draws. Then a linear head is fitted on features of MiniLM as it was, over lists
+of all compositions of the paper (`nfqa.metrics.listwise_training`).
+
+An adapter that is there already is kept, so that a run that was stopped goes on; delete the file to make it anew. One
+pass takes about four minutes for an adapter on two cores.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -27,9 +32,12 @@ from tqdm import tqdm
 from nfqa.data.load import load
 from nfqa.data.paths import find_root
 from nfqa.data.records import Answer, Question
-from nfqa.metrics.listwise_training import FOLDS, find_fold
-from nfqa.metrics.references import draw_list, find_own_list
+from nfqa.metrics.attacks import stuff_keywords
+from nfqa.metrics.listwise import FOLDS, find_fold
+from nfqa.metrics.listwise_training import fit_scorer, make_training_rows
+from nfqa.metrics.references import COMPOSITIONS, GOOD_FROM, draw_list, find_own_list
 from nfqa.models.adapters import ADAPTERS, name_adapter
+from nfqa.models.embed import Embedder
 from nfqa.models.roles import parse_role
 from nfqa.models.vectors import SentenceModel
 
@@ -42,6 +50,7 @@ RECIPE = {
     "tokens": 128,
     "slope": 8.0,
     "temperature": 0.1,
+    "keywords": 0.1,  # weight of a comparison with the list of keywords, whose grade is -1
     "seed": 0,
 }
 FIRST_SEED = 100_000  # of the lists: apart from those of any evaluation, and from those that the weights are fitted on
@@ -93,18 +102,21 @@ def find_loss(
     if len(listed.references) < 2 or len(set(listed.labels)) < 2:
         return None
     candidates = choose_candidates(listed.candidates, RECIPE["candidates"], draw)
-    texts = [question.text, *(answer.text for answer in (*listed.references, *candidates))]
+    good = [one.text for one in listed.references if one.label >= GOOD_FROM] or [listed.references[0].text]
+    keywords = stuff_keywords([question.text, *good], key=str(seed))
+    texts = [question.text, *(answer.text for answer in (*listed.references, *candidates)), keywords]
     inputs = model.tokenizer(texts, padding=True, truncation=True, max_length=RECIPE["tokens"], return_tensors="pt")
     vectors = functional.normalize(model(dict(inputs))["sentence_embedding"], dim=1)
-    asked, references, judged = vectors.split([1, len(listed.references), len(candidates)])
+    asked, references, judged = vectors.split([1, len(listed.references), len(candidates) + 1])
     grades = torch.tensor([answer.label / 3 for answer in listed.references])
-    labels = torch.tensor([answer.label / 3 for answer in candidates])
+    labels = torch.tensor([*(answer.label / 3 for answer in candidates), -1 / 3])
     weights = torch.softmax(judged @ references.T / RECIPE["temperature"], dim=1)
     scores = RECIPE["slope"] * (judged @ asked[0] + weights @ grades)
     gaps = labels[:, None] - labels[None]
     higher = gaps > 0
-    losses = gaps * functional.softplus(scores[None] - scores[:, None])
-    return losses[higher].sum() / gaps[higher].sum()
+    counts = gaps * torch.tensor([*[1.0] * len(candidates), RECIPE["keywords"]])
+    losses = counts * functional.softplus(scores[None] - scores[:, None])
+    return losses[higher].sum() / counts[higher].sum()
 
 
 def train_adapter(questions: Sequence[Question], file: Path, *, composition: Sequence[int]) -> None:
@@ -138,8 +150,22 @@ def train_adapter(questions: Sequence[Question], file: Path, *, composition: Seq
     partial.replace(file)
 
 
+def fit_heads(questions: Sequence[Question], embedder: Embedder) -> dict[str, dict[str, object]]:
+    """The weights of each judge's eight features, from lists of every composition of the questions it may see."""
+    embedder.prepare([text for question in questions for text in (question.text, *(a.text for a in question.answers))])
+    rows = [
+        (q, np.concatenate([make_training_rows(q, one, embedder, kernel=True) for one in COMPOSITIONS.values()]))
+        for q in questions
+    ]
+    made = {}
+    for fold in (*range(FOLDS), None):
+        head = fit_scorer([own for q, own in rows if find_fold(q) != fold])
+        made[name_adapter(fold)] = {"weights": head.weights.round(6).tolist(), "questions": head.trained_on}
+    return made
+
+
 def main() -> int:
-    """Train what is not there; returns the exit code, 130 when interrupted."""
+    """Train what is not there, and fit all heads; returns the exit code, 130 when interrupted."""
     antique = load("antique", root=find_root())
     composition = find_own_list(antique.name)
     for fold in (*range(FOLDS), None):
@@ -151,7 +177,9 @@ def main() -> int:
             except KeyboardInterrupt:
                 print("\ninterrupted; the same command makes the adapters that are left", file=sys.stderr)
                 return 130
-    card = {"embedder": EMBEDDER, "composition": composition, "trained_on": {antique.name: antique.sha256}, **RECIPE}
+    made = fit_heads(antique.questions, Embedder(EMBEDDER))
+    about = {"embedder": EMBEDDER, "composition": composition, "trained_on": {antique.name: antique.sha256}}
+    card = about | {"recipe": RECIPE | {"threads": torch.get_num_threads()}, "made": made}
     (ADAPTERS / "judge.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     return 0
 

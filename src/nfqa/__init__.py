@@ -140,13 +140,13 @@ def linkage(
     """LINKAGE: the place of each answer in its question's list of references of falling quality.
 
     Formula: score = -rank, rank from 1 (better than all R references) to R + 1, by a language model. The embedded judge
-    scores an answer c as cos(q, c) + 2 mean cos(c, good references) - mean cos(c, poor references), what repeats the
-    question removed first; its rank is 1 plus the references that score higher.
-    Args: frames: with references; judge: "embedded" (fixed weights: the trained ones need public data, which `make
-        score` fetches), a language model "openai:MODEL[@URL]" (its key in OPENAI_API_KEY), "hf:NAME[@REVISION]" or
-        "path:FOLDER", or an open one; method: of a language model, "pointwise", "pointwise_ref" and "pairwise" too;
-        embedder: of the embedded judge; prompts: "own", or in a checkout "upstream", the released ones; journal: a
-        file that keeps each completion, so that none is paid for twice; without one nothing is kept.
+    scores an answer by a weighted sum of features of its vector beside those of question and references, what repeats
+    the question removed first; its rank is 1 plus the references that score higher.
+    Args: frames: with references; judge: "embedded" (trained on ANTIQUE, whose questions it has seen) or
+        "embedded:zero_shot" (fixed weights), a language model "openai:MODEL[@URL]" (its key in OPENAI_API_KEY),
+        "hf:NAME[@REVISION]" or "path:FOLDER", or an open one; method: of a language model, "pointwise", "pointwise_ref"
+        and "pairwise" too; embedder: of the embedded judge; prompts: "own", or in a checkout "upstream", the released
+        ones; journal: a file that keeps each completion, so that none is paid for twice; without one nothing is kept.
     Returns: a row an answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
         better), rank (1 is best; listwise), missing (the reason where there is no score) and signature.
     Raises: ValueError for frames without references, or a judge that can't be opened; StoppedError where a server
@@ -156,17 +156,16 @@ def linkage(
     """
     from nfqa.metrics.flags import judge_guarded
     from nfqa.metrics.judging import LanguageJudge, judge_by_language_model
-    from nfqa.metrics.listwise import make_zero_shot
+    from nfqa.metrics.listwise import make_zero_shot, read_trained
     from nfqa.metrics.references import gather_draws
     from nfqa.metrics.systems import add_unscored
     from nfqa.opening import open_embedder, open_judge
 
     given = read(frames) if method == "pointwise" else _read_with(frames, "references", "references")
     draws = gather_draws(given.answers, given.references, given.texts_by_name, ungraded=method == "pointwise")
-    if isinstance(judge, str) and judge.partition(":")[0] == "embedded":
-        if judge == "embedded:trained":
-            raise ValueError("judge is 'embedded:trained', which needs public data: `make score`; here 'embedded'")
-        judge = make_zero_shot()
+    if judge in ("embedded", "embedded:trained", "embedded:zero_shot"):
+        embedder = open_embedder(embedder)
+        judge = make_zero_shot() if judge == "embedded:zero_shot" else read_trained(embedder)
     if isinstance(judge, str | LanguageJudge):
         with open_judge(judge, prompts, journal) as model:
             found = judge_by_language_model(draws, model, method).drop(columns="shots")

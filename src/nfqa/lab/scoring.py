@@ -23,7 +23,7 @@ from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import OF_VIEWS, escape_formula, list_flat
 from nfqa.lab.papers import Paper
 from nfqa.lab.plan import plan_targets
-from nfqa.lab.runner import copy_file, hold_scratch, prepare_vectors, reach_data, run_pending
+from nfqa.lab.runner import copy_file, hold_scratch, prepare_vectors, run_pending
 from nfqa.lab.values import NAMES, name_keys, pick, read_values, write_intervals
 
 _NEEDS = {
@@ -61,12 +61,7 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
                 print(line, flush=True)
         except UnreachableError as error:  # the released prompts
             raise ValueError(f"{error}; or use PROMPTS=own") from None
-        learns = "references" not in lacking  # the trained judge, which places answers among references
-        problems = reach_data(root, [target]) if learns and options.data == "full" else []
-        for line in problems:
-            print(f"left out, as its data can't be reached: the trained judge. {line}", file=sys.stderr, flush=True)
-        datasets = target.artefact.datasets if learns and not problems else ()
-        prepare_vectors(root, options, datasets, own, limit=None)
+        prepare_vectors(root, options, (), own, limit=None)
         _, failed = run_pending(place, [target], jobs=1)
         if failed:
             print(f"{path} could not be scored; the message above says why", file=sys.stderr)

@@ -52,7 +52,7 @@ _DETAIL = re.compile(
 # "one" is mostly a pronoun
 _COUNTS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "twenty", "hundred")
 _NUMBER = re.compile(rf"[0-9]+|\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _AUXILIARY = re.compile(
     r"\b(cannot|(?:is|are|was|were|does|do|did|has|have|had|ca|could|wo|would|should|must)n['’]t"
     r"|(?:is|are|was|were|am|can|could|will|would|should|must|may|might|does|did)(?:\s+not)?)\b",
@@ -143,7 +143,7 @@ def swap_nouns(text: str, *, key: str, pool: Sequence[str] = (), share: float) -
     foreign = _find_nouns(pool[choose(f"{key}|nouns", len(pool))]) if pool else []
     source = list(dict.fromkeys(foreign)) or [own[word] for word in (*chosen[1:], *chosen[:1])]
     change = {word: source[i % len(source)] for i, word in enumerate(chosen)}
-    return _WORD.sub(lambda m: _match_case(change[m[0].lower()], m[0]) if m[0].lower() in change else m[0], text)
+    return WORD.sub(lambda m: _match_case(change[m[0].lower()], m[0]) if m[0].lower() in change else m[0], text)
 
 
 def mislead(text: str, *, key: str, pool: Sequence[str] = ()) -> str:
@@ -155,7 +155,7 @@ def mislead(text: str, *, key: str, pool: Sequence[str] = ()) -> str:
 
 def _negate_sentence(sentence: str) -> str:
     turned = _AUXILIARY.sub(_turn_auxiliary, sentence, count=1)
-    found = next((word for word in _WORD.finditer(sentence) if word[0].lower() in _OPPOSITE), None)
+    found = next((word for word in WORD.finditer(sentence) if word[0].lower() in _OPPOSITE), None)
     if turned != sentence or found is None:
         return turned
     opposite = _match_case(_OPPOSITE[found[0].lower()], found[0])
@@ -195,14 +195,14 @@ def _drop_parts(text: str, question: str, fewest: int, pick: Callable[[list[int]
 
 
 def _find_content(text: str) -> set[str]:
-    words = (word.lower() for word in _WORD.findall(text))
+    words = (word.lower() for word in WORD.findall(text))
     return {word[:5] for word in words if word not in FUNCTION_WORDS}  # the beginning stands for the stem
 
 
 def _find_nouns(text: str) -> list[str]:
     nouns = []
     for sentence in _split(text, SENTENCE_END):
-        for place, word in enumerate(_WORD.findall(sentence)):
+        for place, word in enumerate(WORD.findall(sentence)):
             name = place > 0 and word[0].isupper() and len(word) > 1
             if word.lower() not in FUNCTION_WORDS and (name or len(word) >= 5):
                 nouns.append(word if name else word.lower())

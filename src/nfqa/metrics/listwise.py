@@ -1,22 +1,24 @@
 """LINKAGE without a language model: rank a candidate among graded references by their vectors alone.
 
 The embedded judge sees what LINKAGE's judge sees, the question, the graded references in order and one candidate,
-and turns it into a row of features. A linear scorer over them, with fixed weights ("zero_shot") or weights fitted on
-other questions ("trained"), gives a continuous score; the candidate's rank is 1 plus the number of references that
-score higher, each reference being scored against the rest of its list as if it were a candidate.
+and turns it into a row of features. A linear scorer over them, with fixed weights ("zero_shot") or weights and vectors
+that were learned from other questions ("trained"), gives a continuous score; the candidate's rank is 1 plus the number
+of references that score higher, each reference being scored against the rest of its list as if it were a candidate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.data.records import Question
+from nfqa.data.records import Question, QuestionSet
 from nfqa.metrics.references import GOOD_FROM, Draw, list_candidates, sign
+from nfqa.models.adapters import ADAPTERS, name_adapter
 from nfqa.models.embed import Embedder
 
 FEATURES = (
@@ -31,6 +33,7 @@ KERNEL = {"grade_near": 0.05, "grade_about": 0.1, "grade_around": 0.2}
 _OWN = ("cos_question", "log_words")  # what a text has without a list
 # Chosen on the development half of ANTIQUE (`is_development`), from weights 1, 2 and penalties 0, 1/4, 1/2, 3/4, 1.
 ZERO_SHOT = (1.0, 2.0, -1.0, 0.0, 0.0)
+FOLDS = 5  # of ANTIQUE
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,35 @@ def make_zero_shot() -> Scorer:
     return Scorer("zero_shot", np.array(ZERO_SHOT), 0)
 
 
+def read_trained(embedder: Embedder, fold: int | None = None) -> Scorer:
+    """The trained scorer that comes with nfqa: of all of ANTIQUE, or of all but one fold (`tools/train_judge.py`).
+
+    It reads FEATURES and KERNEL, of vectors that an adapter has changed where the embedder is the packaged one.
+    """
+    name = name_adapter(fold)
+    made = json.loads((ADAPTERS / "judge.json").read_text(encoding="utf-8"))["made"][name]
+    return Scorer("trained", np.array(made["weights"]), made["questions"], name if embedder.can_tune else "")
+
+
+def open_scorers(sets: Iterable[QuestionSet], embedder: Embedder) -> list[Scorer | dict[tuple[str, str], Scorer]]:
+    """The two embedded judges of these questions, with fixed weights and trained, as `judge_by_vectors` takes them.
+
+    A question of ANTIQUE is judged by what was trained without its fold.
+    """
+    trained = {fold: read_trained(embedder, fold) for fold in (None, *range(FOLDS))}
+    folds = {
+        (one.name, question.text): find_fold(question) if one.name == "antique" else None
+        for one in sets
+        for question in one.questions
+    }
+    return [make_zero_shot(), {key: trained[fold] for key, fold in folds.items()}]
+
+
+def find_fold(question: Question) -> int:
+    """The fold of a question, 0 to FOLDS - 1; independent of `is_development`."""
+    return question.key // 2 % FOLDS
+
+
 def is_development(question: Question) -> bool:
     """Whether the question belongs to the half on which features and fixed weights were chosen."""
     return question.key % 2 == 0
@@ -71,7 +103,7 @@ def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> tuple[NDArray[
         return np.zeros(0), np.zeros(0, dtype=np.int64)
     if not draw.references:
         raise ValueError(f"question {draw.question.text!r} has no references to rank among")
-    references, candidates = describe_draw(draw, embedder, kernel=len(scorer.weights) > len(FEATURES))
+    references, candidates = describe_draw(draw, embedder, scorer)
     scores = np.round(candidates @ scorer.weights, 10)
     if len(draw.references) == 1:  # no rest of a list to hold it against: the two stand on what is their own
         own = np.array([name in _OWN for name in (*FEATURES, *KERNEL)])[: len(scorer.weights)]
@@ -88,25 +120,22 @@ def judge_by_vectors(
     """The embedded judge's scores and ranks of every candidate of every draw.
 
     Args: draws: as `nfqa.metrics.references.draw_references` gives them, perhaps with columns of conditions; scorers:
-        one scorer for all, or that of each (dataset, question), as `train_scorers` gives them.
+        one scorer for all, or that of each (dataset, question), as `open_scorers` gives them.
     Returns: two rows a candidate, `output` "score" and "rank" (its score is minus the rank): the columns of `draws` but
         for `draw`, answer, grade, metric ("embedded_judge"), training, output, score, missing, signature.
     """
     keys = list(zip(draws.dataset, draws.question, strict=True))
     one = dict.fromkeys(keys, scorers) if isinstance(scorers, Scorer) else scorers
     adapters = [one[key].adapter for key in keys]
-    tuned = {name: embedder.tune(name) if name else embedder for name in dict.fromkeys(adapters)}
-    for name in filter(None, tuned):  # all at once: short batches of one question cost more
+    for name in filter(None, dict.fromkeys(adapters)):  # all at once: short batches of one question cost more
         own = [draw for draw, adapter in zip(draws.draw, adapters, strict=True) if adapter == name]
-        tuned[name].prepare([text for draw in own for text in draw.texts], tokens=False)
-    verdicts = [
-        judge_draw(draw, one[key], tuned[name]) for key, draw, name in zip(keys, draws.draw, adapters, strict=True)
-    ]
+        embedder.tune(name).prepare([text for draw in own for text in draw.texts], tokens=False)
+    verdicts = [judge_draw(draw, one[key], embedder) for key, draw in zip(keys, draws.draw, strict=True)]
     counts = pd.Series([scorer.trained_on for scorer in one.values()], [dataset for dataset, _ in one])
     ends = counts.groupby(level=0).agg(lambda own: "-".join(map(str, sorted({own.min(), own.max()}))))
     name = next(iter(one.values())).name.replace("_", "-")
     candidates = list_candidates(draws)
-    made = f"weights:{name}" + ("|adapters:judge" if any(adapters) else "")
+    made = f"weights:{name}|adapters:{'judge' if any(adapters) else 'none'}"
     signature = sign(candidates, f"embedded_judge|{made}|trained_on:" + candidates.dataset.map(ends))
     judged = candidates.assign(metric="embedded_judge", training=name, signature=signature)
     found = pd.DataFrame(np.nan, candidates.index, ["score", "rank"])
@@ -129,14 +158,17 @@ def describe_candidates(draws: pd.DataFrame, embedder: Embedder) -> pd.DataFrame
 
 
 def describe_draw(
-    draw: Draw, embedder: Embedder, *, kernel: bool = False
+    draw: Draw, embedder: Embedder, scorer: Scorer | None = None, *, kernel: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Feature rows of the references, [R, F], each left out of its own list, and of the candidates, [n, F].
 
-    Args: kernel: whether the features of KERNEL follow those of FEATURES.
+    Args: scorer: whose features these are to be, of vectors by its adapter; kernel: without a scorer, whether the
+        features of KERNEL follow those of FEATURES.
 
     A list without good (or poor) references uses all of them in their place.
     """
+    if scorer is not None:
+        embedder, kernel = embedder.tune(scorer.adapter), len(scorer.weights) > len(FEATURES)
     texts = draw.texts
     vectors = embedder.embed_sentences(texts).astype(np.float64)
     grades = np.array([answer.label for answer in draw.references])

@@ -1,27 +1,19 @@
-"""Fitting the embedded judge's weights: on other questions only, by folds, by size, or for lists of given grades."""
+"""Fitting the embedded judge's weights: on other questions only, by folds, or by size."""
 
 from __future__ import annotations
 
-import functools
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.data.code import cached_arrays
 from nfqa.data.records import Question, QuestionSet
-from nfqa.metrics.listwise import FEATURES, KERNEL, Scorer, describe_draw, make_zero_shot
+from nfqa.metrics.listwise import FEATURES, KERNEL, Scorer, describe_draw, find_fold, make_zero_shot
 from nfqa.metrics.references import Draw, draw_list, find_own_list, hash_name
-from nfqa.models.adapters import name_adapter
 from nfqa.models.embed import Embedder
 
-FOLDS = 5
 _RIDGES = np.logspace(-1, 4, 12)
-_MOST_OF_A_GRADE = 3  # as many as in the paper's longest list; features are means over good and poor references
 _TRAINING_SEEDS = range(1_000, 1_005)  # apart from any evaluation seed, so that no evaluated list is trained on
 
 
@@ -30,61 +22,13 @@ def train_scorers(
     dataset: QuestionSet,
     embedder: Embedder,
     composition: Sequence[int] = (),
-    *,
-    tuned: bool = False,
 ) -> dict[tuple[str, str], Scorer]:
-    """A trained scorer for each (dataset, question), fitted on `training` without that question's fold (`fit_apart`).
+    """A scorer of five features for each (dataset, question), fitted on `training` without its fold (`fit_apart`).
 
     It is fitted on lists of the composition that it will see, by default the paper's own for `dataset`.
-    Args: tuned: the scorer reads eight features in place of five, of vectors that an adapter has changed which was
-        trained without the question's fold of ANTIQUE. Its weights are fitted on the vectors as they were.
     """
     grades = composition or find_own_list(dataset.name)
-    rows = [(q, make_training_rows(q, grades, embedder, kernel=tuned)) for q in training.questions]
-    return fit_apart(rows, dataset, tuned=tuned)
-
-
-def train_on_draws(draws: pd.DataFrame, dataset: QuestionSet, embedder: Embedder) -> dict[tuple[str, str], Scorer]:
-    """The same, fitted on given draws of training questions, such as lists of another making.
-
-    The grades of the draws' candidates are read, those of the judged question are not.
-    """
-    groups = [group.draw for _, group in draws.groupby("question", sort=False)]
-    return fit_apart([(own.iloc[0].question, collect_training_rows(own, embedder)) for own in groups], dataset)
-
-
-def train_by_grades(
-    training: QuestionSet, draws: pd.DataFrame, embedder: Embedder, *, cache: Path | None = None
-) -> dict[tuple[str, str], Scorer]:
-    """A trained scorer for each (dataset, question) with given references, one for each make-up of their grades.
-
-    It is fitted on lists of those grades, at most _MOST_OF_A_GRADE of each, drawn from the questions of `training` that
-    are not among the draws.
-
-    Args: draws: as `nfqa.metrics.references.use_given_references` gives them; cache: a folder that keeps the weights,
-        for the next time.
-    Raises: ValueError where no question of `training` can teach it.
-    """
-    known = {draw.question.text for draw in draws.draw}
-    others = [question for question in training.questions if question.text not in known]
-    made_by = "" if cache is None else embedder.fingerprint
-
-    @functools.cache
-    def fit(composition: tuple[int, ...]) -> Scorer:
-        def find_weights() -> dict[str, NDArray]:
-            scorer = fit_scorer(make_training_rows(other, composition, embedder) for other in others)
-            return {"weights": scorer.weights, "trained_on": np.array(scorer.trained_on)}
-
-        depends_on = (training.sha256, made_by, str(composition), *(question.text for question in others))
-        kept = cached_arrays(cache, "listwise", find_weights, maker=__name__, depends_on=depends_on)
-        return Scorer("trained", kept["weights"], int(kept["trained_on"]))
-
-    scorers = {}
-    for row in draws.itertuples():
-        counts = Counter(reference.label for reference in row.draw.references)
-        grades = tuple(g for g in sorted(counts, reverse=True) for _ in range(min(counts[g], _MOST_OF_A_GRADE)))
-        scorers[row.dataset, row.question] = fit(grades)
-    return scorers
+    return fit_apart([(q, make_training_rows(q, grades, embedder)) for q in training.questions], dataset)
 
 
 def make_training_rows(
@@ -128,7 +72,7 @@ def fit_scorer(rows: Iterable[NDArray[np.float64]]) -> Scorer:
     scale = x.std(0)
     scale[scale == 0] = 1.0
     head = RidgeCV(_RIDGES, fit_intercept=False).fit(x / scale, grades.copy(), weights.copy())
-    return Scorer("trained", head.coef_ / scale, len(used))
+    return Scorer("five features", head.coef_ / scale, len(used))
 
 
 def fit_by_size(
@@ -165,9 +109,7 @@ def fit_by_size(
 Taught = Sequence[tuple[Question, NDArray[np.float64]]]  # training questions, each with its rows
 
 
-def fit_apart(
-    taught: Taught, dataset: QuestionSet, *, count: int | None = None, tuned: bool = False
-) -> dict[tuple[str, str], Scorer]:
+def fit_apart(taught: Taught, dataset: QuestionSet, *, count: int | None = None) -> dict[tuple[str, str], Scorer]:
     """A scorer for each (dataset, question), fitted on the first `count` training questions, or all, outside its fold.
 
     Folds depend on the question's text. Where no judged question is a training question, one scorer serves all.
@@ -177,8 +119,6 @@ def fit_apart(
         fold: fit_scorer([rows for question, rows in taught if find_fold(question) != fold][:count])
         for fold in dict.fromkeys(kept_out)
     }
-    if tuned:
-        scorers = {fold: replace(own, name="tuned", adapter=name_adapter(fold)) for fold, own in scorers.items()}
     return {(dataset.name, q.text): scorers[fold] for q, fold in zip(dataset.questions, kept_out, strict=True)}
 
 
@@ -191,8 +131,3 @@ def _keep_out(taught: Taught, dataset: QuestionSet) -> list[int | None]:
 
 def _shuffle(taught: Taught, seed: int) -> Taught:
     return sorted(taught, key=lambda each: hash_name(f"{seed}|{each[0].key}"))
-
-
-def find_fold(question: Question) -> int:
-    """The fold of a question, 0 to FOLDS - 1; independent of `is_development`."""
-    return question.key // 2 % FOLDS

@@ -49,7 +49,9 @@ class Embedder:
         self.spec: RoleSpec = parse_role("embedder", spec)
         self.progress = progress
         self.can_tune = self.spec.kind == "package"  # the adapters are the packaged embedder's own
-        self.tune = functools.cache(lambda adapter: Embedder(spec, cache, progress=progress, adapter=adapter))
+        self.tune = functools.cache(
+            lambda adapter: Embedder(spec, cache, progress=progress, adapter=adapter) if adapter else self
+        )
         self._adapter = find_adapter(adapter) if adapter else None
         self._dtype = read_precision("float32")
         made_by = hash_maker(*_CODE, within=_CODE, packages=_PACKAGES)
