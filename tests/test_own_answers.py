@@ -90,6 +90,19 @@ def test_every_answer_has_a_row_under_every_metric_and_a_reason_where_it_was_not
     assert "text" not in both
 
 
+@pytest.mark.parametrize(
+    ("shares", "systems", "said"),
+    [  # label, system, low, high, n
+        (LEADS, "AB", "A leads, under 1 of 1 methods (m); no other does. 9"),
+        ([("m", "A", 0.9, 1, 9), ("m", "B", 0.6, 0.7, 9), ("m", "C", 0, 0.1, 9)], "ABC", "A leads,"),
+        ([*LEADS, ("k", "A", 0.4, 1, 9), ("k", "B", 0, 0.6, 9)], "AB", "under 1 of 2 methods (m)"),
+        ([(*row[:4], 5) for row in LEADS], "AB", "Undecided: no method has scored more than 5"),
+        ([("m", "A", 0.5, 1, 9), ("m", "B", 0, 0.5, 9)], "AB", "nobody leads under any"),
+        ([*LEADS, ("k", "B", 0.6, 1, 9), ("k", "A", 0, 0.4, 9)], "AB", "Undecided"),
+        ([("cos_question", *row[1:]) for row in LEADS], "AB", "Undecided"),  # the topic alone
+        ([], "A", "No comparison: the file names fewer than two systems."),
+    ],
+)
 def test_who_leads_follows_from_intervals(shares, systems, said):
     table = pd.DataFrame(shares, columns=["label", "system", "low", "high", "n"])
     assert said in name_leader(table.assign(metric=table.label), list(systems))
@@ -296,7 +309,7 @@ def test_the_table_has_all_answers_apart_from_a_system_of_any_name(found):
     assert "flagged 1" in wins.dropped_because["rouge1", "", "all"]
     spearman = pick(table, dataset="own_answers", metric="rouge1", statistic="spearman")
     assert (spearman.value, spearman.n, np.isnan(spearman.low)) == (0.5, 1, True), "labels 3 0 2, scores 2/3 0 1"
-    assert (table.statistic == "ten").sum() == 7 * 17 + 3 * 4 * 3, "and, by 3 methods, 3 views after 4 texts"
+    assert (table.statistic == "ten").sum() == 7 * 16 + 3 * 4 * 3, "and, by 3 methods, 3 views after 4 texts"
     assert set(table.origin) == {"sample"}, "what the judge learned from is"
 
 
@@ -376,7 +389,7 @@ def test_a_file_is_scored_from_the_door_with_a_judge_and_ones_own_evaluator(scor
     made = [f"use_your_own_answers.{suffix}" for suffix in ("csv", "ipynb", "json", "pdf", "png")]
     assert {file.name for file in folder.iterdir()} == {"notes.md", "scores.csv", "scores.json", *made}
     content = json.loads((folder / "scores.json").read_text())
-    assert len(content["scores"]) == 17 * 17 + 3 * 6 * 3  # answers by methods; 3 methods of 3 views after 6 texts
+    assert len(content["scores"]) == 17 * 16 + 3 * 6 * 3  # answers by methods; 3 methods of 3 views after 6 texts
     assert all(-1e-9 <= line["ten"] <= 10 + 1e-9 for line in content["scores"] if "ten" in line)
     before = (folder / "scores.json").read_bytes()
     assert "all in the journal" in scored.run("score", str(mine), **variables).stdout
