@@ -90,6 +90,9 @@ def test_every_answer_has_a_row_under_every_metric_and_a_reason_where_it_was_not
     assert "text" not in both
 
 
+LEADS = [("m", "A", 0.6, 1, 9), ("m", "B", 0, 0.4, 9)]
+
+
 @pytest.mark.parametrize(
     ("shares", "systems", "said"),
     [  # label, system, low, high, n
