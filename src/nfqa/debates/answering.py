@@ -15,7 +15,7 @@ import pandas as pd
 from nfqa.data.json_lines import read_items
 from nfqa.data.own_answers import Generation
 from nfqa.data.paths import write_atomically, write_text
-from nfqa.metrics.people import add_groups
+from nfqa.metrics.raters import add_groups
 from nfqa.models.chat import Reply
 
 if TYPE_CHECKING:

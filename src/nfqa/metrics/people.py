@@ -17,6 +17,7 @@ from nfqa.kernels.agreement import average_others, measure_fleiss_kappa, measure
 from nfqa.kernels.correlation import Coefficient
 from nfqa.kernels.intervals import draw_counts, estimate_pairs
 from nfqa.kernels.rating import derive_preferences, rate_bradley_terry, rate_elo
+from nfqa.metrics.raters import group_raters
 from nfqa.metrics.statistics import correlate, describe_interval, find_intervals, iterate_groups
 
 RatingRule = Literal["elo", "bradley_terry"]
@@ -126,29 +127,6 @@ def average_other_raters(ratings: pd.DataFrame, *, within: Sequence[str] = ("que
     others = pd.DataFrame(average_others(table), table.index, table.columns).unstack()
     wanted = pd.MultiIndex.from_frame(ratings[[*within, "rater"]])
     return pd.Series(others.reindex(wanted).to_numpy(), ratings.index, name="others")
-
-
-def group_raters(ratings: pd.DataFrame) -> pd.Series:
-    """Raters who share questions, directly or through others: the number of each one's group.
-
-    Returns: indexed by rater; groups are numbered from 1 in the order of their first questions.
-    Source: connected components of the graph of raters and questions, by scipy.
-    """
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    questions, asked = pd.factorize(ratings.question)
-    raters, names = pd.factorize(ratings.rater, sort=True)
-    size = len(asked) + len(names)
-    graph = coo_matrix((np.ones(len(ratings)), (questions, len(asked) + raters)), shape=(size, size))
-    labels = pd.factorize(connected_components(graph, directed=False)[1])[0]  # the questions come first
-    return pd.Series(labels[len(asked) :] + 1, index=pd.Index(names, name="rater"), name="group")
-
-
-def add_groups(measurements: pd.DataFrame, ratings: pd.DataFrame) -> pd.DataFrame:
-    """Measurements of questions with the column `group`: the number of the raters who share them, as `group_raters`."""
-    group = ratings.rater.map(group_raters(ratings)).groupby(ratings.question).first()
-    return measurements.assign(group=measurements.question.map(group))
 
 
 def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd.DataFrame:
