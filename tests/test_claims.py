@@ -114,11 +114,11 @@ def test_a_claim_has_a_verdict_on_the_published_values_and_one_on_ours(results):
     ("upper", "lower", "hold", "verdict", "because"),
     [
         (of("high"), of("middle", "low"), "all", UNDECIDED, "high at 0.900 [0.800, 1.000] is not clearly above Middle"),
-        (of("high"), of("middle", "low"), "some", "holds", "1 of 2 hold, 1 undecided, one must; the closest: one"),
+        (of("high"), of("middle", "low"), "some", "holds", "1 of 2 hold, 1 undecided; needed: one; the closest: one"),
         (of("low"), of("high", "middle"), "some", "fails", "Low at 0.200 [0.100, 0.300] is not above high at 0.900"),
         (0.4, of("low", "high"), "all", "fails", "high at 0.900 [0.800, 1.000] is not below 0.4"),
-        (of("high", "low"), 0.4, "most", "fails", "fails: 1 of 2 hold, most must; one"),
-        (of("high", "middle", "low"), 0.4, "most", "holds", "holds: 2 of 3 hold, most must; the closest"),
+        (of("high", "low"), 0.4, "most", "fails", "fails: 1 of 2 hold; needed: most; one"),
+        (of("high", "middle", "low"), 0.4, "most", "holds", "holds: 2 of 3 hold; needed: most; the closest"),
     ],
 )
 def test_as_many_comparisons_must_hold_as_the_paper_says(results, upper, lower, hold, verdict, because):
@@ -132,10 +132,10 @@ def test_each_order_of_a_claim_must_hold(results):
     failing = order(of("low"), of("high", "middle"), where=ONE)
     assert judge(results, here=[holding, holding])["here_said"] == "holds: 2 of 2 hold"
     found = judge(results, here=[holding, failing | some])
-    assert found["here_said"] == "fails: 1 of 3 hold, all in 1 of 2 groups, one in 1 of 2 groups must"
+    assert found["here_said"] == "fails: 1 of 3 hold; needed: all in 1 of 2 groups, one in 1 of 2 groups"
     assert "Low at 0.200 [0.100, 0.300] is not above high" in found["here_because"], "the widest of them"
     found = judge(results, here=[holding | some, holding | some])
-    assert found["here_said"] == "holds: 2 of 2 hold, one in each of 2 groups must"
+    assert found["here_said"] == "holds: 2 of 2 hold; needed: one in each of 2 groups"
 
 
 def test_a_row_that_needs_a_role_can_not_be_tested_and_says_which(results):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,6 +124,19 @@ def test_a_guarded_judge_gains_nothing_from_a_repeated_question() -> None:
     assert scores["rank", "alone"] == -5
     assert scores["score", "alone"] <= scores["score", "plain"] < unguarded["score", "alone"], "unguarded it wins"
     assert np.isnan(scores["rank", ""])
+
+
+@pytest.mark.parametrize(("reference", "place"), [(GOOD * 2, -5.0), ("Katzen schlafen gern am warmen Ofen " * 3, None)])
+def test_the_guard_places_a_list_of_keywords_last_among_english_references(reference: str, place: float | None) -> None:
+    keywords = " ".join(dict.fromkeys(re.findall("[a-z]{5,}", f"{QUESTION} {GOOD} {REFERENCE}".lower())))
+    assert len(keywords.split()) >= 10
+    references = tuple(Answer(f"r{grade}", f"{reference} {grade}", grade) for grade in (3, 2, 1, 0))
+    candidates = (Answer("keywords", keywords, 0), Answer("plain", GOOD, 2))
+    draws = pd.DataFrame({"dataset": "d", "question": [QUESTION], "seed": 0})
+    draws["draw"] = [Draw(Question(QUESTION, (*candidates, *references)), references, candidates)]
+    plain, guarded = (judge(draws, make_zero_shot(), StubEmbedder()) for judge in (judge_by_vectors, judge_guarded))
+    assert guarded.score[2] == (plain.score[2] if place is None else place), "the rank of the list"
+    assert guarded.score[3] == plain.score[3]
 
 
 @pytest.mark.parametrize(

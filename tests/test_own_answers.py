@@ -99,7 +99,11 @@ LEADS = [("m", "A", 0.6, 1, 9), ("m", "B", 0, 0.4, 9)]
         (LEADS, "AB", "A leads, under 1 of 1 methods (m); no other does. 9"),
         ([("m", "A", 0.9, 1, 9), ("m", "B", 0.6, 0.7, 9), ("m", "C", 0, 0.1, 9)], "ABC", "A leads,"),
         ([*LEADS, ("k", "A", 0.4, 1, 9), ("k", "B", 0, 0.6, 9)], "AB", "under 1 of 2 methods (m)"),
-        ([(*row[:4], 5) for row in LEADS], "AB", "Undecided: no method has scored more than 5"),
+        (
+            [(*row[:4], 5) for row in LEADS],
+            "AB",
+            "Undecided: but for the cosine to the question no method has scored over 5",
+        ),
         ([("m", "A", 0.5, 1, 9), ("m", "B", 0, 0.5, 9)], "AB", "nobody leads under any"),
         ([*LEADS, ("k", "B", 0.6, 1, 9), ("k", "A", 0, 0.4, 9)], "AB", "Undecided"),
         ([("cos_question", *row[1:]) for row in LEADS], "AB", "Undecided"),  # the topic alone

@@ -5,10 +5,9 @@ listwise judge itself. For a question q, a candidate c, and references r with gr
 
     s(c) = 8 cos(q, c) + 8 sum_r w_r g_r,   w = softmax_r(cos(c, r) / 0.1)
 
-and the loss is the logistic one of every two candidates of different grade, weighted by the gap of their grades. One
-more candidate is a list of keywords of the question and its good references, which is to come last. A step is a
-question, with a list that no evaluation draws. Then a linear head is fitted on features of MiniLM as it was, over lists
-of all compositions of the paper (`nfqa.metrics.listwise_training`).
+and the loss is the logistic one of every two candidates of different grade, weighted by the gap of their grades. A step
+is a question, with a list that no evaluation draws. Then a linear head is fitted on features of MiniLM as it was, over
+lists of all compositions of the paper (`nfqa.metrics.listwise_training`).
 
 An adapter that is there already is kept, so that a run that was stopped goes on; delete the file to make it anew. One
 pass takes about four minutes for an adapter on two cores.
@@ -32,10 +31,9 @@ from tqdm import tqdm
 from nfqa.data.load import load
 from nfqa.data.paths import find_root
 from nfqa.data.records import Answer, Question
-from nfqa.metrics.attacks import stuff_keywords
 from nfqa.metrics.listwise import FOLDS, find_fold
 from nfqa.metrics.listwise_training import fit_scorer, make_training_rows
-from nfqa.metrics.references import COMPOSITIONS, GOOD_FROM, draw_list, find_own_list
+from nfqa.metrics.references import COMPOSITIONS, draw_list, find_own_list
 from nfqa.models.adapters import ADAPTERS, name_adapter
 from nfqa.models.embed import Embedder
 from nfqa.models.roles import parse_role
@@ -50,7 +48,6 @@ RECIPE = {
     "tokens": 128,
     "slope": 8.0,
     "temperature": 0.1,
-    "keywords": 0.1,  # weight of a comparison with the list of keywords, whose grade is -1
     "seed": 0,
 }
 FIRST_SEED = 100_000  # of the lists: apart from those of any evaluation, and from those that the weights are fitted on
@@ -102,21 +99,18 @@ def find_loss(
     if len(listed.references) < 2 or len(set(listed.labels)) < 2:
         return None
     candidates = choose_candidates(listed.candidates, RECIPE["candidates"], draw)
-    good = [one.text for one in listed.references if one.label >= GOOD_FROM] or [listed.references[0].text]
-    keywords = stuff_keywords([question.text, *good], key=str(seed))
-    texts = [question.text, *(answer.text for answer in (*listed.references, *candidates)), keywords]
+    texts = [question.text, *(answer.text for answer in (*listed.references, *candidates))]
     inputs = model.tokenizer(texts, padding=True, truncation=True, max_length=RECIPE["tokens"], return_tensors="pt")
     vectors = functional.normalize(model(dict(inputs))["sentence_embedding"], dim=1)
-    asked, references, judged = vectors.split([1, len(listed.references), len(candidates) + 1])
+    asked, references, judged = vectors.split([1, len(listed.references), len(candidates)])
     grades = torch.tensor([answer.label / 3 for answer in listed.references])
-    labels = torch.tensor([*(answer.label / 3 for answer in candidates), -1 / 3])
+    labels = torch.tensor([answer.label / 3 for answer in candidates])
     weights = torch.softmax(judged @ references.T / RECIPE["temperature"], dim=1)
     scores = RECIPE["slope"] * (judged @ asked[0] + weights @ grades)
     gaps = labels[:, None] - labels[None]
     higher = gaps > 0
-    counts = gaps * torch.tensor([*[1.0] * len(candidates), RECIPE["keywords"]])
-    losses = counts * functional.softplus(scores[None] - scores[:, None])
-    return losses[higher].sum() / counts[higher].sum()
+    losses = gaps * functional.softplus(scores[None] - scores[:, None])
+    return losses[higher].sum() / gaps[higher].sum()
 
 
 def train_adapter(questions: Sequence[Question], file: Path, *, composition: Sequence[int]) -> None:

@@ -22,7 +22,7 @@ from nfqa.models.roles import ROLES
 HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "can't be told at this size", "not testable here"
 MISSING = "missing"  # a comparison of which a row or a value is not there
 NO_CELLS = "no numbers in our copy"  # of the published table
-COUNTS = "35 of 36 hold: so many of a claim's comparisons come out as it says; all must where nothing else is said"
+COUNTS = "35 of 36 hold: so many of a claim's comparisons come out as it says; all are needed where nothing else is said"
 READ = "as read off figures"  # what kind of claim it is that text and captions don't state
 SIDES = ("published", "here", "stand_in")
 _Tables = Mapping[str, pd.DataFrame]
@@ -327,7 +327,7 @@ def _say_counts(compared: Sequence[Mapping[str, Any]]) -> str:
         + ("" if total == 1 else f" in each of {n} groups" if n == total else f" in {n} of {total} groups")
         for hold, n in holds.items()
     ]
-    return f"{said}, {', '.join(told)} must"
+    return f"{said}; needed: {', '.join(told)}"
 
 
 def count_claims(claims: pd.DataFrame) -> pd.DataFrame:

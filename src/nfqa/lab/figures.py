@@ -163,7 +163,7 @@ def draw_counts(counts: pd.DataFrame, axes: Axes | None = None) -> Figure:
         axes.bar_label(cast("Any", bars), said, fontsize=7, padding=2)
     if len(counts.columns) > 1:
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
-    axes.set(xscale="symlog", xlim=(0, 6 * counts.max(axis=None)), xlabel="count, logarithmic", ylabel="")
+    axes.set(xscale="symlog", xlim=(0, 6 * counts.max(axis=None)), xlabel="number, logarithmic", ylabel="")
     axes.set_xticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1,000"])
     axes.grid(axis="y", visible=False)
     return cast("Figure", axes.figure)

@@ -53,7 +53,7 @@ def _write_head(root: Path, paper: Paper, names: list[str], claims: list[dict]) 
         sides |= {"with a stand-in": claim["stand_in_said"]} if claim["stand_in"] else {}
         words = [(side, *verdict.partition(": ")) for side, verdict in sides.items()]
         said = (f"{side} **{verdict}**{f' ({counts})' if counts else ''}" for side, verdict, _, counts in words)
-        bar = f" Our bar: {claim['bar'].split(';')[0]}." if claim["bar"] else ""
+        bar = f" Our bar: {claim['bar'].rstrip('.')}." if claim["bar"] else ""
         lines.append(f"- *{claim['says']}* {'; '.join(said)}.{bar}")
     if len(claims) > _SHOWN:
         verdicts = [

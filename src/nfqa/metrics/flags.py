@@ -14,7 +14,7 @@ import pandas as pd
 
 from nfqa.metrics.degrade import FUNCTION_WORDS
 from nfqa.metrics.listwise import Scorer, judge_by_vectors
-from nfqa.metrics.references import alter_candidates
+from nfqa.metrics.references import Draw, alter_candidates
 from nfqa.models.embed import Embedder
 
 # Chosen on the development half of ANTIQUE (`nfqa.metrics.listwise.is_development`): of a grid in the notebook
@@ -54,6 +54,7 @@ _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # written without spaces: a le
 _WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
 _MARK = re.compile(r"\[\[\s*\w{1,4}\s*\]\]")
 _ENGLISH_FROM, _FOREIGN_FROM = 0.15, 0.2  # share of function words among words; of other letters among letters
+_PROSE_FROM = 0.1  # share of function words; fewer than 0.4 % of ANTIQUE's answers of ten words or more have less
 _READABLE = 10  # words from which the language is guessed
 
 
@@ -121,7 +122,8 @@ def judge_guarded(
     """As `judge_by_vectors`, but closeness to the question can't be had by repeating it.
 
     A candidate that holds the whole question is judged by what else it says. One that says nothing else (question_share
-    beyond its threshold) is placed behind all references, and its score is the lowest of its draw's candidates'.
+    beyond its threshold), or is a list of keywords (ten words or more, under 10 % of them English function words,
+    where the references are English), is placed behind all references, and its score is the lowest of its draw's.
     """
     bare = alter_candidates(draws, remove_question).assign(place=range(len(draws)))
     judged = judge_by_vectors(bare, scorers, embedder)
@@ -129,7 +131,7 @@ def judge_guarded(
         (place, answer.id)
         for place, draw in enumerate(draws.draw)
         for answer in draw.candidates
-        if _measure_question_share(_split(answer.text), _split(draw.question.text)) >= THRESHOLDS["question_share"]
+        if _says_nothing(_split(answer.text), draw)
     ]
     is_silent = pd.MultiIndex.from_frame(judged[["place", "answer"]]).isin(silent)
     last = judged.place.map(dict(enumerate(-(len(draw.references) + 1.0) for draw in draws.draw)))
@@ -158,7 +160,18 @@ def seems_english(text: str) -> bool:
         return True
     letters = [letter for letter in text if letter.isalpha()]
     foreign = sum(not letter.isascii() for letter in letters) / max(len(letters), 1)
-    return foreign < _FOREIGN_FROM and sum(word in FUNCTION_WORDS for word in words) >= _ENGLISH_FROM * len(words)
+    return foreign < _FOREIGN_FROM and _share_function_words(words) >= _ENGLISH_FROM
+
+
+def _share_function_words(words: Sequence[str]) -> float:
+    return sum(word in FUNCTION_WORDS for word in words) / len(words)
+
+
+def _says_nothing(words: Sequence[str], draw: Draw) -> bool:
+    if _measure_question_share(words, _split(draw.question.text)) >= THRESHOLDS["question_share"]:
+        return True
+    is_list = len(words) >= _READABLE and _share_function_words(words) < _PROSE_FROM
+    return is_list and seems_english(" ".join(reference.text for reference in draw.references))
 
 
 def _describe(
