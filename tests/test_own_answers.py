@@ -102,7 +102,7 @@ LEADS = [("m", "A", 0.6, 1, 9), ("m", "B", 0, 0.4, 9)]
         (
             [(*row[:4], 5) for row in LEADS],
             "AB",
-            "Undecided: but for the cosine to the question no method has scored over 5",
+            "Undecided: the cosine to the question apart, no method scored over 5",
         ),
         ([("m", "A", 0.5, 1, 9), ("m", "B", 0, 0.5, 9)], "AB", "nobody leads under any"),
         ([*LEADS, ("k", "B", 0.6, 1, 9), ("k", "A", 0, 0.4, 9)], "AB", "Undecided"),

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from nfqa.data import rated
 from nfqa.data.json_lines import read_lines
 
 Lines: TypeAlias = list[dict[str, Any]]
@@ -40,23 +41,24 @@ def gather(shape: str, source: Path, folder: str, where: str) -> bytes:
         it; where: what errors call the source.
     Raises: ValueError for an archive that is not whole.
     """
-    pattern, make = SETS[shape]
+    pattern, make = SETS[shape]  # makers get the lines of each .jsonl, or the bytes of other files by name
     files = _read_folder(source, pattern) if source.is_dir() else _read_archive(source, folder, pattern, where)
-    return "".join(f"{_dump(line)}\n" for line in make([read_lines(content) for content in files])).encode()
+    read = [read_lines(files[name]) for name in sorted(files)] if pattern.endswith("jsonl") else files
+    return "".join(f"{_dump(line)}\n" for line in make(read)).encode()
 
 
-def _read_folder(folder: Path, pattern: str) -> list[bytes]:
-    named = ((path.relative_to(folder).as_posix(), path) for path in folder.rglob("*.jsonl"))
-    return [path.read_bytes() for name, path in sorted(named) if re.fullmatch(pattern, name)]
+def _read_folder(folder: Path, pattern: str) -> dict[str, bytes]:
+    named = ((path.relative_to(folder).as_posix(), path) for path in folder.rglob("*.*"))
+    return {name: path.read_bytes() for name, path in named if re.fullmatch(pattern, name)}
 
 
-def _read_archive(archive: Path, folder: str, pattern: str, where: str) -> list[bytes]:
+def _read_archive(archive: Path, folder: str, pattern: str, where: str) -> dict[str, bytes]:
     inside = "" if folder == "." else f"{re.escape(folder)}/"
-    wanted = re.compile(f"[^/]+/{inside}(?:{pattern})")
+    wanted = re.compile(f"[^/]+/{inside}({pattern})")
     try:
         with tarfile.open(archive, "r:gz") as tar:
-            files = {m.name: tar.extractfile(m) for m in tar if m.isfile() and wanted.fullmatch(m.name)}
-            return [file.read() for _, file in sorted(files.items()) if file is not None]
+            files = {found[1]: tar.extractfile(m) for m in tar if m.isfile() and (found := wanted.fullmatch(m.name))}
+            return {name: file.read() for name, file in files.items() if file is not None}
     except (tarfile.TarError, EOFError, OSError) as error:
         raise ValueError(f"{where}: the archive is not whole ({type(error).__name__}); fetch it again") from None
 
@@ -153,8 +155,12 @@ def _gather_reliability(files: list[Lines]) -> Iterable[dict[str, Any]]:
 
 _SPLITS = r"sft_inference_pipeline_v2/data/splits/(?:val|test)|sft_inference_pipeline/data/splits/(?:val|test)_v5"
 _STAGE = "dataset_annotation_pipeline_v3/data/experiments/stagewise_multi/stage3_final"
-SETS: dict[str, tuple[str, Callable[[list[Lines]], Iterable[dict[str, Any]]]]] = {  # files, what makes the lines
+SETS: dict[str, tuple[str, Callable[[Any], Iterable[dict[str, Any]]]]] = {  # files; what makes the lines of them
     "debate_ratings": (r"[^/]+/annotated_instances\.jsonl", _gather_ratings),
     "web_documents": (rf"(?:{_SPLITS}|{_STAGE})\.jsonl", _gather_documents),
     "source_reliability": (r"(?:rand_test|rand_val|domain_val)\.jsonl", _gather_reliability),
+    "arguments": (r"(?:arguments|topics)\.csv", rated.gather_arguments),
+    "convincing": (r"[^/]+\.csv", rated.gather_convincing),
+    "utility": (r"human_eval_utility_completed\.json", rated.gather_utility),
+    "preferred": (r"preference_data\.csv", rated.gather_preferred),
 }

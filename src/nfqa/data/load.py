@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nfqa.data import readers
 from nfqa.data.paths import find_root
+from nfqa.data.rated import read_rated
 from nfqa.data.records import Question, QuestionSet
 from nfqa.data.registry import UpstreamFile, fetch_file, has_file, hash_file, read_registry
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 Repeats = Literal["keep", "first", "drop_conflicting"]
 Split = Literal["all", "train", "held_out"]
-GRADED = {"graded": readers.read_graded, "generated": readers.read_generated}  # by the shapes of data/registry.yml
+GRADED = {  # by the shapes of data/registry.yml
+    "graded": readers.read_graded, "generated": readers.read_generated, "arguments": read_rated,
+    "convincing": read_rated, "utility": read_rated, "preferred": read_rated,
+}  # fmt: skip
 DEBATES = {
     "debate_demo": readers.read_demo, "debateqa": readers.read_debateqa, "debatewise": readers.read_debatewise,
     "debate_ratings": readers.read_ratings, "debate_systems": readers.read_systems, "debate_povs": readers.read_povs,

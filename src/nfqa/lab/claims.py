@@ -22,7 +22,7 @@ from nfqa.models.roles import ROLES
 HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "can't be told at this size", "not testable here"
 MISSING = "missing"  # a comparison of which a row or a value is not there
 NO_CELLS = "no numbers in our copy"  # of the published table
-COUNTS = "35 of 36 hold: so many of a claim's comparisons come out as it says; all are needed where nothing else is said"
+COUNTS = "35 of 36 hold: so many of a claim's comparisons come out as it says; all are needed unless said otherwise"
 READ = "as read off figures"  # what kind of claim it is that text and captions don't state
 SIDES = ("published", "here", "stand_in")
 _Tables = Mapping[str, pd.DataFrame]

@@ -74,7 +74,7 @@ def name_leader(shares: pd.DataFrame, systems: Sequence[str]) -> str:
         return "No comparison: the file names fewer than two systems."
     told = shares[(shares.n > ENOUGH) & (shares.metric != "cos_question")]
     if told.empty:
-        return f"Undecided: but for the cosine to the question no method has scored over {ENOUGH} questions of two systems."
+        return f"Undecided: the cosine to the question apart, no method scored over {ENOUGH} questions of two systems."
     methods = told.sort_values("low", ascending=False).groupby("label")
     won = {label: own.system.iloc[0] for label, own in methods if (own.low.iloc[0] > own.high.iloc[1:]).all()}
     n, ahead = int(told.n.max()), Counter(won.values())

@@ -1,0 +1,64 @@
+"""Sets beyond the papers: what each one's files become, and how it is read."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from nfqa.data.gather import gather
+from nfqa.data.load import read_file
+
+ARGUMENTS = (
+    "Topic ID,Discussion ID,Argument ID,Logical Quality,Rhetorical Quality,Dialectical Quality,Premise\n"
+    "1,7,1,4,4,3,Good.\n1,7,2,1,1,2,Poor.\n2,7,3,-2,-2,-2,None at all.\n2,7,4,2,3,3,\n"
+)
+TOPICS = "Topic ID,Query\n1,cats\n2,cats\n"
+RANKED = '#id\trank\targument\na1\t0.1\tBest, "quoted\nd1\t0.9\tWorst\nb1\t0.2\tSecond\nc1\t0.3\tThird\n'
+USEFUL = {
+    "eli5": {
+        "model-a.json": {
+            "1": {"question": "Why?", "output": "So.", "utility_score": 5},
+            "mean": {"question": None, "output": None, "utility_score": None},
+        },
+        "model-b.json": {"1": {"question": "Why?", "output": " ", "utility_score": 1}},
+    }
+}
+PREFERRED = "\tsource_file\tquestion_text\tpreferred_response\trejected_response\n0\tx.txt\t Why? \tRight\tWrong\n"
+FILES = {
+    "arguments": {"arguments.csv": ARGUMENTS, "topics.csv": TOPICS},
+    "convincing": {"ban-cats_no-never.csv": RANKED},
+    "utility": {"human_eval_utility_completed.json": json.dumps(USEFUL)},
+    "preferred": {"preference_data.csv": PREFERRED},
+}
+READ = {
+    "arguments": ("cats", {"Good.": 3, "Poor.": 0, "None at all.": 0}),
+    "convincing": ("ban cats: no never", {'Best, "quoted': 3, "Second": 2, "Third": 1, "Worst": 0}),
+    "utility": ("Why?", {"So.": 4}),
+    "preferred": ("Why?", {"Right": 1, "Wrong": 0}),
+}
+
+
+@pytest.mark.parametrize("shape", FILES)
+def test_a_set_is_gathered_and_read_by_grades(shape: str, tmp_path: Path) -> None:
+    for name, text in (FILES[shape] | {"notes.txt": "not read"}).items():
+        (tmp_path / name).write_text(text)
+    made = gather(shape, tmp_path, "", "set")
+    (path := tmp_path / "gathered.jsonl").write_bytes(made)
+    (question,), _ = read_file(path, shape)
+    assert (question.text, {answer.text: answer.label for answer in question.answers}) == READ[shape]
+
+
+def test_an_archive_gives_the_same_bytes_as_a_folder(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "repo.tar.gz", "w:gz") as tar:
+        for name, text in FILES["arguments"].items():
+            member = tarfile.TarInfo(f"repo-c0ffee/Data/{name}")
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+    (folder := tmp_path / "Data").mkdir()
+    for name, text in FILES["arguments"].items():
+        (folder / name).write_text(text)
+    assert gather("arguments", tmp_path / "repo.tar.gz", "Data", "set") == gather("arguments", folder, "", "set")
