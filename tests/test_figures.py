@@ -34,9 +34,7 @@ def test_a_value_stands_at_its_label_in_its_panel_with_its_interval_and_the_publ
     assert dots == {"measured": ([0.5], [1]), "stand-in*": ([0.25], [0])}
     assert [line.get_color() for line in one.lines] == [ORIGINS["measured"], ORIGINS["stand-in"]]
     assert one.collections[0].get_segments()[0].tolist() == [[0.4, 1], [0.6, 1]]
-    (published,) = two.collections[
-        len(two.lines) - 1 :
-    ]  # after the intervals of both series; the dashed line is one more
+    published = two.collections[-1]
     assert published.get_offsets().tolist() == [[0.7, 1], [0.1, 0]]
     assert (one.get_ylim(), two.lines[-1].get_xdata()) == ((1.5, -0.5), [0, 0])
     assert figure.get_supxlabel() == "share; 95 % intervals over 54 to 1,054 questions and 20 draws"
@@ -50,6 +48,11 @@ def test_series_lie_beside_each_other_in_a_row_and_panels_may_be_stacked_with_th
     assert (heights[0] < [0, 1]).all()
     assert (heights[1] > [0, 1]).all()
     assert [line.get_color() for line in axes.lines] == [*PALETTE[:2]]
+    rows.loc[rows.kind != "y", ["value", "published"]] = [np.nan, 0.3]
+    legend = draw_intervals(rows, by="kind").legends[0]
+    assert [text.get_text() for text in legend.texts] == ["y", f"{rows.kind.iloc[0]}, published"], (
+        "no mark without a dot"
+    )
     above, below = draw_intervals(ROWS[[True, False, True, True]], stacked=True).axes
     assert [len(axes.get_yticks()) for axes in (above, below)] == [1, 2]
 

@@ -90,11 +90,13 @@ def draw_intervals(
         for name in series:
             own, label = inside[inside[by] == name], f"{name}*" if name == "stand-in" else name
             axes.hlines(own.place, own.low, own.high, color=colours[name], lw=1.6)
-            axes.plot(own.value, own.place, marks[name], color=colours[name], ms=4.5, label=label)
-        printed = inside[inside.published.notna()]
-        if len(printed):
-            edges = PUBLISHED if by == "origin" else [*printed[by].map(colours).fillna(PUBLISHED)]
-            axes.scatter(printed.published, printed.place, 36, "none", marker="D", edgecolors=edges, label="published")
+            if own.value.notna().any():
+                axes.plot(own.value, own.place, marks[name], color=colours[name], ms=4.5, label=label)
+        of_paper = inside.assign(own=inside[by] if by != "origin" else "").dropna(subset="published")
+        for name, printed in of_paper.groupby("own", sort=False, dropna=False):
+            coloured = name in colours
+            edge, label = (colours[name], f"{name}, published") if coloured else (PUBLISHED, "published")
+            axes.scatter(printed.published, printed.place, 36, "none", marker="D", edgecolors=edge, label=label)
         if line is not None and (not isinstance(line, Mapping) or title in line):
             axes.axvline(line[title] if isinstance(line, Mapping) else line, color=RULE, lw=1, ls="--")
         axes.set_yticks(range(len(labels[title])), [words[each] for each in labels[title]])
@@ -105,7 +107,9 @@ def draw_intervals(
     kinds = [axes.get_legend_handles_labels() for axes in grid.flat]
     shown = {label: handle for handles, names in kinds for handle, label in zip(handles, names, strict=True)}
     if len(shown) > 1 or by == "origin":
-        figure.legend(shown.values(), shown.keys(), loc="outside upper right", ncols=4)
+        figure.legend(
+            shown.values(), shown.keys(), loc="outside upper right", ncols=4 if len("".join(shown)) < 100 else 2
+        )
     figure.supxlabel("; ".join(filter(None, [xlabel, say_units(rows)])), fontsize=8)
     return figure
 
