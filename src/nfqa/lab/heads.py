@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nfqa.data.json_lines import read_json
 from nfqa.data.paths import write_text
-from nfqa.lab.claims import judge_claims
+from nfqa.lab.claims import FAILS, UNDECIDED, judge_claims
 from nfqa.lab.notebooks import HEAD, read_cells
 from nfqa.lab.papers import Paper, read_papers
 
@@ -51,6 +51,9 @@ def _write_head(root: Path, paper: Paper, names: list[str], claims: list[dict]) 
         needs = f": needs {claim['here_because']}" if claim["here"].startswith("not") else ""
         sides = {"As published": claim["published_said"], "here": claim["here_said"] + needs}
         sides |= {"with a stand-in": claim["stand_in_said"]} if claim["stand_in"] else {}
+        for side, name in (("As published", "published"), ("here", "here"), ("with a stand-in", "stand_in")):
+            if claim[name].startswith((FAILS, UNDECIDED)):
+                sides[side] += f"; {claim[f'{name}_because']}"
         words = [(side, *verdict.partition(": ")) for side, verdict in sides.items()]
         said = (f"{side} **{verdict}**{f' ({counts})' if counts else ''}" for side, verdict, _, counts in words)
         bar = f" Our bar: {claim['bar'].rstrip('.')}." if claim["bar"] else ""
