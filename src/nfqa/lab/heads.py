@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from nfqa.data.json_lines import read_json
@@ -39,7 +40,12 @@ def make_heads(root: Path) -> dict[Path, str]:
             if entry.notebook and (root / "results" / paper.paper / f"{name}.json").is_file():
                 made_by.setdefault(str(entry.notebook), []).append(name)
         for notebook, own in made_by.items():
-            told = [claim for claim in claims if set(paper.claims[str(claim["claim"])].tables) & {*own}]
+            labels = {paper.artefacts[name].label for name in own}
+            told = [
+                claim
+                for claim in claims
+                if {*paper.claims[str(claim["claim"])].tables} & {*own} or labels & {*re.split("[,;] ", claim["where"])}
+            ]
             made[root / "notebooks" / notebook] = _write_head(root, paper, own, told)
     return made
 
