@@ -42,14 +42,20 @@ def add_attacks(draws: pd.DataFrame) -> pd.DataFrame:
 def count_beaten(scores: pd.DataFrame) -> pd.DataFrame:
     """The share of honest candidates of each grade that an attack beats, a tie counting half, in every draw.
 
+    What is made of the worst candidate is compared with those of a higher grade alone, what is made of the best with
+    those of a lower one: not with the candidate that it is made of, nor with its equals.
     Args: scores: of `add_attacks`' draws: question, answer, grade, score, and conditions.
     Returns: the conditions, question, attack, grade, measured, statistic ("beaten"): measurements, for `average`.
     """
     keys = [name for name in list_conditions(scores) if name != "signature"]
     is_attack = scores.answer.str.startswith(ATTACK)
-    honest = scores.loc[~is_attack, [*keys, "grade", "score"]].dropna(subset="score")
+    honest = scores.loc[~is_attack, [*keys, "grade", "score"]]
+    grades = honest.groupby(keys, sort=False, dropna=False).grade
+    honest = honest.assign(padded=grades.transform("min"), negated=grades.transform("max")).dropna(subset="score")
     made = scores[is_attack].assign(attack=lambda rows: rows.answer.str.removeprefix(ATTACK))
     pairs = made.drop(columns=["grade", "answer", "missing"]).merge(honest, on=keys, suffixes=("", "_honest"))
+    alike = [(pairs.attack == name) & (pairs.grade == pairs[name]) for name in ("padded", "negated")]
+    pairs = pairs[~(alike[0] | alike[1])]
     won = (np.sign((pairs.score - pairs.score_honest).round(9)) + 1) / 2
     groups = pairs.assign(measured=won).groupby([*keys, "signature", "attack", "grade"], sort=False, dropna=False)
     return groups.measured.mean().reset_index().assign(statistic="beaten")
