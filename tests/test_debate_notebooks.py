@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from notebook_cells import run_notebook, use_rule
-from test_dispute import read_few
 from test_evaluator import find_released_value
 from test_people_notebooks import PlainEmbedder
 from test_prompts import use_own
@@ -20,7 +19,6 @@ from test_prompts import use_own
 from nfqa.judge.prompts import PromptSet
 from nfqa.lab.open import Lab, open_lab
 from nfqa.lab.values import match_rows
-from nfqa.metrics import dispute_detector
 from nfqa.models.chat import Request
 
 ASKED = ("parameters", "setup", "ask")
@@ -87,7 +85,6 @@ def test_answers_are_thinned_by_hash_and_keep_their_order(tmp_path):
 @pytest.mark.slow
 def test_whole_notebooks_have_the_language_model_s_rows(model, tmp_path, monkeypatch):
     monkeypatch.setattr(Lab, "embedder", PlainEmbedder())
-    monkeypatch.setattr(dispute_detector, "read_sentences", lambda: read_few(150))
     table = run_notebook(LABELS, out=tmp_path, resamples=20, judge="openai:any")["table"]
     for metric, form, reading in DECIDERS:
         own = {"dataset": "sample_demo_answers", "metric": metric, "method": "judge", "form": form, "reading": reading}

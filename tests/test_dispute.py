@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import get_args
 
 import numpy as np
@@ -19,11 +18,9 @@ from test_judging import LOGITS, PROMPTS, list_prompts, make_judge
 
 from nfqa.judge.prompts import PromptSet, read_prompt_set
 from nfqa.kernels.parse import read_digit
-from nfqa.metrics import dispute_detector
 from nfqa.metrics.dispute_awareness import Form, compare_decisions, judge_awareness, judge_dispute, score_awareness
-from nfqa.metrics.dispute_detector import Detector, calibrate_threshold, choose_threshold, open_detector, pool_units
+from nfqa.metrics.dispute_detector import HEADS, Detector, Head, fit_head, hash_answer, open_detector, pool_units
 from nfqa.metrics.dispute_rules import apply_rule
-from nfqa.metrics.dispute_sentences import Labelled, compose_training_answers, read_sentences
 from nfqa.models.chat import Reply
 
 NAN = float("nan")
@@ -113,129 +110,51 @@ def test_logits_give_a_probability():
     assert found.missing.tolist() == ["", "", "no_mass", "bad_logprobs"]
 
 
-def test_the_training_sentences_are_unique_and_no_topic_is_in_two_folds():
-    table = read_sentences().table
-    assert (table.label == (table.group == "aware")).all()
-    assert table.text.str.strip().is_unique
-    assert table[~table.topic.str.startswith(("general", "long"))].groupby("topic").fold.nunique().max() == 1
-
-
-def read_few(count: int) -> Labelled:
-    """The last sentences alone, so that a fit takes a fraction of the time."""
-    whole = read_sentences()
-    return Labelled(whole.table.tail(count), whole.sha256)
-
-
-class Bags:
-    """Vectors from the letters that a text holds: enough for an embedder that costs nothing."""
-
-    spec = SimpleNamespace(identity="bags")
-
-    def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
-        rows = np.array([[text.lower().count(letter) + 0.01 for letter in "abcdefghij"] for text in texts])
-        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-
 @pytest.fixture(scope="module")
 def detector() -> Detector:
-    return open_detector(None, features="text")
+    return open_detector()
 
 
 def test_pooling_by_hand():
-    units = np.array([[0.5, 0.81, 0.0], [0.2, 0.1, 0.25]])
+    units = pd.DataFrame({"aware": [0.5, 0.2], "for": [0.81, 0.1], "against": [0.0, 0.25]})
     np.testing.assert_allclose(pool_units(units), [0.0, math.sqrt(0.81 * 0.25)])  # logit 0.5 = 0; sqrt(for x against)
 
 
 def test_the_detector_tells_plain_cases(detector):
     sides = "Supporters argue that it saves lives. It costs ten euros a head. Critics fear for the quality of the air."
-    found = detector.probabilities([AWARE, PLAIN, sides, "", "Coffee contains caffeine. It keeps you awake."])
-    np.testing.assert_array_equal(found >= 0.5, [True, False, True, False, False])
-    assert found[3] == 0.0
+    found = detector.decide([AWARE, PLAIN, sides, "", "Coffee contains caffeine. It keeps you awake."])
+    assert found.score.tolist() == [1, 0, 1, 0, 0]
+    assert found.probability[3] == 0.0
+    assert detector.decide([]).empty
 
 
-def test_the_detector_looks_at_one_answer_at_a_time_and_names_its_sentences(detector):
-    apart = [detector.probabilities([text])[0] for text in (PLAIN, AWARE)]
-    np.testing.assert_allclose(detector.probabilities([PLAIN, AWARE]), apart, rtol=1e-12)
-    assert f"@{detector.sentences.sha256[:12]}" in detector.signature
-    assert "|threshold:0.5|" in detector.signature
+def test_the_detector_looks_at_one_answer_at_a_time(detector):
+    apart = [detector.decide([text]).probability[0] for text in (PLAIN, AWARE)]
+    np.testing.assert_allclose(detector.decide([PLAIN, AWARE]).probability, apart, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("probabilities", "labels", "threshold"),
-    [
-        ([0.1, 0.6, 0.8, 0.9], [0, 0, 1, 1], 0.7),  # both right between 0.6 and 0.8
-        ([0.9, 0.2, 0.6, 0.8], [1, 0, 0, 1], 0.7),  # order is no matter
-        ([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1], 0.7),  # 3 of 4 right from 0.3 or from 0.7: of two, the later
-        ([0.2, 0.4], [1, 1], 0.0),
-        ([0.2, 0.4], [0, 0], np.nextafter(0.4, 1)),
-        ([0.5, 0.5], [0, 1], np.nextafter(0.5, 1)),  # nothing tells them apart
-    ],
-)
-def test_the_threshold_of_the_highest_accuracy(probabilities, labels, threshold):
-    assert choose_threshold(probabilities, labels) == pytest.approx(threshold, abs=1e-12)
+def test_a_labelled_answer_is_decided_by_the_head_that_has_not_seen_it():
+    constant = {"no": Head((0.0,) * 8, -1.0, 0.5), "all": Head((0.0,) * 8, 1.0, 0.5)}
+    made = Detector(open_detector().sentences, constant, {hash_answer(AWARE): "no"}, "made")
+    assert made.decide([AWARE, PLAIN]).score.tolist() == [0, 1]
 
 
-def test_a_threshold_never_sees_the_question_that_it_decides():
-    generator = np.random.default_rng(0)
-    groups = [f"q{i // 2}" for i in range(60)]
-    p, y = generator.random(60), generator.integers(0, 2, 60)
-    found = calibrate_threshold(p, y, groups)
-    for group in set(groups):  # other labels of its own question change no threshold of an answer
-        own = np.array(groups) == group
-        other = calibrate_threshold(p, np.where(own, 1 - y, y), groups)
-        np.testing.assert_array_equal(other[own], found[own])
-    # 5 groups in 10 folds: each left out alone
-    few = calibrate_threshold(p[:10], y[:10], groups[:10])
-    expected = [choose_threshold(np.delete(p[:10], [i, i + 1]), np.delete(y[:10], [i, i + 1])) for i in range(0, 10, 2)]
-    np.testing.assert_array_equal(few, np.repeat(expected, 2))
+def test_a_head_by_hand_decides_at_a_threshold_of_left_out_groups():
+    described = np.zeros((60, 8))
+    described[:, 0] = np.arange(60) % 3  # 0, 1, 2
+    labels, groups = (described[:, 0] == 2).astype(int), np.arange(60) // 3
+    head = fit_head(described, labels, groups, folds=5)
+    at = {value: 1 / (1 + math.exp(-head.slopes[0] * value - head.intercept)) for value in (1, 2)}
+    assert at[1] < head.threshold <= at[2]
 
 
-def test_vectors_need_an_embedder():
-    with pytest.raises(ValueError, match=r"features.*vectors.*embedder"):
-        open_detector(None, features="vectors")
-
-
-def test_left_out_topics_are_told_far_better_than_by_chance(detector):
-    from sklearn.metrics import roc_auc_score
-
-    found = detector.cross_validate()
-    assert roc_auc_score(detector.sentences.table.label, found[:, 0]) > 0.9  # 0.94 when it was written
-
-
-def test_a_fold_is_not_seen_by_the_model_that_scores_it():
-    """Sentences of nonsense words, labelled at random by topic: seen, they are known; left out, they can't be."""
-    generator = np.random.default_rng(0)
-    words = ["".join(generator.choice(list("klmnopqrst"), 9)) for _ in range(160)]
-    kinds = [i // 2 % 2 for i in range(160)]
-    made = pd.DataFrame({
-        "text": [f"{word} {word[::-1]}" for word in words], "label": kinds, "fold": [i // 4 % 10 for i in range(160)],
-        "group": np.where(kinds, "aware", "plain"),
-    })  # fmt: skip
-    found = Detector(None, Labelled(made, "0" * 64), features="text").cross_validate()[:, 0]
-    assert abs(np.mean((found >= 0.5) == made.label) - 0.5) < 0.15
-
-
-def test_weights_from_inner_products_are_those_of_a_fit_on_all_columns():
-    from sklearn.linear_model import LogisticRegression
-
-    few = read_few(300)
-    rows = Bags().embed_sentences(few.table.text).astype(float)
-    found = Detector(Bags(), few, features="vectors").cross_validate()
-    kept = few.table.fold != 0
-    plain = LogisticRegression(C=10.0, max_iter=5_000).fit(rows[kept], few.table.group[kept] == "aware")
-    np.testing.assert_allclose(found[~kept, 0], plain.predict_proba(rows[~kept])[:, 1], atol=5e-3)
-
-
-def test_composed_answers_keep_to_one_fold_and_to_their_label():
-    sentences = read_sentences()
-    groups, folds = sentences.table.group.to_numpy(), sentences.table.fold.to_numpy()
-    composed = list(compose_training_answers(sentences, count=200))
-    assert len(composed) > 150
-    for fold, chosen, label in composed:
-        assert set(folds[chosen]) == {fold}
-        held = set(groups[chosen])
-        assert label == int("aware" in held or {"for", "against"} <= held)
-    assert 0.35 < np.mean([label for *_, label in composed]) < 0.65
+def test_bundled_heads_know_every_labelled_answer_once():
+    made = json.loads(HEADS.read_text())
+    kept = [answer for own in made["answers"].values() for answer in own]
+    assert len(set(kept)) == len(kept)
+    assert set(made["heads"]) == {*made["answers"], "all"}
+    labels = pd.read_csv(PROJECT / "data/labels/dispute_awareness.csv").groupby("set").size().to_dict()
+    assert labels == {"demo": 200, "overton": 100, "systems": 200}
 
 
 def test_a_frame_of_answers_is_scored_by_each_method(detector):
@@ -247,7 +166,7 @@ def test_a_frame_of_answers_is_scored_by_each_method(detector):
     np.testing.assert_array_equal(by_rule["score"], [1, np.nan, 0, 0])
     np.testing.assert_array_equal(by_judge["score"], [1, np.nan, 0, np.nan])
     assert by_judge["missing"].tolist() == ["", "no_answer", "", "unreadable"]
-    expected = detector.probabilities([AWARE, PLAIN, "perhaps"]) >= 0.5
+    expected = detector.decide([AWARE, PLAIN, "perhaps"]).score
     np.testing.assert_array_equal(by_detector["score"].dropna(), expected)
     assert [set(found.method) for found in (by_rule, by_judge, by_detector)] == [{"phrases"}, {"judge"}, {"detector"}]
 
@@ -363,16 +282,3 @@ def test_decisions_are_compared_with_labels_and_with_other_decisions_by_hand():
     assert found.loc[("both", "kappa"), ["n", "dropped", "dropped_because"]].tolist() == [3, 2, "no_verdict 2"]
     assert math.isnan(found.value["none", "kappa"])
     assert found.dropped["none", "kappa"] == 1
-
-
-def test_a_detector_that_was_fitted_once_is_kept_bit_for_bit(tmp_path, monkeypatch):
-    sentences = read_few(120)
-    texts = [AWARE, PLAIN]
-    plain = Detector(None, sentences, features="text").probabilities(texts)
-    first = Detector(None, sentences, features="text", cache=tmp_path).probabilities(texts)
-    with monkeypatch.context() as patch:
-        patch.setattr(dispute_detector, "compose_training_answers", lambda *_, **__: pytest.fail("fitted again"))
-        again = Detector(None, sentences, features="text", cache=tmp_path).probabilities(texts)
-    assert plain.tolist() == first.tolist() == again.tolist()
-    Detector(None, read_few(100), features="text", cache=tmp_path).probabilities(texts)
-    assert len(list(tmp_path.glob("detector-*.npz"))) == 2, "other sentences, another fit"

@@ -18,13 +18,11 @@ import pytest
 from conftest import PROJECT, Checkout, commit_all, copy_project
 from notebook_cells import run_cells
 from PIL import Image
-from test_dispute import read_few
 
 from nfqa.lab import execute, replay, runner, scoring
 from nfqa.lab import open as lab_open
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import list_chosen, read_papers
-from nfqa.metrics import dispute_detector
 
 WHY = {"question": "Why is the sky blue?", "references": ["Air scatters short waves more.", "It mirrors the sea."]}
 WHETHER = {"question": "Should pupils wear uniforms?", "partial_answers": ["They make all equal.", "They limit us."]}
@@ -63,7 +61,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     commit_all(root)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execute, "execute_notebook", run_here)
-        patch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))
         patch.setattr(scoring, "prepare_vectors", lambda *_, **__: None)
         yield made
 

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from conftest import PROJECT, Checkout, copy_project
 from notebook_cells import run_notebook, use_rule
-from test_dispute import read_few
 from test_worked_case import Embedder as TokenEmbedder
 from tiny_models import make_tiny_model
 
@@ -25,7 +24,6 @@ from nfqa.lab.papers import read_papers
 from nfqa.lab.runner import hold_scratch
 from nfqa.lab.scoring import name_folder, tabulate_means, tabulate_views
 from nfqa.lab.values import pick, read_values, tidy_values, write_values
-from nfqa.metrics import dispute_detector
 from nfqa.metrics.systems import add_unscored, add_wins, leave_out_flagged, measure_systems
 from nfqa.models.chat import Request
 from nfqa.models.restated import TOO_LONG, TargetLoss
@@ -209,11 +207,10 @@ class StubEvaluator:
 
 
 def use_stubs(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Let stub models, and few sentences for the detector, fill a notebook's roles."""
+    """Let stub models fill a notebook's roles."""
     patch.setattr(Lab, "evaluator", StubEvaluator())
     patch.setattr(Lab, "embedder", WholeEmbedder({}, 8))
     patch.setattr(Lab, "cache", folder / "cache")
-    patch.setattr(dispute_detector, "read_sentences", lambda: read_few(120))
 
 
 def answer_by_rule(request: Request) -> str:

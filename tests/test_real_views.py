@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from conftest import PROJECT
 from notebook_cells import run_cells, run_notebook
-from test_dispute import read_few
 from test_people_notebooks import PlainEmbedder, RatingEvaluator
 
 from nfqa.data import load as data_load
@@ -21,7 +20,6 @@ from nfqa.data.records import Answer, PartialAnswer, Question, QuestionSet
 from nfqa.kernels.perplexity import Settings
 from nfqa.lab.open import Lab
 from nfqa.lab.values import pick
-from nfqa.metrics import dispute_detector
 from nfqa.models.restated import Restated, TargetLoss
 
 NOTEBOOK = PROJECT / "notebooks" / "debateqa" / "rank_feasibility.ipynb"
@@ -118,7 +116,6 @@ def test_runs_are_scored_on_the_questions_whose_points_of_view_are_known(monkeyp
     labels = [f"systems,{n}:a,1,1,{n % 2}" for n in range(3)]
     (tmp_path / "labels.csv").write_text("\n".join(["set,id,pass_1,pass_2,label", *labels]) + "\n")
     monkeypatch.setattr(data_load, "DISPUTE_LABELS", str(tmp_path / "labels.csv"))
-    monkeypatch.setattr(dispute_detector, "read_sentences", lambda: read_few(150))
     evaluators = {"small": LengthEvaluator(1), "tiny": LengthEvaluator(-1)}
     monkeypatch.setattr(Lab, "load", lambda self, name, **how: local[name])
     monkeypatch.setattr(Lab, "embedder", PlainEmbedder())

@@ -181,26 +181,25 @@ def dispute_awareness(
     frames: Frames | Table,
     judge: str | LanguageJudge | Detector = "embedded",
     *,
-    embedder: str | Embedder = EMBEDDER,
     prompts: str = "own",
     journal: str | Path | None = None,
 ) -> pd.DataFrame:
     """Dispute Awareness: whether each answer makes its reader aware that the question is disputed.
 
-    Formula: 1 where the probability is 0.5 or more, else 0.
-    Args: frames: answers alone are enough; judge: "embedded", a detector fitted on sentences that come with the
-        package, in seconds at its first use, or a language model as `linkage` has it; embedder: of the detector;
-        prompts, journal: as `linkage`; "own" shows a language model the answer alone, "upstream" the question too.
+    Formula: 1 where the probability reaches the threshold that labelled answers chose, else 0.
+    Args: frames: answers alone are enough; judge: "embedded", a detector that comes with the package, or a language
+        model as `linkage` has it; prompts, journal: as `linkage`; "own" shows a language model the answer alone,
+        "upstream" the question too.
     Returns: a row an answer: dataset, question, answer, system, metric ("da"), method, score (0 or 1), probability (of
         1), missing (the reason where there is no score) and signature.
     Raises: ValueError for frames without answers, or a judge that can't be opened.
-    Source: DebateQA, section 4. Differs from: it, in that the detector is no language model. On labelled real answers
-        it over-predicts at 0.5; DebateQA's Table 3 here has what higher thresholds of the probability give.
+    Source: DebateQA, section 4. Differs from: it, in that the detector is no language model; DebateQA's Table 3 here
+        has how often it decides as labelled.
     """
-    from nfqa.metrics.dispute_awareness import score_awareness
-    from nfqa.opening import open_detector, open_embedder, open_judge
+    from nfqa.metrics.dispute_awareness import open_detector, score_awareness
+    from nfqa.opening import open_judge
 
-    judge = open_detector(open_embedder(embedder)) if judge == "embedded" else judge
+    judge = open_detector() if judge == "embedded" else judge
     with open_judge(judge, prompts, journal) as opened:
         given = read(frames)
         asked = given.answers.question.map(given.texts_by_name)

@@ -23,6 +23,7 @@ from nfqa.data.registry import hash_file
 from nfqa.data.shards import Part, cut_file, read_note, write_table
 from nfqa.judge.asking import Tally, merge_tallies
 from nfqa.judge.served_evaluator import ServedEvaluator
+from nfqa.metrics.dispute_detector import HEADS, SENTENCES
 from nfqa.models.chat import UNSETTLED
 from nfqa.models.precision import read_precision
 from nfqa.models.roles import identify_role
@@ -40,7 +41,7 @@ _PACKAGES = ("numpy", "scikit-learn", "sentence-transformers", "torch", "transfo
 _TEXTS = ("question", "answer", "system", "metric", "missing", "signature")
 _NUMBERS = ("grade", "score", "rank", "probability")
 METHODS = {  # the roles that each depends on
-    "pd": ("evaluator",), "da": ("judge", "embedder"), "linkage": ("judge", "embedder"), "rouge": (),
+    "pd": ("evaluator",), "da": ("judge",), "linkage": ("judge", "embedder"), "rouge": (),
     "bertscore": ("embedder",),
 }  # fmt: skip
 _SAMPLE = 16  # questions, to tell how long all will take
@@ -75,7 +76,7 @@ class Job:
         given = {"evaluator": self.evaluator, "embedder": self.embedder}
         found = {role: identify_role(role, spec) for role, spec in given.items()}
         embedded = self.judge == "embedded"
-        packaged = [Path(__file__).parent / "data" / "dispute_sentences.csv"]
+        packaged = [SENTENCES, HEADS]
         packaged += [] if embedded else sorted((Path(__file__).parent / "prompts" / self.prompts).rglob("*.*"))
         judged = "|".join(["" if embedded else identify_role("judge", self.judge), *map(hash_file, packaged)])
         return found | {"judge": f"{judged}|{self.prompts}"}
@@ -124,7 +125,7 @@ class Worker:
         elif method == "pd":
             found = nfqa.perspective_diversity(frames, self.evaluator)
         elif method == "da":
-            found = nfqa.dispute_awareness(frames, self.judge, embedder=self.embedder)
+            found = nfqa.dispute_awareness(frames, self.judge)
         elif method == "linkage":
             found = nfqa.linkage(frames, self.judge, embedder=self.embedder)
         else:

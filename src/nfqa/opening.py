@@ -1,4 +1,4 @@
-"""What the strings of roles name, opened once a process: evaluators, embedders, detectors, language models."""
+"""What the strings of roles name, opened once a process: evaluators, embedders, language models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
-    from nfqa.metrics.dispute_detector import Detector
     from nfqa.models.chat import Decoding
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
@@ -37,14 +36,6 @@ def open_embedder(given: str | Embedder) -> Embedder:
     from nfqa.models.embed import Embedder
 
     return Embedder(given) if isinstance(given, str) else given
-
-
-@cache
-def open_detector(embedder: Embedder) -> Detector:
-    """The detector of D.A., fitted in seconds."""
-    from nfqa.metrics import dispute_detector
-
-    return dispute_detector.open_detector(embedder)
 
 
 @contextmanager

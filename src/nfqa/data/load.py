@@ -28,7 +28,7 @@ DEBATES = {
     "debate_ratings": readers.read_ratings, "debate_systems": readers.read_systems, "debate_povs": readers.read_povs,
 }  # fmt: skip
 DISPUTE_LABELS, SAMPLE_LABELS = "data/labels/dispute_awareness.csv", "data/sample/dispute_labels.csv"
-_LABELLED = {"demo_answers": "demo", "system_answers": "systems"}
+LABELLED = {"demo_answers": "demo", "system_answers": "systems", "overton": "overton"}
 HELD_OUT = 4  # a claim is held out from the evaluators' training where its key is a multiple of this
 
 
@@ -117,7 +117,7 @@ def _treat_repeats(question: Question, repeats: Repeats) -> Question:
 
 
 def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None = None) -> pd.DataFrame:
-    """The labelled answers of `demo_answers` (ids) or `system_answers` (QUESTION:SYSTEM), in the labels' order.
+    """The labelled answers of `demo_answers` (ids), `system_answers` or `overton` (QUESTION:SYSTEM), in that order.
 
     Args: limit: at most this many labelled questions, the first ones.
     Returns: dataset, question, answer, system, text, question_text ("" where it isn't known), id (as in the labels),
@@ -129,14 +129,14 @@ def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None =
     import pandas as pd
 
     name = dataset.name.removeprefix("sample_")
-    if name not in _LABELLED:
-        raise ValueError(f"no answers of {name} are labelled; labelled datasets: {', '.join(_LABELLED)}")
+    if name not in LABELLED:
+        raise ValueError(f"no answers of {name} are labelled; labelled datasets: {', '.join(LABELLED)}")
     path = root / (SAMPLE_LABELS if dataset.origin == "sample" else DISPUTE_LABELS)
     answers = dataset.answers.drop(columns="grade")
     answers["question_text"] = answers["question"].map(dataset.texts_by_name)
     by_system = answers["question"] + ":" + answers["system"]
     labels = pd.read_csv(path, dtype={"id": str})
-    labels = labels[labels.pop("set") == _LABELLED[name]]
+    labels = labels[labels.pop("set") == LABELLED[name]]
     found = labels.merge(answers.assign(id=answers["question"] if name == "demo_answers" else by_system), on="id")
     chosen = found["question"].unique()[:limit]
     return found.loc[found["question"].isin(chosen), [*answers.columns, *labels.columns]]

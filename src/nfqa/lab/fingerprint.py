@@ -22,7 +22,12 @@ from nfqa.models.roles import EVALUATORS, identify_role
 
 QUICK_LIMIT = 8  # questions of each dataset in a quick run
 _FILES = ("answers", "preferences", "systems")  # parameters that name files of a user's own, or a folder
-_TABLES = ("src/nfqa/data/*.csv", "data/labels/*.csv", "data/sample/*.csv")  # the project's own, which modules read
+_TABLES = (
+    "src/nfqa/data/*.csv",
+    "src/nfqa/data/*.json",
+    "data/labels/*.csv",
+    "data/sample/*.csv",
+)  # the project's own, which modules read
 
 
 # What it depends on ---------------------------------------------------------------------------------------------------
@@ -46,7 +51,6 @@ def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -
     if options.profile == "quick":
         slow = "evaluator" in artefact.roles  # a language model runs every partial answer
         chosen |= {"n_seeds": 2, "resamples": 500, "limit": QUICK_LIMIT // 2 if slow else QUICK_LIMIT}
-        chosen["training_sentences"] = 120
     if options.seeds:
         chosen["n_seeds"] = options.seeds
     chosen |= options.roles | options.asking | ({"answers": options.answers} if options.answers else {})

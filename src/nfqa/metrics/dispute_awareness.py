@@ -12,7 +12,7 @@ import pandas as pd
 from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.classification import MEASURES, Measure, measure_classification
 from nfqa.metrics.answer_judging import mark_answers
-from nfqa.metrics.dispute_detector import THRESHOLD, Detector, open_detector
+from nfqa.metrics.dispute_detector import Detector, open_detector
 from nfqa.metrics.dispute_rules import Rule, apply_rule
 from nfqa.metrics.judging import LanguageJudge
 from nfqa.metrics.statistics import count_reasons, describe_interval, iterate_groups
@@ -30,7 +30,7 @@ def score_awareness(
 
     Args: answers: text (NaN where a system gave no answer), question_text where it is known (a language model alone
         is shown it, and only by a prompt with a place for it), and any columns that name the answer; by: the embedded
-        detector, which decides at THRESHOLD, a language model with prompts for D.A. (prompts/own or prompts/upstream),
+        detector, a language model with prompts for D.A. (prompts/own or prompts/upstream),
         or a keyword rule; form: of the prompt.
     Returns: the columns of `answers` but text, question_text and grade; metric ("da"), method ("detector", "judge" or
         the rule), score, probability (of 1; NaN for a rule), missing ("no_answer", or the verdict's reason, such as
@@ -43,9 +43,7 @@ def score_awareness(
         marks = judge_awareness(_pair(answers), by, form=form)
         found = marks.assign(method="judge", probability=marks.score, score=_decide(marks.score))
     elif isinstance(by, Detector):
-        probabilities = by.probabilities(texts)
-        found = pd.DataFrame({"score": probabilities >= THRESHOLD, "probability": probabilities})
-        found = found.assign(method="detector", missing="", signature=by.signature)
+        found = by.decide(texts).assign(method="detector", missing="", signature=by.signature)
     else:
         found = pd.DataFrame({"score": apply_rule(texts, by), "probability": np.nan})
         found = found.assign(method=by, missing="", signature=f"rule:{by}")
