@@ -19,7 +19,7 @@ from tiny_models import make_tiny_model
 from nfqa.data.own_answers import EXAMPLE, read_answers
 from nfqa.lab.open import Lab
 from nfqa.lab.options import RunOptions
-from nfqa.lab.own_scores import label_systems, name_leader, write_scores
+from nfqa.lab.own_scores import bound_wins, label_systems, name_leader, write_scores
 from nfqa.lab.papers import read_papers
 from nfqa.lab.runner import hold_scratch
 from nfqa.lab.scoring import name_folder, tabulate_means, tabulate_views
@@ -88,29 +88,48 @@ def test_every_answer_has_a_row_under_every_metric_and_a_reason_where_it_was_not
     assert "text" not in both
 
 
-LEADS = [("m", "A", 0.6, 1, 9), ("m", "B", 0, 0.4, 9)]
+LEADS = [("m", "A", 1, 9), ("m", "B", 0, 9)]
 
 
 @pytest.mark.parametrize(
     ("shares", "systems", "said"),
-    [  # label, system, low, high, n
+    [  # label, system, share, n
         (LEADS, "AB", "A leads, under 1 of 1 methods (m); no other does. 9"),
-        ([("m", "A", 0.9, 1, 9), ("m", "B", 0.6, 0.7, 9), ("m", "C", 0, 0.1, 9)], "ABC", "A leads,"),
-        ([*LEADS, ("k", "A", 0.4, 1, 9), ("k", "B", 0, 0.6, 9)], "AB", "under 1 of 2 methods (m)"),
+        ([("m", "A", 0.9, 99), ("m", "B", 0.6, 99), ("m", "C", 0, 99)], "ABC", "A leads,"),
+        ([*LEADS, ("k", "A", 0.6, 9), ("k", "B", 0.4, 9)], "AB", "under 1 of 2 methods (m)"),
         (
-            [(*row[:4], 5) for row in LEADS],
+            [(*row[:3], 5) for row in LEADS],
             "AB",
             "Undecided: the cosine to the question apart, no method scored over 5",
         ),
-        ([("m", "A", 0.5, 1, 9), ("m", "B", 0, 0.5, 9)], "AB", "nobody leads under any"),
-        ([*LEADS, ("k", "B", 0.6, 1, 9), ("k", "A", 0, 0.4, 9)], "AB", "Undecided"),
+        ([("m", "A", 8 / 9, 9), ("m", "B", 1 / 9, 9)], "AB", "A leads, under 1 of 1"),  # 0.518 is above 0.482
+        ([("m", "A", 7 / 9, 9), ("m", "B", 2 / 9, 9)], "AB", "nobody leads under any"),
+        ([(k, s, abs(x - 1 / 9), 9) for k in "mk" for _, s, x, _ in LEADS], "AB", "of 2 methods nobody leads"),
+        ([*LEADS, ("k", "B", 1, 9), ("k", "A", 0, 9)], "AB", "Undecided"),
         ([("cos_question", *row[1:]) for row in LEADS], "AB", "Undecided"),  # the topic alone
         ([], "A", "No comparison: the file names fewer than two systems."),
     ],
 )
 def test_who_leads_follows_from_intervals(shares, systems, said):
-    table = pd.DataFrame(shares, columns=["label", "system", "low", "high", "n"])
+    table = pd.DataFrame(shares, columns=["label", "system", "value", "n"])
     assert said in name_leader(table.assign(metric=table.label), list(systems))
+
+
+def test_of_two_equal_systems_one_leads_in_five_of_a_hundred_files_at_most():
+    wins = np.random.default_rng(0).binomial(40, 0.5, (200, 12)) / 40  # files, methods
+    pairs = (
+        pd.DataFrame({"label": [*"abcdefghijkl"] * 2, "system": ["A"] * 12 + ["B"] * 12, "value": [*x, *(1 - x)]})
+        for x in wins
+    )
+    said = [name_leader(table.assign(metric=table.label, n=40), ["A", "B"]) for table in pairs]
+    assert sum("leads, under" in line for line in said) <= 10
+
+
+def test_an_exact_interval_holds_for_all_methods_together():
+    shares = pd.DataFrame({"value": [1.0, 0.0, 0.5], "n": [9, 9, 1]})
+    found = bound_wins(shares, methods=2)
+    assert found.low.tolist() == pytest.approx([0.0125 ** (1 / 9), 0, found.low[2]])
+    assert found.high.tolist() == pytest.approx([1, 1 - 0.0125 ** (1 / 9), 1 - found.low[2]])
 
 
 def test_names_of_systems_come_back_from_a_file_as_they_were(tmp_path):

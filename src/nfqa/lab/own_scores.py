@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from nfqa.data.paths import write_atomically, write_text
 from nfqa.data.records import QuestionSet
+from nfqa.kernels.intervals import CONFIDENCE
 from nfqa.lab.values import write_json
 from nfqa.metrics.flags import FLAGS, seems_english
 
@@ -62,12 +64,26 @@ def escape_formula(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
+def bound_wins(shares: pd.DataFrame, *, methods: int = 1) -> pd.DataFrame:
+    """The same shares of wins with exact intervals, which all hold in 95 % of samples, of so many methods together.
+
+    Source: Clopper and Pearson (1934), a tie being half of a win and of a loss; Bonferroni for the methods.
+    """
+    from scipy.special import betaincinv
+
+    n, tail = shares.n.astype(np.float64), (1 - CONFIDENCE) / 2 / methods
+    won, lost = shares.value * n, (1 - shares.value) * n
+    ends = betaincinv(won, lost + 1, tail), betaincinv(won + 1, lost, 1 - tail)
+    return shares.assign(low=np.nan_to_num(ends[0], nan=0), high=np.nan_to_num(ends[1], nan=1))
+
+
 def name_leader(shares: pd.DataFrame, systems: Sequence[str]) -> str:
     """Which system leads, in a line, or that this is undecided and why.
 
-    A system leads under a method where the interval of its share of wins lies above that of every other system; it
-    leads where it does so under one method or more, and no other does under any. Methods with five questions or fewer
-    decide nothing, and nor does the cosine to the question, which sees the topic alone.
+    A system leads under a method where the interval of its share of wins lies above that of every other system, with
+    `bound_wins` for all methods that decide; it leads where it does so under one method or more, and no other does
+    under any. Methods with five questions or fewer decide nothing, and nor does the cosine to the question, which sees
+    the topic alone.
     Args: shares: a tidy table's rows with the statistic "win_share".
     """
     if len(systems) < 2:
@@ -75,6 +91,7 @@ def name_leader(shares: pd.DataFrame, systems: Sequence[str]) -> str:
     told = shares[(shares.n > ENOUGH) & (shares.metric != "cos_question")]
     if told.empty:
         return f"Undecided: the cosine to the question apart, no method scored over {ENOUGH} questions of two systems."
+    told = bound_wins(told, methods=told.label.nunique())
     methods = told.sort_values("low", ascending=False).groupby("label")
     won = {label: own.system.iloc[0] for label, own in methods if (own.low.iloc[0] > own.high.iloc[1:]).all()}
     n, ahead = int(told.n.max()), Counter(won.values())
