@@ -113,7 +113,13 @@ def test_a_claim_has_a_verdict_on_the_published_values_and_one_on_ours(results):
 @pytest.mark.parametrize(
     ("upper", "lower", "hold", "verdict", "because"),
     [
-        (of("high"), of("middle", "low"), "all", UNDECIDED, "high at 0.900 [0.800, 1.000] is not clearly above Middle"),
+        (
+            of("high"),
+            of("middle", "low"),
+            "all",
+            UNDECIDED,
+            "high at 0.900 [0.800, 1.000] may or may not be above Middle",
+        ),
         (of("high"), of("middle", "low"), "some", "holds", "1 of 2 hold, 1 undecided; needed: one; the closest: one"),
         (of("low"), of("high", "middle"), "some", "fails", "Low at 0.200 [0.100, 0.300] is not above high at 0.900"),
         (0.4, of("low", "high"), "all", "fails", "high at 0.900 [0.800, 1.000] is not below 0.4"),

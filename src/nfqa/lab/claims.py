@@ -19,7 +19,7 @@ from nfqa.lab.papers import BOUNDED, STAND_IN, Order, Paper, list_members, list_
 from nfqa.lab.values import name_keys, query_rows, read_values, write_intervals
 from nfqa.models.roles import ROLES
 
-HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "can't be told at this size", "not testable here"
+HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "undecided", "not testable here"
 MISSING = "missing"  # a comparison of which a row or a value is not there
 NO_CELLS = "no numbers in our copy"  # of the published table
 COUNTS = "35 of 36 hold: so many of a claim's comparisons come out as it says; all are needed unless said otherwise"
@@ -212,7 +212,7 @@ def compare_order(order: Order, table: pd.DataFrame) -> pd.DataFrame:
     """Every comparison that an order asks for: which row should lie above which, and whether it does.
 
     A comparison "holds" where the whole interval of the one lies above that of the other by more than `by` (at most
-    that far below it where `by` is negative), "fails" where it lies at or below that, and "can't be told at this size"
+    that far below it where `by` is negative), "fails" where it lies at or below that, and "undecided"
     where they overlap; a value without an interval counts as it is. Overlapping intervals of paired values can hide a
     difference, so a paired difference, where there is one, is the better test: its rows against 0.
 
@@ -277,11 +277,11 @@ def _say_pair(paper: Paper, order: Order, pair: Mapping[str, Any], named: Sequen
         for said, side, wanted in zip(shown, ("upper", "lower"), (order.upper, order.lower), strict=True)
     )
     if order.by < 0:
-        verb = {HOLDS: "is at most", FAILS: "is more than"}.get(pair["state"], "is not clearly at most")
+        verb = {HOLDS: "is at most", FAILS: "is more than"}.get(pair["state"], "may or may not be at most")
         said = f"{upper} {verb} {-order.by:g} below {lower}"
     else:
         far = f" more than {order.by:g}" if order.by else ""
-        verb = {HOLDS: "is", FAILS: "is not"}.get(pair["state"], "is not clearly") + far
+        verb = {HOLDS: "is", FAILS: "is not"}.get(pair["state"], "may or may not be") + far
         said = f"{upper} {verb} above {lower}" if isinstance(order.upper, str) else f"{lower} {verb} below {upper}"
     return f"{inside}: {said}" if inside else said
 

@@ -58,7 +58,7 @@ def subplots(*shape: int, **how: Any) -> tuple[Figure, Any]:
 
 def draw_intervals(
     rows: pd.DataFrame, *, y: str = "label", panel: str = "panel", by: str = "origin", order: Sequence[str] = (),
-    line: float | Mapping[str, float] | None = None, stacked: bool = False, xlabel: str = "", width: float = 7.2,
+    line: float | Mapping[str, float] | None = None, stacked: bool = False, xlabel: str = "", width: float = 6.4,
     **how: Any,
 ) -> Figure:  # fmt: skip
     """Values as dots with their 95 % intervals: a row per label, a panel per measure, hollow diamonds for the paper's.
@@ -73,10 +73,12 @@ def draw_intervals(
     colours = ORIGINS if by == "origin" else dict(zip(series, PALETTE, strict=False))
     marks = _MARKS if by == "origin" else dict(zip(series, MARKERS, strict=False))
     lanes = len(series) if rows.groupby(["panel", y])[by].nunique().max() > 1 else 1
-    lane = {name: 0.6 * ((place + 0.5) / lanes - 0.5) * (lanes > 1) for place, name in enumerate(series)}
+    lane = rows[by].map({name: place for place, name in enumerate(series)})  # then among those that the row has
+    lane = lane.groupby([rows.panel, rows[y]]).rank(method="dense")
+    rows["lane"] = 0.6 * ((lane - 0.5) / lane.groupby([rows.panel, rows[y]]).transform("max") - 0.5)
     panels = dict(list(rows.groupby("panel", sort=False)))
     labels = {title: [each for each in every if not stacked or each in set(own[y])] for title, own in panels.items()}
-    words = {label: textwrap.fill(str(label), 36) for label in every}
+    words = {label: textwrap.fill(str(label), 28) for label in every}
     heights = [
         sum(max(0.23 + 0.13 * words[each].count("\n"), 0.06 + 0.12 * lanes) for each in own) for own in labels.values()
     ]
@@ -86,7 +88,7 @@ def draw_intervals(
         shape = {"figsize": size, "nrows": len(panels), "height_ratios": heights}
     figure, grid = subplots(squeeze=False, **shape | how)
     for axes, (title, inside) in zip(grid.flat, panels.items(), strict=True):
-        inside = inside.assign(place=inside[y].map(labels[title].index) + inside[by].map(lane).fillna(0))
+        inside = inside.assign(place=inside[y].map(labels[title].index) + inside.lane.fillna(0))
         for name in series:
             own, label = inside[inside[by] == name], f"{name}*" if name == "stand-in" else name
             axes.hlines(own.place, own.low, own.high, color=colours[name], lw=1.6)

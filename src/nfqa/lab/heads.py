@@ -1,4 +1,4 @@
-"""The second cell of each notebook: its committed figures, the verdicts on its claims, and its first finding."""
+"""The second cell of each notebook: its committed figures, its first finding, and the verdicts on its claims."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from pathlib import Path
 
 from nfqa.data.json_lines import read_json
 from nfqa.data.paths import write_text
-from nfqa.lab.claims import FAILS, UNDECIDED, judge_claims
+from nfqa.lab.claims import FAILS, NO_CELLS, UNDECIDED, UNTESTABLE, judge_claims
 from nfqa.lab.notebooks import HEAD, read_cells
-from nfqa.lab.papers import Paper, read_papers
-
-_SHOWN = 3  # claims of one notebook; `make claims` says all
+from nfqa.lab.papers import Paper, read_papers, show_name
 
 
 def fill_heads(root: Path) -> list[Path]:
@@ -51,30 +49,31 @@ def make_heads(root: Path) -> dict[Path, str]:
 
 
 def _write_head(root: Path, paper: Paper, names: list[str], claims: list[dict]) -> str:
+    """Figures, first findings, then a table of the claims: those that are decided here first."""
     shown = [f"![{paper.artefacts[name].label}](../../figures/{paper.paper}/{name}.png)" for name in names]
-    lines = []
-    for claim in claims[:_SHOWN]:
-        needs = f": needs {claim['here_because']}" if claim["here"].startswith("not") else ""
-        sides = {"As published": claim["published_said"], "here": claim["here_said"] + needs}
-        sides |= {"with a stand-in": claim["stand_in_said"]} if claim["stand_in"] else {}
-        for side, name in (("As published", "published"), ("here", "here"), ("with a stand-in", "stand_in")):
-            if claim[name].startswith((FAILS, UNDECIDED)):
-                sides[side] += f"; {claim[f'{name}_because']}"
-        words = [(side, *verdict.partition(": ")) for side, verdict in sides.items()]
-        said = (f"{side} **{verdict}**{f' ({counts})' if counts else ''}" for side, verdict, _, counts in words)
-        bar = f" Our bar: {claim['bar'].rstrip('.')}." if claim["bar"] else ""
-        lines.append(f"- *{claim['says']}* {'; '.join(said)}.{bar}")
-    if len(claims) > _SHOWN:
-        verdicts = [
-            ("with a stand-in", claim["stand_in_said"]) if claim["stand_in"] else ("here", claim["here_said"])
-            for claim in claims[_SHOWN:]
-        ]
-        rest = [
-            f"*{claim['says']}* as published **{claim['published_said'].partition(': ')[0]}**,"
-            f" {side} **{said.partition(': ')[0]}**"
-            for claim, (side, said) in zip(claims[_SHOWN:], verdicts, strict=True)
-        ]
-        lines.append("- More: " + "; ".join(rest))
     found = [read_json(root / "results" / paper.paper / f"{name}.json").get("findings", [])[:1] for name in names]
     first = list(dict.fromkeys(finding for each in found for finding in each))
-    return "\n\n".join(filter(None, [" ".join(shown), "\n".join(lines), *first]))
+    lines = []
+    for claim in sorted(claims, key=lambda claim: not {*paper.claims[claim["claim"]].tables} & {*names}):
+        tables = dict.fromkeys(paper.claims[claim["claim"]].tables)
+        elsewhere = [] if {*tables} & {*names} else [show_name(paper, name) for name in tables]
+        told = f" Decided in: {', '.join(elsewhere)}." if elsewhere else ""
+        bar = f" Our bar: {claim['bar'].rstrip('.')}." if claim["bar"] else ""
+        ours = _say_verdict(claim, "stand_in" if claim["stand_in"] else "here")
+        row = (f"*{claim['says']}*{bar}{told}", _say_verdict(claim, "published"), ours)
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |")
+    if lines:
+        lines = ["| The paper says | as published | here |", "|---|---|---|", *lines]
+    return "\n\n".join(filter(None, [" ".join(shown), *first, "\n".join(lines)]))
+
+
+def _say_verdict(claim: dict, side: str) -> str:
+    """A verdict with its counts, and the comparison that decides where it isn't "holds", or what it needs."""
+    verdict, _, counts = claim[f"{side}_said"].partition(": ")
+    if verdict == UNTESTABLE:
+        return f"not run: needs {claim[f'{side}_because']}"
+    if verdict == NO_CELLS:
+        return verdict
+    because = f"; {claim[f'{side}_because']}" if verdict.startswith((FAILS, UNDECIDED)) else ""
+    verdict += " for a stand-in" * (side == "stand_in" and verdict == UNDECIDED)
+    return f"**{verdict}**{f' ({counts})' if counts else ''}{because}"
