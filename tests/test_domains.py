@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from statsmodels.stats.contingency_tables import StratifiedTable
 
-from nfqa.debates.domains import SOURCES, add_domains, draw_pools, resample_rules
+from nfqa.debates.domains import SOURCES, add_domains, draw_pools, estimate_rules, leave_out_rules
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,12 @@ def test_an_address_is_trusted_by_its_public_suffix(address: str, domain: str, s
 
 def rate(*rows: tuple[str, int, int]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["question", "trusted", "reliable"]).assign(
-        rule="r", expert=lambda claims: claims.question
+        rule="r", expert=lambda claims: claims.question, domain=lambda claims: claims.index
     )
 
 
-def measure(claims: pd.DataFrame, resamples: int = 1) -> pd.Series:
-    drawn = resample_rules(claims, by=["rule"], resamples=resamples)
-    return drawn[drawn["resample"] == 0].set_index("statistic").measured
+def measure(claims: pd.DataFrame) -> pd.Series:
+    return estimate_rules(leave_out_rules(claims, by=["rule"])).set_index("statistic").value
 
 
 def test_shares_of_a_small_table_by_hand():
@@ -60,7 +59,7 @@ def test_shares_of_a_small_table_by_hand():
 def test_as_statsmodels_and_scikit_learn_have_them():
     drawn = np.random.default_rng(3)
     claims = pd.DataFrame(drawn.integers(0, 2, (200, 2)), columns=["trusted", "reliable"])
-    claims = claims.assign(question=drawn.integers(0, 12, 200).astype(str), rule="r")
+    claims = claims.assign(question=drawn.integers(0, 12, 200).astype(str), rule="r", domain=drawn.integers(0, 40, 200))
     claims["expert"] = claims.question.str[0]
     tables = [pd.crosstab(own.trusted, own.reliable).to_numpy() for _, own in claims.groupby("question")]
     found = measure(claims)
@@ -81,18 +80,32 @@ def test_a_rule_that_trusts_nothing_has_no_share_and_is_no_zero():
     assert np.isnan(found[["reliable_if_trusted", "reliable_gap", "odds_ratio"]]).all()
 
 
-def test_experts_are_drawn_with_all_their_questions():
-    one = rate(*[("p", 1, 1)] * 5, *[("q", 1, 0)] * 5).assign(expert=1)
-    drawn = resample_rules(one, by=["rule"], resamples=20)
-    assert set(drawn[drawn.statistic == "reliable_if_trusted"].measured) == {0.5}
-    assert set(drawn.units) <= {0, 1}
+def test_each_expert_and_each_domain_is_left_out_with_all_its_claims():
+    claims = rate(("p", 1, 1), ("p", 1, 0), ("q", 1, 1), ("q", 0, 0)).assign(
+        domain=["x", "y", "x", "y"], expert=[1, 1, 2, 2]
+    )
+    left = leave_out_rules(claims, by=["rule"]).query("statistic == 'reliable_if_trusted'")
+    assert left.groupby("left_out").measured.apply(list).to_dict() == {
+        "": [2 / 3],
+        "expert": [1.0, 0.5],
+        "domain": [0.0, 1.0],
+        "both": [0.5, 1.0, 0.5, 2 / 3],
+    }
+    assert set(left.n) == {3}
 
 
-def test_questions_are_drawn_whole():
-    drawn = resample_rules(rate(*[("p", 1, 1)] * 9, ("q", 1, 0)), by=["rule"], resamples=200)
-    shares = drawn[drawn.statistic == "reliable_if_trusted"]
-    assert set(shares.measured.round(9)) == {0.0, 0.9, 1.0}  # q twice, both, p twice
-    assert set(shares.n) == {10}
+def test_an_interval_is_as_wide_as_domains_make_it_where_they_decide():
+    drawn = np.random.default_rng(1)
+    claims = pd.DataFrame({"expert": drawn.integers(0, 60, 400), "domain": drawn.integers(0, 40, 400), "rule": "r"})
+    claims = claims.assign(
+        question=claims.expert, trusted=claims.domain < 20, reliable=drawn.random(40)[claims.domain] < 0.5
+    )
+    found = estimate_rules(leave_out_rules(claims, by=["rule"])).set_index("statistic")
+    alone = estimate_rules(leave_out_rules(claims.assign(domain=range(400)), by=["rule"])).set_index("statistic")
+    assert found.resampled.reliable_gap == "60 experts, 40 domains"
+    wide, narrow = (each.high - each.low for each in (found, alone))
+    assert wide.reliable_gap > 1.8 * narrow.reliable_gap  # ten claims a domain, all alike: up to sqrt(10)
+    assert (found.low.odds_ratio < found.value.odds_ratio) & (found.low.odds_ratio > 0)
 
 
 def make_documents(trusted: int, others: int, question: str = "q") -> pd.DataFrame:

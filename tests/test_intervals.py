@@ -18,6 +18,7 @@ from nfqa.kernels.intervals import (
     Interval,
     draw_counts,
     estimate_difference,
+    estimate_jackknife,
     estimate_mean,
     estimate_pairs,
     estimate_ratio,
@@ -83,11 +84,11 @@ def test_missing_values_give_the_interval_of_a_linear_model_with_clustered_error
 
 
 def test_a_ratio_and_a_mean_of_pairs_by_hand():
-    found = estimate_ratio([1, 2, 0, 1, 3, 0], [2, 4, 0, 1, 5, 3])
-    assert (found.value, found.n, found.units) == (pytest.approx(7 / 15), 15, 5)
-    moved = np.array([1 - 14 / 15, 2 - 28 / 15, 1 - 7 / 15, 3 - 35 / 15, -21 / 15]) / 15
-    half = stats.t.ppf(0.975, 4) * math.sqrt(5 / 4 * (moved**2).sum())
-    assert (found.low, found.high) == pytest.approx((7 / 15 - half, 7 / 15 + half), abs=1e-12)
+    found = estimate_ratio([1, 2, 0, 1, 3, 0, 1], [2, 4, 0, 1, 5, 3, 2])
+    assert (found.value, found.n, found.units) == (pytest.approx(8 / 17), 17, 6)
+    moved = np.array([1 - 16 / 17, 2 - 32 / 17, 1 - 8 / 17, 3 - 40 / 17, -24 / 17, 1 - 16 / 17]) / 17
+    half = stats.t.ppf(0.975, 5) * math.sqrt(6 / 5 * (moved**2).sum())
+    assert (found.low, found.high) == pytest.approx((8 / 17 - half, 8 / 17 + half), abs=1e-12)
     # pairs whose value is the sum of two units' own: the mean of pairs is twice that of the units, as is its error
     units = np.random.default_rng(2).normal(size=7)
     first, second = np.triu_indices(7, 1)
@@ -95,6 +96,38 @@ def test_a_ratio_and_a_mean_of_pairs_by_hand():
     expected = stats.ttest_1samp(2 * units, 0).confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
     assert (found.n, found.units) == (21, 7)
+
+
+def test_a_rare_share_of_items_lies_between_wilson_s_of_its_units():
+    # 2 of 40 items, in 2 of 10 units: at most Wilson's high end of 0.2 of 10, and at least 0; where none has any, of 0
+    found = estimate_ratio([1, 1] + [0] * 8, [4] * 10)
+    assert (found.value, found.low, found.high) == (0.05, 0.0, find_share([1, 1] + [0] * 8).high)
+    none = estimate_ratio([0] * 10, [4] * 10)
+    assert (none.low, none.high) == (0.0, pytest.approx(1.96**2 / (10 + 1.96**2), abs=1e-4))
+    # units that weigh 3, 1 and 1 count as 25 / 11; of those that are 1 the first weighs 3 / 5
+    assert find_share([1, 0, 0], [3, 1, 1]).value == 0.6
+    assert find_share([0, 0, 0], [3, 1, 1]).high == pytest.approx(1.96**2 / (25 / 11 + 1.96**2), abs=1e-4)
+
+
+def test_units_of_two_kinds_are_crossed_in_a_ratio_and_in_a_jackknife():
+    rng = np.random.default_rng(5)
+    one, other, yes = rng.integers(0, 8, 90), rng.integers(0, 12, 90), rng.integers(0, 2, 90)
+    found = estimate_ratio(yes, np.ones(90), one, other)
+    both = one * 100 + other
+    sums = [
+        np.array([(yes - yes.mean())[ids == unit].sum() / 90 for unit in np.unique(ids)]) for ids in (one, other, both)
+    ]
+    parts = [len(own) / (len(own) - 1) * (own**2).sum() for own in sums[:2]]
+    variance = max(sum(parts) - (sums[2] ** 2).sum(), *parts)
+    half = stats.t.ppf(0.975, variance**2 / (parts[0] ** 2 / 7 + parts[1] ** 2 / 11)) * math.sqrt(variance)
+    assert (found.value, found.high, found.units) == (yes.mean(), pytest.approx(yes.mean() + half, abs=1e-12), 8)
+    # of a mean of units that are alike in size a jackknife is the same as its formula
+    values = rng.normal(size=9)
+    left = [np.delete(values, unit).mean() for unit in range(9)]
+    expected, found = estimate_mean(values), estimate_jackknife(values.mean(), left, n=9)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    crossed = estimate_jackknife(values.mean(), left, left, left, n=9)  # the same units in both kinds
+    assert found.high < crossed.high < found.high + 0.2 * (found.high - found.value)  # not counted twice
 
 
 COVERED = 0.93, 0.97
@@ -127,7 +160,10 @@ def test_an_interval_of_a_mean_holds_it_in_95_of_100_samples(draw, crossed, mean
 
 
 def test_other_intervals_hold_their_value_in_95_of_100_samples():
-    rng, hits = np.random.default_rng(0), {"skewed": [], "paired": [], "ratio": [], "pairs": [], "correlation": []}
+    rng, hits = (
+        np.random.default_rng(0),
+        {name: [] for name in ("skewed", "paired", "ratio", "crossed", "pairs", "correlation")},
+    )
     for _ in range(2_000):
         found = estimate_mean(np.exp(rng.normal(0, 0.5, 100)))  # perplexities
         hits["skewed"].append(found.low <= math.exp(0.125) <= found.high)
@@ -137,6 +173,10 @@ def test_other_intervals_hold_their_value_in_95_of_100_samples():
         sizes = rng.integers(0, 9, 60)
         found = estimate_ratio(rng.binomial(sizes, rng.beta(2, 6, 60)), sizes)
         hits["ratio"].append(found.low <= 0.25 <= found.high)
+        expert, page = rng.integers(0, 60, 300), rng.integers(0, 100, 300)  # both of whom move a rating
+        rated = rng.normal(0, 0.5, 60)[expert] + rng.normal(0, 0.5, 100)[page] + rng.normal(0, 0.7, 300) > 0
+        found = estimate_ratio(rated, np.ones(300), expert, page)
+        hits["crossed"].append(found.low <= 0.5 <= found.high)
         units, (first, second) = rng.normal(0.2, 0.3, 10), np.triu_indices(10, 1)
         found = estimate_pairs(units[first] + units[second] + rng.normal(0, 0.3, 45), first, second)
         hits["pairs"].append(found.low <= 0.4 <= found.high)
@@ -233,4 +273,5 @@ def test_an_interval_of_drawn_values_leaves_out_what_is_missing():
     assert find_interval(0.5, np.linspace(0, 1, 101), units=10, n=7).low == pytest.approx(0.00855, abs=1e-4)
     assert np.isnan(find_interval(0.5, [np.nan], units=9, n=1).low)
     assert np.isnan(find_interval(0.5, [0.4, 0.6], units=4, n=1).low)
+    assert np.isnan(find_interval(0.5, [0.4] + [0.5] * 999, units=50, n=1).low)  # both ends the same
     assert np.isnan(find_interval(float("nan"), [1.0, 2.0], units=9, n=1).high)

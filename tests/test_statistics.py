@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from nfqa.kernels.intervals import draw_counts, estimate_difference, estimate_mean, find_interval
-from nfqa.metrics.statistics import METHODS, average, correlate, find_intervals, resample_means, subtract
+from nfqa.metrics.statistics import METHODS, average, correlate, find_intervals, pool, resample_means, subtract
 
 
 def make_scores(questions: int = 6, seeds: int = 2, answers: int = 7) -> pd.DataFrame:
@@ -129,6 +129,18 @@ def test_metrics_that_are_named_are_shares_and_a_rare_one_is_bounded_by_wilsons(
         [0, 0.416], abs=1e-3
     )  # 0, 4 of 20
     assert average(rare.assign(measured=[0.5] * 5 + [0.0] * 15), share=True).high[0] > 0.125
+
+
+def test_shares_of_pooled_items_say_what_was_drawn_and_none_of_them_has_an_interval() -> None:
+    items = pd.DataFrame(
+        {"question": range(8), "site": list("aabbccdd"), "yes": [1, 2, 1, 2, 1, 1, 2, 0], "all": 3, "of": "x"}
+    )
+    both = pd.concat([items, items.assign(yes=0, of="none")]).drop(columns="site")
+    found = pool(both, sums="yes", sizes="all").set_index("of")
+    assert (found.value.x, found.n.x, found.resampled.x) == (10 / 24, 24, "8 questions")
+    assert (found.low.none, found.high.none) == (0, pytest.approx(3.8415 / (8 + 3.8415), abs=1e-4))
+    crossed = pool(items.assign(all=[3] * 7 + [0]), sums="yes", sizes="all", over=["question", "site"])
+    assert crossed.resampled[0] == "7 questions, 4 sites"
 
 
 def test_a_difference_is_paired_with_the_base_of_the_same_conditions() -> None:

@@ -6,13 +6,16 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from nfqa.kernels.intervals import draw_counts
-from nfqa.metrics.statistics import iterate_groups
+from nfqa.kernels.intervals import clip_share, estimate_jackknife
+from nfqa.metrics.statistics import count_units, describe_interval, iterate_groups
 
 TRUSTED = ("edu", "gov", "info", "org", "pro")  # those that the text of DebateQA names; its Table 10 may list more
 # Suffixes under which only institutions can register as a rule, and which TRUSTED leaves out: .gov.uk, .ac.jp, .int.
 INSTITUTIONS = r"(?:^|\.)(?:ac|edu|gc|go|gob|gouv|gov|mil|nhs)\.|^(?:int|mil)$"
+WAYS = {"expert": ["expert"], "domain": ["domain"], "both": ["expert", "domain"]}  # in which claims belong together
+SHARES = ("coverage", "coverage_of_reliable", "reliable_if_trusted", "reliable_if_not")
 SOURCES = ("trusted", "others", "mixed")  # of a pool
 
 
@@ -66,51 +69,78 @@ def draw_pools(documents: pd.DataFrame, *, seed: int) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def resample_rules(claims: pd.DataFrame, *, by: Sequence[str], resamples: int, seed: int = 0) -> pd.DataFrame:
-    """What a rule achieves, as measured and in resamples of experts, who bring all claims on their questions along.
+def leave_out_rules(claims: pd.DataFrame, *, by: Sequence[str]) -> pd.DataFrame:
+    """What a rule achieves: of all claims, and without each expert's, each domain's, and each expert's of each domain.
 
-    With a, b the trusted claims that are reliable and not, and c, d the others, n = a + b + c + d, each of them a sum
-    over experts:
+    With a, b the trusted claims that are reliable and not, c, d the others, n = a + b + c + d:
 
     coverage (a + b) / n; coverage_of_reliable a / (a + c); reliable_if_trusted a / (a + b);
     reliable_if_not c / (c + d); reliable_gap, the former minus the latter;
     auroc (a / (a + c) + d / (b + d)) / 2, of a rule that says yes or no; odds_ratio ad / bc;
     odds_ratio_within, Mantel and Haenszel's with questions q as strata, Σ a_q d_q / n_q / Σ b_q c_q / n_q, which no
-    difference between questions (their field, their expert) is behind.
+    difference between questions (their field, their expert) is behind. Of odds ratios the logarithm is measured.
 
-    Args: claims: a row a rated claim: expert, question, trusted and reliable (True or False), and the columns of `by`.
-    Returns: the columns of by, resample (0: as measured), statistic, measured (NaN for 0 / 0), units (experts)
-        and n (claims) that the statistic is a share of, or all; as `nfqa.metrics.statistics.find_intervals` takes it.
-    Source: Mantel and Haenszel 1959; the cluster bootstrap, Davison and Hinkley 1997, section 3.8.
+    Args: claims: a row a rated claim: expert, question, domain, trusted and reliable (True or False), and those of by.
+    Returns: the columns of by, left_out ("" for nothing, else a way of WAYS), unit (a number), statistic, measured
+        (NaN for 0 / 0, infinite for odds of 0 or 1 / 0) and n, how many claims the statistic is of.
+    Source: Mantel and Haenszel 1959.
     """
     frames = []
     for key, group in iterate_groups(claims, by):
         trusted, reliable = group.trusted.astype(bool), group.reliable.astype(bool)
-        cells = {"a": trusted & reliable, "b": trusted & ~reliable, "c": ~trusted & reliable, "d": ~trusted & ~reliable}
-        each = group[["expert", "question"]].assign(**cells).groupby(["expert", "question"], sort=False).sum()
-        size = each.sum(axis=1)
-        each = each.assign(ad=each.a * each.d / size, bc=each.b * each.c / size).groupby("expert", sort=False).sum()
-        counts = np.vstack([np.ones(len(each)), draw_counts(len(each), resamples=resamples, seed=seed)])
-        drawn = pd.DataFrame(counts @ each.to_numpy(dtype=float), columns=each.columns)
-        a, b, c, d = (drawn[name] for name in "abcd")
-        shares = {
+        at = group.question.factorize()[0], np.select([trusted & reliable, trusted, reliable], [0, 1, 2], 3)
+        parts = {}
+        for way, columns in WAYS.items():
+            unit = group.groupby(columns, sort=False).ngroup().to_numpy()
+            parts[way] = np.zeros((unit.max() + 1, at[0].max() + 1, 4))  # a, b, c, d of each question
+            np.add.at(parts[way], (unit, *at), 1.0)
+        whole = parts["expert"].sum(axis=0)
+        a, b, c, d = whole.sum(axis=0)
+        n = {"reliable_if_trusted": a + b, "reliable_if_not": c + d, "coverage_of_reliable": a + c}
+        for way, part in ({"": 0 * whole[None]} | parts).items():
+            long = _measure_rules(whole - part).rename_axis("unit").reset_index()
+            long = long.melt("unit", var_name="statistic", value_name="measured")
+            frames.append(long.assign(n=long.statistic.map(n).fillna(len(group)).astype(int), left_out=way, **key))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _measure_rules(cells: NDArray[np.float64]) -> pd.DataFrame:
+    """The statistics of `leave_out_rules` of each table of questions and cells, [tables, questions, 4]."""
+    a, b, c, d = cells.sum(axis=1).T
+    size = np.maximum(cells.sum(axis=2), 1)
+    ad, bc = ((cells[..., one] * cells[..., other] / size).sum(axis=1) for one, other in ((0, 3), (1, 2)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return pd.DataFrame({
             "coverage": (a + b) / (a + b + c + d),
             "coverage_of_reliable": a / (a + c),
             "reliable_if_trusted": a / (a + b),
             "reliable_if_not": c / (c + d),
             "reliable_gap": a / (a + b) - c / (c + d),
             "auroc": (a / (a + c) + d / (b + d)) / 2,
-            "odds_ratio": a * d / (b * c),
-            "odds_ratio_within": drawn.ad / drawn.bc,
-        }
-        found = pd.DataFrame(shares).replace([np.inf, -np.inf], np.nan).rename_axis("resample").reset_index()
-        long = found.melt("resample", var_name="statistic", value_name="measured")
-        asked = pd.DataFrame({  # claims of each expert that a share is of; all where none is named
-            "reliable_if_trusted": each.a + each.b,
-            "reliable_if_not": each.c + each.d,
-            "coverage_of_reliable": each.a + each.c,
+            "odds_ratio": np.log(a * d / (b * c)),
+            "odds_ratio_within": np.log(ad / bc),
         })  # fmt: skip
-        n = long.statistic.map(asked.sum()).fillna(len(group)).astype(int)
-        units = long.statistic.map((asked > 0).sum()).fillna(len(each)).astype(int)
-        frames.append(long.assign(**key, n=n, units=units))
-    return pd.concat(frames, ignore_index=True)[[*by, "statistic", "resample", "measured", "units", "n"]]
+
+
+def estimate_rules(left: pd.DataFrame) -> pd.DataFrame:
+    """Values of rules with 95 % intervals over experts crossed with domains, as a site's pages have much in common.
+
+    Args: left: of `leave_out_rules`, or differences of two rules' `measured` with their base in `difference_from`.
+    Returns: the conditions in order of first appearance, value, low, high, n, resampled (those without whom the value
+        would differ). An odds ratio of 0 or infinity is NaN.
+    Source: `nfqa.kernels.intervals.estimate_jackknife`.
+    """
+    rows = []
+    left = left.replace([np.inf, -np.inf], np.nan)
+    for key, group in iterate_groups(
+        left, [*left.columns.difference(["left_out", "unit", "measured", "n"], sort=False)]
+    ):
+        value, n = group.loc[group.left_out == "", ["measured", "n"]].iloc[0]
+        moved = [group.measured[(group.left_out == way) & (group.measured != value)] for way in WAYS]
+        found = estimate_jackknife(value, *moved, n=int(n))
+        share = key["statistic"] in SHARES and not key.get("difference_from")
+        row = key | describe_interval(clip_share(found) if share else found, "expert")
+        if key["statistic"].startswith("odds_ratio"):
+            row |= {name: np.exp(row[name]) for name in ("value", "low", "high")}
+        rows.append(row | {"resampled": f"{row['resampled']}, {count_units(len(moved[1]), 'domain')}"})
+    return pd.DataFrame(rows)

@@ -74,37 +74,65 @@ def estimate_difference(values: ArrayLike, base: ArrayLike, *, crossed: bool = F
     return _estimate(_average(a, 0) - _average(b, 0), either, _move(a, crossed) - _move(b, crossed), crossed)
 
 
-def estimate_ratio(sums: ArrayLike, sizes: ArrayLike) -> Interval:
+def estimate_ratio(sums: ArrayLike, sizes: ArrayLike, *names: ArrayLike) -> Interval:
     """A share of all items, which come in rows of several: Σ sums / Σ sizes, with a t interval over rows inside [0, 1].
 
-    Formula: row q moves the ratio r by (s_q - r d_q) / Σ d; variance and interval as in `estimate_mean`.
-    Args: sums: [Q], what counts of each row's items; sizes: [Q], how many it has, some of them above 0.
-    Returns: `n` is Σ sizes, `units` the rows with any.
+    Formula: row q moves the ratio r by (s_q - r d_q) / Σ d; variance and interval as in `estimate_mean`. Where fewer
+    than FEWEST units have any, or all but as few have all, the interval is that of `bound_share`.
+    Args: sums: [Q], what counts of each row's items; sizes: [Q], how many it has; names: none, or [Q] or two of them,
+        the units that rows belong to; two ways are crossed.
+    Returns: `n` is Σ sizes, `units` those with any.
     Source: the ratio estimator, Cochran (1977), chapter 6.
     """
     s, d = np.asarray(sums, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
-    total = d.sum()
-    value = s.sum() / total
-    units = int((d > 0).sum())
-    low, high = _find_ends(value, [((s - value * d) / total, units)])
-    return clip_share(Interval(float(value), low, high, None, int(total), 0, units))
+    ways = [np.unique(np.asarray(own)[d > 0], return_inverse=True)[1] for own in names or [np.arange(len(d))]]
+    s, d = s[d > 0], d[d > 0]
+    if not len(d):
+        return Interval(np.nan, np.nan, np.nan, None, 0, 0, 0)
+    value = s.sum() / d.sum()
+    moved = [
+        np.bincount(way, (s - value * d) / d.sum())
+        for way in [*ways, np.unique(ways, axis=1, return_inverse=True)[1].ravel()]
+    ]
+    low, high = _find_ends(value, [(m, len(m)) for m in moved[:-1]], twice=(moved[-1] ** 2).sum())
+    found = clip_share(Interval(float(value), low, high, None, int(d.sum()), 0, len(moved[0])))
+    tables = [[np.bincount(way, of) for of in (s, d)] for way in ways]
+    bounds = [bound_share(found, s == d, s > 0, d) for s, d in tables if min((s > 0).sum(), (s < d).sum()) < FEWEST]
+    return replace(found, low=min(b.low for b in bounds), high=max(b.high for b in bounds)) if bounds else found
+
+
+def bound_share(interval: Interval, whole: ArrayLike, some: ArrayLike, sizes: ArrayLike | None = None) -> Interval:
+    """From Wilson's low end of the share of units that are 1 throughout to his high end of those with any above 0.
+
+    A share of items lies between these two shares, which are equal where each unit is all 1 or all 0.
+    """
+    return replace(interval, low=find_share(whole, sizes).low, high=find_share(some, sizes).high)
 
 
 def estimate_pairs(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> Interval:
     """The mean of a value of two units over pairs of units, with a t interval by a jackknife over the units.
 
     Two pairs with a unit in common are not independent, so that a unit is left out with all its pairs.
-    Formula: variance (n - 1)/n Σ_i (m_i - mean m)², with m_i the mean over the pairs without unit i.
     Args: values: [P]; first, second: [P], the names of each pair's units. Returns: `n` counts pairs, `units` units.
-    Source: Quenouille (1949), Tukey (1958), for what depends on two units at a time Arvesen (1969).
+    Source: `estimate_jackknife`; for what depends on two units at a time Arvesen (1969).
     """
     v, sides = np.asarray(values, dtype=np.float64), np.array([first, second])
     names = np.unique(sides)
     kept = (sides[:, None] != names[:, None]).all(0)  # [units, pairs]
-    moved = _average(np.where(kept, v, np.nan), 1) - v.mean()
-    moved = (moved - moved.mean()) * (len(names) - 1) / len(names)
-    low, high = _find_ends(v.mean(), [(moved, len(names))])
-    return Interval(float(v.mean()), low, high, None, len(v), 0, len(names))
+    return estimate_jackknife(v.mean(), _average(np.where(kept, v, np.nan), 1), n=len(v))
+
+
+def estimate_jackknife(value: float, *left_out: ArrayLike, n: int) -> Interval:
+    """A value with a t interval from what it is without each of its units, of one kind or of two that cross.
+
+    Formula: variance (n - 1)/n Σ_i (v_i - mean v)², v_i without unit i; crossed as in `estimate_mean`.
+    Args: left_out: [units]; of two kinds one each, and a third without each of the sets that share both.
+    Source: Quenouille (1949), Tukey (1958); Cameron, Gelbach and Miller (2011).
+    """
+    left = [np.asarray(values, dtype=np.float64) for values in left_out]
+    moved = [(v - v.mean()) * (len(v) - 1) / len(v) if len(v) else v for v in left]
+    low, high = _find_ends(value, [(m, len(m)) for m in moved[:2]], twice=(moved[-1] ** 2).sum())
+    return Interval(float(value), low, high, None, n, 0, len(moved[0]))
 
 
 def clip_share(interval: Interval) -> Interval:
@@ -112,25 +140,30 @@ def clip_share(interval: Interval) -> Interval:
     return replace(interval, low=max(interval.low, 0.0), high=min(interval.high, 1.0))
 
 
-def find_share(values: ArrayLike) -> Interval:
+def find_share(values: ArrayLike, sizes: ArrayLike | None = None) -> Interval:
     """A share of questions with Wilson's score interval, which has a width where all values are equal.
 
-    Args: values: [Q], each 0 or 1, NaN for missing.
+    Formula: with p the share, z = 1.96 and n how many: (p + z²/2n ± z sqrt(p (1 - p)/n + z²/4n²)) / (1 + z²/n).
+    Args: values: [Q], each 0 or 1, NaN for missing; sizes: [Q], what each weighs, n then being (Σ w)² / Σ w².
     Returns: in [0, 1], without a spread. With no value present every figure is NaN.
     Raises: ValueError for another value or another shape.
-    Source: Wilson (1927), Journal of the American Statistical Association 22, by scipy.
+    Source: Wilson (1927), Journal of the American Statistical Association 22; Kish (1965) for the number of weighted.
     """
+    from scipy.special import ndtri
+
     v = np.asarray(values, dtype=np.float64)
-    present = v[~np.isnan(v)]
+    kept = ~np.isnan(v)
+    present = v[kept]
     if v.ndim != 1 or not np.isin(present, (0.0, 1.0)).all():
         raise ValueError(f"values are of shape {v.shape}; expected one row of 0, 1 or NaN")
     if not len(present):
         return Interval(np.nan, np.nan, np.nan, None, 0, v.size, 0)
-    from scipy.stats import binomtest
-
-    found = binomtest(int(present.sum()), len(present)).proportion_ci(CONFIDENCE, method="wilson")
-    low, high = float(found.low), float(found.high)
-    return Interval(float(present.mean()), low, high, None, len(present), v.size - len(present), len(present))
+    w = np.ones(len(present)) if sizes is None else np.asarray(sizes, dtype=np.float64)[kept]
+    share, n, z = float(w @ present / w.sum()), w.sum() ** 2 / (w @ w), ndtri((1 + CONFIDENCE) / 2)
+    half = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    ends = (np.array([share - half, share + half]) + z**2 / (2 * n)) / (1 + z**2 / n)
+    low, high = np.where(share == np.array([0, 1]), share, ends)  # exactly, whatever the rounding
+    return Interval(share, float(low), float(high), None, len(present), v.size - len(present), len(present))
 
 
 def draw_counts(rows: int, *, resamples: int, seed: int = 0) -> NDArray[np.float64]:
@@ -160,7 +193,8 @@ def find_interval(value: float, draws: ArrayLike, *, units: int, n: int, n_missi
     if np.isnan(value) or not len(kept) or units < FEWEST:
         return Interval(float(value), np.nan, np.nan, None, n, n_missing, units)
     below = ndtr(-np.sqrt(units / (units - 1)) * stdtrit(units - 1, (1 + CONFIDENCE) / 2))
-    low, high = np.quantile(kept, [below, 1 - below]) if np.ptp(kept) else (np.nan, np.nan)
+    low, high = np.quantile(kept, [below, 1 - below])
+    low, high = (low, high) if high - low > ALIKE * abs(value) else (np.nan, np.nan)
     return Interval(float(value), float(low), float(high), None, n, n_missing, units)
 
 

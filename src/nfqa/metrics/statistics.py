@@ -22,13 +22,13 @@ from nfqa.kernels.correlation import REASONS, Coefficient, correlate_groups
 from nfqa.kernels.intervals import (
     FEWEST,
     Interval,
+    bound_share,
     clip_share,
     draw_counts,
     estimate_difference,
     estimate_mean,
     estimate_ratio,
     find_interval,
-    find_share,
 )  # fmt: skip
 
 Undefined = Literal["drop", "zero"]
@@ -129,7 +129,10 @@ def average(
         if share if isinstance(share, bool) else key["metric"] in share:
             decided = table.shape[1] == 1 and np.isin(table[~np.isnan(table)], (0, 1)).all()
             rare = min((table > 0).any(1).sum(), (table < 1).any(1).sum()) < FEWEST  # of Student's t on either side
-            interval = _bound_share(interval, table) if decided or rare else clip_share(interval)
+            units = table[~np.isnan(table).all(1)]
+            whole, some = (np.isnan(units) | (units == 1)).all(1), (units > 0).any(1)
+            interval = bound_share(interval, whole, some) if decided or rare else clip_share(interval)
+            interval = replace(interval, spread=interval.spread or None)  # a spread of 0 says nothing
         row = key | _describe(interval, group, over, columns if crossed else "")
         rows.append(row | {"n": group.measured.count(), "dropped": group.measured.isna().sum()} if within else row)
     return pd.DataFrame(rows)
@@ -171,17 +174,18 @@ def subtract(
     return pd.DataFrame(rows)
 
 
-def pool(items: pd.DataFrame, *, sums: str, sizes: str, over: str = "question") -> pd.DataFrame:
+def pool(items: pd.DataFrame, *, sums: str, sizes: str, over: str | Sequence[str] = "question") -> pd.DataFrame:
     """Shares of all items, which come in rows of several: one value for each set of conditions.
 
-    Args: items: a row for each of `over`, the columns `sums` and `sizes`, and conditions.
+    Args: items: a row for each of `over`, or of two that cross, the columns `sums` and `sizes`, and conditions.
     Returns: the conditions in order of first appearance, value, low, high, n (items), resampled.
     Source: `nfqa.kernels.intervals.estimate_ratio`.
     """
-    rows = []
-    for key, group in iterate_groups(items, [name for name in items.columns if name not in (over, sums, sizes)]):
-        found = estimate_ratio(group[sums], group[sizes])
-        rows.append(key | describe_interval(found, over))
+    rows, ways = [], [over] if isinstance(over, str) else [*over]
+    for key, group in iterate_groups(items, [name for name in items.columns if name not in (*ways, sums, sizes)]):
+        found = estimate_ratio(group[sums], group[sizes], *(group[way] for way in ways))
+        units = [count_units(group.loc[group[sizes] > 0, way].nunique(), way) for way in ways]
+        rows.append(key | describe_interval(found, ways[0]) | {"resampled": ", ".join(units)})
     return pd.DataFrame(rows)
 
 
@@ -235,17 +239,6 @@ def find_intervals(draws: pd.DataFrame, *, over: str = "question") -> pd.DataFra
         found = find_interval(group.measured[measured].item(), group.measured[~measured], units=units, n=n)
         rows.append(key | describe_interval(found, over))
     return pd.DataFrame(rows)
-
-
-def _bound_share(interval: Interval, table: NDArray[np.float64]) -> Interval:
-    """From Wilson's low end of the share of rows that are 1 throughout to his high end of those with any above 0.
-
-    An average of shares lies between these two shares; both are those of `find_share` where all values are 0 or 1. A
-    spread of 0 says nothing either.
-    """
-    rows = table[~np.isnan(table).all(1)]
-    whole, some = (np.isnan(rows) | (rows == 1)).all(1), (rows > 0).any(1)
-    return replace(interval, low=find_share(whole).low, high=find_share(some).high, spread=interval.spread or None)
 
 
 def require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
