@@ -27,12 +27,16 @@ USEFUL = {
         "model-b.json": {"1": {"question": "Why?", "output": " ", "utility_score": 1}},
     }
 }
-PREFERRED = "\tsource_file\tquestion_text\tpreferred_response\trejected_response\n0\tx.txt\t Why? \tRight\tWrong\n"
+PREFERRED = (
+    "annotator\tquestion_text\tans1_text\tans2_text\tans_preference\tans1_label\tans2_label\n"
+    "Zoe\t Why? \tWrong\tRight\tAnswer 2\thuman_answer\tmodel_answer\n"
+    "Abe\tHow?\tSo.\tNo.\tAnswer 1\tmodel_answer\thuman_answer\n"
+)
 FILES = {
     "arguments": {"arguments.csv": ARGUMENTS, "topics.csv": TOPICS},
     "convincing": {"ban-cats_no-never.csv": RANKED},
     "utility": {"human_eval_utility_completed.json": json.dumps(USEFUL)},
-    "preferred": {"preference_data.csv": PREFERRED},
+    "preferred": {"HaluQuestQA.csv": PREFERRED},
 }
 READ = {
     "arguments": ("cats", {"Good.": 3, "Poor.": 0, "None at all.": 0}),
@@ -48,8 +52,16 @@ def test_a_set_is_gathered_and_read_by_grades(shape: str, tmp_path: Path) -> Non
         (tmp_path / name).write_text(text)
     made = gather(shape, tmp_path, "", "set")
     (path := tmp_path / "gathered.jsonl").write_bytes(made)
-    (question,), _ = read_file(path, shape)
+    (question, *_), _ = read_file(path, shape)
     assert (question.text, {answer.text: answer.label for answer in question.answers}) == READ[shape]
+
+
+def test_an_expert_is_a_number_and_an_answer_says_who_wrote_it(tmp_path: Path) -> None:
+    (tmp_path / "HaluQuestQA.csv").write_text(PREFERRED)
+    made = gather("preferred", tmp_path, "", "set")
+    rows = [json.loads(line) for line in made.splitlines()]
+    assert [(row["id"], row["system"]) for row in rows[1:3]] == [("1-2", "model"), ("2-1", "model")]
+    assert b"Zoe" not in made
 
 
 def test_an_archive_gives_the_same_bytes_as_a_folder(tmp_path: Path) -> None:

@@ -162,5 +162,5 @@ SETS: dict[str, tuple[str, Callable[[Any], Iterable[dict[str, Any]]]]] = {  # fi
     "arguments": (r"(?:arguments|topics)\.csv", rated.gather_arguments),
     "convincing": (r"[^/]+\.csv", rated.gather_convincing),
     "utility": (r"human_eval_utility_completed\.json", rated.gather_utility),
-    "preferred": (r"preference_data\.csv", rated.gather_preferred),
+    "preferred": (r"HaluQuestQA\.csv", rated.gather_preferred),
 }

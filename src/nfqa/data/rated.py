@@ -49,18 +49,25 @@ def gather_utility(files: Mapping[str, bytes]) -> Rows:
 
 
 def gather_preferred(files: Mapping[str, bytes]) -> Rows:
-    """Experts' preferences between two long answers: the grade is 1 for the preferred one, else 0."""
+    """Experts' preferences between two long answers: the grade is 1 for the preferred one, else 0.
+
+    `id` is the expert's number, by their place in the file, and the answer's; `system` is who wrote it.
+    """
     (content,) = files.values()
+    experts: dict[str, int] = {}
     for row in _read_table(content, delimiter="\t"):
-        for label, answer in enumerate((row["rejected_response"], row["preferred_response"])):
-            yield {"question": row["question_text"].strip(), "id": f"answer:{label}", "text": answer, "label": label}
+        name = experts.setdefault(row["annotator"], len(experts) + 1)
+        for place in "12":
+            texts = {"question": row["question_text"].strip(), "id": f"{name}-{place}", "text": row[f"ans{place}_text"]}
+            label = int(row["ans_preference"] == f"Answer {place}")
+            yield texts | {"label": label, "system": row[f"ans{place}_label"].removesuffix("_answer")}
 
 
 def read_rated(path: Path, lowest_label: int) -> Iterator[Question]:
-    """`{question, id, text, label}` a line; labels from `lowest_label`. An empty text is left out."""
+    """`{question, id, text, label}` a line, maybe `system`; labels from `lowest_label`. An empty text is left out."""
     asked: dict[str, list[Answer]] = {}
     for row in (line for line in read_lines(path.read_bytes()) if line["text"].strip()):
-        answer = Answer(str(row["id"]), row["text"], row["label"] - lowest_label)
+        answer = Answer(str(row["id"]), row["text"], row["label"] - lowest_label, row.get("system", ""))
         asked.setdefault(row["question"], []).append(answer)
     return (Question(text, tuple(answers)) for text, answers in asked.items())
 
