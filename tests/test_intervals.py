@@ -98,10 +98,11 @@ def test_a_ratio_and_a_mean_of_pairs_by_hand():
     assert (found.n, found.units) == (21, 7)
 
 
-def test_a_rare_share_of_items_lies_between_wilson_s_of_its_units():
-    # 2 of 40 items, in 2 of 10 units: at most Wilson's high end of 0.2 of 10, and at least 0; where none has any, of 0
+def test_a_rare_share_of_items_has_wilson_s_interval_over_its_units():
+    # 2 of 40 items, in 2 of 10 units: p = 0.05 and n = 10, z²/n = 0.38415
     found = estimate_ratio([1, 1] + [0] * 8, [4] * 10)
-    assert (found.value, found.low, found.high) == (0.05, 0.0, find_share([1, 1] + [0] * 8).high)
+    centre, half = (0.05 + 0.192073) / 1.384146, (0.38415 * 0.05 * 0.95 + 0.38415**2 / 4) ** 0.5 / 1.384146
+    assert (found.value, found.low, found.high) == pytest.approx((0.05, centre - half, centre + half), abs=1e-5)
     none = estimate_ratio([0] * 10, [4] * 10)
     assert (none.low, none.high) == (0.0, pytest.approx(1.96**2 / (10 + 1.96**2), abs=1e-4))
     # units that weigh 3, 1 and 1 count as 25 / 11; of those that are 1 the first weighs 3 / 5
@@ -244,8 +245,8 @@ def test_each_side_of_a_difference_keeps_its_own_missing_values():
         (estimate_difference, ([1.0], [np.inf]), {}, "infinite"),
         (estimate_difference, ([1, 2], [1, 2, 3]), {}, r"shape \(2, 1\), base \(3, 1\)"),
         (draw_counts, (0,), {"resamples": 5}, "rows is 0 and resamples is 5"),
-        (find_share, ([0.5],), {}, "0, 1 or NaN"),
-        (find_share, ([[0.0, 1.0]],), {}, "0, 1 or NaN"),
+        (find_share, ([1.5],), {}, "from 0 to 1"),
+        (find_share, ([[0.0, 1.0]],), {}, "from 0 to 1"),
     ],
 )
 def test_bad_input_is_refused(call, arguments, options, facts):

@@ -78,7 +78,7 @@ def estimate_ratio(sums: ArrayLike, sizes: ArrayLike, *names: ArrayLike) -> Inte
     """A share of all items, which come in rows of several: Σ sums / Σ sizes, with a t interval over rows inside [0, 1].
 
     Formula: row q moves the ratio r by (s_q - r d_q) / Σ d; variance and interval as in `estimate_mean`. Where fewer
-    than FEWEST units have any, or all but as few have all, the interval is that of `bound_share`.
+    than FEWEST units have any, or all but as few have all, the interval is that of `find_share` over the units.
     Args: sums: [Q], what counts of each row's items; sizes: [Q], how many it has; names: none, or [Q] or two of them,
         the units that rows belong to; two ways are crossed.
     Returns: `n` is Σ sizes, `units` those with any.
@@ -97,16 +97,8 @@ def estimate_ratio(sums: ArrayLike, sizes: ArrayLike, *names: ArrayLike) -> Inte
     low, high = _find_ends(value, [(m, len(m)) for m in moved[:-1]], twice=(moved[-1] ** 2).sum())
     found = clip_share(Interval(float(value), low, high, None, int(d.sum()), 0, len(moved[0])))
     tables = [[np.bincount(way, of) for of in (s, d)] for way in ways]
-    bounds = [bound_share(found, s == d, s > 0, d) for s, d in tables if min((s > 0).sum(), (s < d).sum()) < FEWEST]
+    bounds = [find_share(s / d, d) for s, d in tables if min((s > 0).sum(), (s < d).sum()) < FEWEST]
     return replace(found, low=min(b.low for b in bounds), high=max(b.high for b in bounds)) if bounds else found
-
-
-def bound_share(interval: Interval, whole: ArrayLike, some: ArrayLike, sizes: ArrayLike | None = None) -> Interval:
-    """From Wilson's low end of the share of units that are 1 throughout to his high end of those with any above 0.
-
-    A share of items lies between these two shares, which are equal where each unit is all 1 or all 0.
-    """
-    return replace(interval, low=find_share(whole, sizes).low, high=find_share(some, sizes).high)
 
 
 def estimate_pairs(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> Interval:
@@ -141,10 +133,11 @@ def clip_share(interval: Interval) -> Interval:
 
 
 def find_share(values: ArrayLike, sizes: ArrayLike | None = None) -> Interval:
-    """A share of questions with Wilson's score interval, which has a width where all values are equal.
+    """A share with Wilson's score interval over questions, which has a width where all values are equal.
 
     Formula: with p the share, z = 1.96 and n how many: (p + z²/2n ± z sqrt(p (1 - p)/n + z²/4n²)) / (1 + z²/n).
-    Args: values: [Q], each 0 or 1, NaN for missing; sizes: [Q], what each weighs, n then being (Σ w)² / Σ w².
+    Shares of several items vary by p (1 - p) at most, so that the interval is, if anything, too wide for them.
+    Args: values: [Q], each from 0 to 1, NaN for missing; sizes: [Q], what each weighs, n then being (Σ w)² / Σ w².
     Returns: in [0, 1], without a spread. With no value present every figure is NaN.
     Raises: ValueError for another value or another shape.
     Source: Wilson (1927), Journal of the American Statistical Association 22; Kish (1965) for the number of weighted.
@@ -154,8 +147,8 @@ def find_share(values: ArrayLike, sizes: ArrayLike | None = None) -> Interval:
     v = np.asarray(values, dtype=np.float64)
     kept = ~np.isnan(v)
     present = v[kept]
-    if v.ndim != 1 or not np.isin(present, (0.0, 1.0)).all():
-        raise ValueError(f"values are of shape {v.shape}; expected one row of 0, 1 or NaN")
+    if v.ndim != 1 or not ((present >= 0) & (present <= 1)).all():
+        raise ValueError(f"values are of shape {v.shape}; expected one row of numbers from 0 to 1, or NaN")
     if not len(present):
         return Interval(np.nan, np.nan, np.nan, None, 0, v.size, 0)
     w = np.ones(len(present)) if sizes is None else np.asarray(sizes, dtype=np.float64)[kept]

@@ -22,13 +22,13 @@ from nfqa.kernels.correlation import REASONS, Coefficient, correlate_groups
 from nfqa.kernels.intervals import (
     FEWEST,
     Interval,
-    bound_share,
     clip_share,
     draw_counts,
     estimate_difference,
     estimate_mean,
     estimate_ratio,
     find_interval,
+    find_share,
 )  # fmt: skip
 
 Undefined = Literal["drop", "zero"]
@@ -116,8 +116,8 @@ def average(
         over: what was drawn independently, and stays together; columns: what an average is taken over first, and spread
         is over; within: what is averaged inside each of `over` before that, so that each weighs alike however many it
         has; crossed: each of `columns` was drawn as well, for all of `over`; share: measurements, or those of the
-        metrics named, are from 0 to 1, as is the interval: Wilson's where all are 0 or 1 in one column; where fewer
-        than five of `over` are above 0, or below 1, between those of the shares above 0 and of all 1.
+        metrics named, are from 0 to 1, as is the interval: Wilson's where all are 0 or 1 in one column, or where fewer
+        than five of `over` are above 0, or below 1.
     Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard deviation over
         `columns`, NaN for one), `n` and `dropped` (measurements present and missing), `dropped_because`, `resampled`.
     Source: `nfqa.kernels.intervals`: estimate_mean, find_share.
@@ -129,9 +129,10 @@ def average(
         if share if isinstance(share, bool) else key["metric"] in share:
             decided = table.shape[1] == 1 and np.isin(table[~np.isnan(table)], (0, 1)).all()
             rare = min((table > 0).any(1).sum(), (table < 1).any(1).sum()) < FEWEST  # of Student's t on either side
-            units = table[~np.isnan(table).all(1)]
-            whole, some = (np.isnan(units) | (units == 1)).all(1), (units > 0).any(1)
-            interval = bound_share(interval, whole, some) if decided or rare else clip_share(interval)
+            of_units = find_share(pd.DataFrame(table).mean(axis=1))
+            interval = (
+                replace(interval, low=of_units.low, high=of_units.high) if decided or rare else clip_share(interval)
+            )
             interval = replace(interval, spread=interval.spread or None)  # a spread of 0 says nothing
         row = key | _describe(interval, group, over, columns if crossed else "")
         rows.append(row | {"n": group.measured.count(), "dropped": group.measured.isna().sum()} if within else row)
