@@ -12,6 +12,8 @@ from nfqa.lab.claims import FAILS, NO_CELLS, UNDECIDED, UNTESTABLE, judge_claims
 from nfqa.lab.notebooks import HEAD, read_cells
 from nfqa.lab.papers import Paper, read_papers, show_name
 
+_ROLES = {"judge": "a language model as judge", "generator": "a language model that writes"}
+
 
 def fill_heads(root: Path) -> list[Path]:
     """Bring that cell up to date with the committed results, in every notebook; returns those in which it changed."""
@@ -71,7 +73,8 @@ def _say_verdict(claim: dict, side: str) -> str:
     """A verdict with its counts, and the comparison that decides where it isn't "holds", or what it needs."""
     verdict, _, counts = claim[f"{side}_said"].partition(": ")
     if verdict == UNTESTABLE:
-        return f"not run: needs {claim[f'{side}_because']}"
+        needs = claim[f"{side}_because"].split("; ")
+        return f"not run: needs {'; '.join(_ROLES.get(need, need) for need in needs)}"
     if verdict == NO_CELLS:
         return verdict
     because = f"; {claim[f'{side}_because']}" if verdict.startswith((FAILS, UNDECIDED)) else ""
