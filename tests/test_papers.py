@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import NUMBERS, STUDY
+from conftest import NUMBERS, PROJECT, STUDY
 
 from nfqa.lab.papers import find_artefact, list_chosen, read_papers
+from nfqa.lab.values import read_values
 
 
 def write_papers(root: Path, text: str = STUDY, numbers: str = NUMBERS) -> Path:
@@ -104,3 +105,11 @@ def test_what_an_artefact_reads_is_chosen_before_it(tmp_path: Path) -> None:
         list_chosen(root, ["made_up/fourth"])
     with pytest.raises(ValueError, match="did you mean made_up/second"):
         find_artefact(read_papers(root), "made_up/secnd")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((PROJECT / "results").glob("*/*.csv")), ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
+def test_every_committed_interval_has_a_width_and_says_what_was_drawn(path: Path) -> None:
+    own = read_values(path).query("low.notna() and origin != 'paper'")  # of printed numbers: what rounding leaves open
+    assert not own[(own.resampled == "") | (own.low >= own.high)].index.size
