@@ -23,7 +23,7 @@ TURNED = [  # artefact, the rows whose sign is turned, words before and after, n
         "3210 hurts: trained on ANTIQUE",
         {},
     ),
-    ("linkage/table_07", "difference_from != ''", "is worse: n=1", "is better: n=1", {}),
+    ("linkage/table_07", "difference_from != ''", "harm: n=1", "help: n=1", {}),
     ("linkage/table_07", "difference_from != ''", "is a loss (-", "is a gain (+", {}),
 ]
 
