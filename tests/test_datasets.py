@@ -83,7 +83,11 @@ def write_labels(tmp_path: Path, *lines: str) -> Path:
 def test_committed_labels_are_whole_and_without_texts() -> None:
     lines = (PROJECT / DISPUTE_LABELS).read_text().splitlines()
     assert lines[0] == "set,id,pass_1,pass_2,label"
-    assert [sum(line.startswith(name) for line in lines) for name in ("demo,", "systems,", "overton,")] == [200, 200, 100]
+    assert [sum(line.startswith(name) for line in lines) for name in ("demo,", "systems,", "overton,")] == [
+        200,
+        200,
+        100,
+    ]
     assert max(map(len, lines)) < 80
 
 

@@ -120,6 +120,7 @@ def fit_head(described: NDArray, labels: NDArray, groups: NDArray, *, folds: int
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedGroupKFold, TunedThresholdClassifierCV
 
+    folds = min(folds, np.bincount(labels).min())
     splits = list(StratifiedGroupKFold(folds).split(described, labels, groups))
     tuned = TunedThresholdClassifierCV(LogisticRegression(max_iter=1_000), cv=splits).fit(described, labels)
     fitted = tuned.estimator_
