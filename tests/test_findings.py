@@ -19,8 +19,8 @@ TURNED = [  # artefact, the rows whose sign is turned, words before and after, n
     (
         "linkage/table_06",
         "difference_from != ''",
-        "3210 helps: trained on ANTIQUE",
-        "3210 hurts: trained on ANTIQUE",
+        "3210 helps: ANTIQUE with trained weights",
+        "3210 hurts: ANTIQUE with trained weights",
         {},
     ),
     ("linkage/table_07", "difference_from != ''", "harm: n=1", "help: n=1", {}),
