@@ -136,7 +136,7 @@ def test_the_detector_looks_at_one_answer_at_a_time(detector):
 def test_a_labelled_answer_is_decided_by_the_head_that_has_not_seen_it():
     constant = {"no": Head((0.0,) * 8, -1.0, 0.5), "all": Head((0.0,) * 8, 1.0, 0.5)}
     made = Detector(open_detector().sentences, constant, {hash_answer(AWARE): "no"}, "made")
-    assert made.decide([AWARE, PLAIN]).score.tolist() == [0, 1]
+    assert made.decide([AWARE, f"{AWARE}\n", PLAIN]).score.tolist() == [0, 0, 1]
 
 
 def test_a_head_by_hand_decides_at_a_threshold_of_left_out_groups():
