@@ -1,4 +1,4 @@
-"""Which modules of nfqa some code reaches, a hash of what each does, and arrays that are kept by what made them."""
+"""Which modules of nfqa some code reaches, and a hash of what each does."""
 
 from __future__ import annotations
 
@@ -7,19 +7,12 @@ import hashlib
 import importlib.metadata
 import json
 import threading
-import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from nfqa.data.paths import write_atomically
 from nfqa.data.registry import stamp
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-_FITTING = ("numpy", "scipy", "scikit-learn")
 _SOURCE = Path(__file__).parents[2]
 _PARSING = threading.Lock()
 
@@ -48,32 +41,6 @@ def hash_maker(*names: str, within: tuple[str, ...] = ("nfqa",), packages: tuple
     """One hash over modules, all that they reach, and the versions of packages: what a kept number was made by."""
     made_by = [hash_modules(names, within=within), [importlib.metadata.version(name) for name in packages]]
     return hashlib.sha256(json.dumps(made_by).encode()).hexdigest()
-
-
-def cached_arrays(
-    folder: Path | None, name: str, make: Callable[[], Mapping[str, NDArray]], *, maker: str, depends_on: Iterable[str]
-) -> dict[str, NDArray]:
-    """The arrays that `make` gives, from FOLDER/NAME-HASH.npz where they were made before, else made and kept there.
-
-    They are plain arrays, never a pickle.
-
-    Args: folder: None to keep nothing; maker: the module that makes them, whose code counts, with all that it reaches
-        and the packages that fit; depends_on: whatever else they depend on. A file that can't be read is made again.
-    """
-    import numpy as np
-
-    if folder is None:
-        return dict(make())
-    parts = "\0".join((hash_maker(maker, packages=_FITTING), *depends_on))
-    path = folder / f"{name}-{hashlib.sha256(parts.encode()).hexdigest()[:16]}.npz"
-    try:
-        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as kept:
-            return dict(kept)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-        made = dict(make())
-    with write_atomically(path) as scratch:
-        np.savez(scratch, **made)  # type: ignore[arg-type]
-    return made
 
 
 def parse(code: str) -> ast.Module:
