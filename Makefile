@@ -35,7 +35,7 @@ PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
 install = $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python $(1) || $(PIP) $(1)
 
 .NOTPARALLEL:
-.PHONY: train-evaluator train-judge train-dispute export-verdicts import-verdicts help setup reproduce status check claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
+.PHONY: train-evaluator train-judge train-coverage train-dispute export-verdicts import-verdicts help setup reproduce status check claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
 
 help: ## this text
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -136,6 +136,9 @@ train-evaluator: $(READY) ## the embedded evaluators anew, into the package (or 
 
 train-judge: $(READY) ## the embedded judge's adapters anew, those that are not there; half an hour on two cores
 	@$(VENV)/bin/python -m tools.train_judge
+
+train-coverage: $(READY) ## coverage's adapter anew, from claims and points of view; half an hour on two cores
+	@$(VENV)/bin/python -m tools.train_coverage
 
 train-dispute: $(READY) ## D.A.'s detector anew, from the labelled answers; a minute
 	@$(VENV)/bin/python -m tools.train_dispute

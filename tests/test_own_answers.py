@@ -454,8 +454,8 @@ def test_what_a_killed_run_left_is_cleared_and_a_live_one_is_left_alone(tmp_path
 
 
 def test_each_answer_s_views_are_printed_with_the_cosine_first_beside_the_question_alone():
-    rows = [("a", "view_cosine", "", 1, 8.04), ("a", "pd_view", "paper", 1, 3), ("a", "pd_view", "released", 1, 9)]
-    rows += [("", "view_cosine", "", 1, 2.5), ("", "pd_view", "paper", 1, 2.6), ("a", "pd", "paper", "", 5)]
+    rows = [("a", "view_coverage", "", 1, 8.04), ("a", "pd_view", "paper", 1, 3), ("a", "pd_view", "released", 1, 9)]
+    rows += [("", "view_coverage", "", 1, 2.5), ("", "pd_view", "paper", 1, 2.6), ("a", "pd", "paper", "", 5)]
     scores = pd.DataFrame(rows, columns=["answer", "metric", "variant", "view", "ten"], dtype=str).assign(question="q")
     lines = [line.split() for line in tabulate_views(scores, PROJECT).splitlines()]
     assert lines[-2:] == [["q", "a", "8.0", "3.0"], ["the", "question", "alone", "2.5", "2.6"]]

@@ -47,7 +47,10 @@ class RatingEvaluator:
 class PlainEmbedder:
     """Vectors from the letters of a text."""
 
-    spec, fingerprint = SimpleNamespace(identity="made:up"), "made:up"
+    spec, fingerprint, can_tune = SimpleNamespace(identity="made:up"), "made:up", False
+
+    def tune(self, _: str) -> PlainEmbedder:
+        return self
 
     def prepare(self, texts: Sequence[str], **_: bool) -> int:
         return len(texts)

@@ -131,6 +131,11 @@ def teach_verdicts(folder: Path, *, verdicts: Sequence[str] = ("1", "1", "1", "2
 class LetterEmbedder:
     """An embedder whose vectors count letters: texts of one spelling are alike."""
 
+    can_tune = False
+
+    def tune(self, adapter: str) -> LetterEmbedder:
+        return self
+
     def prepare(self, texts: Sequence[str], *, tokens: bool = True) -> int:
         return 0
 

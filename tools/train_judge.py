@@ -66,10 +66,10 @@ class LowRank(nn.Module):
         return self.layer(states) + 2 * (states @ self.down.T @ self.up.T)
 
 
-def add_low_rank(model: nn.Module, rank: int) -> dict[str, LowRank]:
-    """Freeze a model, and put an addition beside each query and value matrix: by the name of the layer."""
+def add_low_rank(model: nn.Module, rank: int, ends: tuple[str, ...] = (".query", ".value")) -> dict[str, LowRank]:
+    """Freeze a model, and put an addition beside each matrix whose name ends so: by the name of the layer."""
     model.requires_grad_(False)
-    layers = {name: layer for name, layer in model.named_modules() if name.endswith((".query", ".value"))}
+    layers = {name: layer for name, layer in model.named_modules() if name.endswith(ends)}
     added = {}
     for name, layer in layers.items():
         parent, _, last = name.rpartition(".")
@@ -135,6 +135,11 @@ def train_adapter(questions: Sequence[Question], file: Path, *, composition: Seq
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
         schedule.step()
+    write_adapter(added, file)
+
+
+def write_adapter(added: dict[str, LowRank], file: Path) -> None:
+    """Write the additions in half precision, as `apply_adapter` reads them."""
     tensors = {f"{name}.{part}": getattr(own, part).detach() for name, own in added.items() for part in ("down", "up")}
     halves = {
         name: (tensor * (2 if name.endswith("up") else 1)).half().contiguous() for name, tensor in tensors.items()

@@ -76,7 +76,7 @@ def _draw_lanes(axes: Axes, dots: pd.DataFrame, means: pd.DataFrame, lanes: list
 def _draw_views(axes: Axes, grid: pd.DataFrame, colour: str) -> None:
     import seaborn as sns
 
-    shown = grid.sort_index(axis=1, level="metric", ascending=False, sort_remaining=False).head(_ROWS)  # cosine first
+    shown = grid.sort_index(axis=1, level="metric", ascending=False, sort_remaining=False).head(_ROWS)  # coverage first
     questions = label_systems(list(dict.fromkeys(question for question, *_ in grid.index)), noun="question")
     who = label_systems(list(dict.fromkeys(s or a for _, a, s, _ in shown.index if a)), noun="answer")
     rows = [
@@ -88,8 +88,8 @@ def _draw_views(axes: Axes, grid: pd.DataFrame, colour: str) -> None:
         vmax=10, cbar=False, linewidths=0.5, annot_kws={"fontsize": 7},
     )  # fmt: skip
     more = f" (the first {len(shown)} of {len(grid)} rows)" if len(grid) > len(shown) else ""
-    names = {"view_cosine": "cosine", "pd_view": "P.D."}
-    axes.set(title=f"Each point of view by cosine and by P.D., 0 to 10{more}", ylabel="")
+    names = {"view_coverage": "coverage", "pd_view": "P.D."}
+    axes.set(title=f"Each point of view by coverage and by P.D., 0 to 10{more}", ylabel="")
     axes.set(xlabel="point of view, as numbered in the file")
     axes.set_xticklabels([f"{names[metric]}\n{view:.0f}" for metric, view in shown])
-    axes.axvline((shown.columns.get_level_values("metric") == "view_cosine").sum(), color="white", lw=6)
+    axes.axvline((shown.columns.get_level_values("metric") == "view_coverage").sum(), color="white", lw=6)

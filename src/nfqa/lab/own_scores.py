@@ -27,7 +27,7 @@ _COLUMNS = (
     "point_of_view", "score", "rank", "ten", "flags", "note", "missing", "signature",
 )  # fmt: skip
 ENOUGH = 5  # questions, from which on a value has an interval, and a share of wins may decide
-OF_VIEWS = ("view_cosine", "pd_view")  # the metrics of single points of view, which are beside the methods
+OF_VIEWS = ("view_coverage", "pd_view")  # the metrics of single points of view, which are beside the methods
 _LABEL = 28  # characters of a name in a legend
 
 

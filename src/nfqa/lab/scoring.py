@@ -115,23 +115,25 @@ def tabulate_means(paper: Paper, table: pd.DataFrame, systems: Sequence[str]) ->
 
 
 def tabulate_views(scores: pd.DataFrame, root: Path) -> str:
-    """Each answer's place on each point of view, 0 to 10, by cosine and by P.D., beside that of the question alone.
+    """Each answer's place on each point of view, 0 to 10, by coverage and by P.D., beside that of the question alone.
 
     Above it, how well each tells a view that is stated from another one, as results/debateqa/stated_views.csv has it.
     Args: scores: as `write_scores` wrote them, all text; root: the checkout, whose results say what was measured.
     """
     views = scores[scores.metric.isin(OF_VIEWS) & (scores.get("variant", "") != "released")]
     views = views.assign(answer=views.answer.replace("", "the question alone"), ten=pd.to_numeric(views.ten))
-    views["by"] = pd.Categorical(views.metric.map({"view_cosine": "cosine", "pd_view": "P.D."}), ["cosine", "P.D."])
+    views["by"] = pd.Categorical(
+        views.metric.map({"view_coverage": "coverage", "pd_view": "P.D."}), ["coverage", "P.D."]
+    )
     wide = views.astype({"view": int}).pivot(index=["question", "answer"], columns=["by", "view"], values="ten")
     table = wide.sort_index(axis=1).rename_axis(columns=["", "view"])
     stated = read_values(root / "results" / "debateqa" / "stated_views.csv")
     measured = {"dataset": "perspectrum", "compared": "same_text", "statistic": "auroc"}
-    by_cosine = pick(stated, **measured, metric="cosine").value
+    by_coverage = pick(stated, **measured, metric="coverage").value
     by_perplexity = pick(stated, **measured, metric="pd_view", evaluator="small").value
     return (
         "Points of view, 0 to 10; compare the answers to one question, column by column\n"
-        "Measured on points of view in other people's words (Perspectrum): cosine places the stated one above another"
-        f" in {by_cosine:.0%} of cases, P.D. by the small evaluator in {by_perplexity:.0%}\n"
+        "Measured on points of view in other people's words (Perspectrum): coverage places the stated one above another"
+        f" in {by_coverage:.0%} of cases, P.D. by the small evaluator in {by_perplexity:.0%}\n"
         f"{table.to_string(float_format='{:.1f}'.format, na_rep='–')}"
     )

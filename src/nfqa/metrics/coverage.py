@@ -1,4 +1,4 @@
-"""Baselines that P.D. must beat: an answer's length, its cosine to each perspective, its clusters of sentences."""
+"""Coverage, whether an answer states a point of view; and simpler baselines of P.D.: length, clusters of sentences."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from nfqa.models.adapters import COVERAGE
 from nfqa.models.embed import Embedder
 
 CLUSTER_DISTANCE = 0.5  # mean cosine distance up to which two groups of sentences are one
@@ -29,7 +30,6 @@ def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedd
     """
     texts = answers["text"].fillna("").tolist()
     covered = score_coverage(answers.assign(row=range(len(answers))), views, embedder)
-    embedded = f"embedder:{embedder.spec.identity}"
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
     made = names.assign(
         length=[float(len(text.split())) or np.nan for text in texts],
@@ -38,8 +38,8 @@ def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedd
     )
     signatures = {
         "length": "words:split",
-        "coverage": f"cosine:nearest_sentence|{embedded}",
-        "sentence_clusters": f"linkage:average|cosine_distance:{CLUSTER_DISTANCE}|{embedded}",
+        "coverage": _sign(embedder),
+        "sentence_clusters": f"linkage:average|cosine_distance:{CLUSTER_DISTANCE}|embedder:{embedder.spec.identity}",
     }
     scores = made.melt([*names.columns], var_name="metric", value_name="score")
     missing = np.where(scores.score.isna(), "no_text", "")
@@ -49,10 +49,14 @@ def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedd
 def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
     """The parts of an answer's coverage: one row an answer and view, as `measure_coverage` has it.
 
+    The packaged embedder has the adapter that was trained to see whether a text states a point of view; another
+    embedder is as it is.
+
     Args: as `score_baselines`.
     Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, NaN for an answer
         without a sentence) and signature.
     """
+    signature, embedder = _sign(embedder), embedder.tune(COVERAGE)
     embedder.prepare(views["text"].tolist(), tokens=False)
     given = answers.drop(columns="grade", errors="ignore").assign(place=range(len(answers)))
     own = views[["dataset", "question", "view", "text"]].rename(columns={"text": "view_text"})
@@ -62,9 +66,13 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedde
         for _, part in pairs.groupby("place", sort=False)
     ]
     return pairs.drop(columns=["place", "text", "view_text"]).assign(
-        metric="coverage", score=np.concatenate([np.zeros(0), *cosines]),
-        signature=f"cosine:nearest_sentence|embedder:{embedder.spec.identity}",
+        metric="coverage", score=np.concatenate([np.zeros(0), *cosines]), signature=signature
     )  # fmt: skip
+
+
+def _sign(embedder: Embedder) -> str:
+    tuned = f"|adapter:{COVERAGE}" if embedder.can_tune else ""
+    return f"cosine:nearest_sentence|embedder:{embedder.spec.identity}{tuned}"
 
 
 def split_answer(text: str) -> list[str]:

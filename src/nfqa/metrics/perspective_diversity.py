@@ -149,19 +149,19 @@ def score_debatable(
     evaluator: Evaluator,
     **how: Any,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """How well answers cover points of view, by cosine and by P.D. in both variants; higher is better throughout.
+    """How well answers cover points of view, by coverage and by P.D. in both variants; higher is better throughout.
 
     Args: diverse: P.D. of the answers, as `nfqa.perspective_diversity` gives it, by variant; answers: rows of
         `own.answers`, one or more, on questions with views; how: as `score_diversity`.
     Returns: one row an answer and method, under the metrics "coverage" (mean over views of the cosine with the answer's
         nearest sentence) and "pd" (P.D. with its sign reversed), with ten (0 to 10) and note; and one row an answer,
-        method and view, under "view_cosine" and "pd_view", with `view` numbered as in the file, also for the question
+        method and view, under "view_coverage" and "pd_view", with `view` numbered as in the file, also for the question
         alone as if that were an answer, called "".
     """
     asked = answers.question.map(own.texts_by_name)
     alone = answers.assign(answer="", system="", grade=np.nan, text=asked).drop_duplicates("question")
     both, of_answer = pd.concat([answers, alone]), ["dataset", "question", "answer", "system", "signature"]
-    cosines = score_coverage(both, own.views, embedder).assign(metric="view_cosine")
+    cosines = score_coverage(both, own.views, embedder).assign(metric="view_coverage")
     parts = [cosines.assign(ten=10 * cosines.score.clip(0, 1))]
     mean = cosines[cosines.answer != ""].groupby(of_answer, sort=False).score.mean().reset_index()
     wholes = [mean.assign(metric="coverage", ten=10 * mean.score.clip(0, 1))]

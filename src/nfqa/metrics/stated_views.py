@@ -14,9 +14,15 @@ from nfqa.kernels.perplexity import settings
 from nfqa.metrics.coverage import measure_coverage
 from nfqa.metrics.references import Draw, hash_name
 from nfqa.metrics.statistics import iterate_groups, require_columns
+from nfqa.models.adapters import COVERAGE
 from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated
+
+
+def is_held_out(claim: str) -> bool:
+    """Whether a claim is one of the half, by a hash, that coverage is measured on and never trained on."""
+    return Question(claim).key % 2 == 0
 
 
 def keep_apart(claims: pd.DataFrame, wordings: pd.DataFrame) -> pd.DataFrame:
@@ -111,25 +117,30 @@ def _shuffle(seed: int, question: str, items: Iterable[Any]) -> list[Any]:
 def score_stated_views(pairs: pd.DataFrame, embedder: Embedder, evaluators: Mapping[str, Evaluator]) -> pd.DataFrame:
     """How far each passage states a point of view, by each measure; higher is more.
 
-    cosine: of the passage and the point of view. coverage: of its nearest sentence. shared_words: the share of the
-    point of view's distinct words that the passage has. pd_view: -exp(nats / tokens) of the point of view given the
-    passage, what P.D. sums. pd_gain: how many nats a token the passage saves against no text before the same
-    instruction, log(perplexity without / perplexity with); pd_gain_question: against the question in its place.
+    cosine: of the passage and the point of view. nearest_sentence: of the passage's nearest sentence. coverage: the
+    same by the embedder with coverage's adapter. shared_words: the share of the point of view's distinct words that the
+    passage has. pd_view: -exp(nats / tokens) of the point of view given the passage, what P.D. sums. pd_gain: how many
+    nats a token the passage saves against no text before the same instruction, log(perplexity without / perplexity
+    with); pd_gain_question: against the question in its place.
 
     Args: pairs: dataset, question, text (the passage), point_of_view, and any columns that name the pair; evaluators:
         by what the column `evaluator` says.
-    Returns: the columns of `pairs` but text, metric, evaluator ("" for the first three), score and signature: a row a
+    Returns: the columns of `pairs` but text, metric, evaluator ("" for the first four), score and signature: a row a
         pair and measure, in the order of the pairs.
     """
     require_columns(pairs, ["dataset", "question", "text", "point_of_view"])
     texts, views = pairs.text.tolist(), pairs.point_of_view.tolist()
     cosines = np.einsum("nd,nd->n", embedder.embed_sentences(texts), embedder.embed_sentences(views))
-    nearest = [measure_coverage(text, [view], embedder)[0] for text, view in zip(texts, views, strict=True)]
+    nearest, covered = (
+        [measure_coverage(text, [view], one)[0] for text, view in zip(texts, views, strict=True)]
+        for one in (embedder, embedder.tune(COVERAGE))
+    )
     words = [(set(text.lower().split()), set(view.lower().split())) for text, view in zip(texts, views, strict=True)]
     made = f"embedder:{embedder.spec.identity}"
     found = [
         ("cosine", "", cosines, f"cosine|{made}"),
-        ("coverage", "", nearest, f"cosine:nearest_sentence|{made}"),
+        ("nearest_sentence", "", nearest, f"cosine:nearest_sentence|{made}"),
+        ("coverage", "", covered, f"cosine:nearest_sentence|{made}|adapter:{COVERAGE}"),
         ("shared_words", "", [len(own & said) / len(own) for said, own in words], "words:split"),
     ]
     chosen = settings("paper", too_long="cut_tail")

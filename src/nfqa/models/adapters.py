@@ -1,4 +1,5 @@
-"""Low-rank additions to the packaged embedder, learned through the listwise judge (`tools/train_judge.py`)."""
+"""Low-rank additions to the packaged embedder: the listwise judge's, and coverage's (`tools/train_judge.py`,
+`tools/train_coverage.py`)."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 ADAPTERS = MODELS / "judge"
+COVERAGE = "coverage"  # the name of coverage's
 
 
 def name_adapter(fold: int | None) -> str:
@@ -19,10 +21,10 @@ def name_adapter(fold: int | None) -> str:
 
 
 def find_adapter(name: str) -> Path:
-    """The file of one of the judge's adapters. Raises: ValueError where there is none of that name."""
-    file = ADAPTERS / f"{name}.safetensors"
+    """The file of the judge's or coverage's adapter of that name. Raises: ValueError where there is none."""
+    file = (MODELS / COVERAGE if name == COVERAGE else ADAPTERS) / f"{name}.safetensors"
     if not file.is_file():
-        raise ValueError(f"there is no adapter {name!r} at {file}; install nfqa anew, or `make train-judge`")
+        raise ValueError(f"there is no adapter {name!r} at {file}; install nfqa anew, or train it as its README says")
     return file
 
 

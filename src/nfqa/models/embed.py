@@ -41,8 +41,8 @@ class Embedder:
     and results don't depend on the last bits of one processor's arithmetic (cosines move by about 1e-4).
     The model loads at the first text that is not cached, in the precision that NFQA_DTYPE names, or float32. Texts over
     the model's limit are cut at its end, and `count_cut` tells how many. No remote code is run. `fingerprint` says what
-    vectors depend on besides the text. `tune(adapter)` is the same embedder with one of the judge's adapters, for the
-    packaged model alone (`can_tune`).
+    vectors depend on besides the text. `tune(adapter)` is the same embedder with an adapter; one that is not the
+    packaged model (`can_tune`) stays as it is.
     """
 
     def __init__(self, spec: str, cache: Path | None = None, *, progress: bool = False, adapter: str = "") -> None:
@@ -50,7 +50,9 @@ class Embedder:
         self.progress = progress
         self.can_tune = self.spec.kind == "package"  # the adapters are the packaged embedder's own
         self.tune = functools.cache(
-            lambda adapter: Embedder(spec, cache, progress=progress, adapter=adapter) if adapter else self
+            lambda adapter: (
+                Embedder(spec, cache, progress=progress, adapter=adapter) if adapter and self.can_tune else self
+            )
         )
         self._adapter = find_adapter(adapter) if adapter else None
         self._dtype = read_precision("float32")
