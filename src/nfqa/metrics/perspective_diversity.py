@@ -119,6 +119,21 @@ def score_views(
     return names.join(found)
 
 
+def score_alone(views: pd.DataFrame, evaluator: Evaluator, **switches: Any) -> pd.Series:
+    """The perplexity of each view given no answer, the instruction alone: what `score_views` is compared with.
+
+    Args: views: text; switches: as `score_diversity`.
+    Returns: in the order of `views`; NaN for a view without a finite perplexity.
+    Raises: as `score_diversity`.
+    """
+    chosen = evaluator.adapt(settings(**switches))
+    losses = [row[0] for row in evaluator.score([Restated("", (text,)) for text in views["text"]], chosen)]
+    found = pd.DataFrame(losses, views.index, ["nats", "tokens", "attended"])
+    found = found.where(found.tokens > 0)
+    perplexities = compute_perplexities(found.nats, found.tokens, found.attended, denominator=chosen.denominator)
+    return pd.Series(perplexities, views.index).where(np.isfinite(perplexities))
+
+
 def describe_views(views: pd.DataFrame) -> pd.DataFrame:
     """Each answer's mean perplexity over the views that have one, and a note on what was left out or cut.
 
