@@ -35,6 +35,7 @@ def test_every_sentence_of_a_view_is_a_document_s_own_and_serves_once(sentences:
     assert not views.duplicated(["question", "text"]).any()
     stated = views[views.part == "point_of_view"]
     assert stated.groupby("question")["view"].nunique().between(3, 5).all()
+    assert extract_views(sentences, EMBEDDER, most=2).groupby("question")["view"].nunique().le(2).all()
     assert not stated.duplicated("view").any()
     assert (views[views.part == "explanation"].groupby("view").size() <= 2).all()
     pd.testing.assert_frame_equal(extract_views(sentences, EMBEDDER, length=2), views)
@@ -50,6 +51,22 @@ def test_three_sentences_are_three_points_of_view_without_explanation() -> None:
     joined = join_views(extract_views(few, EMBEDDER))
     assert sorted(joined.point_of_view) == words
     assert (joined.explanation == "").all()
+
+
+def test_a_statement_is_taken_for_what_it_adds_and_each_document_counts_alike() -> None:
+    said = {
+        "d1": ["a a a a a q", "a a a a a r", "a a a a a s", "a a a a a t"],
+        "d2": ["b b b b b q"],
+        "d3": ["c c c c c q"],
+    }
+    rows = [("q", name, place, text) for name, own in said.items() for place, text in enumerate(own, start=1)]
+    documents = pd.DataFrame(rows, columns=["question", "document", "place", "text"])
+    parts = extract_views(documents, EMBEDDER, most=3)
+    stated = parts[parts.part == "point_of_view"]
+    assert set(stated.document) == {"d1", "d2", "d3"}
+    explained = parts[parts.part == "explanation"].merge(stated, on="view", suffixes=("", "_stated"))
+    assert (explained.document == explained.document_stated).all()
+    assert len(explained) == 3
 
 
 def test_an_answer_takes_the_nearest_sentence_then_what_is_unlike_it() -> None:

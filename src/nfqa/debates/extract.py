@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from nfqa.metrics.coverage import split_answer
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 _WORDS = (6, 60)  # of a sentence that can say something alone, and is no list or menu without a full stop
 _CANDIDATES, _EACH = 40, 8  # sentences a question that may be points of view; of one document
 FEWEST, MOST = 3, 5  # points of view: DebateQA leaves out questions with fewer; a question has 3.7 there on average
+_RELEVANCE = 0.3  # of nearness to the question beside what a statement covers
 _NEAR = 0.3  # cosine to the point of view from which a sentence may explain it
 
 
@@ -39,66 +39,55 @@ def split_documents(documents: pd.DataFrame) -> pd.DataFrame:
     return kept[["question", "document", "place", "text"]].reset_index(drop=True)
 
 
-def extract_views(
-    sentences: pd.DataFrame, embedder: Embedder, *, length: int = 6, fewest: int = FEWEST, most: int = MOST
-) -> pd.DataFrame:
+def extract_views(sentences: pd.DataFrame, embedder: Embedder, *, length: int = 6, most: int = MOST) -> pd.DataFrame:
     """Points of view and explanations for each question, as sentences of its documents.
 
-    Of a question's sentences the 40 nearest to it, 8 a document at most, are grouped by average linkage on cosine
-    distance into `fewest` to `most` groups, the number of the best silhouette. Each group is a point of view, those
-    with the most documents first; its sentence nearest to the question is its statement. The explanation is made of the
-    `length` other sentences nearest to the statement, from the documents of its group, in their order; a sentence
-    serves one point of view, its nearest.
+    Of a question's sentences the 40 nearest to it, 8 a document at most, may be statements. One after another that
+    statement v is taken which adds most to
 
-    Args: sentences: as `split_documents` gives them.
+        sum_d 1/|d| sum_(s in d) max_v max(0, cos(s, v)) + 0.3 sum_v cos(v, question)
+
+    over documents d and their sentences s: together they are near to what the documents say, each document counting
+    alike. The explanation of a statement is made of the `length` sentences nearest to it, of those to which no other
+    statement is nearer, in their order, and at a cosine of 0.3 or more.
+
+    Args: sentences: as `split_documents` gives them; most: statements a question.
     Returns: a row a sentence: question, view (QUESTION.1, QUESTION.2 ...), part (point_of_view or explanation),
-        document, place, text. A question with no more sentences than `fewest` has one point of view for each.
+        document, place, text.
+    Source: greedy maximisation of facility location (Nemhauser, Wolsey and Fisher 1978), as summarisers use it.
     """
     from tqdm import tqdm
 
     groups = tqdm(list(sentences.groupby("question", sort=False)), desc="points of view", disable=None)
-    found = [_extract(part, embedder, length, fewest, most) for _, part in groups]
+    found = [_extract(part, embedder, length, most) for _, part in groups]
     columns = ["question", "view", "part", "document", "place", "text"]
     return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
 
 
-def _extract(sentences: pd.DataFrame, embedder: Embedder, length: int, fewest: int, most: int) -> pd.DataFrame:
+def _extract(sentences: pd.DataFrame, embedder: Embedder, length: int, most: int) -> pd.DataFrame:
     question = sentences.question.iloc[0]
     vectors = embedder.embed_sentences(sentences.text.tolist())
-    sentences = sentences.assign(near=vectors @ embedder.embed_sentences([question])[0], row=range(len(sentences)))
+    near = vectors @ embedder.embed_sentences([question])[0]
+    sentences = sentences.assign(near=near, row=range(len(sentences)))
     ordered = sentences.sort_values("near", ascending=False, kind="stable")
-    chosen = ordered[ordered.groupby("document").cumcount() < _EACH][:_CANDIDATES]
-    chosen = chosen.assign(group=_group(vectors[chosen.row], fewest, most))
-    size = chosen.groupby("group").agg(documents=("document", "nunique"), near=("near", "max"))
-    kept = size.sort_values(["documents", "near"], ascending=False).index
-    stated = chosen.drop_duplicates("group").set_index("group").loc[kept]
-    cosines = vectors @ vectors[stated.row].T  # [sentences, views]
-    for place, group in enumerate(kept):  # a view is explained by its own documents alone
-        own = sentences.document.isin(chosen.document[chosen.group == group])
-        cosines[~own.to_numpy(), place] = -1
-    cosines[stated.row] = -1
+    chosen = ordered[ordered.groupby("document").cumcount() < _EACH][:_CANDIDATES].row.to_numpy()
+    cosines = np.clip(vectors @ vectors[chosen].T, 0, None)  # [sentences, candidates]
+    weights = 1 / sentences.groupby("document").row.transform("size").to_numpy()
+    covered, kept = np.zeros(len(sentences)), list[int]()
+    for _ in range(min(most, len(chosen))):
+        gains = weights @ np.maximum(cosines - covered[:, None], 0) + _RELEVANCE * near[chosen]
+        gains[kept] = -np.inf
+        kept.append(int(gains.argmax()))
+        covered = np.maximum(covered, cosines[:, kept[-1]])
+    cosines = cosines[:, kept]
+    cosines[chosen[kept]] = -1  # a statement explains nothing
     views = [f"{question}.{place}" for place in range(1, len(kept) + 1)]
-    points = stated.assign(view=views, part="point_of_view")
+    points = sentences.iloc[chosen[kept]].assign(view=views, part="point_of_view")
     nearest = sentences.assign(view=np.array(views, dtype=object)[cosines.argmax(1)], cosine=cosines.max(1))
     nearest = nearest[nearest.cosine >= _NEAR].sort_values("cosine", ascending=False, kind="stable")
     explained = nearest[nearest.groupby("view").cumcount() < length].sort_values("row").assign(part="explanation")
     both = pd.concat([points, explained])
     return both.assign(order=both["view"].map(views.index)).sort_values("order", kind="stable")
-
-
-def _group(vectors: NDArray[np.floating], fewest: int, most: int) -> NDArray[np.intp]:
-    """The group of each vector, of the number of groups with the best silhouette; of equals the fewest."""
-    from sklearn.cluster import AgglomerativeClustering
-    from sklearn.metrics import silhouette_score
-
-    if len(vectors) <= fewest:
-        return np.arange(len(vectors))
-    distances = np.clip(1 - vectors @ vectors.T, 0, 2)
-    np.fill_diagonal(distances, 0)
-    counts = range(fewest, min(most, len(vectors) - 1) + 1)
-    ways = [AgglomerativeClustering(count, metric="precomputed", linkage="average") for count in counts]
-    grouped = [way.fit_predict(distances) for way in ways]
-    return max(grouped, key=lambda labels: silhouette_score(distances, labels, metric="precomputed"))
 
 
 def join_views(parts: pd.DataFrame) -> pd.DataFrame:
