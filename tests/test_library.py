@@ -46,7 +46,9 @@ def test_values_are_those_that_are_committed() -> None:
     table, frames = read_values(PROJECT / "results" / f"{ARTEFACT}.csv"), nfqa.read(EXAMPLE)
     judged, diverse = nfqa.linkage(frames), nfqa.perspective_diversity(frames)
     count = frames.views.groupby("question").size()
+    covered = nfqa.coverage(frames).groupby(["question", "answer"], as_index=False).score.mean()
     tens = {
+        "coverage": covered.eval("ten = 10 * score"),
         "pd": diverse.assign(ten=10 * (1 - np.log10(diverse.score / diverse.question.map(count)) / 4)),
         "da": nfqa.dispute_awareness(frames).eval("ten = 10 * probability"),
     }

@@ -299,7 +299,7 @@ def test_each_point_of_view_has_its_own_place_beside_that_of_the_question_alone(
     assert lines.missing.tolist() == ["", "", "too_long"]
     assert lines.score[:2].astype(float).tolist() == pytest.approx([-100, -100])
     labels = {label.get_text() for label in found["figure"].axes[1].get_yticklabels()}
-    assert [label.get_text() for label in found["figure"].axes[1].get_xticklabels()][::3] == ["cosine\n1", "P.D.\n1"]
+    assert [label.get_text() for label in found["figure"].axes[1].get_xticklabels()][::3] == ["coverage\n1", "P.D.\n1"]
     assert labels == {"line3: the question alone", "line3: llama-3", "line3: LLaMA", "line3: a3 ×"}, "flagged"
 
 
@@ -453,10 +453,10 @@ def test_what_a_killed_run_left_is_cleared_and_a_live_one_is_left_alone(tmp_path
     assert not scratch.exists()
 
 
-def test_each_answer_s_views_are_printed_with_the_cosine_first_beside_the_question_alone():
+def test_each_answer_s_views_are_printed_with_coverage_first_beside_the_question_alone():
     rows = [("a", "view_coverage", "", 1, 8.04), ("a", "pd_view", "paper", 1, 3), ("a", "pd_view", "released", 1, 9)]
     rows += [("", "view_coverage", "", 1, 2.5), ("", "pd_view", "paper", 1, 2.6), ("a", "pd", "paper", "", 5)]
     scores = pd.DataFrame(rows, columns=["answer", "metric", "variant", "view", "ten"], dtype=str).assign(question="q")
     lines = [line.split() for line in tabulate_views(scores, PROJECT).splitlines()]
     assert lines[-2:] == [["q", "a", "8.0", "3.0"], ["the", "question", "alone", "2.5", "2.6"]]
-    assert ["cosine", "P.D."] in lines
+    assert ["coverage", "P.D."] in lines

@@ -32,6 +32,7 @@ SIDES = {"metric": "pd", "evaluator": "small", "variant": "paper", "statistic": 
 RULE = {"metric": "source_rule", "bar": "reliable", "rule": "five_tlds", "statistic": "reliable_gap"}
 STATED = {"dataset": "stated_views", "metric": "pd_view", "compared": "same_view", "statistic": "auroc"}
 OTHER_WORDS = {"dataset": "perspectrum", "metric": "coverage", "compared": "same_text", "statistic": "auroc"}
+SMALL = {"metric": "pd_view", "evaluator": "small"}
 DETECTOR = {"method": "detector", "fitted_on": "", "statistic": "accuracy"}
 DEBATEQA = [
     ("sensitivity", "share of claims in which P.D. falls with each *copied* point of view added", PD | STEPS),
@@ -40,12 +41,12 @@ DEBATEQA = [
     ("human_alignment", "Spearman of P.D. with people's ratings inside a question", PD | OWN),
     ("human_alignment", "the same of the number of words", {"metric": "length"} | OWN),
     ("human_alignment", "the same of other people on the same side", {"metric": "people_same_side"} | OWN),
-    ("stated_views", "AUROC of P.D.'s perplexity: is a view stated?", STATED | {"evaluator": "small"}),
+    ("stated_views", "AUROC of P.D.'s perplexity: is a view stated?", STATED | SMALL),
     ("stated_views", "the same of plain cosine", STATED | {"metric": "cosine"}),
     ("stated_views", "the same of coverage, trained on other data", STATED | {"metric": "coverage"}),
     ("stated_views", "views in other people's words: share in which coverage places the stated one above", OTHER_WORDS),
     ("stated_views", "the same of plain cosine, in other words", OTHER_WORDS | {"metric": "cosine"}),
-    ("stated_views", "the same of P.D.'s perplexity, in other words", OTHER_WORDS | {"metric": "pd_view", "evaluator": "small"}),
+    ("stated_views", "the same of P.D.'s perplexity, in other words", OTHER_WORDS | SMALL),
     ("source_circularity", "gain of answers in log P.D. against partial answers of their own kind of source", SIDES),
     ("source_circularity", "gain of trusted sources where both kinds count alike", SIDES | {"statistic": "both_sides"}),
     ("tld_reliability", "share of claims that experts rate reliable: trusted domains less others", RULE),

