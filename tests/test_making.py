@@ -299,12 +299,8 @@ def test_the_bundled_questions_become_what_score_reads(own_root: Path, capsys: p
     assert removed.reason.value_counts()["domain not trusted"] >= 1
     assert removed.notna().all(axis=None)
 
-    few = [f"{line['id']} {len(line['partial_answers'])}" for line in made if len(line["partial_answers"]) < 3]
-    (advice,) = re.findall(r"^ +fewer than 3 points of view are left: (.*)", said, re.MULTILINE)
-    assert advice.startswith(", ".join(few[:5]))
-    assert re.search(
-        r"add documents about them to .*debate_documents; or keep the \d .*DOMAINS=all.*GENERATOR=", advice
-    )
+    assert sum(len(line["partial_answers"]) for line in made) > 3 * len(made)
+    assert "fewer than 3 points of view are left" not in said
 
     answers = own_root / "answers.jsonl"
     answers.write_text("".join(json.dumps({"id": line["id"], "generation": "Yes and no."}) + "\n" for line in made))
@@ -375,7 +371,7 @@ def test_labels_that_change_are_read_again_also_as_a_csv_escapes_their_items(
     own_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     questions = write(tmp_path / "q", q='{"id": "@zoos", "question": "Should zoos be closed?"}') / "q"
-    rows = [f"'@zoos.{view},{person},1\n" for view in (1, 2, 3) for person in "ab"]
+    rows = [f"'@zoos.{view},{person},1\n" for view in range(1, 6) for person in "ab"]
     labels = write(tmp_path / "l", l="item,annotator,label\n" + "".join(rows)) / "l"
     assert make_debates(own_root, RunOptions(), questions, TEXTS, labels=labels) == 0
     two = [row.replace(",1\n", f",{task},1\n") for row in rows for task in ("first", "second")]
@@ -383,14 +379,24 @@ def test_labels_that_change_are_read_again_also_as_a_csv_escapes_their_items(
     assert make_debates(own_root, RunOptions(), questions, TEXTS, labels=tasks) == 0
     printed = capsys.readouterr().out
     assert printed.count("Fleiss' kappa") == 3
-    assert "2 people on 3 points of view, second" in printed
+    assert "2 people on 5 points of view, second" in printed
+    some = labels.read_text()
+    for view in (1, 3, 4):
+        some = some.replace(f".{view},a,1", f".{view},a,0").replace(f".{view},b,1", f".{view},b,0")
+    few = write(tmp_path / "few", l=some) / "l"
+    assert make_debates(own_root, RunOptions(), questions, TEXTS, labels=few) == 0
+    said = capsys.readouterr().out
+    (advice,) = re.findall(r"^ +fewer than 3 points of view are left: (.*)", said, re.MULTILINE)
+    assert re.match(r"@zoos [12]", advice)
+    assert re.search(r"add documents about them to .*debate_documents.*GENERATOR=", advice)
     labels.write_text(labels.read_text().replace(",1\n", ",0\n"))
     with pytest.raises(ValueError, match=r"is left \(no point of view left 1\): add documents .*GENERATOR="):
         make_debates(own_root, RunOptions(), questions, TEXTS, labels=labels)
     (folder,) = (own_root / "build" / "debates").iterdir()
-    removed = pd.read_csv(folder / "removed.csv").tail(2)
+    removed = pd.read_csv(folder / "removed.csv")
+    removed = removed[removed.reason.isin(["rejected by people", "no point of view left"])].tail(2)
     assert removed[["step", "item", "reason", "detail"]].to_numpy().tolist() == [
-        ["people's labels", "'@zoos.3", "rejected by people", "2 labels against it; 2 remove it"],
+        ["people's labels", "'@zoos.5", "rejected by people", "2 labels against it; 2 remove it"],
         ["left after labels", "'@zoos", "no point of view left", "0 left (none); 1 needed"],
     ]
     assert (folder / "debates.jsonl").read_text() == ""

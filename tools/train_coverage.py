@@ -7,13 +7,15 @@ cross-entropy of stated against a cos(x, v) + b, and half the cross-entropy of e
 by cos / 0.05.
 
 Claims that are measured on are never seen (`nfqa.metrics.stated_views.is_held_out`, and those of Debatewise that are
-held out), nor is any wording of theirs. How much of the addition is kept is chosen by leaving a dataset out: what was
-trained on Debatewise alone has to tell the pairs of Perspectrum, and the other way round. An addition that is there is
-kept, so that a run that was stopped goes on. Half an hour on two cores.
+held out), nor are their texts, but for two titles of Debatewise that arguments on both sides of its split have. How
+much of the addition is kept is chosen by leaving a dataset out: what was trained on Debatewise alone has to tell the
+pairs of Perspectrum, and the other way round. An addition that is there is kept, so that a run that was stopped goes
+on. Half an hour on two cores.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -241,7 +243,8 @@ def main() -> int:
     """Train what is not there, and write the card; returns the exit code, 130 when interrupted."""
     draw = random.Random(RECIPE["seed"])
     sets = {"perspectrum": read_perspectrum(draw), "debatewise": read_debatewise(draw)}
-    drafts = find_root() / "build" / "coverage"
+    made_of = hashlib.sha256(json.dumps([EMBEDDER, RECIPE, sets]).encode()).hexdigest()[:12]
+    drafts = find_root() / "build" / "coverage" / made_of  # another recipe, or other data, begins anew
     whole = drafts / "both.safetensors"
     wanted = {drafts / f"without_{left}.safetensors": left for left in sets} | {whole: ""}
     try:

@@ -130,7 +130,7 @@ def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.
     Args: frames: with points of view; embedder: any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one.
     Returns: a row an answer and view: dataset, question, answer, system, view, metric, score (NaN for an answer without
         a sentence) and signature. Compare answers on one view: a score has no threshold (`debateqa/stated_views`).
-    Raises: ValueError for frames without points of view, or an embedder that can't be opened.
+    Raises: ValueError for frames without points of view; OSError for an embedder that can't be had.
     """
     from nfqa.metrics.coverage import score_coverage
     from nfqa.opening import open_embedder

@@ -24,7 +24,7 @@ _NEAR = 0.3  # cosine to the point of view from which a sentence may explain it
 
 
 def split_documents(documents: pd.DataFrame) -> pd.DataFrame:
-    """The documents' sentences that can stand alone: 6 to 60 words, no question, each once a question.
+    """The documents' sentences that can stand alone: 6 to 60 words, no question, each once, in its first document.
 
     Args: documents: question, document, text.
     Returns: question, document, place (of the sentence in its document, from 1), text.
