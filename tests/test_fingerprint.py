@@ -62,18 +62,25 @@ def test_no_notebook_depends_on_the_machinery_that_runs_and_reports_it() -> None
 
 
 @pytest.mark.parametrize(
-    "changed", ["src/nfqa/data/web.py", "src/nfqa/data/dispute_sentences.csv", "data/labels/dispute_awareness.csv"]
+    "changed",
+    [
+        "src/nfqa/data/web.py",
+        "src/nfqa/data/dispute_sentences.csv",
+        "data/labels/dispute_awareness.csv",
+        "src/nfqa/models/embedded/coverage/coverage.safetensors",
+        "src/nfqa/models/embedded/judge/judge.json",
+    ],  # fmt: skip
 )
-def test_a_changed_module_or_table_leaves_an_artefact_stale(changed, tmp_path, monkeypatch) -> None:
+def test_a_changed_module_table_or_adapter_leaves_an_artefact_stale(changed, tmp_path, monkeypatch) -> None:
     copy_project(tmp_path, "src", "data", "papers", "notebooks", "models")
     monkeypatch.setattr(code, "_SOURCE", tmp_path / "src")
     paper, name = find_artefact(read_papers(tmp_path), "debateqa/tld_reliability")
     place = find_place(tmp_path, data="sample")
     record = Record(parts=make_fingerprint(paper, name, place, QUICK), outputs={})
     path = tmp_path / changed
-    path.write_text(path.read_text(encoding="utf-8") + "# a comment\n" * changed.endswith(".py"), encoding="utf-8")
+    path.write_bytes(path.read_bytes() + b"# a comment\n" * changed.endswith(".py"))
     assert explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place) == []
-    path.write_text(path.read_text(encoding="utf-8") + "\nCHANGED = 1\n", encoding="utf-8")
+    path.write_bytes(path.read_bytes() + b"\nCHANGED = 1\n")
     (reason,) = explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place)
     assert reason == ("module nfqa.data.web changed" if changed.endswith(".py") else f"file {changed} changed")
 

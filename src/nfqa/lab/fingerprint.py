@@ -22,12 +22,10 @@ from nfqa.models.roles import EVALUATORS, identify_role
 
 QUICK_LIMIT = 8  # questions of each dataset in a quick run
 _FILES = ("answers", "preferences", "systems")  # parameters that name files of a user's own, or a folder
-_TABLES = (
-    "src/nfqa/data/*.csv",
-    "src/nfqa/data/*.json",
-    "data/labels/*.csv",
-    "data/sample/*.csv",
-)  # the project's own, which modules read
+_OWN = (  # the project's own files, which modules read
+    "src/nfqa/data/*.csv", "src/nfqa/data/*.json", "src/nfqa/models/embedded/judge/*",
+    "src/nfqa/models/embedded/coverage/*", "data/labels/*.csv", "data/sample/*.csv",
+)  # fmt: skip
 
 
 # What it depends on ---------------------------------------------------------------------------------------------------
@@ -86,7 +84,7 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     data = (*artefact.datasets, *artefact.needs_files)
     parts |= {f"data {file}": _hash_upstream(root, file, options.data) for file in data}
     parts |= {f"file {file}": _hash_upstream(root, file, "full") for file in artefact.files}
-    own = [path for pattern in _TABLES for path in root.glob(pattern)]
+    own = [path for pattern in _OWN for path in root.glob(pattern)]
     own += [root / "data" / "sample" / file for file in artefact.bundled]
     parts |= {f"role {role}": identify_role(role, options.find_role(role)) for role in artefact.roles}
     if "evaluator" in artefact.roles:  # some notebooks open all embedded ones, whichever fills the role
