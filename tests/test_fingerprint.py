@@ -69,7 +69,7 @@ def test_no_notebook_depends_on_the_machinery_that_runs_and_reports_it() -> None
         "data/labels/dispute_awareness.csv",
         "src/nfqa/models/embedded/coverage/coverage.safetensors",
         "src/nfqa/models/embedded/judge/judge.json",
-    ],  # fmt: skip
+    ],
 )
 def test_a_changed_module_table_or_adapter_leaves_an_artefact_stale(changed, tmp_path, monkeypatch) -> None:
     copy_project(tmp_path, "src", "data", "papers", "notebooks", "models")
