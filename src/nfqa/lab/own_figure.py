@@ -91,5 +91,5 @@ def _draw_views(axes: Axes, grid: pd.DataFrame, colour: str) -> None:
     names = {"view_coverage": "coverage", "pd_view": "P.D."}
     axes.set(title=f"Each point of view by coverage and by P.D., 0 to 10{more}", ylabel="")
     axes.set(xlabel="point of view, as numbered in the file")
-    axes.set_xticklabels([f"{names[metric]}\n{view:.0f}" for metric, view in shown])
+    axes.set_xticklabels([f"{names[metric]}\n{view:.0f}" for metric, view in shown], rotation=0)
     axes.axvline((shown.columns.get_level_values("metric") == "view_coverage").sum(), color="white", lw=6)
