@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from nfqa.data.records import QuestionSet
 from nfqa.kernels.perplexity import Settings, Variant, aggregate_perplexities, compute_perplexities, settings
@@ -119,19 +120,24 @@ def score_views(
     return names.join(found)
 
 
-def score_alone(views: pd.DataFrame, evaluator: Evaluator, **switches: Any) -> pd.Series:
+def score_alone(views: pd.DataFrame, evaluator: Evaluator, *, wrapping: Literal["chat", "plain"] = "chat") -> pd.Series:
     """The perplexity of each view given no answer, the instruction alone: what `score_views` is compared with.
 
-    Args: views: text; switches: as `score_diversity`.
+    Args: views: text; wrapping: as `score_diversity`.
     Returns: in the order of `views`; NaN for a view without a finite perplexity.
     Raises: as `score_diversity`.
     """
-    chosen = evaluator.adapt(settings(**switches))
-    losses = [row[0] for row in evaluator.score([Restated("", (text,)) for text in views["text"]], chosen)]
-    found = pd.DataFrame(losses, views.index, ["nats", "tokens", "attended"])
-    found = found.where(found.tokens > 0)
-    perplexities = compute_perplexities(found.nats, found.tokens, found.attended, denominator=chosen.denominator)
-    return pd.Series(perplexities, views.index).where(np.isfinite(perplexities))
+    nats = find_nats([""] * len(views), views["text"], evaluator, evaluator.adapt(settings(wrapping=wrapping)))
+    return pd.Series(np.exp(nats), views.index).where(np.isfinite)
+
+
+def find_nats(
+    contexts: Iterable[str], views: Iterable[str], evaluator: Evaluator, chosen: Settings
+) -> NDArray[np.float64]:
+    """Nats a token of each view after the context beside it; NaN for one that has no loss."""
+    items = [Restated(context, (view,)) for context, view in zip(contexts, views, strict=True)]
+    losses = [loss for (loss,) in evaluator.score(items, chosen)]
+    return np.array([loss.nats / loss.tokens if loss.tokens else np.nan for loss in losses])
 
 
 def describe_views(views: pd.DataFrame) -> pd.DataFrame:

@@ -12,12 +12,12 @@ from nfqa.data.records import Answer, Question
 from nfqa.kernels.classification import resample_auroc
 from nfqa.kernels.perplexity import settings
 from nfqa.metrics.coverage import measure_coverage
+from nfqa.metrics.perspective_diversity import find_nats
 from nfqa.metrics.references import Draw, hash_name
 from nfqa.metrics.statistics import iterate_groups, require_columns
 from nfqa.models.adapters import COVERAGE
 from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
-from nfqa.models.restated import Restated
 
 
 def is_held_out(claim: str) -> bool:
@@ -146,7 +146,7 @@ def score_stated_views(pairs: pd.DataFrame, embedder: Embedder, evaluators: Mapp
     chosen = settings("paper", too_long="cut_tail")
     for name, model in evaluators.items():
         given = {"passage": texts, "nothing": [""] * len(pairs), "question": pairs.question.tolist()}
-        nats = {what: _find_nats(model, contexts, views) for what, contexts in given.items()}
+        nats = {what: find_nats(contexts, views, model, chosen) for what, contexts in given.items()}
         signature = f"{chosen.signature}|evaluator:{model.identity}"
         found += [
             ("pd_view", name, -np.exp(nats["passage"]), f"pd_view:{signature}|sign:-"),
@@ -156,13 +156,6 @@ def score_stated_views(pairs: pd.DataFrame, embedder: Embedder, evaluators: Mapp
     named = pairs.drop(columns="text")
     frames = [named.assign(metric=m, evaluator=e, score=scores, signature=s) for m, e, scores, s in found]
     return pd.concat(frames, ignore_index=True)
-
-
-def _find_nats(evaluator: Evaluator, contexts: Sequence[str], views: Sequence[str]) -> np.ndarray:
-    """Nats a token of each view after its context; NaN for one that has no loss."""
-    items = [Restated(context, (view,)) for context, view in zip(contexts, views, strict=True)]
-    losses = [loss for (loss,) in evaluator.score(items, settings("paper", too_long="cut_tail"))]
-    return np.array([loss.nats / loss.tokens if loss.tokens else np.nan for loss in losses])
 
 
 def resample_stated(
