@@ -32,6 +32,7 @@ from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import escape_formula
 from nfqa.lab.scoring import name_folder
 from nfqa.metrics.people import measure_kappa
+from nfqa.models.adapters import COVERAGE
 from nfqa.models.chat import UNSETTLED
 from nfqa.models.embed import Embedder, open_cross_encoder
 from nfqa.models.roles import parse_role
@@ -92,7 +93,8 @@ def open_run(
     asked = [(asker.spec.identity, asker.decoding.signature) for asker in (writer, judge and judge.asker) if asker]
     signed = [prompts.signature(name) for name in ("write_queries", "extract_views", "write_explanation", "check_view")]
     source = hash_folder(documents) if documents else "a search"
-    start = [hash_file(path), embedder.fingerprint, reranker.identity, source, every, asked, asked and signed]
+    vectors = embedder.tune(COVERAGE).fingerprint  # the check reads these; it holds that of the plain ones too
+    start = [hash_file(path), vectors, reranker.identity, source, every, asked, asked and signed]
     run = Run(folder, read_questions(path), documents, writer, json.dumps([*start, hash_maker(*_CODE)]))
     nothing = list_dropped("question", [], "")
 
