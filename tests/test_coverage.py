@@ -8,7 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nfqa.metrics.coverage import count_clusters, measure_coverage, score_baselines, score_coverage, split_answer
+from nfqa.metrics.coverage import (
+    count_clusters,
+    measure_coverage,
+    measure_each,
+    score_baselines,
+    score_coverage,
+    sign_coverage,
+    split_answer,
+)
 
 VECTORS = {
     "East.": (1.0, 0.0, 0.0),
@@ -60,6 +68,14 @@ def test_coverage_is_the_nearest_sentence_of_each_perspective():
     np.testing.assert_allclose(found, [0.8, 0.0], atol=1e-12)
     assert np.isnan(measure_coverage("", ["west"], HandMade())).tolist() == [True]
     assert measure_coverage("East.", [], HandMade()).shape == (0,)
+
+
+def test_each_perspective_is_measured_by_the_answer_beside_it_and_signed_by_the_adapter_where_there_is_one():
+    found = measure_each(["East. North.", "", "East."], ["north-east", "west", "west"], HandMade())
+    np.testing.assert_allclose(found, [0.8, np.nan, -1.0], atol=1e-12)
+    assert sign_coverage(HandMade()) == "cosine:nearest_sentence|embedder:made:up"
+    tuned = SimpleNamespace(spec=HandMade.spec, can_tune=True)
+    assert sign_coverage(tuned) == "cosine:nearest_sentence|embedder:made:up|adapter:coverage"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from nfqa.data.json_lines import LooseItem, Name, check, refuse_twin
 from nfqa.data.own_tables import parse_rows, read_number
 from nfqa.debates.pipeline import Stage, list_dropped, say_cosine
 from nfqa.debates.sourcing import remove_near_duplicates
-from nfqa.metrics.coverage import measure_coverage
+from nfqa.metrics.coverage import measure_each
 from nfqa.metrics.judging import ask_planned, read_verdict
 from nfqa.models.adapters import COVERAGE
 from nfqa.models.chat import UNSETTLED, Request
@@ -33,7 +33,7 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
 
     A duplicate has a cosine of 0.9 to another of its question. By the judge, the last two are one verdict of 0 or 1,
     and none that can be read removes the point of view; by the embedder, they are the cosine of point of view and
-    question, and the explanation's coverage of the point of view (`measure_coverage`), both at least 0.3.
+    question, and the explanation's coverage of the point of view (`measure_each`), both at least 0.3.
 
     Args: views: id, question, view, point_of_view, explanation.
     Returns: views, with addresses and supports (the cosines); what is dropped, a view for its first reason.
@@ -47,9 +47,7 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
         reasons[twins.index] = "duplicate"
         details[twins.index] = [f"cosine {row.cosine:.3f} with: {row.nearest}" for row in twins.itertuples()]
     said, asked = (embedder.embed_sentences(views[name].tolist()) for name in ("point_of_view", "question"))
-    tuned = embedder.tune(COVERAGE)
-    pairs = zip(views.explanation, views.point_of_view, strict=True)
-    supports = [measure_coverage(explanation, [view], tuned)[0] for explanation, view in pairs]
+    supports = measure_each(views.explanation.tolist(), views.point_of_view.tolist(), embedder.tune(COVERAGE))
     views = views.assign(addresses=np.einsum("nd,nd->n", said, asked), supports=supports)
     bare = (reasons == "") & (views.explanation == "")
     reasons[bare], details[bare] = "no explanation", "no sentence of its documents is left that explains it"

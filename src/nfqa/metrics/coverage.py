@@ -38,7 +38,7 @@ def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedd
     )
     signatures = {
         "length": "words:split",
-        "coverage": _sign(embedder),
+        "coverage": sign_coverage(embedder),
         "sentence_clusters": f"linkage:average|cosine_distance:{CLUSTER_DISTANCE}|embedder:{embedder.spec.identity}",
     }
     scores = made.melt([*names.columns], var_name="metric", value_name="score")
@@ -56,7 +56,7 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedde
     Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, NaN for an answer
         without a sentence) and signature.
     """
-    signature, embedder = _sign(embedder), embedder.tune(COVERAGE)
+    signature, embedder = sign_coverage(embedder), embedder.tune(COVERAGE)
     embedder.prepare(views["text"].tolist(), tokens=False)
     given = answers.drop(columns="grade", errors="ignore").assign(place=range(len(answers)))
     own = views[["dataset", "question", "view", "text"]].rename(columns={"text": "view_text"})
@@ -70,7 +70,8 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedde
     )  # fmt: skip
 
 
-def _sign(embedder: Embedder) -> str:
+def sign_coverage(embedder: Embedder) -> str:
+    """How coverage by an embedder, with its adapter where it has one, is signed."""
     tuned = f"|adapter:{COVERAGE}" if embedder.can_tune else ""
     return f"cosine:nearest_sentence|embedder:{embedder.spec.identity}{tuned}"
 
@@ -106,6 +107,14 @@ def measure_coverage(answer: str, perspectives: Sequence[str], embedder: Embedde
         return np.full(len(perspectives), np.nan)
     cosines = embedder.embed_sentences(list(perspectives)) @ embedder.embed_sentences(sentences).T  # [n, T]
     return np.asarray(cosines.max(1), dtype=np.float64)
+
+
+def measure_each(answers: Sequence[str], perspectives: Sequence[str], embedder: Embedder) -> NDArray[np.float64]:
+    """The coverage of each perspective by the answer beside it, as `measure_coverage`; all are embedded at once."""
+    sentences = [sentence for answer in answers for sentence in split_answer(answer)]
+    embedder.prepare([*perspectives, *sentences], tokens=False)
+    pairs = zip(answers, perspectives, strict=True)
+    return np.array([measure_coverage(answer, [perspective], embedder)[0] for answer, perspective in pairs])
 
 
 def count_clusters(answer: str, embedder: Embedder) -> float:

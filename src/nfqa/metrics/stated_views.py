@@ -11,7 +11,7 @@ import pandas as pd
 from nfqa.data.records import Answer, Question
 from nfqa.kernels.classification import resample_auroc
 from nfqa.kernels.perplexity import settings
-from nfqa.metrics.coverage import measure_coverage
+from nfqa.metrics.coverage import measure_each, sign_coverage
 from nfqa.metrics.perspective_diversity import find_nats
 from nfqa.metrics.references import Draw, hash_name
 from nfqa.metrics.statistics import iterate_groups, require_columns
@@ -131,16 +131,13 @@ def score_stated_views(pairs: pd.DataFrame, embedder: Embedder, evaluators: Mapp
     require_columns(pairs, ["dataset", "question", "text", "point_of_view"])
     texts, views = pairs.text.tolist(), pairs.point_of_view.tolist()
     cosines = np.einsum("nd,nd->n", embedder.embed_sentences(texts), embedder.embed_sentences(views))
-    nearest, covered = (
-        [measure_coverage(text, [view], one)[0] for text, view in zip(texts, views, strict=True)]
-        for one in (embedder, embedder.tune(COVERAGE))
-    )
+    nearest, covered = (measure_each(texts, views, one) for one in (embedder, embedder.tune(COVERAGE)))
     words = [(set(text.lower().split()), set(view.lower().split())) for text, view in zip(texts, views, strict=True)]
     made = f"embedder:{embedder.spec.identity}"
     found = [
         ("cosine", "", cosines, f"cosine|{made}"),
         ("nearest_sentence", "", nearest, f"cosine:nearest_sentence|{made}"),
-        ("coverage", "", covered, f"cosine:nearest_sentence|{made}|adapter:{COVERAGE}"),
+        ("coverage", "", covered, sign_coverage(embedder)),
         ("shared_words", "", [len(own & said) / len(own) for said, own in words], "words:split"),
     ]
     chosen = settings("paper", too_long="cut_tail")
