@@ -222,8 +222,6 @@ class _Handler(BaseHTTPRequestHandler):
             "no_choices": (200, whole | {"choices": []}, {}),
             "refusal": (200, whole | {"choices": [whole["choices"][0] | refusal]}, {}),
             "gzip": (200, whole, packed),
-            "gzip_503": (503, text, packed),
-            "gzip_if_allowed": (200, whole, packed if "gzip" in self.headers.get("Accept-Encoding", "*gzip") else {}),
             "codec": (200, text, {"Content-Type": "text/plain; charset=rot13"}),
             "redirect": (307, {}, {"Location": number}),
             "plain_text": (200, text, {"Content-Type": "text/plain"}),
@@ -237,15 +235,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "1000")
             self.end_headers()
             self.wfile.write(b'{"choices": [')
-        elif name in ("flood", "drip"):  # a body without an end
-            self.send_response(200)
-            self.end_headers()
-            part, pause = (b" " * 1_000_000, 0.0) if name == "flood" else (b" ", 0.05)
-            while not self.server.stub.closing.wait(pause):
-                try:
-                    self.wfile.write(part)
-                except OSError:
-                    break
         elif name == "hang":
             self.server.stub.closing.wait(60)
         elif name != "drop":

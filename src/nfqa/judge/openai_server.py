@@ -16,8 +16,6 @@ from operator import itemgetter
 from threading import Lock, Semaphore
 from typing import Any
 
-import httpx2
-
 from nfqa.judge.journal import replace_surrogates
 from nfqa.judge.limits import Meter
 from nfqa.judge.server_errors import RequestError, judge_status, make_cleaner
@@ -27,8 +25,6 @@ from nfqa.models.roles import ADDRESS, RoleSpec
 
 _TOP = 20  # likely tokens to ask for: as many as OpenAI, and vLLM by default, give
 _LOGIT_FIELDS = ("logprobs", "continue_final_message", "add_generation_prompt")
-_LARGEST = 50_000_000  # bytes of a reply
-_COMPRESSED = ("gzip", "deflate", "br", "zstd")
 _TRIAL = "The cat sat on the mat. "
 Sent = tuple[Reply, object]  # and the probabilities of its tokens
 
@@ -71,11 +67,8 @@ class OpenAIServer:
         # A redirect would carry custom headers, which may hold a key, to another host.
         self.spec, self.timeout, self.meter = spec, timeout, meter or Meter()
         # A hook that holds no server: one that is dropped unclosed lets go of its connections then.
-        hooks: dict[str, list[Callable[..., Any]]] = {
-            "request": [partial(_reserve, self.meter)], "response": [partial(_bound, timeout)]
-        }  # fmt: skip
-        plain = {"Accept-Encoding": "identity"}  # a compressed body is small before it is large
-        transport = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=hooks, headers=plain)
+        hooks: dict[str, list[Callable[..., Any]]] = {"request": [partial(_reserve, self.meter)]}
+        transport = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=hooks)
         weakref.finalize(self, transport.close)
         self._client = openai.OpenAI(
             api_key=key or "none", base_url=url, timeout=timeout, max_retries=max_retries, http_client=transport
@@ -275,35 +268,6 @@ class OpenAIServer:
         if not names:
             return "what it offers could not be listed: check the address, which mostly ends in /v1"
         return f"it offers {', '.join(names[:20])}" + ", …" * (len(names) > 20)
-
-
-class _Bounded(httpx2.SyncByteStream):
-    """A reply's body, cut off where it is larger than any reply, or where its bytes drip."""
-
-    def __init__(self, seconds: float, body: Any) -> None:
-        self.seconds, self.body, self.ends = seconds, body, time.monotonic() + seconds
-
-    def __iter__(self) -> Iterator[bytes]:
-        size = 0
-        for chunk in self.body:
-            size += len(chunk)
-            if size > _LARGEST:
-                raise RequestError("bad_reply", f"the server's reply is over {_LARGEST / 1e6:.0f} MB")
-            if time.monotonic() > self.ends:
-                raise RequestError("bad_reply", f"the server's reply was not whole after {self.seconds:g} seconds")
-            yield chunk
-
-    def close(self) -> None:
-        self.body.close()
-
-
-def _bound(seconds: float, response: Any) -> None:
-    """Before a reply's body is read."""
-    if response.headers.get("Content-Encoding", "").lower() in _COMPRESSED:
-        if response.is_success:
-            raise RequestError("bad_reply", "the server's reply is compressed, though it was told not to")
-        del response.headers["Content-Encoding"]  # its status says enough
-    response.stream = _Bounded(seconds, response.stream)
 
 
 def _reserve(meter: Meter, sent: Any) -> None:
