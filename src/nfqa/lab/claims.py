@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, compress, product
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nfqa.data.json_lines import read_json, suggest
+from nfqa.data.json_lines import read_json
 from nfqa.lab.compare import compare_published, say_conditions
-from nfqa.lab.papers import BOUNDED, STAND_IN, Order, Paper, list_members, list_row_keys, show_name
+from nfqa.lab.papers import STAND_IN, Order, Paper, list_members, list_row_keys, show_name
 from nfqa.lab.values import name_keys, query_rows, read_values, write_intervals
-from nfqa.models.roles import ROLES
 
 HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "undecided", "not testable here"
 MISSING = "missing"  # a comparison of which a row or a value is not there
@@ -28,23 +27,27 @@ SIDES = ("published", "here", "stand_in")
 _Tables = Mapping[str, pd.DataFrame]
 
 
-def judge_claims(paper: Paper, results: Path, committed: Path | None = None) -> pd.DataFrame:
+def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
     """Each claim with its verdicts, in the paper's order.
 
-    Args: results: the folder with a folder of values for each paper; committed: that of a run without overrides, whose
-        tables orders are checked against. What `results` then lack leaves a claim untestable, and is said.
+    Args: results: the folder with a folder of values for each paper. What a claim names and its tables lack leaves it
+        untestable, and is said.
     Returns: claim (its name), says, where, kind, bar, headline; published, its verdict on the paper's own numbers;
         here, on ours in the place of the paper's rows; stand_in, on rows with another model or other data, "" where it
         has no such test; for each `..._said`, the verdict with its counts ("fails: 35 of 36 hold"), and `..._because`;
         and stand_in_for, what is measured instead of what.
-    Raises: ValueError with file, claim and name where an order names what its table doesn't have.
+    Raises: ValueError with file, claim and name for a sum of a number that no table has.
     """
     sums = " ".join(chain.from_iterable(claim.sums for claim in paper.claims.values()))
     printed = {t for claim in paper.claims.values() for o in claim.published for t in (o.table, *o.beside)}
     printed |= {name for name in paper.published.artefact.unique() if f"{name}_" in sums}
     orders = {order for claim in paper.claims.values() for order in claim.here}
     named = printed | {table for order in orders for table in (order.table, *order.beside)}
-    tables, told = _read_results(results / paper.paper, named)
+    made = {name: results / paper.paper / f"{name}.csv" for name in named}
+    tables = {name: read_values(path) for name, path in made.items() if path.is_file()}
+    told = {
+        name: read_json(path.with_suffix(".json")) for name, path in made.items() if path.with_suffix(".json").is_file()
+    }
     beside = {name: _say_values(compare_published(paper, name, tables.get(name))) for name in printed}
     for name, both in beside.items():  # what sums call a number
         told_by = paper.published[paper.published.artefact == name][["artefact", *list_row_keys(paper.published)]]
@@ -52,8 +55,6 @@ def judge_claims(paper: Paper, results: Path, committed: Path | None = None) -> 
     bare = {name: both.assign(value=both.published, low=math.nan, high=math.nan) for name, both in beside.items()}
     for both in bare.values():  # as printed, but for percentages: an order's numbers are in natural units
         both["said"] = both.printed.where(both.unit == "", both.published.map("{:g}".format))
-    checked = _read_results(committed / paper.paper, named) if committed not in (None, results) else (tables, told)
-    check_orders(paper, {name: paper.find_published(name) for name in printed}, *checked)
     orders = {order for order in orders if {order.table, *order.beside} <= {*tables}}
     partial = {order: found for order in orders for found in [*find_unmatched(order, _gather(order, tables))][:1]}
     for order in partial:  # what it needs says why already
@@ -62,42 +63,10 @@ def judge_claims(paper: Paper, results: Path, committed: Path | None = None) -> 
     return pd.DataFrame([_judge(paper, name, tables, beside, bare, partial) for name in paper.claims])
 
 
-def _read_results(folder: Path, names: Collection[str]) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
-    """The values and the provenance of those artefacts that have some."""
-    tables = {name: read_values(path) for name in names if (path := folder / f"{name}.csv").is_file()}
-    return tables, {name: read_json(path) for name in names if (path := folder / f"{name}.json").is_file()}
-
-
 def _gather(order: Order, tables: _Tables) -> pd.DataFrame:
     """An order's rows, as far as they are there, with the column `artefact`."""
     found = [tables[name].assign(artefact=name) for name in (order.table, *order.beside) if name in tables]
     return pd.concat(found) if found else pd.DataFrame(columns=["value", "low", "high", "dropped", "said", "artefact"])
-
-
-def check_orders(paper: Paper, printed: _Tables, tables: _Tables, told: Mapping[str, Any]) -> None:
-    """Refuse an order of which a column, a member or a group is not in its table: a typing error would pass in silence.
-
-    printed: the published numbers that claims name; tables: our values; told: their provenance. Rows of a role or
-    dataset that the order needs may be absent where the provenance doesn't name it; what names them must then be a word
-    of the paper's other rows, or of its `names`. So may rows be that stand for what a claim needs, where it is at hand.
-    Raises: ValueError with file, claim and name; and for a bound beyond 1 on a statistic that can't be, a primary
-        statistic that is not published.
-    """
-    frames = [*printed.values(), *tables.values()]
-    words = {*ROLES, *paper.names} | {str(name) for frame in frames for name in frame}
-    words |= {str(part) for frame in frames for name in name_keys(frame) for part in frame[name].unique()}
-    for name, claim in paper.claims.items():
-        pairs = [(order, _gather(order, printed)) for order in claim.published]
-        if claim.primary and not any((table.statistic == claim.primary).any() for _, table in pairs):
-            raise ValueError(f"papers/{paper.paper}.yml: claims.{name}.primary: no published {claim.primary!r}")
-        pairs += [(o, _gather(o, tables)) for o in claim.here if {o.table, *o.beside} <= {*tables}]
-        for order, table in pairs:
-            own = paper.artefacts[order.table]  # what is neither a role nor its dataset excuses no name
-            takes = [need for need in order.needs if need in ROLES or need in own.datasets]
-            lacks = [need for need in takes if not _has(told.get(order.table, {}), need)]
-            loose = lacks or any(_has(told.get(order.table, {}), need) for need in claim.needs)
-            for found in find_unmatched(order, table, words if loose else ()):
-                raise ValueError(f"papers/{paper.paper}.yml: claims.{name}: {order.table} has no {found}")
 
 
 def _has(told: Mapping[str, Any], need: str) -> bool:
@@ -105,36 +74,22 @@ def _has(told: Mapping[str, Any], need: str) -> bool:
     return need in told.get("inputs", {}) or told.get("roles", {}).get(need, "embedded").partition(":")[0] != "embedded"
 
 
-def find_unmatched(order: Order, table: pd.DataFrame, words: Collection[str] = ()) -> Iterator[str]:
-    """What an order names that no row has: columns, members, groups of `within` on one side alone, impossible bounds.
-
-    Where both sides have several datasets or statistics, `within` must name them: "row to compare across them".
-
-    words: where rows may be absent, what their columns and members may be called.
-    """
-    bounds = [order.by, *(part for part in (order.upper, order.lower) if not isinstance(part, str))]
-    groups, many = [], []
+def find_unmatched(order: Order, table: pd.DataFrame) -> Iterator[str]:
+    """What an order names that no row has: columns, members, groups of `within` on one side alone."""
+    groups = []
     for query in (part for part in (order.upper, order.lower) if isinstance(part, str)):
-        asked = [*list_members(query), *list_members(order.where), *((name, "") for name in order.within)]
-        for name in {name for name, _ in asked if name not in table and name not in words}:
-            yield f"column {name!r} ({query}); {suggest(name, table.columns)}"
         picked = table[query_rows(table, query) & query_rows(table, order.where)]
-        asked = [(name, member) for name, member in asked if name in table and str(member) not in {"", *words}]
-        for rows in (table, picked):  # what is nowhere is named first
-            for name, member in asked:
-                if member not in rows[name].tolist():
-                    yield f"row of {name} {member!r} ({query}); {suggest(str(member), {*map(str, table[name])})}"
-        if picked.empty and not words:
+        asked = [*list_members(query), *list_members(order.where), *((name, "") for name in order.within)]
+        for rows, (name, member) in product((table, picked), asked):  # what is nowhere is named first
+            if name not in rows:
+                yield f"column {name!r} ({query})"
+            elif member != "" and member not in rows[name].tolist():
+                yield f"row of {name} {member!r} ({query})"
+        if picked.empty:
             yield f"row of {query}"
-        bounded = picked.statistic.str.contains(BOUNDED) & (order.column == "value")
-        if len(picked) and bounded.all() and max(map(abs, bounds)) > 1:
-            yield f"{picked.statistic.iloc[0]} beyond 1 ({query})"
-        many.append({name for name in ("dataset", "statistic") if name in picked and len({*picked[name]}) > 1})
-        groups.append({*picked.reindex(columns=[*order.within]).fillna("").itertuples(index=False, name=None)})
-    stated = ["statistic"] if "heading" in order.within else []
-    if len(many) == 2 and (mixed := many[0] & many[1] - {*order.within, *stated}):
-        yield f"row to compare across every {min(mixed)} ({order.upper}; {order.lower}); name it in within"
-    if not words and len(groups) == 2 and (lonely := groups[0] ^ groups[1]):
+        own = picked.reindex(columns=[*order.within]).astype(object).fillna("")
+        groups.append({*own.itertuples(index=False, name=None)})
+    if len(groups) == 2 and (lonely := groups[0] ^ groups[1]):
         yield f"row to compare within {', '.join(map(str, min(lonely, key=str)))} ({order.upper}; {order.lower})"
 
 

@@ -287,7 +287,7 @@ def _claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     papers = dict(reversed(read_papers(root).items()))
     only = read_choice("PAPER", "", *papers)
     papers = {name: paper for name, paper in papers.items() if only in ("", name)}
-    judged = {name: judge_claims(paper, place.results, root / "results") for name, paper in papers.items()}
+    judged = {name: judge_claims(paper, place.results) for name, paper in papers.items()}
     for name, claims in judged.items():
         print(f"{name}: {len(claims)} claims\n{count_claims(claims).to_string()}\n{papers[name].verdict}\n")
     print(f"{COUNTS}\n")

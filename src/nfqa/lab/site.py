@@ -170,7 +170,7 @@ def _draw_table(paper: Paper, name: str, values: pd.DataFrame | None) -> Markup:
 
 def _judge(paper: Paper, place: Place) -> list[dict[str, Any]]:
     """A paper's claims with their verdicts, each with the labels of the artefacts whose values test it, by stem."""
-    claims = judge_claims(paper, place.results, place.root / "results").to_dict("records")
+    claims = judge_claims(paper, place.results).to_dict("records")
     for claim in claims:
         entry = paper.claims[claim["claim"]]
         tables = {f"{paper.paper}/{name}": paper.artefacts[name].label for name in entry.tables}
