@@ -21,6 +21,7 @@ from tiny_models import make_tiny_model
 
 from nfqa.lab.cli import main
 
+BOUNDED = "kendall|spearman|pearson|mcc|auroc|^f1|accuracy|^acc_|kappa|^share|recall|ndcg"  # at most 1 in size
 PROJECT = Path(__file__).parents[1]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell: children would not hear Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import threading
 import time
 from collections.abc import Callable
@@ -105,10 +104,6 @@ def send_without_end(handler: Any) -> None:
     handler.end_headers()
     for _ in range(2_000):
         handler.wfile.write(b"x" * 65_536)
-
-
-def send_bomb(handler: Any) -> None:
-    handler.send(200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, gzip.compress(b"x" * 50_000_000))
 
 
 def drip_header(handler: Any) -> None:

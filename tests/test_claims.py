@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import BOUNDED
 
 from nfqa.data.json_lines import check
 from nfqa.lab.claims import UNDECIDED, compare_order, count_claims, find_unmatched, judge_claims, write_claim
 from nfqa.lab.notebooks import read_cells
-from nfqa.lab.papers import BOUNDED, Order, Paper, list_members, read_papers
+from nfqa.lab.papers import Order, Paper, list_members, read_papers
 from nfqa.lab.values import name_keys, query_rows, read_values, tidy_values
 from nfqa.models.roles import ROLES
 

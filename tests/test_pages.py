@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import time
-import tracemalloc
 from typing import Any
 
 import pandas as pd
@@ -23,14 +22,12 @@ from stub_web import (
     drip_header,
     html,
     redirect,
-    send_bomb,
     send_short,
     send_without_end,
 )
 
 from nfqa.data.page_text import PageReader
-from nfqa.debates import guarded
-from nfqa.debates.guarded import LeftOutError, is_public
+from nfqa.debates.guarded import is_public
 from nfqa.debates.pages import fetch_pages
 
 PRIVATE = (
@@ -167,19 +164,10 @@ def test_robots_txt_of_the_host_that_a_page_sends_on_to_counts_too():
         assert closed.asked == ["/robots.txt"]
 
 
-@pytest.mark.parametrize("page", [announce_much, send_without_end, send_bomb])
+@pytest.mark.parametrize("page", [announce_much, send_without_end])
 def test_a_large_page_is_left_out_and_not_read_to_its_end(page):
     with StubWeb({"/": page, "/after": html()}, host=HERE) as web:
         assert fetch(f"{web.url}/", f"{web.url}/after").missing.tolist() == ["too_large", ""]
-
-
-def test_a_compressed_page_is_not_blown_up_beyond_the_limit():
-    bomb = gzip.compress(b"x" * 50_000_000)
-    tracemalloc.start()
-    with pytest.raises(LeftOutError, match="too_large"):
-        guarded._unzip(bomb, 100_000)
-    assert tracemalloc.get_traced_memory()[1] < 2_000_000
-    tracemalloc.stop()
 
 
 def test_a_page_that_never_ends_its_header_costs_the_time_that_is_given_and_no_more():
@@ -215,10 +203,8 @@ def test_a_reader_whose_process_ended_begins_another():
         ((200, {"Content-Type": "text/html"}, b" \n"), "empty"),
         ((200, {"Content-Type": "text/html"}, b"<html><body><script>var x = 1;</script></body></html>"), "no_text"),
         ((200, {"Content-Type": "text/plain"}, bytes(range(256)) * 9), "unreadable"),
-        ((200, ZIPPED | {"Content-Encoding": "br"}, b"abc"), "unreadable"),
-        ((200, ZIPPED, b"abc"), "unreadable"),
-        ((200, ZIPPED, gzip.compress(HTML.encode())[:-9]), "incomplete"),
-        ((200, ZIPPED, gzip.compress(HTML.encode()) + gzip.compress(b"more")), "incomplete"),
+        ((200, ZIPPED, gzip.compress(HTML.encode())), "compressed"),
+        ((404, ZIPPED, gzip.compress(HTML.encode())), "http_404"),
         (send_short, "connection"),
         ((404, {}, b"gone"), "http_404"),
         ((500, {}, b"oh"), "http_500"),
@@ -242,7 +228,7 @@ UMLAUTS = HTML.replace("A sentence", "Größe für Bücher, “déjà vu”")
         html(UMLAUTS, charset="; charset=windows-1252", encoding="windows-1252"),
         html(UMLAUTS.replace("<head>", '<head><meta charset="windows-1252">'), charset="", encoding="windows-1252"),
         html('<?xml version="1.0" encoding="utf-8"?>' + UMLAUTS),
-        (200, ZIPPED, gzip.compress(UMLAUTS.encode())),
+        (200, ZIPPED | {"Content-Encoding": "identity"}, UMLAUTS.encode()),
         (200, {"Content-Type": "text/plain"}, UMLAUTS.encode()),
         (200, {}, UMLAUTS.encode()),
     ],

@@ -39,7 +39,7 @@ MISSING = {
     "robots": f"its robots.txt excludes {AGENT}, or can't be had",
     "too_many_redirects": f"it sends on more than {REDIRECTS} times",
     "too_large": f"it has more than {LARGEST:,} bytes",
-    "incomplete": "what came compressed is cut short, or more than one file",
+    "compressed": "it came compressed, though none was asked for",
     "too_slow": f"its text was not found within {page_text.SECONDS:g} seconds",
     "pdf": "it is a PDF, of which no text is taken",
     "not_text": "it is neither HTML nor plain text",

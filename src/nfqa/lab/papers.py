@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
 Role = Literal["embedder", "judge", "generator", "evaluator", "searcher", "reranker"]
 STAND_IN = "stand-in"  # the origin of what is measured on other data or with another model than the paper's row
-BOUNDED = "kendall|spearman|pearson|mcc|auroc|^f1|accuracy|^acc_|kappa|^share|recall|ndcg"  # at most 1 in size
 OURS = r"Ours is (-?[0-9]+\.?([0-9]*))"  # how the reason of a difference begins: it excuses no other number
 # columns of papers/*.csv that tell nothing of how ours is found: all others are conditions of a row of results
 TOLD = ("artefact", "row", "heading", "printed", "unit", "tolerance", "needs", "setting", "read", "cause", "reason")
@@ -191,31 +190,11 @@ class Paper(_Entry):
         if self._numbers is None or not self._numbers.is_file():
             return pd.DataFrame(columns=[*TOLD, "dataset", "metric", "statistic", "published", "decimals"])
         table = pd.read_csv(self._numbers, dtype=str, keep_default_na=False)
-        lacking = [name for name in (*TOLD, "dataset", "metric", "statistic") if name not in table]
-        if lacking:
-            raise ValueError(f"{self._numbers}: it has no column {', '.join(lacking)}")
-        cell = ["artefact", "row", "dataset", "heading", "statistic"]
-        known, percent = {*ROLES, *self.names, ""}, table.unit == "%"
-        numbers, bounded = pd.to_numeric(table.printed, errors="coerce"), table.statistic.str.contains(BOUNDED)
-        for problem, odd in {
-            "printed is no number as printed": ~table.printed.str.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,20})?"),
-            "tolerance is a number from 0 to 0.1": ~pd.to_numeric(table.tolerance, errors="coerce").between(0, 0.1),
-            "needs names no role, and nothing listed under names": ~table.needs.str.split("; ").map(known.issuperset),
-            f"expected an artefact of {self.paper}": ~table.artefact.isin(list(self.artefacts)),
-            "cause is 'known', 'unknown' or empty": ~table.cause.isin(["", "known", "unknown"]),
-            'the reason of a cause begins with "Ours is NUMBER"': (table.cause != "") & ~table.reason.str.match(OURS),
-            "a correlation or share is at most 1": bounded & (numbers.abs() > 1 + 99 * percent),
-            "the number of one cell is duplicated": table.duplicated(cell),
-        }.items():
-            if odd.any():
-                line = table[odd].iloc[0]
-                printed = ", ".join(line[[*cell, "printed"]])
-                raise ValueError(f"{self._numbers}: line {line.name + 2}: {problem}: {printed}")
         return table.assign(
             heading=table.heading.where(table.heading != "", table.statistic),
             tolerance=pd.to_numeric(table.tolerance),
-            published=(table.printed + percent.map({True: "e-2", False: ""})).astype(float),
-            decimals=table.printed.str.partition(".")[2].str.len() + 2 * percent,
+            published=table.printed.where(table.unit == "", table.printed + "e-2").astype(float),
+            decimals=table.printed.str.partition(".")[2].str.len() + 2 * (table.unit == "%"),
         )
 
     def find_published(self, name: str) -> pd.DataFrame:
