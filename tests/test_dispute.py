@@ -116,8 +116,9 @@ def detector() -> Detector:
 
 
 def test_pooling_by_hand():
-    units = pd.DataFrame({"aware": [0.5, 0.2], "for": [0.81, 0.1], "against": [0.0, 0.25]})
-    np.testing.assert_allclose(pool_units(units), [0.0, math.sqrt(0.81 * 0.25)])  # logit 0.5 = 0; sqrt(for x against)
+    most = pd.DataFrame({"aware": [0.5, NAN], "for": [0.81, NAN], "against": [0.25, NAN]})
+    expected = [[0.0, math.sqrt(0.81 * 0.25)], [NAN, NAN]]  # logit 0.5 = 0; sqrt(for x against)
+    np.testing.assert_allclose(pool_units(most), expected)
 
 
 def test_the_detector_tells_plain_cases(detector):
@@ -128,19 +129,31 @@ def test_the_detector_tells_plain_cases(detector):
     assert detector.decide([]).empty
 
 
+def test_short_answers_are_decided_too(detector):
+    short = ["This is a controversial topic.", "Opinions differ on this.", "Coffee keeps you awake."]
+    assert detector.decide(short).score.tolist() == [1, 1, 0]
+
+
+def test_words_count_by_how_many_an_answer_has(detector):
+    long = " ".join(["debate"] * 90)
+    words = [*detector.words].index("debate")
+    found = detector.describe([long, "debate " * 9, "zzz"])[:, [8, 9 + words]]
+    np.testing.assert_allclose(found, [[1, 1], [0.2, 0.2], [1 / 45, 0]])
+
+
 def test_the_detector_looks_at_one_answer_at_a_time(detector):
     apart = [detector.decide([text]).probability[0] for text in (PLAIN, AWARE)]
     np.testing.assert_allclose(detector.decide([PLAIN, AWARE]).probability, apart, rtol=1e-12)
 
 
 def test_a_labelled_answer_is_decided_by_the_head_that_has_not_seen_it():
-    constant = {"no": Head((0.0,) * 8, -1.0, 0.5), "all": Head((0.0,) * 8, 1.0, 0.5)}
-    made = Detector(open_detector().sentences, constant, {hash_answer(AWARE): "no"}, "made")
+    constant = {"no": Head((0.0,) * 10, -1.0, 0.5), "all": Head((0.0,) * 10, 1.0, 0.5)}
+    made = Detector(open_detector().sentences, {"debate": 1.0}, constant, {hash_answer(AWARE): "no"}, "made")
     assert made.decide([AWARE, f"{AWARE}\n", PLAIN]).score.tolist() == [0, 0, 1]
 
 
 def test_a_head_by_hand_decides_at_a_threshold_of_left_out_groups():
-    described = np.zeros((60, 8))
+    described = np.zeros((60, 10))  # without a word that tells anything
     described[:, 0] = np.arange(60) % 3  # 0, 1, 2
     labels, groups = (described[:, 0] == 2).astype(int), np.arange(60) // 3
     head = fit_head(described, labels, groups, folds=5)

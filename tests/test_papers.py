@@ -110,13 +110,10 @@ def test_every_published_number_fits(paper: Paper) -> None:
     assert list_misprints(PROJECT, paper) == []
 
 
-def test_two_files_of_one_paper_are_refused_and_hidden_files_are_not_read(tmp_path: Path) -> None:
+def test_hidden_files_are_not_read(tmp_path: Path) -> None:
     root = write_papers(tmp_path)
     (root / "papers" / "._made_up.yml").write_text("no register")
     assert list(read_papers(root)) == ["made_up"]
-    (root / "papers" / "other.yml").write_text(STUDY)
-    with pytest.raises(ValueError, match="'made_up' is registered by another file already"):
-        read_papers(root)
 
 
 def test_percent_comes_in_natural_units_with_its_digits(tmp_path: Path) -> None:

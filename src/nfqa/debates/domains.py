@@ -132,9 +132,8 @@ def estimate_rules(left: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     left = left.replace([np.inf, -np.inf], np.nan)
-    for key, group in iterate_groups(
-        left, [*left.columns.difference(["left_out", "unit", "measured", "n"], sort=False)]
-    ):
+    by = [*left.columns.difference(["left_out", "unit", "measured", "n"], sort=False)]
+    for key, group in iterate_groups(left, by):
         value, n = group.loc[group.left_out == "", ["measured", "n"]].iloc[0]
         moved = [group.measured[(group.left_out == way) & (group.measured != value)] for way in WAYS]
         found = estimate_jackknife(value, *moved, n=int(n))

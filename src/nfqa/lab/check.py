@@ -87,8 +87,8 @@ def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -
     place are not the committed ones. Otherwise the values stay as they are, and all files do if the same code made
     them: what differs is then the processor's. Of other code the picture is replaced where its bytes differ though all
     values are equal: it is then drawn in another way. The provenance is replaced where it says more than which code.
-    Where values vary, or a file is missing that those in place were made with, all stay, but for a finding in other
-    words.
+    Where values vary, all are replaced where the provenance says more; where a file is missing that those in place were
+    made with, all stay.
 
     Args: made: the new files, without an ending; lacks: as `lacks_files`.
     """
@@ -98,22 +98,20 @@ def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -
     if len(committed) < len(listed) or run_git(place.root, "status", "--porcelain", "--", *listed):
         return ENDINGS
     before, after = (read_json(files[".json"]) for files in (kept, new))
-    varies = bool(after.get("varies"))
-    values = [read_values(files[".csv"]) for files in (kept, new)]
+    values, varies = [read_values(files[".csv"]) for files in (kept, new)], bool(after.get("varies"))
     found = compare_values(*values, lacks=lacks, varies=varies)
     units = [[*table.columns, *table.resampled] for table in values]
     if found.state.isin([MOVED, GONE, NEW]).any() or units[0] != units[1]:
         return ENDINGS
-    findings = [[_NUMBER.sub("#", finding) for finding in each["findings"]] for each in (before, after)]
+    told = [each | {"code": "", "findings": _NUMBER.sub("#", str(each["findings"]))} for each in (before, after)]
     if varies:
-        return () if findings[0] == findings[1] else ENDINGS
+        return ENDINGS if told[0] != told[1] else ()
     if (found.state == LACKING).any() or before["code"] == after["code"]:
         return ()
     drawn = {files[".png"].read_bytes() for files in (kept, new) if files[".png"].is_file()}
     if len(drawn) > 1 and (found.state == SAME).all():
         return ENDINGS[1:]
-    says_more = before | {"code": "", "findings": findings[0]} != after | {"code": "", "findings": findings[1]}
-    return (".json",) if says_more else ()
+    return (".json",) if told[0] != told[1] else ()
 
 
 def lacks_files(root: Path, artefact: Artefact) -> bool:

@@ -191,9 +191,8 @@ class Lab(Roles):
         from nfqa.lab.compare import note_stand_ins
 
         made_up = "SAMPLE: made-up data, not the paper's" if "sample" in set(table.origin) else ""
-        return add_note(
-            figure, "\n".join(filter(None, [made_up, self.size, note_stand_ins(self.paper, self.name, table)]))
-        )
+        lines = [made_up, self.size, note_stand_ins(self.paper, self.name, table)]
+        return add_note(figure, "\n".join(filter(None, lines)))
 
     def draw(self, figure: Figure, table: pd.DataFrame, stem: Path) -> None:
         """Write a figure of these values, with its note, as STEM.png and STEM.pdf."""

@@ -261,8 +261,6 @@ def read_papers(root: Path) -> dict[str, Paper]:
         for artefact in paper.artefacts.values():
             artefact._folder = root / "notebooks"
         _check_names(path, paper)
-        if paper.paper in papers:
-            raise ValueError(f"{path}: the paper {paper.paper!r} is registered by another file already")
         papers[paper.paper] = paper
     return papers
 

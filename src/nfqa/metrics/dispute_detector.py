@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.dispute_rules import list_cues
@@ -29,6 +30,8 @@ _GROUPS = {
 # Chosen by cross-validation over topics on the sentences alone.
 _PENALTY = 10.0  # inverse strength of the sentences' regression
 _CUE_SCALE = 0.3  # beside n-grams of unit length
+_WORDS_PENALTY = 3.0  # of the regression over words
+_SHORTEST = 45  # words of a labelled answer
 
 
 @dataclass(frozen=True)
@@ -46,18 +49,19 @@ class Detector:
 
     A sentence has four probabilities, by multinomial logistic regression over character n-grams inside words (TF-IDF)
     and the cues of the keyword rules: that it is aware, attributes a side for, or one against, or none of these. An
-    answer is read sentence by sentence, and every two neighbours as one. With these units u it has eight features,
+    answer is read sentence by sentence, and every two neighbours as one. With these units u it has the features
         s_1 = logit max_u P(aware | u),  s_2 = sqrt(max_u P(for | u) max_u P(against | u)),
-    and the six cues, over which a second logistic regression gives its probability. Deterministic. English alone; a
-    dispute that is denied ("nobody disputes") is taken for one, and one that a single short sentence states is often
-    missed: the labelled answers, of 47 words and more, teach neither.
-    Args: sentences: the model of sentences, fitted; heads: by fold, and "all" for answers that no head was fitted on;
-        fold_of: the fold of each answer that heads were fitted on, by the hash of its text: it is decided by the head
-        that has not seen its question; name: of what all this was fitted on.
+    the six cues, and w (1, TF-IDF of 2,000 words), w = min(1, words / 45), as the labelled answers have 45 or more.
+    A second logistic regression over all of them gives its probability. Deterministic. English alone; a dispute that is
+    denied ("nobody disputes it") is mostly taken for one, as no labelled answer teaches it.
+    Args: sentences: the model of sentences, fitted; words: the inverse document frequency of each; heads: by fold, and
+        "all" for answers that no head was fitted on; fold_of: the fold of each answer that heads were fitted on, by the
+        hash of its text: the head that has not seen its question decides it; name: of what all this was fitted on.
     Source: ours. Differs from: multiple-instance learning, in that labels of single sentences are available.
     """
 
     sentences: Any
+    words: dict[str, float]
     heads: dict[str, Head]
     fold_of: dict[str, str]
     name: str
@@ -65,7 +69,7 @@ class Detector:
     @property
     def signature(self) -> str:
         """Which sentences, labelled answers and features."""
-        return f"detector:{self.name}|unit:sentence+pair|v2"
+        return f"detector:{self.name}|unit:sentence+pair+word|v3"
 
     def decide(self, texts: Sequence[str]) -> pd.DataFrame:
         """score, 1 for aware and 0 for not, and probability of each answer; 0 for one without a sentence."""
@@ -75,16 +79,20 @@ class Detector:
         return found.assign(score=(found.probability >= [head.threshold for head in heads]).astype(float))
 
     def describe(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """The features of each answer, [len(texts), 8]; NaN for one without a sentence."""
+        """The features of each answer, [len(texts), 9 + len(words)]; NaN for one without a sentence."""
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
         split = [split_answer(text) for text in texts]
-        units = [[*own, *(f"{first} {second}" for first, second in pairwise(own))] for own in split]
-        flat = [unit for own in units for unit in own]
-        found = self.sentences.predict_proba(flat) if flat else np.zeros((0, len(self.sentences.classes_)))
-        parts = np.split(found, np.cumsum([len(own) for own in units])[:-1]) if texts else []
-        return np.array([
-            [*pool_units(pd.DataFrame(part, columns=self.sentences.classes_)), *list_cues(text)]
-            for part, text in zip(parts, texts, strict=True)
-        ]).reshape(-1, 8)  # fmt: skip
+        units = pd.Series([[*own, *map(" ".join, pairwise(own))] for own in split], dtype=object).explode().dropna()
+        found = self.sentences.predict_proba([*units, ""])[:-1]
+        most = (
+            pd.DataFrame(found, units.index, self.sentences.classes_).groupby(level=0).max().reindex(range(len(texts)))
+        )
+        cues = np.array([list_cues(text) for text in texts], dtype=np.float64).reshape(-1, 6)
+        known = TfidfVectorizer(vocabulary=list(self.words), sublinear_tf=True)
+        known.idf_ = np.array(list(self.words.values()))
+        share = np.array([[min(1.0, len(text.split()) / _SHORTEST)] for text in texts]).reshape(-1, 1)
+        return np.hstack([pool_units(most), cues, share, share * known.transform([*texts, ""]).toarray()[:-1]])
 
 
 @cache
@@ -94,7 +102,7 @@ def open_detector() -> Detector:
     heads = {fold: Head(**head) for fold, head in made["heads"].items()}
     fold_of = {answer: fold for fold, answers in made["answers"].items() for answer in answers}
     name = "+".join(hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in (SENTENCES, HEADS))
-    return Detector(fit_sentences(), heads, fold_of, name)
+    return Detector(fit_sentences(), made["words"], heads, fold_of, name)
 
 
 def fit_sentences() -> Any:
@@ -116,24 +124,30 @@ def fit_sentences() -> Any:
 def fit_head(described: NDArray, labels: NDArray, groups: NDArray, *, folds: int = 10) -> Head:
     """A head for labelled answers, whose threshold maximises the mean of both labels' recalls on left-out groups.
 
-    Args: described: [n, 8], as `Detector.describe`; labels: [n], 0 or 1; groups: [n], such as questions, never split.
-    Source: scikit-learn's TunedThresholdClassifierCV.
+    The words have a regression of their own. What it says of groups that it was not fitted on is the ninth feature
+    beside the other eight; the head's slopes are both regressions in one.
+    Args: described: [n, 9 + words], as `Detector.describe`; labels: [n], 0 or 1; groups: [n], such as questions, never
+        split.
+    Source: scikit-learn's TunedThresholdClassifierCV; stacking, Wolpert 1992.
     """
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedGroupKFold, TunedThresholdClassifierCV
+    from sklearn.model_selection import StratifiedGroupKFold, TunedThresholdClassifierCV, cross_val_predict
 
     folds = min(folds, np.bincount(labels).min())
     splits = list(StratifiedGroupKFold(folds).split(described, labels, groups))
-    tuned = TunedThresholdClassifierCV(LogisticRegression(max_iter=1_000), cv=splits).fit(described, labels)
-    fitted = tuned.estimator_
-    return Head(tuple(fitted.coef_[0].tolist()), float(fitted.intercept_[0]), float(tuned.best_threshold_))
+    few, _, counted = np.split(described, [8, 9], axis=1)
+    words = LogisticRegression(C=_WORDS_PENALTY, max_iter=1_000)
+    ninth = cross_val_predict(words, counted, labels, cv=splits, method="decision_function")
+    stacked = np.column_stack([few, ninth])
+    tuned = TunedThresholdClassifierCV(LogisticRegression(max_iter=1_000), cv=splits).fit(stacked, labels)
+    *slopes, weight = tuned.estimator_.coef_[0]
+    of_words = weight * np.append(words.fit(counted, labels).intercept_, words.coef_)
+    return Head((*slopes, *of_words), float(tuned.estimator_.intercept_[0]), float(tuned.best_threshold_))
 
 
-def pool_units(probabilities: pd.DataFrame) -> tuple[float, float]:
-    """s_1 and s_2 of an answer from the probabilities of its units, one row a unit; NaN without one."""
-    most = probabilities.max()
-    aware = np.clip(most["aware"], 1e-6, 1 - 1e-6)
-    return float(np.log(aware) - np.log1p(-aware)), float(np.sqrt(most["for"] * most["against"]))
+def pool_units(most: pd.DataFrame) -> NDArray[np.float64]:
+    """s_1 and s_2 of answers, [n, 2], from the largest probabilities of their units; NaN for an answer without one."""
+    return np.column_stack([logit(most["aware"].clip(1e-6, 1 - 1e-6)), np.sqrt(most["for"] * most["against"])])
 
 
 def hash_answer(text: str) -> str:
