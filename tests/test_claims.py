@@ -392,6 +392,20 @@ def test_rows_of_two_tables_are_compared_each_with_our_own_values(results):
     assert judge(results, artefacts, numbers, published=[printed])["published"] == "fails"
     paper = make_paper(results, artefacts, numbers, published=[printed | {"lower": "artefact == 'else'"}])
     assert "row of artefact 'else'" in list_misnamed(paper, results)[0]
+    with pytest.raises(ValueError, match=r"claims\.c\.published: no row of artefact 'else'"):
+        judge_claims(paper, results)
+    (results / "made_up" / "table.csv").unlink()
+    found = judge(results, artefacts, numbers, published=[printed])
+    assert found["here_because"] == "the results of made_up/table"
+
+
+@pytest.mark.parametrize(
+    "changed", [{"lower": of("low", "lwo")}, {"within": ["datasett"]}, {"where": "statistic == 'tau'"}]
+)
+def test_a_misspelt_name_in_a_test_on_published_numbers_is_refused(results, changed):
+    asked = order(of("middle"), of("low"), within=["dataset", "heading"]) | changed
+    with pytest.raises(ValueError, match=r"papers/made_up\.yml: claims\.c\.published: no (row|column)"):
+        judge(results, published=[asked])
 
 
 def test_a_wrong_gain_of_one_model_turns_the_comparison_with_the_other():

@@ -121,6 +121,9 @@ def test_percent_comes_in_natural_units_with_its_digits(tmp_path: Path) -> None:
     (number,) = paper.find_published("first").itertuples()
     assert (number.printed, number.published, number.decimals, number.heading) == ("22.90", 0.229, 4, "number")
     assert paper.find_published("second").empty
+    (tmp_path / "papers" / "made_up.csv").write_text(NUMBERS.replace("1.00,,", "22.90,words,"))
+    paper = read_papers(tmp_path)["made_up"]
+    assert paper.find_published("first").published.tolist() == [22.9]
 
 
 def test_what_an_artefact_reads_is_chosen_before_it(tmp_path: Path) -> None:

@@ -30,13 +30,13 @@ _Tables = Mapping[str, pd.DataFrame]
 def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
     """Each claim with its verdicts, in the paper's order.
 
-    Args: results: the folder with a folder of values for each paper. What a claim names and its tables lack leaves it
-        untestable, and is said.
+    Args: results: the folder with a folder of values for each paper. What a claim's test on our rows names and its
+        tables lack leaves it untestable, and is said.
     Returns: claim (its name), says, where, kind, bar, headline; published, its verdict on the paper's own numbers;
         here, on ours in the place of the paper's rows; stand_in, on rows with another model or other data, "" where it
         has no such test; for each `..._said`, the verdict with its counts ("fails: 35 of 36 hold"), and `..._because`;
         and stand_in_for, what is measured instead of what.
-    Raises: ValueError with file, claim and name for a sum of a number that no table has.
+    Raises: ValueError with file, claim and name for a published row or number that no table has.
     """
     sums = " ".join(chain.from_iterable(claim.sums for claim in paper.claims.values()))
     printed = {t for claim in paper.claims.values() for o in claim.published for t in (o.table, *o.beside)}
@@ -45,10 +45,12 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
     named = printed | {table for order in orders for table in (order.table, *order.beside)}
     made = {name: results / paper.paper / f"{name}.csv" for name in named}
     tables = {name: read_values(path) for name, path in made.items() if path.is_file()}
-    told = {
-        name: read_json(path.with_suffix(".json")) for name, path in made.items() if path.with_suffix(".json").is_file()
-    }
+    about = {name: path.with_suffix(".json") for name, path in made.items()}
+    told = {name: read_json(path) for name, path in about.items() if path.is_file()}
     beside = {name: _say_values(compare_published(paper, name, tables.get(name))) for name in printed}
+    for name, claim in paper.claims.items():  # our copy of the paper's numbers is whole: what it lacks is misspelt
+        for found in (what for o in claim.published for what in find_unmatched(o, _gather(o, beside))):
+            raise ValueError(f"papers/{paper.paper}.yml: claims.{name}.published: no {found}")
     for name, both in beside.items():  # what sums call a number
         told_by = paper.published[paper.published.artefact == name][["artefact", *list_row_keys(paper.published)]]
         both["cell"] = ["_".join(filter(None, row)) for row in told_by.itertuples(index=False)]
@@ -122,7 +124,7 @@ def _judge(
         here |= {} if found.get("stand_in") == UNTESTABLE else found
         waiting += [need for order in claim.here if UNTESTABLE in found.values() for need in order.needs]
     if here["here"] == UNTESTABLE:
-        asked = [table for order in claim.here for table in (order.table, *order.beside) if table not in tables]
+        asked = [t for o in (*claim.published, *claim.here) for t in (o.table, *o.beside) if t not in tables]
         absent = [f"the results of {paper.paper}/{table}" for table in asked]
         absent += [f"{paper.paper}/{o.table} with a {partial[o].strip('; ')}" for o in claim.here if partial.get(o)]
         here["here_because"] = "; ".join(dict.fromkeys([*(show_name(paper, need) for need in waiting), *absent]))

@@ -193,7 +193,7 @@ class Paper(_Entry):
         return table.assign(
             heading=table.heading.where(table.heading != "", table.statistic),
             tolerance=pd.to_numeric(table.tolerance),
-            published=table.printed.where(table.unit == "", table.printed + "e-2").astype(float),
+            published=table.printed.where(table.unit != "%", table.printed + "e-2").astype(float),
             decimals=table.printed.str.partition(".")[2].str.len() + 2 * (table.unit == "%"),
         )
 
