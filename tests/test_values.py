@@ -265,6 +265,11 @@ def test_committed_files_are_replaced_where_a_value_moved_beyond_its_tolerance(t
             spoil(kept.with_suffix(ending))
             assert check.choose_replaced(place, "p/t", made, lacks=False) == check.ENDINGS
             kept.with_suffix(ending).write_bytes(before)
+    rows = read_values(kept.with_suffix(".csv"))
+    pd.concat([rows, rows.assign(metric="of a file")]).to_csv(kept.with_suffix(".csv"), index=False)
+    subprocess.run(["git", *name, "commit", "-qam", "with a file"], cwd=tmp_path, check=True)
+    for lacks, replaced in ((True, ()), (False, check.ENDINGS)):
+        assert check.choose_replaced(place, "p/t", made, lacks=lacks) == replaced, "rows are gone with their file"
 
 
 def test_a_moved_text_counts_and_a_key_stands_for_one_row() -> None:

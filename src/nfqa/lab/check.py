@@ -83,12 +83,12 @@ def list_files(place: Place, identifier: str) -> dict[str, Path]:
 def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -> tuple[str, ...]:
     """The endings of the files just made that are to replace those in place.
 
-    All where a value moved by more than its tolerance, a column or what was resampled is another, or where those in
-    place are not the committed ones. Otherwise the values stay as they are, and all files do if the same code made
+    All where those in place are not the committed ones; else none where rows are gone as a file is missing that they
+    need; else all where a value moved by more than its tolerance, or a column or what was resampled is another.
+    Otherwise the values stay as they are, and all files do if the same code made
     them: what differs is then the processor's. Of other code the picture is replaced where its bytes differ though all
     values are equal: it is then drawn in another way. The provenance is replaced where it says more than which code.
-    Where values vary, all are replaced where the provenance says more; where a file is missing that those in place were
-    made with, all stay.
+    Where values vary, all are replaced where the provenance says more.
 
     Args: made: the new files, without an ending; lacks: as `lacks_files`.
     """
@@ -100,13 +100,15 @@ def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -
     before, after = (read_json(files[".json"]) for files in (kept, new))
     values, varies = [read_values(files[".csv"]) for files in (kept, new)], bool(after.get("varies"))
     found = compare_values(*values, lacks=lacks, varies=varies)
+    if (found.state == LACKING).any():
+        return ()
     units = [[*table.columns, *table.resampled] for table in values]
     if found.state.isin([MOVED, GONE, NEW]).any() or units[0] != units[1]:
         return ENDINGS
     told = [each | {"code": "", "findings": _NUMBER.sub("#", str(each["findings"]))} for each in (before, after)]
     if varies:
         return ENDINGS if told[0] != told[1] else ()
-    if (found.state == LACKING).any() or before["code"] == after["code"]:
+    if before["code"] == after["code"]:
         return ()
     drawn = {files[".png"].read_bytes() for files in (kept, new) if files[".png"].is_file()}
     if len(drawn) > 1 and (found.state == SAME).all():
