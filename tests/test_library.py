@@ -125,6 +125,8 @@ def test_agreement_by_hand() -> None:
         (lambda: nfqa.read([]), ["answers", '"question"']),
         (lambda: nfqa.read([{"question": "q", "reply": "t"}]), ["answers, row 1", "'text'", '"text"']),
         (lambda: nfqa.read([{"text": "t"}]), ["answers, row 1", "'question'"]),
+        (lambda: nfqa.dispute_awareness(["text"]), ["answers, row 1", "'question'", '"text"']),
+        (lambda: nfqa.read([None]), ["answers, row 1", "'question'"]),
         (lambda: nfqa.read([{"question": "q", "answer": 3}]), ["row 1", "answer is 3"]),
         (lambda: nfqa.read(TIDY, references=[{"question": "why?"}]), ["references, row 1", "'text'", '"grade"']),
         (lambda: nfqa.read(TIDY, views=[{"question": "?", "text": "t"}]), ["views", "'?'"]),

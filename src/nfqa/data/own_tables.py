@@ -135,7 +135,7 @@ def list_records(table: Any) -> list[dict[str, Any]]:
     return [
         {key: "" for key in ("text", "answer") if key in row}
         | {key: value for key, value in row.items() if value is not None and value == value}
-        for row in rows
+        for row in (each if isinstance(each, Mapping) else {} for each in rows)
     ]
 
 

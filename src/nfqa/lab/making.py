@@ -152,13 +152,11 @@ def make_answers(root: Path, options: RunOptions, path: Path | None, folder: Pat
 
     What is asked is counted before it is, and every answer is kept: the same command goes on where one was stopped.
     """
-    from nfqa.data.load import has, load
+    from nfqa.data.load import load
     from nfqa.debates.answering import answer_questions, write_answer_files
 
     if "generator" not in options.roles:
         raise ValueError("no GENERATOR is named, as in `make answers GENERATOR=hf:Qwen/Qwen2-0.5B-Instruct`")
-    if path is None and not has("debateqa_test", data=options.data, root=root):
-        raise ValueError("DebateQA's test split is not at hand; `make fetch`, or name a file, as in QUESTIONS=my.jsonl")
     if path is None:
         asked = load("debateqa_test", data=options.data, root=root).texts_by_name
     else:

@@ -120,15 +120,13 @@ class Roles:
         progress = show_progress(self.out)
         opened = open_generators(self.root, self.roles["generator"], self.asking, dry=self.dry, progress=progress)
         self._askers += opened.values()
-        return {self._find_system(name) or name: asker for name, asker in opened.items()}
+        named = {name: [s for s, form in self.systems.items() if re.fullmatch(form, name.lower())] for name in opened}
+        return {next(iter(named[name]), name): asker for name, asker in opened.items()}
 
     @property
     def generators(self) -> list[Asker]:
         """The same without their names."""
         return [*self.writers.values()]
-
-    def _find_system(self, name: str) -> str:
-        return next((system for system, form in self.systems.items() if re.fullmatch(form, name.lower())), "")
 
     @cached_property
     def reranker(self) -> Scorer | None:

@@ -51,11 +51,6 @@ def average_by_question(scores: pd.DataFrame, column: pd.Series, statistic: str)
     return means.reset_index().assign(statistic=statistic, missing="")
 
 
-def correlate_pairs(pairs: pd.DataFrame, statistic: str) -> pd.DataFrame:
-    """Spearman between `score` and `other` inside each question, as measurements."""
-    return correlate(pairs, y="other", methods=["spearman"]).assign(statistic=statistic)
-
-
 def correlate_seeds(scores: pd.DataFrame, *, over: str = "seed") -> pd.DataFrame:
     """How far a judge agrees with itself: Spearman between the scores under two seeds on the answers that both judged.
 
@@ -64,9 +59,10 @@ def correlate_seeds(scores: pd.DataFrame, *, over: str = "seed") -> pd.DataFrame
     Returns: measurements, `agreement_over_seeds` of each question, averaged over the pairs of seeds.
     """
     parts = [part.drop(columns=over) for _, part in scores.groupby(over)]
-    found = pd.concat([correlate_pairs(pair_scores(a, b), "agreement_over_seeds") for a, b in combinations(parts, 2)])
+    found = pd.concat([correlate(pair_scores(*two), y="other", methods=["spearman"]) for two in combinations(parts, 2)])
     keys = [name for name in found.columns if name not in ("measured", "missing")]
-    return found.groupby(keys, sort=False, dropna=False).measured.mean().reset_index().assign(missing="")
+    means = found.groupby(keys, sort=False, dropna=False).measured.mean().reset_index()
+    return means.assign(statistic="agreement_over_seeds", missing="")
 
 
 def measure_length(scores: pd.DataFrame) -> pd.DataFrame:
