@@ -19,7 +19,7 @@ from test_judging import LOGITS, PROMPTS, list_prompts, make_judge
 from nfqa.judge.prompts import PromptSet, read_prompt_set
 from nfqa.kernels.parse import read_digit
 from nfqa.metrics.dispute_awareness import Form, compare_decisions, judge_awareness, judge_dispute, score_awareness
-from nfqa.metrics.dispute_detector import HEADS, Detector, Head, fit_head, hash_answer, open_detector, pool_units
+from nfqa.metrics.dispute_detector import HEADS, Detector, Head, fit_head, hash_text, open_detector, pool_units
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.models.chat import Reply
 
@@ -146,10 +146,15 @@ def test_the_detector_looks_at_one_answer_at_a_time(detector):
     np.testing.assert_allclose(detector.decide([PLAIN, AWARE]).probability, apart, rtol=1e-12)
 
 
-def test_a_labelled_answer_is_decided_by_the_head_that_has_not_seen_it():
+def test_an_answer_is_decided_by_the_head_that_has_not_seen_its_question():
     constant = {"no": Head((0.0,) * 10, -1.0, 0.5), "all": Head((0.0,) * 10, 1.0, 0.5)}
-    made = Detector(open_detector().sentences, {"debate": 1.0}, constant, {hash_answer(AWARE): "no"}, "made")
+    known = dict.fromkeys(map(hash_text, (AWARE, "d:1", "Should cars go?")), "no")
+    made = Detector(open_detector().sentences, {"debate": 1.0}, constant, known, "made")
     assert made.decide([AWARE, f"{AWARE}\n", PLAIN]).score.tolist() == [0, 0, 1]
+    answers = pd.DataFrame({"dataset": "d", "question": ["1", "2", "3"], "text": PLAIN})
+    assert score_awareness(answers, made).score.tolist() == [0, 1, 1]
+    asked = answers.assign(question_text=["", "Should cars go?", ""])
+    assert score_awareness(asked, made).score.tolist() == [0, 0, 1]
 
 
 def test_a_head_by_hand_decides_at_a_threshold_of_left_out_groups():
@@ -163,9 +168,9 @@ def test_a_head_by_hand_decides_at_a_threshold_of_left_out_groups():
 
 def test_bundled_heads_know_every_labelled_answer_once():
     made = json.loads(HEADS.read_text())
-    kept = [answer for own in made["answers"].values() for answer in own]
+    kept = [answer for own in made["left_out"].values() for answer in own]
     assert len(set(kept)) == len(kept)
-    assert set(made["heads"]) == {*made["answers"], "all"}
+    assert set(made["heads"]) == {*made["left_out"], "all"}
     labels = pd.read_csv(PROJECT / "data/labels/dispute_awareness.csv").groupby("set").size().to_dict()
     assert labels == {"demo": 200, "overton": 100, "systems": 200}
 

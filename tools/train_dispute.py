@@ -1,8 +1,8 @@
 """`python -m tools.train_dispute`: the detector's heads anew, from the labelled answers; a minute.
 
 Ten heads, each fitted without the answers to a tenth of the questions, and one of all answers, for texts that have no
-label. An answer without a known question is a question of its own. Answers are kept as hashes of their texts, beside
-the 2,000 words that they have most, whichever their labels.
+label. An answer without a known question is a question of its own. Answers and questions are kept as hashes, beside the
+2,000 words that the answers have most, whichever their labels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from nfqa.data.load import LABELLED, load, read_dispute_labels
 from nfqa.data.paths import find_root
-from nfqa.metrics.dispute_detector import HEADS, Detector, fit_head, fit_sentences, hash_answer
+from nfqa.metrics.dispute_detector import HEADS, Detector, fit_head, fit_sentences, hash_text
 
 FOLDS = 10
 
@@ -32,16 +32,16 @@ def main() -> int:
     counted = TfidfVectorizer(min_df=3, max_df=0.8, max_features=2_000, sublinear_tf=True).fit(labelled.text)
     words = dict(zip(counted.get_feature_names_out(), counted.idf_.round(4).tolist(), strict=True))
     described = Detector(fit_sentences(), words, {}, {}, "").describe(labelled.text.tolist())
-    heads, answers = {}, {}
+    named = [labelled.text, labelled.dataset + ":" + labelled.question, labelled.question_text]
+    heads, left = {}, {}
     for fold, (seen, left_out) in enumerate(StratifiedGroupKFold(FOLDS).split(described, labels, groups)):
         heads[str(fold)] = fit_head(described[seen], labels[seen], groups[seen])
-        answers[str(fold)] = sorted(map(hash_answer, labelled.text.iloc[left_out]))
+        left[str(fold)] = sorted({hash_text(text) for texts in named for text in texts.iloc[left_out] if text})
     heads["all"] = fit_head(described, labels, groups)
     made = {name: {k: np.round(v, 4).tolist() for k, v in asdict(head).items()} for name, head in heads.items()}
     about = {"labelled": labelled.groupby("dataset").size().to_dict(), "questions": len(set(groups)), "words": words}
     lines = (
-        f"{json.dumps(name)}: {json.dumps(part)}"
-        for name, part in (about | {"answers": answers, "heads": made}).items()
+        f"{json.dumps(name)}: {json.dumps(part)}" for name, part in (about | {"left_out": left, "heads": made}).items()
     )
     HEADS.write_text("{" + ",\n".join(lines) + "}\n", encoding="utf-8")
     return 0

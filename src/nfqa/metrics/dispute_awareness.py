@@ -28,10 +28,10 @@ def score_awareness(
 ) -> pd.DataFrame:
     """D.A. of each answer, 1 where it makes its reader aware of the dispute and 0 where not: one row an answer.
 
-    Args: answers: text (NaN where a system gave no answer), question_text where it is known (a language model alone
-        is shown it, and only by a prompt with a place for it), and any columns that name the answer; by: the embedded
-        detector, a language model with prompts for D.A. (prompts/own or prompts/upstream),
-        or a keyword rule; form: of the prompt.
+    Args: answers: dataset, question, text (NaN where a system gave no answer), question_text where it is known (a
+        language model alone is shown it, and only by a prompt with a place for it), and any columns that name the
+        answer; by: the embedded detector, a language model with prompts for D.A. (prompts/own or prompts/upstream), or
+        a keyword rule; form: of the prompt.
     Returns: the columns of `answers` but text, question_text and grade; metric ("da"), method ("detector", "judge" or
         the rule), score, probability (of 1; NaN for a rule), missing ("no_answer", or the verdict's reason, such as
         "no_question") and signature.
@@ -43,7 +43,8 @@ def score_awareness(
         marks = judge_awareness(_pair(answers), by, form=form)
         found = marks.assign(method="judge", probability=marks.score, score=_decide(marks.score))
     elif isinstance(by, Detector):
-        found = by.decide(texts).assign(method="detector", missing="", signature=by.signature)
+        named = answers["dataset"] + ":" + answers["question"], answers.get("question_text", answers["question"])
+        found = by.decide(texts, *named).assign(method="detector", missing="", signature=by.signature)
     else:
         found = pd.DataFrame({"score": apply_rule(texts, by), "probability": np.nan})
         found = found.assign(method=by, missing="", signature=f"rule:{by}")

@@ -20,9 +20,8 @@ from scipy.special import logit
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.dispute_rules import list_cues
 
-SENTENCES, HEADS = (
-    Path(__file__).parents[1] / "data" / name for name in ("dispute_sentences.csv", "dispute_heads.json")
-)
+_DATA = Path(__file__).parents[1] / "data"
+SENTENCES, HEADS = _DATA / "dispute_sentences.csv", _DATA / "dispute_heads.json"
 _GROUPS = {
     "dispute_stated": "aware", "views_differ": "aware", "two_sides": "aware",
     "one_side_for": "for", "one_side_against": "against",
@@ -53,10 +52,11 @@ class Detector:
         s_1 = logit max_u P(aware | u),  s_2 = sqrt(max_u P(for | u) max_u P(against | u)),
     the six cues, and w (1, TF-IDF of 2,000 words), w = min(1, words / 45), as the labelled answers have 45 or more.
     A second logistic regression over all of them gives its probability. Deterministic. English alone; a dispute that is
-    denied ("nobody disputes it") is mostly taken for one, as no labelled answer teaches it.
+    denied ("nobody disputes it") is mostly taken for one, as no labelled answer teaches it. One short statement
+    ("Opinions differ on this.") counts alone, but may be outweighed by 30 words or more on other things beside it.
     Args: sentences: the model of sentences, fitted; words: the inverse document frequency of each; heads: by fold, and
-        "all" for answers that no head was fitted on; fold_of: the fold of each answer that heads were fitted on, by the
-        hash of its text: the head that has not seen its question decides it; name: of what all this was fitted on.
+        "all" for what no head was fitted on; fold_of: the fold of each labelled answer and its question, by `hash_text`
+        of the answer, DATASET:QUESTION and the question; name: of what all this was fitted on.
     Source: ours. Differs from: multiple-instance learning, in that labels of single sentences are available.
     """
 
@@ -71,9 +71,13 @@ class Detector:
         """Which sentences, labelled answers and features."""
         return f"detector:{self.name}|unit:sentence+pair+word|v3"
 
-    def decide(self, texts: Sequence[str]) -> pd.DataFrame:
-        """score, 1 for aware and 0 for not, and probability of each answer; 0 for one without a sentence."""
-        heads = [self.heads[self.fold_of.get(hash_answer(text), "all")] for text in texts]
+    def decide(self, texts: Sequence[str], *questions: Sequence[str]) -> pd.DataFrame:
+        """score, 1 for aware and 0 for not, and probability of each answer; 0 for one without a sentence.
+
+        Args: questions: of each answer, by name or text; a head decides that was fitted without this question.
+        """
+        rows = [map(hash_text, row) for row in zip(texts, *questions, strict=True)]
+        heads = [self.heads[next(filter(None, map(self.fold_of.get, row)), "all")] for row in rows]
         logits = [row @ head.slopes + head.intercept for row, head in zip(self.describe(texts), heads, strict=True)]
         found = pd.DataFrame({"probability": 1 / (1 + np.exp(-np.array(logits, dtype=np.float64)))}).fillna(0.0)
         return found.assign(score=(found.probability >= [head.threshold for head in heads]).astype(float))
@@ -85,14 +89,13 @@ class Detector:
         split = [split_answer(text) for text in texts]
         units = pd.Series([[*own, *map(" ".join, pairwise(own))] for own in split], dtype=object).explode().dropna()
         found = self.sentences.predict_proba([*units, ""])[:-1]
-        most = (
-            pd.DataFrame(found, units.index, self.sentences.classes_).groupby(level=0).max().reindex(range(len(texts)))
-        )
+        most = pd.DataFrame(found, units.index, self.sentences.classes_).groupby(level=0).max()
+        pooled = pool_units(most.reindex(range(len(texts))))
         cues = np.array([list_cues(text) for text in texts], dtype=np.float64).reshape(-1, 6)
         known = TfidfVectorizer(vocabulary=list(self.words), sublinear_tf=True)
         known.idf_ = np.array(list(self.words.values()))
         share = np.array([[min(1.0, len(text.split()) / _SHORTEST)] for text in texts]).reshape(-1, 1)
-        return np.hstack([pool_units(most), cues, share, share * known.transform([*texts, ""]).toarray()[:-1]])
+        return np.hstack([pooled, cues, share, share * known.transform([*texts, ""]).toarray()[:-1]])
 
 
 @cache
@@ -100,7 +103,7 @@ def open_detector() -> Detector:
     """The detector that comes with nfqa; its model of sentences is fitted here, in less than a second."""
     made = json.loads(HEADS.read_text(encoding="utf-8"))
     heads = {fold: Head(**head) for fold, head in made["heads"].items()}
-    fold_of = {answer: fold for fold, answers in made["answers"].items() for answer in answers}
+    fold_of = {key: fold for fold, keys in made["left_out"].items() for key in keys}
     name = "+".join(hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in (SENTENCES, HEADS))
     return Detector(fit_sentences(), made["words"], heads, fold_of, name)
 
@@ -150,8 +153,8 @@ def pool_units(most: pd.DataFrame) -> NDArray[np.float64]:
     return np.column_stack([logit(most["aware"].clip(1e-6, 1 - 1e-6)), np.sqrt(most["for"] * most["against"])])
 
 
-def hash_answer(text: str) -> str:
-    """What stands for an answer's text, however it is spaced, where the text itself can't be kept."""
+def hash_text(text: str) -> str:
+    """What stands for a text, however it is spaced, where the text itself can't be kept."""
     return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:16]
 
 
