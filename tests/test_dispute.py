@@ -155,6 +155,10 @@ def test_an_answer_is_decided_by_the_head_that_has_not_seen_its_question():
     assert score_awareness(answers, made).score.tolist() == [0, 1, 1]
     asked = answers.assign(question_text=["", "Should cars go?", ""])
     assert score_awareness(asked, made).score.tolist() == [0, 0, 1]
+    odd = asked.assign(
+        question=[1, 2, 3], question_text=[None, "Should cars go?", NAN]
+    )  # as a user's frame may have it
+    assert score_awareness(odd.set_index("dataset", drop=False), made).score.tolist() == [0, 0, 1]
 
 
 def test_a_head_by_hand_decides_at_a_threshold_of_left_out_groups():
@@ -166,10 +170,12 @@ def test_a_head_by_hand_decides_at_a_threshold_of_left_out_groups():
     assert at[1] < head.threshold <= at[2]
 
 
-def test_bundled_heads_know_every_labelled_answer_once():
+def test_bundled_heads_know_every_labelled_answer_and_question_once():
     made = json.loads(HEADS.read_text())
-    kept = [answer for own in made["left_out"].values() for answer in own]
-    assert len(set(kept)) == len(kept)
+    kept = [key for own in made["left_out"].values() for key in own]
+    assert (
+        len(set(kept)) == len(kept) == 500 + 330 + 130
+    )  # answers, their questions by name, and by text if it is known
     assert set(made["heads"]) == {*made["left_out"], "all"}
     labels = pd.read_csv(PROJECT / "data/labels/dispute_awareness.csv").groupby("set").size().to_dict()
     assert labels == {"demo": 200, "overton": 100, "systems": 200}

@@ -37,14 +37,14 @@ def score_awareness(
         "no_question") and signature.
     Raises: as `judge_awareness`.
     """
-    given = answers["text"].notna().to_numpy()
-    texts = answers["text"].fillna("").tolist()
+    given, texts = answers["text"].notna().to_numpy(), answers["text"].fillna("").tolist()
     if isinstance(by, LanguageJudge):
         marks = judge_awareness(_pair(answers), by, form=form)
         found = marks.assign(method="judge", probability=marks.score, score=_decide(marks.score))
     elif isinstance(by, Detector):
-        named = answers["dataset"] + ":" + answers["question"], answers.get("question_text", answers["question"])
-        found = by.decide(texts, *named).assign(method="detector", missing="", signature=by.signature)
+        names = answers["dataset"] + ":" + answers["question"].astype(str)
+        found = by.decide(texts, names, [asked for asked, _ in _pair(answers)])
+        found = found.assign(method="detector", missing="", signature=by.signature)
     else:
         found = pd.DataFrame({"score": apply_rule(texts, by), "probability": np.nan})
         found = found.assign(method=by, missing="", signature=f"rule:{by}")
