@@ -110,6 +110,12 @@ def test_logits_give_a_probability():
     assert found.missing.tolist() == ["", "", "no_mass", "bad_logprobs"]
 
 
+def test_no_answers_and_no_rule():
+    assert [len(apply_rule([], rule)) for rule in ("one_word", "phrases", "phrases_or_sides")] == [0, 0, 0]
+    with pytest.raises(KeyError):
+        apply_rule(["text"], None)
+
+
 @pytest.fixture(scope="module")
 def detector() -> Detector:
     return open_detector()

@@ -45,10 +45,9 @@ def apply_rule(texts: Sequence[str], rule: Rule) -> NDArray[np.bool_]:
     An empty answer is aware of nothing.
     Source: ours, written before any label of a real answer was seen; words alone can't tell what a dispute is about.
     """
-    if rule == "one_word":
-        return np.array([_ONE_WORD.search(text) is not None for text in texts], dtype=np.bool_)
-    cues = np.array([list_cues(text) for text in texts], dtype=np.bool_).reshape(len(texts), -1)
-    return cues[:, 0] if rule == "phrases" else cues[:, 0] | cues[:, -1]
+    words = np.array([_ONE_WORD.search(text) is not None for text in texts], dtype=np.bool_)
+    cues = np.array([list_cues(text) for text in texts], dtype=np.bool_).reshape(-1, 6)
+    return {"one_word": words, "phrases": cues[:, 0], "phrases_or_sides": cues[:, 0] | cues[:, -1]}[rule]
 
 
 def list_cues(text: str) -> tuple[bool, ...]:
