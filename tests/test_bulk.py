@@ -81,6 +81,10 @@ def test_the_interval_is_t_over_questions_whatever_the_shard(lines: Path) -> Non
     other = run(lines, shard=100).query("metric == 'rouge1' and system == 'x'").iloc[0]
     assert (other.low, other.high) == (pytest.approx(low), pytest.approx(high))
     assert len(list_parts(lines)) == 1, "the parts of the finer cut are gone"
+    lines.write_text("".join(lines.read_text().splitlines(keepends=True)[:4]))
+    few = run(lines)
+    assert few.value.notna().all()
+    assert few[["low", "high"]].isna().all(axis=None), "of four questions"
 
 
 def test_a_second_call_makes_nothing_and_a_changed_line_its_own_part(lines: Path) -> None:

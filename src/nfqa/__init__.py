@@ -197,7 +197,8 @@ def dispute_awareness(
 ) -> pd.DataFrame:
     """Dispute Awareness: whether each answer makes its reader aware that the question is disputed.
 
-    Formula: 1 where the probability reaches the threshold that labelled answers chose, else 0.
+    Formula: 1 where the probability reaches the threshold that labelled answers chose (about .4), else 0. The detector
+    reads English alone, and may miss a single sentence on the dispute in an answer that is otherwise on other things.
     Args: frames: answers alone are enough; judge: "embedded", a detector that comes with the package, or a language
         model as `linkage` has it; prompts, journal: as `linkage`; "own" shows a language model the answer alone,
         "upstream" the question too.

@@ -243,8 +243,8 @@ def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, g
 def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
     """Write summary.csv, and skipped.csv where lines were left out: of each metric and system the mean over questions.
 
-    The interval is Student's t of the questions' means; a part counts by its own n, mean and variance, so that memory
-    stays flat. A question whose rows lie in two parts counts twice.
+    The interval is Student's t of the questions' means, of five or more; a part counts by its own n, mean and variance,
+    so that memory stays flat. A question whose rows lie in two parts counts twice.
     """
     import pandas as pd
     from scipy.stats import t
@@ -267,7 +267,7 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
     squares = ((each["count"] - 1).clip(lower=0) * each["var"] + each["count"] * apart**2).groupby(level=[0, 1]).sum()
     free = (n - 1).clip(lower=1)
     spread = (squares.reindex(n.index) / free / n.clip(lower=1)) ** 0.5
-    half = (spread * t.ppf(0.975, free)).where(n > 1)
+    half = (spread * t.ppf(0.975, free)).where(n > 4)
     lost = pd.concat(reasons).groupby(level=[0, 1, 2]).sum().rename("size").reset_index("missing")
     why = (lost.missing + ": " + lost["size"].astype(str)).groupby(level=[0, 1]).agg("; ".join)
     summary = pd.DataFrame({
