@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,8 @@ from conftest import FIRST, SECOND, Checkout, commit_all
 
 from nfqa.data import code
 from nfqa.data.json_lines import read_json
+from nfqa.data.paths import lock_file
+from nfqa.interruption import MESSAGE
 
 pytestmark = pytest.mark.slow
 RESULT = "results/sample/made_up/first.csv"
@@ -150,24 +153,43 @@ def list_processes(root: Path) -> list[int]:
     return [process.pid for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(root)]
 
 
+STARTS = """
+import multiprocessing, pathlib, subprocess, time
+pool = multiprocessing.get_context("fork").Pool(2)
+servers = [subprocess.Popen(["sleep", "600"], start_new_session=apart) for apart in (False, True)]
+pathlib.Path(out, "started").touch()"""
+
+
 def start_and_wait(checkout: Checkout) -> subprocess.Popen[str]:
-    """A run whose notebook has written its result, and goes on."""
-    checkout.edit_notebook("made_up/first.ipynb", [*FIRST, "import time\ntime.sleep(60)"])
+    """A run whose notebook has written its result, started processes, and goes on."""
+    checkout.edit_notebook("made_up/first.ipynb", [*FIRST, STARTS, "import time\ntime.sleep(60)"])
     process = checkout.start("run", "made_up/first")
-    wait_until((checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "first.csv").exists)
+    wait_until((checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "started").exists)
     return process
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_leaves_nothing_half_written(checkout: Checkout, kind: signal.Signals) -> None:
-    process = start_and_wait(checkout)
-    process.send_signal(kind)
+@pytest.mark.parametrize(
+    ("kinds", "whole"),
+    [("INT", False), ("TERM TERM", False), ("HUP TERM INT", False), (9 * "INT ", True)],
+    ids=["once", "twice", "a closed terminal", "all processes, often"],
+)
+def test_interruptions_leave_nothing_half_written_and_nothing_at_work(checkout: Checkout, kinds, whole) -> None:
+    process, began = start_and_wait(checkout), time.monotonic()
+    for kind in kinds.split():
+        for pid in list_processes(checkout.root) if whole else [process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, getattr(signal, f"SIG{kind}"))
+        time.sleep(0.2)
     _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "nothing half-written stays" in errors
+    assert time.monotonic() - began < 5
+    assert process.returncode == 130, errors
+    assert errors.count(MESSAGE) == 1
+    assert "FAILED" not in errors
+    assert list_processes(checkout.root) == []
     assert not (checkout.root / RESULT).exists()
     assert list_litter(checkout.root) == []
-    wait_until(lambda: not list_processes(checkout.root), 2)
+    with lock_file(checkout.root / "build" / "lock", "held"):
+        pass
 
 
 def test_a_kill_at_any_moment_is_healed_by_the_next_run(checkout: Checkout) -> None:
@@ -185,11 +207,14 @@ def test_a_kill_at_any_moment_is_healed_by_the_next_run(checkout: Checkout) -> N
     assert list_litter(checkout.root) == []
 
 
-def test_the_kernel_of_a_runner_that_was_killed_ends_by_itself(checkout: Checkout) -> None:
+@pytest.mark.parametrize("victim", ["runner", "kernel"])
+def test_what_a_killed_process_started_ends_too(checkout: Checkout, victim: str) -> None:
     process = start_and_wait(checkout)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    wait_until(lambda: not list_processes(checkout.root), 10)
+    assert len(list_processes(checkout.root)) >= 5  # runner, kernel, and what this one started
+    kernel = next(child for child in psutil.Process(process.pid).children() if child.cwd() == str(checkout.root))
+    os.kill(process.pid if victim == "runner" else kernel.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    wait_until(lambda: not list_processes(checkout.root), 5)
 
 
 def test_two_runs_in_one_checkout_do_not_mix(checkout: Checkout) -> None:

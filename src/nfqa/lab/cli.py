@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import signal
 import sqlite3
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nfqa.data.json_lines import read_json
 from nfqa.data.paths import find_place, find_root
 from nfqa.data.registry import UnreachableError
+from nfqa.interruption import run_command
 from nfqa.lab.fingerprint import list_targets
 from nfqa.lab.options import RunOptions, read_choice, read_count, read_options
 
@@ -31,9 +31,11 @@ _Command = Callable[[Path, RunOptions, argparse.Namespace], int]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code. Wrong input prints one line and gives 2, an interruption 130."""
-    parser = _make_parser()
-    given = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as tidily as after Ctrl-C
+    given = _make_parser().parse_args(arguments)
+    return run_command(lambda: _run(given))
+
+
+def _run(given: argparse.Namespace) -> int:
     try:
         if getattr(given, "out", None):
             return _bulk(given)
@@ -43,10 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             how = {"makes": given.command is not _report, "scores": given.command is _score}
             options = read_options(root, given.artefacts, takes=takes, **how)
         return int(given.command(root, options, given))
-    except KeyboardInterrupt:
-        said = "what was finished is kept, nothing half-written stays; the same command goes on"
-        print(f"\ninterrupted; {said}", file=sys.stderr)
-        return 130
     except (ValueError, OSError, sqlite3.Error, UnreachableError) as error:
         where = isinstance(error, OSError) and error.filename
         print(f"error: {where}: {error.strerror}" if where else f"error: {error}", file=sys.stderr)  # type: ignore[union-attr]

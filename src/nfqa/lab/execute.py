@@ -45,6 +45,8 @@ def execute_notebook(
                 )  # fmt: skip
                 return ""
             except papermill.PapermillExecutionError as error:
+                if error.ename == "KeyboardInterrupt":  # a signal to all processes of a run came here first
+                    raise KeyboardInterrupt from None
                 number = "?" if error.exec_count is None else error.exec_count
                 ours = "nfqa" in "".join(error.traceback[-2:])
                 if ours and error.ename in ("ValueError", "UnreachableError", "StoppedError"):

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import psutil
 from tqdm import tqdm
 
 from nfqa.data.json_lines import read_json
@@ -21,6 +20,7 @@ from nfqa.data.load import GRADED
 from nfqa.data.paths import Place, lock_file, write_atomically
 from nfqa.data.records import QuestionSet
 from nfqa.data.registry import UnreachableError, fetch_file, hash_file, read_registry
+from nfqa.interruption import MARK, RUN, end_processes
 from nfqa.lab.fingerprint import (
     QUICK_LIMIT,
     Record,
@@ -108,9 +108,8 @@ def run_pending(place: Place, pending: Sequence[Target], *, jobs: int) -> tuple[
                         said = f"\n{target.identifier} FAILED; its last good result stays.\n{error}\n"
                         tqdm.write(said, sys.stderr)
         finally:
-            while wait(running, timeout=0.5).not_done:  # after an interruption alone: nothing may run on
-                for kernel in psutil.Process().children():
-                    kernel.kill()
+            while wait(running, timeout=0.1).not_done:  # after an interruption alone: nothing may run on
+                end_processes(RUN)
     for target in [target for name, target in targets.items() if name not in took]:
         tqdm.write(f"{target.identifier}: not run, because {_refuse(target, failed)}", sys.stderr)
         failed.append(target)
@@ -184,6 +183,7 @@ def run_target(place: Place, target: Target) -> bool:
         tqdm.write(f"{identifier}, {size}")
     given = {"parameters": parameters, "size": size, "results": str(place.results), "tables": str(place.tables)}
     environment = os.environ | {
+        MARK: f"{RUN}{identifier}/",
         "NFQA_GIVEN": json.dumps(given),  # for the lab, which a notebook hands a part of its parameters
         "NFQA_RUN": os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"),
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -193,7 +193,10 @@ def run_target(place: Place, target: Target) -> bool:
         # tqdm.auto, which transformers imports, misses widgets that nothing here uses
         "PYTHONWARNINGS": ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), "ignore:IProgress not found"])),
     }
-    failure = execute_notebook(notebook, scratch / "executed.ipynb", parameters, environment, place.root)
+    try:
+        failure = execute_notebook(notebook, scratch / "executed.ipynb", parameters, environment, place.root)
+    finally:
+        end_processes(environment[MARK])  # what the notebook started ends with it
     if not failure and not (scratch / f"{name}.csv").is_file():
         failure = "it ended without writing a result; its last cell must be lab.write"
     if failure:
