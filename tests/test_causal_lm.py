@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import json
 import math
 import re
 import shutil
@@ -154,9 +156,11 @@ def test_ends_put_after_a_long_text_are_tokenised_as_in_full(llama, monkeypatch,
 
     def disagree(texts: list[str], **options: Any) -> dict[str, list[list[int]]]:
         """Begins a text without a beginning mark in a way of its own, as sentencepiece tokenizers do."""
-        ids = real(texts, **options)["input_ids"]
-        return {"input_ids": [[399, *i[1:]] if t.startswith(" ") else i for t, i in zip(texts, ids, strict=True)]}
+        made = real(texts, **options)
+        pairs = zip(texts, made["input_ids"], strict=True)
+        return {**made, "input_ids": [[399, *ids[1:]] if text.startswith(" ") else ids for text, ids in pairs]}
 
+    disagree.bos_token_id = real.bos_token_id
     monkeypatch.setattr(loaded, "tokenizer", disagree)
     assert loaded.tokenise_ends(text, ends, wrapping) == full
     assert calls == [1, 1, len(ends)], "in full, as the last words came out differently"
@@ -242,6 +246,51 @@ def test_a_template_that_tells_the_day_tells_the_same_one_always(alter, form, da
     folder = alter("llama", "tokenizer_config.json")
     (folder / "chat_template.jinja").write_text(f"{{{{ strftime_now('{form}') }}}}: {{{{ messages[0]['content'] }}}}")
     assert open_folder(folder)._loaded.wrap("Rank:") == f"{day}: Rank:"
+
+
+PARTS = "{% for m in messages %}<|{{ m.role }}|>{% for p in m.content %}{{ p.text }}{% endfor %}</s>{% endfor %}"
+
+
+def test_a_template_made_for_lists_of_parts_is_given_one(alter):
+    folder = alter("llama")
+    (folder / "chat_template.jinja").write_text(PARTS)
+    model = open_folder(folder)
+    assert model._loaded.wrap("Why?") == "<|user|>Why?</s>"
+    first, second = collect(model, [Request("Rank salt:", labels=TEN), Request("Rank 7 rivers:", labels=TEN)], LOGITS)
+    assert first.logprobs != pytest.approx(second.logprobs, abs=1e-3)  # equal while both were wrapped as nothing
+
+
+@pytest.mark.parametrize(
+    ("template", "fact"),
+    [
+        ("{% for m in messages %}{{ m.text }}{% endfor %}", "leaves out or changes"),
+        ("{% for m in messages %}{{ m.content | replace('salt', '') }}{% endfor %}", "leaves out or changes"),
+        ("You like salt. {% for m in messages %}{{ m.content | lower }}{% endfor %}", "leaves out or changes"),
+        ("{{ raise_exception('no user may speak') }}", "no user may speak"),
+        ("{% if 'salt' in messages[0].content %}{{ 1 / 0 }}{% endif %}{{ messages[0].content }}", "ZeroDivisionError"),
+        ("{% for m in messages %}", "TemplateSyntaxError"),
+    ],
+)
+@pytest.mark.parametrize("role", ["judge", "generator"])
+def test_a_template_that_drops_a_message_or_fails_is_refused(alter, template, fact, role):
+    folder = alter("llama")
+    (folder / "chat_template.jinja").write_text(template)
+    with pytest.raises(ValueError, match=rf"path:.*chat template .*{fact}.*WRAPPING=plain"):
+        collect(CausalLM(RoleSpec(role, "path", str(folder)), device="cpu"), [Request("salt", labels=TEN)], LOGITS)
+
+
+@pytest.mark.parametrize("decoding", [LOGITS, GREEDY])
+def test_a_tokenizer_that_ends_every_text_leaves_a_plain_prompt_open(alter, llama, decoding):
+    made = json.loads((llama / "tokenizer.json").read_text())
+    ended = copy.deepcopy(made["post_processor"])
+    ended["single"].append({"SpecialToken": {"id": "</s>", "type_id": 0}})
+    ended["special_tokens"]["</s>"] = {"id": "</s>", "ids": [1], "tokens": ["</s>"]}
+    folder = alter("llama", "tokenizer.json", post_processor=ended)
+    model, plain = open_folder(folder), replace(decoding, wrapping="plain")
+    assert model._loaded.tokenizer("salt")["input_ids"][-1] == 1  # what it does by itself
+    requests = [*make_requests(2), Request("", labels=TEN)]
+    for ours, theirs in zip(*(collect(one, requests, plain) for one in (model, open_folder(llama))), strict=True):
+        assert ours == replace(theirs, seconds=ours.seconds)
 
 
 # Prompts that do not fit, and no prompt at all

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import socket
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from huggingface_hub import constants
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers.utils import logging
 
 from nfqa.models import precision, vectors
-from nfqa.models.embed import Embedder
+from nfqa.models.causal_lm import CausalLM
+from nfqa.models.embed import Embedder, open_cross_encoder
+from nfqa.models.evaluator import Evaluator
 from nfqa.models.roles import DEFAULTS, parse_role
 
 LONGEST = 16  # the tiny model's limit: [CLS], 14 words, [SEP]
@@ -244,3 +250,36 @@ def test_queries_stand_behind_the_prompt_that_the_model_publishes_for_them_and_t
 
 def test_the_packaged_model_has_no_prompt_for_queries() -> None:
     assert Embedder(DEFAULTS["embedder"])._query_prompt == ""
+
+
+HUB_MODELS = {
+    "embedder": lambda: Embedder("hf:a/b").embed_sentences(["a"]),
+    "reranker": lambda: open_cross_encoder(parse_role("reranker", "hf:a/b")),
+    "judge": lambda: CausalLM(parse_role("judge", "hf:a/b")).identity,
+    "evaluator": lambda: Evaluator(parse_role("evaluator", "hf:a/b")).chats,
+}
+
+
+@pytest.mark.parametrize("role", HUB_MODELS)
+def test_a_hub_that_can_not_be_reached_is_told_in_one_line_at_once(role, monkeypatch, tmp_path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    began = time.monotonic()
+    with pytest.raises(ValueError, match="hf:a/b can't be opened from the cache") as caught:
+        HUB_MODELS[role]()
+    assert time.monotonic() - began < 2
+    assert not constants.HF_HUB_OFFLINE  # as it was before
+    for fact in (endpoint, str(tmp_path), "HF_HOME", "path:FOLDER", "package:NAME"):
+        assert fact in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_bar_of_loading_is_shown_and_others_are_left_on(spec, capfd, monkeypatch) -> None:
+    monkeypatch.setattr(logging, "_tqdm_active", True)
+    Embedder(spec).embed_sentences(["the cat"])
+    assert "%|" not in capfd.readouterr().err
+    logging.tqdm(range(2), desc="the user's").close()
+    assert "the user's" in capfd.readouterr().err

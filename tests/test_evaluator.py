@@ -344,7 +344,7 @@ NAMING = {"nfqa.models", "nfqa.models.roles", "nfqa.models.precision"}  # no cod
 
 @pytest.mark.parametrize(
     ("made_by", "others"),
-    [(evaluator._CODE, {"nfqa.kernels", *NAMING, "nfqa.models.chat"}), (embed._CODE, NAMING)],
+    [(evaluator._CODE, {"nfqa.kernels", *NAMING, "nfqa.models.chat", "nfqa.models.loading"}), (embed._CODE, NAMING)],
 )  # fmt: skip
 def test_nothing_that_a_loss_or_a_vector_is_made_by_is_left_out_of_its_key(made_by, others):
     assert set(code.hash_modules(made_by, within=("nfqa.models", "nfqa.kernels"))) - {*made_by} == others

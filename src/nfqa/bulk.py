@@ -172,10 +172,7 @@ class Worker:
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The embedder role, without a bar of its own."""
-        from transformers.utils import logging
-
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        """The embedder role."""
         return open_embedder(self.job.embedder)
 
     @cached_property

@@ -18,6 +18,7 @@ from nfqa.data.registry import hash_file
 from nfqa.data.store import Store
 from nfqa.models.adapters import find_adapter
 from nfqa.models.causal_reranker import open_causal_reranker
+from nfqa.models.loading import open_quietly
 from nfqa.models.precision import read_precision
 from nfqa.models.roles import RoleSpec, parse_role
 from nfqa.models.vectors import SentenceModel, find_package_model
@@ -133,7 +134,8 @@ class Embedder:
 
     @cached_property
     def _model(self) -> SentenceModel:
-        return SentenceModel(self.spec, self._dtype, self._adapter)
+        with open_quietly(self.spec):
+            return SentenceModel(self.spec, self._dtype, self._adapter)
 
     def _compute(self, texts: Sequence[str], *, tokens: bool) -> None:
         from tqdm import tqdm
@@ -154,7 +156,8 @@ def _find_file(spec: RoleSpec, name: str) -> Path | None:
         return path if path.is_file() else None
     from sentence_transformers.util import load_file_path
 
-    found = load_file_path(spec.name, name, revision=spec.revision)
+    with open_quietly(spec):
+        found = load_file_path(spec.name, name, revision=spec.revision)
     return Path(found) if found else None
 
 
@@ -173,10 +176,12 @@ def open_cross_encoder(spec: RoleSpec) -> Callable[[Sequence[tuple[str, str]]], 
     from sentence_transformers import CrossEncoder
     from transformers import AutoConfig
 
-    architectures = AutoConfig.from_pretrained(spec.name, revision=spec.revision).architectures or [""]
+    with open_quietly(spec):
+        architectures = AutoConfig.from_pretrained(spec.name, revision=spec.revision).architectures or [""]
     if architectures[0].endswith("ForCausalLM") and _find_file(spec, "modules.json") is None:
         return open_causal_reranker(spec)
-    model = CrossEncoder(spec.name, revision=spec.revision, trust_remote_code=False)
+    with open_quietly(spec):
+        model = CrossEncoder(spec.name, revision=spec.revision, trust_remote_code=False)
     if model.num_labels != 1:
         raise ValueError(f"{spec.identity} gives {model.num_labels} numbers a pair; expected a reranker, which gives 1")
     return lambda pairs: np.asarray(model.predict(list(pairs), show_progress_bar=False), dtype=np.float64)

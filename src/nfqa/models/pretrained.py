@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.models.chat import Wrapping
+from nfqa.models.loading import open_quietly
 from nfqa.models.precision import DTYPES, refuse_slow
 from nfqa.models.roles import RoleSpec
 
 _PLACEHOLDER = "PROMPT-GOES-HERE"
+_USE_PLAIN = 'use wrapping="plain" (WRAPPING=plain)'
+_CHANGED = f"its chat template leaves out or changes a message's text; {_USE_PLAIN}"
 _BRACKETED = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")  # <|user|>, [/INST]
 _CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
 _TAIL = 200  # characters before the end of a prompt; what is written after it changes no token further back
@@ -63,8 +66,23 @@ class Pretrained:
         return kept.read_text(encoding="utf-8") if alone else ""
 
     def tokenise(self, texts: list[str], wrapping: Wrapping) -> list[list[int]]:
-        """Each text as tokens. A chat template writes the special ones itself; plain, the tokenizer puts in its own."""
-        return self.tokenizer(texts, add_special_tokens=wrapping == "plain", verbose=False)["input_ids"]
+        """Each text as tokens that more can follow. A chat template writes the special ones itself.
+
+        Plain, the tokenizer puts in its own, but for those at the end: a model would write after the end of its text.
+        """
+        plain = wrapping == "plain"
+        encoded = self.tokenizer(texts, add_special_tokens=plain, return_special_tokens_mask=plain, verbose=False)
+        if not plain:
+            return encoded["input_ids"]
+        rows = zip(encoded["input_ids"], encoded["special_tokens_mask"], strict=True)
+        return [tokens[: self.count_open(tokens, special)] for tokens, special in rows]
+
+    def count_open(self, tokens: list[int], special: list[int]) -> int:
+        """How many tokens there are without those that the tokenizer puts at a text's end; a begin mark stays."""
+        size, least = len(tokens), tokens[:1] == [self.tokenizer.bos_token_id]
+        while size > least and special[size - 1]:
+            size -= 1
+        return size
 
     def tokenise_ends(self, text: str, ends: list[str], wrapping: Wrapping) -> list[list[int]]:
         """The text with each end after it, as tokens.
@@ -84,14 +102,45 @@ class Pretrained:
         """The text as the one user message of the model's chat template.
 
         It ends where the model is to speak, or, without a generation prompt, where the user's turn is over.
+        Raises: ValueError for a template that fails, or that leaves out or changes the text.
         """
+        parts, begin = self._frame
+        wrapped = self._render(text, parts, generation_prompt)
+        if wrapped.find(text.strip(), begin) < 0:  # many templates strip a message
+            raise ValueError(f"{self.name}: {_CHANGED}")
+        return wrapped
+
+    @property
+    def message_begin(self) -> int:
+        """Where in the chat template's output the message begins."""
+        return self._frame[1]
+
+    @cached_property
+    def _frame(self) -> tuple[bool, int]:
+        """Whether the chat template wants a message as a list of parts, and where in its output the message begins."""
+        problem = ValueError(f"{self.name}: {_CHANGED}")
+        for parts in (False, True):  # a template made for parts renders a string as nothing
+            try:
+                begin = self._render(_PLACEHOLDER, parts, True).find(_PLACEHOLDER)
+            except ValueError as error:
+                problem = error
+            else:
+                if begin >= 0:
+                    return parts, begin
+        raise problem
+
+    def _render(self, text: str, parts: bool, generation_prompt: bool) -> str:
         template = self.tokenizer.get_chat_template()
-        return self.tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}],
-            chat_template=_FIXED_DAY + template if "strftime_now" in template else template,
-            tokenize=False,
-            add_generation_prompt=generation_prompt,
-        )
+        try:
+            return self.tokenizer.apply_chat_template(
+                [{"role": "user", "content": [{"type": "text", "text": text}] if parts else text}],
+                chat_template=_FIXED_DAY + template if "strftime_now" in template else template,
+                tokenize=False,
+                add_generation_prompt=generation_prompt,
+            )
+        except Exception as error:  # a template is a program: it may refuse a message, or fail in any way
+            words = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{self.name}: its chat template fails ({words}); {_USE_PLAIN}") from error
 
     def find_marks(self, wrapping: Wrapping) -> frozenset[str]:
         """The strings that end a turn or begin one, as the tokenizer and the chat template have them."""
@@ -100,7 +149,7 @@ class Pretrained:
         marks = {*tokenizer.all_special_tokens, *(token.content for token in added if token.special)}
         if wrapping == "chat":
             if self.template == "none":
-                raise ValueError(f'{self.name} has no chat template to wrap a prompt in; use wrapping="plain"')
+                raise ValueError(f"{self.name} has no chat template to wrap a prompt in; {_USE_PLAIN}")
             marks |= set(_BRACKETED.findall(self.wrap(_PLACEHOLDER)))
         return frozenset(mark.strip() for mark in marks if mark.strip())
 
@@ -181,14 +230,12 @@ class Pretrained:
         return "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
 
     def _load(self, loader: Any, **more: Any) -> Any:
-        from transformers.utils import logging
-
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        try:
-            return loader.from_pretrained(self._spec.name, **self._options, **more)
-        except (OSError, ValueError) as error:
-            first = str(error).partition("\n")[0]
-            raise ValueError(f"{self.name} can't be loaded (weights as safetensors alone): {first}") from error
+        with open_quietly(self._spec):
+            try:
+                return loader.from_pretrained(self._spec.name, **self._options, **more)
+            except (OSError, ValueError) as error:
+                first = str(error).partition("\n")[0]
+                raise ValueError(f"{self.name} can't be loaded (weights as safetensors alone): {first}") from error
 
 
 def break_marks(text: str, marks: frozenset[str]) -> str:

@@ -14,7 +14,6 @@ from nfqa.models.pretrained import Pretrained, break_marks
 if TYPE_CHECKING:
     from torch import Tensor
 
-_PLACEHOLDER = "ANSWER-GOES-HERE"
 _Offsets = list[tuple[int, int]]
 
 
@@ -117,11 +116,8 @@ class RowMaker:
             before, after = settings.frame
             return before + message + after, len(before), len(before) + len(answer)
         text = self._loaded.wrap(message, generation_prompt=settings.generation_prompt)
-        frame = self._loaded.wrap(_PLACEHOLDER, generation_prompt=settings.generation_prompt)
         core = answer.strip()  # many templates strip a message
-        begin = text.find(core, frame.find(_PLACEHOLDER))
-        if begin < 0:
-            raise ValueError(f'{self._loaded.name}: its chat template changes a message\'s text; use wrapping="plain"')
+        begin = text.find(core, self._loaded.message_begin)
         return text, begin, begin + len(core)
 
     def _encode(self, text: str) -> tuple[list[int], _Offsets]:
@@ -136,9 +132,7 @@ class RowMaker:
             verbose=False,
         )
         tokens, special = given["input_ids"], given["special_tokens_mask"]
-        size, least = len(tokens), tokens[:1] == [tokenizer.bos_token_id]
-        while plain and not counted and size > least and special[size - 1]:
-            size -= 1
+        size = self._loaded.count_open(tokens, special) if plain and not counted else len(tokens)
         return tokens[:size], given["offset_mapping"][:size]
 
     def _join(self, text: str, target: str, begin: int, end: int) -> TargetRow:

@@ -1,0 +1,51 @@
+"""How any model is opened: without bars, and without waiting for a hub that can't be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from nfqa.models.roles import RoleSpec
+
+_PATIENCE = 2.0  # seconds that the hub has to answer; its own client tries for half a minute, for each file
+
+
+@contextmanager
+def open_quietly(spec: RoleSpec) -> Iterator[None]:
+    """While a model is opened: no bars of its loading (a download shows its own), and no waiting for a hub.
+
+    Where the hub can't be reached, what its cache holds is opened. The process's own settings are as before afterwards.
+    Raises: ValueError where neither the hub nor its cache has the model.
+    """
+    from huggingface_hub import constants
+    from transformers.utils import logging
+
+    was_offline = constants.HF_HUB_OFFLINE
+    cut_off = spec.kind == "hf" and not was_offline and not _reach_hub()
+    no_bar: Any = logging.EmptyTqdm
+    hook = logging.set_tqdm_hook(lambda _, args, options: no_bar(*args, **options))
+    constants.HF_HUB_OFFLINE = was_offline or cut_off
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        if not cut_off:
+            raise
+        raise ValueError(
+            f"{spec.kind}:{spec.name} can't be opened from the cache {constants.HF_HUB_CACHE}, and the hub"
+            f" {constants.ENDPOINT} can't be reached; connect, set HF_HOME to a folder whose cache has the model, or"
+            " name a folder (path:FOLDER) or a package (package:NAME)"
+        ) from error
+    finally:
+        constants.HF_HUB_OFFLINE = was_offline
+        logging.set_tqdm_hook(hook)
+
+
+def _reach_hub() -> bool:
+    """Whether the hub answers, and not that it is broken."""
+    from huggingface_hub import constants, get_session
+
+    try:
+        return bool(get_session().head(constants.ENDPOINT, timeout=_PATIENCE).status_code < 500)
+    except Exception:  # of whatever client the hub's library uses
+        return False
