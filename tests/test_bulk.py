@@ -162,7 +162,7 @@ def test_a_frame_that_was_filtered_and_holds_nulls(tmp_path: Path) -> None:
 def test_two_nested_rows_of_one_question_are_refused(tmp_path: Path) -> None:
     rows = [make_line(1), make_line(1) | {"id": "other"}]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="row 2: question is that of line 1"):
+    with pytest.raises(ValueError, match="row 2: question is that of row 1"):
         nfqa.score(tmp_path / "a.parquet", tmp_path / "out", ["rouge"], progress=False)
 
 

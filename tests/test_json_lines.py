@@ -53,7 +53,7 @@ def test_lines_are_read_and_what_is_odd_about_them_counted() -> None:
         (b"\xff\xfe{}", ("UTF-16",)),
         (b"\xef\xbb\xbf" + GOOD + b'\n{"name": "caf\xe9"}\n', ("line 2", "0xe9", f"offset {3 + len(GOOD) + 1 + 13}")),
         (b"[1]\n", ("line 1", "a list")),
-        (b'{"name": NaN}\n', ("line 1", "name is nan")),
+        (b'{"name": NaN}\n', ("line 1", "name is missing")),
         (b'{"name": 1, "name": 2}\n', ("line 1", "'name'", "duplicated")),
         (b'{"name": null}\n', ("line 1", "name is missing")),
         (b'{"name": true}\n', ("line 1", "name is True", "whole number")),

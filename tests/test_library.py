@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 import pytest
 from conftest import PROJECT
 from stub_server import StubServer
@@ -33,6 +34,7 @@ TABLE = TIDY.set_axis(["question", "answer_id", "answer", "label"], axis=1)
 TABLE.loc[0, ["reference_1", "reference_2", "reference_3"]] = ["x y", "one b", "z"]
 TABLE.loc[3, ["partial_answer_1", "partial_answer_2"]] = ["Yes.", "No."]
 REFERENCES = pd.DataFrame({"question": "why?", "text": ["z", "x y", "one b"], "grade": [0, 3.0, 2]})
+REFERENCE = {"question": "why?", "text": "x"}
 VIEWS = [{"question": "whether?", "text": "Yes."}, {"question": "whether?", "point_of_view": "No."}]
 
 
@@ -96,6 +98,74 @@ def test_files_dictionaries_and_frames_say_the_same(given: Callable, tmp_path: P
     assert fewer["rank"].tolist() == judged["rank"].tolist()[1:2]
 
 
+ROW = {"question": "why?", "text": "a"}
+COLUMNS = {"question": ["why?"] * 4, "system": ["x", "x", "x-1", "y"], "text": list("abcd")}
+
+
+@pytest.mark.parametrize("kind", ["frame", "table", "csv", "lines", "shard", "parquet"])
+def test_several_answers_of_one_system_are_numbered_apart_and_told(kind: str, tmp_path: Path) -> None:
+    from nfqa.data.own_answers import read_shard
+    from nfqa.data.shards import cut_file
+
+    frame = pd.DataFrame(COLUMNS)
+    line = {"question": "why?", "answers": frame.drop(columns="question").to_dict("records")}
+    table = frame.rename(columns={"text": "answer"})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    table.to_parquet(tmp_path / "a.parquet")
+    (tmp_path / "a.jsonl").write_text(json.dumps(line))
+    paths = {"shard": tmp_path / "a.jsonl", "parquet": tmp_path / "a.parquet"}
+    kinds = {"frame": frame, "table": table, "csv": tmp_path / "a.csv", "lines": tmp_path / "a.jsonl"}
+    path = paths.get(kind)
+    frames = nfqa.read(read_shard(path, next(cut_file(path, 9))) if path else kinds[kind])
+    assert frames.answers.answer.tolist() == ["x-2", "x-3", "x-1", "y"], "x-1 is a system's name"
+    assert frames.noticed["answers_without_ids_numbered"] == 2
+
+
+def test_further_columns_are_told_or_kept_and_what_stands_beside_its_right_name_is_no_misspelling() -> None:
+    rows = [ROW | {"notes": "n", "questions": 1, "url": None}, ROW | {"notes": None, "text": "b"}]
+    frames = nfqa.read(rows, keep=["notes"])
+    assert frames.answers.notes.fillna("none").tolist() == ["n", "none"]
+    assert {name: n for name, n in frames.noticed.items() if "not_read" in name} == {
+        "column_not_read: questions": 1, "column_not_read: url": 1,
+    }  # fmt: skip
+    assert nfqa.dispute_awareness(frames).notes.equals(frames.answers.notes), "scores take it along"
+    nested = [{"question": "why?", "topic": "t", "answers": [{"text": "a", "seconds": 3}]}]
+    kept = nfqa.read(nested, keep=["topic", "seconds"]).answers
+    assert kept[["topic", "seconds"]].to_numpy().tolist() == [["t", 3]]
+    again = nfqa.read(frames.answers)
+    assert again.answers.equals(frames.answers.drop(columns="notes"))
+
+
+NESTED = pd.DataFrame({"question": ["why?"], "answers": [[ROW | {"label": 2.0}, {"text": "b", "label": None}]]})
+
+
+@pytest.mark.parametrize(
+    ("table", "texts", "grades"),
+    [
+        (lambda path: pd.read_parquet(path), ["a", "b"], [2, None]),
+        (lambda path: pyarrow.parquet.read_table(path), ["a", "b"], [2, None]),
+        (lambda _: [ROW | {"system": pd.NA, "grade": pd.NA}, {"question": "w?", "text": pd.NA}], ["a"], [None]),
+        (lambda _: pd.DataFrame([ROW]).assign(grade=pd.array([None], "Int64"), answer=7.0), ["a"], [None]),
+        (lambda _: [{"question": "why?", "text": np.str_("a"), "grade": np.int64(2)}], ["a"], [2]),
+    ],
+    ids=["read_parquet", "arrow", "NA", "Int64", "numpy"],
+)  # fmt: skip
+def test_frames_of_other_makers_are_read(table: Callable, texts: list, grades: list, tmp_path: Path) -> None:
+    nested = NESTED.assign(answers=[[{k: v for k, v in a.items() if k != "question"} for a in NESTED.answers[0]]])
+    nested.assign(references=[["x", "y"]]).to_parquet(tmp_path / "a.parquet")
+    answers = nfqa.read(table(tmp_path / "a.parquet")).answers
+    assert (answers.text.tolist(), answers.grade.replace(np.nan, None).tolist()) == (texts, grades)
+
+
+def test_json_lines_that_pandas_writes_are_read(tmp_path: Path) -> None:
+    line = '{"question": "why?", "id": NaN, "references": NaN, "answers": [{"text": "a", "label": 2.0, "id": 7.0},'
+    (tmp_path / "a.jsonl").write_text(line + ' {"text": "b", "label": NaN, "system": null}, {"text": NaN}]}')
+    frames = nfqa.read(tmp_path / "a.jsonl")
+    assert frames.answers[["answer", "text"]].to_numpy().tolist() == [["7", "a"], ["a2", "b"]]
+    assert frames.answers.grade.replace(np.nan, None).tolist() == [2, None]
+    assert frames.noticed["empty_answers"] == 1
+
+
 def test_diversity_by_hand_and_without_a_text() -> None:
     # two targets, each exp(2 ln 10 / 2) = 10 after any context but one with "one" in it, there 100
     rows = [{"question": "whether?", "text": text} for text in ("both", "one", None)]
@@ -123,14 +193,22 @@ def test_agreement_by_hand() -> None:
     ("call", "facts"),
     [
         (lambda: nfqa.read([]), ["answers", '"question"']),
-        (lambda: nfqa.read([{"question": "q", "reply": "t"}]), ["answers, row 1", "'text'", '"text"']),
-        (lambda: nfqa.read([{"text": "t"}]), ["answers, row 1", "'question'"]),
-        (lambda: nfqa.dispute_awareness(["text"]), ["answers, row 1", "'question'", '"text"']),
-        (lambda: nfqa.read([None]), ["answers, row 1", "'question'"]),
+        (lambda: nfqa.read([{"question": "q", "reply": "t"}]), ["row 1", "did you mean text or answer?", '"text"']),
+        (lambda: nfqa.read([{"text": "t"}]), ["answers, row 1", "question is missing"]),
+        (lambda: nfqa.dispute_awareness(["text"]), ["answers, row 1", "question is missing", '"text"']),
+        (lambda: nfqa.read([None]), ["answers, row 1", "question is missing"]),
         (lambda: nfqa.read([{"question": "q", "answer": 3}]), ["row 1", "answer is 3"]),
-        (lambda: nfqa.read(TIDY, references=[{"question": "why?"}]), ["references, row 1", "'text'", '"grade"']),
+        (lambda: nfqa.read(TIDY, references=[{"question": "why?"}]), ["references, row 1", "text is", '"grade"']),
         (lambda: nfqa.read(TIDY, views=[{"question": "?", "text": "t"}]), ["views", "'?'"]),
-        (lambda: nfqa.read(TIDY.assign(grade=2.5)), ["row 1", "answers[0].label is 2.5"]),
+        (lambda: nfqa.read(TIDY.assign(grade=[1, 2, 2.5, 0])), ["answers, row 3", "grade is 2.5"]),
+        (lambda: nfqa.read(TIDY.assign(answer="a")), ["answers, row 2", "id to 'why?' is that of row 1, 'a'"]),
+        (lambda: nfqa.read(TIDY.assign(text=None)), ["answers: every answer is empty", "expected rows such as {"]),
+        (lambda: nfqa.read(TIDY.rename(columns={"grade": "lable"})), ["row 1", "'lable'; did you mean grade?"]),
+        (lambda: nfqa.read(TIDY.assign(sytem="x")), ["row 1", "'sytem'; did you mean system?"]),
+        (lambda: nfqa.read(TABLE.rename(columns={"answer": "output"})), ["'output'; did you mean answer?"]),
+        (lambda: nfqa.read(TABLE.assign(reference_2=5)), ["answers, row 1: reference_2: found 5"]),
+        (lambda: nfqa.read(TIDY, references=[REFERENCE, REFERENCE | {"grade": 2}]), ["references, row 2", "or none"]),
+        (lambda: nfqa.read(TIDY, keep=["nots"]), ["'nots'", "no further column"]),
         (lambda: nfqa.read([{"question": "q", "answers": ["t"], "refs": []}]), ["row 1", "'refs'", "references"]),
         (lambda: nfqa.linkage(LINES[1:]), ["references", '"references": ['],),
         (lambda: nfqa.linkage(LINES, "gpt"), ["judge is 'gpt'", "openai:"]),

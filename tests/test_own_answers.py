@@ -75,6 +75,8 @@ def test_means_and_shares_of_wins_are_over_questions():
     assert unflagged.ten.tolist() == pytest.approx([NAN, 9, 9], nan_ok=True), "out of means as out of wins"
     assert unflagged.wins.tolist() == pytest.approx([NAN, 0.5, 0.5], nan_ok=True)
     assert unflagged.missing.tolist() == ["flagged", "", ""]
+    twice = pd.concat([three, three.tail(1).assign(score=4.0)], ignore_index=True)  # C: 2 and 4
+    assert add_wins(twice).wins.tolist() == [0.75, 0.125, 0.25, 1], "of a system with two answers, half for each"
     assert add_wins(three.assign(score=[0.5, 1e-155, 2.6e-233])).wins.tolist() == [1, 0.25, 0.25], "both underflowed"
 
 

@@ -14,7 +14,7 @@ from nfqa.data.own_answers import read_answers, spread_grades
 from nfqa.data.records import UNLABELLED, Excluded
 
 LINE = {"question": "why?", "references": ["best", "worst"], "answers": ["one", "two"]}
-TWICE = [{"text": "t", "system": "s"}, {"text": "u", "system": "s"}]
+TWICE = [{"text": "t", "id": "s"}, {"text": "u", "id": "s"}]
 GRADED = [{"text": "t", "grade": 2}, "u"]
 
 
@@ -33,14 +33,23 @@ def change(**fields: Any) -> dict[str, Any]:
     [
         ([], "holds no question"),
         ([{"id": 1, "generation": "x"}], "line 1: is an answer in the released scripts' format"),
-        ([LINE, change(questions="q")], "line 2: unknown field 'questions'; did you mean question? known: id"),
+        (
+            [LINE, change(refs=["q"], references=...)],
+            "line 2: unknown field 'refs'; did you mean references? known",
+        ),
         ([change(id="line2"), change(question="what?")], "line 2: id is that of line 1, 'line2'"),
         ([LINE, LINE], "line 2: question is that of line 1, 'why?'"),
         ([change(partial_answers=[{"explanation": "x"}])], "line 1: partial_answers[0].point_of_view is missing"),
         ([change(references=[{"text": "t", "grade": 4}])], "line 1: references[0].grade is 4"),
-        ([change(references=[{"text": "t", "label": 2}])], "references[0]: unknown field 'label'; known: text, grade"),
+        (
+            [change(references=[{"text": "t", "label": 2}])],
+            "unknown field 'label'; did you mean grade? known: text",
+        ),
         ([change(references=GRADED)], "line 1: references[1] has no grade"),
-        ([change(answers=[{"text": "t", "score": 1}])], "answers[0]: unknown field 'score'; known: id, system, text"),
+        (
+            [change(answers=[{"text": "t", "sytem": 1}])],
+            "answers[0]: unknown field 'sytem'; did you mean system",
+        ),
         ([change(answers=TWICE)], "line 1: the answers' id 's' is duplicated"),
         ([change(answers=["", " "])], "every answer is empty"),
     ],
@@ -141,7 +150,7 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
         ([answer(1), answer(2, ["x"])], "line 2: generation is a list"),
         ([answer(1), answer(None)], "line 2: id is missing"),
         ([answer(True)], "line 1: id is True"),
-        ([answer(1.0)], "line 1: id is 1.0"),
+        ([answer(1.5)], "line 1: id is 1.5"),
         ([answer(" ")], "line 1: id is ' '"),
         ([answer(1), '{"id": 2, "gener'], "line 2: not JSON"),
         (['[{"id": 1, "generation": "x"}]'], "nor JSON lines (an object a line)"),

@@ -61,13 +61,30 @@ def test_a_table_is_read_as_the_same_json_lines(
     assert len(own.answers) == 3
 
 
+@pytest.mark.parametrize(
+    ("table", "noted"),
+    [
+        (",question,answer\n0,why?,a\n1,why?,b\n", {"column_not_read: the first, without a name": 2}),
+        ("sep=;\r\nquestion;answer\r\nwhy?;a\r\nwhy?;b\r\n", {}),
+        (
+            "question,answer,notes,Answers\nwhy?,a,x,\nwhy?,b,,y\n",
+            {f"column_not_read: {n}": 2 for n in ("notes", "answers")},
+        ),
+    ],
+)
+def test_what_pandas_excel_and_real_exports_add_is_read(tmp_path: Path, table: str, noted: dict[str, int]) -> None:
+    own = read_answers(write(tmp_path / "my.csv", table))
+    assert [answer.text for answer in own.questions[0].answers] == ["a", "b"]
+    assert own.irregularities == noted | {"questions_without_references": 1}
+
+
 def test_blank_rows_columns_without_a_name_and_short_rows_are_as_spreadsheets_leave_them(tmp_path: Path) -> None:
     table = (
         'Question,ANSWER,Reference 2,Reference 1,,\r\n,,,,,\r\n"wh\ny?",a,worse,best,,\r\n"wh\ny?",b\r\n other? ,c\r\n'
     )
     own = read_answers(write(tmp_path / "my.csv", table))
     assert [(q.id, q.text, [a.id for a in q.answers]) for q in own.questions] == [
-        ("line4", "wh\ny?", ["a1", "a2"]), ("line7", "other?", ["a1"]),
+        ("line3", "wh\ny?", ["a1", "a2"]), ("line7", "other?", ["a1"]),
     ]  # fmt: skip
     assert [reference.text for reference in own.questions[0].references] == ["best", "worse"]
     assert own.irregularities["blank_lines"] == 1
@@ -85,10 +102,15 @@ def test_blank_rows_columns_without_a_name_and_short_rows_are_as_spreadsheets_le
         ("question,answer\n,a\n", "line 2: question is missing; add it"),
         ("question,answer,label\nwhy?,a,2\nwhy?,b,4\n", "line 3: label is 4; input should be less"),
         ("question,answer\nwhy?,a, b\n", "line 2: a cell has no named column; name it, or quote texts with ','"),
-        ('question,answer\nwhy?,"a\n\nb\n', "line 1: unexpected end of data"),
-        ('question,answer,reference_1\n"w\n?",a,one\nx?,b,\n"w\n?",c,two\n', "line 6: reference_1 'two' is not that"),
+        ('question,answer\nwhy?,"a\n\nb\n', "line 2: a text in quotes begins here"),
+        ('question,answer,reference_1\n"w\n?",a,one\nx?,b,\n"w\n?",c,two\n', "line 5: reference_1 'two' is not that"),
         ("question,answer,id\nwhy?,a,1\nwhy?,b,2\n", "line 3: id '2' is not that of line 2, '1'; give it once"),
-        ("question,answer,system\nwhy?,a,x\nwho?,a,x\nwhy?,b,x\n", "line 2: the answers' id 'x' is duplicated"),
+        ("question,answer,answer_id\nw?,a,x\nv?,a,x\nw?,b,x\n", "line 4: the answer's id to 'w?' is that of line 2"),
+        ('question,answer\nwhy?,a\nw?,"He said "yes" to\nall"\n', "line 3: a text in quotes begins here"),
+        ('question,answer\nwhy?,a\nw?,"open\nv?,"b"\n', "line 3: a text in quotes begins here"),
+        ('question,answer,system\nw?,"a\nb","open\nv?,b\n', "line 3: a text in quotes begins here"),
+        ("question,response\nwhy?,a\n", "line 2: unknown field 'response'; did you mean answer? known: "),
+        ("question,answer,model\nwhy?,a,x\n", "line 2: unknown field 'model'; did you mean system? known: "),
         (b"question,answer\nwhy?,caf\xe9\n", "line 2: byte 0xe9 at offset 24 is not UTF-8"),
         ("question,answer\nwhy?," + "x" * 1_000_001, "line 2: answer is 'xxx"),
     ],

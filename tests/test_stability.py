@@ -31,6 +31,15 @@ def test_orders_are_compared_by_means_and_inside_each_question() -> None:
     assert (found.low <= found.value + 1e-12).all()
 
 
+def test_several_answers_of_a_system_to_a_question_count_as_their_mean() -> None:
+    scores = make_scores()
+    twice = [scores.assign(answer=f"x-{n}", score=scores.score + apart) for n, apart in ((1, 0.5), (2, -0.5))]
+    found = compare_rankings(pd.concat(twice), by=["way"], resamples=20)
+    pd.testing.assert_frame_equal(found, compare_rankings(scores, by=["way"], resamples=20))
+    with pytest.raises(ValueError, match="several scores of one question and system"):
+        compare_rankings(pd.concat([*twice, twice[0]]), by=["way"])  # one answer has two scores
+
+
 def test_an_answer_that_one_way_lacks_is_left_out_and_one_way_is_refused() -> None:
     scores = make_scores()
     scores.loc[(scores.way == "a") & (scores.question == "q0") & (scores.system != "s0"), "score"] = np.nan

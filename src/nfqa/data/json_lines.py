@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -18,11 +21,25 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     model_validator,
 )
 
 T = TypeVar("T")
 LONGEST_TEXT = 1_000_000  # characters, beyond any answer: time and memory of several methods grow with it
+_WORDS = [  # our names of one thing in several shapes, and what other tools call it
+    (set(ours.split()), set(others.split()))
+    for ours, others in {
+        "answer text answers": "response reply completion output prediction generation",
+        "question": "prompt query instruction input",
+        "system": "model model_name",
+        "label grade": "rating",
+        "id": "question_id qid",
+        "reference_1 references": "reference refs ref gold ground_truth",
+        "partial_answer_1 partial_answers point_of_view": "views perspectives perspective",
+        "address": "url link",
+    }.items()
+]
 
 
 def _refuse_blank(text: str) -> str:
@@ -31,7 +48,21 @@ def _refuse_blank(text: str) -> str:
     return text
 
 
+def read_value(value: Any) -> Any:
+    """A value as JSON has it: a list for an array of numpy's, None for NaN and for what pandas calls missing."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return value if (value == value) is True else None
+
+
+def read_number(value: Any) -> Any:
+    """The whole number that a value says, 2 of 2.0, "2" and "2.0"; anything else as it is."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return int(float(value)) if isinstance(value, str) and re.fullmatch(r"\s*\d(\.0+)?\s*", value) else value
+
+
 def _read_name(value: Any) -> str:
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
     name = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if len(name.splitlines()) != 1:  # it goes into tables
         raise ValueError("expected a name on one line, not empty, or a whole number")
@@ -43,33 +74,70 @@ Text = Annotated[AnyText, AfterValidator(_refuse_blank)]
 Name = Annotated[AnyText, BeforeValidator(_read_name)]  # an id: 7 and "7" are one
 
 
-def suggest(given: str, known: Iterable[str]) -> str:
-    """What to say after an unknown name: "did you mean NAME? " where a known one is spelt alike, else nothing."""
-    near = get_close_matches(given, list(known), cutoff=0.5)
+def suggest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+    """What to say after an unknown name: "did you mean NAME? " where a known one resembles it, else nothing."""
+    near = _list_near(name, tuple(known), cutoff)
     return f"did you mean {' or '.join(near)}? " if near else ""
 
 
-class Item(BaseModel):
-    """One object of a file, its fields as given: nothing is converted, and null counts as not given.
+@lru_cache(4096)
+def _list_near(name: str, known: tuple[str, ...], cutoff: float) -> list[str]:
+    """The known names that mean the same by `_WORDS`, else those that, or whose other name, is spelt alike."""
+    word, other_names = name.strip().lower().replace(" ", "_"), dict[str, list[str]]()
+    for ours, others in _WORDS:
+        same = [one for one in known if one in ours]
+        if same and word in ours | others:
+            return same
+        other_names |= {one: same for one in ours if same}
+    near = get_close_matches(word, [one for one in known if len(one) > 2 or cutoff < 0.75], cutoff=cutoff)
+    return near or [one for each in get_close_matches(word, other_names, 1, 0.75) for one in other_names[each]]
 
-    `bare` names the field that stands for the object where a text is found in its place.
+
+@dataclass(frozen=True)
+class Extra:
+    """What becomes of a user's fields that no shape knows: those to keep stay, others are counted by name.
+
+    One that resembles a known field is refused as misspelt, unless that field is there too.
+    """
+
+    counts: Counter[str]
+    keep: Collection[str] = ()
+
+
+class Item(BaseModel):
+    """One object of a file, its fields as given: nothing is converted; null, NaN and NA count as not given.
+
+    `bare` names the field that stands for the object where a text is found in its place; `blank` the one that is an
+    empty text where it is null. Lists may be numpy's. Unknown fields are refused, but those of an `Extra`.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     bare: ClassVar[str] = ""
+    blank: ClassVar[str] = ""
 
     @model_validator(mode="before")
     @classmethod
-    def _tidy(cls, given: Any) -> Any:
-        if cls.bare and isinstance(given, str):
-            given = {cls.bare: given}
-        if not isinstance(given, dict):
-            return given
-        unknown = [key for key in given if key not in cls.model_fields]
-        if unknown and cls.model_config["extra"] == "forbid":  # pydantic's own message doesn't say what is known
-            near = suggest(str(unknown[0]), cls.model_fields)
-            raise ValueError(f"unknown field {unknown[0]!r:.60}; {near}known: {', '.join(cls.model_fields)}")
-        return {key: value for key, value in given.items() if value is not None}
+    def _tidy(cls, value: Any, info: ValidationInfo) -> Any:
+        if cls.bare and isinstance(value, str):
+            value = {cls.bare: value}
+        if not isinstance(value, Mapping):
+            return value
+        fields, extra, known = dict(value), info.context, tuple(cls.model_fields)
+        for name in [name for name in value if name not in known]:
+            if extra is None and cls.model_config["extra"] == "ignore":
+                break
+            if extra and name in extra.keep and cls.model_config["extra"] == "allow":
+                continue
+            near = _list_near(str(name), known, 0.75)
+            if extra is None or (near and value.keys().isdisjoint(near)):
+                hint = suggest(str(name), known)  # pydantic's own message doesn't say what is known
+                ways = "" if extra is None else "; give it such a name, or one that resembles none"
+                raise ValueError(f"unknown field {name!r:.60}; {hint}known: {', '.join(known)}{ways}")
+            del fields[name]
+            extra.counts[f"column_not_read: {name}"] += 1
+        values = {name: read_value(one) for name, one in fields.items()}
+        given = {name: one for name, one in values.items() if one is not None or name not in known}
+        return {cls.blank: ""} | given if cls.blank in fields else given
 
 
 class LooseItem(Item):
@@ -78,13 +146,13 @@ class LooseItem(Item):
     model_config = ConfigDict(extra="ignore")
 
 
-def check(shape: type[T], value: Any, where: str) -> T:
-    """The value as a `shape`, an `Item` or a container of them.
+def check(shape: type[T], value: Any, where: str, extra: Extra | None = None) -> T:
+    """The value as a `shape`, an `Item` or a container of them; `extra` says what becomes of unknown fields.
 
     Raises: ValueError naming `where`, the field, what was found and what was expected.
     """
     try:
-        return TypeAdapter(shape).validate_python(value)
+        return TypeAdapter(shape).validate_python(value, context=extra)
     except ValidationError as error:
         raise ValueError(f"{where}: {_explain(error)}") from None
 
@@ -104,8 +172,8 @@ def _explain(error: ValidationError) -> str:
 
 
 def _describe(value: Any) -> str:
-    if isinstance(value, dict | list):
-        return ("an object" if isinstance(value, dict) else "a list") if value else "empty"
+    if isinstance(value, Mapping | list):
+        return ("an object" if isinstance(value, Mapping) else "a list") if value else "empty"
     return "null" if value is None else f"{value!r:.60}"
 
 
@@ -127,18 +195,18 @@ def read_items(path: Path, shape: type[T], counts: Counter[str], *, once: str) -
 
     Raises: as `parse_lines`, `check` and `refuse_twin`.
     """
-    seen: dict[tuple[str, str], int] = {}
-    for number, where, item in parse_lines(str(path), path.read_bytes(), counts):
+    seen: dict[tuple[str, str], str] = {}
+    for _, where, item in parse_lines(str(path), path.read_bytes(), counts):
         found = check(shape, item, where)
-        refuse_twin(seen, number, where, once, getattr(found, once))
+        refuse_twin(seen, where, once, getattr(found, once))
         yield found
 
 
-def refuse_twin(seen: dict[tuple[str, str], int], number: int, where: str, field: str, value: str) -> None:
-    """Raises: ValueError naming both lines where the field's value is one that another line in `seen` has."""
-    first = seen.setdefault((field, value), number)
-    if first != number:
-        raise ValueError(f"{where}: {field} is that of line {first}, {value!r:.80}; give each its own line")
+def refuse_twin(seen: dict[tuple[str, str], str], where: str, field: str, value: str) -> None:
+    """Raises: ValueError naming both lines or rows where the field's value is one that another in `seen` has."""
+    place = where.rpartition(", ")[2]
+    if (first := seen.setdefault((field, value), place)) != place:
+        raise ValueError(f"{where}: {field} is that of {first}, {value!r:.80}; give each its own {place.split()[0]}")
 
 
 def refuse_repeats(values: Iterable[str], what: str) -> None:

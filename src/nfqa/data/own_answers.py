@@ -8,15 +8,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from nfqa.data.json_lines import (
     AnyText,
+    Extra,
     Item,
     Name,
     Text,
@@ -30,6 +32,7 @@ from nfqa.data.json_lines import (
 from nfqa.data.load import read_file
 from nfqa.data.own_tables import (
     EXAMPLES,
+    OF_TABLES,
     TABLES,
     TOP_GRADE,
     Grade,
@@ -56,7 +59,8 @@ class _Reference(Item):
 
 
 class _Answer(Item):
-    bare = "text"
+    model_config = ConfigDict(extra="allow")
+    bare = blank = "text"
     id: Name = ""
     system: Name = ""
     text: AnyText
@@ -64,6 +68,7 @@ class _Answer(Item):
 
 
 class _Line(Item):
+    model_config = ConfigDict(extra="allow")
     id: Name = ""
     question: Text
     references: list[_Reference] = Field(default_factory=list)
@@ -83,20 +88,23 @@ _OTHER = re.compile(rb'(?:\xef\xbb\xbf)?\s*[\w"%\xd0\[]')
 
 
 def read_answers(
-    path: str | Path, questions: str | Path = "", *, data: str = "full", root: Path | None = None
-) -> QuestionSet:
+    path: str | Path, questions: str | Path = "", *, data: str = "full", root: Path | None = None,
+    keep: Collection[str] = (),
+) -> QuestionSet:  # fmt: skip
     """Read a file of answers: with questions in it, or in the released format beside a file of its questions.
 
     A line of JSON is `{"id": optional, "question": text, "references": optional, "partial_answers": optional,
     "answers": [...]}`. A partial answer is a text or `{"point_of_view", "explanation"}`. A reference is a text, best
     first, or `{"text", "grade"}`; an answer is a text or `{"text", "id", "system", "label"}`, of which the text alone
-    must be there. Grades and labels are whole numbers from 0 to 3; null counts as not given. A table (.csv, .tsv) has
-    an answer a row, as `gather_rows` takes it.
+    must be there. Grades and labels are whole numbers from 0 to 3; null and NaN count as not given. A table (.csv,
+    .tsv) has an answer a row, as `gather_rows` takes it. An answer without an id is named by its system, NAME-1, NAME-2
+    ... where that wrote several. A field that resembles one of these is refused as misspelt; others are counted.
     References without grades get them by their place, spread evenly from 3 to 0 (`spread_grades`); graded ones are
     sorted, best first. An empty answer is excluded; a question whose answers are all empty goes with them.
 
     Args: path: "" for the bundled example; questions: "" where they are in the file of answers; data: "sample" where
-        what judges learn from is a bundled stand-in; root: the checkout, by default that of the working directory.
+        what judges learn from is a bundled stand-in; root: the checkout, by default that of the working directory;
+        keep: further fields that answers take along, as `Answer.extra`.
     Returns: named "own_answers", of origin "measured"; the example is "sample_own_answers", and a sample.
     Raises: ValueError naming file, line and field for what the shape doesn't allow, and for two lines with one id or
         one question, since one would hide the other.
@@ -113,29 +121,33 @@ def read_answers(
         if table:
             raise ValueError(f"{path}: is a table, which holds its questions itself; leave out QUESTIONS={questions}")
         return _read_generations(path, Path(questions), name, origin)
-    counts: Counter[str] = Counter()
-    lines = gather_rows(parse_rows(str(path), content, counts)) if table else parse_lines(str(path), content, counts)
-    return _make_set(lines, counts, str(path), QuestionSet(name, (), origin, hash_file(path)))
+    extra = Extra(Counter(), keep)
+    lines = (parse_rows if table else parse_lines)(str(path), content, extra.counts)
+    lines = gather_rows(lines, extra) if table else lines
+    return _make_set(lines, extra, str(path), QuestionSet(name, (), origin, hash_file(path)))
 
 
-def read_frames(answers: Table, references: Table | None = None, views: Table | None = None) -> QuestionSet:
+def read_frames(
+    answers: Table, references: Table | None = None, views: Table | None = None, *, keep: Collection[str] = ()
+) -> QuestionSet:
     """The same from data frames, or lists of dictionaries: tidy ones, rows of a table, or objects of JSON lines.
 
     Args: answers: either question, text (of the answer), and answer (its id), system, grade where there are any; or
         the columns of a table; or the fields of JSON lines, "answers" among them. references: question, text, grade
-        (optional, 0 to 3); views: question, text (or point_of_view, explanation). Other columns are not read.
+        (optional, 0 to 3); views: question, text (or point_of_view, explanation); keep: as `read_answers`.
     Returns: a question is named by its text where it has no id.
     Raises: ValueError naming the frame, its row and the column that is missing or doesn't fit, with an example.
     """
-    records = list_records(answers)
+    records, extra = list_records(answers, "answers"), Extra(Counter(), keep)
     if not records:
         raise ValueError(f"answers: holds no row; expected rows such as {EXAMPLES['answers']}")
     lines: Lines = [(number, f"answers, row {number}", record) for number, record in enumerate(records, start=1)]
-    if "text" not in records[0] and "answer" in records[0]:
-        lines = gather_rows(lines)
-    elif "answers" not in records[0]:
-        lines = gather_frames(records, references, views)
-    return _make_set(lines, Counter(), "", QuestionSet(OWN, (), "measured", ""))
+    columns = set().union(*records)
+    if "text" not in columns and OF_TABLES & columns:
+        lines = gather_rows(lines, extra)
+    elif "answers" not in columns:
+        lines = gather_frames(records, references, views, extra)
+    return _make_set(lines, extra, "", QuestionSet(OWN, (), "measured", ""))
 
 
 def spread_grades(count: int) -> list[int]:
@@ -155,35 +167,34 @@ def read_shard(path: Path, part: Part, skipped: list[str] | None = None) -> Ques
     Returns: no question where every line was left out. Ids are told apart within the part alone.
     """
     empty = QuestionSet(OWN, (), "measured", part.digest)
-    return _fill(empty, read_part(path, part), Counter(), named=True, skipped=skipped)
+    return _fill(empty, read_part(path, part), Extra(Counter()), named=True, skipped=skipped)
 
 
-def _make_set(
-    lines: Iterable[tuple[int, str, Any]], counts: Counter[str], path: str, empty: QuestionSet
-) -> QuestionSet:
+def _make_set(lines: Iterable[tuple[int, str, Any]], extra: Extra, path: str, empty: QuestionSet) -> QuestionSet:
     """Check the objects of JSON lines, and fill the empty set with them."""
-    made = _fill(empty, lines, counts, named=bool(path))
+    made = _fill(empty, lines, extra, named=bool(path))
     if not made.questions:
         why = "every answer is empty, so there is nothing to score" if made.excluded else "holds no question"
-        expected = "answer a row" if path.lower().endswith(TABLES) else "JSON object a line"
-        raise ValueError(f"{path or 'answers'}: {why}; expected one {expected}")
+        expected = "one answer a row" if path.lower().endswith(TABLES) else "one JSON object a line"
+        expected = expected if path else f"rows such as {EXAMPLES['answers']}"
+        raise ValueError(f"{path or 'answers'}: {why}; expected {expected}")
     return made
 
 
 def _fill(
     empty: QuestionSet,
     lines: Iterable[tuple[int, str, Any]],
-    counts: Counter[str],
+    extra: Extra,
     *,
     named: bool,
     skipped: list[str] | None = None,
 ) -> QuestionSet:
     questions: list[Question] = []
     excluded: list[Excluded] = []
-    seen: dict[tuple[str, str], int] = {}
+    seen: dict[tuple[str, str], str] = {}
     for number, where, item in lines:
         try:
-            made, left_out = _make_question(number, where, item, counts, seen, named=named)
+            made, left_out = _make_question(number, where, item, extra, seen, named=named)
         except ValueError as error:
             if skipped is None:
                 raise
@@ -192,11 +203,11 @@ def _fill(
         excluded += left_out
         if made.answers:
             questions.append(made)
-    return replace(empty, questions=tuple(questions), irregularities=dict(+counts), excluded=tuple(excluded))
+    return replace(empty, questions=tuple(questions), irregularities=dict(+extra.counts), excluded=tuple(excluded))
 
 
 def _make_question(
-    number: int, where: str, item: Any, counts: Counter[str], seen: dict[tuple[str, str], int], *, named: bool
+    number: int, where: str, item: Any, extra: Extra, seen: dict[tuple[str, str], str], *, named: bool
 ) -> tuple[Question, list[Excluded]]:
     """A question of the object of a JSON line, of the line itself, or of rows of a table; and what it leaves out."""
     if isinstance(item, bytes):
@@ -207,18 +218,21 @@ def _make_question(
     elif isinstance(item, list):
         before = where.rpartition(" ")[0]
         rows = [(place, f"{before} {place}", row) for place, row in enumerate(item, number)]
-        item = item[0] if "answers" in item[0] else next(iter(gather_rows(rows)))[2]
+        item = item[0] if "answers" in item[0] else next(iter(gather_rows(rows, extra)))[2]
     if set(item) == {"id", "generation"}:
         what = f"{where}: is an answer in the released scripts' format"
         raise ValueError(f"{what}; name the file of its questions too, as in `make score QUESTIONS=test.jsonl ...`")
-    line = check(_Line, item, where)
+    line, counts = check(_Line, item, where, extra), extra.counts
     identifier = line.id or (f"line{number}" if named else line.question)
     references = _make_references(where, line.references, counts)
     points = make_points(identifier, line.partial_answers, counts)
-    answers = [Answer(a.id or a.system or f"a{i}", a.text, a.label, a.system) for i, a in enumerate(line.answers, 1)]
-    refuse_repeats((answer.id for answer in answers), f"{where}: the answers' id")
+    refuse_repeats((answer.id for answer in line.answers if answer.id), f"{where}: the answers' id")
+    answers = [
+        Answer(name, a.text, a.label, a.system, (line.model_extra or {}) | (a.model_extra or {}))
+        for name, a in zip(_name_answers(line.answers, counts), line.answers, strict=True)
+    ]
     for field, value in (("id", identifier), ("question", line.question)):
-        refuse_twin(seen, number, where, field, value)
+        refuse_twin(seen, where, field, value)
     excluded = [Excluded(identifier, a.id, "empty answer", a.system) for a in answers if not a.text.strip()]
     kept = tuple(answer for answer in answers if answer.text.strip())
     counts["empty_answers"] += len(answers) - len(kept)
@@ -229,6 +243,18 @@ def _make_question(
         counts["copies_of_a_reference"] += sum(a.text in {r.text for r in references} for a in kept)
         counts["questions_without_references"] += not references and not points
     return Question(line.question, kept, tuple(references), identifier, points), excluded
+
+
+def _name_answers(answers: Sequence[_Answer], counts: Counter[str]) -> list[str]:
+    """Each answer's id, its system's name where none is given, with a number where another answer has that name too."""
+    names = [answer.id or answer.system or f"a{place}" for place, answer in enumerate(answers, start=1)]
+    times, taken = Counter(names), set(names)
+    for place, (name, answer) in enumerate(zip(list(names), answers, strict=True)):
+        if not answer.id and times[name] > 1:
+            names[place] = next(one for number in count(1) if (one := f"{name}-{number}") not in taken)
+            taken.add(names[place])
+            counts["answers_without_ids_numbered"] += 1
+    return names
 
 
 def _make_references(where: str, given: Sequence[_Reference], counts: Counter[str]) -> list[Answer]:

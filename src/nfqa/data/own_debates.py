@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from nfqa.data.json_lines import LONGEST_TEXT, AnyText, LooseItem, check, parse_lines
+from nfqa.data.json_lines import LONGEST_TEXT, AnyText, Extra, Item, check, parse_lines
 from nfqa.data.page_text import SECONDS, PageReader
 from nfqa.data.registry import hash_file
 
@@ -19,7 +19,7 @@ _EMPTY = ("no text", "it is empty, or a page without a main text")
 LINES, PAGES, TEXTS = (".jsonl",), (".html", ".htm", ".xhtml"), (".txt", ".md")
 
 
-class _Given(LooseItem):
+class _Document(Item):
     address: AnyText = ""
     text: AnyText
 
@@ -62,7 +62,7 @@ def _read_file(path: Path, name: str, reader: PageReader) -> Iterator[tuple[str,
             if len(str(item.get("text", ""))) > LONGEST_TEXT:
                 yield f"{name}#{number}", "", "", "too large", f"a text of more than {LONGEST_TEXT:,} characters"
             else:
-                line = check(_Given, item, where)
+                line = check(_Document, item, where, Extra(Counter()))
                 yield f"{name}#{number}", line.address.strip(), line.text, "", ""
     elif kind not in (*PAGES, *TEXTS):
         yield name, "", "", "of another kind", f"{path.suffix or 'no ending'}; known: .txt, .md, .html, .jsonl"

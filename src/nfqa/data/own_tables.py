@@ -7,136 +7,204 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
-from nfqa.data.json_lines import AnyText, Item, Name, Text, check, decode_text, refuse_repeats
+from nfqa.data.json_lines import (
+    AnyText,
+    Extra,
+    Item,
+    Name,
+    Text,
+    check,
+    decode_text,
+    read_number,
+    read_value,
+    refuse_repeats,
+    refuse_twin,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TABLES, TEMPLATE = (".csv", ".tsv"), "own_answers.csv"  # how tables are named; the example in data/sample
 TOP_GRADE = 3  # grades and labels run from 0, the worst
-Grade = Annotated[int, Field(ge=0, le=TOP_GRADE)]
+Grade = Annotated[int, Field(ge=0, le=TOP_GRADE), BeforeValidator(read_number)]
 Lines = Iterable[tuple[int, str, dict[str, Any]]]  # number, where it is in words, the object
 Table: TypeAlias = "pd.DataFrame | Sequence[Mapping[str, Any]]"
-_VIEW = "point_of_view"
-_NUMBERED = re.compile(r"(reference|partial_answer)_([1-9]\d*)")
+OF_TABLES = {"answer", "answer_id", "label", "reference_1", "partial_answer_1"}  # columns, where none is called text
+_FURTHER = re.compile(r"(reference|partial_answer)_([2-9]|[1-9]\d+)")
 EXAMPLES = {  # what an error shows of a frame
     "answers": '{"question": "Why is the sky blue?", "text": "Air scatters short waves.", "system": "mine"}',
     "references": '{"question": "Why is the sky blue?", "text": "Air scatters blue light most.", "grade": 3}',
     "views": '{"question": "Should pupils wear uniforms?", "text": "They make all equal."}',
 }
-_FIELDS = {  # of each frame: the field of JSON lines that it fills, and that field's own by column
-    "answers": ("answers", {"text": "text", "answer": "id", "system": "system", "grade": "label"}),
-    "references": ("references", {"text": "text", "grade": "grade"}),
-    "views": ("partial_answers", {"text": _VIEW, "point_of_view": _VIEW, "explanation": "explanation"}),
-}
-
-
-def read_number(cell: Any) -> Any:
-    """The whole number of a cell, 2 of "2" and of "2.0"; anything else as it is."""
-    return int(float(cell)) if re.fullmatch(r"\d(\.0+)?", str(cell).strip()) else cell
 
 
 class _Row(Item):
+    model_config = ConfigDict(extra="allow")
+    blank = "answer"
     question: Text
-    answer: AnyText
+    answer: AnyText = Field(serialization_alias="text")
     system: Name = ""
-    label: Annotated[Grade, BeforeValidator(read_number)] | None = None
-    id: Name = ""
-    answer_id: Name = ""
-    reference_1: Text = ""  # and further numbers of these two, which are read apart
-    partial_answer_1: Text = ""
+    label: Grade | None = None
+    id: Name = Field("", exclude=True)
+    answer_id: Name = Field("", serialization_alias="id")
+    reference_1: Text = Field("", exclude=True)  # and further numbers of these two, which are read apart
+    partial_answer_1: Text = Field("", exclude=True)
+
+
+class _AnswerRow(Item):
+    model_config = ConfigDict(extra="allow")
+    blank = "text"
+    question: Text
+    text: AnyText
+    answer: Name = Field("", serialization_alias="id")
+    system: Name = ""
+    grade: Grade | None = Field(None, serialization_alias="label")
+
+
+class _ReferenceRow(Item):
+    question: Text
+    text: Text
+    grade: Grade | None = None
+
+
+class _ViewRow(Item):
+    question: Text
+    point_of_view: Text
+    explanation: AnyText = ""
 
 
 def parse_rows(name: str, content: bytes, counts: Counter[str]) -> Lines:
-    """Each row of the bytes of a table that errors call `name`: its line, where it is in words, its cells by column.
+    """Each row of the bytes of a table that errors call `name`: its first line, where it is in words, cells by column.
 
-    Cells are separated by commas, semicolons or tabs, whichever the first line has most of. Blank rows are counted.
+    Cells are separated by commas, semicolons or tabs, whichever the first line has most of, or as Excel's first line
+    `sep=;` says. Blank rows are counted, and so are the cells of a first column without a name: a data frame's index.
     Raises: ValueError naming file and line for what is no table in UTF-8, or a column that is there twice.
     """
     text = decode_text(name, content).removeprefix("\ufeff")
-    separator = max(",;\t", key=text.partition("\n")[0].count)
+    lines = list(StringIO(text, newline=""))
+    excel = re.match(r"sep=(.)[\r\n]", text)
+    separator = excel[1] if excel else max(",;\t", key="".join(lines[:1]).count)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a text that is too long is refused as everywhere
-    cells = csv.DictReader(StringIO(text, newline=""), delimiter=separator, strict=True)
-    cells.fieldnames = [column.strip().lower().replace(" ", "_") for column in cells.fieldnames or ()]
-    refuse_repeats(filter(None, cells.fieldnames), f"{name}, line 1: the column")
+    reader, columns, begin = csv.reader(lines, delimiter=separator, strict=True), list[str](), 1
     try:
-        for row in cells:
-            where = f"{name}, line {cells.line_num}"
-            beyond = "".join([*row.pop(None, []), row.pop("", "") or ""])  # where no column is named
-            if beyond.strip():
+        for cells in reader:
+            where, first, begin = f"{name}, line {begin}", begin, reader.line_num + 1
+            if excel and first == 1:
+                continue
+            if not columns:
+                columns = [column.strip().lower().replace(" ", "_") for column in cells]
+                refuse_repeats(filter(None, columns), f"{where}: the column")
+                continue
+            row = dict(zip(columns, cells, strict=False))  # a short row lacks some
+            beyond = [cell for column, cell in zip_longest(columns, cells, fillvalue="") if not column]
+            counts["column_not_read: the first, without a name"] += bool(cells and not columns[0] and beyond.pop(0))
+            if "".join(beyond).strip():
                 raise ValueError(f"{where}: a cell has no named column; name it, or quote texts with {separator!r}")
-            given = {column: cell for column, cell in row.items() if cell is not None}  # a short row lacks some
-            if "".join(given.values()).strip():
-                yield cells.line_num, where, given
+            if "".join(cells).strip():
+                yield first, where, {column: cell for column, cell in row.items() if column}
             else:
                 counts["blank_lines"] += 1
     except csv.Error as error:
-        where = f"{name}, line {cells.line_num}"
-        raise ValueError(f'{where}: {error}; put such a text in quotes, and write a quote as ""') from None
+        line = begin + _count_lines_before_quote("".join(lines[begin - 1 : reader.line_num]), separator)
+        what = f"a text in quotes begins here and doesn't end before a {separator!r} or the line's end ({error})"
+        raise ValueError(f'{name}, line {line}: {what}; write a quote inside it as ""') from None
 
 
-def gather_rows(rows: Lines) -> Lines:
+def _count_lines_before_quote(record: str, separator: str) -> int:
+    """The lines before the quote that no separator, line's end or quote comes after, in the text of a table's row."""
+    for cell in re.finditer(rf'(?:\A|(?<=[{re.escape(separator)}\r\n]))"(?:[^"]|"")*("?)', record):
+        if not cell[1] or record[cell.end() : cell.end() + 1] not in (separator, "\r", "\n", ""):
+            return record[: cell.start()].count("\n")
+    return 0
+
+
+def gather_rows(rows: Lines, extra: Extra) -> Lines:
     """Rows of a table as objects of JSON lines, one a question.
 
     Columns: question and answer; system, label, answer_id; id, reference_1 ... and partial_answer_1 ..., of the
     question, on one of its rows at least, or alike on several. A blank cell is not given.
     """
-    found: dict[str, tuple[int, str, dict[str, str], list[dict[str, Any]]]] = {}
+    lines: dict[str, tuple[int, str, dict[str, Any], list[dict[str, Any]]]] = {}
+    seen: dict[tuple[str, str], str] = {}
     for number, where, cells in rows:
-        given = {column: cell for column, cell in cells.items() if column == "answer" or str(cell).strip()}
-        numbered = {column: given.pop(column) for column in list(given) if _NUMBERED.fullmatch(column)}
-        row = check(_Row, given, where)
-        first, _, shared, answers = found.setdefault(row.question.strip(), (number, where, {}, []))
-        for column, text in ({"id": row.id} | numbered).items():
+        fields = _drop_blanks(cells)
+        further = {name: fields.pop(name) for name in cells if _FURTHER.fullmatch(name)}
+        row = check(_Row, fields, where, extra)
+        question = row.question.strip()
+        _, first, shared, answers = lines.setdefault(question, (number, where, {}, []))
+        numbered = {"reference_1": row.reference_1, "partial_answer_1": row.partial_answer_1} | further
+        for column, cell in ({"id": row.id} | numbered).items():
+            text = read_value(cell) and check(Text, cell, f"{where}: {column}")
             if text and shared.setdefault(column, text) != text:
-                known = f"that of line {first}, {shared[column]!r:.60}"
+                known = f"that of {first.rpartition(', ')[2]}, {shared[column]!r:.60}"
                 raise ValueError(f"{where}: {column} {text!r:.60} is not {known}; give it once")
-        own = {"id": row.answer_id or None, "system": row.system or None, "label": row.label}
-        answers.append({"text": row.answer} | own)
-    for question, (number, where, shared, answers) in found.items():
+        answers.append(_dump_answer(row, seen, where))
+    for question, (number, where, shared, answers) in lines.items():
         line: dict[str, Any] = {"id": shared.pop("id", None), "question": question, "answers": answers}
         for column in sorted(shared, key=lambda column: (len(column), column)):  # 2 before 10
             line.setdefault(f"{column.rpartition('_')[0]}s", []).append(shared[column])
         yield number, where, line
 
 
-def gather_frames(answers: list[dict[str, Any]], references: Table | None, views: Table | None) -> Lines:
+def gather_frames(answers: list[dict[str, Any]], references: Table | None, views: Table | None, extra: Extra) -> Lines:
     """Tidy frames as objects of JSON lines, one a question that is answered."""
-    found: dict[str, tuple[int, str, dict[str, Any]]] = {}
-    frames = {"answers": answers, "references": list_records(references), "views": list_records(views)}
-    for name, records in frames.items():
-        kind, fields = _FIELDS[name]
+    lines: dict[str, tuple[int, str, dict[str, Any]]] = {}
+    seen: dict[tuple[str, str], str] = {}
+    frames: dict[str, tuple[list[dict[str, Any]], str, type[Any]]] = {
+        "answers": (answers, "answers", _AnswerRow),
+        "references": (list_records(references, "references"), "references", _ReferenceRow),
+        "views": (list_records(views, "views"), "partial_answers", _ViewRow),
+    }
+    for name, (records, field, shape) in frames.items():
+        questions = set()
         for number, record in enumerate(records, start=1):
-            where, question = f"{name}, row {number}", record.get("question")
-            if question is None or not {"text", _VIEW} & record.keys():
-                raise ValueError(f"{where}: needs 'question' and 'text'; expected rows such as {EXAMPLES[name]}")
-            given = {
-                field: read_number(record[column]) if column == "grade" else record[column]
-                for column, field in fields.items()
-                if column in record and (column == "text" or record[column] != "")
-            }
+            where = f"{name}, row {number}"
+            if name == "views" and "point_of_view" not in record:
+                record = {"point_of_view" if key == "text" else key: value for key, value in record.items()}
+            try:
+                row = check(shape, _drop_blanks(record), where, extra)
+            except ValueError as error:
+                raise ValueError(f"{error}; expected rows such as {EXAMPLES[name]}") from None
+            questions.add(question := row.question.strip())
             if name == "answers":
-                found.setdefault(question, (number, where, {"question": question}))
-            if question in found:
-                found[question][2].setdefault(kind, []).append(given)
-        if records and not any(record["question"] in found for record in records):
-            raise ValueError(f"{name}: no question of theirs is answered, such as {records[0]['question']!r:.60}")
-    return found.values()
+                item = _dump_answer(row, seen, where)
+                lines.setdefault(question, (number, where, {"question": question}))
+            else:
+                item = row.model_dump(exclude={"question"}, exclude_defaults=True)
+            items = lines[question][2].setdefault(field, []) if question in lines else []
+            if name == "references" and items and ("grade" in item) != ("grade" in items[0]):
+                raise ValueError(f"{where}: some references to {question!r:.60} have a grade; grade all or none")
+            items.append(item)
+        if questions and questions.isdisjoint(lines):
+            raise ValueError(f"{name}: no question of theirs is answered, such as {question!r:.60}")
+    return lines.values()
 
 
-def list_records(table: Any) -> list[dict[str, Any]]:
-    """The rows of a frame or a list, without what is None or NaN; a text or answer that is so is empty."""
-    rows = table.to_dict("records") if hasattr(table, "to_dict") else table or ()
-    return [
-        {key: "" for key in ("text", "answer") if key in row}
-        | {key: value for key, value in row.items() if value is not None and value == value}
-        for row in (each if isinstance(each, Mapping) else {} for each in rows)
-    ]
+def _drop_blanks(cells: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if isinstance(cell, str) and not cell.strip() else cell for name, cell in cells.items()}
+
+
+def _dump_answer(row: _Row | _AnswerRow, seen: dict[tuple[str, str], str], where: str) -> dict[str, Any]:
+    """An answer of JSON lines, of a row. Raises: ValueError where another row has its id, `seen` by question."""
+    answer = row.model_dump(exclude={"question"}, exclude_defaults=True, by_alias=True)
+    if "id" in answer:
+        refuse_twin(seen, where, f"the answer's id to {row.question.strip()!r:.60}", answer["id"])
+    return answer
+
+
+def list_records(table: Any, name: str) -> list[dict[str, Any]]:
+    """The rows of a frame (of pandas, or what converts to one) or a list, which errors call `name`."""
+    table = table.to_pandas() if hasattr(table, "to_pandas") else table
+    if hasattr(table, "to_dict"):
+        refuse_repeats(map(str, table.columns), f"{name}: the column")
+        table = table.to_dict("records")
+    return [dict(each) if isinstance(each, Mapping) else {} for each in table or ()]
 
 
 def write_template(path: Path, root: Path) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-from nfqa.data.json_lines import LooseItem, Name, check, parse_lines, refuse_twin
+from nfqa.data.json_lines import Extra, Item, Name, check, parse_lines, read_number, refuse_twin
 from nfqa.data.own_answers import read_answers
-from nfqa.data.own_tables import TABLES, parse_rows, read_number
+from nfqa.data.own_tables import TABLES, parse_rows
 from nfqa.data.records import Question, QuestionSet
 from nfqa.data.registry import hash_file
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class _Preference(LooseItem):
+class _Preference(Item):
     question: Name
     annotator: Name
     better: Name
@@ -50,17 +50,17 @@ def read_preferences(path: Path, systems: Path, questions: Path) -> tuple[Questi
             before = found.setdefault(one.name, replace(one, answers=()))
             answer = replace(one.answers[0], id=file.stem, system=file.stem)
             found[one.name] = replace(before, answers=(*before.answers, answer))
-    rows, seen = list[tuple[Any, ...]](), dict[tuple[str, str], int]()
+    rows, seen = list[tuple[Any, ...]](), dict[tuple[str, str], str]()
     read = parse_rows if path.suffix.lower() in TABLES else parse_lines
-    for number, where, item in read(str(path), path.read_bytes(), Counter()):
-        row = check(_Preference, item, where)
+    for _, where, item in read(str(path), path.read_bytes(), Counter()):
+        row = check(_Preference, item, where, Extra(Counter()))
         held = {answer.system for answer in found[row.question].answers} if row.question in found else set()
         for field, system in (("better", row.better), ("worse", row.worse)):
             if system not in held or row.better == row.worse:
                 known = ", ".join(sorted(held)) or "none"
                 raise ValueError(f"{where}: {field} is {system!r}; expected two of those with an answer: {known}")
         left, right = sorted((row.better, row.worse))
-        refuse_twin(seen, number, where, f"the pair that {row.annotator} compares", f"{row.question}: {left}, {right}")
+        refuse_twin(seen, where, f"the pair that {row.annotator} compares", f"{row.question}: {left}, {right}")
         rows.append((row.question, row.annotator, left, right, 0.5 if row.tie else float(row.better == left)))
     if not rows:
         raise ValueError(f"{path}: holds no preference; expected question, annotator, better, worse")

@@ -6,10 +6,11 @@ A dataset is also a set of tidy frames, `answers`, `references`, `views` and `ra
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,12 +23,14 @@ class Answer:
     """One answer, or one reference. `label` is the human grade on the common scale, 0 (worst) to 3, or UNLABELLED.
 
     `id` tells the answers of one question apart. `system` says what wrote the answer, "" where that isn't known.
+    `extra` holds further fields of a user's own, by name.
     """
 
     id: str
     text: str
     label: int = UNLABELLED
     system: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)

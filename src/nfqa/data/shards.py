@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _PARQUET, _LINES = ".parquet", (".jsonl", ".json", ".ndjson")
 _NOTE = b"nfqa"  # in a table's metadata
-_WHOLE = ("label", "grade", "id", "answer_id")
 _Cut = Iterator[tuple[int, int, int, int, str]]
 
 
@@ -100,28 +99,18 @@ def _iterate_rows(path: Path, start: int = 0, stop: int = sys.maxsize) -> Iterat
                 place = begin
                 for batch in file.iter_batches(1_000, row_groups=[group]):
                     if start < place + batch.num_rows and place < stop:
-                        yield from map(_clean, _list_rows(path, batch)[max(start - place, 0) : stop - place])
+                        yield from _list_rows(path, batch)[max(start - place, 0) : stop - place]
                     place += batch.num_rows
             begin += rows
 
 
 def _list_rows(path: Path, batch: Any) -> list[dict[str, Any]]:
-    """Rows without the index of a frame that they were; a null answer is an empty one."""
+    """Rows without the index of a frame that they were."""
+    named = [name for name in batch.schema.names if not name.startswith("__index_level_")]
     try:
-        rows = batch.to_pylist()
+        return batch.select(named).to_pylist()
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: a text is not UTF-8 ({error.reason}); write the file anew") from None
-    named = [name for name in batch.schema.names if not name.startswith("__index_level_")]
-    return [{name: row[name] or "" if name == "answer" else row[name] for name in named} for row in rows]
-
-
-def _clean(value: Any, name: str = "") -> Any:
-    """What is null or NaN left out, and whole numbers that a column with nulls made floats of whole again."""
-    if isinstance(value, dict):
-        return {key: _clean(one, key) for key, one in value.items() if one is not None and one == one}
-    if isinstance(value, list):
-        return [_clean(one) for one in value if one is not None]
-    return int(value) if isinstance(value, float) and value.is_integer() and name in _WHOLE else value
 
 
 def _group_rows(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from pydantic import BeforeValidator
 
-from nfqa.data.json_lines import LooseItem, Name, check, refuse_twin
-from nfqa.data.own_tables import parse_rows, read_number
+from nfqa.data.json_lines import Extra, Item, Name, check, read_number, refuse_twin
+from nfqa.data.own_tables import parse_rows
 from nfqa.debates.pipeline import Stage, list_dropped, say_cosine
 from nfqa.debates.sourcing import remove_near_duplicates
 from nfqa.metrics.coverage import measure_each
@@ -79,7 +79,7 @@ def _ask(views: pd.DataFrame, judge: LanguageJudge) -> tuple[list[str], list[str
     return reasons.tolist(), said.mask(verdicts.reason.isin(UNSETTLED), "the judge could not be asked").tolist()
 
 
-class _Label(LooseItem):
+class _Label(Item):
     item: Name
     annotator: Name
     task: Name = ""
@@ -96,11 +96,11 @@ def read_labels(path: Path) -> pd.DataFrame:
         for a task.
     """
     rows: list[dict[str, Any]] = []
-    seen: dict[tuple[str, str], int] = {}
-    for number, where, cells in parse_rows(str(path), path.read_bytes(), Counter()):
-        row = check(_Label, cells, where)
+    seen: dict[tuple[str, str], str] = {}
+    for _, where, cells in parse_rows(str(path), path.read_bytes(), Counter()):
+        row = check(_Label, cells, where, Extra(Counter()))
         task = f" for {row.task}" if row.task else ""
-        refuse_twin(seen, number, where, f"the item that {row.annotator} labels{task}", row.item)
+        refuse_twin(seen, where, f"the item that {row.annotator} labels{task}", row.item)
         rows.append(row.model_dump())
     if not rows:
         raise ValueError(f"{path}: holds no label; expected a CSV in UTF-8 with item, annotator, label")

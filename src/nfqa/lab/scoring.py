@@ -53,6 +53,8 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
         named = {each.reason: each.question for each in reversed(own.excluded)}
         for reason, count in Counter(each.reason for each in own.excluded).items():
             print(f"left out: {reason} ({count:,}), such as {named[reason]!r}", flush=True)
+        noted = "; ".join(f"{name.replace('_', ' ')} ({times:,})" for name, times in own.irregularities.items())
+        print(f"of note: {noted or 'nothing'}", flush=True)
         lacking = [part for part in _NEEDS if not any(getattr(question, part) for question in own.questions)]
         for part in lacking:
             print(f"no question has {part}: {_NEEDS[part]} left out (docs/formats.md)", flush=True)

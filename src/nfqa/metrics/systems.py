@@ -36,8 +36,9 @@ def leave_out_flagged(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def add_wins(scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores with the column `wins`: the share of other systems' scored answers to its question that an answer beats.
+    """Scores with the column `wins`: the share of other systems that an answer beats on its question.
 
+    Of a system with several scored answers it beats the share of these that it is better than.
     A tie counts half, and so does a difference below 1e-12: rounding, or the underflow of an unsmoothed BLEU. NaN for
     an answer without a score or a system, and where no other system has a score. The rows of `scores` have an index of
     their own each.
@@ -48,7 +49,7 @@ def add_wins(scores: pd.DataFrame) -> pd.DataFrame:
         pairs = named.merge(named, on="question", suffixes=("", "_other"))
         pairs = pairs[pairs.system != pairs.system_other]
         won = (np.sign((pairs.score - pairs.score_other).round(12)) + 1) / 2
-        wins.update(won.groupby(pairs.row).mean())
+        wins.update(won.groupby([pairs.row, pairs.system_other]).mean().groupby("row").mean())
     return scores.assign(wins=wins)
 
 
@@ -75,10 +76,12 @@ def compare_rankings(
     """Kendall's tau between every two ways of measuring: of the order of systems, and of the answers to a question.
 
     Systems are ordered by their means over questions, whose interval comes from resamples of `over`; answers are
-    ordered within each question, and tau is averaged over questions.
+    ordered within each question, and tau is averaged over questions. Several answers of a system to one question count
+    as their mean.
 
-    Args: scores: question, `over`, system, score and those of `by`; by: the columns that tell one way from another,
-        such as evaluator and cache; over: what was drawn independently; resamples, seed: of the 95 % intervals.
+    Args: scores: question, `over`, system, score, answer (where a system has several) and those of `by`; by: the
+        columns that tell one way from another, such as evaluator and cache; over: what was drawn independently;
+        resamples, seed: of the 95 % intervals.
     Returns: a row for each pair and `of` ("systems", "answers"): the columns of `by`, `against_` each for the second
         way, statistic ("kendall"), value, low, high, n (systems, or questions), dropped, dropped_because.
     Raises: ValueError for fewer than two ways.
@@ -86,8 +89,11 @@ def compare_rankings(
     ways = scores[list(by)].drop_duplicates().to_dict("records")
     if len(ways) < 2:
         raise ValueError(f"{len(ways)} way of measuring in {', '.join(by)}; comparing orders takes two or more")
-    means = resample_means(scores, by=list(by), over=over, within="question", resamples=resamples, seed=seed)
     questions = list(dict.fromkeys(["question", over]))
+    keys = [*by, *questions, "system"]
+    if not scores.duplicated([*keys, *scores.columns.intersection(["answer"])]).any():
+        scores = scores.groupby(keys, sort=False, dropna=False).score.mean().reset_index()
+    means = resample_means(scores, by=list(by), over=over, within="question", resamples=resamples, seed=seed)
     frames = []
     for first, second in combinations(ways, 2):
         named = first | {f"against_{name}": value for name, value in second.items()}
