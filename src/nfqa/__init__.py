@@ -75,13 +75,11 @@ def read(
         beside a file of `questions`, all as `make score` reads them; or a data frame or a list of dictionaries with
         question, text (of the answer) and, where there are any, answer (its id), system, grade (0 to 3); or with the
         columns of a table, or the fields of JSON lines. references: to such frames, question, text, grade (best first
-        where none is graded); views: question, text (or point_of_view, explanation). keep: further columns or fields,
-        of questions or answers, that `Frames.answers` takes along.
+        where none is graded); views: question, text (or point_of_view, explanation); keep: further columns that
+        `Frames.answers` takes along.
     Returns: frames with the columns of `Frames`. A question without an id is named by its line in a file, else by its
-        text; an answer by its system, NAME-1, NAME-2 ... where that wrote several. Empty answers are left out.
-        `noticed` counts these, and by name the further columns that are not read.
-    Raises: ValueError naming file and line, or frame and row, and the field that is missing, doesn't fit or is
-        misspelt: one that resembles a known field that isn't there.
+        text; an answer by its system, as x-1, x-2 where x wrote several. `noticed` counts what is left out or not read.
+    Raises: ValueError naming file and line, or frame and row, and the field that is missing, misspelt or doesn't fit.
     """
     from nfqa.data.own_answers import read_answers, read_frames
     from nfqa.data.records import QuestionSet
@@ -92,11 +90,7 @@ def read(
         own = read_answers(answers, questions, keep=keep)
     else:
         own = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views, keep=keep)
-    extra = [answer.extra for question in own.questions for answer in question.answers]
-    if absent := set(keep).difference(*extra) | set(keep).intersection(own.answers):
-        raise ValueError(f"keep names {min(absent)!r}, which is no further column or field of any row; mend its name")
-    kept = own.answers.assign(**{name: [each.get(name) for each in extra] for name in keep})
-    return Frames(kept, own.references, own.views, own.texts_by_name, own.irregularities)
+    return Frames(own.answers, own.references, own.views, own.texts_by_name, own.irregularities)
 
 
 def perspective_diversity(

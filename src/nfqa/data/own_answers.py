@@ -178,6 +178,9 @@ def _make_set(lines: Iterable[tuple[int, str, Any]], extra: Extra, path: str, em
         expected = "one answer a row" if path.lower().endswith(TABLES) else "one JSON object a line"
         expected = expected if path else f"rows such as {EXAMPLES['answers']}"
         raise ValueError(f"{path or 'answers'}: {why}; expected {expected}")
+    names = set[str]().union(*(answer.extra for question in made.questions for answer in question.answers))
+    if wrong := set(extra.keep).difference(names - {"dataset", "text", "grade"}):
+        raise ValueError(f"keep names {min(wrong)!r}, which is no further column or field of any row; mend its name")
     return made
 
 

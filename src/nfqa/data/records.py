@@ -126,8 +126,11 @@ class QuestionSet:
 
     @property
     def answers(self) -> pd.DataFrame:
-        """dataset, question, answer (its id), system ("" for none), text, grade (float, NaN where unlabelled)."""
-        return self._make_frame("answers", answer="id", system="system", text="text", grade="label")
+        """dataset, question, answer (its id), system ("" for none), text, grade (float, NaN for none), and `extra`."""
+        frame = self._make_frame("answers", answer="id", system="system", text="text", grade="label")
+        extra = [answer.extra for question in self.questions for answer in question.answers]
+        names = dict.fromkeys(name for each in extra for name in each)
+        return frame.assign(**{name: [each.get(name) for each in extra] for name in names})
 
     @property
     def references(self) -> pd.DataFrame:
