@@ -34,16 +34,16 @@ HELD_OUT = 4  # a claim is held out from the evaluators' training where its key 
 
 def load(
     name: str, *, data: str = "full", limit: int | None = None, split: Split = "all", repeats: Repeats = "keep",
-    root: Path | None = None,
+    first: Collection[str] = (), root: Path | None = None,
 ) -> QuestionSet:  # fmt: skip
     """Load a registered dataset.
 
     Args: name: as in data/registry.yml; data: "full" for the upstream file, "sample" for the bundled stand-in, whose
         dataset is called sample_NAME; limit: at most this many questions, chosen by hash so that neither order nor
-        content decides; split: of debatewise, the claims held out from the training of the embedded evaluators
-        (key % 4 == 0), those it may see, or all (no other dataset is trained on, nor split); repeats: of graded
-        datasets, a passage repeated inside a question is kept ("keep", as the paper), kept once ("first"), or,
-        if its labels disagree, dropped with all its copies ("drop_conflicting").
+        content decides; first: texts of questions that a limit chooses before others; split: of debatewise, the claims
+        held out from the training of the embedded evaluators (key % 4 == 0), those it may see, or all (no other dataset
+        is trained on, nor split); repeats: of graded datasets, a passage repeated inside a question is kept ("keep", as
+        the paper), kept once ("first"), or, if its labels disagree, dropped with all its copies ("drop_conflicting").
     Raises: ValueError for a wrong name or hash, or naming file, line and field of what the shape doesn't allow;
         UnreachableError when the file is not at hand and can't be fetched.
     """
@@ -53,7 +53,8 @@ def load(
     questions, counts = read_file(path, file.shape, file.lowest_label)
     if split != "all" and file.shape == "debatewise":
         questions = [q for q in questions if (q.key % HELD_OUT == 0) == (split == "held_out")]
-    chosen = {question.name for question in sorted(questions, key=lambda question: question.key)[:limit]}
+    ordered = sorted(questions, key=lambda question: (question.text not in first, question.key))
+    chosen = {question.name for question in ordered[:limit]}
     questions = [question for question in questions if question.name in chosen]
     treated = questions if repeats == "keep" else [_treat_repeats(question, repeats) for question in questions]
     counts["dropped_repeats"] = sum(len(q.answers) for q in questions) - sum(len(q.answers) for q in treated)
@@ -139,4 +140,4 @@ def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None =
     labels = labels[labels.pop("set") == LABELLED[name]]
     found = labels.merge(answers.assign(id=answers["question"] if name == "demo_answers" else by_system), on="id")
     chosen = found["question"].unique()[:limit]
-    return found.loc[found["question"].isin(chosen), [*answers.columns, *labels.columns]]
+    return found.loc[found["question"].isin(chosen), [*answers.columns, *labels.columns]].reset_index(drop=True)

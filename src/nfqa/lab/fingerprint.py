@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -131,7 +132,7 @@ class Record(BaseModel):
     parts: dict[str, str]
     outputs: dict[str, str]
     missing: dict[str, int] = {}
-    minutes: Annotated[float, Field(ge=0, lt=1e9)] | None = None
+    minutes: Annotated[float, Field(ge=0, lt=1e9)]
 
 
 def read_record(place: Place, identifier: str) -> Record | None:
@@ -193,8 +194,9 @@ class Target:
     name: str
     options: RunOptions  # without the user's parameters where it is only read by the artefact that was named
     stale: tuple[str, ...]
-    minutes: float | None
+    minutes: float | None  # of its last run here; None before the first
     lacks: tuple[str, ...] = ()
+    committed: bool = False  # whether its results are at hand, and no run here wrote them
 
     @property
     def identifier(self) -> str:
@@ -222,8 +224,16 @@ class Target:
 
     @property
     def seconds(self) -> float:
-        """About how long it takes: as last time, or as its entry says."""
-        return 60 * (self.artefact.minutes if self.minutes is None else self.minutes)
+        """About how long it takes: as last time, or as its entry says; infinity for another model or a user's file."""
+        if self.minutes is not None:
+            return 60 * self.minutes
+        if (
+            self.options.answers
+            or {*self.options.roles} & {*self.artefact.roles}
+            or {*_FILES} & {*self.options.parameters}
+        ):
+            return inf
+        return 60 * self.artefact.minutes
 
 
 def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> list[Target]:
@@ -250,5 +260,6 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
         parts = make_fingerprint(paper, name, place, own)
         record = read_record(place, identifier)
         stale = explain_staleness(record, parts, place) + [f"reads {t.name}, which is stale" for t in read if t.stale]
-        targets[identifier] = Target(paper, name, own, tuple(stale), record.minutes if record else None)
+        minutes, committed = record and record.minutes, not record and (results / f"{name}.csv").is_file()
+        targets[identifier] = Target(paper, name, own, tuple(stale), minutes, committed=committed)
     return list(targets.values())

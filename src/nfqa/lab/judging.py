@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from nfqa.data.paths import write_text
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import read_prompt_set
@@ -116,19 +113,6 @@ def open_restating(root: Path) -> Asker:
     spec = RoleSpec("generator", "path", str(find_evaluator("tiny")))
     journal = Journal(root / "build" / "cache" / "restated.sqlite")
     return open_asker(journal, spec, Decoding(max_tokens=96), dtype="float64")
-
-
-def show_progress(folder: Path) -> Callable[[int, int], None]:
-    """A callback that leaves DONE/TOTAL in FOLDER/progress.txt, for the runner to show, once a second at most."""
-    path, shown = folder / "progress.txt", 0.0
-
-    def show(done: int, total: int) -> None:
-        nonlocal shown
-        if time.monotonic() - shown > 1 or done == total:
-            shown = time.monotonic()
-            write_text(path, f"{done:,} of {total:,} verdicts")
-
-    return show
 
 
 def open_journal(root: Path) -> Journal:

@@ -58,7 +58,7 @@ class Lab(Roles):
     def load(self, name: str, **how: Any) -> Any:
         """A dataset by its registered name; the bundled stand-in when the run is on the sample.
 
-        Args: how: `limit`, `split` or `repeats`, as `nfqa.data.load.load` has them.
+        Args: how: `limit`, `first`, `split` or `repeats`, as `nfqa.data.load.load` has them.
         Raises: ValueError where papers/*.yml does not list it, and as that function.
         """
         from nfqa.data.load import load

@@ -294,11 +294,12 @@ def find_artefact(papers: dict[str, Paper], identifier: str) -> tuple[Paper, str
 
     Raises: ValueError with those that are spelt alike.
     """
-    paper, _, name = identifier.partition("/")
+    paper, _, name = identifier.rpartition("/")
     if paper in papers and name in papers[paper].artefacts:
         return papers[paper], name
-    known = [f"{p}/{a}" for p, entry in papers.items() for a in entry.artefacts]
-    hint = suggest(identifier, known) or "expected PAPER/NAME, such as linkage/table_02; "
+    known = {f"{p}/{a}": a for p, entry in papers.items() for a in entry.artefacts}
+    near = {alike for alike in known if suggest(name, [known[alike]])}  # whatever paper they share
+    hint = suggest(identifier, near) or "expected PAPER/NAME, such as linkage/table_02; "
     raise ValueError(f"unknown artefact {identifier!r}; {hint}`make status` lists all {len(known)}")
 
 

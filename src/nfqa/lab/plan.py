@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from nfqa.data.json_lines import read_json
@@ -57,10 +58,13 @@ def describe_journal(root: Path) -> list[str]:
 
 
 def describe_target(target: Target) -> str:
-    """Whether an artefact is fresh, or why it is stale, and how long it took."""
+    """Whether an artefact was run here and is fresh, or why it is stale, and about how long it takes."""
     if target.lacks:
         return f"not run: needs {', '.join(target.lacks)}; its last result stays"
-    minutes = f"{target.minutes:.1f} min last time" if target.minutes is not None else "not timed yet"
+    if target.minutes is not None:
+        minutes = f"{target.minutes:.1f} min last time"
+    else:
+        minutes = f"about {target.seconds / 60:.1f} min" if target.seconds < inf else "not timed yet"
     if not target.stale:
         return f"fresh  ({minutes})"
     from nfqa.lab.papers import list_needs, show_name
@@ -68,7 +72,10 @@ def describe_target(target: Target) -> str:
     reasons = "; ".join(target.stale[:3]) + (f"; and {len(target.stale) - 3} more" if len(target.stale) > 3 else "")
     named = [show_name(target.paper, role) for role in target.options.roles]
     missing = [need for need in list_needs(target.paper, target.name) if need not in named]
-    return f"STALE  ({minutes}): {reasons}" + (f"; some rows need {', '.join(missing)}" if missing else "")
+    state = f"STALE  ({minutes}): {reasons}"
+    if target.minutes is None:
+        state = f"{'committed, ' if target.committed else ''}not run here  ({minutes})"
+    return state + (f"; some rows need {', '.join(missing)}" if missing else "")
 
 
 def _describe(tally: Tally) -> str:

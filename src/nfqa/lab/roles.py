@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from nfqa.data.paths import find_cache
 from nfqa.judge.asking import Asker, Tally, merge_tallies
-from nfqa.lab.judging import Asking, open_asker, open_generators, open_journal, open_judges, show_progress
+from nfqa.lab.judging import Asking, open_asker, open_generators, open_journal, open_judges
+from nfqa.lab.progress import show_progress
 from nfqa.models.chat import Reading
 from nfqa.models.roles import DEFAULTS, EVALUATORS, name_models, parse_role, parse_roles
 
@@ -77,14 +78,14 @@ class Roles:
     def _open_evaluator(self, spec: RoleSpec, **how: Any) -> Evaluator:
         from nfqa.models.evaluator import Evaluator
 
+        progress = show_progress(self.out, "passages")
         if spec.kind == "openai":
             from nfqa.judge.served_evaluator import ECHO, ServedEvaluator
 
-            progress = show_progress(self.out)
             self._askers.append(open_asker(open_journal(self.root), spec, ECHO, dry=self.dry, progress=progress))
             return ServedEvaluator(self._askers[-1])
         device = os.environ.get("NFQA_DEVICE") or "auto"
-        return Evaluator(spec, device=device, store=find_cache(self.root, "losses"), **how)
+        return Evaluator(spec, device=device, store=find_cache(self.root, "losses"), progress=progress, **how)
 
     @cached_property
     def judges(self) -> dict[str, LanguageJudge]:
@@ -101,7 +102,7 @@ class Roles:
         return next(iter(self._open_judges(reading).values()), None)
 
     def _open_judges(self, reading: Reading) -> dict[str, LanguageJudge]:
-        asking, progress = replace(self.asking, reading=reading), show_progress(self.out)
+        asking, progress = replace(self.asking, reading=reading), show_progress(self.out, "verdicts")
         judges = open_judges(self.root, self.roles["judge"], asking, dry=self.dry, progress=progress)
         self._askers += [judge.asker for judge in judges.values()]
         return judges
@@ -117,7 +118,7 @@ class Roles:
     @cached_property
     def writers(self) -> dict[str, Asker]:
         """The generator role's language models by name; none where rules fill it. One of the paper's has its name."""
-        progress = show_progress(self.out)
+        progress = show_progress(self.out, "texts")
         opened = open_generators(self.root, self.roles["generator"], self.asking, dry=self.dry, progress=progress)
         self._askers += opened.values()
         named = {name: [s for s, form in self.systems.items() if re.fullmatch(form, name.lower())] for name in opened}

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from graphlib import TopologicalSorter
@@ -32,6 +32,7 @@ from nfqa.lab.fingerprint import (
     write_record,
 )
 from nfqa.lab.options import RunOptions
+from nfqa.lab.progress import describe_duration, describe_rest, open_bar
 
 
 def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
@@ -63,6 +64,10 @@ def run_targets(
     place = options.find_place(root)
     held = "another run is at work in this checkout; wait for it, or stop it first"
     with hold_scratch(place.work / "scratch", root / "build" / "lock", held):
+        expected = describe_duration([target.seconds for target in pending], jobs)
+        print(
+            f"{len(pending)} artefact{'s' * (len(pending) > 1)} to run, {jobs} at a time; time: {expected}", flush=True
+        )
         graded = {name for name, file in read_registry(root).items() if file.shape in GRADED}
         wanted = {d for t in pending if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded
         if wanted:
@@ -83,7 +88,7 @@ def run_pending(place: Place, pending: Sequence[Target], *, jobs: int) -> tuple[
     running: dict[Future[bool], Target] = {}
     begun, took = dict[str, float](), dict[str, float]()  # when each was started, and the seconds of those that ended
     done: dict[str, bool] = {}  # whether it had to run
-    with ThreadPoolExecutor(jobs) as pool, _open_bar(len(targets)) as bar:
+    with ThreadPoolExecutor(jobs) as pool, open_bar(len(targets)) as bar:
         try:
             while True:
                 ready = sorted([*ready, *(targets[name] for name in order.get_ready())], key=lambda t: -t.seconds)
@@ -95,7 +100,7 @@ def run_pending(place: Place, pending: Sequence[Target], *, jobs: int) -> tuple[
                 if not running:
                     break
                 bar.n = len(took)
-                bar.set_postfix_str(_describe_rest(place, targets, begun, took, jobs), refresh=False)
+                bar.set_postfix_str(describe_rest(place, targets, begun, took, jobs), refresh=False)
                 bar.update(0)  # shows it, if it is time to
                 for future in wait(running, timeout=0.5, return_when=FIRST_COMPLETED).done:
                     target = running.pop(future)
@@ -131,32 +136,6 @@ def _refuse(target: Target, failed: Sequence[Target]) -> str:
         return "the model failed before; see above"
     lost = sorted(other.name for other in failed if other.identifier in target.reads)
     return f"it reads {', '.join(lost)}, which failed" if lost else ""
-
-
-def _open_bar(count: int) -> tqdm:
-    """A bar; where no one watches, a line every 30 seconds."""
-    shape, seconds = "{n_fmt} of {total_fmt} artefacts{postfix}\n", 30.0
-    if sys.stderr.isatty():
-        shape, seconds = "artefacts: {n_fmt}/{total_fmt}|{bar}|{postfix}", 0.5
-    return tqdm(total=count, bar_format=shape, miniters=0, mininterval=seconds, delay=seconds)
-
-
-def _describe_rest(
-    place: Place, targets: Mapping[str, Target], begun: Mapping[str, float], took: Mapping[str, float], jobs: int
-) -> str:
-    """Which notebooks run, and about how long they and the rest take, at the pace of what has run so far."""
-    running = {name: time.monotonic() - start for name, start in begun.items() if name not in took}
-    expected = [targets[name].seconds for name in took]
-    expected += [min(targets[name].seconds, seconds) for name, seconds in running.items()]
-    pace = (1 + sum(took.values()) + sum(running.values())) / (1 + sum(expected))
-    waited_for = {name: pace * target.seconds for name, target in targets.items() if name not in took}
-    left = [max(1.0, seconds - running.get(name, 0)) for name, seconds in waited_for.items()]
-    rest = max(sum(left) / jobs, *left)
-    about = f"{rest / 60:,.0f} min" if rest > 90 else f"{rest:,.0f} s"
-    told = {name: place.work / "scratch" / name / "progress.txt" for name in running}  # of a language model's verdicts
-    said = {name: f", {path.read_text(encoding='utf-8')}" for name, path in told.items() if path.is_file()}
-    names = (f"{targets[name].name} {seconds:.0f} s{said.get(name, '')}" for name, seconds in running.items())
-    return f"about {about} left; running: {', '.join(names)}"
 
 
 def run_target(place: Place, target: Target) -> bool:

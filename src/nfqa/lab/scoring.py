@@ -30,7 +30,7 @@ _NEEDS = {
     "references": "overlap and ranking among references (LINKAGE) are",
     "partial_answers": "coverage of points of view, P.D. and D.A. (DebateQA) are",
 }
-_SHOWN = 8  # answers of no named system that are shown by themselves
+_SHOWN = 8  # answers, or answers of no named system, that are shown one by one
 
 
 def score_file(root: Path, options: RunOptions, identifier: str, path: Path, questions: Path | None = None) -> int:
@@ -76,8 +76,15 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
         for file in made:
             copy_file(file, folder / file.name)
     print(f"\n{tabulate_means(target.paper, values, own.systems)}\n")
+    (folder / "views.csv").unlink(missing_ok=True)
     if len(own.views):
-        print(f"{tabulate_views(pd.read_csv(folder / 'scores.csv', dtype=str, keep_default_na=False), root)}\n")
+        views = pivot_views(pd.read_csv(folder / "scores.csv", dtype=str, keep_default_na=False))
+        cells = views.set_axis(views.columns.map(" ".join), axis=1).reset_index().map(escape_formula)
+        cells.to_csv(folder / "views.csv", index=False, lineterminator="\n")
+        shown = f"each answer: {folder.relative_to(root)}/views.csv"
+        if len(own.answers) <= _SHOWN:
+            shown = views.to_string(float_format="{:.1f}".format, na_rep="–")
+        print(f"{describe_views(root)}\n{shown}\n")
     print(*json.loads((folder / f"{target.name}.json").read_text(encoding="utf-8"))["findings"], sep="\n")
     print(f"\nin {folder.relative_to(root)}/: {', '.join(sorted(file.name for file in folder.iterdir()))}")
     return 0
@@ -116,19 +123,25 @@ def tabulate_means(paper: Paper, table: pd.DataFrame, systems: Sequence[str]) ->
     return wide.to_string(na_rep="–", line_width=None) + (caveat if by_vectors.any() else "")
 
 
-def tabulate_views(scores: pd.DataFrame, root: Path) -> str:
+def pivot_views(scores: pd.DataFrame) -> pd.DataFrame:
     """Each answer's place on each point of view, 0 to 10, by coverage and by P.D., beside that of the question alone.
 
-    Above it, how well each tells a view that is stated from another one, as results/debateqa/stated_views.csv has it.
-    Args: scores: as `write_scores` wrote them, all text; root: the checkout, whose results say what was measured.
+    Args: scores: as `write_scores` wrote them, all text. Returns: a row an answer, named by question and answer; a
+        column a method and point of view.
     """
     views = scores[scores.metric.isin(OF_VIEWS) & (scores.get("variant", "") != "released")]
     views = views.assign(answer=views.answer.replace("", "the question alone"), ten=pd.to_numeric(views.ten))
-    views["by"] = pd.Categorical(
-        views.metric.map({"view_coverage": "coverage", "pd_view": "P.D."}), ["coverage", "P.D."]
-    )
-    wide = views.astype({"view": int}).pivot(index=["question", "answer"], columns=["by", "view"], values="ten")
-    table = wide.sort_index(axis=1).rename_axis(columns=["", "view"])
+    views["by"] = views.metric.map({"view_coverage": "coverage", "pd_view": "P.D."})
+    wide = views.pivot(index=["question", "answer"], columns=["by", "view"], values="ten")
+    order = sorted(wide.columns, key=lambda column: (column[0] == "P.D.", int(column[1])))
+    return wide[order].rename_axis(columns=["", "view"])
+
+
+def describe_views(root: Path) -> str:
+    """How to read the points of view, and how well each method tells a view that is stated from another one.
+
+    Args: root: the checkout, whose results/debateqa/stated_views.csv says what was measured.
+    """
     stated = read_values(root / "results" / "debateqa" / "stated_views.csv")
     measured = {"dataset": "perspectrum", "compared": "same_text", "statistic": "auroc"}
     by_coverage = pick(stated, **measured, metric="coverage").value
@@ -136,6 +149,5 @@ def tabulate_views(scores: pd.DataFrame, root: Path) -> str:
     return (
         "Points of view, 0 to 10; compare the answers to one question, column by column\n"
         "Measured on points of view in other people's words (Perspectrum): coverage places the stated one above another"
-        f" in {by_coverage:.0%} of cases, P.D. by the small evaluator in {by_perplexity:.0%}\n"
-        f"{table.to_string(float_format='{:.1f}'.format, na_rep='–')}"
+        f" in {by_coverage:.0%} of cases, P.D. by the small evaluator in {by_perplexity:.0%}"
     )

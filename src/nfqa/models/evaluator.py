@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +39,7 @@ class Evaluator:
     1 % to its own plain way.
     batch_tokens is the `Engine`'s.
     store: a file that keeps losses by evaluator, settings and texts; another process may share it. A loss that is not
-    a finite number isn't kept.
+    a finite number isn't kept. `progress` is told how many losses of a call are made, and of how many.
     Losses are rounded to six digits when they are made: batches and threads move the last ones.
     Raises: ValueError for what `Pretrained` refuses, or a missing embedded model.
     """
@@ -53,8 +53,9 @@ class Evaluator:
         dtype: str = "auto",
         batch_tokens: int = 16_384,
         store: Path | None = None,
+        progress: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> None:
-        self.spec = spec
+        self.spec, self._progress = spec, progress
         own = spec.kind == "embedded"
         where = RoleSpec("evaluator", "path", str(find_evaluator(spec.name))) if own else spec
         self.cache = cache if cache != "own" else _read_cache(Path(where.name)) if own else None
@@ -100,11 +101,15 @@ class Evaluator:
             seen |= fresh.keys()
             missing |= {number: fresh} if fresh else {}
         if missing:
+            done, total = 0, sum(map(len, missing.values()))
+            self._progress(done, total)
             wanted = {i: Restated(items[i].context, tuple(targets.values())) for i, targets in missing.items()}
             for batch in find_losses(self._engine, RowMaker(self._loaded, settings), wanted):
                 made = {list(missing[number])[place]: loss for number, place, loss in batch}
                 self._store.write((key, *astuple(loss)) for key, loss in made.items() if math.isfinite(loss.nats))
                 known |= made
+                done += len(batch)
+                self._progress(done, total)
         return [[known[key] for key in row] for row in keys]
 
     def score_plain(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
