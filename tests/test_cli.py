@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
+from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import PROJECT, Checkout, copy_project
@@ -17,6 +20,7 @@ from nfqa.lab.fingerprint import Record as RunRecord
 from nfqa.lab.fingerprint import choose_parameters, explain_staleness
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import read_papers
+from nfqa.lab.progress import describe_rest, read_progress, show_progress
 from nfqa.models.chat import Reply
 
 
@@ -24,6 +28,7 @@ from nfqa.models.chat import Reply
     ("command", "variables", "words"),
     [
         ("run made_up/frist", {}, "unknown artefact 'made_up/frist'; did you mean made_up/first"),
+        ("run made_up/nope", {}, "unknown artefact 'made_up/nope'; expected PAPER/NAME"),
         ("run made_up/fourth", {}, "made_up/fourth has no notebook"),
         ("reproduce", {"PROFILE": "fast"}, "PROFILE is 'fast'; expected full or quick"),
         ("claims", {"PAPER": "made", "DATA": "full"}, "PAPER is 'made'; did you mean made_up? expected made_up"),
@@ -120,7 +125,7 @@ def test_what_no_notebook_can_be_given_is_refused_before_it_runs(
 @pytest.mark.parametrize(
     "content",
     [b"", b"null", b"\xff", b'{"parts": [], "outputs": {}}', b'{"parts": {}, "outputs": {}, "missing": []}',
-     b'{"parts": {}, "outputs": {}, "minutes": NaN}'],
+     b'{"parts": {}, "outputs": {}}', b'{"parts": {}, "outputs": {}, "minutes": NaN}'],
 )  # fmt: skip
 def test_a_run_record_of_another_shape_counts_as_none(checkout: Checkout, content: bytes) -> None:
     path = checkout.root / "build" / "sample" / "runs" / "made_up" / "first.json"
@@ -128,7 +133,11 @@ def test_a_run_record_of_another_shape_counts_as_none(checkout: Checkout, conten
     path.write_bytes(content)
     done = checkout.run("status", "made_up/first")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "STALE  (not timed yet): never run here" in done.stdout
+    assert "made_up/first            not run here  (about 0.1 min)" in done.stdout
+    committed = checkout.root / "results" / "sample" / "made_up" / "first.csv"
+    committed.parent.mkdir(parents=True)
+    committed.write_text("")
+    assert "made_up/first            committed, not run here  (about 0.1 min)" in checkout.run("status").stdout
 
 
 def test_outside_a_checkout_it_says_so(checkout: Checkout) -> None:
@@ -185,7 +194,7 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
 def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
     tmp_path: Path, missing: dict[str, int], asked_again: int
 ) -> None:
-    record = RunRecord(parts={"notebook": "1"}, outputs={}, missing=missing)
+    record = RunRecord(parts={"notebook": "1"}, outputs={}, missing=missing, minutes=1)
     said = explain_staleness(record, {"notebook": "1"}, find_place(tmp_path))
     assert said == ([f"{asked_again} verdicts could not be had from the model, ask them again"] if asked_again else [])
 
@@ -245,3 +254,36 @@ def test_a_count_that_is_none_is_refused_before_anything_is_asked(parameters: di
     paper = read_papers(PROJECT)["linkage"]
     with pytest.raises(ValueError, match=words):
         choose_parameters(paper, "table_02", RunOptions(parameters=parameters), Path())
+
+
+@pytest.mark.parametrize(
+    ("told", "spent", "seconds", "expected"),
+    [
+        ("", 30, 60, "about 30 s"),
+        ("", 240, 60, "unknown"),  # longer than expected: nothing says how much
+        ("", 30, inf, "unknown"),
+        ("0 0 of 40 verdicts", 30, inf, "unknown"),
+        ("600 20 of 40 verdicts", 600, inf, "at least 10 min"),
+        ("600 20 of 40 passages", 240, 60, "at least 10 min"),
+        ("600 20 of 40 passages", 30, 60, "about 10 min"),
+    ],
+)
+def test_time_left_goes_by_what_is_done_and_to_do_and_is_unknown_where_nothing_says(
+    tmp_path: Path, told: str, spent: float, seconds: float, expected: str
+) -> None:
+    target = SimpleNamespace(name="first", seconds=seconds)
+    folder = tmp_path / "scratch" / "made_up" / "first"
+    folder.mkdir(parents=True)
+    if told:
+        (folder / "progress.txt").write_text(told)
+    place, begun = SimpleNamespace(work=tmp_path), {"made_up/first": time.monotonic() - spent}
+    line = describe_rest(place, {"made_up/first": target}, begun, {}, 1)  # type: ignore[arg-type]
+    assert line == ", ".join(filter(None, [f"time left: {expected}; running: first {spent} s", told.partition(" ")[2]]))
+
+
+def test_progress_tells_the_seconds_that_the_rest_of_a_batch_takes(tmp_path: Path, monkeypatch) -> None:
+    show = show_progress(tmp_path, "verdicts")
+    for now, done, left in ((100, 0, 0), (110, 300, 30), (160, 1_200, 0)):
+        monkeypatch.setattr(time, "monotonic", lambda now=now: now)
+        show(done, 1_200)
+        assert read_progress(tmp_path) == (left, f"{done:,} of 1,200 verdicts")

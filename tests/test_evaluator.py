@@ -350,8 +350,9 @@ def test_nothing_that_a_loss_or_a_vector_is_made_by_is_left_out_of_its_key(made_
     assert set(code.hash_modules(made_by, within=("nfqa.models", "nfqa.kernels"))) - {*made_by} == others
 
 
-def test_equal_texts_are_run_once(gpt2, monkeypatch):
-    model, seen, run = open_folder(gpt2), [], Engine._run
+def test_equal_texts_are_run_once_and_counted_once(gpt2, monkeypatch):
+    counts = []
+    model, seen, run = open_folder(gpt2, progress=lambda *count: counts.append(count)), [], Engine._run
     assert model._engine.shares
 
     def count(made: Engine, groups: Any, *begun: Any) -> Any:
@@ -362,6 +363,7 @@ def test_equal_texts_are_run_once(gpt2, monkeypatch):
     item = Restated("sea", ("salt", "salt", "rivers"))
     found = model.score([item, item, Restated("sea", ("rivers",))], PAPER)
     assert len(seen) == 2
+    assert (counts[0], counts[-1]) == ((0, 2), (2, 2))
     assert found[0] == found[1]
     assert found[0][0] == found[0][1]
     assert found[2][0] == found[0][2]

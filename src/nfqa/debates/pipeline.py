@@ -203,7 +203,7 @@ def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame, *, fewest: int 
     Args: parts: id, view, and any columns: a row a sentence, or a point of view.
     """
     views = parts.groupby("id")["view"].unique().reindex(questions.id, fill_value=())
-    few = views[views.str.len() < fewest]
+    few = views[views.map(len) < fewest]
     details = [f"{len(own)} left ({', '.join(own) or 'none'}); {fewest} needed" for own in few]
     reason = f"fewer than {fewest} points of view" if fewest > 1 else "no point of view left"
     return parts[~parts.id.isin(few.index)].reset_index(drop=True), list_dropped("question", few.index, reason, details)
