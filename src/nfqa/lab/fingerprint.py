@@ -260,6 +260,7 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
         parts = make_fingerprint(paper, name, place, own)
         record = read_record(place, identifier)
         stale = explain_staleness(record, parts, place) + [f"reads {t.name}, which is stale" for t in read if t.stale]
-        minutes, committed = record and record.minutes, not record and (results / f"{name}.csv").is_file()
+        minutes = record.minutes if record else None
+        committed = minutes is None and (results / f"{name}.csv").is_file()
         targets[identifier] = Target(paper, name, own, tuple(stale), minutes, committed=committed)
     return list(targets.values())
