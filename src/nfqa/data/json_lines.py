@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -27,19 +27,16 @@ from pydantic import (
 
 T = TypeVar("T")
 LONGEST_TEXT = 1_000_000  # characters, beyond any answer: time and memory of several methods grow with it
-_WORDS = [  # our names of one thing in several shapes, and what other tools call it
-    (set(ours.split()), set(others.split()))
-    for ours, others in {
-        "answer text answers": "response reply completion output prediction generation",
-        "question": "prompt query instruction input",
-        "system": "model model_name",
-        "label grade": "rating",
-        "id": "question_id qid",
-        "reference_1 references": "reference refs ref gold ground_truth",
-        "partial_answer_1 partial_answers point_of_view": "views perspectives perspective",
-        "address": "url link",
-    }.items()
-]
+_WORDS = {  # our names of one thing in several shapes: what other tools call it
+    "answer text answers": "response reply completion output prediction generation",
+    "question": "prompt query instruction input",
+    "system": "model model_name",
+    "label grade": "rating",
+    "id": "question_id qid",
+    "reference_1 references": "reference refs ref gold ground_truth",
+    "partial_answer_1 partial_answers point_of_view": "views perspectives perspective",
+    "address": "url link",
+}
 
 
 def _refuse_blank(text: str) -> str:
@@ -56,13 +53,11 @@ def read_value(value: Any) -> Any:
 
 def read_number(value: Any) -> Any:
     """The whole number that a value says, 2 of 2.0, "2" and "2.0"; anything else as it is."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return int(float(value)) if isinstance(value, str) and re.fullmatch(r"\s*\d(\.0+)?\s*", value) else value
+    return int(float(value)) if re.fullmatch(r"-?\d+(\.0+)?", str(value).strip()) else value
 
 
 def _read_name(value: Any) -> str:
-    value = int(value) if isinstance(value, float) and value.is_integer() else value
+    value = read_number(value) if isinstance(value, float) else value
     name = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if len(name.splitlines()) != 1:  # it goes into tables
         raise ValueError("expected a name on one line, not empty, or a whole number")
@@ -80,13 +75,13 @@ def suggest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     return f"did you mean {' or '.join(near)}? " if near else ""
 
 
-@lru_cache(4096)
+@cache
 def _list_near(name: str, known: tuple[str, ...], cutoff: float) -> list[str]:
     """The known names that mean the same by `_WORDS`, else those that, or whose other name, is spelt alike."""
     word, other_names = name.strip().lower().replace(" ", "_"), dict[str, list[str]]()
-    for ours, others in _WORDS:
+    for ours, others in ((ours.split(), others.split()) for ours, others in _WORDS.items()):
         same = [one for one in known if one in ours]
-        if same and word in ours | others:
+        if same and word in ours + others:
             return same
         other_names |= {one: same for one in ours if same}
     near = get_close_matches(word, [one for one in known if len(one) > 2 or cutoff < 0.75], cutoff=cutoff)
@@ -123,15 +118,12 @@ class Item(BaseModel):
         if not isinstance(value, Mapping):
             return value
         fields, extra, known = dict(value), info.context, tuple(cls.model_fields)
-        for name in [name for name in value if name not in known]:
-            if extra is None and cls.model_config["extra"] == "ignore":
-                break
-            if extra and name in extra.keep and cls.model_config["extra"] == "allow":
-                continue
+        taken = {"forbid": (), "ignore": value, "allow": extra.keep if extra else ()}[str(cls.model_config["extra"])]
+        for name in [name for name in value if name not in known and name not in taken]:
             near = _list_near(str(name), known, 0.75)
             if extra is None or (near and value.keys().isdisjoint(near)):
                 hint = suggest(str(name), known)  # pydantic's own message doesn't say what is known
-                ways = "" if extra is None else "; give it such a name, or one that resembles none"
+                ways = "; give it such a name, or one that resembles none" if extra else ""
                 raise ValueError(f"unknown field {name!r:.60}; {hint}known: {', '.join(known)}{ways}")
             del fields[name]
             extra.counts[f"column_not_read: {name}"] += 1
@@ -146,13 +138,16 @@ class LooseItem(Item):
     model_config = ConfigDict(extra="ignore")
 
 
+_adapt = cache(TypeAdapter)
+
+
 def check(shape: type[T], value: Any, where: str, extra: Extra | None = None) -> T:
     """The value as a `shape`, an `Item` or a container of them; `extra` says what becomes of unknown fields.
 
     Raises: ValueError naming `where`, the field, what was found and what was expected.
     """
     try:
-        return TypeAdapter(shape).validate_python(value, context=extra)
+        return cast("T", _adapt(shape).validate_python(value, context=extra))
     except ValidationError as error:
         raise ValueError(f"{where}: {_explain(error)}") from None
 

@@ -37,6 +37,7 @@ from nfqa.data.own_tables import (
     TOP_GRADE,
     Grade,
     Lines,
+    Reference,
     Table,
     gather_frames,
     gather_rows,
@@ -52,12 +53,6 @@ from nfqa.data.shards import Part, read_part
 OWN, EXAMPLE = "own_answers", "own_answers.jsonl"  # the dataset's name; the example in data/sample
 
 
-class _Reference(Item):
-    bare = "text"
-    text: Text
-    grade: Grade = UNLABELLED
-
-
 class _Answer(Item):
     model_config = ConfigDict(extra="allow")
     bare = blank = "text"
@@ -71,7 +66,7 @@ class _Line(Item):
     model_config = ConfigDict(extra="allow")
     id: Name = ""
     question: Text
-    references: list[_Reference] = Field(default_factory=list)
+    references: list[Reference] = Field(default_factory=list)
     partial_answers: Points = Field(default_factory=list)
     answers: Annotated[list[_Answer], Field(min_length=1)]
 
@@ -260,7 +255,7 @@ def _name_answers(answers: Sequence[_Answer], counts: Counter[str]) -> list[str]
     return names
 
 
-def _make_references(where: str, given: Sequence[_Reference], counts: Counter[str]) -> list[Answer]:
+def _make_references(where: str, given: Sequence[Reference], counts: Counter[str]) -> list[Answer]:
     texts, grades = [reference.text for reference in given], [reference.grade for reference in given]
     if UNLABELLED in grades:
         if len(set(grades)) > 1:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -26,6 +26,8 @@ from nfqa.data.json_lines import (
     refuse_repeats,
     refuse_twin,
 )
+from nfqa.data.readers import PointOfView
+from nfqa.data.records import UNLABELLED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +44,14 @@ EXAMPLES = {  # what an error shows of a frame
     "references": '{"question": "Why is the sky blue?", "text": "Air scatters blue light most.", "grade": 3}',
     "views": '{"question": "Should pupils wear uniforms?", "text": "They make all equal."}',
 }
+
+
+class Reference(Item):
+    """A reference, a bare text or an object, and maybe its grade."""
+
+    bare = "text"
+    text: Text
+    grade: Grade = UNLABELLED
 
 
 class _Row(Item):
@@ -67,16 +77,12 @@ class _AnswerRow(Item):
     grade: Grade | None = Field(None, serialization_alias="label")
 
 
-class _ReferenceRow(Item):
+class _ReferenceRow(Reference):
     question: Text
-    text: Text
-    grade: Grade | None = None
 
 
-class _ViewRow(Item):
+class _ViewRow(PointOfView):
     question: Text
-    point_of_view: Text
-    explanation: AnyText = ""
 
 
 def parse_rows(name: str, content: bytes, counts: Counter[str]) -> Lines:
@@ -87,41 +93,29 @@ def parse_rows(name: str, content: bytes, counts: Counter[str]) -> Lines:
     Raises: ValueError naming file and line for what is no table in UTF-8, or a column that is there twice.
     """
     text = decode_text(name, content).removeprefix("\ufeff")
-    lines = list(StringIO(text, newline=""))
     excel = re.match(r"sep=(.)[\r\n]", text)
-    separator = excel[1] if excel else max(",;\t", key="".join(lines[:1]).count)
+    separator = excel[1] if excel else max(",;\t", key=text.partition("\n")[0].count)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a text that is too long is refused as everywhere
-    reader, columns, begin = csv.reader(lines, delimiter=separator, strict=True), list[str](), 1
+    reader, begin = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True), 1
     try:
+        names = next(reader, []) if not excel else list(islice(reader, 2))[-1]
+        columns = [column.strip().lower().replace(" ", "_") for column in names]
+        refuse_repeats(filter(None, columns), f"{name}, line {reader.line_num}: the column")
+        begin = reader.line_num + 1
         for cells in reader:
             where, first, begin = f"{name}, line {begin}", begin, reader.line_num + 1
-            if excel and first == 1:
-                continue
-            if not columns:
-                columns = [column.strip().lower().replace(" ", "_") for column in cells]
-                refuse_repeats(filter(None, columns), f"{where}: the column")
-                continue
-            row = dict(zip(columns, cells, strict=False))  # a short row lacks some
-            beyond = [cell for column, cell in zip_longest(columns, cells, fillvalue="") if not column]
-            counts["column_not_read: the first, without a name"] += bool(cells and not columns[0] and beyond.pop(0))
+            named = list(zip_longest(columns, cells[: len(columns)]))  # a short row lacks some
+            beyond = cells[len(columns) :] + [cell or "" for column, cell in named[1:] if not column]
             if "".join(beyond).strip():
                 raise ValueError(f"{where}: a cell has no named column; name it, or quote texts with {separator!r}")
+            counts["column_not_read: the first, without a name"] += columns[:1] == [""] and cells[:1] not in ([], [""])
             if "".join(cells).strip():
-                yield first, where, {column: cell for column, cell in row.items() if column}
+                yield first, where, {column: cell for column, cell in named if column and cell is not None}
             else:
                 counts["blank_lines"] += 1
     except csv.Error as error:
-        line = begin + _count_lines_before_quote("".join(lines[begin - 1 : reader.line_num]), separator)
-        what = f"a text in quotes begins here and doesn't end before a {separator!r} or the line's end ({error})"
-        raise ValueError(f'{name}, line {line}: {what}; write a quote inside it as ""') from None
-
-
-def _count_lines_before_quote(record: str, separator: str) -> int:
-    """The lines before the quote that no separator, line's end or quote comes after, in the text of a table's row."""
-    for cell in re.finditer(rf'(?:\A|(?<=[{re.escape(separator)}\r\n]))"(?:[^"]|"")*("?)', record):
-        if not cell[1] or record[cell.end() : cell.end() + 1] not in (separator, "\r", "\n", ""):
-            return record[: cell.start()].count("\n")
-    return 0
+        what = f"in the row that begins here a text in quotes doesn't end before a {separator!r} or the row's end"
+        raise ValueError(f'{name}, line {begin}: {what} ({error}); write a quote inside it as ""') from None
 
 
 def gather_rows(rows: Lines, extra: Extra) -> Lines:
@@ -144,7 +138,7 @@ def gather_rows(rows: Lines, extra: Extra) -> Lines:
             if text and shared.setdefault(column, text) != text:
                 known = f"that of {first.rpartition(', ')[2]}, {shared[column]!r:.60}"
                 raise ValueError(f"{where}: {column} {text!r:.60} is not {known}; give it once")
-        answers.append(_dump_answer(row, seen, where))
+        answers.append(_dump_item(row, seen, where))
     for question, (number, where, shared, answers) in lines.items():
         line: dict[str, Any] = {"id": shared.pop("id", None), "question": question, "answers": answers}
         for column in sorted(shared, key=lambda column: (len(column), column)):  # 2 before 10
@@ -172,11 +166,9 @@ def gather_frames(answers: list[dict[str, Any]], references: Table | None, views
             except ValueError as error:
                 raise ValueError(f"{error}; expected rows such as {EXAMPLES[name]}") from None
             questions.add(question := row.question.strip())
+            item = _dump_item(row, seen if name == "answers" else {}, where)
             if name == "answers":
-                item = _dump_answer(row, seen, where)
                 lines.setdefault(question, (number, where, {"question": question}))
-            else:
-                item = row.model_dump(exclude={"question"}, exclude_defaults=True)
             items = lines[question][2].setdefault(field, []) if question in lines else []
             if name == "references" and items and ("grade" in item) != ("grade" in items[0]):
                 raise ValueError(f"{where}: some references to {question!r:.60} have a grade; grade all or none")
@@ -190,12 +182,12 @@ def _drop_blanks(cells: dict[str, Any]) -> dict[str, Any]:
     return {name: None if isinstance(cell, str) and not cell.strip() else cell for name, cell in cells.items()}
 
 
-def _dump_answer(row: _Row | _AnswerRow, seen: dict[tuple[str, str], str], where: str) -> dict[str, Any]:
-    """An answer of JSON lines, of a row. Raises: ValueError where another row has its id, `seen` by question."""
-    answer = row.model_dump(exclude={"question"}, exclude_defaults=True, by_alias=True)
-    if "id" in answer:
-        refuse_twin(seen, where, f"the answer's id to {row.question.strip()!r:.60}", answer["id"])
-    return answer
+def _dump_item(row: Any, seen: dict[tuple[str, str], str], where: str) -> dict[str, Any]:
+    """A row as in JSON lines, without its question. Raises: ValueError where an answer `seen` to it has the same id."""
+    item = row.model_dump(exclude={"question"}, exclude_defaults=True, by_alias=True)
+    if "id" in item:
+        refuse_twin(seen, where, f"the answer's id to {row.question.strip()!r:.60}", item["id"])
+    return item
 
 
 def list_records(table: Any, name: str) -> list[dict[str, Any]]:
