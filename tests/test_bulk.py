@@ -159,6 +159,17 @@ def test_a_frame_that_was_filtered_and_holds_nulls(tmp_path: Path) -> None:
     assert sorted(pd.read_parquet(tmp_path / "out" / "parts").grade.dropna().unique()) == [2, 3]
 
 
+def test_several_answers_and_further_columns_are_told_and_a_question_counts_once(tmp_path: Path) -> None:
+    rows = [{"question": f"q{q}?", "answer": text, "system": "x", "reference_1": "a b", "notes": "n"}
+            for q in range(6) for text in ("a b", "c d")]  # fmt: skip
+    pd.DataFrame(rows).to_parquet(tmp_path / "a.parquet")
+    row = run(tmp_path / "a.parquet").query("metric == 'rouge1' and system == 'x'").iloc[0]
+    assert (row.value, row.n) == (pytest.approx(0.5), 6), "1 and 0 to each question"
+    noticed = pd.read_csv(tmp_path / "out" / "noticed.csv", index_col="what")["count"].to_dict()
+    assert noticed == {"answers_without_ids_numbered": 12, "column_not_read: notes": 12,
+                       "questions_graded_by_place": 6, "copies_of_a_reference": 6}  # fmt: skip
+
+
 def test_two_nested_rows_of_one_question_are_refused(tmp_path: Path) -> None:
     rows = [make_line(1), make_line(1) | {"id": "other"}]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")

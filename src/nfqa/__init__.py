@@ -54,10 +54,10 @@ class Frames:
     noticed: what was left out, put right or is worth knowing, counted by name.
     """
 
-    answers: pd.DataFrame
-    references: pd.DataFrame
-    views: pd.DataFrame
-    texts_by_name: dict[str, str]
+    answers: pd.DataFrame = field(repr=False)
+    references: pd.DataFrame = field(repr=False)
+    views: pd.DataFrame = field(repr=False)
+    texts_by_name: dict[str, str] = field(repr=False)
     noticed: dict[str, int] = field(default_factory=dict)
 
 
@@ -279,8 +279,8 @@ def score(
 
     Args: answers: JSON lines as `read` takes them, or Parquet (their fields, or the columns of a table, rows of one
         question beside each other); out: the folder, for `parts/METHOD-NUMBER.parquet` (a row an answer and metric),
-        `summary.csv` and `skipped.csv`; methods: "pd", "da", "linkage", "rouge" (1, 2 and L, as the released code has
-        them), "bertscore"; judge: of linkage and D.A.; embedder, evaluator, prompts: as the functions of those names;
+        `summary.csv`, `skipped.csv`, `noticed.csv`; methods: "pd", "da", "linkage", "rouge" (1, 2 and L, as the
+        released code), "bertscore"; judge: of linkage and D.A.; embedder, evaluator, prompts: as in their functions;
         engine: "local", or "ray" or "ray:ADDRESS" for Ray's workers, which need the same file system and package;
         workers: how many of these, by default one a core or GPU; gpus: of each worker, such as 0.5; shard: lines of a
         part, which is written whole or not at all, and again where its answers, model or code changed; skip_bad: leave

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -103,7 +104,11 @@ class Worker:
                 scores = self.score(method, frames, own.excluded)
                 late = scores.missing.str.removeprefix("server: ").isin(UNSETTLED).any()  # asked again by the next run
                 note = {"made_from": "" if late else self.job.sign(method, given), "part": given.digest}
-                write_table(self.job.find(method, given.number), scores, note | {"skipped": skipped or []})
+                write_table(
+                    self.job.find(method, given.number),
+                    scores,
+                    note | {"skipped": skipped or [], "noticed": own.irregularities},
+                )
         except (ValueError, OSError) as error:
             return {"lines": given.lines, "error": str(error)}
         finally:
@@ -238,8 +243,9 @@ def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, g
 
 
 def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
-    """Write summary.csv, and skipped.csv where lines were left out: of each metric and system the mean over questions.
+    """Write summary.csv: of each metric and system the mean over questions; skipped.csv and noticed.csv.
 
+    These are the lines left out, and counts as `Frames.noticed` has them.
     The interval is Student's t of the questions' means, of five or more; a part counts by its own n, mean and variance,
     so that memory stays flat. A question whose rows lie in two parts counts twice.
     """
@@ -247,9 +253,11 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
     from scipy.stats import t
 
     columns = ["question", "system", "metric", "score", "missing"]
-    found, reasons, skipped = [], [], []
+    found, reasons, skipped, noticed = [], [], [], Counter[str]()
     for part in parts:
-        skipped += read_note(job.find(job.methods[0], part.number)).get("skipped", [])
+        note = read_note(job.find(job.methods[0], part.number))
+        skipped += note.get("skipped", [])
+        noticed.update(note.get("noticed", {}))
         for method in job.methods:
             scores = pd.read_parquet(job.find(method, part.number), columns=columns)
             both = pd.concat([scores.assign(system=""), scores[scores.system != ""]])
@@ -275,6 +283,8 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
         summary.to_csv(scratch, index=False)
     with write_atomically(Path(job.out, "skipped.csv")) as scratch:
         pd.DataFrame({"why": skipped}).to_csv(scratch, index=False)
+    with write_atomically(Path(job.out, "noticed.csv")) as scratch:
+        pd.Series(noticed, name="count", dtype=int).rename_axis("what").to_csv(scratch)
     return summary
 
 
