@@ -62,6 +62,7 @@ def test_preferences_are_read_with_their_answers_and_no_annotator_s_name(tmp_pat
         (HEAD + "1,a,long,long,0", "line 2: better is 'long'; expected two"),
         (HEAD + "1,a,long,short,2", "line 2: tie is 2; input should be 0 or 1"),
         (HEAD + "1,a,long,short,0\n1,a,short,long,0", "line 3: the pair that a compares is that of line 2"),
+        ("question,annotator,better,worse,ties\n1,a,long,short,1", "line 2: unknown field 'ties'; did you mean tie?"),
         (HEAD, "holds no preference"),
     ],
 )

@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -69,9 +69,9 @@ Text = Annotated[AnyText, AfterValidator(_refuse_blank)]
 Name = Annotated[AnyText, BeforeValidator(_read_name)]  # an id: 7 and "7" are one
 
 
-def suggest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+def suggest(name: str, known: Iterable[str]) -> str:
     """What to say after an unknown name: "did you mean NAME? " where a known one resembles it, else nothing."""
-    near = _list_near(name, tuple(known), cutoff)
+    near = _list_near(name, tuple(known), 0.5)
     return f"did you mean {' or '.join(near)}? " if near else ""
 
 
@@ -138,7 +138,7 @@ class LooseItem(Item):
     model_config = ConfigDict(extra="ignore")
 
 
-_adapt = cache(TypeAdapter)
+_adapt: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def check(shape: type[T], value: Any, where: str, extra: Extra | None = None) -> T:

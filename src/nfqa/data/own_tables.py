@@ -132,8 +132,8 @@ def gather_rows(rows: Lines, extra: Extra) -> Lines:
         row = check(_Row, fields, where, extra)
         question = row.question.strip()
         _, first, shared, answers = lines.setdefault(question, (number, where, {}, []))
-        numbered = {"reference_1": row.reference_1, "partial_answer_1": row.partial_answer_1} | further
-        for column, cell in ({"id": row.id} | numbered).items():
+        own = {"id": row.id, "reference_1": row.reference_1, "partial_answer_1": row.partial_answer_1}
+        for column, cell in (own | further).items():
             text = read_value(cell) and check(Text, cell, f"{where}: {column}")
             if text and shared.setdefault(column, text) != text:
                 known = f"that of {first.rpartition(', ')[2]}, {shared[column]!r:.60}"
