@@ -89,6 +89,9 @@ def write(folder: Path, **files: list[object]) -> Path:
 
 def test_what_is_odd_in_files_made_elsewhere_is_counted(tmp_path: Path) -> None:
     lines = [{"id": 1, "generation": "Views differ."}, {"id": 2, "generation": " "}, {"id": "x", "generation": "?"}]
+    thought = [{"id": 1, "generation": "<think>hm</think>\n\nViews differ."}, {"id": 2, "generation": "<think>hm"}]
+    found = read_answer_files(write(tmp_path / "thinking", model=thought), QUESTIONS)
+    assert found[["text", "ended"]].to_numpy().tolist() == [["Views differ.", ""], [None, "only_thinking"]]
     folder = write(tmp_path / "answers", whole=lines[:1], odd=lines[1:])
     found = read_answer_files(folder, QUESTIONS)
     assert found.set_index(["system", "question"]).ended.to_dict() == {

@@ -258,6 +258,17 @@ def test_what_is_written_comes_back_in_order_and_is_kept():
     assert (dry.write(["a", "b"]), dry.tally.asked) == ([None, None], 2)
 
 
+def test_what_is_written_comes_without_thinking_and_thinking_alone_is_nothing():
+    replies = {"a": "<think>yes [[1]]</think>\n\nYes.", "b": "<think>still", "c": "hm\n</think>\nNo.", "d": "\u200b"}
+    journal = Journal()
+    asker = make_asker(Scripted(script(**replies)), journal)
+    assert asker.write(["a", "b", "c", "d"]) == ["Yes.", None, "No.", None]
+    assert (asker.tally.missing, asker.tally.thinking) == ({"only_thinking": 1, "empty": 1}, 2)
+    assert any("[[1]]" in line for line in journal.export()), "kept as it came"
+    cut = make_asker(Scripted(lambda *_: Reply("<think>still", 1, 1, "length")), Journal())
+    assert [one.reason for one in cut.reply(["a"])] == ["only_thinking"]
+
+
 def test_an_asker_with_another_decoding_shares_model_journal_and_tally():
     opened, told = [], []
 

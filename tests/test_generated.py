@@ -15,7 +15,7 @@ from test_asking import SPEC, Scripted
 from test_listwise import StubEmbedder
 
 from nfqa.data.records import Answer, Question, QuestionSet
-from nfqa.judge.asking import Asker
+from nfqa.judge.asking import Asker, Tally
 from nfqa.judge.journal import Journal
 from nfqa.kernels.parse import Verdict
 from nfqa.metrics.degrade import degrade
@@ -102,7 +102,7 @@ class Writer:
     def __init__(self, name: str, broken: str = "no prompt", said: str = "") -> None:
         self.name, self.broken, self.said = name, broken, said
         self.spec = SimpleNamespace(identity=f"openai:{name}")
-        self.decoding = Decoding()
+        self.decoding, self.tally = Decoding(), Tally()
 
     write, reply = Asker.write, Asker.reply
 

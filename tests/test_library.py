@@ -19,6 +19,8 @@ from stub_server import StubServer
 from test_own_answers import ARTEFACT, StubEvaluator, WholeEmbedder
 
 import nfqa
+from nfqa.data.own_answers import read_shard
+from nfqa.data.shards import cut_file
 from nfqa.lab.values import read_values
 
 EXAMPLE = PROJECT / "data" / "sample" / "own_answers.jsonl"
@@ -164,6 +166,50 @@ def test_json_lines_that_pandas_writes_are_read(tmp_path: Path) -> None:
     assert frames.answers[["answer", "text"]].to_numpy().tolist() == [["7", "a"], ["a2", "b"]]
     assert frames.answers.grade.replace(np.nan, None).tolist() == [2, None]
     assert frames.noticed["empty_answers"] == 1
+
+
+VIEWS_OF = {"question": "Uni\u00a0forms?", "partial_answers": ["It\u202fhelps.", "It harms."]}
+ODD = {  # a system's answer, as it comes and as it counts
+    "plain": ("Yes.", "Yes."), "think": ("<think>It helps, or harms.</think>\n\nYes.", "Yes."),
+    "end": ("It helps, or harms.\n</think>\n\nYes.", "Yes."), "marks": ("analysisIt helps.assistantfinalYes.", "Yes."),
+    "blanks": ("\ufeffY\u200bes.\x00", "Yes."), "joined": ("\u200da\u00a0b", "\u200da b"), "no": ("No.", "No."),
+    "alone": ("<think>It helps.", None), "nothing": ("\u200b\ufeff\u2060\u00ad\x00\u200d", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["file", "lines", "parquet", "table", "tidy"])
+def test_thinking_odd_blanks_and_half_characters_are_no_part_of_an_answer(form: str, tmp_path: Path) -> None:
+    answers = [{"system": system, "text": text} for system, (text, _) in ODD.items()]
+    (path := tmp_path / "my.jsonl").write_text(json.dumps(VIEWS_OF | {"answers": answers}))
+    rows = pd.DataFrame(answers).assign(question=VIEWS_OF["question"])
+    rows.loc[1, "question"] = "Uni forms?"  # the same
+    pd.DataFrame([VIEWS_OF | {"answers": answers}]).to_parquet(parts := tmp_path / "my.parquet")
+    frames = {
+        "file": lambda: nfqa.read(path),
+        "lines": lambda: nfqa.read([VIEWS_OF | {"answers": answers}]),
+        "parquet": lambda: nfqa.read(read_shard(parts, *cut_file(parts, 9))),
+        "table": lambda: nfqa.read(rows.rename(columns={"text": "answer"}).assign(partial_answer_1="It\u202fhelps.")),
+        "tidy": lambda: nfqa.read(rows, views=[{"question": "Uni forms?", "text": "It\u202fhelps."}]),
+    }[form]()
+    texts = dict(zip(frames.answers.system, frames.answers.text, strict=True))
+    assert texts == {system: text for system, (_, text) in ODD.items() if text}
+    assert ([*frames.texts_by_name.values()], frames.views.point_of_view[0]) == (["Uni forms?"], "It helps.")
+    counts = {name: frames.noticed[name] for name in ("only_thinking_answers", "empty_answers", "thinking_left_out")}
+    assert ([*counts.values()], frames.noticed["blanks_made_plain"] >= 5) == ([1, 1, 3], True)  # of each cell
+    scores = nfqa.perspective_diversity(frames, "embedded:tiny")
+    assert scores.signature.str.endswith("|texts:thinking_left_out,blanks_made_plain").all()
+    alike = scores.set_index("system").score
+    assert alike["think"] == alike["end"] == alike["marks"] == alike["blanks"] == alike["plain"]
+
+
+def test_answers_in_the_released_format_lose_their_thinking_too(tmp_path: Path) -> None:
+    lines = [{"id": 1, "generation": ODD["think"][0] + " \ud83d"}, {"id": 2, "generation": ODD["alone"][0]}]
+    asked = [VIEWS_OF | {"id": 1}, VIEWS_OF | {"id": 2, "question": "Why?"}]
+    for name, items in (("my", lines), ("asked", asked)):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, items)))
+    frames = nfqa.read(tmp_path / "my.jsonl", tmp_path / "asked.jsonl")
+    assert (frames.answers.text.tolist(), frames.views.point_of_view[0]) == (["Yes. \ufffd"], "It helps.")
+    assert frames.noticed.items() >= {"half_characters": 1, "thinking_left_out": 1, "only_thinking_answers": 1}.items()
 
 
 def test_diversity_by_hand_and_without_a_text() -> None:

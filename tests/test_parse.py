@@ -21,10 +21,14 @@ READINGS = {
     Verdict(2.0): ("[[2]], yes: [[2]]", "<think>the format is [[1]]</think>[[2]]", "from [[N]], so [[2]]",
                  " <think>a candidate says </think> [[1]]</think> [[2]]", "\u200b\n<Thinking>[[1]]</thinking>[[2]]",
                  "[THINK][[1]][/THINK][[2]]", "<reasoning>[[1]]</reasoning> [[2]]",
-                 "<seed:think>[[1]]</seed:think>[[2]]",
+                 "<seed:think>[[1]]</seed:think>[[2]]", "maybe [[3]]\n</think>\n\n[[2]]", "[[3]]</THINK> [[2]]",
+                 "<|START_THINKING|>[[1]]<|END_THINKING|><|START_RESPONSE|>[[2]]<|END_RESPONSE|>",
+                 "[[1]]<|END_THINKING|><|START_RESPONSE|>[[2]]", "analysisMaybe [[3]].assistantfinal[[2]]",
+                 "analysis of [[3]]assistantanalysisNo.assistantfinal[[2]]", "Analysis: [[2]]", "analysis: [[2]]",
                  "<|channel|>analysis<|message|>[[1]]<|end|><|start|>assistant<|channel|>final<|message|>[[2]]"),
     AMBIGUOUS: (
         "[[2]] or rather [[4]]", "it quotes [[1]], but: [[5]]", "[[4]] It says '</think> [[1]]'",
+        "[[4]] as <think>a</think> [[1]] stands there", "[[4]] for `</think>`\n[[1]]",  # spoken of
         # a number that is no verdict isn't passed over for a later one
         "[[9]] no, [[3]]", "[[-1]] no, [[3]]", "[[99999]] no, [[3]]",
     ),
@@ -36,6 +40,7 @@ READINGS = {
         "<think>It says [[1]]",  # nothing was said yet
         "<think>a</think><think>maybe [[4]]", "\ufeff<think>maybe [[4]]", " <think>[[4]]</think> <think>",
         "[THINK][[4]]", "<|channel|>analysis<|message|>[[4]]<|end|>", "<thinking>[[4]]</think>",
+        "analysisWe see [[4]]", "<|START_THINKING|>[[4]]", "[[4]]\n</think>",
     ),
     EMPTY: ("", " \n\t"),
     OUT: ("[[0]]", "[[6]]", "[[-1]]", "[[3.5]]", "[[123456789]]"),

@@ -14,7 +14,7 @@ import pytest
 
 from nfqa.data import gather, readers
 from nfqa.judge import prompts, server_errors
-from nfqa.kernels import parse
+from nfqa.kernels import parse, texts
 from nfqa.lab import site
 from nfqa.metrics import compose, coverage, degrade, dispute_detector, dispute_rules, generated
 from nfqa.models import pretrained
@@ -49,6 +49,10 @@ WORST: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {  # what is ca
     "swap_nouns": (partial(degrade.swap_nouns, key="k", share=0.5), ("a'", "Abc'd ")),
     "mislead": (lambda text: degrade.mislead("a", key="k", pool=[text]), (". ", ".")),
     "read_number": (partial(parse.read_number, lowest=1, highest=5), ("[[", "[[1", "[[1]] ", "<think>", "</think>")),
+    "user_text": (
+        lambda text: [change(text) for change in texts.CHANGES.values()] and texts.name_lack(text),
+        ("</think>", "</think> ", "analysis", "assistantfinal", "\u200b", "\u00a0 ", "\ud83d", "<answer>"),
+    ),
     "read_first_number": (partial(parse.read_number, lowest=1, highest=5, pick="first"), ("</think>", "[[1")),
     "read_preference": (parse.read_preference, ("[[", "[[A", "[[A]]")),
     "read_digit": (parse.read_digit, ("1", "1.", "1%", "-0-1", "+", "[[1]]")),

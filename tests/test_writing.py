@@ -79,13 +79,20 @@ def test_a_reply_is_read_strictly_and_what_it_loses_has_a_reason() -> None:
     reply = json.dumps([point("A  b.", 1, 1, 2), point("a b.", 1), point("C.", 0), point("D.", 4), point("E.", 3)])
     expected = [(1, "A b.", (1, 2)), (5, "E.", (3,))]
     assert choose_points(reply, 3)[0] == expected
-    assert choose_points(f"```json\n{reply}\n```", 3)[0] == expected
+    for words in ("```json\n{}\n```", "Here [1] they are:\n\n{}\nAny more?", "A:\n```\n{}\n```\nThat is:\n{}"):
+        assert choose_points(words.replace("{}", reply), 3)[0] == expected
     assert [(place, why) for place, why, _ in choose_points(reply, 3)[1]] == [
         (2, "repeats a point of view"),
         (3, "names a document that isn't there"),
         (4, "names a document that isn't there"),
     ]
-    unreadable = ("Sure: []", "[" * 9999, json.dumps([{"point_of_view": "x"}]), "{}")
+    unreadable = (
+        "Sure: []",
+        "[" * 9999,
+        json.dumps([{"point_of_view": "x"}]),
+        "{}",
+        f"{json.dumps([point('A.', 1)])} or {json.dumps([point('B.', 1)])}",
+    )
     for bad, why in (
         (None, "no reply"), ("[]", "no points of view"), *((text, "unreadable reply") for text in unreadable)
     ):  # fmt: skip

@@ -78,7 +78,8 @@ def read(
         where none is graded); views: question, text (or point_of_view, explanation); keep: further columns that
         `Frames.answers` takes along.
     Returns: frames with the columns of `Frames`. A question without an id is named by its line in a file, else by its
-        text; an answer by its system, as x-1, x-2 where x wrote several. `noticed` counts what is left out or not read.
+        text; an answer by its system, as x-1, x-2 where x wrote several. Thinking before a text is left out,
+        blanks are plain; an answer that then says nothing is left out. `noticed` counts it all, and what isn't read.
     Raises: ValueError naming file and line, or frame and row, and the field that is missing, misspelt or doesn't fit.
     """
     from nfqa.data.own_answers import read_answers, read_frames
@@ -87,9 +88,8 @@ def read(
     if isinstance(answers, Frames):
         return answers
     if isinstance(answers, str | Path):
-        own = read_answers(answers, questions, keep=keep)
-    else:
-        own = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views, keep=keep)
+        answers = read_answers(answers, questions, keep=keep)
+    own = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views, keep=keep)
     return Frames(own.answers, own.references, own.views, own.texts_by_name, own.irregularities)
 
 
@@ -116,13 +116,14 @@ def perspective_diversity(
     Source: DebateQA, Equation 1. Differs from: `score_diversity` lists it.
     """
     from nfqa.metrics.perspective_diversity import score_diversity
+    from nfqa.metrics.references import sign_texts
     from nfqa.opening import open_evaluator
 
     given = _read_with(frames, "views", "partial_answers")
     model = open_evaluator(evaluator, journal) if isinstance(evaluator, str) else evaluator
     named = evaluator if isinstance(evaluator, str) else model.identity
-    how = {"too_long": "cut_tail"} | switches
-    return score_diversity(given.answers, given.views, model, named=named, variant=variant, **how)
+    how = {"too_long": "cut_tail", "named": named, "variant": variant} | switches
+    return sign_texts(score_diversity(given.answers, given.views, model, **how), given.noticed)
 
 
 def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.DataFrame:
@@ -135,10 +136,11 @@ def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.
     Raises: ValueError for frames without points of view; OSError for an embedder that can't be had.
     """
     from nfqa.metrics.coverage import score_coverage
+    from nfqa.metrics.references import sign_texts
     from nfqa.opening import open_embedder
 
     given = _read_with(frames, "views", "partial_answers")
-    return score_coverage(given.answers, given.views, open_embedder(embedder))
+    return sign_texts(score_coverage(given.answers, given.views, open_embedder(embedder)), given.noticed)
 
 
 def linkage(
@@ -170,15 +172,14 @@ def linkage(
     from nfqa.metrics.flags import judge_guarded
     from nfqa.metrics.judging import LanguageJudge, judge_by_language_model
     from nfqa.metrics.listwise import make_zero_shot, read_trained
-    from nfqa.metrics.references import gather_draws
+    from nfqa.metrics.references import gather_draws, sign_texts
     from nfqa.metrics.systems import add_unscored
     from nfqa.opening import open_embedder, open_judge
 
     given = read(frames) if method == "pointwise" else _read_with(frames, "references", "references")
     draws = gather_draws(given.answers, given.references, given.texts_by_name, ungraded=method == "pointwise")
     if judge in ("embedded", "embedded:trained", "embedded:zero_shot"):
-        embedder = open_embedder(embedder)
-        judge = make_zero_shot() if judge == "embedded:zero_shot" else read_trained(embedder)
+        judge = make_zero_shot() if judge == "embedded:zero_shot" else read_trained(open_embedder(embedder))
     if isinstance(judge, str | LanguageJudge):
         with open_judge(judge, prompts, journal) as model:
             found = judge_by_language_model(draws, model, method).drop(columns="shots")
@@ -187,7 +188,7 @@ def linkage(
         both = judge_guarded(draws, judge, open_embedder(embedder))
         ranks = -both[both.output == "rank"].score.to_numpy()
         found = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
-    return add_unscored(found, given.answers, missing="needs references")
+    return sign_texts(add_unscored(found, given.answers, missing="needs references"), given.noticed)
 
 
 def dispute_awareness(
@@ -211,13 +212,13 @@ def dispute_awareness(
         has how often it decides as labelled.
     """
     from nfqa.metrics.dispute_awareness import open_detector, score_awareness
+    from nfqa.metrics.references import sign_texts
     from nfqa.opening import open_judge
 
-    judge = open_detector() if judge == "embedded" else judge
-    with open_judge(judge, prompts, journal) as opened:
+    with open_judge(open_detector() if judge == "embedded" else judge, prompts, journal) as opened:
         given = read(frames)
         asked = given.answers.question.map(given.texts_by_name)
-        return score_awareness(given.answers.assign(question_text=asked), opened)
+        return sign_texts(score_awareness(given.answers.assign(question_text=asked), opened), given.noticed)
 
 
 def answer_questions(

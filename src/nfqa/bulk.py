@@ -120,7 +120,7 @@ class Worker:
         import pandas as pd
 
         from nfqa.metrics.overlap import score_overlap
-        from nfqa.metrics.references import gather_draws
+        from nfqa.metrics.references import gather_draws, sign_texts
         from nfqa.metrics.systems import add_unscored
 
         answers, needed = frames.answers, {"pd": "views", "da": "answers"}.get(method, "references")
@@ -141,7 +141,7 @@ class Worker:
         names = ["question", "answer", "missing", "system"]
         empty = pd.DataFrame([tuple(vars(each).values()) for each in excluded if each.answer], columns=names)
         found = pd.concat([found, *(empty.assign(metric=name, signature="") for name in self._name_metrics(method))])
-        found = found.reindex(columns=[*_TEXTS, *_NUMBERS])
+        found = sign_texts(found, frames.noticed).reindex(columns=[*_TEXTS, *_NUMBERS])
         return found.astype(dict.fromkeys(_TEXTS, str) | dict.fromkeys(_NUMBERS, float))
 
     def _name_metrics(self, method: str) -> list[str]:

@@ -25,6 +25,8 @@ from pydantic import (
     model_validator,
 )
 
+from nfqa.kernels.texts import CHANGES, name_lack, replace_surrogates
+
 T = TypeVar("T")
 LONGEST_TEXT = 1_000_000  # characters, beyond any answer: time and memory of several methods grow with it
 _WORDS = {  # our names of one thing in several shapes: what other tools call it
@@ -39,9 +41,19 @@ _WORDS = {  # our names of one thing in several shapes: what other tools call it
 }
 
 
+def _clean(text: Any, info: ValidationInfo) -> Any:
+    """A text that UTF-8 can carry; of a user's what counts, its changes counted."""
+    counts = Counter[str]() if info.context is None else getattr(info.context, "counts", info.context)
+    for name, change in CHANGES.items() if isinstance(text, str) else ():
+        if info.context is not None or change is replace_surrogates:
+            before, text = text, change(text)
+            counts[name] += text != before
+    return text
+
+
 def _refuse_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("expected a text that is not empty")
+    if lack := name_lack(text):
+        raise ValueError(f"expected a text that is not empty{' but for its thinking' * (lack == 'only_thinking')}")
     return text
 
 
@@ -61,12 +73,13 @@ def _read_name(value: Any) -> str:
     name = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if len(name.splitlines()) != 1:  # it goes into tables
         raise ValueError("expected a name on one line, not empty, or a whole number")
-    return name
+    return replace_surrogates(name)
 
 
-AnyText = Annotated[str, Field(max_length=LONGEST_TEXT)]  # may be empty
+_Short = Annotated[str, Field(max_length=LONGEST_TEXT)]
+AnyText = Annotated[_Short, BeforeValidator(_clean)]  # may be empty
 Text = Annotated[AnyText, AfterValidator(_refuse_blank)]
-Name = Annotated[AnyText, BeforeValidator(_read_name)]  # an id: 7 and "7" are one
+Name = Annotated[_Short, BeforeValidator(_read_name)]  # an id: 7 and "7" are one
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -117,7 +130,8 @@ class Item(BaseModel):
             value = {cls.bare: value}
         if not isinstance(value, Mapping):
             return value
-        fields, extra, known = dict(value), info.context, tuple(cls.model_fields)
+        fields, known = dict(value), tuple(cls.model_fields)
+        extra = info.context if isinstance(info.context, Extra) else None
         taken = {"forbid": (), "ignore": value, "allow": extra.keep if extra else ()}[str(cls.model_config["extra"])]
         for name in [name for name in value if name not in known and name not in taken]:
             near = _list_near(str(name), known, 0.75)
@@ -141,9 +155,11 @@ class LooseItem(Item):
 _adapt: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
-def check(shape: type[T], value: Any, where: str, extra: Extra | None = None) -> T:
+def check(shape: type[T], value: Any, where: str, extra: Extra | Counter[str] | None = None) -> T:
     """The value as a `shape`, an `Item` or a container of them; `extra` says what becomes of unknown fields.
 
+    A user's texts, for which `extra` is given or what counts their changes alone, are read without thinking and with
+    plain blanks.
     Raises: ValueError naming `where`, the field, what was found and what was expected.
     """
     try:
@@ -185,14 +201,15 @@ def read_lines(content: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in content.decode().split("\n") if line.strip()]
 
 
-def read_items(path: Path, shape: type[T], counts: Counter[str], *, once: str) -> Iterator[T]:
+def read_items(path: Path, shape: type[T], counts: Counter[str], *, once: str, clean: bool = False) -> Iterator[T]:
     """Each line's object as a `shape`, whose field `once` no two lines share.
 
+    Args: clean: whether the texts are a user's, as `check` has them.
     Raises: as `parse_lines`, `check` and `refuse_twin`.
     """
     seen: dict[tuple[str, str], str] = {}
     for _, where, item in parse_lines(str(path), path.read_bytes(), counts):
-        found = check(shape, item, where)
+        found = check(shape, item, where, counts if clean else None)
         refuse_twin(seen, where, once, getattr(found, once))
         yield found
 

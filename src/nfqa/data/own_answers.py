@@ -29,7 +29,6 @@ from nfqa.data.json_lines import (
     refuse_repeats,
     refuse_twin,
 )
-from nfqa.data.load import read_file
 from nfqa.data.own_tables import (
     EXAMPLES,
     OF_TABLES,
@@ -45,12 +44,14 @@ from nfqa.data.own_tables import (
     parse_rows,
 )  # fmt: skip
 from nfqa.data.paths import find_root
-from nfqa.data.readers import Points, make_points
+from nfqa.data.readers import Points, make_points, read_debateqa
 from nfqa.data.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
 from nfqa.data.registry import hash_file
 from nfqa.data.shards import Part, read_part
+from nfqa.kernels.texts import name_lack
 
 OWN, EXAMPLE = "own_answers", "own_answers.jsonl"  # the dataset's name; the example in data/sample
+LACKS = {"empty": "empty answer", "only_thinking": "thinking without an answer"}  # why an answer is left out
 
 
 class _Answer(Item):
@@ -231,9 +232,10 @@ def _make_question(
     ]
     for field, value in (("id", identifier), ("question", line.question)):
         refuse_twin(seen, where, field, value)
-    excluded = [Excluded(identifier, a.id, "empty answer", a.system) for a in answers if not a.text.strip()]
-    kept = tuple(answer for answer in answers if answer.text.strip())
-    counts["empty_answers"] += len(answers) - len(kept)
+    lacks = {answer.id: lack for answer in answers if (lack := name_lack(answer.text))}
+    counts.update(f"{lack}_answers" for lack in lacks.values())
+    excluded = [Excluded(identifier, a.id, LACKS[lacks[a.id]], a.system) for a in answers if a.id in lacks]
+    kept = tuple(answer for answer in answers if answer.id not in lacks)
     if not kept:
         counts["questions_without_answers"] += 1
         excluded.append(Excluded(identifier, "", "every answer is empty"))
@@ -276,12 +278,13 @@ def _read_generations(path: Path, questions: Path, name: str, origin: str) -> Qu
     `questions` is in the shape of the released `test.jsonl`, `{"id", "question", "partial_answers"}` a line. An answer
     to an id that is not there, a question without an answer, and an empty answer are excluded, each named and counted.
     """
-    asked, asked_counts = read_file(questions, "debateqa")
+    asked_counts: Counter[str] = Counter()
+    asked = list(read_debateqa(questions, asked_counts, clean=True))
     refuse_repeats((question.text for question in asked), f"{questions}: the question")
     counts: Counter[str] = Counter()
-    found = {line.id: line.generation for line in read_items(path, Generation, counts, once="id")}
-    lacking = [question.id for question in asked if not found.get(question.id, "").strip()]
-    reasons = {identifier: "empty answer" if identifier in found else "no answer" for identifier in lacking}
+    found = {line.id: line.generation for line in read_items(path, Generation, counts, once="id", clean=True)}
+    lacks = {question.id: name_lack(found[question.id]) if question.id in found else "no" for question in asked}
+    reasons = {identifier: LACKS.get(lack, "no answer") for identifier, lack in lacks.items() if lack}
     answered = tuple(replace(q, answers=(Answer("a1", found[q.id]),)) for q in asked if q.id not in reasons)
     known = {question.id for question in asked}
     reasons |= {identifier: "answer to an unknown question" for identifier in found if identifier not in known}
@@ -292,7 +295,7 @@ def _read_generations(path: Path, questions: Path, name: str, origin: str) -> Qu
     counts += asked_counts
     counts["answers_to_unknown_questions"] = times["answer to an unknown question"]
     counts["questions_without_answer"] = times["no answer"]
-    counts["empty_answers"] = times["empty answer"]
+    counts.update({f"{lack}_answers": times[reason] for lack, reason in LACKS.items()})
     excluded = tuple(Excluded(identifier, "", reason) for identifier, reason in reasons.items())
     digest = hashlib.sha256(f"{hash_file(questions)} {hash_file(path)}".encode()).hexdigest()
     return QuestionSet(name, answered, origin, digest, dict(+counts), excluded)

@@ -52,12 +52,13 @@ class _Debate(Item):
     partial_answers: Points
 
 
-def read_debateqa(path: Path, counts: Counter[str]) -> Iterator[Question]:
+def read_debateqa(path: Path, counts: Counter[str], *, clean: bool = False) -> Iterator[Question]:
     """`{id, question, partial_answers: [{point_of_view, explanation}]}` a line, as DebateQA is released.
 
+    Args: clean: as `read_items`.
     Raises: ValueError naming file, line and field for another shape, or an id that is there twice.
     """
-    for line in read_items(path, _Debate, counts, once="id"):
+    for line in read_items(path, _Debate, counts, once="id", clean=clean):
         points = make_points(line.id, line.partial_answers, counts)
         yield Question(line.question, id=line.id, partial_answers=points)
 

@@ -15,6 +15,7 @@ import pandas as pd
 from nfqa.data.json_lines import read_items
 from nfqa.data.own_answers import Generation
 from nfqa.data.paths import write_atomically, write_text
+from nfqa.kernels.texts import name_lack
 from nfqa.metrics.raters import add_groups
 from nfqa.models.chat import Reply
 
@@ -87,7 +88,7 @@ def answer_questions(
         of `prompts`, by default one that gives no hint that a question is debatable; longest: tokens of an answer, by a
         generator in process no more than its context has room for; filled: what else the template has a place for.
     Returns: system, question, text (None where no answer came), ended ("stop"; "length" where the answer was cut at
-        its limit; else why there is none: "empty", "refused", "too_long" ...), made (model, prompt, decoding).
+        its limit; else why there is none: "empty", "only_thinking", "refused" ...), made (model, prompt, decoding).
     Raises: StoppedError where more than a few requests fail for causes that pass; another run goes on from there.
     Source: DebateQA, section 6.1. Differs from: it, in that the prompts are in our words.
     """
@@ -120,8 +121,8 @@ def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
 
     Args: questions: the names of those that count.
     Returns: as `answer_questions`, every question of every system: `ended` is "no_answer" where a file has no line for
-        a question, "empty" where that is empty, and "" or as ends.csv says for the others. Answers to other questions
-        have `ended` "unknown_question" and no text.
+        a question, "empty" or "only_thinking" where the line says nothing, and "" or as ends.csv says for the others.
+        Answers to other questions have `ended` "unknown_question" and no text.
     Raises: ValueError naming the folder without such a file; a file without an answer to any of the questions; or file,
         line and field of what is no such line, or an id that is there twice.
     """
@@ -129,7 +130,7 @@ def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
     nothing = pd.DataFrame(columns=["system", "question", "ended"])
     ends = pd.read_csv(folder / ENDS, dtype=str) if (folder / ENDS).is_file() else nothing
     for path in sorted(folder.glob("*.jsonl")):
-        found = {line.id: line.generation for line in read_items(path, Generation, Counter(), once="id")}
+        found = {line.id: line.generation for line in read_items(path, Generation, Counter(), once="id", clean=True)}
         if not found.keys() & set(known):
             shown = ", ".join([*found][:3])
             raise ValueError(f"{path}: none of its ids ({shown} ...) is a question's; name the right questions")
@@ -139,7 +140,7 @@ def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
         raise ValueError(f'{folder}: holds no .jsonl file; expected one a system, with {{"id", "generation"}} a line')
     answers = pd.concat(frames, ignore_index=True).merge(ends, how="left", on=["system", "question"])
     unknown = ~answers.question.isin(known)
-    empty, absent = answers.text.str.strip() == "", answers.text.isna()
-    ended = answers.ended.fillna("").mask(absent & answers.ended.isna(), "no_answer").mask(empty, "empty")
-    answers["text"] = answers.text.mask(empty | unknown, None)
+    absent, lacks = answers.text.isna(), answers.text.fillna("x").map(name_lack)
+    ended = answers.ended.fillna("").mask(absent & answers.ended.isna(), "no_answer").mask(lacks != "", lacks)
+    answers["text"] = answers.text.mask((lacks != "") | unknown, None)
     return answers.assign(ended=ended.mask(unknown, "unknown_question"), made="")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ANCHORED = 0.5  # cosine to a document's sentence from which a written one is held to come from it: ours, not tuned
 LONGEST = 2_048  # tokens of a reply: a list of points of view, or an explanation
 ROOM = 480_000  # characters of a prompt's documents, about the 120,000 tokens at which the paper cuts them
-_FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n\s*```\s*\Z", re.DOTALL)
+_LIST = re.compile(r"\[\s*\{")
 Point = tuple[int, str, tuple[int, ...]]  # place in the reply, text, numbers of documents
 
 
@@ -114,13 +114,13 @@ def list_points(found: pd.DataFrame, generator: Asker, prompts: PromptSet) -> St
 def choose_points(reply: str | None, n_documents: int) -> tuple[list[Point], list[tuple[int, str, str]]]:
     """The points of view of a reply that can be used, and what can't: its place (0: the whole reply), why, detail.
 
-    A reply is a JSON list of `{"point_of_view", "documents": [numbers from 1]}`, maybe in a fence; blanks are one each.
+    A reply holds a JSON list of `{"point_of_view", "documents": [numbers from 1]}`, in a fence or among words as well;
+    blanks are one each. Two different lists can't be read.
     """
     if reply is None:
         return [], [(0, "no reply", "the generator gave no text")]
-    fenced = _FENCE.match(reply)
     try:
-        listed = check(list[_Point], json.loads(fenced[1] if fenced else reply), "reply")
+        listed = check(list[_Point], _find_list(reply), "reply")
     except (ValueError, RecursionError) as error:
         return [], [(0, "unreadable reply", str(error)[:120])]
     points: list[Point] = []
@@ -135,6 +135,22 @@ def choose_points(reply: str | None, n_documents: int) -> tuple[list[Point], lis
         else:
             points.append((place, text, named))
     return points, refused
+
+
+def _find_list(reply: str) -> Any:
+    """The one list of objects in a reply, or what the whole reply is. Raises: ValueError for no JSON, or two lists."""
+    lists: list[Any] = []
+    place = 0
+    while start := _LIST.search(reply, place):
+        try:
+            found, place = json.JSONDecoder().raw_decode(reply, start.start())
+        except json.JSONDecodeError:
+            place = start.end()
+        else:
+            lists += [] if found in lists else [found]
+    if len(lists) > 1:
+        raise ValueError(f"{len(lists)} different lists")
+    return lists[0] if lists else json.loads(reply)
 
 
 def _cut(found: pd.DataFrame) -> pd.DataFrame:

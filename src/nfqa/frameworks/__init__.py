@@ -7,6 +7,8 @@ from threading import Lock
 from typing import Any, Literal
 
 import nfqa
+from nfqa.data.own_answers import LACKS
+from nfqa.kernels.texts import name_lack
 
 Measure = Literal["perspective_diversity", "dispute_awareness", "linkage"]
 _ONE = Lock()  # a model serves one call at a time
@@ -22,8 +24,8 @@ def score_answer(
     Returns: P.D. (lower is better), D.A. (0 or 1), or the rank (1 is best).
     Raises: ValueError where what the measure needs is not given.
     """
-    if not answer.strip():
-        return float("nan"), "empty answer"
+    if lack := name_lack(answer):
+        return float("nan"), LACKS[lack]
     more = {name: given[name] for name in ("partial_answers", "references") if given and name in given}
     with _ONE:
         row = getattr(nfqa, measure)([{"question": question, "answers": [answer]} | more], **how).iloc[0]

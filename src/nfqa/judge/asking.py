@@ -12,6 +12,7 @@ from operator import add
 
 from nfqa.judge.journal import Entry, Journal, hash_text
 from nfqa.kernels.parse import Verdict
+from nfqa.kernels.texts import leave_out_thinking, name_lack
 from nfqa.models.chat import UNSETTLED, ChatModel, Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
 
@@ -21,7 +22,7 @@ _STRIDE = 1_000_003  # apart from any seed that a user counts up from 0
 # this share of a batch failed for causes that pass. Fewer are missing with their reason, and asked again next time.
 _ENOUGH_IN_A_ROW = 20
 _FEW, _TOLERATED = 5, 0.05
-_WORTH_ANOTHER_TRY = {"unreadable", "ambiguous", "out_of_range", "empty", "cut_short", "refused"}
+_WORTH_ANOTHER_TRY = {"unreadable", "ambiguous", "out_of_range", "empty", "only_thinking", "cut_short", "refused"}
 Reader = Callable[[Reply, Request], Verdict]
 Identity = tuple[str, str]  # model, revision and precision; and what wraps a prompt. Both enter every key.
 
@@ -40,6 +41,7 @@ class Tally:
     missing: Counter[str] = field(default_factory=Counter)
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    thinking: int = 0  # written texts that came after thinking, which was left out
     tokens_to_ask: float = 0.0  # of a plan alone: about what its prompts hold, at four characters of English each
 
 
@@ -115,26 +117,29 @@ class Asker:
         return verdicts
 
     def write(self, prompts: Sequence[str], *, seed: int = 0, whole: bool = False) -> list[str | None]:
-        """Completions as texts, for a model that writes answers; None where none came, or an empty one."""
+        """Completions as texts, for a model that writes answers; None where none came, or one that says nothing."""
         replies = self.reply(prompts, seed=seed, whole=whole)
         return [found.text if isinstance(found, Reply) else None for found in replies]
 
     def reply(self, prompts: Sequence[str], *, seed: int = 0, whole: bool = False) -> list[Reply | Failure]:
         """Each prompt's completion, or why there is none; `finish` is "length" for one that was cut at its limit.
 
+        Its thinking is left out, and counted; one that is all thinking is missing as "only_thinking".
         Args: whole: a cut one is asked for again as an unreadable one is, then missing as "cut_short".
         """
         replies: dict[str, Reply] = {}
 
         def read(reply: Reply, request: Request) -> Verdict:
-            if not reply.text.strip() or (whole and reply.finish == "length"):
-                return Verdict(None, "empty")  # "cut_short" where it was
-            replies[request.prompt] = reply
-            return Verdict(0.0)
+            lack = "empty" if whole and reply.finish == "length" else name_lack(reply.text)
+            if not lack:
+                replies[request.prompt] = reply
+            return Verdict(None, lack) if lack else Verdict(0.0)  # "cut_short" where an empty one was
 
         verdicts = self.ask([Request(prompt, seed) for prompt in prompts], read)
+        texts = {prompt: leave_out_thinking(reply.text) for prompt, reply in replies.items()}
+        self.tally.thinking += sum(texts[prompt] != reply.text for prompt, reply in replies.items())
         return [
-            Failure(verdict.reason, "") if verdict.value is None else replies[prompt]
+            Failure(verdict.reason, "") if verdict.value is None else replace(replies[prompt], text=texts[prompt])
             for prompt, verdict in zip(prompts, verdicts, strict=True)
         ]
 

@@ -18,6 +18,7 @@ from nfqa.data.json_lines import parse_object
 from nfqa.data.paths import lock_file
 from nfqa.data.store import Store
 from nfqa.kernels.parse import Verdict
+from nfqa.kernels.texts import replace_surrogates
 from nfqa.models.chat import Reply
 
 _COLUMNS = {
@@ -50,11 +51,6 @@ class Entry:
 def hash_text(text: str) -> str:
     """sha256 of a text's UTF-8 in hex; a lone surrogate, which has none, is told apart all the same."""
     return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
-
-
-def replace_surrogates(text: str) -> str:
-    """The text with pairs of surrogates joined and half ones replaced by U+FFFD, so that UTF-8 can carry it."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Journal:

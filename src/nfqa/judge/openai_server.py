@@ -16,10 +16,10 @@ from operator import itemgetter
 from threading import Lock, Semaphore
 from typing import Any
 
-from nfqa.judge.journal import replace_surrogates
 from nfqa.judge.limits import Meter
 from nfqa.judge.server_errors import RequestError, judge_status, make_cleaner
 from nfqa.judge.server_replies import Top, read_completion, read_echo, read_top, read_usage, spread_labels
+from nfqa.kernels.texts import replace_surrogates
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import ADDRESS, RoleSpec
 

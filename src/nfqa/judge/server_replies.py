@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from nfqa.data.json_lines import check
-from nfqa.judge.journal import replace_surrogates
 from nfqa.judge.server_errors import RequestError, judge_status
+from nfqa.kernels.texts import replace_surrogates
 from nfqa.models.chat import Reply
 
 _WHOLE = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call"}  # finish_reason

@@ -10,6 +10,8 @@ from typing import Literal
 
 import numpy as np
 
+from nfqa.kernels.texts import leave_out_thinking
+
 Pick = Literal["only", "first"]
 CHOICES = {"A": 1.0, "B": -1.0, "C": 0.0}  # the text shown first, the second, a tie
 
@@ -19,13 +21,6 @@ _NAMED = re.compile(
     rf"\b(?:answer|verdict|label|response)\W{{0,4}}?:\W{{0,4}}?({_NUMBER.pattern})(?![\w%]|\.[0-9])", re.IGNORECASE
 )
 _LAST = re.compile(rf"(?:^|\n)[^\w\n]*?({_NUMBER.pattern})[^\w%]*\Z")
-# Where a model thinks before it speaks: how that begins, and how it ends.
-_THINKING = {
-    "<think>": "</think>", "<thinking>": "</thinking>", "<reasoning>": "</reasoning>", "<thought>": "</thought>",
-    "<seed:think>": "</seed:think>",
-    "[THINK]": "[/THINK]",  # Mistral
-    "<|channel|>analysis": "<|channel|>final<|message|>",  # gpt-oss
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,8 +38,8 @@ class Verdict:
 def read_number(completion: str, *, lowest: int, highest: int, whole: bool = True, pick: Pick = "only") -> Verdict:
     """The number between double square brackets, as in `[[3]]`, if it lies in the range.
 
-    Args: completion: the judge's own words, never the prompt; thinking at its beginning, such as `<think>` to
-        `</think>`, is left out, and where it has no end nothing was said yet. whole: whether `[[3.5]]` is refused.
+    Args: completion: the judge's own words, never the prompt; thinking is left out as `leave_out_thinking` has it, and
+        where it has no end nothing was said yet. whole: whether `[[3.5]]` is refused.
         pick: "only" takes a completion that holds several different numbers for unreadable, since a judge may quote a
         candidate's `[[1]]` before its own verdict; "first" takes the first after any `</think>`, as the released code.
     Returns: the number; or "empty" for no text, "unreadable" where no brackets hold a number, "ambiguous" for several
@@ -79,26 +74,15 @@ def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Verdic
     Source: DebateQA's metric, which asks for 0 or 1. Differs from: its released script, which looks for the digit in
         prompt and completion together; models that write "1" or "Answer: 1" instead of `[[1]]` are understood here.
     """
-    said = _leave_out_thinking(completion).strip()
+    said = leave_out_thinking(completion).strip()
     marked = [text for text in _list_marks(completion, "only") if _NUMBER.fullmatch(text)]
     found = [float(text) for text in marked or [*_NAMED.findall(said), *_LAST.findall(said)]]
     return _pick_one(completion, found, {*map(float, digits)}, "only")
 
 
 def _list_marks(completion: str, pick: Pick) -> list[str]:
-    said = completion.rpartition("</think>")[2] if pick == "first" else _leave_out_thinking(completion)
+    said = completion.rpartition("</think>")[2] if pick == "first" else leave_out_thinking(completion)
     return [found.strip() for found in _MARKED.findall(said)]
-
-
-def _leave_out_thinking(completion: str) -> str:
-    """What is said after thinking. Only one that begins with it thinks: another may quote a `</think>`."""
-    text = completion.lstrip("\ufeff\u200b \t\r\n")
-    for begin, end in _THINKING.items():
-        if text[: len(begin)].lower() == begin.lower():
-            _, *said = re.split(re.escape(end), text, flags=re.IGNORECASE)
-            again = not said or begin.lower() in said[-1].lower()  # it may think again, without an end
-            return "" if again else said[-1]
-    return completion
 
 
 def _pick_one(completion: str, values: Sequence[float], allowed: Collection[float], pick: Pick) -> Verdict:

@@ -181,7 +181,13 @@ def make_answers(root: Path, options: RunOptions, path: Path | None, folder: Pat
     written = write_answer_files(answers, folder)
     print(pd.crosstab(answers.system, answers.ended).to_string())
     print(f"in {folder}/: {', '.join(file.name for file in written)}; `length`: an answer that was cut at its limit")
+    _say_thinking(sum(writer.tally.thinking for writer in writers.values()), "answers")
     return 0
+
+
+def _say_thinking(count: int, texts: str) -> None:
+    if count:
+        print(f"{count:,} {texts} came after a model's thinking, which is left out")
 
 
 def _list_cells(frame: pd.DataFrame) -> Any:
@@ -250,6 +256,7 @@ def make_debates(
         advice = _advise(run, gone) if gone.reason.str.match(_FEW).any() else "run again to ask once more"
         left = f"no question of {path} is left ({_count(gone.reason)})"
         raise ValueError(f"{left}: {advice}; {folder}/removed.csv says more")
+    _say_thinking(run.generator.tally.thinking if run.generator else 0, "replies of the generator")
     print(f"\n{run.last.id.nunique()} questions with {len(run.last)} partial answers")
     print(f"in {folder}/: {', '.join(names)}")
     lost = run.dropped[run.dropped.reason.isin(_FAILED)]

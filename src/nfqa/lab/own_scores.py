@@ -16,6 +16,7 @@ from nfqa.data.records import QuestionSet
 from nfqa.kernels.intervals import CONFIDENCE
 from nfqa.lab.values import write_json
 from nfqa.metrics.flags import FLAGS, seems_english
+from nfqa.metrics.references import sign_texts
 
 if TYPE_CHECKING:
     from nfqa.lab.open import Lab
@@ -43,7 +44,8 @@ def write_scores(
     """
     excluded = [(each.question, each.answer, f"excluded: {each.reason}") for each in own.excluded]
     excluded = pd.DataFrame(excluded, columns=["question", "answer", "missing"])
-    lines = pd.concat([scores.rename(columns={"grade": "label"}), excluded], ignore_index=True)
+    signed = sign_texts(scores, own.irregularities).rename(columns={"grade": "label"})
+    lines = pd.concat([signed, excluded], ignore_index=True)
     lines = lines[[name for name in _COLUMNS if name in lines and lines[name].replace("", None).notna().any()]]
     with write_atomically(folder / "scores.csv") as scratch:
         lines.map(escape_formula).to_csv(scratch, index=False, lineterminator="\n")

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 import pandas as pd
 
 from nfqa.data.records import UNLABELLED, Answer, Question, QuestionSet
+from nfqa.kernels.texts import sign_changes
 
 ShortRule = Literal["partial", "drop"]
 
@@ -252,3 +253,15 @@ def gather_draws(
         if ungraded or key in known
     ]
     return pd.DataFrame(rows, columns=["dataset", "question", "draw"])
+
+
+def sign_texts(scores: pd.DataFrame, counts: Mapping[str, int]) -> pd.DataFrame:
+    """Scores whose signatures say, once, how the user's texts were changed when they were read.
+
+    Args: counts: as `Frames.noticed`.
+    """
+    end = sign_changes(counts)
+    if not end:
+        return scores
+    signed = scores.signature.str.removesuffix(end) + end
+    return scores.assign(signature=signed.where(scores.signature != "", ""))

@@ -1,0 +1,96 @@
+"""What of a text counts: a model's thinking is left out, blanks and half characters are made plain."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+
+# Where a model thinks before it speaks: how that begins, and how it ends.
+_THINKING = {
+    "<think>": "</think>", "<thinking>": "</thinking>", "<reasoning>": "</reasoning>", "<thought>": "</thought>",
+    "<seed:think>": "</seed:think>",
+    "[THINK]": "[/THINK]",  # Mistral
+    "◁think▷": "◁/think▷",  # Kimi
+    "<|START_THINKING|>": "<|END_THINKING|>",  # Command A
+    "<|begin_of_thought|>": "<|end_of_thought|>",  # OpenThinker, Sky-T1
+    "<|channel|>analysis": "<|channel|>final<|message|>",  # gpt-oss
+    "analysis": "assistantfinal",  # the same where a server takes off special tokens
+}  # fmt: skip
+_STRIPPED = "analysis"  # a word like any other, unless its end follows, or a capital right after it
+_BEGIN_OF = {end.lower(): begin.lower() for begin, end in _THINKING.items()}
+_QUOTES = "'\"`\u2018\u2019\u201c\u201d\u00ab\u00bb"
+_END = re.compile(rf"(?<![{_QUOTES}])(?:{'|'.join(map(re.escape, _BEGIN_OF))})(?![{_QUOTES}])", re.IGNORECASE)
+_SPEAKING = re.compile(r"\s*(?:<\|(?:START_RESPONSE|begin_of_solution|channel\|>final<\|message)\|>|<answer>)")
+_SPOKEN = re.compile(r"(?:<\|(?:END_RESPONSE|end_of_solution|return|end)\|>|</answer>)\s*\Z")
+_UNSEEN = "\ufeff\u200b \t\r\n"  # before the first mark
+_BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\uffa0]+")
+_INVISIBLE = re.compile(  # but what joins letters and emoji, U+200C and U+200D
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]+"
+)
+
+
+def leave_out_thinking(text: str) -> str:
+    """What is said after thinking: "" where nothing is, or the thinking has no end; the same text where there is none.
+
+    Thinking begins with the text. Its end alone, where a chat template wrote the beginning, ends it as well; a text
+    that holds the beginning too, or has a quotation mark next to the end, only speaks of such marks and stays as it is.
+    Of several ends the last counts, since thinking may quote one. Marks around what is said afterwards go too.
+    """
+    said = _find_said(text)
+    if (spoken := _SPEAKING.match(said)) or said is not text:
+        said = _SPOKEN.sub("", said[spoken.end() :] if spoken else said).strip()
+    return said
+
+
+def _find_said(text: str) -> str:
+    start = text.lstrip(_UNSEEN)
+    for begin, end in _THINKING.items():
+        if start[: len(begin)].lower() == begin.lower():
+            _, *said = re.split(re.escape(end), start, flags=re.IGNORECASE)
+            if begin == _STRIPPED:
+                if said or (start.startswith(begin) and start[len(begin) :][:1].isupper()):
+                    return said[-1] if said else ""
+                continue
+            again = not said or begin.lower() in said[-1].lower()  # it may think again, without an end
+            return "" if again else said[-1]
+    *_, last = [None, *_END.finditer(text)]
+    if last is None:
+        return text
+    lowered, end = text.lower(), last[0].lower()
+    return text if lowered.count(_BEGIN_OF[end]) >= lowered.count(end) else text[last.end() :]
+
+
+def name_lack(text: str) -> str:
+    """Why a text says nothing: "empty", without a visible character, or "only_thinking"; "" where it says something.
+
+    Blanks, control and format characters, and accents without a letter are nothing.
+    """
+    for name, said in (("empty", text), ("only_thinking", leave_out_thinking(text))):
+        kinds = (unicodedata.category(character) for character in plain_blanks(said))
+        if all(kind[0] in "ZM" or kind in ("Cc", "Cf", "Cs") for kind in kinds):
+            return name
+    return ""
+
+
+def plain_blanks(text: str) -> str:
+    """The text with a blank for each run of no-break, thin and other unusual ones, without invisible characters."""
+    return _BLANKS.sub(" ", _INVISIBLE.sub("", text))
+
+
+def replace_surrogates(text: str) -> str:
+    """The text with pairs of surrogates joined and half ones replaced by U+FFFD, so that UTF-8 can carry it."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+CHANGES: dict[str, Callable[[str], str]] = {  # of a user's text, in this order; counted under these names
+    "half_characters": replace_surrogates,
+    "thinking_left_out": lambda text: leave_out_thinking(text) or text,  # one that only thinks is left out whole
+    "blanks_made_plain": plain_blanks,
+}
+
+
+def sign_changes(counts: Mapping[str, int]) -> str:
+    """What the signature of scores says of changed texts; "" where none was changed."""
+    changed = [name for name in CHANGES if counts.get(name)]
+    return f"|texts:{','.join(changed)}" if changed else ""
