@@ -59,7 +59,7 @@ help: ## this text
 	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"
 	@echo "  PAPER=        for claims: linkage or debateqa alone"
 	@echo "  ONLY=         for figures: one artefact, as in: make figures ONLY=linkage/table_02"
-	@echo "  ANSWERS=      for score: a table or a file of JSON lines, like data/sample/own_answers.csv and .jsonl"
+	@echo "  ANSWERS=      for score: a table or a file of JSON lines, like src/nfqa/sample/answers.csv and .jsonl"
 	@echo "                for DebateQA's tables: a folder of answers to its questions, a file of {id, generation} lines per model"
 	@echo "  OUT=          for score of a file of any size (.jsonl, .parquet): the folder to score it into, part by part, with"
 	@echo "                METHODS=pd,da,linkage,rouge,bertscore or some of them, and ENGINE=local, ray or ray:ADDRESS"
@@ -98,7 +98,7 @@ reproduce: $(READY) ## data, every notebook, results, figures, report
 	@$(RUN) reproduce
 
 score: $(READY) ## your own answers by every method: make score ANSWERS=my.jsonl [JUDGE=...]
-	@test -n "$${ANSWERS:-}$${TEMPLATE:-}" || { echo "error: name a file, as in: make score ANSWERS=data/sample/own_answers.jsonl, or make score TEMPLATE=my.csv for a table to fill in" >&2; exit 2; }
+	@test -n "$${ANSWERS:-}$${TEMPLATE:-}" || { echo "error: name a file, as in: make score ANSWERS=src/nfqa/sample/answers.jsonl, or make score TEMPLATE=my.csv for a table to fill in" >&2; exit 2; }
 	@$(if $(TEMPLATE),$(RUN) template "$$TEMPLATE",$(RUN) score "$$ANSWERS" $${QUESTIONS:+--questions "$$QUESTIONS"} $(if $(OUT),$(bulk)))
 
 bulk = --out "$$OUT" $(foreach role,METHODS ENGINE EVALUATOR JUDGE EMBEDDER PROMPTS,$${$(role):+--$(shell echo $(role) | tr A-Z a-z) "$$$(role)"})

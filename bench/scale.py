@@ -40,7 +40,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 def write_answers(path: Path, answers: int, words: int, *, views: bool = False) -> Path:
     """Questions with four references and ten answers each, of words drawn from the bundled sample."""
     rng = random.Random(0)
-    known = sorted(set((ROOT / "data" / "sample" / "own_answers.jsonl").read_text().replace('"', " ").split()))
+    known = sorted(set((ROOT / "src" / "nfqa" / "sample" / "answers.jsonl").read_text().replace('"', " ").split()))
 
     def draw(count: int) -> str:
         return " ".join(rng.choice(known) + "." * (n % 12 == 11) for n in range(count))

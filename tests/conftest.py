@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 from tiny_models import make_tiny_model
 
-from nfqa.lab.cli import main
+from nfqa.cli import main
 
 BOUNDED = "kendall|spearman|pearson|mcc|auroc|^f1|accuracy|^acc_|kappa|^share|recall|ndcg"  # at most 1 in size
 PROJECT = Path(__file__).parents[1]

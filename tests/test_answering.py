@@ -15,11 +15,11 @@ from test_prompts import use_own
 from tiny_models import make_tiny_model
 
 import nfqa
+from nfqa.cli import main
 from nfqa.data.load import load
 from nfqa.debates.answering import Answered, answer_questions, read_answer_files, write_answer_files
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
-from nfqa.lab.cli import main
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import parse_role
 

@@ -18,8 +18,8 @@ import pytest
 from stub_server import StubServer
 
 import nfqa
+from nfqa.cli import main
 from nfqa.data.shards import cut_file
-from nfqa.lab.cli import main
 
 METRICS = ["rouge1", "rouge2", "rougel"]
 
@@ -136,6 +136,26 @@ def test_parquet_says_the_same(lines: Path, flat: bool) -> None:
     by = ["question", "answer", "metric", "score"]
     assert sorted(map(tuple, found[by].to_numpy())) == sorted(map(tuple, expected[by].to_numpy()))
     assert [part.lines for part in cut_file(other, 3)] == ([4, 4, 4, 4, 4] if flat else [3, 3, 3, 1])
+
+
+def test_a_table_says_the_same_wherever_its_rows_are(lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(lines)
+    rows = [
+        {"id": row["id"], "question": row["question"], "answer": row["answers"][place]["text"], "system": "xy"[place]}
+        | ({f"reference_{n}": text for n, text in enumerate(row["references"], 1)} if place else {})
+        for place in (0, 1)
+        for row in map(make_line, range(10))
+    ]
+    table = lines.parent / "answers.csv"
+    pd.DataFrame(rows).to_csv(table, index=False)
+    assert main(["score", str(table), "--out", str(lines.parent / "other"), "--methods", "rouge", "--shard", "3"]) == 0
+    assert "warnings: questions_graded_by_place 10, copies_of_a_reference 10\n" in capsys.readouterr().out
+    assert [part.lines for part in cut_file(table, 3)] == [3, 3, 3, 1]
+    found, by = pd.read_parquet(lines.parent / "other" / "parts"), ["question", "answer", "metric", "score"]
+    pd.testing.assert_frame_equal(found[by], read_scores(lines)[by])
+    table.write_text(table.read_text() + "Wet?,,,\n")
+    with pytest.raises(ValueError, match=r"answers\.csv, line 22"):
+        nfqa.score(table, lines.parent / "other", ["rouge"], shard=3, progress=False)
 
 
 def test_many_rows_of_parquet_are_all_read(tmp_path: Path) -> None:
@@ -265,7 +285,7 @@ def test_what_a_method_needs_is_said_of_each_answer(lines: Path) -> None:
         ({"engine": "spark"}, "expected local, ray"),
         ({"shard": 0}, "from 1"),
         ({"evaluator": "embedded:huge", "methods": ["pd"]}, "embedded:small"),
-        ({"answers": "answers.csv"}, "without --out"),
+        ({"answers": "answers.txt"}, "a table"),
         ({"answers": "empty.jsonl"}, "is empty"),
         ({"answers": "text.parquet"}, "no Parquet file"),
     ],
@@ -314,8 +334,8 @@ def test_the_command(lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "rouge1" in capsys.readouterr().out
     assert main(["score", str(lines.parent / "none.jsonl"), *out]) == 2
     assert "No such file" in capsys.readouterr().err
-    assert main(["score", str(lines), "--methods", "rouge", "--skip-bad"]) == 2
-    assert "--methods, --skip-bad needs --out" in capsys.readouterr().err
+    assert main(["score", str(lines), "--methods", "rouge", "--questions", "test.jsonl"]) == 2
+    assert "--questions goes without other options" in capsys.readouterr().err
 
 
 def test_a_dry_run_cuts_an_answer_as_the_run_does(lines: Path) -> None:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import PROJECT, Checkout, copy_project
 
+import nfqa
 from nfqa.data.paths import find_place
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Entry, Journal
@@ -114,7 +115,7 @@ def test_what_no_notebook_can_be_given_is_refused_before_it_runs(
 ) -> None:
     made = Checkout(tmp_path)
     copy_project(tmp_path, "src", "data", "papers", "notebooks", "prompts")
-    (tmp_path / "my\udcff.jsonl").write_bytes((tmp_path / "data" / "sample" / "own_answers.jsonl").read_bytes())
+    (tmp_path / "my\udcff.jsonl").write_bytes(nfqa.SAMPLE.read_bytes())
     done = made.run(*command.split(), DATA="sample", PROFILE="quick", **variables)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "\\udcff" in done.stderr

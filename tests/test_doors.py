@@ -21,6 +21,7 @@ from PIL import Image
 
 from nfqa.lab import execute, replay, runner, scoring
 from nfqa.lab import open as lab_open
+from nfqa.lab.cli import list_commands
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import list_chosen, read_papers
 
@@ -148,6 +149,24 @@ def test_committed_results_are_checked_and_claims_are_told(place: Checkout) -> N
     assert done.returncode == 0, done.stderr
     assert all(claim.says in done.stdout for paper in read_papers(PROJECT).values() for claim in paper.claims.values())
     assert list_changed(place.root) == ""
+
+
+def test_the_installed_command_offers_the_checkout_s_commands_in_one_alone(
+    place: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the wheel itself tests/test_wheel.py asks the same."""
+    (tmp_path / "my.jsonl").write_text(json.dumps(ask(WHY)[0]))
+    monkeypatch.setattr(place, "root", tmp_path)  # the working directory; the checkout is named by NFQA_ROOT
+    table = place.run("template", "my.csv").stdout
+    assert "`nfqa score my.csv`, or in a checkout `make score ANSWERS=my.csv`" in table
+    for where in ({}, {"NFQA_ROOT": "."}):
+        done = place.run("score", "my.jsonl", "--methods=rouge", **where)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.endswith("in my.jsonl-scores/: noticed.csv, parts, skipped.csv, summary.csv\n")
+    for name in list_commands(place.root, {"score": (None, "", {})}).keys() - {"score"}:
+        done = place.run(name, NFQA_ROOT=".")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert f"no command {name!r} outside the project's checkout (known: score, template): no data/" in done.stderr
 
 
 @pytest.mark.parametrize(

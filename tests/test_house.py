@@ -157,7 +157,7 @@ def test_the_five_functions_reach_no_more_than_the_package_itself_needs() -> Non
 @pytest.mark.parametrize(
     "code",
     [
-        "import nfqa, nfqa.lab.cli, nfqa.lab.papers",
+        "import nfqa, nfqa.cli, nfqa.lab.cli, nfqa.lab.papers",
         "from nfqa.kernels.perplexity import PAPER; from nfqa.models.evaluator import Evaluator;"
         "from nfqa.models.roles import DEFAULTS, parse_role; from nfqa.models.restated import Restated; import pandas;"
         "item = Restated('an answer', ('a view',));"

@@ -23,7 +23,6 @@ from nfqa.data.own_answers import read_shard
 from nfqa.data.shards import cut_file
 from nfqa.lab.values import read_values
 
-EXAMPLE = PROJECT / "data" / "sample" / "own_answers.jsonl"
 LINES = [
     {"question": "why?", "references": ["x y", "one b", "z"],
      "answers": [{"id": "a", "text": "one", "label": 3}, {"id": "b", "text": "two", "label": 0},
@@ -47,7 +46,7 @@ def embedder() -> WholeEmbedder:
 
 @pytest.mark.slow
 def test_values_are_those_that_are_committed() -> None:
-    table, frames = read_values(PROJECT / "results" / f"{ARTEFACT}.csv"), nfqa.read(EXAMPLE)
+    table, frames = read_values(PROJECT / "results" / f"{ARTEFACT}.csv"), nfqa.read(nfqa.SAMPLE)
     judged, diverse = nfqa.linkage(frames), nfqa.perspective_diversity(frames)
     count = frames.views.groupby("question").size()
     covered = nfqa.coverage(frames).groupby(["question", "answer"], as_index=False).score.mean()

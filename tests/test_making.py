@@ -15,12 +15,12 @@ import pytest
 from stub_web import ATTRIBUTES
 from tiny_models import LetterEmbedder
 
+from nfqa.cli import main
 from nfqa.data.own_answers import read_answers
 from nfqa.data.own_debates import LARGEST, hash_folder, read_folder
 from nfqa.data.own_questions import read_questions
 from nfqa.debates import pipeline
 from nfqa.debates.checking import check_views, read_labels, remove_rejected
-from nfqa.lab.cli import main
 from nfqa.lab.making import make_debates
 from nfqa.lab.options import RunOptions
 

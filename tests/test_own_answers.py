@@ -16,7 +16,8 @@ from notebook_cells import run_notebook, use_rule
 from test_worked_case import Embedder as TokenEmbedder
 from tiny_models import make_tiny_model
 
-from nfqa.data.own_answers import EXAMPLE, read_answers
+import nfqa
+from nfqa.data.own_answers import read_answers
 from nfqa.lab.open import Lab
 from nfqa.lab.options import RunOptions
 from nfqa.lab.own_scores import bound_wins, label_systems, name_leader, write_scores
@@ -405,7 +406,7 @@ def test_a_file_is_scored_from_the_door_with_a_judge_and_ones_own_evaluator(scor
     judge, evaluator = (make_tiny_model(tmp_path / name, context=4096) for name in ("judge", "evaluator"))
     variables = {"JUDGE": f"path:{judge}", "PROMPTS": "own", "READING": "logits", "EVALUATOR": f"path:{evaluator}"}
     mine = tmp_path / "mine.jsonl"
-    mine.write_bytes((PROJECT / "data" / "sample" / EXAMPLE).read_bytes())
+    mine.write_bytes(nfqa.SAMPLE.read_bytes())
     done = scored.run("score", str(mine), **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     # 17 alone; 10 with references; 3 x 4, 4 x 4 and 3 x 3 pairs; 10 in a list; 4 on whether they see the dispute
@@ -437,10 +438,10 @@ def test_as_an_artefact_it_shows_the_example_as_a_sample(scored: Checkout) -> No
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SAMPLE" in (scored.root / "build" / "site" / f"{ARTEFACT}.html").read_text().partition("</title>")[0]
 
-    example = scored.root / "data" / "sample" / EXAMPLE
+    example = scored.root / "src" / "nfqa" / "sample" / "answers.jsonl"
     example.write_text(example.read_text().replace("dead", "stale"))
     done = scored.run("status", ARTEFACT)
-    assert f"file data/sample/{EXAMPLE} changed" in done.stdout
+    assert "file src/nfqa/sample/answers.jsonl changed" in done.stdout
 
 
 def test_what_a_killed_run_left_is_cleared_and_a_live_one_is_left_alone(tmp_path):

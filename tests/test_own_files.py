@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PROJECT
 
 from nfqa.data.own_answers import read_answers, spread_grades
 from nfqa.data.records import UNLABELLED, Excluded
@@ -97,7 +96,7 @@ def test_grades_are_spread_by_place_and_give_the_papers_lists() -> None:
 
 
 def test_the_bundled_example_is_whole_and_a_sample() -> None:
-    own = read_answers("", root=PROJECT)
+    own = read_answers("")
     assert (own.name, own.origin) == ("sample_own_answers", "sample")
     assert (len(own.questions), len(own.answers), own.systems, own.excluded) == (6, 17, ["careful", "hasty"], ())
     assert own.irregularities == {"questions_without_references": 1, "questions_graded_by_place": 1}

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from conftest import PROJECT
 
+from nfqa.cli import main
 from nfqa.data.own_answers import read_answers
 from nfqa.data.own_tables import TABLES
-from nfqa.lab.cli import main
 
 HEADER = ["question", "answer", "system", "label", "id", "reference_1", "reference_2", "partial_answer_1"]
 ROWS = [

@@ -1,39 +1,128 @@
-"""The wheel, installed by itself: README's block runs from it, outside the checkout."""
+"""The wheel in a venv that holds what it declares and no more: README's block and each command, outside a checkout."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import sysconfig
+import venv
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from conftest import PROJECT
+from packaging.requirements import Requirement
 from test_docs import list_blocks
 
 pytestmark = pytest.mark.slow
+CODE = """
+from nfqa import *
+print(read(SAMPLE).answers.shape, nfqa.__file__)
+"""
 
 
-def test_the_readmes_block_runs_from_an_installed_wheel_outside_the_checkout(tmp_path: Path) -> None:
-    pip, installed, elsewhere = [sys.executable, "-m", "pip", "--quiet"], tmp_path / "installed", tmp_path / "elsewhere"
-    flags = ["--no-deps", "--no-build-isolation", "--no-index"]
-    source = tmp_path / "source"  # a build leaves files beside what it builds
-    files = ["pyproject.toml", "README.md", "LICENSE", "src", "prompts"]
-    subprocess.run(["cp", "-rL", *files, str(source.mkdir() or source)], cwd=PROJECT, check=True)
-    subprocess.run([*pip, "wheel", *flags, "-w", str(tmp_path), str(source)], check=True)
-    (wheel,) = tmp_path.glob("nfqa-*.whl")
-    subprocess.run([*pip, "install", "--no-deps", "--no-index", "--target", str(installed), str(wheel)], check=True)
-    elsewhere.mkdir()
-    (elsewhere / "my.jsonl").write_bytes((PROJECT / "data" / "sample" / "own_answers.jsonl").read_bytes())
+def link_requirements(needy: Distribution, packages: Path, extras: frozenset[str] = frozenset()) -> None:
+    """Link what a distribution needs, and what that needs, from this environment into another one's packages."""
+    for requirement in map(Requirement, needy.requires or ()):
+        marker = requirement.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in {"", *extras}):
+            continue
+        needed = distribution(requirement.name)
+        tops = {file.parts[0] for file in needed.files or ()} - {"..", "__pycache__"}
+        links = {packages / top: str(needed.locate_file(top)) for top in tops if not (packages / top).exists()}
+        for link, target in links.items():
+            link.symlink_to(target)
+        if links or requirement.extras:
+            link_requirements(needed, packages, frozenset(requirement.extras))
+
+
+class Installed:
+    """A venv with the wheel and what it declares, and an empty folder to work in."""
+
+    def __init__(self, folder: Path) -> None:
+        source, self.folder, self.bin = folder / "source", folder / "empty", folder / "venv" / "bin"
+        files = ["pyproject.toml", "README.md", "LICENSE", "src", "prompts"]  # a build leaves files beside these
+        subprocess.run(["cp", "-rL", *files, str(source.mkdir() or source)], cwd=PROJECT, check=True)
+        pip, flags = [sys.executable, "-m", "pip", "--quiet"], ["--no-deps", "--no-index"]
+        subprocess.run([*pip, "wheel", *flags, "--no-build-isolation", "-w", str(folder), str(source)], check=True)
+        venv.create(folder / "venv", symlinks=True)
+        (wheel,) = folder.glob("nfqa-*.whl")
+        subprocess.run([*pip, "--python", str(self.bin / "python"), "install", *flags, str(wheel)], check=True)
+        (packages,) = (folder / "venv" / "lib").glob("*/site-packages")
+        link_requirements(Distribution.at(next(packages.glob("nfqa-*.dist-info"))), packages)
+        self.folder.mkdir()
+        names = [name for name in os.environ if name != "PYTHONPATH" and not name.startswith("NFQA_")]
+        self.environment = {name: os.environ[name] for name in names}
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [str(self.bin / words[0]), *words[1:]]
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return Installed(tmp_path_factory.mktemp("wheel"))
+
+
+def test_the_readme_s_block_runs(installed: Installed) -> None:
     block = next(block for block in list_blocks(PROJECT / "README.md", "python") if "import nfqa" in block)
-    block = block.replace("data/sample/own_answers.jsonl", "my.jsonl")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("NFQA_")}
-    environment["PYTHONPATH"] = os.pathsep.join([str(installed), sysconfig.get_paths()["purelib"]])
-    code = f"{block}\nprint(nfqa.__file__)\n"
-    run = [sys.executable, "-c", code]
-    done = subprocess.run(run, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False)
+    done = installed.run("python", "-c", f"{block}{CODE}")
     assert done.returncode == 0, done.stderr
-    *printed, where = done.stdout.splitlines()
-    assert Path(where).is_relative_to(installed)
+    *printed, sample = done.stdout.splitlines()
     assert printed == [line.removeprefix("# -> ") for line in block.splitlines() if line.startswith("# -> ")]
+    assert sample.startswith(f"(17, 6) {installed.bin.parent}")
+
+
+@pytest.mark.parametrize("command", ["nfqa", "python -m nfqa"])
+def test_help_offers_what_needs_no_checkout(installed: Installed, command: str) -> None:
+    done = installed.run(*command.split(), "--help")
+    assert (done.returncode, done.stderr, "{score,template}" in done.stdout) == (0, "", True)
+
+
+def test_a_template_is_written_and_a_file_of_each_kind_scored(installed: Installed) -> None:
+    done = installed.run("nfqa", "template", "my.csv")
+    assert (done.returncode, "`nfqa score my.csv`" in done.stdout) == (0, True), done.stderr
+    pd.read_csv(installed.folder / "my.csv").to_parquet(installed.folder / "my.parquet")
+    (installed.folder / "my.jsonl").write_bytes((PROJECT / "src" / "nfqa" / "sample" / "answers.jsonl").read_bytes())
+    tables = {}
+    for name, settings in {
+        "my.jsonl": [],
+        "my.csv": ["--methods=rouge,da"],
+        "my.parquet": ["--methods=rouge,da"],
+    }.items():
+        done = installed.run("nfqa", "score", name, *settings)
+        assert done.returncode == 0, done.stderr
+        *tables[name], where = done.stdout.splitlines()
+        assert where == f"in {name}-scores/: noticed.csv, parts, skipped.csv, summary.csv"
+        assert "questions_graded_by_place 1" in next(line for line in tables[name] if line.startswith("warnings: "))
+        assert [line.split()[0] for line in tables[name][1:4]] == ["all", "careful", "hasty"]
+        assert len(tables[name]) <= 10
+    assert tables["my.jsonl"][0].split()[2:] == [
+        "pd",
+        "da",
+        "embedded_judge",
+        "rouge1",
+        "rouge2",
+        "rougel",
+        "bertscore",
+    ]
+    assert tables["my.csv"] == tables["my.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("claims", "no command 'claims' outside the project's checkout (known: score, template): no data/registry.yml"),
+        ("score none.jsonl", "none.jsonl: No such file"),
+        ("score my.docx", "expected JSON lines (.jsonl), Parquet (.parquet) or a table (.csv, .tsv)"),
+        ("template my.txt", "expected a name that ends in .csv, as in `nfqa template my.csv`"),
+    ],
+)
+def test_an_error_is_one_line_and_leaves_no_folder(installed: Installed, command: str, words: str) -> None:
+    before = sorted(installed.folder.iterdir())
+    done = installed.run("nfqa", *command.split())
+    assert (done.returncode, done.stderr.count("\n"), words in done.stderr) == (2, 1, True), done.stderr
+    assert sorted(installed.folder.iterdir()) == before

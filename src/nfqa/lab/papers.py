@@ -60,7 +60,7 @@ class Artefact(_Entry):
     note: str = ""
     notebook: str | None = None
     minutes: Annotated[float, Field(ge=0)] = 0.1  # about how long it takes on one core: the long ones start first
-    bundled: tuple[str, ...] = ()  # files of data/sample that it reads whatever the data: its values are a sample's
+    bundled: tuple[str, ...] = ()  # bundled files that it reads whatever the data: its values are a sample's
     files: tuple[str, ...] = ()  # further upstream files that it reads, such as prompts
     needs_files: tuple[str, ...] = ()  # optional files without which it can't run: its last result stays then
     reads: tuple[str, ...] = ()  # artefacts of the same paper whose results the notebook reads, made before it

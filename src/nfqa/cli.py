@@ -1,0 +1,132 @@
+"""The installed command `nfqa`: scores a file of answers; in a checkout it offers the checkout's commands too."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nfqa.data.paths import find_root
+from nfqa.interruption import run_command
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_Command = tuple[Callable[[argparse.Namespace], int], str, dict[str, dict[str, Any]]]  # with its help and arguments
+_LONGEST_TABLE = 10  # lines, its head among them
+_NO_SETTINGS = ("command", "file", "out", "questions")
+_SCORE: dict[str, dict[str, Any]] = {
+    "file": {"type": Path},
+    "--out": {"help": "the folder to score into, part by part; by default FILE-scores", "type": Path},
+    "--methods": {"help": "pd,da,linkage,rouge,bertscore or some of them", "type": lambda text: text.split(",")},
+    **{f"--{role}": {"help": "a role, as in nfqa.score"} for role in ("evaluator", "judge", "embedder", "prompts")},
+    "--engine": {"help": "local, ray or ray:ADDRESS"},
+    "--workers": {"help": "of Ray; by default one a core, or GPU", "type": int},
+    "--gpus": {"help": "of each worker, such as 0.5", "type": float},
+    "--shard": {"help": "lines of a part, 1000 by default", "type": int},
+    "--skip-bad": {"help": "leave out lines that don't fit, and list them", "action": "store_true"},
+    "--dry-run": {"help": "say what it would take", "action": "store_true"},
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit code. Wrong input prints one line and gives 2, an interruption 130."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if isinstance(sys.stdout, TextIOWrapper):  # what a terminal or a pipe can't show is written as an escape
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        options = _make_parser(_list_commands(words)).parse_args(words)
+        return run_command(lambda: int(options.command(options)))
+    except (ValueError, OSError, sqlite3.Error) as error:
+        where = isinstance(error, OSError) and error.filename
+        print(f"error: {where}: {error.strerror}" if where else f"error: {error}", file=sys.stderr)  # type: ignore[union-attr]
+        return 2
+
+
+def _list_commands(words: Sequence[str]) -> dict[str, _Command]:
+    """The installed commands, and where the working directory lies in a checkout, its commands.
+
+    Raises: ValueError where `words` name a command that isn't there outside a checkout.
+    """
+    installed: dict[str, _Command] = {
+        "score": (_score, "score the answers of a file, into a folder", _SCORE),
+        "template": (_template, "write a table of answers to fill in", {"file": {"type": Path}}),
+    }
+    try:
+        root = find_root()
+    except ValueError as error:
+        name = next((word for word in words if not word.startswith("-")), "")
+        if name and name not in installed:
+            known = f"outside the project's checkout (known: {', '.join(installed)})"
+            raise ValueError(f"no command {name!r} {known}: {error}") from None
+        return installed
+    from nfqa.lab.cli import list_commands
+
+    return list_commands(root, installed)
+
+
+def _make_parser(commands: dict[str, _Command]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="nfqa", description="Judge long answers to questions without one right answer."
+    )
+    parsers = parser.add_subparsers(required=True)
+    for name, (command, text, arguments) in commands.items():
+        one = parsers.add_parser(name, help=text)
+        one.set_defaults(command=command)
+        for argument, settings in arguments.items():
+            one.add_argument(argument, **settings)
+    return parser
+
+
+def _score(options: argparse.Namespace) -> int:
+    import nfqa
+
+    folder = options.out or Path(f"{options.file.name}-scores")
+    settings = {name: value for name, value in vars(options).items() if name not in _NO_SETTINGS and value is not None}
+    summary = nfqa.score(options.file, folder, **settings)
+    if options.dry_run:
+        print(summary.to_string(index=False, na_rep="–"))
+    else:
+        files = ", ".join(sorted(file.name for file in folder.glob("[!.]*")))
+        print(*_tabulate(summary, folder), f"in {folder}/: {files}", sep="\n")
+    return 0
+
+
+def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
+    """Lines: the mean of each system under each metric, then why scores are missing, and what was noticed."""
+    import pandas as pd
+
+    cells = summary["value"].map("{:,.3f}".format) + " (" + summary.n.astype(str) + ")"
+    table = summary.assign(cell=cells.where(summary.n > 0), system=summary.system.replace("", "all answers"))
+    wide = table.pivot(index="system", columns="metric", values="cell")
+    wide = wide.reindex(index=table.system.unique(), columns=table.metric.unique())
+    wide = wide.rename_axis(index=None, columns="mean (questions)")
+    lines = wide.to_string(na_rep="–", line_width=None).splitlines()
+    yield from lines[:_LONGEST_TABLE]
+    if len(lines) > _LONGEST_TABLE:
+        yield f"... and {len(lines) - _LONGEST_TABLE:,} systems more, in summary.csv"
+    if "pd" in wide:
+        yield "lower is better for pd"
+    missing = table[(table.system == "all answers") & (table.dropped > 0)]
+    for reason, rows in missing.groupby("dropped_because", sort=False):
+        yield f"answers without a score by {', '.join(rows.metric)}: {reason}"
+    counts = pd.read_csv(folder / "noticed.csv", index_col="what")["count"].to_dict()
+    counts |= {"lines left out": len(pd.read_csv(folder / "skipped.csv"))}
+    warnings = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+    if warnings:
+        yield f"warnings: {warnings}"
+
+
+def _template(options: argparse.Namespace) -> int:
+    from nfqa.data.own_tables import write_template
+
+    write_template(options.file)
+    name = shlex.quote(str(options.file))
+    score = f"`nfqa score {name}`, or in a checkout `make score ANSWERS={name}`"
+    print(f"{options.file}: an example; put your own rows in it, then {score}")
+    return 0
