@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,13 @@ import torch
 from stub_server import StubServer
 from tiny_models import SENTENCES
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 import nfqa
 from nfqa.judge.asking import StoppedError
 from nfqa.judge.server_errors import RequestError
 from nfqa.judge.server_replies import read_echo
+from nfqa.judge.token_ends import find_ends
 from nfqa.kernels.perplexity import settings
 from nfqa.models.chat import Reply
 from nfqa.models.evaluator import Evaluator
@@ -33,23 +37,67 @@ ITEMS = (
     Restated("The sea is \U0001f30a", ("\U0001f30a salt", "\u201cSalt.", SENTENCES[3])),
     Restated(SENTENCES[1], (SENTENCES[2],)),
 )
+REST = "\ufffd"  # a part of a character
+TEN_TEXTS = (
+    "\u00c9t\u00e9",
+    " \u00e9t\u00e9 \u00c3\u00a9",
+    "\U0001f30a\U0001f30a",
+    "\U0001f44d\U0001f3fd yes",
+    "\u6c34\u662f\u54b8\u7684\u3002",
+    "e\u0301te\u0301",
+    "\u0915\u094d\u0937\u0947\u0924\u094d\u0930",
+    "\u201csalt\u201d \u2026",
+    "Stra\u00dfe \u2014 \u00fcber",
+    "\u0633\u0645\u0643\u0629\u200d\u2764",
+)
 QUESTION = {"question": "Is the sea salt?", "partial_answers": ["Yes, rivers carry it.", "No."], "answers": ["It is."]}
 
 
-@pytest.fixture(scope="module")
-def look_back(folders: dict[str, Path]) -> LookBack:
-    """As vLLM does it: each token decoded by itself, so that a part of a character is a replacement mark."""
-    tokenizer = AutoTokenizer.from_pretrained(folders["gpt2"])
-    model = AutoModelForCausalLM.from_pretrained(folders["gpt2"]).eval()
+def show_alone(parts: list[bytes]) -> list[str]:
+    return [part.decode(errors="replace") for part in parts]
+
+
+def show_as_vllm(parts: list[bytes]) -> list[str]:
+    """A token that can't end a character is shown, by the one that ends it, after it."""
+    shown, hidden = [], b""
+    for part in parts:
+        text = (hidden + part).decode(errors="replace")
+        hidden = hidden + part if text.endswith(REST) else b""
+        shown.append("" if hidden else text)
+    return shown
+
+
+def show_as_sglang(parts: list[bytes]) -> list[str]:
+    return [part.decode("latin-1") if REST in part.decode(errors="replace") else part.decode() for part in parts]
+
+
+def show_as_llama_cpp(parts: list[bytes]) -> list[str]:
+    return [part.decode(errors="ignore") for part in parts]
+
+
+FORMS = [show_alone, show_as_vllm, show_as_sglang, show_as_llama_cpp]
+
+
+def look_back_at(folder: Path, show: Callable[[list[bytes]], list[str]]) -> LookBack:
+    """Each token of a prompt as a server's maker shows it, and its log-probability."""
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
+    byte_of = {character: byte for byte, character in bytes_to_unicode().items()}
 
     def find(prompt: str) -> list[tuple[str, float | None]]:
         ids = tokenizer(prompt, return_tensors="pt").input_ids
         with torch.inference_mode():
             logprobs = model(ids).logits[0].float().log_softmax(-1)
         own = [None, *(float(logprobs[place, token]) for place, token in enumerate(ids[0, 1:]))]
-        return list(zip([tokenizer.decode([token]) for token in ids[0]], own, strict=True))
+        mark, *rest = tokenizer.convert_ids_to_tokens(ids[0])
+        parts = [bytes(byte_of[character] for character in token) for token in rest]
+        return list(zip([mark, *show(parts)], own, strict=True))
 
     return find
+
+
+@pytest.fixture(scope="module")
+def look_back(folders: dict[str, Path]) -> LookBack:
+    return look_back_at(folders["gpt2"], show_alone)
 
 
 def open_served(stub: StubServer, journal: Path | None = None) -> Any:
@@ -67,6 +115,35 @@ def test_losses_are_those_in_process(folders: dict[str, Path], look_back: LookBa
                 assert [one.nats for one in ours] == pytest.approx([one.nats for one in theirs], rel=1e-3)
                 assert [one.tokens for one in ours] == [one.tokens for one in theirs]
                 assert [one.attended for one in ours] == [one.attended for one in theirs]
+
+
+@pytest.mark.parametrize("composed", [False, True])  # whether the tokenizer puts letters and accents together
+@pytest.mark.parametrize("show", FORMS)
+def test_characters_of_several_tokens_count_as_in_process(alter, show, composed) -> None:
+    folder = alter("gpt2", "tokenizer.json", normalizer={"type": "NFC"} if composed else None)
+    inside = Evaluator(parse_role("evaluator", f"path:{folder}"), device="cpu")
+    items = [Restated(f"A{text}.\n\n", (*TEN_TEXTS, "\n\n")) for text in ("", *TEN_TEXTS)]
+    with StubServer(look_back=look_back_at(folder, show)) as stub:
+        served = open_served(stub)
+        options = replace(served.adapt(settings(instruction="")), plain_format="{answer}")
+        ours, theirs = served.score(items, options), inside.score(items, options)
+    for one, other in zip(chain(*ours), chain(*theirs), strict=True):
+        assert (one.tokens, one.reason) == (other.tokens, other.reason)
+        assert one.nats == pytest.approx(other.nats, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "count"),
+    [
+        (["A", ".", "\n\n", "", "\u00c9", "t", "", "\u00e9"], 5),
+        (["A", ".", "\n\n", "\u00c3", "\x89", "t", "\u00c3", "\u00a9"], 5),
+        (["A", ".", "\n\n", "\u00c9", "t", "\u00e9"], 3),
+    ],
+)
+def test_tokens_of_a_text_that_begins_with_a_part_of_a_character_are_all_counted(tokens, count) -> None:
+    given = {"tokens": tokens, "token_logprobs": [None, *[-1.0] * (len(tokens) - 1)]}
+    before, text = "A.\n\n", "\u00c9t\u00e9"
+    assert read_echo(given, before, text, Reply(before + text, len(tokens), 0)) == (-1.0,) * count
 
 
 def test_perspective_diversity_by_name(look_back: LookBack, tmp_path: Path) -> None:
@@ -135,10 +212,8 @@ def test_tokens_are_found_by_their_text(tokens: list[str], ends: list[int]) -> N
     for written in ([], ["!"]):
         given = {"tokens": [*tokens, *written], "token_logprobs": [None, *[-1.0] * (len(tokens + written) - 1)]}
         reply = Reply("".join(["The sea", *written]), len(tokens), 1)
-        assert [end for end, _ in read_echo(given, "The sea", reply)] == ends
-
-
-REST = "\ufffd"  # a part of a character
+        assert find_ends(given["tokens"][: len(tokens)], "The sea") == ends
+        assert read_echo(given, "The", " sea", reply) == (-1.0,) * sum(end > 3 for end in ends)
 
 
 @pytest.mark.parametrize(
@@ -157,15 +232,15 @@ REST = "\ufffd"  # a part of a character
 def test_tokens_of_another_text_are_refused(tokens: list[str], prompt: str) -> None:
     given = {"tokens": tokens, "token_logprobs": [-1.0] * len(tokens)}
     with pytest.raises(RequestError, match="aren't those"):
-        read_echo(given, prompt, Reply(prompt, len(tokens), 0))
+        read_echo(given, "", prompt, Reply(prompt, len(tokens), 0))
 
 
 def test_a_token_without_a_log_probability_costs_the_loss() -> None:
     given = {"tokens": ["The", " sea", " is"], "token_logprobs": [None, None, -1.0]}
     with pytest.raises(RequestError, match="aren't those"):
-        read_echo(given, "The sea is", Reply("The sea is", 3, 0))
+        read_echo(given, "The", " sea is", Reply("The sea is", 3, 0))
 
 
 def test_a_log_probability_above_0_is_refused() -> None:
     with pytest.raises(RequestError, match="token_logprobs"):
-        read_echo({"tokens": ["The", " sea"], "token_logprobs": [None, 0.5]}, "The sea", Reply("The sea", 2, 0))
+        read_echo({"tokens": ["The", " sea"], "token_logprobs": [None, 0.5]}, "The", " sea", Reply("The sea", 2, 0))

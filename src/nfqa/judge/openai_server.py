@@ -203,9 +203,7 @@ class OpenAIServer:
         reply, logprobs = self._post({"model": self.spec.name, "prompt": before + text} | wish)
         if not reply.prompt_tokens:
             raise RequestError("bad_reply", "the server's reply doesn't say how many tokens it read and wrote")
-        found = read_echo(logprobs, before + text, reply)
-        own = tuple(value for end, value in found if end > len(before) and value is not None)
-        return replace(reply, text="", finish="echo", logprobs=own)
+        return replace(reply, text="", finish="echo", logprobs=read_echo(logprobs, before, text, reply))
 
     def _frame(self, prompt: str, begun: str, decoding: Decoding) -> dict[str, Any]:
         prompt = replace_surrogates(prompt)

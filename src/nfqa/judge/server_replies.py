@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
+import unicodedata
 from collections.abc import Callable, Sequence
+from functools import partial
+from os.path import commonprefix
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -12,6 +14,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, Vali
 
 from nfqa.data.json_lines import check
 from nfqa.judge.server_errors import RequestError, judge_status
+from nfqa.judge.token_ends import find_ends
 from nfqa.kernels.texts import replace_surrogates
 from nfqa.models.chat import Reply
 
@@ -126,43 +129,25 @@ def read_top(logprobs: object) -> Top:
     return [(token, min(0.0, logprob)) for token, logprob in pairs]
 
 
-def read_echo(logprobs: object, prompt: str, reply: Reply) -> list[tuple[int, float | None]]:
-    """Where in the prompt each of its tokens ends, and the token's log-probability, None for one with none before it.
+def read_echo(logprobs: object, before: str, text: str, reply: Reply) -> tuple[float, ...]:
+    """The log-probability of each token of a text after what stands before it; a token over both is the text's.
 
-    Tokens are found by their text, as servers count offsets differently: a part of a character that takes several
-    tokens has no readable text, nor has the mark at the beginning; such a token ends where the next one begins.
+    A token with nothing before it has none. A tokenizer may have put letters and accents together (Unicode's NFC).
     reply: of which the tokens are; its text is the prompt and what was written after it, which may be nothing.
     Raises: RequestError, "bad_reply", for tokens that aren't the prompt's, or a log-probability that can't be one.
     """
     found = _check(_Echo, logprobs or {}, str)
     beyond = max(0, len(found.tokens) - reply.prompt_tokens)
-    count = len(found.tokens) - (beyond if reply.text == prompt else reply.completion_tokens)
-    ends, waiting, place = list[int](), 0, 0
-
-    def fits(between: str) -> bool:  # what parts of characters stand for is neither ASCII nor, without them, anything
-        return not re.search(r"[!-~]" if waiting else r"\S", between)
-
-    for token in found.tokens[:count]:
-        plain = token.replace("\u2581", " ")
-        readable = re.sub(r"bytes:\S*|\ufffd", "", plain)
-        whole = readable.strip()
-        text = whole or (readable if readable == plain else "")  # blanks alone have a place of their own
-        at = prompt.find(text, place)
-        if not ends and not waiting and at and whole[:1] in ("<", "["):
-            ends = [0]
-        elif not text or (not whole and (at < 0 or not fits(prompt[place:at]))):
-            waiting += 1
-        elif at < 0 or not fits(prompt[place:at]):
-            break
-        else:
-            ends += [at] * waiting
-            ends, waiting, place = [*ends, at + len(text)], 0, at + len(text)
-    else:
-        known = found.token_logprobs[1:count]
-        if len(found.token_logprobs) == len(found.tokens) and fits(prompt[place:]) and None not in known:
-            ends += [len(prompt)] * waiting
-            kept = (None if value is None else min(0.0, value) for value in found.token_logprobs)
-            return list(zip(ends, kept, strict=False))
+    count = len(found.tokens) - (beyond if reply.text == before + text else reply.completion_tokens)
+    known = found.token_logprobs[:count]
+    if len(found.token_logprobs) == len(found.tokens) and None not in known[1:]:
+        for form in (str, partial(unicodedata.normalize, "NFC")):
+            prompt = form(before + text)
+            ends = find_ends(found.tokens[:count], prompt)
+            if ends is not None:
+                begin = len(commonprefix([form(before), prompt]))  # noqa: RUF071
+                pairs = zip(ends, known, strict=True)
+                return tuple(min(0.0, value) for end, value in pairs if end > begin and value is not None)
     raise RequestError("bad_reply", "the tokens in the server's reply aren't those of the prompt")
 
 
