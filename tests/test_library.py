@@ -35,6 +35,7 @@ TABLE = TIDY.set_axis(["question", "answer_id", "answer", "label"], axis=1)
 TABLE.loc[0, ["reference_1", "reference_2", "reference_3"]] = ["x y", "one b", "z"]
 TABLE.loc[3, ["partial_answer_1", "partial_answer_2"]] = ["Yes.", "No."]
 REFERENCES = pd.DataFrame({"question": "why?", "text": ["z", "x y", "one b"], "grade": [0, 3.0, 2]})
+ROW = {"question": "why?", "text": "a"}
 REFERENCE = {"question": "why?", "text": "x"}
 VIEWS = [{"question": "whether?", "text": "Yes."}, {"question": "whether?", "point_of_view": "No."}]
 
@@ -99,7 +100,6 @@ def test_files_dictionaries_and_frames_say_the_same(given: Callable, tmp_path: P
     assert fewer["rank"].tolist() == judged["rank"].tolist()[1:2]
 
 
-ROW = {"question": "why?", "text": "a"}
 COLUMNS = {"question": ["why?"] * 4, "system": ["x", "x", "x-1", "y"], "text": list("abcd")}
 
 
@@ -253,7 +253,8 @@ def test_agreement_by_hand() -> None:
         (lambda: nfqa.read(TABLE.rename(columns={"answer": "output"})), ["'output'; did you mean answer?"]),
         (lambda: nfqa.read(TABLE.assign(reference_2=5)), ["answers, row 1: reference_2: found 5"]),
         (lambda: nfqa.read(TIDY, references=[REFERENCE, REFERENCE | {"grade": 2}]), ["references, row 2", "or none"]),
-        (lambda: nfqa.read(TIDY, keep=["nots"]), ["'nots'", "no further column"]),
+        (lambda: nfqa.read(TIDY, keep="nots"), ["'nots'", "no further column"]),
+        (lambda: nfqa.read([ROW | {"references": ["r"]}]), ["'references' is not read beside 'text'", "references="]),
         (lambda: nfqa.read([{"question": "q", "answers": ["t"], "refs": []}]), ["row 1", "'refs'", "references"]),
         (lambda: nfqa.linkage(LINES[1:]), ["references", '"references": ['],),
         (lambda: nfqa.linkage(LINES, "gpt"), ["judge is 'gpt'", "openai:"]),

@@ -67,7 +67,7 @@ def read(
     *,
     references: Table | None = None,
     views: Table | None = None,
-    keep: Sequence[str] = (),
+    keep: str | Sequence[str] = (),
 ) -> Frames:
     """Read answers, with their references, points of view or both, from a file or from frames.
 
@@ -75,8 +75,7 @@ def read(
         beside a file of `questions`, all as `make score` reads them; or a data frame or a list of dictionaries with
         question, text (of the answer) and, where there are any, answer (its id), system, grade (0 to 3); or with the
         columns of a table, or the fields of JSON lines. references: to such frames, question, text, grade (best first
-        where none is graded); views: question, text (or point_of_view, explanation); keep: further columns that
-        `Frames.answers` takes along.
+        where none is graded); views: question, text (or point_of_view, explanation); keep: columns to take along.
     Returns: frames with the columns of `Frames`. A question without an id is named by its line in a file, else by its
         text; an answer by its system, as x-1, x-2 where x wrote several. Thinking before a text is left out,
         blanks are plain; an answer that then says nothing is left out. `noticed` counts it all, and what isn't read.
@@ -87,6 +86,7 @@ def read(
 
     if isinstance(answers, Frames):
         return answers
+    keep = [keep] if isinstance(keep, str) else keep
     if isinstance(answers, str | Path):
         answers = read_answers(answers, questions, keep=keep)
     own = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views, keep=keep)

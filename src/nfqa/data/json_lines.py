@@ -175,7 +175,7 @@ def _explain(error: ValidationError) -> str:
     field = "".join(parts).lstrip(".")
     if fault["type"] == "missing":
         return f"{field} is missing; add it"
-    said = fault["msg"].removeprefix("Value error, ")
+    said = fault["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
     if fault["type"] == "value_error" and isinstance(fault["input"], dict):  # our own words for several fields at once
         return f"{field}: {said}".removeprefix(": ")
     found = f"{field} is" if field else "found"

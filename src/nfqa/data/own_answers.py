@@ -140,6 +140,9 @@ def read_frames(
     if "text" not in columns and OF_TABLES & columns:
         lines = gather_rows(lines, extra)
     elif "answers" not in columns:
+        if wrong := columns & {"reference_1", "references", "partial_answer_1", "partial_answers"}:
+            ways = "give references= and views=, or call the column of texts 'answer', as in a table"
+            raise ValueError(f"answers: {min(wrong)!r} is not read beside 'text'; {ways}")
         lines = gather_frames(records, references, views, extra)
     return _make_set(lines, extra, "", QuestionSet(OWN, (), "measured", ""))
 

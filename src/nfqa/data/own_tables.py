@@ -194,10 +194,10 @@ def _dump_item(row: Any, seen: dict[tuple[str, str], str], where: str) -> dict[s
 def list_records(table: Any, name: str) -> list[dict[str, Any]]:
     """The rows of a frame (of pandas, or what converts to one) or a list, which errors call `name`."""
     table = table.to_pandas() if hasattr(table, "to_pandas") else table
-    if hasattr(table, "to_dict"):
+    if hasattr(table, "columns"):
         refuse_repeats(map(str, table.columns), f"{name}: the column")
         table = table.to_dict("records")
-    return [dict(each) if isinstance(each, Mapping) else {} for each in table or ()]
+    return [dict(each) if isinstance(each, Mapping) else {} for each in (() if table is None else table)]
 
 
 def write_template(path: Path) -> None:
