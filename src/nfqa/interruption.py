@@ -16,6 +16,7 @@ import psutil
 MESSAGE = "Interrupted. Finished work is saved; run the same command to resume."
 MARK = "NFQA_STARTED_BY"  # a variable that the processes of a run have, as they inherit it
 RUN = f"{os.getpid()}-{time.time_ns()}/"
+SIGNALS = list[int]()  # that came to the command; 0: it ended
 _PATIENCE = 3.0  # seconds
 
 
@@ -30,11 +31,12 @@ def run_command(command: Callable[[], int]) -> int:
     kinds = [
         kind for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(kind) != signal.SIG_IGN
     ]
-    begun, ended = list[int](), threading.Event()
+    ended = threading.Event()
+    SIGNALS.clear()
 
     def interrupt(kind: int, _: object) -> None:
-        if not begun:
-            begun.append(kind)
+        if not SIGNALS:
+            SIGNALS.append(kind)
             raise KeyboardInterrupt
 
     def end() -> None:
@@ -63,7 +65,7 @@ def run_command(command: Callable[[], int]) -> int:
         os.write(writer, bytes([signal.SIGINT]))
         raise
     finally:
-        begun.append(0)
+        SIGNALS.append(0)
         os.write(writer, b"\0")
         ended.set()
         thread.join()  # after an interruption it ends the process

@@ -13,6 +13,7 @@ from jupyter_core.utils import ensure_event_loop
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 
+from nfqa.interruption import SIGNALS
 from nfqa.lab.notebooks import read_cells
 
 warnings.filterwarnings("ignore", module="papermill|nbclient|jupyter_client|zmq")  # not the notebook's own
@@ -60,6 +61,6 @@ def execute_notebook(
                 lines = log.read().decode(errors="replace").splitlines()
                 said = "".join(f"\n{line}" for line in lines if not line.startswith("[IPKernelApp]"))
                 failure = f"the kernel {what} ({error}){said}"
-                if begun:
+                if begun or SIGNALS:
                     break
     return failure
