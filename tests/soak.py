@@ -2,7 +2,8 @@
 
 `make soak`, or `python tests/soak.py --calls 10000 --kills 100 --runner-kills 20`. It ends with 1 where a promise of
 docs/reliability.md is broken. Two processes always ask through one journal; the one that is killed is drawn by chance.
-In the second part, `nfqa run` runs a notebook, and the runner, the notebook's process or its kernel is killed.
+In the second part, `nfqa run` runs a notebook. By turns one of its processes is killed, and the run is interrupted
+twice, 0.2 s apart.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import random
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -56,7 +58,8 @@ class Findings:
     in_flight. lost: replies that are nowhere in the journal, of runs that were not killed, or of a killed one beyond
     those that may be on their way. wrong: kept texts that the server never sent, verdicts that their text doesn't
     hold, cells of the final tables that differ from an undisturbed run. late: calls by what a killed run left, more
-    than 20 seconds after. crashed: runs that ended otherwise than by a kill or in success.
+    than 20 seconds after. crashed: runs that ended otherwise than by a kill or in success, or were interrupted and
+    still there after 5 seconds.
     """
 
     calls: int = 0
@@ -156,6 +159,18 @@ class Storm:
         with suppress(psutil.NoSuchProcess):
             victim.kill()
 
+    def interrupt(self, run: str, process: subprocess.Popen[bytes]) -> None:
+        """Interrupt a run twice, 0.2 s apart; it has 5 seconds to end."""
+        self.killed[run] = time.monotonic()
+        for kind in (signal.SIGTERM, self.draw.choice((signal.SIGTERM, signal.SIGINT))):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, kind)
+            time.sleep(0.2)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(4.8)
+        self.crashed += process.poll() not in (130, -signal.SIGTERM)  # the second before it heeds any
+        process.kill()
+
     def audit(self) -> Findings:
         """What the journal and the server's log say."""
         found = audit(self.server.sent, self.journal, self.killed, concurrency=CONCURRENCY)
@@ -206,7 +221,7 @@ def storm_askers(folder: Path, *, calls: int, kills: int, seed: int) -> Findings
 
 
 def storm_runner(folder: Path, *, kills: int, seed: int) -> Findings:
-    """`nfqa run` of a notebook whose judge is the server; of its processes one is killed, and it is started again."""
+    """`nfqa run` of a notebook whose judge is the server; it is killed or interrupted, and started again."""
     with StubServer(faults=FAULTS, share=SHARE / 4, reply=reply_mostly, delay=0.05, random_seed=seed) as server:
         storm, root = Storm(server, folder, seed=seed), folder / "checkout"
         copy_project(root, "src", "data", "papers", "notebooks", "prompts")
@@ -222,7 +237,10 @@ def storm_runner(folder: Path, *, kills: int, seed: int) -> Findings:
                 while process.poll() is None and complete and len(storm.killed) < kills:
                     if time.monotonic() > pause if moment < 0 else len(server.bodies) - before > moment * most:
                         known = psutil.Process(process.pid)
-                        storm.kill(run, storm.draw.choice([known, *known.children(recursive=True)]))
+                        if len(storm.killed) % 2:
+                            storm.interrupt(run, process)
+                        else:
+                            storm.kill(run, storm.draw.choice([known, *known.children(recursive=True)]))
                         bar.update()
                         break
                     time.sleep(0.002)
@@ -255,7 +273,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Runs killed at random moments against a faulty server, on loopback.")
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=80, help="of processes that ask")
-    parser.add_argument("--runner-kills", type=int, default=20, help="of the runner, its notebook or its kernel")
+    parser.add_argument("--runner-kills", type=int, default=20, help="of a runner's processes, and interruptions")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     broken = False

@@ -346,7 +346,8 @@ def test_a_dry_run_cuts_an_answer_as_the_run_does(lines: Path) -> None:
     assert nfqa.score(lines, lines.parent / "out", ["pd"], **how).n.max() == 1
 
 
-def test_a_killed_run_goes_on(lines: Path) -> None:
+@pytest.mark.parametrize("kinds", [[signal.SIGKILL], [signal.SIGTERM] * 2], ids=["killed", "interrupted twice"])
+def test_a_run_that_was_ended_goes_on(lines: Path, kinds: list[signal.Signals]) -> None:
     write_lines(lines, 3_000)
     command = [sys.executable, "-m", "nfqa", "score", str(lines), "--methods", "rouge", "--shard", "20", "--out"]
     out = lines.parent / "out"
@@ -354,8 +355,11 @@ def test_a_killed_run_goes_on(lines: Path) -> None:
     while not list(out.glob("parts/rouge-00001*")):
         assert running.poll() is None
         time.sleep(0.01)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
+    for kind in kinds:
+        running.send_signal(kind)
+        time.sleep(0.2)
+    assert running.wait(4.6) == (130 if len(kinds) > 1 else -kinds[0])
+    assert not list(out.glob("parts/.*"))
     (out / "parts" / ".rouge-000149.parquet.cut.parquet").write_text("half a table")
     made = {name: when for name, when in list_parts(lines).items() if not name.startswith(".")}
     assert 10 <= len(made) < 150

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +19,14 @@ import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pytest
-from conftest import PROJECT, Checkout, commit_all, copy_project
+from conftest import FIRST, PROJECT, Checkout, commit_all, copy_project
 from notebook_cells import run_cells
 from PIL import Image
+from stub_server import StubServer
+from test_runner import STARTS, list_litter, list_processes, wait_until
 
+from nfqa.data.paths import lock_file
+from nfqa.interruption import MESSAGE
 from nfqa.lab import execute, replay, runner, scoring
 from nfqa.lab import open as lab_open
 from nfqa.lab.cli import list_commands
@@ -176,6 +184,47 @@ def test_make_runs_the_command_of_each_door(target: str) -> None:
     given = ["make", "-n", target, f"VENV={sys.prefix}", *(["ANSWERS=my.jsonl"] if target == "score" else [])]
     said = subprocess.run(given, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
     assert f"-m nfqa {target}" in said or (target == "lab" and "jupyter lab" in said)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> list[str]:
+    """The command make, with this interpreter as its virtual environment."""
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    pinned = b"".join((PROJECT / name).read_bytes() for name in ("requirements.txt", "pyproject.toml"))
+    (tmp_path / "venv" / f"ready-{hashlib.sha256(pinned).hexdigest()[:16]}").touch()
+    return ["make", f"VENV={tmp_path}/venv"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("door", "kind", "whole"),
+    [("reproduce", "INT", True), ("reproduce", "TERM", False), ("answers", "INT", True)],
+    ids=["Ctrl-C twice", "make is told twice", "a server hangs"],
+)
+def test_a_door_that_is_interrupted_twice_ends(checkout: Checkout, make: list[str], door, kind, whole) -> None:
+    copy_project(checkout.root, "prompts")
+    checkout.edit_notebook("made_up/first.ipynb", [*FIRST, STARTS, "time.sleep(600)"])
+    started = checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "started"
+    with StubServer(script=["hang"] * 100) as stub:
+        command = [*make, door, "QUESTIONS=data/sample/debate_questions.jsonl", f"GENERATOR=openai:stub@{stub.url}"]
+        process = subprocess.Popen(
+            command[: 3 if door == "reproduce" else None], cwd=PROJECT, env=checkout.environment,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )  # fmt: skip
+        wait_until(lambda: started.exists() or len(stub.bodies) > 2 or process.poll() is not None, 120)
+        began = time.monotonic()
+        for _ in range(2):
+            (os.killpg if whole else os.kill)(process.pid, getattr(signal, f"SIG{kind}"))
+            time.sleep(0.2)
+        said = process.communicate(timeout=30)[0]
+    assert time.monotonic() - began < 5
+    assert (said.count(MESSAGE), "Error 130" in said) == (1, True), said
+    assert list_processes(checkout.root) == list_litter(checkout.root) == []
+    with lock_file(checkout.root / "build" / "lock", "held"):
+        pass
 
 
 @pytest.mark.slow

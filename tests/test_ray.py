@@ -109,14 +109,19 @@ def test_a_worker_and_then_its_node_die(lines: Path, undisturbed: pd.DataFrame, 
     pd.testing.assert_frame_equal(found, undisturbed, rtol=1e-6)
 
 
-def test_the_run_itself_dies_and_goes_on(lines: Path, undisturbed: pd.DataFrame, cluster: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kinds", [[signal.SIGKILL], [signal.SIGTERM] * 2], ids=["killed", "interrupted twice"])
+def test_a_run_that_was_ended_goes_on(
+    lines: Path, undisturbed: pd.DataFrame, cluster: Any, tmp_path: Path, kinds: list[signal.Signals]
+) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "nfqa", "score", str(lines), "--methods", "rouge", "--shard", str(SHARD)]
     command += ["--engine", f"ray:{cluster.address}", "--workers", "1", "--out", str(out)]
     driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(lambda: len(list(out.glob("parts/rouge-*"))) > 10 or driver.poll() is not None)
-    driver.send_signal(signal.SIGKILL)
-    driver.wait()
+    for kind in kinds:
+        driver.send_signal(kind)
+        time.sleep(0.2)
+    assert driver.wait(4.6) == (130 if len(kinds) > 1 else -kinds[0])
     wait_for(lambda: not find_workers())
     made = {path.name: path.stat().st_mtime_ns for path in out.glob("parts/rouge-*")}
     assert 10 < len(made) < LINES / SHARD
