@@ -40,12 +40,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):  # what a terminal or a pipe can't show is written as an escape
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        options = _make_parser(_list_commands(words)).parse_args(words)
-        return run_command(lambda: int(options.command(options)))
+        return run_command(lambda: _run(words))
     except (ValueError, OSError, sqlite3.Error) as error:
         where = isinstance(error, OSError) and error.filename
         print(f"error: {where}: {error.strerror}" if where else f"error: {error}", file=sys.stderr)  # type: ignore[union-attr]
         return 2
+
+
+def _run(words: Sequence[str]) -> int:
+    options = _make_parser(_list_commands(words)).parse_args(words)
+    return int(options.command(options))
 
 
 def _list_commands(words: Sequence[str]) -> dict[str, _Command]:
