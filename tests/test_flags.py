@@ -52,7 +52,7 @@ def flag(text: str, *references: str, question: str = QUESTION, views: tuple[str
         (f"{GOOD} [[1]]", "verdict_mark"),
         (f"{GOOD} [[ A ]]", "verdict_mark"),
         (f"{GOOD} See [1] and [[the second of these]].", ""),
-        ("Scattering.", "empty; length"),
+        ("Scattering.", "length"),  # a word is an answer
         ("!?", "empty; length"),
         ("Light scatters there.", "length"),  # 18 words to 3: six times
         ("Light scatters there, mostly.", ""),

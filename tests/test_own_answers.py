@@ -76,6 +76,7 @@ def test_means_and_shares_of_wins_are_over_questions():
     assert unflagged.ten.tolist() == pytest.approx([NAN, 9, 9], nan_ok=True), "out of means as out of wins"
     assert unflagged.wins.tolist() == pytest.approx([NAN, 0.5, 0.5], nan_ok=True)
     assert unflagged.missing.tolist() == ["flagged", "", ""]
+    assert leave_out_flagged(three.assign(ten=9.0, flags="length")).missing.tolist() == ["", "", ""], "told alone"
     twice = pd.concat([three, three.tail(1).assign(score=4.0)], ignore_index=True)  # C: 2 and 4
     assert add_wins(twice).wins.tolist() == [0.75, 0.125, 0.25, 1], "of a system with two answers, half for each"
     assert add_wins(three.assign(score=[0.5, 1e-155, 2.6e-233])).wins.tolist() == [1, 0.25, 0.25], "both underflowed"
@@ -267,7 +268,7 @@ def test_overlap_is_with_the_best_reference_and_a_rank_is_put_on_the_scale(found
     # "one" and "one b" share 1 word: precision 1, recall 1/2, F = 2/3; "two" shares none
     assert take(found, "line1", "score", metric="rouge1") == pytest.approx([2 / 3, 0, 1], abs=1e-6)
     assert take(found, "line1", "ten", metric="rouge1") == pytest.approx([20 / 3, 0, 10], abs=1e-5)
-    assert take(found, "line1", "flags", metric="rouge1") == ["empty", "empty", "copies_reference"]
+    assert take(found, "line1", "flags", metric="rouge1") == ["", "", "copies_reference"]
     assert take(found, "line3", "missing", metric="rouge1") == ["needs references"] * 3
     assert not np.isnan(take(found, "line2", "ten", metric="cos_question")).any()
     ranks, tens = (take(found, "line1", name, training="trained") for name in ("rank", "ten"))
@@ -303,7 +304,7 @@ def test_each_point_of_view_has_its_own_place_beside_that_of_the_question_alone(
     assert lines.score[:2].astype(float).tolist() == pytest.approx([-100, -100])
     labels = {label.get_text() for label in found["figure"].axes[1].get_yticklabels()}
     assert [label.get_text() for label in found["figure"].axes[1].get_xticklabels()][::3] == ["coverage\n1", "P.D.\n1"]
-    assert labels == {"line3: the question alone", "line3: llama-3", "line3: LLaMA", "line3: a3 ×"}, "flagged"
+    assert labels == {"line3: the question alone", "line3: llama-3", "line3: LLaMA", "line3: a3"}
 
 
 def test_a_language_model_judges_in_five_ways_which_the_plan_counts(found):
@@ -324,14 +325,16 @@ def test_a_language_model_judges_in_five_ways_which_the_plan_counts(found):
 
 def test_the_table_has_all_answers_apart_from_a_system_of_any_name(found):
     table = found["table"]
-    means = table[table.statistic == "mean_ten"].set_index(["metric", "variant", "system"])
+    means, wins = (
+        table[table.statistic == name].set_index(["metric", "variant", "system"]) for name in ("mean_ten", "win_share")
+    )
     of_pd = means.value["pd", "paper"].dropna().to_dict()
-    assert of_pd == pytest.approx({"": 6.25, "llama-3": 7.5, "LLaMA": 5}), "the third answer to it is flagged"
-    assert means.value["rouge1"].isna().all(), "of the answers with references each is flagged"
-    assert means.dropped_because["rouge1", "", "LLaMA"] == "flagged 1; needs references 1; no such answer 1"
-    wins = table[table.statistic == "win_share"].set_index(["metric", "variant", "system"])
+    assert of_pd == pytest.approx({"": 20 / 3, "llama-3": 7.5, "LLaMA": 5})
+    of_rouge = {"": 10 / 3, "llama-3": 20 / 3, "LLaMA": 0}  # the third, a copy, is flagged
+    assert means.value["rouge1", ""].dropna().to_dict() == pytest.approx(of_rouge, abs=1e-6)
+    assert means.dropped_because["rouge1", "", "all"] == "flagged 1; no such answer 2"
     assert wins.value["pd", "paper"].dropna().to_dict() == {"llama-3": 1, "LLaMA": 0}
-    assert wins.value["rouge1"].isna().all(), "of the answers with references each is flagged"
+    assert wins.value["rouge1", ""].dropna().to_dict() == {"llama-3": 1, "LLaMA": 0}
     assert "flagged 1" in wins.dropped_because["rouge1", "", "all"]
     spearman = pick(table, dataset="own_answers", metric="rouge1", statistic="spearman")
     assert (spearman.value, spearman.n, np.isnan(spearman.low)) == (0.5, 1, True), "labels 3 0 2, scores 2/3 0 1"
@@ -342,14 +345,16 @@ def test_the_table_has_all_answers_apart_from_a_system_of_any_name(found):
 def test_what_is_flagged_and_what_the_evaluator_cannot_see_is_in_every_output(found):
     flags = found["table"].query("statistic == 'flagged'")
     assert set(flags[flags.flag == "copies_reference"].answer) == {"all"}
-    assert set(flags[flags.flag == "empty"].question) == {"line1", "line2", "line3"}
+    assert "empty" not in set(flags.flag), "a word is an answer"
     content = json.loads((found["lab"].out / "scores.json").read_text())
     assert content["notes"] == found["notes"]
     for fact in ("copies a reference: line1: all", "bundled evaluator"):
         assert sum(fact in note for note in content["notes"]) == 1, fact
     assert {row.get("flags") for row in content["scores"] if row.get("answer") == "all"} == {"copies_reference"}
     assert "flagged" in found["figure"].axes[0].get_legend_handles_labels()[1]
-    assert found["findings"][1].startswith("Flagged, and left out of means and wins: 5 of 7 answers (empty 4,")
+    assert found["findings"][1].startswith(
+        "Flagged: 1 of 7 answers (copies reference 1); left out of means and wins: 1."
+    )
     assert [line.partition(":")[0] for line in found["findings"]][::2] == ["Undecided", "Not seen"]
     assert not any("not to be in English" in note for note in content["notes"]), "texts too short to tell"
 
@@ -373,7 +378,7 @@ def test_nothing_is_run_that_a_file_has_nothing_for(tmp_path, monkeypatch):
     assert {why.partition(",")[0] for why in found["not_run"].values()} == {
         "needs references", "needs partial answers", "needs JUDGE",
     }  # fmt: skip
-    assert {"mean_ten", "win_share", "ten", "flagged"} == set(found["table"].statistic)
+    assert {"mean_ten", "win_share", "ten"} == set(found["table"].statistic)
     assert (tmp_path / "use_your_own_answers.png").is_file()
 
 

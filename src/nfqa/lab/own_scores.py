@@ -15,7 +15,7 @@ from nfqa.data.paths import write_atomically, write_text
 from nfqa.data.records import QuestionSet
 from nfqa.kernels.intervals import CONFIDENCE
 from nfqa.lab.values import write_json
-from nfqa.metrics.flags import FLAGS, seems_english
+from nfqa.metrics.flags import FLAGS, TOLD, seems_english
 from nfqa.metrics.references import sign_texts
 
 if TYPE_CHECKING:
@@ -107,11 +107,13 @@ def name_leader(shares: pd.DataFrame, systems: Sequence[str]) -> str:
 
 def name_flagged(given: pd.DataFrame, flagged: pd.DataFrame) -> str:
     """How many answers are flagged, for what, in a line."""
-    held = flagged.any(axis=1)
-    if not held.any():
+    if not flagged.any(axis=None):
         return f"Flagged: none of {len(given)} answers."
     why = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in flagged.sum().items() if count)
-    return f"Flagged, and left out of means and wins: {held.sum()} of {len(given)} answers ({why})."
+    excluded = flagged.drop(columns=TOLD).any(axis=1).sum()
+    return (
+        f"Flagged: {flagged.any(axis=1).sum()} of {len(given)} answers ({why}); left out of means and wins: {excluded}."
+    )
 
 
 def name_unseen(blind: pd.DataFrame) -> str:

@@ -22,14 +22,14 @@ from nfqa.models.embed import Embedder
 # are beyond it. A cosine to the question was tried and left out: from 0.85 on it marks answers that people there grade
 # above average, 2.1 of 3 against 1.6.
 THRESHOLDS = {
-    "words": 2,  # fewer: `empty`
+    "words": 1,  # fewer: `empty`. Not by that rule: people there grade 22 of 48 answers of one word 2 or 3
     "question_share": 0.8,  # from here on, with half of the question's words: `repeats_question`
     "copied": 0.5,  # from here on: `copies_reference`, `copies_view`
     "repeated": 0.3,  # from here on: `repeats_itself`
     "times": 6.0,  # from here on: `length`
 }
 FLAGS = {  # after "It ..."
-    "empty": f"has fewer than {THRESHOLDS['words']} words",
+    "empty": "has no word",
     "repeats_question": (
         f"holds the whole question, or {THRESHOLDS['question_share']:.0%} of its words are the question's and half of"
         " the question's are in it, so that closeness to the question says nothing"
@@ -49,6 +49,7 @@ FLAGS = {  # after "It ..."
     ),
     "verdict_mark": "holds a mark such as [[1]], by which a language model's verdict is read",
 }
+TOLD = ["length"]  # alone, such answers count: people there grade short ones 1.2 of 3 on average, long ones 2.6
 _RUN, _COVERED = 4, 0.5  # words; share of the question's words
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # written without spaces: a letter counts as a word
 _WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")

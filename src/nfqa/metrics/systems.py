@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nfqa.metrics.flags import TOLD
 from nfqa.metrics.statistics import average, correlate, find_intervals, iterate_groups, list_conditions, resample_means
 
 
@@ -29,8 +30,8 @@ def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str) -
 
 
 def leave_out_flagged(scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores without those of answers that have `flags`: these are missing as "flagged", for means and wins alike."""
-    flagged = scores["flags"] != ""
+    """Scores without those of answers that have `flags` beside TOLD: missing as "flagged", for means and wins alike."""
+    flagged = ~scores["flags"].isin(["", *TOLD])
     missing = scores.missing.mask(flagged & (scores.missing == ""), "flagged")
     return scores.assign(score=scores.score.mask(flagged), ten=scores.ten.mask(flagged), missing=missing)
 
