@@ -7,10 +7,11 @@ import re
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nfqa.kernels.parse import Verdict, expect_value, read_number, read_preference
+from nfqa.kernels.texts import leave_out_thinking
 
 AMBIGUOUS = Verdict(None, "ambiguous")
 UNREADABLE, EMPTY, OUT = Verdict(None, "unreadable"), Verdict(None, "empty"), Verdict(None, "out_of_range")
@@ -92,7 +93,9 @@ def test_whatever_is_written_gives_a_number_in_range_or_a_reason(completion):
 
 @given(st.text(alphabet=st.characters(exclude_characters="[]"), max_size=40), st.integers(1, 5), st.text(max_size=40))
 def test_what_stands_around_a_verdict_changes_nothing(before, number, after):
-    assert rank(f"{before}[[{number}]]{after}") == Verdict(number)
+    completion = f"{before}[[{number}]]{after}"
+    assume(leave_out_thinking(completion) == completion)
+    assert rank(completion) == Verdict(number)
 
 
 LOG = math.log
