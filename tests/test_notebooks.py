@@ -1,21 +1,29 @@
-"""Every notebook of the project runs, on the quick profile and the bundled sample; one of each kind from the door."""
+"""Every notebook of the project runs on the smallest limits and the bundled sample; one of each kind from the door."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 from conftest import Checkout, copy_project
 from notebook_cells import run_cells, use_rule
 
+from nfqa.data import load
+from nfqa.data.records import Question
+from nfqa.lab import fingerprint
 from nfqa.lab.fingerprint import Target, choose_parameters, list_targets
 from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
 
 pytestmark = pytest.mark.slow
 OPTIONS = RunOptions(data="sample", profile="quick")
+SMALLEST = {"limit": 2, "resamples": 50}  # two: statistics over questions need as many
 QUICK = {"DATA": "sample", "PROFILE": "quick"}
+LOCAL = ["debateqa/table_03_systems", "debateqa/real_views", "debateqa/real_runs"]
 KINDS = ["linkage/table_01", "linkage/table_03", "linkage/table_09", "linkage/figure_07", "linkage/judge_health",
          "debateqa/equation_07", "debateqa/figure_02", "debateqa/figure_03"]  # fmt: skip
 
@@ -28,25 +36,67 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def run_target(root: Path, target: Target, results: Path) -> Path:
+def run_target(root: Path, target: Target, results: Path, **limits: int) -> Path:
     """Run an artefact's notebook in this process, where any warning is an error; returns its values."""
     notebook = root / "notebooks" / str(target.artefact.notebook)
     out = results / target.paper.paper
     out.mkdir(parents=True, exist_ok=True)
-    run_cells(notebook, choose_parameters(target.paper, target.name, OPTIONS, out))
+    parameters = choose_parameters(target.paper, target.name, target.options, out)
+    run_cells(notebook, parameters | {name: limit for name, limit in limits.items() if name in parameters})
     plt.close("all")
     return out / f"{target.name}.csv"
 
 
 @pytest.mark.parametrize("paper", ["linkage", "debateqa"])
-def test_every_notebook_runs_and_measures_nothing_on_the_sample(paper, root, tmp_path, monkeypatch):
+def test_every_notebook_runs_on_the_smallest_limits_and_measures_nothing_on_the_sample(
+    paper, root, tmp_path, monkeypatch
+):
     use_rule(monkeypatch, lambda request: f"Some say so, others doubt it: {request.seed}.")  # writes at once
     targets = [t for t in list_targets(root, OPTIONS) if t.paper.paper == paper]
-    assert {t.name for t in targets if t.lacks} <= {"table_03_systems", "real_views", "real_runs"}  # no stand-in
+    assert {f"debateqa/{t.name}" for t in targets if t.lacks} <= {*LOCAL}  # no stand-in
     for target in targets:
         if not target.lacks:
-            values = run_target(root, target, tmp_path / "results")
+            values = run_target(root, target, tmp_path / "results", **SMALLEST)
             assert ",measured," not in values.read_text(), target.identifier
+
+
+@pytest.fixture
+def local(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made-up files in place of the local ones, whose ids are labelled; few of the questions have points of view.
+
+    By hash these are the last ones, which a limit would not choose. Public files are the bundled ones.
+    """
+    labels = pd.read_csv(root / load.DISPUTE_LABELS, dtype=str)
+    runs = labels.id[labels.set == "systems"].str.split(":", n=1, expand=True).set_axis(["place", "system"], axis=1)
+    texts = ["Some say so, others that it harms.", "It is so.", "Critics doubt it. Supporters don't, for a reason."]
+    questions = [f"Is number {place} debatable?" for place in range(runs.place.astype(int).max() + 1)]
+    answers = {system: texts[place % 3] for place, system in enumerate(sorted(set(runs.system)))}
+    last = sorted(questions, key=lambda text: Question(text).key)[-12:]
+    repeated = pd.read_csv(root / "data" / "labels" / "repeated_views.csv", dtype=str).dev_index.unique()[:9]
+    asked = {f"{place}": text for place, text in enumerate(last)} | {name: f"And number {name}?" for name in repeated}
+    views = ["It helps.", "It harms us all.", "It depends.", *(f"It takes {count} years." for count in range(5))]
+    files = {
+        "system_answers": [{"question": text, "answers": answers} for text in questions],
+        "dev_povs": [{"dev_index": n, "question": text, "points_of_view": views} for n, text in asked.items()],
+        "demo_answers": [{"id": name, "generation": texts[int(name) % 3]} for name in labels.id[labels.set == "demo"]],
+    }
+    for name, lines in files.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    find_path = load.find_path
+
+    def find(name: str, **options: Any) -> Path:
+        return tmp_path / f"{name}.jsonl" if name in files else find_path(name, **options | {"data": "sample"})
+
+    monkeypatch.setattr(load, "find_path", find)
+    monkeypatch.setattr(load, "has_file", lambda file, _: file.name in files)
+    monkeypatch.setattr(fingerprint, "has_file", load.has_file)
+
+
+@pytest.mark.parametrize("limits", [{}, SMALLEST], ids=["quick", "smallest"])
+def test_what_reads_local_files_runs_on_as_few_questions(limits, root, local, tmp_path):
+    for target in list_targets(root, RunOptions(profile="quick"), LOCAL):
+        values = pd.read_csv(run_target(root, target, tmp_path / "results", **limits))
+        assert values.value.notna().any(), target.identifier
 
 
 def test_one_of_each_kind_runs_headless_without_a_warning_and_again_here_to_equal_bytes(root, tmp_path):

@@ -40,10 +40,11 @@ def load(
 
     Args: name: as in data/registry.yml; data: "full" for the upstream file, "sample" for the bundled stand-in, whose
         dataset is called sample_NAME; limit: at most this many questions, chosen by hash so that neither order nor
-        content decides; first: texts of questions that a limit chooses before others; split: of debatewise, the claims
-        held out from the training of the embedded evaluators (key % 4 == 0), those it may see, or all (no other dataset
-        is trained on, nor split); repeats: of graded datasets, a passage repeated inside a question is kept ("keep", as
-        the paper), kept once ("first"), or, if its labels disagree, dropped with all its copies ("drop_conflicting").
+        content decides; first: names or texts of questions that a limit chooses before others; split: of debatewise,
+        the claims held out from the training of the embedded evaluators (key % 4 == 0), those it may see, or all (no
+        other dataset is trained on, nor split); repeats: of graded datasets, a passage repeated inside a question is
+        kept ("keep", as the paper), kept once ("first"), or, if its labels disagree, dropped with all its copies
+        ("drop_conflicting").
     Raises: ValueError for a wrong name or hash, or naming file, line and field of what the shape doesn't allow;
         UnreachableError when the file is not at hand and can't be fetched.
     """
@@ -53,7 +54,7 @@ def load(
     questions, counts = read_file(path, file.shape, file.lowest_label)
     if split != "all" and file.shape == "debatewise":
         questions = [q for q in questions if (q.key % HELD_OUT == 0) == (split == "held_out")]
-    ordered = sorted(questions, key=lambda question: (question.text not in first, question.key))
+    ordered = sorted(questions, key=lambda question: ({question.name, question.text}.isdisjoint(first), question.key))
     chosen = {question.name for question in ordered[:limit]}
     questions = [question for question in questions if question.name in chosen]
     treated = questions if repeats == "keep" else [_treat_repeats(question, repeats) for question in questions]

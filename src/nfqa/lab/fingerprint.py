@@ -22,6 +22,7 @@ from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, identify_role
 
 QUICK_LIMIT = 8  # questions of each dataset in a quick run
+_QUICK_MINUTES = 0.6  # about what a long artefact takes in it
 _FILES = ("answers", "preferences", "systems")  # parameters that name files of a user's own, or a folder
 _OWN = (  # the project's own files, which modules read
     "src/nfqa/data/*.csv", "src/nfqa/data/*.json", "src/nfqa/models/embedded/judge/*",
@@ -233,7 +234,7 @@ class Target:
             or {*_FILES} & {*self.options.parameters}
         ):
             return inf
-        return 60 * self.artefact.minutes
+        return 60 * min(self.artefact.minutes, _QUICK_MINUTES if self.options.profile == "quick" else inf)
 
 
 def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> list[Target]:
