@@ -1,4 +1,4 @@
-"""Every notebook of the project runs on the smallest limits and the bundled sample; one of each kind from the door."""
+"""Every notebook of the project runs, on the quick profile and the bundled sample; one of each kind from the door."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from nfqa.lab.options import RunOptions
 
 pytestmark = pytest.mark.slow
 OPTIONS = RunOptions(data="sample", profile="quick")
-SMALLEST = {"limit": 2, "resamples": 50}  # two: statistics over questions need as many
 QUICK = {"DATA": "sample", "PROFILE": "quick"}
 LOCAL = ["debateqa/table_03_systems", "debateqa/real_views", "debateqa/real_runs"]
 KINDS = ["linkage/table_01", "linkage/table_03", "linkage/table_09", "linkage/figure_07", "linkage/judge_health",
@@ -48,15 +47,13 @@ def run_target(root: Path, target: Target, results: Path, **limits: int) -> Path
 
 
 @pytest.mark.parametrize("paper", ["linkage", "debateqa"])
-def test_every_notebook_runs_on_the_smallest_limits_and_measures_nothing_on_the_sample(
-    paper, root, tmp_path, monkeypatch
-):
+def test_every_notebook_runs_and_measures_nothing_on_the_sample(paper, root, tmp_path, monkeypatch):
     use_rule(monkeypatch, lambda request: f"Some say so, others doubt it: {request.seed}.")  # writes at once
     targets = [t for t in list_targets(root, OPTIONS) if t.paper.paper == paper]
     assert {f"debateqa/{t.name}" for t in targets if t.lacks} <= {*LOCAL}  # no stand-in
     for target in targets:
         if not target.lacks:
-            values = run_target(root, target, tmp_path / "results", **SMALLEST)
+            values = run_target(root, target, tmp_path / "results")
             assert ",measured," not in values.read_text(), target.identifier
 
 
@@ -92,10 +89,9 @@ def local(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fingerprint, "has_file", load.has_file)
 
 
-@pytest.mark.parametrize("limits", [{}, SMALLEST], ids=["quick", "smallest"])
-def test_what_reads_local_files_runs_on_as_few_questions(limits, root, local, tmp_path):
+def test_what_reads_local_files_runs_on_two_questions(root, local, tmp_path):
     for target in list_targets(root, RunOptions(profile="quick"), LOCAL):
-        values = pd.read_csv(run_target(root, target, tmp_path / "results", **limits))
+        values = pd.read_csv(run_target(root, target, tmp_path / "results", limit=2, resamples=50))
         assert values.value.notna().any(), target.identifier
 
 
