@@ -86,6 +86,7 @@ class StubServer:
         self.faults, self.share, self.script, self.reply, self.delay = faults, share, list(script), reply, delay
         self.key, self.refuses, self.top, self.edit, self.model = key, refuses, top, edit, model
         self.look_back = look_back
+        self.refusal: Callable[[dict[str, Any]], str | None] | None = None  # what a 400 says of a body
         self.listed, self.echo, self.random_seed = listed, echo, random_seed
         self.asked: Counter[tuple[str, int]] = Counter()  # attempts
         self.answered: Counter[tuple[str, int]] = Counter()  # replies that went out whole
@@ -175,6 +176,8 @@ class _Handler(BaseHTTPRequestHandler):
                 hint = " Use 'max_completion_tokens' instead." if field == "max_tokens" else ""
                 message = f"Unrecognized request argument supplied: {field}.{hint}"
                 return self.send(400, {"error": {"message": message}})
+        if stub.refusal and (message := stub.refusal(body)):
+            return self.send(400, {"error": {"message": message}})
         chat = "messages" in body
         prompt = body["messages"][0]["content"] if chat else body["prompt"]
         begun = body["messages"][1]["content"] if chat and len(body["messages"]) > 1 else prompt

@@ -355,6 +355,7 @@ def test_one_failure_of_many_is_left_out_and_a_stop_by_hand_keeps_what_was_answe
     assert len([*journal.export()]) == (99 if isinstance(error, Failure) else 50)
 
 
+@pytest.mark.filterwarnings("ignore:.*a request was refused")
 @pytest.mark.parametrize("reason", ["connection", "bad_request"])
 def test_many_failures_in_a_row_stop_a_run_at_once(reason):
     model = Scripted(lambda prompt, seed: Failure(reason, "nobody answers"))

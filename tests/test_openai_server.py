@@ -19,10 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stub_server import ODD, RETRIED, StubServer, reply_to
 
+from nfqa.judge.asking import Asker
+from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits, Meter
 from nfqa.judge.openai_server import OpenAIServer
 from nfqa.judge.server_errors import judge_status, make_cleaner
 from nfqa.judge.server_replies import spread_labels
+from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
 
@@ -151,6 +154,8 @@ def test_an_odd_reply_costs_one_request_and_the_next_is_asked():
         ({"message": {"content": [{"type": "text", "text": "[["}, {"type": "text", "text": "2]]"}]}}, "[[2]]", "stop"),
         ({"message": {"content": [{"type": "reasoning", "text": "[[1]]"}, {"text": "[[2]]"}]}}, "[[2]]", "stop"),
         ({"message": {"content": "half \ud83d pair"}}, "half \ufffd pair", "stop"),
+        ({"message": {"content": "two \ud83d\ude00 halves"}}, "two \U0001f600 halves", "stop"),
+        ({"message": {"content": [{"text": "\ud83d"}, {"text": "\ude00"}]}}, "\U0001f600", "stop"),
         ({"logprobs": {"content": [{"top_logprobs": 5}]}}, "It", "stop"),  # not asked for, so not looked at
         *(({"finish_reason": name}, "It", "stop") for name in ("eos", "STOP", None)),
         *(({"finish_reason": name}, "It", "length") for name in ("length", "max_tokens", "LENGTH", "model_length")),
@@ -261,6 +266,49 @@ def test_a_field_that_the_server_refuses_is_left_out_and_that_is_remembered(fiel
     assert [field in body for body in stub.bodies] == [True, False, False, False]
     assert all(instead.items() <= body.items() for body in stub.bodies[1:])
     assert server.meter.requests_sent == 4
+
+
+SAMPLED = ("temperature", "top_p")
+FIXED = {  # what a server says to a body that it refuses
+    "no temperature": ("'temperature' does not support 0.8 with this model. Only the default (1) is.", {"temperature"}),
+    "one of both": ("`temperature` and `top_p` cannot both be specified for this model.", {"top_p"}),
+    "neither": ("temperature and top_p are fixed", {*SAMPLED}),
+}
+
+
+@pytest.mark.parametrize("way", FIXED)
+def test_a_model_of_fixed_sampling_is_asked_without_what_it_refuses_and_keys_say_so(way, tmp_path):
+    spec, refused = RoleSpec("judge", "openai", "stub"), ",".join(sorted(FIXED[way][1]))
+    decoding = Decoding()
+    with StubServer() as stub:
+
+        def ask_all(numbers: Sequence[int], plain: bool = False) -> Asker:
+            stub.refusal = None if plain else lambda body: FIXED[way][0] if FIXED[way][1] & body.keys() else None
+            asker = Asker(spec, lambda _: open_server(stub), Journal(tmp_path / "kept.sqlite"), decoding)
+            found = asker.ask([Request(f"Rank {number}.") for number in numbers], lambda *_: Verdict(1.0))
+            assert all(verdict.value == 1 for verdict in found)
+            return asker
+
+        kept = ask_all([0], plain=True)  # completions from before
+        assert kept.signature == decoding.signature
+        with pytest.warns(UserWarning, match=f"openai:stub: takes no {refused}"):
+            asker = ask_all([1, 2])
+        assert asker.signature == f"{decoding.signature}|without:{refused}"
+        sent = len(stub.bodies)
+        assert ask_all([1, 2]).signature == asker.signature  # from the journal, with no model at hand
+        assert len(stub.bodies) == sent
+
+
+def test_greedy_sends_the_temperature_alone_and_a_400_is_told_in_the_servers_words(tmp_path):
+    with StubServer() as stub:
+        ask(stub, [Request("Rank it.")], Decoding(0.0))
+        assert {*stub.bodies[0]} & {*SAMPLED} == {"temperature"}
+        stub.refusal = lambda _: "the moon is full"
+        spec = RoleSpec("judge", "openai", "stub")
+        asker = Asker(spec, lambda _: open_server(stub), Journal(), Decoding())
+        with pytest.warns(UserWarning, match="the server answered 400: the moon is full"):
+            (verdict,) = asker.ask([Request("Rank it.")], lambda *_: Verdict(1.0))
+    assert verdict.reason == "bad_request"
 
 
 def test_a_bad_request_that_only_speaks_of_seeds_does_not_make_the_server_seedless():

@@ -99,7 +99,7 @@ def answer_questions(
         replies = writer.reply(asked, seed=seed)
         ends = [(r.text, r.finish) if isinstance(r, Reply) else (None, r.reason) for r in replies]
         frame = pd.DataFrame(ends, columns=["text", "ended"], dtype=object)
-        made = f"generator:{writer.identity}|prompt:{prompts.signature(prompt)}|{writer.decoding.signature}|seed:{seed}"
+        made = f"generator:{writer.identity}|prompt:{prompts.signature(prompt)}|{writer.signature}|seed:{seed}"
         frames.append(frame.assign(system=system, question=list(questions), made=made))
     return pd.concat(frames, ignore_index=True)[["system", "question", "text", "ended", "made"]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -10,7 +11,7 @@ from functools import reduce
 from math import isnan
 from operator import add
 
-from nfqa.judge.journal import Entry, Journal, hash_text
+from nfqa.judge.journal import WITHOUT, Entry, Journal, hash_text
 from nfqa.kernels.parse import Verdict
 from nfqa.kernels.texts import leave_out_thinking, name_lack
 from nfqa.models.chat import UNSETTLED, ChatModel, Decoding, Failure, Reply, Request
@@ -53,6 +54,8 @@ class _Session:
     # Of plain prompts and of others: whose completions the journal has, and whose this run has used.
     recalled: dict[bool, Identity] = field(default_factory=dict)
     served: dict[bool, Identity] = field(default_factory=dict)
+    decodings: dict[str, str] = field(default_factory=dict)  # as the journal has them
+    told: set[str] = field(default_factory=set)
     sent: int = 0
     failed: int = 0  # over all batches: a bad hour may fall on many small ones
     failed_in_a_row: int = 0
@@ -97,6 +100,22 @@ class Asker:
     def identity(self) -> str:
         """Model, revision and precision: of the open model, else as the journal has them, else the spec alone."""
         return self._identify()[0]
+
+    @property
+    def signature(self) -> str:
+        """The decoding, and what of it the server would not take: of the open model, else as the journal has it."""
+        session, signature = self._session, self.decoding.signature
+        if self._left_out or self.decoding.reading != "text":
+            return signature + self._left_out
+        if signature not in session.decodings:
+            known = self.journal.find_decodings(self.spec.identity, signature)
+            session.decodings[signature] = known[0] if known else signature
+        return session.decodings[signature]
+
+    @property
+    def _left_out(self) -> str:
+        named = getattr(self._session.model, "left_out", "") if self.decoding.reading == "text" else ""
+        return f"{WITHOUT}{named}" if named else ""
 
     def ask(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
         """The verdict of each request, in order.
@@ -167,7 +186,7 @@ class Asker:
 
     def _look_up(self, requests: Sequence[Request]) -> tuple[list[Entry], dict[str, Reply | Failure]]:
         """What each completion depends on, and those that the journal has, by key."""
-        common, weighed = Entry("", *self._identify(), self.decoding.signature, 0), self.decoding.reading != "text"
+        common, weighed = Entry("", *self._identify(), self.signature, 0), self.decoding.reading != "text"
         entries = [
             replace(common, prompt=hash_text(one.prompt), **({"labels": one.labels} if weighed else {"seed": one.seed}))
             for one in requests
@@ -220,11 +239,17 @@ class Asker:
                 session.failed += result.reason in UNSETTLED
                 if result.fatal or (session.failed_in_a_row >= _ENOUGH_IN_A_ROW and result.reason in UNSETTLED):
                     raise StoppedError(f"{self.spec.identity}: {last}")
+                if result.reason == "bad_request":
+                    self._tell(result.reason, f"a request was refused, and is missing: {last}")
                 continue
             session.failed_in_a_row = 0
             verdict = _read(result, request, read)
+            made = replace(entry, decoding=self.decoding.signature + self._left_out)
+            if self._left_out:
+                names = self._left_out.removeprefix(WITHOUT)
+                self._tell(self._left_out, f"takes no {names}, so its own default counts; signatures say so")
             try:
-                found[entry.key] = self.journal.keep(entry, result, verdict, spec=self.spec.identity)
+                found[entry.key] = self.journal.keep(made, result, verdict, spec=self.spec.identity)
             except ValueError as error:  # what else was on its way is lost, but no more than that
                 raise StoppedError(f"{error}; nothing more is asked; make room or mend it, and run again") from None
             self.tally.asked += 1
@@ -236,6 +261,12 @@ class Asker:
                 f" what was answered is kept, run again. The last: {last}"
             )
         return found
+
+    def _tell(self, subject: str, words: str) -> None:
+        """Warn of a subject, once for a model."""
+        if subject not in self._session.told:
+            self._session.told.add(subject)
+            warnings.warn(f"{self.spec.identity}: {words}", stacklevel=2)
 
 
 def scatter_seed(seed: int, prompt: str) -> int:

@@ -27,6 +27,7 @@ _COLUMNS = {
     "completion_tokens": "INTEGER", "seconds": "REAL", "verdict": "REAL", "reason": "TEXT", "run": "TEXT",
     "written": "TEXT",
 }  # fmt: skip
+WITHOUT = "|without:"  # after a decoding's signature: the settings that a server would not take
 _LISTS = ("labels", "logprobs")  # kept as JSON
 _SAID = ("text", "logprobs", "finish", "prompt_tokens", "completion_tokens")  # how long it took may differ
 
@@ -99,6 +100,13 @@ class Journal:
         query = """SELECT model, template FROM {table} WHERE spec = ? AND (template = 'plain') = ?
                    GROUP BY model, template ORDER BY COUNT(*) DESC, MAX(rowid) DESC"""
         return self._store.select(query, (spec, plain))
+
+    def find_decodings(self, spec: str, signature: str) -> list[str]:
+        """The decodings under which a model was asked for one, the most used first: as it is, or without a setting."""
+        query = """SELECT decoding FROM {table} WHERE spec = ? AND (decoding = ? OR substr(decoding, 1, ?) = ?)
+                   GROUP BY decoding ORDER BY COUNT(*) DESC, MAX(rowid) DESC"""
+        mark = signature + WITHOUT
+        return [row[0] for row in self._store.select(query, (spec, signature, len(mark), mark))]
 
     def count(self) -> list[dict[str, Any]]:
         """Of each model: completions, those unreadable, tokens in and out."""

@@ -17,7 +17,7 @@ from threading import Lock, Semaphore
 from typing import Any
 
 from nfqa.judge.limits import Meter
-from nfqa.judge.server_errors import RequestError, judge_status, make_cleaner
+from nfqa.judge.server_errors import SAMPLING, RequestError, judge_status, make_cleaner
 from nfqa.judge.server_replies import Top, read_completion, read_echo, read_top, read_usage, spread_labels
 from nfqa.kernels.texts import replace_surrogates
 from nfqa.models.chat import Decoding, Failure, Reply, Request
@@ -36,7 +36,8 @@ class OpenAIServer:
     timeout: seconds without a byte. max_retries: of lost connections, time-outs, a busy or broken server; the `openai`
     client makes them, with growing, random pauses or those of Retry-After, up to two minutes. A reply that can't be
     read costs one request. `refused_fields` names what the server would not take and was asked without: "seed" (so the
-    same completion can't be drawn again), "max_tokens" (sent as max_completion_tokens).
+    same completion can't be drawn again), "max_tokens" (sent as max_completion_tokens), "temperature" and "top_p"
+    (named by `left_out` for keys and signatures, as such completions are drawn otherwise). Greedy, no top_p is sent.
     `meter` counts attempts, tokens and cost over all calls, and keeps to its limits. Half a surrogate pair, in a
     prompt or a reply, becomes U+FFFD, as UTF-8 can't carry it; control characters are sent as they are. What a server
     does with a field is its own affair: `transformers serve` ignores the temperature unless the model's generation
@@ -81,6 +82,11 @@ class OpenAIServer:
     def identity(self) -> str:
         """Model and tag, without the address: a verdict counts wherever the model is served."""
         return self.spec.identity
+
+    @property
+    def left_out(self) -> str:
+        """The settings of sampling that the server would not take, with commas between."""
+        return ",".join(sorted(self.refused_fields & {*SAMPLING}))
 
     def answer(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[tuple[int, Reply | Failure]]:
         """Each request's number with its reply or failure, as they arrive.
@@ -138,7 +144,8 @@ class OpenAIServer:
 
     def _write(self, request: Request, decoding: Decoding) -> Reply:
         body = self._frame(request.prompt, "", decoding) | {"seed": request.seed}
-        body |= {"temperature": decoding.temperature, "top_p": decoding.top_p, "max_tokens": decoding.max_tokens}
+        body |= {"temperature": decoding.temperature, "max_tokens": decoding.max_tokens}
+        body |= {"top_p": decoding.top_p} if decoding.temperature else {}
         return self._post(body)[0]
 
     def _weigh(self, request: Request, decoding: Decoding) -> Reply:
@@ -222,9 +229,10 @@ class OpenAIServer:
             try:
                 result = self._send(sent)
             except RequestError as error:
-                if error.refused_field is None or error.refused_field in left_out:
+                refused = [field for field in error.refused_fields if field in sent]
+                if not refused:
                     raise
-                left_out.add(error.refused_field)
+                left_out.add(refused[0])
             else:
                 self.refused_fields |= left_out
                 return result

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from nfqa.models.chat import Failure
 
+SAMPLING = ("top_p", "temperature")  # of several that a server names, the first is left out first
 _LONGEST_MESSAGE = 300  # characters of a server's own words in a failure
 _READ = 2_000  # characters of them that are looked through
 _LEAST_SECRET = 8  # characters; a shorter one stands in too many texts to be searched for
@@ -24,11 +25,12 @@ _PASSING = {408: "timeout", 409: "server_error", 425: "server_error", 429: "rate
 
 
 class RequestError(Exception):
-    """A request that brought no completion. refused_field: the one of our fields that the server would not take."""
+    """A request that brought no completion. refused_fields: those of ours that the server's words name, the one to be
+    left out first before the others."""
 
-    def __init__(self, reason: str, detail: str, *, fatal: bool = False, refused_field: str | None = None) -> None:
+    def __init__(self, reason: str, detail: str, *, fatal: bool = False, refused_fields: Sequence[str] = ()) -> None:
         super().__init__(detail)
-        self.failure, self.refused_field = Failure(reason, detail, fatal), refused_field
+        self.failure, self.refused_fields = Failure(reason, detail, fatal), refused_fields
 
 
 def judge_status(status: int, body: object, *, clean: Callable[[str], str]) -> RequestError:
@@ -48,10 +50,10 @@ def judge_status(status: int, body: object, *, clean: Callable[[str], str]) -> R
         return RequestError("no_access", said, fatal=True)
     if status in _PASSING or status >= 500:
         return RequestError(_PASSING.get(status, "server_error"), said)
-    # A model that takes no temperature refuses every request; to leave it out would change what is measured.
-    fatal = re.search(r"\b(?:temperature|top_p)\b", shown) is not None
-    field = "max_tokens" if "max_completion_tokens" in message else "seed" if re.search(r"\bseed\b", shown) else None
-    return RequestError("bad_request", said, fatal=fatal, refused_field=field)
+    fields = [field for field in (*SAMPLING, "seed") if re.search(rf"\b{field}\b", shown)]
+    fields = ["max_tokens"] if "max_completion_tokens" in message else fields
+    # What is refused without them as well, every further request meets.
+    return RequestError("bad_request", said, fatal=not {*SAMPLING}.isdisjoint(fields), refused_fields=fields)
 
 
 def _find_message(body: object) -> str:

@@ -77,7 +77,7 @@ def write_stand_ins(
     draws = draw_each(sets, seeds, draw_all)
     names = "+".join(asker.spec.identity for asker in generators)
     asked = [prompts.signature(name) for name in ("write_best" if truth == "one" else "write_answer", "write_lower")]
-    signature = f"list:written|generators:{names}|prompts:{','.join(asked)}|{writers[0].decoding.signature}"
+    signature = f"list:written|generators:{names}|prompts:{','.join(asked)}|{writers[0].signature}"
     return draws.assign(references="written", signature=signature)
 
 

@@ -45,7 +45,7 @@ class LanguageJudge:
     def sign(self, *templates: str) -> str:
         """How verdicts of these templates are made, for signatures: prompts, decoding, cut, seed and retries."""
         prompts = "+".join(self.prompts.signature(name) for name in templates)
-        asked = f"{self.asker.decoding.signature}|cut_tail:{self.max_words}w"
+        asked = f"{self.asker.signature}|cut_tail:{self.max_words}w"
         return f"prompt:{prompts}|{asked}|seed:{self.seed}|retries:{self.asker.retries}"
 
 

@@ -60,7 +60,7 @@ DEFAULTS = {name: role.default for name, role in ROLES.items()}
 ADDRESS = r"https?://[^\s/?#@]+(?:/[^\s?#@]*)?"  # without login or query
 _PATTERNS = {  # of what stands after the kind; any name for the other kinds
     "hf": r"(?P<name>[^@]+)(?:@(?P<revision>.+)?)?",
-    "openai": rf"(?P<name>[^@#]+)(?:#(?P<revision>[^@#]+))?(?:@(?P<url>{ADDRESS}))?",
+    "openai": rf"(?P<name>@?(?:(?!://)[^@#])+(?:@[\w.-]+)?)(?:#(?P<revision>[^@#]+))?(?:@(?P<url>{ADDRESS}))?",
     "searxng": rf"(?P<name>{ADDRESS})",
 }
 
