@@ -18,6 +18,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import FIRST, PROJECT, Checkout, commit_all, copy_project
 from notebook_cells import run_cells
@@ -102,6 +103,18 @@ def test_a_file_of_each_kind_is_scored(place: Checkout, tmp_path, lines, shown, 
     assert [re.split("[ :]", line)[0] for line in end[1:]] == ["Flagged", "Not"]
     assert end[0].startswith(("Undecided", "No comparison"))
     assert "e-" not in done.stdout.partition("(questions)")[2].partition("in build")[0], "no number such as 1.7e-154"
+
+
+def test_many_answers_print_a_summary_and_the_name_of_a_file(place: Checkout, tmp_path) -> None:
+    answers = [{"system": f"s{number}", "text": f"Some say {number}, others doubt it."} for number in range(9)]
+    (tmp_path / "my.jsonl").write_text(json.dumps(ask(WHETHER, answers=answers)[0]))
+    done = place.run("score", str(tmp_path / "my.jsonl"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (name,) = re.findall("each answer: (build/scores/.*/views.csv)", done.stdout)
+    assert "the question alone" not in done.stdout
+    views = pd.read_csv(place.root / name)
+    assert list(views) == ["question", "answer", "coverage 1", "coverage 2", "P.D. 1", "P.D. 2"]
+    assert len(views) == 10
 
 
 def test_the_released_format_is_scored(place: Checkout, tmp_path) -> None:
