@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -49,10 +50,23 @@ class HandMade:
     [
         ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
         ("It costs 3.5 euros. 4 people paid.", ["It costs 3.5 euros.", "4 people paid."]),
-        ("The U.S. is large. Dr. Smith agrees, e.g. Today.", ["The U.S. is large.", "Dr. Smith agrees, e.g. Today."]),
+        ("The U.S. is large. Dr. Smith agrees, e.g. today.", ["The U.S. is large.", "Dr. Smith agrees, e.g. today."]),
         ('He said "No." Then he left.', ['He said "No."', "Then he left."]),
         ("- first\n2. second\n\n* third", ["first", "second", "third"]),
-        ("no capital. after this", ["no capital. after this"]),
+        ("dogs bark. cats purr", ["dogs bark.", "cats purr"]),
+        ("狗叫。猫叫！牛叫", ["狗叫。", "猫叫！", "牛叫"]),
+        ("Hunde bellen. Ähnlich ist es.", ["Hunde bellen.", "Ähnlich ist es."]),
+        ("Dogs bark<br/>Cats <b>purr</b><P class='x'>Cows</P>", ["Dogs bark", "Cats purr", "Cows"]),
+        ("• Dogs bark • Cats purr", ["Dogs bark", "Cats purr"]),
+        ("- Dogs bark - Cats purr - Cows", ["Dogs bark", "Cats purr", "Cows"]),
+        ("1. Dogs bark 2. Cats purr", ["Dogs bark", "Cats purr"]),
+        ("- Cost - it is high", ["Cost - it is high"]),
+        ("Dogs bark… cats purr... cows…moo", ["Dogs bark…", "cats purr...", "cows…", "moo"]),
+        ("क्या यह सच है? हाँ। नहीं।", ["क्या यह सच है?", "हाँ।", "नहीं।"]),
+        ('"Dogs bark. Cats purr." (Cows. Moo)', ['"Dogs bark.', 'Cats purr."', "(Cows.", "Moo)"]),
+        ("## One\n**Two.** three. **U.S. Law**", ["One", "**Two.", "three.", "**U.S. Law**"]),
+        ("J.\u00a0Smith won. \ud83d", ["J.\u00a0Smith won."]),
+        ("It's 5'6. dogs' bark", ["It's 5'6.", "dogs' bark"]),
         ("J. Smith won.", ["J. Smith won."]),
         ("", []),
         (" ... \n --- ", []),
@@ -60,6 +74,13 @@ class HandMade:
 )
 def test_sentences_end_where_a_reader_ends_them(text, sentences):
     assert split_answer(text) == sentences
+
+
+@pytest.mark.parametrize("piece", [".", "狗叫。", "The dog barks. ", "… ", "*", "<p ", '"a ', "- a ", "1. 2. ", " "])
+def test_no_text_makes_the_splitter_slow(piece):
+    start = perf_counter()
+    split_answer(piece * (60_000 // len(piece)))
+    assert perf_counter() - start < 5
 
 
 def test_coverage_is_the_nearest_sentence_of_each_perspective():
@@ -73,9 +94,9 @@ def test_coverage_is_the_nearest_sentence_of_each_perspective():
 def test_each_perspective_is_measured_by_the_answer_beside_it_and_signed_by_the_adapter_where_there_is_one():
     found = measure_each(["East. North.", "", "East."], ["north-east", "west", "west"], HandMade())
     np.testing.assert_allclose(found, [0.8, np.nan, -1.0], atol=1e-12)
-    assert sign_coverage(HandMade()) == "cosine:nearest_sentence|embedder:made:up"
+    assert sign_coverage(HandMade()) == "cosine:nearest_sentence|split:sentencex|embedder:made:up"
     tuned = SimpleNamespace(spec=HandMade.spec, can_tune=True)
-    assert sign_coverage(tuned) == "cosine:nearest_sentence|embedder:made:up|adapter:coverage"
+    assert sign_coverage(tuned) == "cosine:nearest_sentence|split:sentencex|embedder:made:up|adapter:coverage"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +130,7 @@ def test_coverage_has_a_row_an_answer_and_view_of_its_question():
     ]  # fmt: skip
     np.testing.assert_allclose(found.score, [0.8, 0, 0, np.nan, np.nan], atol=1e-12)
     assert set(found.metric) == {"coverage"}
-    assert set(found.signature) == {"cosine:nearest_sentence|embedder:made:up"}
+    assert set(found.signature) == {"cosine:nearest_sentence|split:sentencex|embedder:made:up"}
 
 
 def test_baselines_have_a_row_an_answer_and_metric():
