@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from fractions import Fraction
 from typing import get_args
 
@@ -127,6 +128,21 @@ def test_no_groups_and_big_groups_with_heavy_ties_equal_scipy(method):
     rng, sizes = np.random.default_rng(1), [700, 2, 400, 1, 0, 300]
     x, y = rng.integers(0, 12, sum(sizes)), rng.integers(0, 4, sum(sizes))
     assert_equals_scipy(x.tolist(), y.tolist(), sizes, method)
+
+
+def test_a_large_group_beside_small_ones_takes_little_memory_and_equals_scipy():
+    rng = np.random.default_rng(5)
+    sizes = [20, 9_000, 5, 4_000, 2]
+    x, y = rng.normal(size=sum(sizes)).round(2), rng.integers(0, 4, sum(sizes))
+    y[-2:] = 0, 1
+    cuts = np.cumsum(sizes)[:-1]
+    expected = [stats.kendalltau(a, b)[0] for a, b in zip(np.split(x, cuts), np.split(y, cuts), strict=True)]
+    tracemalloc.start()
+    values = correlate_groups(x, y, sizes, method="kendall").values
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12)
+    assert most < 50e6
 
 
 def test_pairs_in_small_batches_give_the_same(monkeypatch):

@@ -41,6 +41,9 @@ class HandMade:
     def prepare(self, texts, **_):
         return len(texts)
 
+    def find_cut(self, texts):
+        return set()
+
     def embed_sentences(self, texts):
         return np.array([VECTORS[text] for text in texts])
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
 from test_listwise import StubEmbedder
 
+import nfqa
 from nfqa.data.records import Answer, Question
+from nfqa.metrics.attacks import stuff_keywords
 from nfqa.metrics.flags import (
     FLAGS,
+    LAST,
     describe_answers,
     flag_answers,
     join_flags,
@@ -126,17 +127,52 @@ def test_a_guarded_judge_gains_nothing_from_a_repeated_question() -> None:
     assert np.isnan(scores["rank", ""])
 
 
-@pytest.mark.parametrize(("reference", "place"), [(GOOD * 2, -5.0), ("Katzen schlafen gern am warmen Ofen " * 3, None)])
-def test_the_guard_places_a_list_of_keywords_last_among_english_references(reference: str, place: float | None) -> None:
-    keywords = " ".join(dict.fromkeys(re.findall("[a-z]{5,}", f"{QUESTION} {GOOD} {REFERENCE}".lower())))
-    assert len(keywords.split()) >= 10
+KEYWORDS = stuff_keywords([QUESTION, GOOD, REFERENCE], key="q")
+TERSE = "Boiling point: 100 °C, 212 °F, 373.15 K. Pressure: 101.3 kPa. Altitude: sea level."
+GERMAN = "Wasser kocht auf Meereshöhe bei hundert Grad, weiter oben früher, weil der Luftdruck dort sinkt."
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "guarded"),
+    [
+        (KEYWORDS, REFERENCE + GOOD, "lists keywords"),
+        (KEYWORDS, GERMAN, ""),  # not the keywords of these references
+        (stuff_keywords([GERMAN], key="q"), GERMAN, ""),  # the attack was measured in English
+        (TERSE, REFERENCE, ""),  # terse, in words of its own
+        (TERSE, TERSE, ""),
+        (TERSE.replace("sea level", "zero"), TERSE, ""),
+        (GERMAN, REFERENCE, ""),
+        ("天空是蓝色的因为空气散射蓝光", REFERENCE, ""),
+        (f"{QUESTION} {GOOD}", REFERENCE, "question removed"),
+        (f"{QUESTION} {GOOD}", f"{QUESTION} {GOOD}", ""),  # equals a reference
+        ("blue sky, why is it blue?", REFERENCE, "repeats the question"),
+    ],
+)
+def test_the_guard_acts_on_keywords_and_repeated_questions_alone_and_says_so(text, reference, guarded) -> None:
     references = tuple(Answer(f"r{grade}", f"{reference} {grade}", grade) for grade in (3, 2, 1, 0))
-    candidates = (Answer("keywords", keywords, 0), Answer("plain", GOOD, 2))
+    candidates = (Answer("text", text, 0), Answer("plain", GOOD, 2))
     draws = pd.DataFrame({"dataset": "d", "question": [QUESTION], "seed": 0})
     draws["draw"] = [Draw(Question(QUESTION, (*candidates, *references)), references, candidates)]
-    plain, guarded = (judge(draws, make_zero_shot(), StubEmbedder()) for judge in (judge_by_vectors, judge_guarded))
-    assert guarded.score[2] == (plain.score[2] if place is None else place), "the rank of the list"
-    assert guarded.score[3] == plain.score[3]
+    plain, judged = (judge(draws, make_zero_shot(), StubEmbedder()) for judge in (judge_by_vectors, judge_guarded))
+    assert judged.guarded.tolist() == [guarded, "", guarded, ""]
+    assert judged.score[3] == plain.score[3]
+    if guarded in LAST:
+        assert judged.score[2] == -5, "behind all references"
+    elif not guarded:
+        assert judged.score[2] == plain.score[2]
+
+
+def test_a_copy_of_the_best_reference_is_first_however_terse() -> None:
+    references = [
+        TERSE,
+        "It boils at a hundred degrees if you are at the sea.",
+        "When it is hot enough.",
+        "I like tea.",
+    ]
+    own = [{"question": "When does water boil?", "references": references, "answers": [TERSE, "When does water boil?"]}]
+    made = nfqa.linkage(own)
+    assert made["rank"].tolist() == [1, 5]
+    assert made.guarded.tolist() == ["", "repeats the question"]
 
 
 @pytest.mark.parametrize(

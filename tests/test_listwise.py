@@ -44,6 +44,9 @@ class StubEmbedder:
         self.vectors = vectors or {}
         self.size = size
 
+    def find_cut(self, texts):
+        return set()
+
     def embed_sentences(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return np.array([self._find(text) for text in texts], dtype=np.float32)
 

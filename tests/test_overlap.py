@@ -22,9 +22,9 @@ from nfqa.kernels.rouge import score_rouge_sets
 from nfqa.lab.compare import mark_stand_ins
 from nfqa.lab.papers import read_papers
 from nfqa.metrics import overlap
-from nfqa.metrics.overlap import LONGEST, METRICS, MOST_STOPS, name_as_published, score_overlap, score_pairs
+from nfqa.metrics.overlap import LONGEST, METRICS, MOST_STOPS, UNSPACED, name_as_published, score_overlap, score_pairs
 from nfqa.metrics.references import Draw
-from nfqa.models.embed import Embedder, TokenVectors
+from nfqa.models.embed import EMBEDDER_CUT, Embedder, TokenVectors
 
 PLAIN = [name for name, metric in METRICS.items() if not metric.needs_embedder]
 CAT = ("the cat sat on the mat", "the cat lay on the rug")  # candidate, reference
@@ -46,6 +46,9 @@ class StubEmbedder:
 
     def __init__(self, vectors: dict[str, TokenVectors] | None = None) -> None:
         self.vectors = vectors or {}
+
+    def find_cut(self, texts: Sequence[str]) -> set[str]:
+        return {text for text in texts if len(text) > 200}
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
         return [self.vectors.get(text) or self._make(text) for text in texts]
@@ -314,3 +317,18 @@ def test_signatures_name_the_installed_versions():
 
     assert f"rouge-{version('rouge')}|" in METRICS["rouge1"].signature
     assert f"rouge-score-{version('rouge-score')}|" in METRICS["google_rouge1"].signature
+
+
+def test_a_row_says_where_words_have_no_blanks_or_a_text_was_cut():
+    draws = pd.DataFrame({"dataset": ["d"], "question": ["q"]})
+    draws["draw"] = [make_draw("q", "狗会叫，因为它们是狗。", ["狗会叫。", "Dogs bark.", "no " * 100])]
+    notes = score_overlap(draws, ["rouge1", "bleu", "bertscore"], StubEmbedder()).groupby("metric").note.agg(list)
+    assert notes["rouge1"] == notes["bleu"] == [UNSPACED] * 3
+    assert notes["bertscore"] == ["", "", EMBEDDER_CUT]
+    draws["draw"] = [make_draw("q", "Dogs bark, 狗.", ["No.", "dogs"])]
+    assert set(score_overlap(draws, ["rouge1", "bertscore"], StubEmbedder()).note) == {""}
+
+
+def test_no_bertscore_is_above_1():
+    texts = [f"w{number} x{number}" for number in range(60)]
+    assert max(score(name, text, text, StubEmbedder()) for name in ("bertscore", "cls_cosine") for text in texts) == 1

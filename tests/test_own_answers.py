@@ -208,6 +208,9 @@ class WholeEmbedder(TokenEmbedder):
     def prepare(self, texts: Sequence[str], **_: bool) -> int:
         return len(texts)
 
+    def find_cut(self, texts: Sequence[str]) -> set[str]:
+        return set()
+
     def count_cut(self, texts: Sequence[str]) -> int:
         return 0
 

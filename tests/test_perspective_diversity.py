@@ -182,7 +182,8 @@ ANSWER_ROWS = pd.DataFrame(
 def test_a_frame_of_answers_is_scored_row_by_row_with_reasons(stub):
     scores = score_diversity(ANSWER_ROWS, VIEWS, stub, named="small", variant="paper")
     assert scores.columns.tolist() == [
-        "dataset", "question", "system", "metric", "evaluator", "cache", "variant", "score", "missing", "signature",
+        "dataset", "question", "system", "metric", "evaluator", "cache", "variant", "score", "missing", "note",
+        "signature",
     ]  # fmt: skip
     assert scores["score"].tolist() == pytest.approx([math.nan, 10.0, math.nan, math.nan, math.nan], nan_ok=True)
     assert scores["missing"].tolist() == ["not_finite", "", "empty_answer", "no_answer", "no_partial_answers"]

@@ -139,6 +139,9 @@ class LetterEmbedder:
     def prepare(self, texts: Sequence[str], *, tokens: bool = True) -> int:
         return 0
 
+    def find_cut(self, texts):
+        return set()
+
     def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
         counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
         return (counts + 0.01) / np.linalg.norm(counts + 0.01, axis=1, keepdims=True)

@@ -111,7 +111,7 @@ def perspective_diversity(
         DebateQA's script computes; journal: a file that keeps each loss of a server; switches: as
         `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is too long is cut at its end.
     Returns: a row an answer: dataset, question, answer, system, metric ("pd"), evaluator, cache, variant, score,
-        missing (the reason where there is no score) and signature.
+        missing (the reason where there is no score), signature and note (where the answer was cut).
     Raises: ValueError for frames without points of view, or an evaluator that can't be opened.
     Source: DebateQA, Equation 1. Differs from: `score_diversity` lists it.
     """
@@ -132,7 +132,7 @@ def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.
     Formula: the largest cosine of one of its sentences with the view. The packaged embedder is trained for that.
     Args: frames: with points of view; embedder: any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one.
     Returns: a row an answer and view: dataset, question, answer, system, view, metric, score (NaN for an answer without
-        a sentence) and signature. Compare answers on one view: a score has no threshold (`debateqa/stated_views`).
+        a sentence), signature, note (where a text was cut). Compare answers on one view: there is no threshold.
     Raises: ValueError for frames without points of view; OSError for an embedder that can't be had.
     """
     from nfqa.metrics.coverage import score_coverage
@@ -155,17 +155,17 @@ def linkage(
     """LINKAGE: the place of each answer in its question's list of references of falling quality.
 
     Formula: score = -rank, rank from 1 (better than all R references) to R + 1, by a language model. The embedded judge
-    scores an answer by a weighted sum of features of its vector beside those of question and references, what repeats
-    the question removed first; its rank is 1 plus the references that score higher.
+    scores an answer by a weighted sum of features of its vector beside those of question and references, guarded
+    against repeated questions and keywords; its rank is 1 plus the references that score higher.
     Args: frames: with references; judge: "embedded" (trained on ANTIQUE, whose questions it has seen) or
         "embedded:zero_shot" (fixed weights), a language model "openai:MODEL[@URL]" (its key in OPENAI_API_KEY),
         "hf:NAME[@REVISION]" or "path:FOLDER", or an open one; method: of a language model, "pointwise", "pointwise_ref"
         and "pairwise" too; embedder: of the embedded judge; prompts: "own", or in a checkout "upstream", the released
         ones; journal: a file that keeps each completion, so that none is paid for twice; without one nothing is kept.
     Returns: a row an answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
-        better), rank (1 is best; listwise), missing (the reason where there is no score) and signature.
-    Raises: ValueError for frames without references, or a judge that can't be opened; StoppedError where a server
-        refuses.
+        better), rank (1 is best; listwise), missing (the reason where there is no score), signature and, by the
+        embedded judge, guarded (what its guard did, as `judge_guarded` has it) and note (where a text was cut).
+    Raises: ValueError for frames without references or a judge that can't be opened; StoppedError by a server.
     Source: LINKAGE, equations 1 to 5. Differs from: it, in that the embedded judge is vectors in place of a language
         model, without its few solved examples, and that the prompts are ours unless "upstream" is named.
     """
@@ -188,7 +188,8 @@ def linkage(
         both = judge_guarded(draws, judge, open_embedder(embedder))
         ranks = -both[both.output == "rank"].score.to_numpy()
         found = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
-    return sign_texts(add_unscored(found, given.answers, missing="needs references"), given.noticed)
+    scores = add_unscored(found, given.answers, missing="needs references").fillna({"guarded": "", "note": ""})
+    return sign_texts(scores, given.noticed)
 
 
 def dispute_awareness(

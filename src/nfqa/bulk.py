@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from nfqa.models.evaluator import Evaluator
 
 _PACKAGES = ("numpy", "scikit-learn", "sentence-transformers", "torch", "transformers")
-_TEXTS = ("question", "answer", "system", "metric", "missing", "signature")
+_TEXTS = ("question", "answer", "system", "metric", "missing", "guarded", "note", "signature")
 _NUMBERS = ("grade", "score", "rank", "probability")
 METHODS = {  # the roles that each depends on
     "pd": ("evaluator",), "da": ("judge",), "linkage": ("judge", "embedder"), "rouge": (),
@@ -140,9 +140,10 @@ class Worker:
             found = add_unscored(scores, answers, missing="needs references")
         names = ["question", "answer", "missing", "system"]
         empty = pd.DataFrame([tuple(vars(each).values()) for each in excluded if each.answer], columns=names)
-        found = pd.concat([found, *(empty.assign(metric=name, signature="") for name in self._name_metrics(method))])
-        found = sign_texts(found, frames.noticed).reindex(columns=[*_TEXTS, *_NUMBERS])
-        return found.astype(dict.fromkeys(_TEXTS, str) | dict.fromkeys(_NUMBERS, float))
+        unscored = (empty.assign(metric=name, signature="") for name in self._name_metrics(method))
+        found = sign_texts(pd.concat([found, *unscored], ignore_index=True), frames.noticed)
+        texts = found.reindex(columns=_TEXTS).astype(object).fillna("").astype(str)
+        return texts.join(found.reindex(columns=_NUMBERS).astype(float))
 
     def _name_metrics(self, method: str) -> list[str]:
         ranked = "embedded_judge" if self.job.judge == "embedded" else "listwise"

@@ -60,12 +60,18 @@ def _find_undefined(x: NDArray, y: NDArray, n: NDArray) -> NDArray[np.int8]:
 
 
 def _kendall(x: NDArray, y: NDArray, n: NDArray) -> NDArray:
+    from scipy.stats import kendalltau
+
     values = np.empty(len(n))
     pairs = n * (n - 1) // 2
     batch = np.cumsum(pairs) // _PAIRS_AT_ONCE
     ends = np.cumsum(n)
-    for number in np.unique(batch):
-        groups = np.flatnonzero(batch == number)
+    large = pairs > _PAIRS_AT_ONCE  # one by one, in n log n, which for small groups takes longer
+    for group in np.flatnonzero(large):
+        members = slice(ends[group] - n[group], ends[group])
+        values[group] = kendalltau(x[members], y[members]).statistic
+    for number in np.unique(batch[~large]):
+        groups = np.flatnonzero((batch == number) & ~large)
         first, last = ends[groups[0]] - n[groups[0]], ends[groups[-1]]
         values[groups] = _kendall_batch(x[first:last], y[first:last], n[groups], pairs[groups])
     return values

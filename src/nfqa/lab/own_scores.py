@@ -190,7 +190,7 @@ def list_notes(
     if (count := len(own.questions)) < 30:
         notes.append(f"With {count} questions, intervals over questions are too narrow to rely on; use 30 or more.")
     unscored = named[(named.missing != "") & ~named.missing.str.startswith("needs")].assign(why=named.missing)
-    noted = named[named.note.ne("") & (named.metric == "pd")].assign(why=named.note)
+    noted = named[named.note != ""].assign(why=named.note)
     counts = pd.concat([unscored, noted]).groupby(["method", "why"]).size()
     return notes + [f"{method}: {why} ({count:,} answers)." for (method, why), count in counts.items()]
 

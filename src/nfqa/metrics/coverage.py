@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sentencex import segment
 
+from nfqa.metrics.systems import note_cut
 from nfqa.models.adapters import COVERAGE
 from nfqa.models.embed import Embedder
 
@@ -67,7 +68,7 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedde
 
     Args: as `score_baselines`.
     Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, NaN for an answer
-        without a sentence) and signature.
+        without a sentence), signature and note (where a text was cut).
     """
     signature, embedder = sign_coverage(embedder), embedder.tune(COVERAGE)
     embedder.prepare(views["text"].tolist(), tokens=False)
@@ -78,9 +79,10 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedde
         measure_coverage(str(part["text"].fillna("").iloc[0]), part["view_text"].tolist(), embedder)
         for _, part in pairs.groupby("place", sort=False)
     ]
-    return pairs.drop(columns=["place", "text", "view_text"]).assign(
-        metric="coverage", score=np.concatenate([np.zeros(0), *cosines]), signature=signature
-    )  # fmt: skip
+    texts = [[*split_answer(text), view] for text, view in zip(pairs.text.fillna(""), pairs.view_text, strict=True)]
+    scores = np.concatenate([np.zeros(0), *cosines])
+    pairs = note_cut(pairs.assign(metric="coverage", score=scores, signature=signature), texts, embedder)
+    return pairs.drop(columns=["place", "text", "view_text"])
 
 
 def sign_coverage(embedder: Embedder) -> str:
@@ -122,7 +124,7 @@ def measure_coverage(answer: str, perspectives: Sequence[str], embedder: Embedde
     if not sentences or not perspectives:
         return np.full(len(perspectives), np.nan)
     cosines = embedder.embed_sentences(list(perspectives)) @ embedder.embed_sentences(sentences).T  # [n, T]
-    return np.asarray(cosines.max(1), dtype=np.float64)
+    return np.asarray(cosines.max(1), dtype=np.float64).clip(-1, 1)
 
 
 def measure_each(answers: Sequence[str], perspectives: Sequence[str], embedder: Embedder) -> NDArray[np.float64]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from nfqa.metrics.degrade import FUNCTION_WORDS
 from nfqa.metrics.listwise import Scorer, judge_by_vectors
-from nfqa.metrics.references import Draw, alter_candidates
+from nfqa.metrics.references import Draw
 from nfqa.models.embed import Embedder
 
 # Chosen on the development half of ANTIQUE (`nfqa.metrics.listwise.is_development`): of a grid in the notebook
@@ -55,8 +56,17 @@ _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # written without spaces: a le
 _WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
 _MARK = re.compile(r"\[\[\s*\w{1,4}\s*\]\]")
 _ENGLISH_FROM, _FOREIGN_FROM = 0.15, 0.2  # share of function words among words; of other letters among letters
-_PROSE_FROM = 0.1  # share of function words; fewer than 0.4 % of ANTIQUE's answers of ten words or more have less
 _READABLE = 10  # words from which the language is guessed
+# Of a list of keywords, chosen on the development half of ANTIQUE, where they catch 233 of 234 such attacks and none of
+# 3,755 answers; few function words alone caught nine of these, honest lists and terse answers of grades 0 to 3.
+KEYWORDS = {
+    "words": _READABLE,  # or more
+    "function_words": 0.1,  # share below this
+    "known": 0.9,  # share of words that question and references have, from here on
+    "pairs": 0.25,  # share of neighbours that are neighbours there, up to this: a copy has 1
+}
+LAST = ("repeats the question", "lists keywords")  # what places a candidate behind all references
+_SAME = 0.5  # share of neighbours, both ways, from which on two texts are nearly equal
 
 
 def describe_answers(
@@ -120,25 +130,26 @@ def join_flags(flagged: pd.DataFrame) -> pd.Series:
 def judge_guarded(
     draws: pd.DataFrame, scorers: Scorer | Mapping[tuple[str, str], Scorer], embedder: Embedder
 ) -> pd.DataFrame:
-    """As `judge_by_vectors`, but closeness to the question can't be had by repeating it.
+    """As `judge_by_vectors`, with a guard against repeated questions and lists of keywords.
 
-    A candidate that holds the whole question is judged by what else it says. One that says nothing else (question_share
-    beyond its threshold), or is a list of keywords (ten words or more, under 10 % of them English function words,
-    where the references are English), is placed behind all references, and its score is the lowest of its draw's.
+    A candidate that holds the whole question is judged by what else it says ("question removed"). One that says nothing
+    else ("repeats the question": question_share beyond its threshold), or that lists the keywords of question and
+    English references in another order ("lists keywords", by KEYWORDS), is placed behind all references, and its score
+    is the lowest of its draw's. The guard never acts on what equals a good reference, or nearly.
+    Returns: as `judge_by_vectors`, and guarded: which of these happened, or "".
     """
-    bare = alter_candidates(draws, remove_question).assign(place=range(len(draws)))
-    judged = judge_by_vectors(bare, scorers, embedder)
-    silent = [
-        (place, answer.id)
-        for place, draw in enumerate(draws.draw)
-        for answer in draw.candidates
-        if _says_nothing(_split(answer.text), draw)
+    guards = [{one.id: _guard(one.text, draw) for one in draw.candidates} for draw in draws.draw]
+    bare = [
+        replace(draw, candidates=tuple(replace(one, text=guard[one.id][1]) for one in draw.candidates))
+        for draw, guard in zip(draws.draw, guards, strict=True)
     ]
-    is_silent = pd.MultiIndex.from_frame(judged[["place", "answer"]]).isin(silent)
+    judged = judge_by_vectors(draws.assign(draw=bare, place=range(len(draws))), scorers, embedder)
+    guarded = [guards[place].get(answer, ("",))[0] for place, answer in zip(judged.place, judged.answer, strict=True)]
+    judged = judged.assign(guarded=guarded, signature=judged.signature + "|guard:question,keywords")
     last = judged.place.map(dict(enumerate(-(len(draw.references) + 1.0) for draw in draws.draw)))
     lowest = judged.groupby(["place", "output"]).score.transform("min").where(judged.output == "score", last)
-    scores = judged.score.mask(is_silent & judged.score.notna(), lowest)
-    return judged.assign(score=scores, signature=judged.signature + "|question:removed").drop(columns="place")
+    is_last = judged.guarded.isin(LAST) & judged.score.notna()
+    return judged.assign(score=judged.score.mask(is_last, lowest)).drop(columns="place")
 
 
 def remove_question(text: str, question: str) -> str:
@@ -168,11 +179,26 @@ def _share_function_words(words: Sequence[str]) -> float:
     return sum(word in FUNCTION_WORDS for word in words) / len(words)
 
 
-def _says_nothing(words: Sequence[str], draw: Draw) -> bool:
-    if _measure_question_share(words, _split(draw.question.text)) >= THRESHOLDS["question_share"]:
-        return True
-    is_list = len(words) >= _READABLE and _share_function_words(words) < _PROSE_FROM
-    return is_list and seems_english(" ".join(reference.text for reference in draw.references))
+def _guard(text: str, draw: Draw) -> tuple[str, str]:
+    """What the guard does to a candidate, as `judge_guarded` has it, and the text that is judged."""
+    words, question = _split(text), _split(draw.question.text)
+    references = [_split(reference.text) for reference in draw.references]
+    good = [_split(reference.text) for reference in draw.good]
+    if any(min(_measure_copied(words, [one], 2), _measure_copied(one, [words], 2)) >= _SAME for one in good):
+        return "", text
+    bare = remove_question(text, draw.question.text)
+    if _measure_question_share(words, question) >= THRESHOLDS["question_share"]:
+        return LAST[0], bare
+    known = {*question}.union(*references)
+    if (
+        len(words) >= KEYWORDS["words"]
+        and _share_function_words(words) < KEYWORDS["function_words"]
+        and sum(word in known for word in words) >= KEYWORDS["known"] * len(words)
+        and _measure_copied(words, [question, *references], 2) <= KEYWORDS["pairs"]
+        and seems_english(" ".join(reference.text for reference in draw.references))  # the attack is measured there
+    ):
+        return LAST[1], bare
+    return "question removed" if bare != text.strip() else "", bare
 
 
 def _describe(
@@ -198,9 +224,9 @@ def _measure_question_share(words: Sequence[str], question: Sequence[str]) -> fl
     return sum(word in question for word in words) / len(words) if covered else np.nan
 
 
-def _measure_copied(words: Sequence[str], texts: Sequence[Sequence[str]]) -> float:
+def _measure_copied(words: Sequence[str], texts: Sequence[Sequence[str]], length: int = _RUN) -> float:
     """The share of runs of words that are in any of the texts; 1 for the words of one."""
-    runs, known = _list_runs(words), {run for text in texts for run in _list_runs(text)}
+    runs, known = _list_runs(words, length), {run for text in texts for run in _list_runs(text, length)}
     return 1.0 if words in texts else sum(run in known for run in runs) / max(len(runs), 1)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from nfqa.data.records import Question, QuestionSet
 from nfqa.metrics.references import GOOD_FROM, Draw, list_candidates, sign
 from nfqa.models.adapters import ADAPTERS, name_adapter
-from nfqa.models.embed import Embedder
+from nfqa.models.embed import EMBEDDER_CUT, Embedder
 
 FEATURES = (
     "cos_question",  # cosine of candidate and question
@@ -122,7 +122,8 @@ def judge_by_vectors(
     Args: draws: as `nfqa.metrics.references.draw_references` gives them, perhaps with columns of conditions; scorers:
         one scorer for all, or that of each (dataset, question), as `open_scorers` gives them.
     Returns: two rows a candidate, `output` "score" and "rank" (its score is minus the rank): the columns of `draws` but
-        for `draw`, answer, grade, metric ("embedded_judge"), training, output, score, missing, signature.
+        for `draw`, answer, grade, metric ("embedded_judge"), training, output, score, missing, signature, note (where
+        a text was cut).
     """
     keys = list(zip(draws.dataset, draws.question, strict=True))
     one = dict.fromkeys(keys, scorers) if isinstance(scorers, Scorer) else scorers
@@ -137,7 +138,18 @@ def judge_by_vectors(
     candidates = list_candidates(draws)
     made = f"weights:{name}|adapters:{'judge' if any(adapters) else 'none'}"
     signature = sign(candidates, f"embedded_judge|{made}|trained_on:" + candidates.dataset.map(ends))
-    judged = candidates.assign(metric="embedded_judge", training=name, signature=signature)
+    cut = {
+        adapter: embedder.tune(adapter).find_cut(
+            [text for draw, own in zip(draws.draw, adapters, strict=True) if own == adapter for text in draw.texts]
+        )
+        for adapter in dict.fromkeys(adapters)
+    }
+    note = [
+        EMBEDDER_CUT if not cut[adapter].isdisjoint(read) else ""
+        for draw, adapter in zip(draws.draw, adapters, strict=True)
+        for read in [(one.text, *draw.texts[: 1 + len(draw.references)]) for one in draw.candidates] or [()]
+    ]
+    judged = candidates.assign(metric="embedded_judge", training=name, signature=signature, note=note)
     found = pd.DataFrame(np.nan, candidates.index, ["score", "rank"])
     found.loc[candidates.missing == ""] = np.concatenate([np.zeros((0, 2)), *map(np.column_stack, verdicts)])
     frames = [judged.assign(output="score", score=found.score), judged.assign(output="rank", score=-found["rank"])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from nfqa.kernels.rouge import RougeF, score_rouge_sets
 from nfqa.metrics.references import Draw, list_candidates, sign
+from nfqa.metrics.systems import note_cut
 from nfqa.models.embed import Embedder, TokenVectors
 
 RougeVariant = Literal["rouge1", "rouge2", "rougel"]
@@ -25,6 +27,10 @@ _PAIRS_AT_ONCE = 2_000
 LONGEST = 100_000  # characters of a text, about 17,000 words; the longest of the datasets has 14,100
 PAPER_ENCODER = "bert-base-uncased"  # whose [CLS] vectors LINKAGE's released code compares
 MOST_STOPS = 2_000  # full stops of a text: ROUGE-L compares every sentence of one text with every one of the other
+
+
+UNSPACED = "no blanks between words, so that a run of letters counts as one word"
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 
 
 class OverlapMetric(NamedTuple):
@@ -43,20 +49,32 @@ def score_overlap(
     Args: draws: as `nfqa.metrics.references.draw_references` gives them, perhaps with columns of conditions; metrics:
         names in METRICS; against: "good" for the highest score against any of the list's good references.
     Returns: the columns of `draws` but for `draw`, answer, grade, metric, score, missing ("too_long" for what
-        `score_pairs` leaves out), signature.
+        `score_pairs` leaves out), note (where a text was cut, or has no blanks between its words), signature.
     """
     together = sorted(draws.draw, key=lambda draw: draw.question.key)
     distinct = list(dict.fromkeys(pair for draw in together for pairs in _pair_up(draw, against) for pair in pairs))
     groups = [pairs for draw in draws.draw for pairs in _pair_up(draw, against)]
     candidates, frames = list_candidates(draws), []
+    texts: list[list[str]] = [[] for _ in range(len(candidates))]
+    for place, pairs in zip(np.flatnonzero(candidates.missing == ""), groups, strict=True):
+        texts[place] = [text for pair in pairs for text in pair]
     for name in metrics:
         known = dict(zip(distinct, score_pairs(name, distinct, embedder), strict=True))
         scores = np.full(len(candidates), np.nan)
         scores[candidates.missing == ""] = [np.max([known[pair] for pair in pairs]) for pairs in groups]
         missing = candidates.missing.mask((candidates.missing == "") & np.isnan(scores), "too_long")
+        if METRICS[name].needs_embedder and embedder:
+            noted = note_cut(candidates, texts, embedder).note
+        else:
+            noted = np.where([any(map(_lacks_blanks, each)) for each in texts], UNSPACED, "")
         signed = sign(candidates, f"{name}|{METRICS[name].signature}|ref:{against}")
-        frames.append(candidates.assign(metric=name, score=scores, missing=missing, signature=signed))
+        frames.append(candidates.assign(metric=name, score=scores, missing=missing, note=noted, signature=signed))
     return pd.concat(frames, ignore_index=True)
+
+
+def _lacks_blanks(text: str) -> bool:
+    """Whether most letters are of writing without blanks between words: of Chinese, Japanese, Thai, Lao, Khmer, ..."""
+    return 2 * len(_UNSPACED.findall(text)) > sum(map(str.isalpha, text))
 
 
 def name_as_published(scores: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
@@ -233,7 +251,7 @@ def _match_tokens(candidate: TokenVectors, reference: TokenVectors) -> float:
         return 0.0
     precision = float(cosines.max(1)[words_c].mean())
     recall = float(cosines.max(0)[words_r].mean())
-    return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
+    return min(1.0, 2 * precision * recall / (precision + recall)) if precision + recall > 0 else 0.0
 
 
 def score_cls_cosine(pairs: Pairs, embedder: Embedder) -> NDArray[np.float64]:
@@ -243,7 +261,7 @@ def score_cls_cosine(pairs: Pairs, embedder: Embedder) -> NDArray[np.float64]:
     """
     tokens = _read_tokens(pairs, embedder)
     first = {text: vectors.tokens[0] / np.linalg.norm(vectors.tokens[0]) for text, vectors in tokens.items()}
-    return np.array([float(first[c] @ first[r]) for c, r in pairs])
+    return np.array([min(1.0, float(first[c] @ first[r])) for c, r in pairs])
 
 
 def _read_tokens(pairs: Pairs, embedder: Embedder) -> dict[str, TokenVectors]:

@@ -20,6 +20,7 @@ from nfqa.models.restated import Restated
 
 # Why an answer has no score although another view has one, the gravest last: of a view alone, whatever the answer. Any
 # other reason (a loss that is NaN or infinite, a server's) is the answer's: without that view it would look better.
+_CUT = "answer cut at its end to fit the evaluator"
 _OF_A_VIEW = ("empty_answer", "too_long", "no_tokens", "")
 
 
@@ -74,10 +75,11 @@ def score_diversity(
     missing = gravest.reindex(texts.index).fillna("no_partial_answers")
     missing = missing.mask(texts.str.strip() == "", "empty_answer").mask(texts.isna(), "no_answer")
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
+    was_cut = found.groupby("place").cut.max().reindex(texts.index) > 0
     return names.assign(
         metric="pd", evaluator=named, cache=cache, variant=variant,
         score=values.reindex(texts.index).astype(float).where(missing == ""), missing=missing,
-        signature=f"pd:{chosen.signature}|evaluator:{evaluator.identity}",
+        note=np.where(was_cut, _CUT, ""), signature=f"pd:{chosen.signature}|evaluator:{evaluator.identity}",
     )  # fmt: skip
 
 
@@ -152,7 +154,7 @@ def describe_views(views: pd.DataFrame) -> pd.DataFrame:
     left_out = said.groupby(keys).agg("; ".join)
     found = views.groupby(keys, sort=False).agg(perplexity=("perplexity", "mean"), cut=("cut", "max"))
     found = found.join(left_out.rename("note"))
-    cut = pd.Series(np.where(found.cut > 0, "answer cut at its end to fit the evaluator", ""), found.index)
+    cut = pd.Series(np.where(found.cut > 0, _CUT, ""), found.index)
     notes = (found.note.fillna("") + "; " + cut).str.strip("; ")
     return found.assign(note=notes).drop(columns="cut").reset_index()
 
@@ -189,7 +191,7 @@ def score_debatable(
     for variant, whole in diverse.items():
         signature = whole.signature.iloc[0] + "|sign:-"
         part = score_views(both, own.views, evaluator, variant=variant, **how)
-        whole = whole.drop(columns=["evaluator", "cache"]).merge(describe_views(part[part.answer != ""]))
+        whole = whole.drop(columns=["evaluator", "cache", "note"]).merge(describe_views(part[part.answer != ""]))
         ten = place_perplexity(whole.perplexity).where(whole.score.notna())
         wholes.append(whole.assign(score=-whole.score, signature=signature, ten=ten).drop(columns="perplexity"))
         parts.append(part.assign(

@@ -14,6 +14,7 @@ import pandas as pd
 
 from nfqa.metrics.flags import TOLD
 from nfqa.metrics.statistics import average, correlate, find_intervals, iterate_groups, list_conditions, resample_means
+from nfqa.models.embed import EMBEDDER_CUT, Embedder
 
 
 def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str) -> pd.DataFrame:
@@ -27,6 +28,12 @@ def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str) -
     own = scores.drop(columns=["system", "grade", "text"], errors="ignore")
     frames = [named.merge(group, how="left").assign(**key).fillna({"missing": missing}) for key, group in _split(own)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def note_cut(scores: pd.DataFrame, texts: Sequence[Sequence[str]], embedder: Embedder) -> pd.DataFrame:
+    """Scores with `note`, which says where one of the texts behind a row (a list of them each) was cut."""
+    cut = embedder.find_cut(list(dict.fromkeys(text for each in texts for text in each)))
+    return scores.assign(note=[EMBEDDER_CUT if not cut.isdisjoint(each) else "" for each in texts])
 
 
 def leave_out_flagged(scores: pd.DataFrame) -> pd.DataFrame:

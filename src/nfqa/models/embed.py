@@ -26,6 +26,7 @@ from nfqa.models.vectors import SentenceModel, find_package_model
 # A change of this makes all vectors anew, and so does another version of these packages.
 _CODE = ("nfqa.models.vectors", "nfqa.models.adapters")
 _PACKAGES = ("sentence-transformers", "transformers", "torch")
+EMBEDDER_CUT = "a text was cut at its end to fit the embedder"  # the note of a score
 
 
 class TokenVectors(NamedTuple):
@@ -41,7 +42,7 @@ class Embedder:
     Vectors are rounded to half precision when they are made, so that a cached and a fresh run see the same numbers
     and results don't depend on the last bits of one processor's arithmetic (cosines move by about 1e-4).
     The model loads at the first text that is not cached, in the precision that NFQA_DTYPE names, or float32. Texts over
-    the model's limit are cut at its end, and `count_cut` tells how many. No remote code is run. `fingerprint` says what
+    the model's limit are cut at its end, and `find_cut` tells which. No remote code is run. `fingerprint` says what
     vectors depend on besides the text. `tune(adapter)` is the same embedder with an adapter; one that is not the
     packaged model (`can_tune`) stays as it is.
     """
@@ -113,9 +114,14 @@ class Embedder:
             vectors.append(TokenVectors(table, mask))
         return vectors
 
+    def find_cut(self, texts: Sequence[str]) -> set[str]:
+        """Those of the texts that were longer than the model reads."""
+        return {text for text, (cut,) in zip(texts, self._read(self._sentences, texts, "cut"), strict=True) if cut}
+
     def count_cut(self, texts: Sequence[str]) -> int:
         """How many of the texts were longer than the model reads."""
-        return sum(cut for (cut,) in self._read(self._sentences, texts, "cut"))
+        cut = self.find_cut(texts)
+        return sum(text in cut for text in texts)
 
     def forget(self) -> None:
         """Let go of all vectors that are not on disk."""
