@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -23,7 +23,7 @@ GRADED = {  # by the shapes of data/registry.yml
     "graded": readers.read_graded, "generated": readers.read_generated, "arguments": read_rated,
     "convincing": read_rated, "utility": read_rated, "preferred": read_rated,
 }  # fmt: skip
-DEBATES = {
+DEBATES: dict[str, Callable[[Path, Counter[str]], Iterator[Question]]] = {
     "debate_demo": readers.read_demo, "debateqa": readers.read_debateqa, "debatewise": readers.read_debatewise,
     "debate_ratings": readers.read_ratings, "debate_systems": readers.read_systems, "debate_povs": readers.read_povs,
 }  # fmt: skip

@@ -54,10 +54,10 @@ def _find_said(text: str) -> str:
                 continue
             again = not said or begin.lower() in said[-1].lower()  # it may think again, without an end
             return "" if again else said[-1]
-    *_, last = [None, *_END.finditer(text)]
-    if last is None:
+    ends = list(_END.finditer(text))
+    if not ends:
         return text
-    lowered, end = text.lower(), last[0].lower()
+    lowered, last, end = text.lower(), ends[-1], ends[-1][0].lower()
     return text if lowered.count(_BEGIN_OF[end]) >= lowered.count(end) else text[last.end() :]
 
 
