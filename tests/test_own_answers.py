@@ -421,7 +421,7 @@ def test_a_file_is_scored_from_the_door_with_a_judge_and_ones_own_evaluator(scor
     assert "78 verdicts wanted, 0 in the journal" in done.stdout
     (folder,) = (scored.root / "build" / "scores").glob("mine-*-evaluator-*-judge-*")
     made = [f"use_your_own_answers.{suffix}" for suffix in ("csv", "ipynb", "json", "pdf", "png")]
-    assert {file.name for file in folder.iterdir()} == {"notes.md", "scores.csv", "scores.json", *made}
+    assert {file.name for file in folder.iterdir()} == {"notes.md", "scores.csv", "scores.json", "views.csv", *made}
     content = json.loads((folder / "scores.json").read_text())
     assert len(content["scores"]) == 17 * 16 + 3 * 6 * 3  # answers by methods; 3 methods of 3 views after 6 texts
     assert all(-1e-9 <= line["ten"] <= 10 + 1e-9 for line in content["scores"] if "ten" in line)
