@@ -234,6 +234,114 @@ def test_agreement_by_hand() -> None:
     assert (again.n.item(), again.dropped.item()) == (2, 1)
 
 
+GRADED = pd.DataFrame(
+    [(question, answer, grade) for question in "pqr" for answer, grade in zip("123", (3.0, 1, 0), strict=True)],
+    columns=["question", "answer", "grade"],
+)
+SCORED = GRADED[["question", "answer"]].assign(metric="m", score=[5.0, 3, 1, 5, 1, 3, 9, 8, 7], missing="")
+TWICE = pd.concat([GRADED.assign(grade=GRADED.grade - 1), GRADED.assign(grade=GRADED.grade + 1)]).assign(grader="x")
+OF_VIEWS = pd.concat([SCORED.assign(view=view, score=SCORED.score + move) for view, move in (("v", 2), ("w", -2))])
+
+
+def add_system(frame: pd.DataFrame, grades: bool = False) -> pd.DataFrame:
+    """Two systems that share ids of answers; the second one's scores and grades both run the other way."""
+    column = "grade" if grades else "score"
+    return pd.concat([frame.assign(system="x"), frame.assign(system="y", **{column: 3 - frame[column]})])
+
+
+@pytest.mark.parametrize(
+    ("scores", "grades", "options"),
+    [
+        (SCORED, GRADED, {}),
+        (SCORED.assign(seconds=range(9), reason=list("abcdefghi")), GRADED.assign(note="n"), {}),
+        (SCORED.astype({"answer": int}), GRADED, {}),
+        (SCORED, GRADED.astype({"answer": float}), {}),
+        (SCORED, pd.concat([GRADED, GRADED.assign(grade=np.nan)]), {}),
+        (SCORED, TWICE, {"graders": "mean"}),
+        (SCORED.assign(grade=0), GRADED.to_dict("records"), {"by": "metric"}),
+        (OF_VIEWS, GRADED, {}),
+        (OF_VIEWS.merge(GRADED), None, {}),
+    ],
+    ids=["plain", "more columns", "numbers", "floats", "blank", "graders", "rows", "views", "views with grades"],
+)
+def test_one_score_and_one_grade_of_each_answer_are_compared(scores: Any, grades: Any, options: Any) -> None:
+    found = nfqa.agreement(scores, grades, coefficients=("kendall",), **options)
+    assert (found.value.item(), found.n.item()) == (pytest.approx((1 + 1 / 3 + 1) / 3), 3)
+
+
+def test_systems_and_ways_of_scoring_are_told_apart() -> None:
+    both = nfqa.agreement(add_system(SCORED), add_system(GRADED, grades=True), least=6, coefficients=("pearson",))
+    columns = [frame.to_numpy().reshape(3, 3) for frame in (SCORED.score, GRADED.grade)]
+    expected = [np.corrcoef(*(np.append(row, 3 - row) for row in rows))[0, 1] for rows in zip(*columns, strict=True)]
+    assert (both.n.item(), both.value.item()) == (3, pytest.approx(np.mean(expected)))
+    models = pd.concat([SCORED.assign(model="a"), SCORED.assign(model="b", score=-SCORED.score)])
+    found = nfqa.agreement(models, GRADED, by=["metric", "model"], coefficients=("kendall",))
+    assert found.set_index("model").value.round(3).to_dict() == {"a": 0.778, "b": -0.778}
+
+
+@pytest.mark.parametrize(
+    ("scores", "grades", "facts"),
+    [
+        (SCORED, TWICE, ["9 answers", "'p'", "'1'", "graders='mean'"]),
+        (add_system(SCORED), GRADED, ["scores", "'p'", "system"]),
+        (SCORED, add_system(GRADED, grades=True), ["grades", "'p'", "system"]),
+        (pd.concat([SCORED, SCORED.assign(model="b")]), GRADED, ["2 scores", "'p'", "model", "by=['metric', 'model']"]),
+        (pd.concat([OF_VIEWS, OF_VIEWS]), GRADED, ["2 scores", "'p'", "by="]),
+        (SCORED.assign(question=SCORED.question + "?"), GRADED, ["no answer", "'p?'", "'p'"]),
+        (SCORED, GRADED[:2], ["2 of 9", "at most 2", "3 graded answers"]),
+        (SCORED.drop(columns="answer"), GRADED, ["no column answer"]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*have no grade")
+def test_what_does_not_join_is_refused(scores: pd.DataFrame, grades: pd.DataFrame, facts: list[str]) -> None:
+    with pytest.raises(ValueError) as caught:
+        nfqa.agreement(scores, grades)
+    assert [fact for fact in facts if fact not in str(caught.value)] == []
+
+
+def test_answers_of_one_frame_alone_are_counted() -> None:
+    with pytest.warns(UserWarning, match=r"3 scored answers have no grade, such as .*'r'.*; 1 graded .*'z'") as caught:
+        found = nfqa.agreement(SCORED, pd.concat([GRADED[:6], GRADED[:1].assign(question="z")]))
+    assert (set(found.n), caught[0].filename) == ({2}, __file__)
+
+
+def test_frames_of_scores_are_alike_and_summarised_in_one_call(embedder: Any) -> None:
+    from nfqa.metrics.statistics import average
+    from nfqa.metrics.systems import measure_systems
+
+    lines = [
+        {"id": f"q{n}", "question": f"why {n}?", "references": ["x y", "one b", "z"],
+         "partial_answers": ["Yes.", "No."], "answers": [
+             {"system": system, "id": f"{system}{i}", "text": "word " * (n + i + 2), "label": i}
+             for system in "xy"[: 1 + n % 3] for i in range(1 + n % 2)
+         ]} for n in range(7)
+    ]  # fmt: skip
+    frames = nfqa.read([*lines, {"question": "bare?", "answers": [{"system": "x", "text": "none"}]}])
+    scores = [
+        nfqa.perspective_diversity(frames, StubEvaluator()), nfqa.coverage(frames, embedder),
+        nfqa.linkage(frames, embedder=embedder), nfqa.dispute_awareness(frames),
+    ]  # fmt: skip
+    for frame in scores:
+        assert list(frame.columns[:5]) == ["dataset", "question", "answer", "system", "grade"]
+        assert (frame.missing.dtype, frame.missing.isna().any()) == (pd.Series("").dtype, False)
+    assert scores[1].point_of_view[:2].tolist() == ["Yes.", "No."]
+    assert (scores[2]["rank"].dtype, scores[2]["rank"].isna().sum()) == ("Int64", 1)
+    assert repr(frames).startswith(f"Frames({len(frames.answers)} answers, 21 references, 14 points of view; ")
+    found = nfqa.summarise(pd.concat(scores))
+    assert found.columns[-1] == "signature"
+    assert found.groupby("system").size().to_dict() == {"": 4, "x": 4, "y": 4}
+    covered = scores[1].groupby(["question", "answer", "system"], as_index=False).score.mean()
+    for metric, frame in {"pd": scores[0], "coverage": covered.assign(missing=""), "embedded_judge": scores[2]}.items():
+        plain = frame[["question", "system", "score", "missing"]]
+        every = pd.concat([plain.assign(system=""), plain])
+        ours = average(measure_systems(every, "score", named="mean", questions=plain.question.unique()))
+        both = found[found.metric == metric].merge(ours, on=["system", "n"])
+        assert len(both) == 3
+        for name in ("value", "low", "high"):
+            assert both[f"{name}_x"].tolist() == pytest.approx(both[f"{name}_y"].tolist(), rel=1e-12, nan_ok=True)
+    assert found.set_index(["metric", "system"]).dropped_because["embedded_judge"]["x"] == "needs references: 1"
+
+
 @pytest.mark.parametrize(
     ("call", "facts"),
     [

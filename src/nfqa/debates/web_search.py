@@ -119,7 +119,7 @@ def search_pages(
         found = add_domains(searcher.search(queries, top=top), trusted=trusted)
         fetched = found[found.trusted | every].drop_duplicates("address")
         pages = fetch_pages(fetched[["address"]], **how)
-        found = found.drop(columns="text").merge(pages, on="address", how="left")
+        found = found.drop(columns="text").merge(pages, "left", "address", validate="m:1")
         found = found.assign(text=found.text.fillna(""), missing=found.missing.fillna("domain not trusted"))
         found = found.assign(document=found.address, detail=found.missing.map(explain_missing))
         return found[["query", "rank", "document", "address", "title", "text", "missing", "detail"]]

@@ -28,5 +28,6 @@ def score_answer(
         return float("nan"), LACKS[lack]
     more = {name: given[name] for name in ("partial_answers", "references") if given and name in given}
     with _ONE:
-        row = getattr(nfqa, measure)([{"question": question, "answers": [answer]} | more], **how).iloc[0]
-    return float(row["rank" if measure == "linkage" else "score"]), row.missing
+        scores = getattr(nfqa, measure)([{"question": question, "answers": [answer]} | more], **how)
+    score = scores["rank" if measure == "linkage" else "score"].astype(float).iloc[0]
+    return float(score), scores.missing.iloc[0]

@@ -56,7 +56,7 @@ def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd
     measured = ["value", "low", "high", "n", "origin"]
     table = pd.DataFrame(columns=["statistic", *measured], dtype=object) if table is None else table
     ours = _add_keys(table, name_keys(table))
-    both = _read_published(paper, name).merge(ours[["key", *measured]], how="left", on="key")
+    both = _read_published(paper, name).merge(ours[["key", *measured]], "left", "key", validate="m:1")
     both = both.drop(columns="key").astype(dict.fromkeys(measured[:3], np.float64))
     gap = both.value - both.published
     said = gap.map("{:+.4f}, ".format).astype(str)
@@ -172,7 +172,7 @@ def label_rows(paper: Paper, name: str, table: pd.DataFrame, by: Sequence[str] =
     published = compare_published(paper, name, table)
     conditions = list_row_keys(paper.find_published(name))
     published = _add_keys(published, conditions).assign(place=pd.factorize(published.row)[0])
-    both = ours.merge(published[["key", "row", "published", "place"]], how="left", on="key")
+    both = ours.merge(published[["key", "row", "published", "place"]], "left", "key", validate="m:1")
     both["label"] = both.row.fillna(both.label) + np.where(both.origin == STAND_IN, "*", "")
     lonely = published[~published.key.isin(ours.key)][[*conditions, "row", "published", "place", "why"]]
     lonely = lonely.rename(columns={"row": "label"})

@@ -55,7 +55,7 @@ def write_scores(
         "irregularities": own.irregularities,
         "not_run": dict(not_run),
         "notes": list(notes),
-        "scores": [{k: v for k, v in row.items() if v == v and v != ""} for row in lines.to_dict("records")],  # no NaN
+        "scores": [{k: v for k, v in row.items() if pd.notna(v) and v != ""} for row in lines.to_dict("records")],
     }
     write_json(folder / "scores.json", content)
     write_text(folder / "notes.md", "".join(f"- {note}\n" for note in notes))

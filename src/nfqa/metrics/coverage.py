@@ -68,7 +68,7 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedde
 
     Args: as `score_baselines`.
     Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, NaN for an answer
-        without a sentence), signature and note (where a text was cut).
+        without a sentence), missing ("no_text" then, else ""), signature and note (where a text was cut).
     """
     signature, embedder = sign_coverage(embedder), embedder.tune(COVERAGE)
     embedder.prepare(views["text"].tolist(), tokens=False)
@@ -81,8 +81,9 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedde
     ]
     texts = [[*split_answer(text), view] for text, view in zip(pairs.text.fillna(""), pairs.view_text, strict=True)]
     scores = np.concatenate([np.zeros(0), *cosines])
-    pairs = note_cut(pairs.assign(metric="coverage", score=scores, signature=signature), texts, embedder)
-    return pairs.drop(columns=["place", "text", "view_text"])
+    missing = np.where(np.isnan(scores), "no_text", "")
+    pairs = pairs.assign(metric="coverage", score=scores, missing=missing, signature=signature)
+    return note_cut(pairs, texts, embedder).drop(columns=["place", "text", "view_text"])
 
 
 def sign_coverage(embedder: Embedder) -> str:

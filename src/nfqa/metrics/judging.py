@@ -270,8 +270,7 @@ def make_shots(questions: Sequence[Question], composition: Sequence[int], *, cou
 
 def to_ten(scores: NDArray, method: JudgeMethod, references: int) -> NDArray[np.float64]:
     """A method's scores on one scale from 0 (worst) to 10 (best); pointwise scores are there already."""
+    scores = np.asarray(scores, dtype=np.float64)
     if method == "pairwise":
-        return 5 * (np.asarray(scores) + 1)
-    if method == "listwise":
-        return 10 * (references + 1 + np.asarray(scores)) / references
-    return np.asarray(scores, dtype=np.float64)
+        return 5 * (scores + 1)
+    return 10 * (references + 1 + scores) / references if method == "listwise" else scores

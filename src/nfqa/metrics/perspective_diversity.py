@@ -191,7 +191,9 @@ def score_debatable(
     for variant, whole in diverse.items():
         signature = whole.signature.iloc[0] + "|sign:-"
         part = score_views(both, own.views, evaluator, variant=variant, **how)
-        whole = whole.drop(columns=["evaluator", "cache", "note"]).merge(describe_views(part[part.answer != ""]))
+        notes = describe_views(part[part.answer != ""])
+        whole = whole.drop(columns=["evaluator", "cache", "note"])
+        whole = whole.merge(notes, "left", of_answer[:3], validate="1:1")
         ten = place_perplexity(whole.perplexity).where(whole.score.notna())
         wholes.append(whole.assign(score=-whole.score, signature=signature, ten=ten).drop(columns="perplexity"))
         parts.append(part.assign(
@@ -200,7 +202,7 @@ def score_debatable(
         ))  # fmt: skip
     number = (own.views.groupby("question").cumcount() + 1).astype(str)
     numbers = own.views.assign(number=number)[["dataset", "question", "view", "number", "point_of_view"]]
-    views = pd.concat(parts).merge(numbers).drop(columns="view").rename(columns={"number": "view"})
+    views = pd.concat(parts).merge(numbers, validate="m:1").drop(columns="view").rename(columns={"number": "view"})
     views["note"] = np.where(views.answer == "", "the question alone, to compare with", "")
     found = pd.concat(wholes, ignore_index=True), views
     return tuple(
@@ -256,7 +258,8 @@ def find_carriers(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluat
     names = ["dataset", "question", "answer"]
     given, without = answers[[*names, "text"]], remove_sentences(answers[[*names, "text"]])
     whole, part = (score_views(frame, views, evaluator, **how) for frame in (given, without))
-    both = part.merge(whole[[*names, "view", "nats", "tokens"]], on=[*names, "view"], suffixes=("", "_whole"))
+    on = [*names, "view"]
+    both = part.merge(whole[[*on, "nats", "tokens"]], on=on, suffixes=("", "_whole"), validate="m:1")
     both["loss"] = both.nats / both.tokens - both.nats_whole / both.tokens_whole
     best = both.sort_values("loss", ascending=False, kind="stable").drop_duplicates([*names, "view"]).sort_index()
     return best[[*names, "view", "sentence", "place", "loss"]].reset_index(drop=True)

@@ -35,7 +35,7 @@ Undefined = Literal["drop", "zero"]
 METHODS: tuple[Coefficient, ...] = get_args(Coefficient)
 OF_AN_ANSWER = (  # never a condition
     "answer", "system", "text", "grade", "score", "missing", "verdicts", "unreadable", "mass",
-    "words", "other", "ten", "rank", "wins", "note", "flags", "guarded",
+    "words", "other", "ten", "rank", "probability", "wins", "note", "flags", "guarded",
 )  # fmt: skip
 _MEASURED = ("measured", "missing")
 

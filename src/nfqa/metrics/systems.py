@@ -5,13 +5,14 @@ A system's name is a value of the column `system`, whatever it is; "" is that of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from nfqa.kernels.intervals import ALIKE, CONFIDENCE, FEWEST
 from nfqa.metrics.flags import TOLD
 from nfqa.metrics.statistics import average, correlate, find_intervals, iterate_groups, list_conditions, resample_means
 from nfqa.models.embed import EMBEDDER_CUT, Embedder
@@ -24,9 +25,10 @@ def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str) -
         the reason where an answer has no row yet.
     Returns: the columns of `answers` but text, and those of `scores`; in the order of the answers.
     """
-    named = answers.drop(columns="text")
-    own = scores.drop(columns=["system", "grade", "text"], errors="ignore")
-    frames = [named.merge(group, how="left").assign(**key).fillna({"missing": missing}) for key, group in _split(own)]
+    keys, named = ["dataset", "question", "answer"], answers.drop(columns="text")
+    own = scores.drop(columns=answers.columns.difference(keys), errors="ignore")
+    whole = ((key, named.merge(group, "left", keys, validate="1:1")) for key, group in _split(own))
+    frames = [rows.assign(**key).fillna({"missing": missing}) for key, rows in whole]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
@@ -78,6 +80,40 @@ def measure_systems(scores: pd.DataFrame, column: str, *, named: str, questions:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
+def summarise_systems(parts: Iterable[pd.DataFrame], by: Sequence[str] = ("metric",)) -> pd.DataFrame:
+    """Each system's mean over questions of the mean of its scores for a question, with a 95 % interval over questions.
+
+    The interval is Student's t of the questions' means, of FEWEST or more that are not all alike, as `average` gives
+    it. A part counts by its own n, mean and variance, so that memory stays flat. A question whose rows lie in two parts
+    counts twice.
+    Args: parts: frames with question, system, score, missing and those of `by`, "" where they don't apply; by: the
+        columns that tell ways of scoring apart.
+    Returns: a row for each set of `by` and system, "" for all answers: value, low, high, n (questions), dropped
+        (answers without a score) and dropped_because.
+    """
+    from scipy.special import stdtrit
+
+    keys, levels, moments, reasons = [*by, "system"], list(range(len(by) + 1)), [], []
+    for scores in parts:
+        both = pd.concat([scores.assign(system=""), scores[scores.system != ""]])
+        means = both.groupby([*keys, "question"], sort=False).score.mean()
+        moments.append(means.groupby(level=levels, sort=False).agg(["count", "mean", "var"]))
+        reasons.append(both[both.missing != ""].groupby([*keys, "missing"]).size())
+    each = pd.concat(moments).fillna(0.0)
+    n = each["count"].groupby(level=levels, sort=False).sum()
+    value = (each["count"] * each["mean"]).groupby(level=levels, sort=False).sum() / n
+    squares = each["count"].sub(1).clip(0) * each["var"] + each["count"] * (each["mean"] - value.loc[each.index]) ** 2
+    free = n.sub(1).clip(1)
+    error = (squares.groupby(level=levels, sort=False).sum() / free / n.clip(1)) ** 0.5
+    half = (error * stdtrit(free, (1 + CONFIDENCE) / 2)).where((n >= FEWEST) & (error > ALIKE * value.abs()))
+    lost = pd.concat(reasons).groupby(level=[*levels, len(keys)]).sum().rename("dropped").reset_index("missing")
+    lost["dropped_because"] = lost.missing + ": " + lost.dropped.astype(str)
+    lost = lost.groupby(level=levels).agg({"dropped": "sum", "dropped_because": "; ".join})
+    found = pd.DataFrame({"statistic": "mean", "value": value, "low": value - half, "high": value + half, "n": n})
+    found = found.join(lost).fillna({"dropped": 0, "dropped_because": ""})
+    return found.astype({"dropped": int}).reset_index()
+
+
 def compare_rankings(
     scores: pd.DataFrame, *, by: Sequence[str], over: str = "question", resamples: int = 10_000, seed: int = 0
 ) -> pd.DataFrame:
@@ -118,7 +154,7 @@ def compare_rankings(
 def _pair(scores: pd.DataFrame, first: dict[str, object], second: dict[str, object], on: list[str]) -> pd.DataFrame:
     """Both ways' scores beside each other, the second's as `other`, where both have one."""
     one, other = (scores.merge(pd.DataFrame([way]))[[*on, "score"]] for way in (first, second))
-    both = one.merge(other.rename(columns={"score": "other"}), on=on)
+    both = one.merge(other.rename(columns={"score": "other"}), on=on, validate="1:1")
     return both.assign(score=both.score.where(both.other.notna()), missing="")
 
 

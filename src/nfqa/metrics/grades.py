@@ -1,0 +1,97 @@
+"""Scores as users hold them, beside people's grades: one score per answer and way of scoring, one grade per answer."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Literal
+
+import pandas as pd
+
+from nfqa.metrics.statistics import list_conditions, require_columns
+
+Graders = Literal["one", "mean"]
+WAYS = (  # the columns in which the library's functions write how a score was made
+    "dataset", "metric", "evaluator", "cache", "variant", "training", "judge", "method", "shots", "form", "reading",
+    "output", "signature",
+)  # fmt: skip
+_ANSWER = ("dataset", "question", "answer", "system")
+
+
+def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> tuple[pd.DataFrame, list[str]]:
+    """One row per answer under each way of scoring; scores of single points of view are averaged over these.
+
+    Args: scores: question, score, and answer where repeats are to be refused; by: the columns that tell ways of scoring
+        apart, beside dataset; WAYS where None. No other column is taken for one.
+    Returns: the scores, and the names of those columns that they have.
+    Raises: ValueError for a missing column, or several scores of one answer.
+    """
+    by = [by] if isinstance(by, str) else by
+    views = ["view"] if "view" in scores and "view" not in (by or ()) else []
+    require_columns(scores, ["question", "score", *(by or ()), *(["answer"] if views else [])])
+    ways = [name for name in scores if name in (WAYS if by is None else ("dataset", *by))]
+    keys = list(dict.fromkeys([*ways, *(name for name in (*_ANSWER, "seed") if name in scores)]))
+    if "answer" in scores and (repeated := scores.duplicated([*keys, *views], keep=False)).any():
+        rows = scores[repeated].merge(scores.loc[repeated, [*keys, *views]].head(1))
+        apart = [name for name in list_conditions(rows, *keys) if len(rows[name].astype(str).unique()) > 1]
+        hint = f", which differ in {', '.join(apart)}" if apart else ""
+        cure = f"keep one or average them, or name what tells ways of scoring apart: by={[*ways, *apart]}"
+        raise ValueError(f"{len(rows)} scores of {_name(rows, keys)}{hint}; {cure}")
+    if not views:
+        return scores, ways
+    rules = {name: rule for name, rule in {"grade": "first", "missing": "min"}.items() if name in scores}
+    groups = scores.fillna({"missing": ""}).groupby(keys, sort=False, dropna=False, as_index=False)
+    return groups.agg({"score": "mean"} | rules), ways
+
+
+def join_grades(scores: pd.DataFrame, grades: pd.DataFrame, *, graders: Graders = "one") -> pd.DataFrame:
+    """The grade of each score's answer, joined by question, answer and, where both have them, dataset and system.
+
+    Ids are compared as text, so that 1 is "1". A warning counts the answers that only one of the two frames has.
+
+    Args: scores: question, answer; grades: question, answer, grade; graders: "mean" takes the mean of several grades of
+        one answer, "one" refuses grades that differ.
+    Returns: the rows of `scores` with `grade`, NaN for an answer without any.
+    Raises: ValueError for a missing column, several grades of one answer, an answer that one frame alone tells by its
+        system or dataset, or where no answer is in both.
+    """
+    require_columns(scores, ["question", "answer"])
+    require_columns(grades, ["question", "answer", "grade"])
+    keys = [name for name in _ANSWER if name in scores and name in grades]
+    names = [rows[[name for name in _ANSWER if name in rows]].map(_write) for rows in (scores, grades)]
+    for rows, frame in zip(names, ("scores", "grades"), strict=True):
+        distinct = rows.drop_duplicates()
+        if (several := distinct.duplicated(keys, keep=False)).any():
+            more = " and ".join(name for name in rows if name not in keys)
+            raise ValueError(
+                f"{frame} tell answers to {_name(distinct[several], keys)} apart by {more}; give both {more}"
+            )
+    scored, graded = (pd.MultiIndex.from_frame(rows[keys]) for rows in names)
+    people = pd.Series(grades["grade"].to_numpy(dtype=float), graded).groupby(level=keys, sort=False)
+    differ = people.max() > people.min()
+    if graders != "mean" and differ.any():
+        first = _name(differ[differ].index.to_frame(), keys)
+        raise ValueError(f"{differ.sum()} answers have several grades, as {first}; keep one each, or graders='mean'")
+    with_grade = graded[grades["grade"].notna()]
+    alone = {"scored answers have no grade": scored[~scored.isin(graded)]}
+    alone["graded answers have no score"] = with_grade[~with_grade.isin(scored)]
+    counts = {
+        which: (len(index.unique()), _name(index.to_frame(), keys)) for which, index in alone.items() if len(index)
+    }
+    message = "; ".join(f"{count} {which}, such as {first}" for which, (count, first) in counts.items())
+    if not scored.isin(graded).any():
+        raise ValueError(f"no answer is in both frames by {', '.join(keys)}: {message}")
+    if message:
+        warnings.warn(message, stacklevel=3)
+    return scores.assign(grade=people.mean().reindex(scored).to_numpy())
+
+
+def _write(value: object) -> str:
+    """An id as text: a whole number without its point, "" for a missing one."""
+    whole = isinstance(value, float) and value.is_integer()
+    return "" if pd.isna(value) else f"{value:.0f}" if whole else str(value)
+
+
+def _name(rows: pd.DataFrame, keys: Sequence[str]) -> str:
+    """The answer of the first row, in words."""
+    return ", ".join(f"{name} {rows[name].iloc[0]!r}" for name in _ANSWER if name in keys)
