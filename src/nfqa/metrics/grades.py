@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
-from nfqa.metrics.statistics import list_conditions, require_columns
+from nfqa.kernels.correlation import Coefficient
+from nfqa.metrics.statistics import average, correlate, list_conditions, require_columns
+from nfqa.metrics.systems import summarise_systems
 
 Graders = Literal["one", "mean"]
 WAYS = (  # the columns in which the library's functions write how a score was made
@@ -82,8 +84,40 @@ def join_grades(scores: pd.DataFrame, grades: pd.DataFrame, *, graders: Graders 
     if not scored.isin(graded).any():
         raise ValueError(f"no answer is in both frames by {', '.join(keys)}: {message}")
     if message:
-        warnings.warn(message, stacklevel=3)
+        warnings.warn(message, stacklevel=4)  # of `nfqa.agreement`'s caller
     return scores.assign(grade=people.mean().reindex(scored).to_numpy())
+
+
+def measure_agreement(
+    scores: pd.DataFrame,
+    grades: Any = None,
+    *,
+    coefficients: Sequence[Coefficient],
+    least: int,
+    by: str | Sequence[str] | None,
+    graders: Graders,
+) -> pd.DataFrame:
+    """As `nfqa.agreement` has it."""
+    rows, ways = list_scores(scores, by)
+    if grades is not None:
+        rows = join_grades(rows, pd.DataFrame(grades), graders=graders)
+    require_columns(rows, ["grade"])
+    ways = [name for name in rows if name in (*ways, "question", "seed")]
+    graded = rows[rows.grade.notna()]
+    size = graded.groupby(ways, dropna=False).grade.transform("size")
+    if not (size >= least).any():
+        most = f"{len(graded):,} of {len(rows):,} scores have a grade, at most {size.max() if len(size) else 0} of one"
+        raise ValueError(f"no question has {least} graded answers or more ({most}); grade more answers, from 0 to 3")
+    return average(correlate(graded[size >= least], methods=coefficients, by=ways))
+
+
+def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None) -> pd.DataFrame:
+    """As `nfqa.summarise` has it."""
+    rows, ways = list_scores(scores, by)
+    blank = rows.reindex(columns=[*ways, "system", "missing"]).astype(object).fillna("")
+    blank["missing"] = blank.missing.mask(rows.score.isna() & (blank.missing == ""), "no_score")
+    found = summarise_systems([rows.assign(**blank)], ways)
+    return found[sorted(found, key="signature".__eq__)]  # the longest comes last
 
 
 def _write(value: object) -> str:
