@@ -150,7 +150,7 @@ def linkage(
         and "pairwise" too; embedder: of the embedded judge; prompts: "own", or in a checkout "upstream", the released
         ones; journal: a file that keeps each completion, so that none is paid for twice; without one nothing is kept.
     Returns: a row an answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
-        better), rank (1 is best, whole; listwise), missing (the reason where there is no score, else ""), signature and,
+        better), rank (1 is best, whole; listwise), missing (the reason for no score, else ""), signature and,
         by the embedded judge, guarded (what its guard did, as `judge_guarded` has it) and note (where a text was cut).
     Raises: ValueError for frames without references or a judge that can't be opened; StoppedError by a server.
     Source: LINKAGE, equations 1 to 5. Differs from: it, in that the embedded judge is vectors in place of a language

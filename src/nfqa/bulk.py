@@ -143,7 +143,7 @@ class Worker:
         unscored = (empty.assign(metric=name, signature="") for name in self._name_metrics(method))
         found = sign_texts(pd.concat([found, *unscored], ignore_index=True), frames.noticed)
         texts = found.reindex(columns=_TEXTS).astype(object).fillna("").astype(str)
-        return texts.join(found.reindex(columns=_NUMBERS).astype(_NUMBERS))
+        return texts.join(found.reindex(columns=[*_NUMBERS]).astype(_NUMBERS))
 
     def _name_metrics(self, method: str) -> list[str]:
         ranked = "embedded_judge" if self.job.judge == "embedded" else "listwise"
