@@ -272,13 +272,12 @@ def test_a_count_that_is_none_is_refused_before_anything_is_asked(parameters: di
 def test_time_left_goes_by_what_is_done_and_to_do_and_is_unknown_where_nothing_says(
     tmp_path: Path, told: str, spent: float, seconds: float, expected: str
 ) -> None:
-    target = SimpleNamespace(name="first", seconds=seconds)
     folder = tmp_path / "scratch" / "made_up" / "first"
     folder.mkdir(parents=True)
     if told:
         (folder / "progress.txt").write_text(told)
     place, begun = SimpleNamespace(work=tmp_path), {"made_up/first": time.monotonic() - spent}
-    line = describe_rest(place, {"made_up/first": target}, begun, {}, 1)  # type: ignore[arg-type]
+    line = describe_rest(place, {"made_up/first": seconds}, begun, {}, 1)  # type: ignore[arg-type]
     assert line == ", ".join(filter(None, [f"time left: {expected}; running: first {spent} s", told.partition(" ")[2]]))
 
 

@@ -7,14 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from nfqa.data.paths import Place, write_text
-
-if TYPE_CHECKING:
-    from nfqa.lab.fingerprint import Target
 
 
 def show_progress(folder: Path, unit: str) -> Callable[[int, int], None]:
@@ -54,24 +50,25 @@ def describe_duration(seconds: Sequence[float], jobs: int) -> str:
 
 
 def describe_rest(
-    place: Place, targets: Mapping[str, Target], begun: Mapping[str, float], took: Mapping[str, float], jobs: int
+    place: Place, expected: Mapping[str, float], begun: Mapping[str, float], took: Mapping[str, float], jobs: int
 ) -> str:
     """About how long it takes until all have ended, and which notebooks run.
 
-    It goes by the pace of what has run so far. Of a notebook that takes longer than that, or was never timed, the rest
+    It goes by `expected`, the seconds of each as last time or as its entry says (infinite where nothing is known), and
+    by the pace of what has run so far. Of a notebook that takes longer than that, or was never timed, the rest
     of the batch is known that it asks a language model or an evaluator, if it asks one.
     """
     running = {name: time.monotonic() - start for name, start in begun.items() if name not in took}
-    spent = {name: seconds for name, seconds in (running | dict(took)).items() if targets[name].seconds < inf}
-    expected = [min(targets[name].seconds, running.get(name, inf)) for name in spent]
-    pace = (1 + sum(spent.values())) / (1 + sum(expected))
+    spent = {name: seconds for name, seconds in (running | dict(took)).items() if expected[name] < inf}
+    usual = sum(min(expected[name], running.get(name, inf)) for name in spent)
+    pace = (1 + sum(spent.values())) / (1 + usual)
     progress = {name: read_progress(place.work / "scratch" / name) for name in running}
     left: list[float] = []
-    for name in targets.keys() - took.keys():
-        rest, batch = pace * targets[name].seconds - running.get(name, 0), progress.get(name, (0.0, ""))[0]
+    for name in expected.keys() - took.keys():
+        rest, batch = pace * expected[name] - running.get(name, 0), progress.get(name, (0.0, ""))[0]
         left += [batch, inf] if rest == inf or (name in running and rest < 1) else [max(rest, batch)]
     names = (
-        ", ".join(filter(None, [f"{targets[name].name} {seconds:.0f} s", progress[name][1]]))
+        ", ".join(filter(None, [f"{name.rpartition('/')[2]} {seconds:.0f} s", progress[name][1]]))
         for name, seconds in running.items()
     )
     return f"time left: {describe_duration(left, jobs)}; running: {', '.join(names)}"

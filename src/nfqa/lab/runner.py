@@ -86,6 +86,7 @@ def run_pending(place: Place, pending: Sequence[Target], *, jobs: int) -> tuple[
     order.prepare()
     ready, failed = list[Target](), list[Target]()
     running: dict[Future[bool], Target] = {}
+    expected = {name: target.seconds for name, target in targets.items()}
     begun, took = dict[str, float](), dict[str, float]()  # when each was started, and the seconds of those that ended
     done: dict[str, bool] = {}  # whether it had to run
     with ThreadPoolExecutor(jobs) as pool, open_bar(len(targets)) as bar:
@@ -100,7 +101,7 @@ def run_pending(place: Place, pending: Sequence[Target], *, jobs: int) -> tuple[
                 if not running:
                     break
                 bar.n = len(took)
-                bar.set_postfix_str(describe_rest(place, targets, begun, took, jobs), refresh=False)
+                bar.set_postfix_str(describe_rest(place, expected, begun, took, jobs), refresh=False)
                 bar.update(0)  # shows it, if it is time to
                 for future in wait(running, timeout=0.5, return_when=FIRST_COMPLETED).done:
                     target = running.pop(future)
