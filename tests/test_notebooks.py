@@ -1,4 +1,4 @@
-"""Every notebook of the project runs, on the quick profile and the bundled sample; one of each kind from the door."""
+"""Every notebook of the project runs on the smallest limits and the bundled sample; one of each kind from the door."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from notebook_cells import run_cells, use_rule
 from nfqa.data import load
 from nfqa.data.records import Question
 from nfqa.lab import fingerprint
-from nfqa.lab.fingerprint import Target, choose_parameters, list_targets
+from nfqa.lab.fingerprint import QUICK_LIMIT, Target, choose_parameters, list_targets
 from nfqa.lab.notebooks import read_cells
 from nfqa.lab.options import RunOptions
 
 pytestmark = pytest.mark.slow
 OPTIONS = RunOptions(data="sample", profile="quick")
+SMALLEST = {"limit": QUICK_LIMIT // 2, "resamples": 50}
 QUICK = {"DATA": "sample", "PROFILE": "quick"}
 LOCAL = ["debateqa/table_03_systems", "debateqa/real_views", "debateqa/real_runs"]
 KINDS = ["linkage/table_01", "linkage/table_03", "linkage/table_09", "linkage/figure_07", "linkage/judge_health",
@@ -53,7 +54,7 @@ def test_every_notebook_runs_and_measures_nothing_on_the_sample(paper, root, tmp
     assert {f"debateqa/{t.name}" for t in targets if t.lacks} <= {*LOCAL}  # no stand-in
     for target in targets:
         if not target.lacks:
-            values = run_target(root, target, tmp_path / "results")
+            values = run_target(root, target, tmp_path / "results", **SMALLEST)
             assert ",measured," not in values.read_text(), target.identifier
 
 
