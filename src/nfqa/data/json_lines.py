@@ -28,6 +28,7 @@ from pydantic import (
 from nfqa.kernels.texts import CHANGES, name_lack, replace_surrogates
 
 T = TypeVar("T")
+_MISSPELT = 0.72  # likeness from which a name is taken for a known one: of `lables` and `label`
 LONGEST_TEXT = 1_000_000  # characters, beyond any answer: time and memory of several methods grow with it
 _WORDS = {  # our names of one thing in several shapes: what other tools call it
     "answer text answers": "response reply completion output prediction generation",
@@ -91,14 +92,14 @@ def suggest(name: str, known: Iterable[str]) -> str:
 @cache
 def _list_near(name: str, known: tuple[str, ...], cutoff: float) -> list[str]:
     """The known names that mean the same by `_WORDS`, else those that, or whose other name, is spelt alike."""
-    word, other_names = name.strip().lower().replace(" ", "_"), dict[str, list[str]]()
-    for ours, others in ((ours.split(), others.split()) for ours, others in _WORDS.items()):
-        same = [one for one in known if one in ours]
-        if same and word in ours + others:
-            return same
-        other_names |= {one: same for one in ours if same}
-    near = get_close_matches(word, [one for one in known if len(one) > 2 or cutoff < 0.75], cutoff=cutoff)
-    return near or [one for each in get_close_matches(word, other_names, 1, 0.75) for one in other_names[each]]
+    word, same_thing = re.sub(r"[_ ]?\d+$", "", name.strip().lower()).replace(" ", "_"), dict[str, list[str]]()
+    for ours, others in _WORDS.items():
+        fields = [one for one in known if one in ours.split()]
+        same_thing |= dict.fromkeys(f"{ours} {others}".split(), fields) if fields else {}
+    if word in same_thing:
+        return same_thing[word]
+    near = get_close_matches(word, [one for one in known if len(one) > 2 or cutoff < _MISSPELT], cutoff=cutoff)
+    return near or [one for each in get_close_matches(word, same_thing, 1, _MISSPELT) for one in same_thing[each]]
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Item(BaseModel):
         extra = info.context if isinstance(info.context, Extra) else None
         taken = {"forbid": (), "ignore": value, "allow": extra.keep if extra else ()}[str(cls.model_config["extra"])]
         for name in [name for name in value if name not in known and name not in taken]:
-            near = _list_near(str(name), known, 0.75)
+            near = _list_near(str(name), known, _MISSPELT)
             if extra is None or (near and value.keys().isdisjoint(near)):
                 hint = suggest(str(name), known)  # pydantic's own message doesn't say what is known
                 ways = "; give it such a name, or one that resembles none" if extra else ""
