@@ -138,7 +138,7 @@ def judge_guarded(
     is the lowest of its draw's. The guard never acts on what equals a good reference, or nearly.
     Returns: as `judge_by_vectors`, and guarded: which of these happened, or "".
     """
-    guards = [{one.id: _guard(one.text, draw) for one in draw.candidates} for draw in draws.draw]
+    guards = [_guard(draw) for draw in draws.draw]
     bare = [
         replace(draw, candidates=tuple(replace(one, text=guard[one.id][1]) for one in draw.candidates))
         for draw, guard in zip(draws.draw, guards, strict=True)
@@ -179,26 +179,34 @@ def _share_function_words(words: Sequence[str]) -> float:
     return sum(word in FUNCTION_WORDS for word in words) / len(words)
 
 
-def _guard(text: str, draw: Draw) -> tuple[str, str]:
-    """What the guard does to a candidate, as `judge_guarded` has it, and the text that is judged."""
-    words, question = _split(text), _split(draw.question.text)
-    references = [_split(reference.text) for reference in draw.references]
-    good = [_split(reference.text) for reference in draw.good]
-    if any(min(_measure_copied(words, [one], 2), _measure_copied(one, [words], 2)) >= _SAME for one in good):
-        return "", text
-    bare = remove_question(text, draw.question.text)
-    if _measure_question_share(words, question) >= THRESHOLDS["question_share"]:
-        return LAST[0], bare
+def _guard(draw: Draw) -> dict[str, tuple[str, str]]:
+    """What the guard does to each candidate, as `judge_guarded` has it, and the text that is judged."""
+    question, references = _split(draw.question.text), [_split(one.text) for one in draw.references]
     known = {*question}.union(*references)
-    if (
-        len(words) >= KEYWORDS["words"]
-        and _share_function_words(words) < KEYWORDS["function_words"]
-        and sum(word in known for word in words) >= KEYWORDS["known"] * len(words)
-        and _measure_copied(words, [question, *references], 2) <= KEYWORDS["pairs"]
-        and seems_english(" ".join(reference.text for reference in draw.references))  # the attack is measured there
-    ):
-        return LAST[1], bare
-    return "question removed" if bare != text.strip() else "", bare
+    pairs = {pair for text in (question, *references) for pair in _list_runs(text, 2)}
+    english = seems_english(" ".join(reference.text for reference in draw.references))  # the attack is measured there
+
+    def guard(text: str) -> tuple[str, str]:
+        words, bare = _split(text), remove_question(text, draw.question.text)
+        own = _list_runs(words, 2)
+        if _measure_question_share(words, question) >= THRESHOLDS["question_share"]:
+            reason = LAST[0]
+        elif (
+            english
+            and len(words) >= KEYWORDS["words"]
+            and _share_function_words(words) < KEYWORDS["function_words"]
+            and sum(word in known for word in words) >= KEYWORDS["known"] * len(words)
+            and sum(pair in pairs for pair in own) <= KEYWORDS["pairs"] * len(own)
+        ):
+            reason = LAST[1]
+        else:
+            reason = "question removed" if bare != text.strip() else ""
+        good = (_split(one.text) for one in draw.good) if reason and references else ()
+        if any(min(_measure_copied(words, [one], 2), _measure_copied(one, [words], 2)) >= _SAME for one in good):
+            return "", text
+        return reason, bare
+
+    return {one.id: guard(one.text) for one in draw.candidates}
 
 
 def _describe(

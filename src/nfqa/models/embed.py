@@ -64,6 +64,7 @@ class Embedder:
         self._sentences = Store(cache, "sentences", vector="BLOB", cut="INTEGER")
         self._tokens = Store(cache, "tokens", vectors="BLOB", special="BLOB")  # of some of these texts
         self._read_before: dict[str, NDArray[np.float32]] = {}
+        self._cut: set[str] = set()  # of these texts
 
     def prepare(self, texts: Iterable[str], *, tokens: bool = True) -> int:
         """Compute and keep the vectors of all texts not yet cached; returns how many were computed.
@@ -86,8 +87,9 @@ class Embedder:
         Raises: ValueError for no texts, as D is not known then, or an empty one.
         """
         fresh = [text for text in dict.fromkeys(texts) if text not in self._read_before]
-        for text, (vector,) in zip(fresh, self._read(self._sentences, fresh, "vector"), strict=True):
+        for text, (vector, cut) in zip(fresh, self._read(self._sentences, fresh, "vector", "cut"), strict=True):
             self._read_before[text] = _normalise(vector)
+            self._cut.update([text] * cut)
         return np.stack([self._read_before[text] for text in texts])
 
     def embed_queries(self, queries: Sequence[str]) -> NDArray[np.float32]:
@@ -116,7 +118,9 @@ class Embedder:
 
     def find_cut(self, texts: Sequence[str]) -> set[str]:
         """Those of the texts that were longer than the model reads."""
-        return {text for text, (cut,) in zip(texts, self._read(self._sentences, texts, "cut"), strict=True) if cut}
+        if texts:
+            self.embed_sentences(texts)
+        return self._cut.intersection(texts)
 
     def count_cut(self, texts: Sequence[str]) -> int:
         """How many of the texts were longer than the model reads."""
@@ -128,6 +132,7 @@ class Embedder:
         for store in (self._sentences, self._tokens):
             store.forget()
         self._read_before.clear()
+        self._cut.clear()
 
     def _key(self, text: str) -> bytes:
         return hashlib.sha256(f"{self.fingerprint}\0{text}".encode()).digest()
