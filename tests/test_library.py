@@ -269,6 +269,29 @@ def test_one_score_and_one_grade_of_each_answer_are_compared(scores: Any, grades
     assert (found.value.item(), found.n.item()) == (pytest.approx((1 + 1 / 3 + 1) / 3), 3)
 
 
+def test_every_question_with_a_graded_answer_is_counted_or_dropped_with_its_reason() -> None:
+    few = pd.concat([SCORED, SCORED[:2].assign(question="s"), SCORED[:3].assign(question="t", score=[1, np.nan, 2])])
+    bare = SCORED[:6].assign(score=np.nan, missing="needs references", question=SCORED.question + "-bare")
+    same = SCORED[:3].assign(question="u", score=1.0)
+    rows = pd.concat([few, bare, same, SCORED[:1].assign(question="v")])
+    people = rows[["question", "answer"]].assign(grade=[*GRADED.grade, 1, 2, *range(3), *range(6), *range(3), None])
+    (row,) = nfqa.agreement(rows, people, coefficients="kendall").to_dict("records")
+    assert (row["n"], row["dropped"], row["value"]) == (3, 5, pytest.approx(7 / 9))
+    assert row["dropped_because"] == "constant_scores 1; fewer than 3 graded answers 2; needs references 2"
+    frames = nfqa.Frames(people, REFERENCES, REFERENCES, {})
+    pd.testing.assert_frame_equal(nfqa.agreement(rows, frames), nfqa.agreement(rows, people))
+
+
+def test_a_share_has_an_interval_inside_0_and_1() -> None:
+    from nfqa.kernels.intervals import find_share
+
+    rows = pd.DataFrame({"question": list("abcdef"), "system": "x", "score": [1.0, 1, 0, 0, 0, 0]})
+    found = nfqa.summarise(pd.concat([rows.assign(metric="da"), rows.assign(metric="m")])).set_index("metric")
+    share = find_share(rows.score)
+    assert found.loc["da", ["low", "high"]].to_numpy().tolist() == [pytest.approx([share.low, share.high])] * 2
+    assert (found.loc["m", "low"] < 0).all(), "Student's t"
+
+
 def test_systems_and_ways_of_scoring_are_told_apart() -> None:
     both = nfqa.agreement(add_system(SCORED), add_system(GRADED, grades=True), least=6, coefficients=("pearson",))
     columns = [frame.to_numpy().reshape(3, 3) for frame in (SCORED.score, GRADED.grade)]
@@ -290,6 +313,10 @@ def test_systems_and_ways_of_scoring_are_told_apart() -> None:
         (SCORED.assign(question=SCORED.question + "?"), GRADED, ["no answer", "'p?'", "'p'"]),
         (SCORED, GRADED[:2], ["2 of 9", "at most 2", "3 graded answers"]),
         (SCORED.drop(columns="answer"), GRADED, ["no column answer"]),
+        (SCORED.assign(score=np.nan, missing="needs views"), GRADED, ["9 of 9", "needs views 9", "give what"]),
+        (SCORED, GRADED.assign(grade=[1, "good", *range(7)]), ["grades, row 2", "'good'", "a number"]),
+        (SCORED, GRADED.rename(columns={"grade": "label"}), ["no column grade", "did you mean label?"]),
+        (SCORED.assign(score="high"), GRADED, ["scores, row 1", "'high'"]),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*have no grade")
@@ -339,7 +366,10 @@ def test_frames_of_scores_are_alike_and_summarised_in_one_call(embedder: Any) ->
         assert len(both) == 3
         for name in ("value", "low", "high"):
             assert both[f"{name}_x"].tolist() == pytest.approx(both[f"{name}_y"].tolist(), rel=1e-12, nan_ok=True)
-    assert found.set_index(["metric", "system"]).dropped_because["embedded_judge"]["x"] == "needs references: 1"
+    because = found.set_index(["metric", "system"]).dropped_because.unstack().x.to_dict()
+    bare = dict.fromkeys(("coverage", "pd"), "needs views: 1")
+    assert because == bare | {"da": "", "embedded_judge": "needs references: 1"}
+    assert scores[1].tail(1)[["view", "point_of_view", "note"]].to_numpy().tolist() == [["", "", ""]]
 
 
 @pytest.mark.parametrize(
@@ -368,7 +398,10 @@ def test_frames_of_scores_are_alike_and_summarised_in_one_call(embedder: Any) ->
         (lambda: nfqa.read([ROW | {"references": ["r"]}]), ["'references' is not read beside 'text'", "references="]),
         (lambda: nfqa.read([{"question": "q", "answers": ["t"], "refs": []}]), ["row 1", "'refs'", "references"]),
         (lambda: nfqa.linkage(LINES[1:]), ["references", '"references": ['],),
-        (lambda: nfqa.linkage(LINES, "gpt"), ["judge is 'gpt'", "openai:"]),
+        (lambda: nfqa.linkage(LINES, "embeded"), ["judge is 'embeded'", "expected embedded or", "openai:"]),
+        (lambda: nfqa.summarise(nfqa.read(LINES)), ["Frames", "a data frame"]),
+        (lambda: nfqa.agreement(SCORED, GRADED, graders="median"), ["graders", "'median'", "one or mean"]),
+        (lambda: nfqa.agreement(SCORED, GRADED, coefficients=["kendal"]), ["'kendal'; did you mean kendall?"]),
         (lambda: nfqa.perspective_diversity(LINES[:1]), ["views", '"partial_answers": [']),
         (lambda: nfqa.perspective_diversity(LINES, "embedded:huge"), ["embedded:huge", "embedded:small"]),
         (lambda: nfqa.agreement(pd.DataFrame({"question": ["q"], "score": [1.0]})), ["no column grade"]),

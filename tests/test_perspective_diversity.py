@@ -186,7 +186,7 @@ def test_a_frame_of_answers_is_scored_row_by_row_with_reasons(stub):
         "signature",
     ]  # fmt: skip
     assert scores["score"].tolist() == pytest.approx([math.nan, 10.0, math.nan, math.nan, math.nan], nan_ok=True)
-    assert scores["missing"].tolist() == ["not_finite", "", "empty_answer", "no_answer", "no_partial_answers"]
+    assert scores["missing"].tolist() == ["not_finite", "", "empty_answer", "no_answer", "needs views"]
     assert set(scores["signature"]) == {f"pd:{PAPER.signature}|evaluator:stub"}
     assert len(stub.asked) == 1
 

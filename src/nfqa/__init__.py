@@ -117,7 +117,8 @@ def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.
     Formula: the largest cosine of one of its sentences with the view. The packaged embedder is trained for that.
     Args: frames: with points of view; embedder: any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one.
     Returns: a row an answer and view: dataset, question, answer, system, grade, view (its id), metric, score, missing
-        ("no_text" for an answer without a sentence, else ""), signature, note (where a text was cut) and point_of_view
+        ("no_text" for an answer without a sentence, "needs views" for one to a question without points of view, in one
+        row with view "", else ""), signature, note (where a text was cut) and point_of_view
         (its text). Compare answers on one view: there is no threshold. An answer's coverage is the mean over views.
     Raises: ValueError for frames without points of view; OSError for an embedder that can't be had.
     """
@@ -127,7 +128,8 @@ def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.
     given, embedder = _read_with(frames, "views", "partial_answers"), open_embedder(embedder)
     scores = finish_scores(given, lambda answers: score_coverage(answers, given.views, embedder))
     keys = ["dataset", "question", "view"]
-    return scores.merge(given.views[[*keys, "point_of_view"]], on=keys, how="left", validate="m:1")
+    with_texts = scores.merge(given.views[[*keys, "point_of_view"]], on=keys, how="left", validate="m:1")
+    return with_texts.fillna({"point_of_view": ""})
 
 
 def linkage(
@@ -294,7 +296,7 @@ def score(
 
 def agreement(
     scores: pd.DataFrame,
-    grades: Table | None = None,
+    grades: Table | Frames | None = None,
     *,
     coefficients: tuple[Coefficient, ...] = ("kendall", "spearman", "pearson"),
     least: int = 3,
@@ -307,19 +309,21 @@ def agreement(
     questions. P.D. is lower for better answers, so that its coefficients are negative where it agrees. Coverage of
     single points of view is averaged over an answer's views first.
     Args: scores: question, score and grade, as all functions here give them where answers had grades, of one metric or
-        several; grades: question, answer, grade, and dataset and system where scores have them too (`Frames.answers`,
-        say), in place of the grades in `scores`; ids are compared as text, and answers that one of the two lacks are
-        counted in a warning; least: graded answers that a question must have; by: the columns that tell ways of scoring
-        apart, by default those that the functions here write; graders: "mean" takes the mean of several grades of an
-        answer, "one" refuses grades that differ.
+        several; grades: `Frames`, or question, answer, grade, and dataset and system where scores have them too, in
+        place of the grades in `scores`; ids are compared as text, and answers that one of the two lacks are counted in
+        a warning; least: answers with a grade and a score that a question must have; by: the columns that tell ways of
+        scoring apart, by default those that the functions here write; graders: "mean" takes the mean of several grades
+        of an answer, "one" refuses grades that differ.
     Returns: a row for each way of scoring and coefficient: the columns that describe the way, statistic, value in
-        [-1, 1], low, high, n (questions), dropped and dropped_because. A constant score or grade has no coefficient.
-    Raises: ValueError for a missing column, several scores or grades of an answer, or where no question has so many
-        graded answers.
+        [-1, 1], low, high, n (questions), dropped and dropped_because. Dropped are the questions with a graded answer
+        that have too few, or no scores, or no coefficient, as a constant score or grade has none.
+    Raises: ValueError for a missing column, a grade that is no number, several scores or grades of an answer, or
+        where no question has so many graded answers with a score.
     Source: LINKAGE, section 5.2. Differs from: it, in that it gives no intervals.
     """
     from nfqa.metrics.grades import measure_agreement
 
+    grades = grades.answers if isinstance(grades, Frames) else grades
     return measure_agreement(scores, grades, coefficients=coefficients, least=least, by=by, graders=graders)
 
 
@@ -329,8 +333,8 @@ def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None = None) ->
     Args: scores: question, system, score and missing, as all functions here give them, of one metric or several below
         each other (`pandas.concat`); by: as `agreement`.
     Returns: a row for each way of scoring and system ("" for all answers): the columns that describe the way, system,
-        statistic ("mean"), value, low and high (a 95 % t interval over questions, from five on), n (questions), dropped
-        (answers without a score), dropped_because and signature.
+        statistic ("mean"), value, low and high (a 95 % interval over questions: Student's t, from five on; for D.A.
+        Wilson's), n (questions), dropped (answers without a score), dropped_because and signature.
     Raises: ValueError for a missing column, or several scores of an answer.
     """
     from nfqa.metrics.grades import summarise

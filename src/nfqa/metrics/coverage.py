@@ -69,19 +69,23 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedde
     Args: as `score_baselines`.
     Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, NaN for an answer
         without a sentence), missing ("no_text" then, else ""), signature and note (where a text was cut).
+        An answer to a question without views has one row, its view "", missing as "needs views".
     """
     signature, embedder = sign_coverage(embedder), embedder.tune(COVERAGE)
     embedder.prepare(views["text"].tolist(), tokens=False)
     given = answers.drop(columns="grade", errors="ignore").assign(place=range(len(answers)))
     own = views[["dataset", "question", "view", "text"]].rename(columns={"text": "view_text"})
-    pairs = given.merge(own, on=["dataset", "question"])
+    pairs = given.merge(own, "left", ["dataset", "question"]).fillna({"view": "", "view_text": ""})
+    viewed = pairs.view_text != ""
     cosines = [
         measure_coverage(str(part["text"].fillna("").iloc[0]), part["view_text"].tolist(), embedder)
-        for _, part in pairs.groupby("place", sort=False)
+        for _, part in pairs[viewed].groupby("place", sort=False)
     ]
-    texts = [[*split_answer(text), view] for text, view in zip(pairs.text.fillna(""), pairs.view_text, strict=True)]
-    scores = np.concatenate([np.zeros(0), *cosines])
-    missing = np.where(np.isnan(scores), "no_text", "")
+    both = zip(pairs.text.fillna(""), pairs.view_text, strict=True)
+    texts = [[*split_answer(text), view] if view else [] for text, view in both]
+    scores = np.full(len(pairs), np.nan)
+    scores[viewed] = np.concatenate([np.zeros(0), *cosines])
+    missing = np.where(np.isnan(scores), np.where(viewed, "no_text", "needs views"), "")
     pairs = pairs.assign(metric="coverage", score=scores, missing=missing, signature=signature)
     return note_cut(pairs, texts, embedder).drop(columns=["place", "text", "view_text"])
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
+from nfqa.data.json_lines import suggest
 from nfqa.kernels.correlation import Coefficient
-from nfqa.metrics.statistics import average, correlate, list_conditions, require_columns
+from nfqa.metrics.statistics import METHODS, average, correlate, count_reasons, list_conditions, require_columns
 from nfqa.metrics.systems import summarise_systems
 
 Graders = Literal["one", "mean"]
@@ -23,14 +24,23 @@ _ANSWER = ("dataset", "question", "answer", "system")
 def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> tuple[pd.DataFrame, list[str]]:
     """One row per answer under each way of scoring; scores of single points of view are averaged over these.
 
+    A score that is missing without a reason is so as "no_score".
     Args: scores: question, score, and answer where repeats are to be refused; by: the columns that tell ways of scoring
         apart, beside dataset; WAYS where None. No other column is taken for one.
     Returns: the scores, and the names of those columns that they have.
-    Raises: ValueError for a missing column, or several scores of one answer.
+    Raises: ValueError for what is no frame, a missing column, a score that is no number, or several of one answer.
     """
+    if not isinstance(scores, pd.DataFrame):
+        given = type(scores).__name__
+        raise ValueError(
+            f"scores are of type {given}; expected a data frame, as nfqa.coverage(...) and the like return"
+        )
     by = [by] if isinstance(by, str) else by
     views = ["view"] if "view" in scores and "view" not in (by or ()) else []
     require_columns(scores, ["question", "score", *(by or ()), *(["answer"] if views else [])])
+    numbers = _read_numbers(scores, "score", "scores")
+    reasons = scores.get("missing", pd.Series("", scores.index)).astype(object).fillna("")
+    scores = scores.assign(score=numbers, missing=reasons.mask(numbers.isna() & (reasons == ""), "no_score"))
     ways = [name for name in scores if name in (WAYS if by is None else ("dataset", *by))]
     keys = list(dict.fromkeys([*ways, *(name for name in (*_ANSWER, "seed") if name in scores)]))
     if "answer" in scores and (repeated := scores.duplicated([*keys, *views], keep=False)).any():
@@ -42,7 +52,7 @@ def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> 
     if not views:
         return scores, ways
     rules = {name: rule for name, rule in {"grade": "first", "missing": "min"}.items() if name in scores}
-    groups = scores.fillna({"missing": ""}).groupby(keys, sort=False, dropna=False, as_index=False)
+    groups = scores.groupby(keys, sort=False, dropna=False, as_index=False)
     return groups.agg({"score": "mean"} | rules), ways
 
 
@@ -69,7 +79,7 @@ def join_grades(scores: pd.DataFrame, grades: pd.DataFrame, *, graders: Graders 
                 f"{frame} tell answers to {_name(distinct[several], keys)} apart by {more}; give both {more}"
             )
     scored, graded = (pd.MultiIndex.from_frame(rows[keys]) for rows in names)
-    people = pd.Series(grades["grade"].to_numpy(dtype=float), graded).groupby(level=keys, sort=False)
+    people = pd.Series(_read_numbers(grades, "grade", "grades").to_numpy(), graded).groupby(level=keys, sort=False)
     differ = people.max() > people.min()
     if graders != "mean" and differ.any():
         first = _name(differ[differ].index.to_frame(), keys)
@@ -98,26 +108,45 @@ def measure_agreement(
     graders: Graders,
 ) -> pd.DataFrame:
     """As `nfqa.agreement` has it."""
+    coefficients = [coefficients] if isinstance(coefficients, str) else coefficients
+    choices = [("graders", graders, get_args(Graders)), *(("coefficients", name, METHODS) for name in coefficients)]
+    for what, name, known in choices:
+        if name not in known:
+            raise ValueError(f"{what}: no {name!r}; {suggest(str(name), known)}expected {' or '.join(known)}")
     rows, ways = list_scores(scores, by)
     if grades is not None:
         rows = join_grades(rows, pd.DataFrame(grades), graders=graders)
     require_columns(rows, ["grade"])
     ways = [name for name in rows if name in (*ways, "question", "seed")]
-    graded = rows[rows.grade.notna()]
-    size = graded.groupby(ways, dropna=False).grade.transform("size")
-    if not (size >= least).any():
-        most = f"{len(graded):,} of {len(rows):,} scores have a grade, at most {size.max() if len(size) else 0} of one"
-        raise ValueError(f"no question has {least} graded answers or more ({most}); grade more answers, from 0 to 3")
-    return average(correlate(graded[size >= least], methods=coefficients, by=ways))
+    graded = rows.assign(grade=_read_numbers(rows, "grade", "scores")).dropna(subset="grade")
+    sizes = graded.groupby(ways, dropna=False).score.transform("count")
+    if not (sizes >= least).any():
+        most, lost = sizes.max() if len(sizes) else 0, count_reasons(graded.missing)
+        counts = f"{len(graded):,} of {len(rows):,} scores have a grade, at most {most} of one question"
+        why, need = (f"; without a score: {lost}", ", or give what scores lack") if lost else ("", "")
+        cure = f"grade more answers, from 0 to 3{need}"
+        raise ValueError(f"no question has {least} graded answers or more with a score ({counts}{why}); {cure}")
+    few = sizes.between(1, least - 1)
+    reasons = graded.missing.mask(few, f"fewer than {least} graded answers")
+    graded = graded.assign(score=graded.score.mask(few), missing=reasons)
+    return average(correlate(graded, methods=coefficients, by=ways))
 
 
 def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None) -> pd.DataFrame:
     """As `nfqa.summarise` has it."""
     rows, ways = list_scores(scores, by)
-    blank = rows.reindex(columns=[*ways, "system", "missing"]).astype(object).fillna("")
-    blank["missing"] = blank.missing.mask(rows.score.isna() & (blank.missing == ""), "no_score")
+    blank = rows.reindex(columns=[*ways, "system"]).astype(object).fillna("")
     found = summarise_systems([rows.assign(**blank)], ways)
     return found[sorted(found, key="signature".__eq__)]  # the longest comes last
+
+
+def _read_numbers(frame: pd.DataFrame, column: str, named: str) -> pd.Series:
+    """A column as numbers, NaN for none. Raises: ValueError naming the first row with anything else."""
+    numbers = pd.to_numeric(frame[column], errors="coerce").astype(float)
+    if (odd := (numbers.isna() & frame[column].notna()).to_numpy()).any():
+        place = odd.argmax()
+        raise ValueError(f"{named}, row {place + 1}: {column} is {frame[column].iloc[place]!r}; expected a number")
+    return numbers
 
 
 def _write(value: object) -> str:

@@ -49,7 +49,7 @@ def score_diversity(
         named, cache: what the columns `evaluator` and `cache` say.
     Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, cache, variant, score (unitless, 1
         or more; n views or more under "sum"), missing (the reason where there is no score: "no_answer", "empty_answer",
-        "no_partial_answers", "not_finite" for a view, or "no_tokens" or "too_long" for all) and signature. In their
+        "needs views", "not_finite" for a view, or "no_tokens" or "too_long" for all) and signature. In their
         order.
     Raises: ValueError for a missing column, no view on any question that is answered, an unknown variant or switch,
         chat wrapping without a chat template, a context and target too long for the model under too_long="error".
@@ -72,7 +72,7 @@ def score_diversity(
     weight = found.missing.map(dict(zip(_OF_A_VIEW, range(4), strict=True))).fillna(4)
     gravest = found.loc[weight.sort_values().index].groupby("place").missing.last()
     texts = answers["text"].reset_index(drop=True)
-    missing = gravest.reindex(texts.index).fillna("no_partial_answers")
+    missing = gravest.reindex(texts.index).fillna("needs views")
     missing = missing.mask(texts.str.strip() == "", "empty_answer").mask(texts.isna(), "no_answer")
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
     was_cut = found.groupby("place").cut.max().reindex(texts.index) > 0

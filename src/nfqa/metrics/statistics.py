@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from nfqa.data.json_lines import suggest
 from nfqa.kernels.choice import TieRule, credit_choice
 from nfqa.kernels.correlation import REASONS, Coefficient, correlate_groups
 from nfqa.kernels.intervals import (
@@ -246,7 +247,9 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
     """Refuse a frame without one of the columns. Raises: ValueError naming those it lacks and those it has."""
     lacking = [name for name in names if name not in frame]
     if lacking:
-        raise ValueError(f"no column {', '.join(lacking)}; the frame has {', '.join(frame.columns)}")
+        known = [*map(str, frame.columns)]
+        hints = "".join(suggest(name, known) for name in lacking)
+        raise ValueError(f"no column {', '.join(lacking)}; {hints}the frame has {', '.join(known)}")
 
 
 def list_conditions(scores: pd.DataFrame, *others: str) -> list[str]:

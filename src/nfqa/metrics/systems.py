@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nfqa.kernels.intervals import ALIKE, CONFIDENCE, FEWEST
+from nfqa.kernels.intervals import ALIKE, CONFIDENCE, FEWEST, find_share
 from nfqa.metrics.flags import TOLD
 from nfqa.metrics.statistics import average, correlate, find_intervals, iterate_groups, list_conditions, resample_means
 from nfqa.models.embed import EMBEDDER_CUT, Embedder
+
+SHARES = ("da",)  # metrics of 0 or 1, whose mean is a share
 
 
 def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str) -> pd.DataFrame:
@@ -84,8 +86,8 @@ def summarise_systems(parts: Iterable[pd.DataFrame], by: Sequence[str] = ("metri
     """Each system's mean over questions of the mean of its scores for a question, with a 95 % interval over questions.
 
     The interval is Student's t of the questions' means, of FEWEST or more that are not all alike, as `average` gives
-    it. A part counts by its own n, mean and variance, so that memory stays flat. A question whose rows lie in two parts
-    counts twice.
+    it; that of SHARES is Wilson's, as `find_share` gives it. A part counts by its own n, mean and variance, so that
+    memory stays flat. A question whose rows lie in two parts counts twice.
     Args: parts: frames with question, system, score, missing and those of `by`, "" where they don't apply; by: the
         columns that tell ways of scoring apart.
     Returns: a row for each set of `by` and system, "" for all answers: value, low, high, n (questions), dropped
@@ -110,6 +112,9 @@ def summarise_systems(parts: Iterable[pd.DataFrame], by: Sequence[str] = ("metri
     lost["dropped_because"] = lost.missing + ": " + lost.dropped.astype(str)
     lost = lost.groupby(level=levels).agg({"dropped": "sum", "dropped_because": "; ".join})
     found = pd.DataFrame({"statistic": "mean", "value": value, "low": value - half, "high": value + half, "n": n})
+    for key in found.index[found.index.get_level_values("metric").isin(SHARES)] if "metric" in by else ():
+        share = find_share(np.full(int(n[key]), value[key]))
+        found.loc[key, ["low", "high"]] = share.low, share.high
     found = found.join(lost).fillna({"dropped": 0, "dropped_because": ""})
     return found.astype({"dropped": int}).reset_index()
 

@@ -105,9 +105,10 @@ class RoleSpec:
         return f"{self.kind}:{self.name}{mark}{self.revision}" if self.revision else f"{self.kind}:{self.name}"
 
 
-def parse_role(role: str, spec: str) -> RoleSpec:
+def parse_role(role: str, spec: str, *others: str) -> RoleSpec:
     """Read a role spec.
 
+    Args: others: what else the caller takes, for the message.
     Raises: ValueError for an unknown role, an unknown kind, or an empty name; the message has an example of each kind.
     """
     if role not in ROLES:
@@ -118,8 +119,8 @@ def parse_role(role: str, spec: str) -> RoleSpec:
     if kind not in kinds or found is None:
         shown = re.sub(r"@.*@|//.*@|\?.*", "@…@", spec, flags=re.DOTALL)  # no login, no query
         raise ValueError(
-            f"role {role} is {shown!r}; expected KIND:NAME, as {' or '.join(known.examples)}, an address without login"
-            " or query; a key goes into OPENAI_API_KEY"
+            f"role {role} is {shown!r}; expected {' or '.join((*others, 'KIND:NAME'))}, as"
+            f" {' or '.join(known.examples)}, an address without login or query; a key goes into OPENAI_API_KEY"
         )
     name = found["name"]
     if kind == "path" and not any((Path(name) / file).is_file() for file in ("config.json", "modules.json")):
