@@ -298,7 +298,7 @@ def agreement(
     scores: pd.DataFrame,
     grades: Table | Frames | None = None,
     *,
-    coefficients: tuple[Coefficient, ...] = ("kendall", "spearman", "pearson"),
+    coefficients: Coefficient | Sequence[Coefficient] = ("kendall", "spearman", "pearson"),
     least: int = 3,
     by: str | Sequence[str] | None = None,
     graders: Graders = "one",

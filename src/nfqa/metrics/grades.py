@@ -102,7 +102,7 @@ def measure_agreement(
     scores: pd.DataFrame,
     grades: Any = None,
     *,
-    coefficients: Sequence[Coefficient],
+    coefficients: Coefficient | Sequence[Coefficient],
     least: int,
     by: str | Sequence[str] | None,
     graders: Graders,
