@@ -71,6 +71,8 @@ class HandMade:
         ("J.\u00a0Smith won. \ud83d", ["J.\u00a0Smith won."]),
         ("It's 5'6. dogs' bark", ["It's 5'6.", "dogs' bark"]),
         ("J. Smith won.", ["J. Smith won."]),
+        ("Take x <i where i is small. So\ny> 2 holds.", ["Take x <i where i is small.", "So", "y> 2 holds."]),
+        ("A <b class='x'>bold</b> dog.", ["A bold dog."]),
         ("", []),
         (" ... \n --- ", []),
     ],

@@ -98,6 +98,17 @@ def test_what_stands_around_a_verdict_changes_nothing(before, number, after):
     assert rank(completion) == Verdict(number)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["Use it.\n<reasoning step='1'>So.</reasoning>\n\nThen.", "```xml\n</thought>\n```\nThis closes it.",
+     "x (</think>)\n\ny", "Close it with </think> and then answer.", "It is closed by the tag </think>",
+     "The log shows assistantfinal first.", "<answer>42</answer> because six times nine."],
+)  # fmt: skip
+def test_a_text_that_speaks_of_marks_stays_whole(text: str) -> None:
+    assert leave_out_thinking(text) == text
+    assert leave_out_thinking(f"<think>a </think> b</think>\n\n{text}") == text
+
+
 LOG = math.log
 
 

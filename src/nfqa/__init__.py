@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfqa.frames import Frames, finish_scores
+from nfqa.frames import OF_SCORES, Frames, finish_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,6 +73,10 @@ def read(
     if isinstance(answers, Frames):
         return answers
     keep = [keep] if isinstance(keep, str) else keep
+    if taken := OF_SCORES.intersection(keep):
+        raise ValueError(
+            f"keep names {min(taken)!r}, which is a column of scores; rename yours, as in 'my_{min(taken)}'"
+        )
     if isinstance(answers, str | Path):
         answers = read_answers(answers, questions, keep=keep)
     own = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views, keep=keep)

@@ -25,7 +25,10 @@ def run_command(command: Callable[[], int]) -> int:
 
     The first signal raises KeyboardInterrupt; a second would break off what the first one tidies up, so it does
     nothing. After 3 seconds the process ends in any case, whatever it waits for. An ignored signal stays so (nohup).
+    In another thread, or inside of another command, it is run as it is.
     """
+    if threading.current_thread() is not threading.main_thread() or os.environ.get(MARK) == RUN:
+        return command()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     kinds = [
@@ -55,11 +58,13 @@ def run_command(command: Callable[[], int]) -> int:
         stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
     )  # fmt: skip
     os.environ[MARK] = RUN
-    handlers = {kind: signal.signal(kind, interrupt) for kind in kinds}
-    wakeup = signal.set_wakeup_fd(writer)  # written to at once, also where the main thread is busy outside Python
     thread = threading.Thread(target=end, daemon=True)
     thread.start()
+    handlers = {kind: signal.getsignal(kind) for kind in kinds}
+    wakeup = signal.set_wakeup_fd(writer)  # written to at once, also where the main thread is busy outside Python
     try:
+        for kind in kinds:
+            signal.signal(kind, interrupt)
         return command()
     except KeyboardInterrupt:
         os.write(writer, bytes([signal.SIGINT]))

@@ -18,9 +18,11 @@ _THINKING = {
     "analysis": "assistantfinal",  # the same where a server takes off special tokens
 }  # fmt: skip
 _STRIPPED = "analysis"  # a word like any other, unless its end follows, or a capital right after it
-_BEGIN_OF = {end.lower(): begin.lower() for begin, end in _THINKING.items()}
-_QUOTES = "'\"`\u2018\u2019\u201c\u201d\u00ab\u00bb"
-_END = re.compile(rf"(?<![{_QUOTES}])(?:{'|'.join(map(re.escape, _BEGIN_OF))})(?![{_QUOTES}])", re.IGNORECASE)
+_BEGIN_OF = {end.lower(): begin.lower().rstrip(">") for begin, end in _THINKING.items() if begin != _STRIPPED}
+_QUOTES = "'\"`()*\u2018\u2019\u201c\u201d\u00ab\u00bb"  # next to a mark that is only spoken of
+_END = re.compile(rf"(?<![{_QUOTES}])(?:{'|'.join(map(re.escape, _THINKING.values()))})(?![{_QUOTES}])", re.IGNORECASE)
+_AT_LINE_END = re.compile(r"[ \t]*\r?\n\s*\S")
+_BEFORE_SPEECH = re.compile(r"[ \t]*(?:\r?\n|\[\[)|[\w\[<#]")  # a sentence that goes on after a mark has a blank there
 _SPEAKING = re.compile(r"\s*(?:<\|(?:START_RESPONSE|begin_of_solution|channel\|>final<\|message)\|>|<answer>)")
 _SPOKEN = re.compile(r"(?:<\|(?:END_RESPONSE|end_of_solution|return|end)\|>|</answer>)\s*\Z")
 _UNSEEN = "\ufeff\u200b \t\r\n"  # before the first mark
@@ -33,32 +35,42 @@ _INVISIBLE = re.compile(  # but what joins letters and emoji, U+200C and U+200D
 def leave_out_thinking(text: str) -> str:
     """What is said after thinking: "" where nothing is, or the thinking has no end; the same text where there is none.
 
-    Thinking begins with the text. Its end alone, where a chat template wrote the beginning, ends it as well; a text
-    that holds the beginning too, or has a quotation mark next to the end, only speaks of such marks and stays as it is.
-    Of several ends the last counts, since thinking may quote one. Marks around what is said afterwards go too.
+    Thinking begins with the text. Its end alone, where a chat template wrote the beginning, ends it as well, on a line
+    of its own or before a line's end; a text that holds the beginning too stays as it is. A mark in code or next to a
+    quotation mark, a bracket or an asterisk is only spoken of. Thinking may quote an end: of several, the last that ends
+    a line before others counts; else the last, or the first where a beginning follows it. Marks around what is said
+    afterwards go too.
     """
     said = _find_said(text)
-    if (spoken := _SPEAKING.match(said)) or said is not text:
+    spoken = _SPEAKING.match(said)
+    if spoken and "|>" not in spoken[0] and not _SPOKEN.search(said):  # <answer> as a word of the answer
+        spoken = None
+    if said is not text or spoken:
         said = _SPOKEN.sub("", said[spoken.end() :] if spoken else said).strip()
     return said
 
 
 def _find_said(text: str) -> str:
-    start = text.lstrip(_UNSEEN)
-    for begin, end in _THINKING.items():
-        if start[: len(begin)].lower() == begin.lower():
-            _, *said = re.split(re.escape(end), start, flags=re.IGNORECASE)
-            if begin == _STRIPPED:
-                if said or (start.startswith(begin) and start[len(begin) :][:1].isupper()):
-                    return said[-1] if said else ""
-                continue
-            again = not said or begin.lower() in said[-1].lower()  # it may think again, without an end
-            return "" if again else said[-1]
-    ends = list(_END.finditer(text))
-    if not ends:
-        return text
-    lowered, last, end = text.lower(), ends[-1], ends[-1][0].lower()
-    return text if lowered.count(_BEGIN_OF[end]) >= lowered.count(end) else text[last.end() :]
+    start = text.lstrip(_UNSEEN).removeprefix("<|start|>assistant")
+    lowered, marks = start.lower(), list(_END.finditer(start))
+    ends = [end for end in marks if start.count("```", 0, end.start()) % 2 == 0]
+    for begin, mark in _THINKING.items():
+        if lowered.startswith(begin.lower()):
+            own = [[end for end in some if end[0].lower() == mark.lower()] for some in (ends, marks)]
+            closing = own[0] or own[1]
+            if not closing:
+                return text if begin == _STRIPPED and not start[len(begin) :][:1].isupper() else ""
+            at_line_end = [end for end in closing if _AT_LINE_END.match(start, end.end())]
+            speaks_of_it = begin.lower() in lowered[closing[0].end() :]
+            said = start[(at_line_end or closing[: 1 if speaks_of_it else None])[-1].end() :]
+            again = re.search(rf"^[ \t]*{re.escape(begin)}", said, re.IGNORECASE | re.MULTILINE)  # without an end
+            return "" if again and begin != _STRIPPED else said
+    alone = [
+        end for end in ends
+        if _BEGIN_OF.get(end[0].lower(), "") not in lowered
+        and (_BEFORE_SPEECH.match(start, end.end()) or not start[: end.start()].rpartition("\n")[2].strip())
+    ]  # fmt: skip
+    return start[alone[-1].end() :] if alone else text
 
 
 def name_lack(text: str) -> str:

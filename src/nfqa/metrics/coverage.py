@@ -15,13 +15,14 @@ from nfqa.models.adapters import COVERAGE
 from nfqa.models.embed import Embedder
 
 CLUSTER_DISTANCE = 0.5  # mean cosine distance up to which two groups of sentences are one
+_ATTRIBUTES = r"(?:[ \t]+[\w:-]+=(?:\"[^\"<>\n]*\"|'[^'<>\n]*'|[^\s<>\"']+))*[ \t]*"  # of a tag; not in `a <b and c> d`
 # Tags that end a line, ellipses before a word, full-width stops (slow by sentencex on a long line) and bullets.
 _BREAK = re.compile(
-    r"</?(?:p|br|hr|li|[uod]l|d[dt]|div|h[1-6]|t[drh]|table|blockquote)(?:\s[^<>]{0,999})?/?>"
+    rf"</?(?:p|br|hr|li|[uod]l|d[dt]|div|h[1-6]|t[drh]|table|blockquote){_ATTRIBUTES}/?>"
     r"|(?:(?<=…)|(?<=\.\.\.))(?=\s+\w)|(?<=[…。！？])(?=\w)|(?=[•‣●▪◦])",
     re.IGNORECASE,
 )
-_INLINE = re.compile(r"</?(?:b|i|u|a|em|strong|span|code|su[bp]|font|small|mark)(?:\s[^<>]{0,999})?/?>", re.IGNORECASE)
+_INLINE = re.compile(rf"</?(?:b|i|u|a|em|strong|span|code|su[bp]|font|small|mark){_ATTRIBUTES}/?>", re.IGNORECASE)
 _MARK = r"(?:#+|\*+|[-–•‣●▪◦]|\(?\d{1,2}[.)])\s+"
 _MARKS, _ITEM = re.compile(f"(?:{_MARK})*"), re.compile(rf"(?:^|(?<=\s)){_MARK}")
 _LIST = re.compile(r"([-*–])\s.*\s\1\s.*\s\1\s|\(?1[.)]\s.*\s\(?2[.)]\s")  # a line that holds several items
