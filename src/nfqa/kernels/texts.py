@@ -37,7 +37,7 @@ def leave_out_thinking(text: str) -> str:
 
     Thinking begins with the text. Its end alone, where a chat template wrote the beginning, ends it as well, on a line
     of its own or before a line's end; a text that holds the beginning too stays as it is. A mark in code or next to a
-    quotation mark, a bracket or an asterisk is only spoken of. Thinking may quote an end: of several, the last that ends
+    quotation mark, a bracket or an asterisk is only spoken of. Thinking may quote an end: of several the last that ends
     a line before others counts; else the last, or the first where a beginning follows it. Marks around what is said
     afterwards go too.
     """
