@@ -257,7 +257,9 @@ FAULTS = {
 def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) -> None:
     given = lines.read_text().splitlines()
     lines.write_text("\n".join([*given[:7], fault, *given[7:]]))
-    with pytest.raises(ValueError, match=r"answers\.jsonl, line 8: .*finished shards stay") as caught:
+    with pytest.raises(
+        ValueError, match=r"answers\.jsonl, line 8: .*Finished parts are saved; mend the line"
+    ) as caught:
         run(lines)
     assert FAULTS[fault] in str(caught.value)
     assert len(list_parts(lines)) == 2
@@ -267,6 +269,11 @@ def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) ->
     assert len(skipped) == 1
     assert "line 8" in skipped[0]
     assert FAULTS[fault] in skipped[0]
+    lines.write_text(f"{fault}\n" * 5)
+    with pytest.raises(ValueError, match=r"every line was left out \(5\); .*out/skipped\.csv says why"):
+        run(lines, skip_bad=True)
+    run(write_lines(lines), skip_bad=True)
+    assert not (lines.parent / "out" / "skipped.csv").exists()
 
 
 def test_bytes_that_are_no_text_are_named(lines: Path) -> None:
@@ -293,12 +300,17 @@ def test_what_a_method_needs_is_said_of_each_answer(lines: Path) -> None:
         ({"shard": 0}, "from 1"),
         ({"evaluator": "embedded:huge", "methods": ["pd"]}, "embedded:small"),
         ({"answers": "answers.txt"}, "a table"),
-        ({"answers": "empty.jsonl"}, "is empty"),
+        ({"answers": "empty.jsonl"}, "holds no answer; expected one JSON object a line"),
+        ({"answers": "blank.jsonl"}, "holds no answer; expected one JSON object a line"),
+        ({"answers": "header.csv"}, "holds no answer; expected one answer a row"),
+        ({"answers": "."}, "is a folder; name a file"),
         ({"answers": "text.parquet"}, "no Parquet file"),
     ],
 )
 def test_refused(lines: Path, how: dict[str, Any], said: str) -> None:
     (lines.parent / "empty.jsonl").write_text("")
+    (lines.parent / "blank.jsonl").write_text("\n\n")
+    (lines.parent / "header.csv").write_text("question,answer\n")
     (lines.parent / "text.parquet").write_text("no table")
     given = {"methods": ["rouge"], "answers": lines.name, "progress": False} | how
     with pytest.raises(ValueError, match=said):
@@ -313,6 +325,21 @@ def test_two_runs_into_one_folder(lines: Path) -> None:
             run(lines)
 
 
+def test_a_folder_takes_scores_of_one_file_even_where_both_are_moved(lines: Path, tmp_path: Path) -> None:
+    run(lines)
+    (tmp_path / "b").mkdir()
+    other, parts = write_lines(tmp_path / "b" / lines.name, 2), list_parts(lines)
+    for dry_run in (True, False):
+        with pytest.raises(ValueError, match=rf"out: holds scores of {lines}; name another folder with --out"):
+            nfqa.score(other, tmp_path / "out", ["rouge"], dry_run=dry_run, progress=False)
+    assert list_parts(lines) == parts
+    (tmp_path / "moved").mkdir()
+    (tmp_path / "out").rename(tmp_path / "moved" / "out")
+    moved = lines.rename(tmp_path / "moved" / lines.name)
+    run(moved)
+    assert list_parts(moved) == parts
+
+
 def test_a_full_disk_leaves_finished_parts(lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from nfqa import bulk
 
@@ -325,7 +352,7 @@ def test_a_full_disk_leaves_finished_parts(lines: Path, monkeypatch: pytest.Monk
         done.append(path)
 
     monkeypatch.setattr(bulk, "write_table", fill)
-    with pytest.raises(ValueError, match=r"No space left on device: .*rouge-000002.*finished shards stay"):
+    with pytest.raises(ValueError, match=r"No space left on device: .*rouge-000002.*Finished parts are saved; run"):
         run(lines)
     monkeypatch.undo()
     run(lines)
@@ -339,6 +366,8 @@ def test_the_command(lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not (lines.parent / "out").exists()
     assert main(["score", str(lines), *out]) == 0
     assert "rouge1" in capsys.readouterr().out
+    assert main(["score", str(lines), *out, "--dry-run"]) == 0
+    assert "all is scored already" in capsys.readouterr().out
     assert main(["score", str(lines.parent / "none.jsonl"), *out]) == 2
     assert "No such file" in capsys.readouterr().err
     assert main(["score", str(lines), "--methods", "rouge", "--questions", "test.jsonl"]) == 2

@@ -183,7 +183,7 @@ def test_the_installed_command_offers_the_checkout_s_commands_in_one_alone(
     for where in ({}, {"NFQA_ROOT": "."}):
         done = place.run("score", "my.jsonl", "--methods=rouge", **where)
         assert done.returncode == 0, done.stderr
-        assert done.stdout.endswith("in my.jsonl-scores/: noticed.csv, parts, skipped.csv, summary.csv\n")
+        assert done.stdout.endswith("in my.jsonl-scores/: noticed.csv, parts, summary.csv\n")
     for name in list_commands(place.root, {"score": (None, "", {})}).keys() - {"score"}:
         done = place.run(name, NFQA_ROOT=".")
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)

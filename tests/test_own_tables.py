@@ -13,8 +13,9 @@ import pytest
 from conftest import PROJECT
 
 from nfqa.cli import main
-from nfqa.data.own_answers import read_answers
+from nfqa.data.own_answers import read_answers, read_shard
 from nfqa.data.own_tables import TABLES
+from nfqa.data.shards import cut_file
 
 HEADER = ["question", "answer", "system", "label", "id", "reference_1", "reference_2", "partial_answer_1"]
 ROWS = [
@@ -159,9 +160,18 @@ def test_the_template_is_a_table_that_is_read_and_no_file_is_overwritten(
     assert (own.systems, len(own.answers), len(own.questions)) == (["careful", "hasty"], 4, 2)
     assert [(len(q.references), len(q.partial_answers)) for q in own.questions] == [(3, 0), (0, 3)]
     assert own.irregularities == {"questions_graded_by_place": 1}
+    frame = pd.read_csv(path)
+    frame.to_parquet(parquet := tmp_path / "my.parquet")
+    frame.to_json(lines := tmp_path / "my.jsonl", orient="records", lines=True)
+    parts = [read_shard(lines, part) for part in cut_file(lines, 1)]
+    for same in ([read_answers(parquet)], [read_answers(lines)], parts):
+        questions = [question for each in same for question in each.questions]
+        assert [(q.text, q.answers, q.references) for q in questions] == [
+            (q.text, q.answers, q.references) for q in own.questions
+        ]
     path.write_text("mine")
     assert main(["template", str(path)]) == 2
-    assert capsys.readouterr().err == f"error: {path}: File exists\n"
+    assert capsys.readouterr().err == f"error: {path}: File exists; name another file, or remove this one\n"
     assert path.read_text() == "mine"
     assert main(["template", str(path.with_suffix(".xlsx"))]) == 2
     assert "ends in .csv" in capsys.readouterr().err

@@ -96,7 +96,7 @@ def test_a_template_is_written_and_a_file_of_each_kind_scored(installed: Install
         done = installed.run("nfqa", "score", name, *settings)
         assert done.returncode == 0, done.stderr
         *tables[name], where = done.stdout.splitlines()
-        assert where == f"in {name}-scores/: noticed.csv, parts, skipped.csv, summary.csv"
+        assert where == f"in {name}-scores/: noticed.csv, parts, summary.csv"
         assert "questions_graded_by_place 1" in next(line for line in tables[name] if line.startswith("warnings: "))
         assert [line.split()[0] for line in tables[name][1:4]] == ["all", "careful", "hasty"]
         assert len(tables[name]) <= 10

@@ -57,7 +57,7 @@ def read(
 ) -> Frames:
     """Read answers, with their references, points of view or both, from a file or from frames.
 
-    Args: answers: a file of JSON lines, a table (.csv, .tsv), or DebateQA's released `{"id", "generation"}` lines
+    Args: answers: a file of JSON lines, Parquet, a table (.csv, .tsv), or DebateQA's `{"id", "generation"}` lines
         beside a file of `questions`, all as `make score` reads them; or a data frame or a list of dictionaries with
         question, text (of the answer) and, where there are any, answer (its id), system, grade (0 to 3); or with the
         columns of a table, or the fields of JSON lines. references: to such frames, question, text, grade (best first
@@ -271,9 +271,9 @@ def score(
 ) -> pd.DataFrame:
     """Score a file of any size, part by part, into a folder; the same call goes on where it was stopped.
 
-    Args: answers: JSON lines or a table as `read` takes them, or Parquet (the fields of JSON lines, or the columns of a
-        table, rows of one question beside each other); out: the folder, for `parts/METHOD-NUMBER.parquet` (a row an
-        answer and metric), `summary.csv`, `skipped.csv`, `noticed.csv`; methods: "pd", "da", "linkage", "rouge" (1, 2
+    Args: answers: a file as `read` takes it (in Parquet, the rows of one question beside each other); out: the folder,
+        of this file alone, for `parts/METHOD-NUMBER.parquet` (a row an answer and metric), `summary.csv`, `noticed.csv`
+        and, where lines were left out, `skipped.csv`; methods: "pd", "da", "linkage", "rouge" (1, 2
         and L, as the released code), "bertscore"; judge: of linkage and D.A.; embedder, evaluator, prompts: as the
         functions of those names; engine: "local", or "ray" or "ray:ADDRESS" for Ray's workers, which need the same file
         system and package; workers: how many of these, by default one a core or GPU; gpus: of each worker, such as 0.5;
@@ -282,7 +282,8 @@ def score(
         (`nfqa.bulk.estimate`).
     Returns: a row a metric and system ("" for all answers): the mean over questions of an answer's score, `value` with
         its 95 % interval `low` to `high`, n questions, dropped answers and why.
-    Raises: ValueError naming file, line and field for what doesn't fit, or where another run writes into the folder.
+    Raises: ValueError naming file, line and field for what doesn't fit, or where no line is left, the folder holds
+        scores of another file, or another run writes there.
     """
     from nfqa.bulk import METHODS, Job, estimate, score_file
     from nfqa.data.json_lines import suggest

@@ -62,6 +62,20 @@ class Job:
     prompts: str
     skip_bad: bool
 
+    @property
+    def source(self) -> str:
+        """The file from the folder of its scores, so that both may be moved together."""
+        return os.path.relpath(self.path, self.out)
+
+    def cut(self, size: int) -> list[Part]:
+        """The parts of the file. Raises: as `cut_file`; ValueError where the folder holds scores of another file."""
+        parts = list(cut_file(Path(self.path), size))
+        for made in Path(self.out, "parts").glob("[!.]*.parquet"):
+            if (source := read_note(made).get("source", self.source)) != self.source:
+                other = os.path.normpath(Path(self.out, source))
+                raise ValueError(f"{self.out}: holds scores of {other}; name another folder with --out")
+        return parts
+
     def find(self, method: str, number: int) -> Path:
         """The file of a part's scores."""
         return Path(self.out, "parts", f"{method}-{number:06}.parquet")
@@ -97,9 +111,10 @@ class Worker:
         """Score a part by the methods that it lacks. What is wrong is returned: Ray would wrap an exception."""
         given = Part(**part)
         skipped: list[str] | None = [] if self.job.skip_bad else None
+        advice = "mend the line, or leave it out with --skip-bad, and "
         try:
             own = read_shard(Path(self.job.path), given, skipped)
-            frames = nfqa.read(own)
+            frames, advice = nfqa.read(own), ""
             for method in self.job.list_missing(given):
                 scores = self.score(method, frames, own.excluded)
                 late = scores.missing.str.removeprefix("server: ").isin(UNSETTLED).any()  # asked again by the next run
@@ -107,10 +122,11 @@ class Worker:
                 write_table(
                     self.job.find(method, given.number),
                     scores,
-                    note | {"skipped": skipped or [], "noticed": own.irregularities},
+                    note | {"skipped": skipped or [], "noticed": own.irregularities, "source": self.job.source},
                 )
         except (ValueError, OSError) as error:
-            return {"lines": given.lines, "error": str(error)}
+            advice = f"Finished parts are saved; {advice}run the same command to resume."
+            return {"lines": given.lines, "error": f"{error}. {advice}"}
         finally:
             self.forget()
         return {"lines": given.lines, "error": ""}
@@ -200,7 +216,7 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
     if kind not in ("local", "ray"):
         raise ValueError(f"engine is {engine!r}; expected local, ray or ray:ADDRESS")
     held = f"{job.out}: another run writes there; wait for it, or name another folder"
-    parts = list(cut_file(Path(job.path), shard))  # a file that doesn't fit leaves no folder
+    parts = job.cut(shard)  # a file that doesn't fit leaves no folder
     with lock_file(Path(job.out, ".lock"), held):
         todo = [part for part in parts if job.list_missing(part)]
         for made in Path(job.out, "parts").glob("*.parquet"):
@@ -214,7 +230,7 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
         with tqdm(total=total, initial=total - left, desc="scoring", unit="line", disable=not progress) as bar:
             for result in done if todo else ():
                 if result["error"]:
-                    raise ValueError(f"{result['error']}; finished shards stay, and the same command goes on")
+                    raise ValueError(result["error"])
                 bar.update(result["lines"])
         return _summarise(job, parts)
 
@@ -244,9 +260,10 @@ def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, g
 
 
 def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
-    """Write summary.csv by `nfqa.metrics.systems.summarise_systems`; skipped.csv and noticed.csv.
+    """Write summary.csv by `nfqa.metrics.systems.summarise_systems`, noticed.csv, and skipped.csv if there is any line.
 
-    These are the lines left out, and counts as `Frames.noticed` has them.
+    The last two are counts as `Frames.noticed` has them, and why each line was left out.
+    Raises: ValueError where no line is left.
     """
     import pandas as pd
 
@@ -259,9 +276,14 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
     skipped = pd.DataFrame({"why": [why for note in notes for why in note.get("skipped", [])]})
     noticed = sum((Counter(note.get("noticed", {})) for note in notes), Counter[str]())
     counts = pd.DataFrame(noticed.items(), columns=["what", "count"])
-    for name, table in {"summary": summary, "skipped": skipped, "noticed": counts}.items():
+    Path(job.out, "skipped.csv").unlink(missing_ok=True)
+    tables = {"summary": summary, "noticed": counts} | ({} if skipped.empty else {"skipped": skipped})
+    for name, table in tables.items():
         with write_atomically(Path(job.out, f"{name}.csv")) as scratch:
             table.to_csv(scratch, index=False)
+    if summary.empty:
+        why = f"every line was left out ({len(skipped):,}); {job.out}/skipped.csv says why"
+        raise ValueError(f"{job.path}: {'holds no answer; expected one JSON object a line' if skipped.empty else why}")
     return summary
 
 
@@ -277,7 +299,7 @@ def estimate(job: Job, *, shard: int) -> pd.DataFrame:
     from nfqa.judge.limits import Limits
     from nfqa.metrics.perspective_diversity import score_views
 
-    parts, rows = list(cut_file(Path(job.path), shard)), []
+    parts, rows = job.cut(shard), []
     for method in job.methods:
         todo = [part for part in parts if method in job.list_missing(part)]
         row: dict[str, Any] = {"method": method, "lines": sum(part.lines for part in todo)}

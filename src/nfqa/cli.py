@@ -94,7 +94,8 @@ def _score(options: argparse.Namespace) -> int:
     settings = {name: value for name, value in vars(options).items() if name not in _NO_SETTINGS and value is not None}
     summary = nfqa.score(options.file, folder, **settings)
     if options.dry_run:
-        print(summary.to_string(index=False, na_rep="–"))
+        done = f"{folder}/: all is scored already; nothing is left to do"
+        print(summary.to_string(index=False, na_rep="–") if summary.lines.any() else done)
     else:
         files = ", ".join(sorted(file.name for file in folder.glob("[!.]*")))
         print(*_tabulate(summary, folder), f"in {folder}/: {files}", sep="\n")
@@ -120,7 +121,8 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
     for reason, rows in missing.groupby("dropped_because", sort=False):
         yield f"answers without a score by {', '.join(rows.metric)}: {reason}"
     counts = pd.read_csv(folder / "noticed.csv", index_col="what")["count"].to_dict()
-    counts |= {"lines left out": len(pd.read_csv(folder / "skipped.csv"))}
+    skipped = folder / "skipped.csv"
+    counts |= {"lines left out": len(pd.read_csv(skipped)) if skipped.exists() else 0}
     warnings = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
     if warnings:
         yield f"warnings: {warnings}"

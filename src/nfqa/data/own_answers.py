@@ -23,7 +23,6 @@ from nfqa.data.json_lines import (
     Name,
     Text,
     check,
-    parse_lines,
     parse_object,
     read_items,
     refuse_repeats,
@@ -42,12 +41,11 @@ from nfqa.data.own_tables import (
     gather_frames,
     gather_rows,
     list_records,
-    parse_rows,
 )  # fmt: skip
 from nfqa.data.readers import Points, make_points, read_debateqa
 from nfqa.data.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
 from nfqa.data.registry import hash_file
-from nfqa.data.shards import Part, read_part
+from nfqa.data.shards import PARQUET, Part, read_objects, read_part
 from nfqa.kernels.texts import name_lack
 
 OWN = "own_answers"  # the dataset's name
@@ -92,10 +90,11 @@ def read_answers(
     "answers": [...]}`. A partial answer is a text or `{"point_of_view", "explanation"}`. A reference is a text, best
     first, or `{"text", "grade"}`; an answer is a text or `{"text", "id", "system", "label"}`, of which the text alone
     must be there. Grades and labels are whole numbers from 0 to 3; null and NaN count as not given. A table (.csv,
-    .tsv) has an answer a row, as `gather_rows` takes it. An answer without an id is named by its system, NAME-1, NAME-2
-    ... where that wrote several. A field that resembles one of these is refused as misspelt; others are counted.
-    References without grades get them by their place, spread evenly from 3 to 0 (`spread_grades`); graded ones are
-    sorted, best first. An empty answer is excluded; a question whose answers are all empty goes with them.
+    .tsv, or in Parquet or JSON lines) has an answer a row, as `gather_rows` takes it. An answer without an id is named
+    by its system, NAME-1, NAME-2 ... where that wrote several. A field that resembles one of these is refused as
+    misspelt; others are counted. References without grades get them by their place, spread evenly from 3 to 0
+    (`spread_grades`); graded ones are sorted, best first. An empty answer is excluded; a question whose answers are all
+    empty goes with them.
 
     Args: path: "" for the bundled example; questions: "" where they are in the file of answers; data: "sample" where
         what judges learn from is a bundled stand-in; keep: further fields that answers take along, as `Answer.extra`.
@@ -107,18 +106,16 @@ def read_answers(
         raise ValueError(f"questions is {str(questions)!r}, but no file of answers is named")
     name, origin = (OWN, "measured" if data == "full" else "sample") if path else (f"sample_{OWN}", "sample")
     path = Path(path or SAMPLE / "answers.jsonl")
-    table, content = path.suffix.lower() in TABLES, path.read_bytes()
-    if not table and _OTHER.match(content):
-        known = "a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8) nor JSON lines (an object a line)"
-        raise ValueError(f"{path}: is neither {known}")
+    table = path.suffix.lower() in (*TABLES, PARQUET)
+    if not table and _OTHER.match(path.read_bytes()):
+        known = "a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8), Parquet"
+        raise ValueError(f"{path}: is neither {known} nor JSON lines (an object a line)")
     if questions:
         if table:
             raise ValueError(f"{path}: is a table, which holds its questions itself; leave out QUESTIONS={questions}")
         return _read_generations(path, Path(questions), name, origin)
     extra = Extra(Counter(), keep)
-    lines = (parse_rows if table else parse_lines)(str(path), content, extra.counts)
-    lines = gather_rows(lines, extra) if table else lines
-    return _make_set(lines, extra, str(path), QuestionSet(name, (), origin, hash_file(path)))
+    return _make_set(read_objects(path, extra), extra, str(path), QuestionSet(name, (), origin, hash_file(path)))
 
 
 def read_frames(

@@ -203,9 +203,11 @@ def list_records(table: Any, name: str) -> list[dict[str, Any]]:
 def write_template(path: Path) -> None:
     """Write an example of a table, to be filled in.
 
-    Raises: ValueError for a file that is not named .csv; FileExistsError for one that is there.
+    Raises: ValueError for a file that is not named .csv, or is there already.
     """
     if path.suffix.lower() != ".csv":
         raise ValueError(f"{path}: expected a name that ends in .csv, as in `nfqa template my.csv`")
+    if path.exists():
+        raise ValueError(f"{path}: File exists; name another file, or remove this one")
     with path.open("xb") as file:
         file.write((SAMPLE / "answers.csv").read_bytes())

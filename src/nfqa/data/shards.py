@@ -13,15 +13,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfqa.data.json_lines import Extra
-from nfqa.data.own_tables import TABLES, gather_rows, parse_rows
+from nfqa.data.json_lines import Extra, parse_lines
+from nfqa.data.own_tables import TABLES, Lines, gather_rows, parse_rows
 from nfqa.data.paths import write_atomically
 from nfqa.data.registry import stamp
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_PARQUET, _LINES = ".parquet", (".jsonl", ".json", ".ndjson")
+PARQUET, _LINES = ".parquet", (".jsonl", ".json", ".ndjson")
 _NOTE = b"nfqa"  # in a table's metadata
 _Cut = Iterator[tuple[int, int, int, int, str]]
 
@@ -44,22 +44,26 @@ class Part:
 def cut_file(path: Path, size: int) -> Iterator[Part]:
     """The parts of a file, of `size` lines (JSON lines), rows (Parquet) or questions (a table) each.
 
-    Rows of Parquet with one question that follow each other stay together, so that a part may be longer. A table is
-    read whole, as rows of one question may lie anywhere in it; of other files memory stays flat.
+    Rows of Parquet with one question that follow each other stay together, so that a part may be longer. A table, and
+    JSON lines with an answer a line, are read whole, as rows of one question may lie anywhere; of other files memory
+    stays flat.
     Raises: ValueError for a file of another kind, a size below 1, or a file without a line; OSError.
     """
     if size < 1:
         raise ValueError(f"shard is {size}; expected a number of lines from 1")
     ending = path.suffix.lower()
-    cutters = {_PARQUET: _cut_rows} | dict.fromkeys(_LINES, _cut_lines) | dict.fromkeys(TABLES, _cut_table)
+    cutters = {PARQUET: _cut_rows} | dict.fromkeys(_LINES, _cut_lines) | dict.fromkeys(TABLES, _cut_table)
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; name a file of answers")
     if ending not in cutters:
         known = "JSON lines (.jsonl), Parquet (.parquet) or a table (.csv, .tsv)"
         raise ValueError(f"{path}: is named {ending or 'without an ending'}; expected {known}")
     number = -1
-    for number, cut in enumerate(cutters[ending](path, size)):
+    for number, cut in enumerate((_cut_table if _holds_rows(path) else cutters[ending])(path, size)):
         yield Part(number, *cut)
     if number < 0:
-        raise ValueError(f"{path}: is empty; expected a JSON object a line, or rows")
+        expected = "one JSON object a line" if ending in _LINES else "one answer a row"
+        raise ValueError(f"{path}: holds no answer; expected {expected}")
 
 
 def _cut_lines(path: Path, size: int) -> _Cut:
@@ -101,7 +105,30 @@ def _cut_table(path: Path, size: int) -> _Cut:
 def _read_table(path: Path, *_: int) -> tuple[list[tuple[int, str, dict[str, Any]]], Counter[str]]:
     """The questions of a table as objects of JSON lines, and what was counted; read once, unless the file is edited."""
     extra = Extra(Counter())
-    return list(gather_rows(parse_rows(str(path), path.read_bytes(), extra.counts), extra)), extra.counts
+    return list(read_objects(path, extra)), extra.counts
+
+
+def read_objects(path: Path, extra: Extra) -> Lines:
+    """The objects of JSON lines that a file holds or, where it has an answer a row, makes of its rows."""
+    if path.suffix.lower() == PARQUET:
+        rows = [(number, f"{path}, row {number}", row) for number, row in enumerate(_iterate_rows(path), start=1)]
+        return rows if rows and "answers" in rows[0][2] else gather_rows(rows, extra)
+    parse = parse_rows if path.suffix.lower() in TABLES else parse_lines
+    lines = parse(str(path), path.read_bytes(), extra.counts)
+    return gather_rows(lines, extra) if _holds_rows(path) else lines
+
+
+def _holds_rows(path: Path) -> bool:
+    """Whether a file is a table, or JSON lines with an answer each, as a frame's `to_json` writes them."""
+    if path.suffix.lower() in (*TABLES, PARQUET):
+        return path.suffix.lower() in TABLES
+    with path.open("rb") as file:
+        line = next(filter(bytes.strip, file), b"")
+    try:
+        first = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and "answers" not in first and not isinstance(first.get("answer", []), list | dict)
 
 
 def _iterate_rows(path: Path, start: int = 0, stop: int = sys.maxsize) -> Iterator[dict[str, Any]]:
@@ -148,12 +175,12 @@ def read_part(
 
     counts: takes what was counted in a table, with its first part.
     """
-    if path.suffix.lower() in TABLES:
+    if _holds_rows(path):
         questions, counted = _read_table(path, *stamp(path))
         counts.update(counted if part.start == 0 else {})
         yield from questions[part.start : part.stop]
         return
-    if path.suffix.lower() != _PARQUET:
+    if path.suffix.lower() != PARQUET:
         with path.open("rb") as file:
             file.seek(part.start)
             for number in range(part.first, part.first + part.lines):
