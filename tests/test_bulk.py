@@ -404,3 +404,12 @@ def test_a_run_that_was_ended_goes_on(lines: Path, kinds: list[signal.Signals]) 
     assert len(list_parts(lines)) == 150
     found = read_scores(lines)
     assert len(found) == len(found.drop_duplicates(["question", "answer", "metric"])) == 3_000 * 2 * 3
+
+
+def test_what_rows_say_of_their_scores_is_counted(tmp_path: Path) -> None:
+    line = {"question": "狗吃什么？", "references": ["狗吃肉。", "狗吃草。"], "answers": ["狗吃肉。", "猫。"]}
+    (tmp_path / "my.jsonl").write_text(json.dumps(line))
+    nfqa.score(tmp_path / "my.jsonl", tmp_path / "out", ["rouge"], progress=False)
+    noticed = pd.read_csv(tmp_path / "out" / "noticed.csv", index_col="what")["count"]
+    assert noticed.filter(like="no blanks between words").tolist() == [2, 2, 2]
+    assert noticed.filter(like="rouge1: ").tolist() == [2]

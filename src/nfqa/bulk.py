@@ -119,6 +119,8 @@ class Worker:
                 scores = self.score(method, frames, own.excluded)
                 late = scores.missing.str.removeprefix("server: ").isin(UNSETTLED).any()  # asked again by the next run
                 note = {"made_from": "" if late else self.job.sign(method, given), "part": given.digest}
+                texts = scores.melt("metric", ["note", "guarded"], value_name="text").query("text != ''")
+                note["of_rows"] = (texts.metric + ": " + texts.text).value_counts().to_dict()
                 write_table(
                     self.job.find(method, given.number),
                     scores,
@@ -272,9 +274,10 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
     columns = ["question", "system", "metric", "score", "missing"]
     files = (job.find(method, part.number) for part in parts for method in job.methods)
     summary = summarise_systems(pd.read_parquet(file, columns=columns) for file in files)
-    notes = [read_note(job.find(job.methods[0], part.number)) for part in parts]
+    every = [[read_note(job.find(method, part.number)) for part in parts] for method in job.methods]
+    notes, rows = every[0], [note.get("of_rows", {}) for method in every for note in method]
     skipped = pd.DataFrame({"why": [why for note in notes for why in note.get("skipped", [])]})
-    noticed = sum((Counter(note.get("noticed", {})) for note in notes), Counter[str]())
+    noticed = sum(map(Counter, [*(note.get("noticed", {}) for note in notes), *rows]), Counter[str]())
     counts = pd.DataFrame(noticed.items(), columns=["what", "count"])
     Path(job.out, "skipped.csv").unlink(missing_ok=True)
     tables = {"summary": summary, "noticed": counts} | ({} if skipped.empty else {"skipped": skipped})
