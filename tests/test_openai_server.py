@@ -311,11 +311,56 @@ def test_greedy_sends_the_temperature_alone_and_a_400_is_told_in_the_servers_wor
     assert verdict.reason == "bad_request"
 
 
+ECHOED = "Why does temperature rise, 'temperature' is not supported, and is the model not found?"
+EXTRA = {"loc": ["body", "top_p"], "msg": "Extra inputs are not permitted", "input": {"temperature": 1}}
+
+
+@pytest.mark.parametrize(
+    ("body", "refused", "fatal"),
+    [
+        ("Input rejected by moderation: 'BAD Why does temperature rise at night?'", [], False),
+        (f"Input rejected by moderation: '{ECHOED}'", [], False),
+        (f'Input rejected: "{ECHOED[:60]}"', [], False),
+        ({"detail": [{"loc": ["body", "messages"], "msg": "Rejected", "input": ECHOED}]}, [], False),
+        ({"detail": [{"loc": ["body"], "msg": "Rejected", "input": {"temperature": 1, "seed": 3}}]}, [], False),
+        ({"message": "'temperature' is flagged", "param": "messages"}, [], False),
+        ({"message": "a value of yours", "param": "temperature"}, ["temperature"], True),
+        ({"detail": [EXTRA]}, ["top_p"], True),
+        ("Unsupported parameter: 'temperature' is not supported with this model.", ["temperature"], True),
+        ("`temperature` and `top_p` cannot both be specified for this model.", ["top_p", "temperature"], True),
+        (
+            "temperature does not support 0.8 with this model. Only the default (1) value is supported",
+            ["temperature"],
+            1,
+        ),
+        ("`temperature` may only be set to 1 when thinking is enabled.", ["temperature"], True),
+        ("invalid temperature: only 1 is allowed for this model", ["temperature"], True),
+        ("OpenAIException - {'message': \"Unsupported value: 'temperature' does not support 1\"}", ["temperature"], 1),
+        ("'temperature' must be <= 1.0, got 2", [], True),
+        ("top_p must be in (0, 1], got 2.0.", [], True),
+        ({"detail": [EXTRA | {"msg": "Input should be less than or equal to 1"}]}, [], True),
+        ("Use 'max_completion_tokens' instead of 'max_tokens'", ["max_tokens"], False),
+    ],
+)
+def test_a_refused_field_is_read_from_what_the_server_says_and_never_from_an_echo(body, refused, fatal):
+    error = judge_status(400, body, clean=str, prompt=f"Judge this:\n{ECHOED}")
+    assert ([*error.refused_fields], error.failure.reason, error.failure.fatal) == (refused, "bad_request", fatal)
+
+
+def test_one_refused_prompt_costs_its_request_alone():
+    with StubServer() as stub:
+        stub.refusal = lambda body: f"Rejected: '{body}'" if "temperature" in body["messages"][0]["content"] else None
+        server = open_server(stub)
+        failure, *replies = collect(server, [Request(ECHOED), *make_requests(20)])
+    assert (failure.reason, failure.fatal, server.refused_fields) == ("bad_request", False, set())
+    assert all(isinstance(reply, Reply) for reply in replies)
+
+
 def test_a_bad_request_that_only_speaks_of_seeds_does_not_make_the_server_seedless():
     with StubServer(script=["status:400"] * 3, echo="a seed needs soil") as stub:
         server = open_server(stub)
         assert isinstance(collect(server)[0], Failure)
-    assert (server.refused_fields, len(stub.bodies)) == (set(), 2)  # it failed without the seed as well
+    assert (server.refused_fields, len(stub.bodies)) == (set(), 1)
 
 
 def test_the_address_comes_from_the_spec_then_from_the_environment_then_from_the_client(monkeypatch):

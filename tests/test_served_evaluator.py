@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -144,6 +145,28 @@ def test_tokens_of_a_text_that_begins_with_a_part_of_a_character_are_all_counted
     given = {"tokens": tokens, "token_logprobs": [None, *[-1.0] * (len(tokens) - 1)]}
     before, text = "A.\n\n", "\u00c9t\u00e9"
     assert read_echo(given, before, text, Reply(before + text, len(tokens), 0)) == (-1.0,) * count
+
+
+@pytest.mark.parametrize(
+    ("parts", "ends"),
+    [
+        ([b"a", REST.encode()], [1, 2]),
+        ([b"a", *(bytes([byte]) for byte in REST.encode())], [1, 2, 2, 2]),
+        ([b"a", REST.encode(), b" b"], [1, 2, 4]),
+        ([b"a" + REST.encode()], [2]),
+    ],
+)
+@pytest.mark.parametrize("show", FORMS)
+def test_a_replacement_character_of_the_text_is_a_character(show, parts, ends) -> None:
+    tokens = show(parts)
+    assert find_ends(tokens, b"".join(parts).decode()) == ends
+
+
+@pytest.mark.parametrize("size", [1, 2, 8])
+def test_runs_of_blanks_take_no_longer_than_other_text(size) -> None:
+    started = time.perf_counter()
+    assert find_ends(["a", *[" " * size] * 300], "a" + " " * size * 300) == [*range(1, 2 + size * 300, size)]
+    assert time.perf_counter() - started < 5
 
 
 def test_perspective_diversity_by_name(look_back: LookBack, tmp_path: Path) -> None:

@@ -241,12 +241,13 @@ class OpenAIServer:
         import openai
 
         started = time.perf_counter()
+        prompt = body["prompt"] if "prompt" in body else body["messages"][0]["content"]
         try:
             path = "/chat/completions" if "messages" in body else "/completions"
             found = self._client.post(path, cast_to=object, body=body)
             found = json.loads(found) if isinstance(found, str) else found  # JSON that was sent as plain text
         except openai.APIStatusError as error:
-            raise judge_status(error.status_code, error.body, clean=self._clean) from None
+            raise judge_status(error.status_code, error.body, clean=self._clean, prompt=prompt) from None
         except openai.APITimeoutError:
             raise RequestError("timeout", f"{self.address} was silent for {self.timeout:g} seconds") from None
         except openai.APIConnectionError as error:
@@ -259,7 +260,7 @@ class OpenAIServer:
         seconds, usage = time.perf_counter() - started, read_usage(found)
         if usage:  # a reply that can't be read is paid for as well
             self.meter.count(*usage)
-        text, finish, logprobs = read_completion(found, clean=self._clean)
+        text, finish, logprobs = read_completion(found, clean=self._clean, prompt=prompt)
         if not usage:
             self.meter.unmetered = True
         return Reply(text, *usage or (0, 0), finish, seconds), logprobs

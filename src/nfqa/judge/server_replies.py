@@ -79,7 +79,7 @@ class _Echo(_Shape):
     token_logprobs: list[_Logprob | None] = Field(default_factory=list)
 
 
-def read_completion(found: object, *, clean: Callable[[str], str]) -> tuple[str, str, object]:
+def read_completion(found: object, *, clean: Callable[[str], str], prompt: str = "") -> tuple[str, str, object]:
     """The first completion of a reply that came with status 200: text, how it ended, and probabilities of its tokens.
 
     It ended by "stop", "length" or "refused", where the text is the refusal.
@@ -90,7 +90,7 @@ def read_completion(found: object, *, clean: Callable[[str], str]) -> tuple[str,
     if error:
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        raise judge_status(status, found, clean=clean)
+        raise judge_status(status, found, clean=clean, prompt=prompt)
     choice = _check(_Reply, found, clean).choices[0]
     text = choice.content
     if isinstance(text, list):  # a part that is reasoning is none of the text

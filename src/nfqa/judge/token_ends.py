@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import accumulate, count
+from itertools import accumulate
 from operator import itemgetter
 
 _LIBERTY = 10**6  # more than the tokens of a text can cost otherwise
@@ -45,17 +45,18 @@ def _align(tokens: Sequence[str], data: bytes, show: Callable[[bytes], str]) -> 
     """
     begun = [*accumulate((byte & 0xC0 != 0x80 for byte in data), initial=0)]  # characters that begin before each byte
     begun.append(begun[-1] + 1)
+    stops = [len(data)]  # where the blanks that begin at each byte stop
+    for at in range(len(data))[::-1]:
+        stops.append(stops[-1] if data[at : at + 1].isspace() else at)
+    stops.reverse()
 
     @cache
     def lay(token: str, raw: bytes, begin: int) -> list[tuple[int, int]]:
         """Where a token may end that begins there, and what liberty that takes."""
-        core = raw.strip()
-        blanks = next(at for at in count(begin) if not data[at : at + 1].isspace())
+        core, blanks = raw.strip(), stops[begin]
         ends = [(begin + len(raw), 0)] if raw and data.startswith(raw, begin) else []
         if core and not ends and data.startswith(core, blanks):
             ends = [(blanks + len(core), _LIBERTY)]
-        if not core:
-            ends += [(end, _LIBERTY) for end in range(begin + 1, blanks + 1)]
         if begin == 0 and core[:1] in (b"", b"<", b"["):
             ends.append((0, _LIBERTY))
         return ends + [(begin + size, 0) for size in _cut(data[begin : begin + 4 * len(token) + 8], token, show)]
@@ -64,8 +65,15 @@ def _align(tokens: Sequence[str], data: bytes, show: Callable[[bytes], str]) -> 
     steps: list[dict[tuple[int, int], _Way]] = [{(0, 0): (0, (0, 0))}]
     for left, token in zip(range(len(tokens))[::-1], (one.replace("\u2581", " ") for one in tokens), strict=True):
         raw, reached = token.encode(errors="surrogatepass"), dict[tuple[int, int], _Way]()
-        for (begin, hidden), (cost, _) in steps[-1].items():
-            places = [(end, end if token else hidden, liberty) for end, liberty in lay(token, raw, begin)]
+        firsts: dict[tuple[int, int], int] = {}  # of each run of blanks, from where it was laid more cheaply
+        for (begin, hidden), (cost, _) in sorted(steps[-1].items(), key=lambda way: (way[1][0], way[0])):
+            ends = lay(token, raw, begin)
+            if not raw.strip():  # it may stand for any blanks; of one way's ends no more than _MOST can be followed
+                run = stops[begin], 0 if token else hidden
+                first = firsts.get(run, run[0])
+                ends = ends + [(end, _LIBERTY) for end in range(begin + 1, min(first, begin + _MOST) + 1)]
+                firsts[run] = min(first, begin)
+            places = [(end, end if token else hidden, liberty) for end, liberty in ends]
             if hidden < begin < hidden + len(raw) and data.startswith(raw, hidden):
                 places.append((hidden + len(raw), hidden + len(raw), 0))
             for end, start, liberty in places:
@@ -77,18 +85,15 @@ def _align(tokens: Sequence[str], data: bytes, show: Callable[[bytes], str]) -> 
     last = [(cost, place) for place, (cost, _) in steps[-1].items() if not data[place[0] :].strip()]
     if not last:
         return None
-    (cost, place), ends = min(last), list[int]()
+    (cost, place), reverse_ends = min(last), list[int]()
     for step in reversed(steps[1:]):
-        ends.append(begun[place[0]])
+        reverse_ends.append(begun[place[0]])
         place = step[place][1]
-    return cost, ends[::-1]
+    return cost, reverse_ends[::-1]
 
 
 def _cut(data: bytes, token: str, show: Callable[[bytes], str]) -> Iterator[int]:
-    """How many of these bytes are shown as the token, where they are no whole characters."""
+    """How many of these bytes are shown as the token, where they are no whole characters or a U+FFFD of the text."""
     for size in range(1, 1 + len(data) * (not data.isascii())):
-        try:
-            data[:size].decode()
-        except UnicodeDecodeError:
-            if show(data[:size]) == token:
-                yield size
+        if "\ufffd" in data[:size].decode(errors="replace") and show(data[:size]) == token:
+            yield size
