@@ -130,6 +130,8 @@ def test_further_columns_are_told_or_kept_and_what_stands_beside_its_right_name_
         "column_not_read: questions": 1, "column_not_read: url": 1,
     }  # fmt: skip
     assert nfqa.dispute_awareness(frames).notes.equals(frames.answers.notes), "scores take it along"
+    mistyped = nfqa.read([ROW], references=[ROW, ROW | {"question": "whi?"}])
+    assert mistyped.noticed["references_of_unanswered_questions"] == 1
     nested = [{"question": "why?", "topic": "t", "answers": [{"text": "a", "seconds": 3}]}]
     kept = nfqa.read(nested, keep=["topic", "seconds"]).answers
     assert kept[["topic", "seconds"]].to_numpy().tolist() == [["t", 3]]

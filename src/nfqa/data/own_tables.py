@@ -171,6 +171,7 @@ def gather_frames(answers: list[dict[str, Any]], references: Table | None, views
             if name == "answers":
                 lines.setdefault(question, (number, where, {"question": question}))
             items = lines[question][2].setdefault(field, []) if question in lines else []
+            extra.counts[f"{name}_of_unanswered_questions"] += question not in lines
             if name == "references" and items and ("grade" in item) != ("grade" in items[0]):
                 raise ValueError(f"{where}: some references to {question!r:.60} have a grade; grade all or none")
             items.append(item)
