@@ -391,7 +391,7 @@ def test_frames_of_scores_are_alike_and_summarised_in_one_call(embedder: Any) ->
         (lambda: nfqa.read(TIDY.rename(columns={"grade": "lable"})), ["row 1", "'lable'; did you mean grade?"]),
         (lambda: nfqa.read(TIDY.rename(columns={"grade": "lables"})), ["'lables'; did you mean grade?"]),
         (lambda: nfqa.read([{"question": "q", "reponse": "a"}]), ["'reponse'; did you mean text or answer?"]),
-        (lambda: nfqa.read(TIDY.assign(score=1.0), keep=["score"]), ["'score'", "'my_score'"]),
+        (lambda: nfqa.read(TIDY.assign(score=1.0), keep=["score"]), ["'score'", "rename the column"]),
         (lambda: nfqa.read([{"question": "q", "answer": "a", "ref_1": "r"}]), ["'ref_1'; did you mean reference_1?"]),
         (lambda: nfqa.read(TIDY.assign(sytem="x")), ["row 1", "'sytem'; did you mean system?"]),
         (lambda: nfqa.read(TABLE.rename(columns={"answer": "output"})), ["'output'; did you mean answer?"]),

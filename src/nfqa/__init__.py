@@ -11,9 +11,8 @@
     nfqa.summarise(scores)                                          # each system's mean, over questions
 
 Seven folders, each importing only from those before it: `kernels` (numbers in, numbers out), `data` (files to records
-and frames), `models` (text to vectors and losses), `judge` (asking a language model), `metrics` (a paper's method, from
-frame to frame), `debates` (DebateQA's pipeline), `lab` (artefacts, notebooks, runner, report). Importing `nfqa` loads
-none: the functions here import what they need.
+and frames), `models` (text to vectors, losses), `judge` (asking a language model), `metrics` (a paper's method, frame
+to frame), `debates` (DebateQA's pipeline), `lab` (artefacts, notebooks, runner, report). Importing `nfqa` loads none.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfqa.frames import OF_SCORES, Frames, finish_scores
+from nfqa.frames import Frames, finish_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,10 +72,6 @@ def read(
     if isinstance(answers, Frames):
         return answers
     keep = [keep] if isinstance(keep, str) else keep
-    if taken := OF_SCORES.intersection(keep):
-        raise ValueError(
-            f"keep names {min(taken)!r}, which is a column of scores; rename yours, as in 'my_{min(taken)}'"
-        )
     if isinstance(answers, str | Path):
         answers = read_answers(answers, questions, keep=keep)
     own = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views, keep=keep)

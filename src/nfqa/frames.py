@@ -9,11 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-OF_SCORES = frozenset({  # columns that the functions which score answers write beside those of the answers
-    "metric", "score", "rank", "probability", "missing", "guarded", "note", "signature", "view", "point_of_view",
-    "evaluator", "cache", "variant", "training", "judge", "method",
-})  # fmt: skip
-
 
 @dataclass(frozen=True, repr=False)
 class Frames:

@@ -50,6 +50,10 @@ from nfqa.kernels.texts import name_lack
 
 OWN = "own_answers"  # the dataset's name
 LACKS = {"empty": "empty answer", "only_thinking": "thinking without an answer"}  # why an answer is left out
+_TAKEN = {  # columns of answers, and those that the functions which score them write beside these
+    "dataset", "text", "grade", "metric", "score", "rank", "probability", "missing", "guarded", "note", "signature",
+    "view", "point_of_view", "evaluator", "cache", "variant", "training", "judge", "method",
+}  # fmt: skip
 
 
 class _Answer(Item):
@@ -173,8 +177,9 @@ def _make_set(lines: Iterable[tuple[int, str, Any]], extra: Extra, path: str, em
         expected = expected if path else f"rows such as {EXAMPLES['answers']}"
         raise ValueError(f"{path or 'answers'}: {why}; expected {expected}")
     names = set[str]().union(*(answer.extra for question in made.questions for answer in question.answers))
-    if wrong := set(extra.keep).difference(names - {"dataset", "text", "grade"}):
-        raise ValueError(f"keep names {min(wrong)!r}, which is no further column or field of any row; mend its name")
+    if wrong := set(extra.keep).difference(names - _TAKEN):
+        what = "a column of scores or answers" if min(wrong) in _TAKEN & names else "no further column of any row"
+        raise ValueError(f"keep names {min(wrong)!r}, which is {what}; mend its name, or rename the column")
     return made
 
 
