@@ -44,7 +44,7 @@ def tidy_values(values: pd.DataFrame, *, origin: str, exact: Collection[str] | b
     lacking = [name for name in ("statistic", "value") if name not in values]
     if lacking:
         raise ValueError(f"the values have no column {', '.join(lacking)}; they have {', '.join(values.columns)}")
-    table = values.copy()
+    table = values.drop(columns="note", errors="ignore")  # of single scores
     for name in MEASURED:
         if name not in table:
             table[name] = np.nan if name in (*NUMBERS, *COUNTS) else ""
