@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tiny_models import make_tiny_model
 
 from nfqa.cli import main
 
+resource_tracker.ensure_running()  # one that a command in this process starts would end with it
 BOUNDED = "kendall|spearman|pearson|mcc|auroc|^f1|accuracy|^acc_|kappa|^share|recall|ndcg"  # at most 1 in size
 PROJECT = Path(__file__).parents[1]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell: children would not hear Ctrl-C

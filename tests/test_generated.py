@@ -104,7 +104,7 @@ class Writer:
         self.spec = SimpleNamespace(identity=f"openai:{name}")
         self.decoding, self.tally = Decoding(), Tally()
 
-    write, reply = Asker.write, Asker.reply
+    write, reply, signature = Asker.write, Asker.reply, property(lambda self: self.decoding.signature)
 
     def with_decoding(self, decoding: Decoding) -> Self:
         self.decoding = decoding

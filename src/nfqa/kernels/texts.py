@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect
 from collections.abc import Callable, Mapping
 
 # Where a model thinks before it speaks: how that begins, and how it ends.
@@ -22,6 +23,7 @@ _BEGIN_OF = {end.lower(): begin.lower().rstrip(">") for begin, end in _THINKING.
 _QUOTES = "'\"`()*\u2018\u2019\u201c\u201d\u00ab\u00bb"  # next to a mark that is only spoken of
 _END = re.compile(rf"(?<![{_QUOTES}])(?:{'|'.join(map(re.escape, _THINKING.values()))})(?![{_QUOTES}])", re.IGNORECASE)
 _AT_LINE_END = re.compile(r"[ \t]*\r?\n\s*\S")
+_AT_LINE_START = re.compile(r"(?:\A|\n)[ \t]{0,50}\Z")
 _BEFORE_SPEECH = re.compile(r"[ \t]*(?:\r?\n|\[\[)|[\w\[<#]")  # a sentence that goes on after a mark has a blank there
 _SPEAKING = re.compile(r"\s*(?:<\|(?:START_RESPONSE|begin_of_solution|channel\|>final<\|message)\|>|<answer>)")
 _SPOKEN = re.compile(r"(?:<\|(?:END_RESPONSE|end_of_solution|return|end)\|>|</answer>)\s*\Z")
@@ -53,7 +55,8 @@ def leave_out_thinking(text: str) -> str:
 def _find_said(text: str) -> str:
     start = text.lstrip(_UNSEEN).removeprefix("<|start|>assistant")
     lowered, marks = start.lower(), list(_END.finditer(start))
-    ends = [end for end in marks if start.count("```", 0, end.start()) % 2 == 0]
+    fences = [fence.start() for fence in re.finditer("```", start)]
+    ends = [end for end in marks if bisect(fences, end.start()) % 2 == 0]
     for begin, mark in _THINKING.items():
         if lowered.startswith(begin.lower()):
             own = [[end for end in some if end[0].lower() == mark.lower()] for some in (ends, marks)]
@@ -65,10 +68,14 @@ def _find_said(text: str) -> str:
             said = start[(at_line_end or closing[: 1 if speaks_of_it else None])[-1].end() :]
             again = re.search(rf"^[ \t]*{re.escape(begin)}", said, re.IGNORECASE | re.MULTILINE)  # without an end
             return "" if again and begin != _STRIPPED else said
+    begun = {end for end, begin in _BEGIN_OF.items() if begin in lowered} | {_THINKING[_STRIPPED]}
     alone = [
         end for end in ends
-        if _BEGIN_OF.get(end[0].lower(), "") not in lowered
-        and (_BEFORE_SPEECH.match(start, end.end()) or not start[: end.start()].rpartition("\n")[2].strip())
+        if end[0].lower() not in begun
+        and (
+            _BEFORE_SPEECH.match(start, end.end())
+            or _AT_LINE_START.search(start, max(0, end.start() - 99), end.start())
+        )
     ]  # fmt: skip
     return start[alone[-1].end() :] if alone else text
 
