@@ -82,8 +82,10 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedde
         measure_coverage(str(part["text"].fillna("").iloc[0]), part["view_text"].tolist(), embedder)
         for _, part in pairs[viewed].groupby("place", sort=False)
     ]
-    both = zip(pairs.text.fillna(""), pairs.view_text, strict=True)
-    texts = [[*split_answer(text), view] if view else [] for text, view in both]
+    answer_texts = pairs.text.fillna("")
+    sentences = {text: split_answer(text) for text in answer_texts[viewed].unique()}  # once, beside several views
+    both = zip(answer_texts, pairs.view_text, strict=True)
+    texts = [[*sentences[text], view] if view else [] for text, view in both]
     scores = np.full(len(pairs), np.nan)
     scores[viewed] = np.concatenate([np.zeros(0), *cosines])
     missing = np.where(np.isnan(scores), np.where(viewed, "no_text", "needs views"), "")

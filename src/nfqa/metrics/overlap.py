@@ -72,6 +72,7 @@ def score_overlap(
     return pd.concat(frames, ignore_index=True)
 
 
+@cache  # a text stands in many pairs, and under several metrics
 def _lacks_blanks(text: str) -> bool:
     """Whether most letters are of writing without blanks between words: of Chinese, Japanese, Thai, Lao, Khmer, ..."""
     return 2 * len(_UNSPACED.findall(text)) > sum(map(str.isalpha, text))
@@ -143,7 +144,8 @@ def split_sentences(text: str) -> list[list[str]]:
 
 def forget_texts() -> None:
     """Let go of what is kept of the texts that were scored."""
-    for kept in (_rouge, split_sentences, _google_rouge, _load_google_tokenizer, _match_words, _count_ngrams):
+    by_google = (_google_rouge, _load_google_tokenizer)
+    for kept in (_rouge, split_sentences, *by_google, _match_words, _count_ngrams, _lacks_blanks):
         kept.cache_clear()
 
 

@@ -18,9 +18,9 @@ from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated
 
+_CUT = "answer cut at its end to fit the evaluator"  # the note of a score
 # Why an answer has no score although another view has one, the gravest last: of a view alone, whatever the answer. Any
 # other reason (a loss that is NaN or infinite, a server's) is the answer's: without that view it would look better.
-_CUT = "answer cut at its end to fit the evaluator"
 _OF_A_VIEW = ("empty_answer", "too_long", "no_tokens", "")
 
 
@@ -49,8 +49,8 @@ def score_diversity(
         named, cache: what the columns `evaluator` and `cache` say.
     Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, cache, variant, score (unitless, 1
         or more; n views or more under "sum"), missing (the reason where there is no score: "no_answer", "empty_answer",
-        "needs views", "not_finite" for a view, or "no_tokens" or "too_long" for all) and signature. In their
-        order.
+        "needs views", "not_finite" for a view, or "no_tokens" or "too_long" for all), note (where the answer was cut)
+        and signature. In their order.
     Raises: ValueError for a missing column, no view on any question that is answered, an unknown variant or switch,
         chat wrapping without a chat template, a context and target too long for the model under too_long="error".
     Source: Equation 1 of the DebateQA paper; variant "script" is what its released script computes, "released" its five
