@@ -178,6 +178,25 @@ def alter_candidates(draws: pd.DataFrame, change: Callable[..., str]) -> pd.Data
     return draws.assign(draw=[alter(draw) for draw in draws.draw])
 
 
+def sample_candidates(draws: pd.DataFrame, *, most: int, seed: int = 0) -> pd.DataFrame:
+    """The draws with at most `most` candidates each, as evenly over the grades as there are candidates of them.
+
+    The candidates of a grade are taken by a hash of (seed, question, answer id), one of each grade in turn, so that a
+    smaller sample lies in a larger one, and a question's sample doesn't depend on the draw of its references.
+    """
+
+    def take(draw: Draw) -> Draw:
+        names = {one.id: hash_name(f"sample|{seed}|{draw.question.key}|{one.id}") for one in draw.candidates}
+        of_grade: dict[int, list[Answer]] = {}
+        for one in sorted(draw.candidates, key=lambda one: names[one.id]):
+            of_grade.setdefault(one.label, []).append(one)
+        turns = sorted((place, -grade) for grade, ones in of_grade.items() for place in range(len(ones)))
+        taken = {of_grade[-grade][place].id for place, grade in turns[:most]}
+        return replace(draw, candidates=tuple(one for one in draw.candidates if one.id in taken))
+
+    return draws.assign(draw=[take(draw) for draw in draws.draw])
+
+
 def share_candidates(draws: pd.DataFrame) -> pd.DataFrame:
     """The same draws, each with the candidates that all draws of its dataset, seed and question leave.
 

@@ -202,7 +202,8 @@ def _read_reply(request: Request, plan: LabelRows, found: Sequence[Any], seconds
     for message in found:
         if isinstance(message, str):
             return _tell_too_large(plan, message)
-    logprobs = tuple(float(found[row][places].sum()) for row, places in plan.parts)
+    # six digits: batches and threads move the last ones
+    logprobs = tuple(float(f"{float(found[row][places].sum()):.6g}") for row, places in plan.parts)
     likeliest = request.labels[max(range(len(logprobs)), key=logprobs.__getitem__)]
     return Reply(f"[[{likeliest}]]", plan.forced, 0, "logits", seconds, logprobs)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.models.chat import Wrapping
+from nfqa.models.gguf import convert_gguf
 from nfqa.models.loading import open_quietly
 from nfqa.models.precision import DTYPES, refuse_slow
 from nfqa.models.roles import RoleSpec
@@ -24,7 +25,9 @@ _FIXED_DAY = "{% macro strftime_now(form) %}{{ {'%Y-%m-%d': '2024-07-26'}.get(fo
 
 
 class Pretrained:
-    """Config, tokenizer and model of `hf:NAME[@REVISION]` or `path:FOLDER`, each loaded when it is first needed.
+    """Config, tokenizer and model of `hf:NAME[@REVISION]`, `path:FOLDER`, `path:FILE.gguf` or `package:NAME`.
+
+    Each is loaded when it is first needed; a GGUF file is converted once (`nfqa.models.gguf`).
 
     device: "auto" is cuda, else mps, else cpu. dtype: "auto" is bfloat16 on cuda (float16 where it has none) and
     float32 elsewhere. Weights are read from safetensors alone; remote code is run only if asked for.
@@ -45,7 +48,7 @@ class Pretrained:
 
     @cached_property
     def identity(self) -> str:
-        """Name, commit (or revision, or "unpinned"; of a folder the hash of its files) and precision."""
+        """Name, commit (or revision, or "unpinned"; of a folder or file its hash) and precision."""
         name = self._spec.identity
         if self._spec.kind == "hf":
             commit = getattr(self.config, "_commit_hash", None) or self._spec.revision or "unpinned"
@@ -58,11 +61,16 @@ class Pretrained:
         text = self._read_template() or (self.tokenizer.chat_template and self.tokenizer.get_chat_template())
         return f"chat:{hashlib.sha256(text.encode()).hexdigest()[:12]}" if text else "none"
 
+    @cached_property
+    def _where(self) -> str:
+        """A hub's name of it, or its folder; a GGUF file is converted to one."""
+        return str(convert_gguf(self._spec.gguf_file)) if self._spec.gguf_file else self._spec.name
+
     def _read_template(self) -> str:
         """A folder's only chat template, "" where it is kept elsewhere: read without importing transformers."""
-        folder = Path(self._spec.name)
+        folder = Path(self._where)
         kept = folder / "chat_template.jinja"
-        alone = self._spec.kind == "path" and kept.is_file() and not (folder / "additional_chat_templates").exists()
+        alone = self._spec.kind != "hf" and kept.is_file() and not (folder / "additional_chat_templates").exists()
         return kept.read_text(encoding="utf-8") if alone else ""
 
     def tokenise(self, texts: list[str], wrapping: Wrapping) -> list[list[int]]:
@@ -232,7 +240,7 @@ class Pretrained:
     def _load(self, loader: Any, **more: Any) -> Any:
         with open_quietly(self._spec):
             try:
-                return loader.from_pretrained(self._spec.name, **self._options, **more)
+                return loader.from_pretrained(self._where, **self._options, **more)
             except (OSError, ValueError) as error:
                 first = str(error).partition("\n")[0]
                 raise ValueError(f"{self.name} can't be loaded (weights as safetensors alone): {first}") from error

