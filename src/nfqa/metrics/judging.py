@@ -147,7 +147,7 @@ def _plan(
                 first = order == "candidate_first" or (order == "drawn" and hash_name(name)[0] % 2 == 0)
                 pair = (candidate, text) if first else (text, candidate)
                 prompt = judge.prompts.render(method, question=question, answer_a=pair[0], answer_b=pair[1])
-                yield answer, first, request(prompt)
+                yield answer, first, request(prompt, group=f"{draw.question.key}|{pair[0]}")  # those that begin alike
         else:
             prompt = judge.prompts.render(
                 method, question=question, candidate=candidate, references=references, shots=shots

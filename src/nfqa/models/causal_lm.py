@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain
+from functools import cached_property, reduce
+from itertools import chain, groupby
+from operator import or_
 from typing import Any
 
 from nfqa.models.chat import Decoding, Failure, Reply, Request
@@ -14,6 +15,8 @@ from nfqa.models.completing import complete
 from nfqa.models.engine import Engine, Row, count_common
 from nfqa.models.pretrained import Pretrained, break_marks
 from nfqa.models.roles import RoleSpec
+
+_GROUPS = 64  # of requests at a time: what all of them begin with is run once, and what was answered is kept soon
 
 
 @dataclass(frozen=True)
@@ -85,13 +88,15 @@ class CausalLM:
         marks = self._loaded.find_marks(decoding.wrapping)
         engine = self._engine if share else Engine(self._loaded.model, batch_tokens=1, share=False)
         run = self._read if decoding.reading == "logits" else self._write
-        groups: dict[str, list[int]] = {}
-        for number, request in enumerate(requests):
-            groups.setdefault(request.group, []).append(number)
-        for numbers in groups.values():
-            made = {number: self._prepare(requests[number], decoding, marks) for number in numbers}
-            yield from ((number, plan) for number, plan in made.items() if isinstance(plan, Failure))
-            plans = {number: plan for number, plan in made.items() if isinstance(plan, LabelRows)}
+        order = sorted(range(len(requests)), key=lambda number: requests[number].group)
+        groups = [[*numbers] for _, numbers in groupby(order, lambda number: requests[number].group)]
+        while groups:
+            some, groups = groups[:_GROUPS], groups[_GROUPS:]
+            made = [
+                {number: self._prepare(requests[number], decoding, marks) for number in numbers} for numbers in some
+            ]
+            yield from ((i, plan) for plans in made for i, plan in plans.items() if isinstance(plan, Failure))
+            plans = [{i: plan for i, plan in plans.items() if isinstance(plan, LabelRows)} for plans in made]
             yield from run(requests, plans, decoding, engine)
 
     def close(self) -> None:
@@ -121,23 +126,25 @@ class CausalLM:
         return plan
 
     def _read(
-        self, requests: Sequence[Request], plans: dict[int, LabelRows], _: Decoding, engine: Engine
+        self, requests: Sequence[Request], groups: Sequence[dict[int, LabelRows]], _: Decoding, engine: Engine
     ) -> Iterator[tuple[int, Reply | Failure]]:
         """The labels' probabilities; nothing is written."""
-        owners = [number for number, plan in plans.items() for _ in plan.rows]
-        rows = [row for plan in plans.values() for row in plan.rows]
-        read: dict[int, dict[int, Any]] = {number: {} for number in plans}
-        for place, logprobs, seconds in _time_each(engine.find_logprobs([rows])):
-            number = owners[place]
+        owners = [[number for number, plan in plans.items() for _ in plan.rows] for plans in groups]
+        rows = [[row for plan in plans.values() for row in plan.rows] for plans in groups]
+        read: dict[int, dict[int, Any]] = {number: {} for plans in groups for number in plans}
+        for group, place, logprobs, seconds in _time_each(engine.find_logprobs(rows)):
+            number = owners[group][place]
             read[number][place] = logprobs
-            if len(read[number]) == len(plans[number].rows):
+            plan = groups[group][number]
+            if len(read[number]) == len(plan.rows):
                 found = [logprobs for _, logprobs in sorted(read.pop(number).items())]
-                yield number, _read_reply(requests[number], plans[number], found, seconds)
+                yield number, _read_reply(requests[number], plan, found, seconds)
 
     def _write(
-        self, requests: Sequence[Request], plans: dict[int, LabelRows], decoding: Decoding, engine: Engine
+        self, requests: Sequence[Request], made: Sequence[dict[int, LabelRows]], decoding: Decoding, engine: Engine
     ) -> Iterator[tuple[int, Reply | Failure]]:
         """Completions. One that the context leaves less room than it was given is written alone, up to its end."""
+        plans = reduce(or_, made, {})
         tokenizer, stops, most = self._loaded.tokenizer, self._loaded.stops, decoding.max_tokens
         context = self._loaded.context
         rooms = {i: min(most, context - plan.forced if context else most) for i, plan in plans.items()}
@@ -187,13 +194,12 @@ def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub:
     return LabelRows(forced, tuple(rows), tuple(parts))
 
 
-def _time_each(batches: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[tuple[int, Any, float]]:
-    """Each place and what was found, with its share of the seconds that its batch took."""
+def _time_each(batches: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:
+    """Each row of a batch, with its share of the seconds that the batch took."""
     start = time.perf_counter()
     for batch in batches:
         seconds = (time.perf_counter() - start) / max(len(batch), 1)
-        for *_, place, found in batch:
-            yield place, found, seconds
+        yield from ((*found, seconds) for found in batch)
         start = time.perf_counter()
 
 

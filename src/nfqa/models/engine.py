@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _Item = TypeVar("_Item")
+_LEAST_ROOT, _LEAST_GROUPS = 32, 3  # tokens that all of so many groups begin with are run before them
 # Tokens of one pass over several groups, and of one over a single group: past these, the square of attention costs more
 # than fewer calls of the model save (bench/perplexity.py).
 _SEVERAL, _SINGLE = {"cpu": 512, "cuda": 8_192}, {"cpu": 2_048, "cuda": 16_384}
@@ -34,22 +35,27 @@ class Row:
 
 @dataclass(frozen=True)
 class _Group:
-    """Rows of one group, each with its place there, and how many tokens all of them begin with."""
+    """Rows of one group, each with its place there, and how many tokens all of them begin with.
+
+    root: how many of these all groups begin with, and are run before any.
+    """
 
     number: int
     rows: tuple[tuple[int, Row], ...]
     begun: int
+    root: int = 0
 
     @property
     def size(self) -> int:
-        """Tokens of a pass: the beginning once, and every row's own."""
-        return self.begun + sum(len(row.tokens) - self.begun for _, row in self.rows)
+        """Tokens of a pass: the beginning after the root once, and every row's own."""
+        return self.begun - self.root + sum(len(row.tokens) - self.begun for _, row in self.rows)
 
 
 @dataclass(frozen=True)
 class _Beginning:
-    """What a group begins with, run by itself: keys and values, and the last layer's states where they are needed."""
+    """What rows begin with, run by itself: keys and values, and the last layer's states where they are needed."""
 
+    tokens: tuple[int, ...]
     cache: Any
     kept: tuple[tuple[Any, Any], ...]  # keys and values of each layer
     states: Tensor | None
@@ -77,6 +83,8 @@ class Engine:
         self, model: Any, *, batch_tokens: int, cache: ContinuousCache | None = None, share: bool = True
     ) -> None:
         self.model, self.cache, self.batch_tokens = model, cache, batch_tokens
+        device = "cuda" if model.device.type == "cuda" else "cpu"
+        self._several, self._single = _SEVERAL[device], _SINGLE[device]
         self._may_share = share
 
     @cached_property
@@ -132,25 +140,28 @@ class Engine:
         """
         shares = self.shares
         lined = [group for number, rows in enumerate(groups) for group in _line_up(number, rows, together=shares)]
+        begun, lined = self._begin_all(lined) if shares else (None, lined)
         silent = [(i, j, row) for i, rows in enumerate(groups) for j, row in enumerate(rows) if not row.places]
         yield [(group, place, self.find_plain(row)) for group, place, row in silent]
-        device = "cuda" if self.model.device.type == "cuda" else "cpu"
-        most = _SINGLE[device]
+        most = self._single
 
         def run(groups: list[_Group]) -> Sequence[Any]:  # None for one that is not for a pass, or too large for it
-            return self._run(groups) if shares and groups[0].size <= min(self.batch_tokens, most) else [None]
+            return self._run(groups, begun) if shares and groups[0].size <= min(self.batch_tokens, most) else [None]
 
-        for found in self.run_batches(lined, lambda group: group.size, run, most=_SEVERAL[device]):
+        for found in self.run_batches(lined, lambda group: group.size, run, most=self._several):
             for group, each in found:
                 if isinstance(each, list):
                     yield [(group.number, place, one) for (place, _), one in zip(group.rows, each, strict=True)]
                     continue
                 if each is not None:  # no memory for it: what did not fit once is not tried again
                     self.batch_tokens = min(self.batch_tokens, group.size // 2)
-                yield from self._find_in_parts(group, most)
+                yield from self._find_in_parts(group, most, begun)
 
-    def _find_in_parts(self, group: _Group, most: int) -> Iterator[list[Found]]:
-        """The same of one group: its beginning once, its rows in passes after it; a row without one by itself."""
+    def _find_in_parts(self, group: _Group, most: int, begun: Any) -> Iterator[list[Found]]:
+        """The same of one group: its beginning once, its rows in passes after it; a row without one by itself.
+
+        begun: what all groups begin with, which may be all that this one does.
+        """
 
         def read(rows: list[tuple[int, Row]]) -> list[Tensor]:
             if begun is None:
@@ -158,7 +169,8 @@ class Engine:
             return self._run([_Group(group.number, tuple(rows), group.begun)], begun)[0]
 
         most = max(1, most**2 // (most + group.begun))  # the mask has a column for each token of the beginning
-        ((_, begun),) = next(self.run_batches([group], lambda group: group.begun, lambda _: [self._begin(group)]))
+        if begun is None or group.begun > group.root:
+            ((_, begun),) = next(self.run_batches([group], lambda group: group.begun, lambda _: [self._begin(group)]))
         if isinstance(begun, str):
             yield [(group.number, place, begun) for place, _ in group.rows]
             return
@@ -215,32 +227,47 @@ class Engine:
             yield list(zip(batch, found, strict=True))
             queue = queue[size:]
 
+    def _begin_all(self, groups: list[_Group]) -> tuple[_Beginning | None, list[_Group]]:
+        """Run what all groups begin with, such as an instruction and its examples, where that saves anything."""
+        rows = [row for group in groups for _, row in group.rows]
+        root = min(count_common([row.tokens for row in rows]), *(min(row.places) for row in rows)) if rows else 0
+        passes = sum(group.size for group in groups) / min(self.batch_tokens, self._several)
+        if root < _LEAST_ROOT or len(groups) < _LEAST_GROUPS or passes <= 1:
+            return None, groups
+        whole = _Group(-1, groups[0].rows[:1], root)
+        ((_, begun),) = next(self.run_batches([whole], lambda group: group.begun, lambda _: [self._begin(whole)]))
+        if isinstance(begun, str):  # no memory: each group begins by itself
+            return None, groups
+        return begun, [replace(group, begun=max(group.begun, root), root=root) for group in groups]
+
     def _begin(self, group: _Group) -> _Beginning | None:
         """Run what a group begins with, so that its rows may follow in passes of their own; None for nothing."""
         import torch
         from transformers import DynamicCache
 
-        if not group.begun:
+        tokens = group.rows[0][1].tokens[: group.begun]
+        if not tokens:
             return None
         cache: Any = DynamicCache()  # of all tokens in every layer: the mask knows of windows
-        ids = torch.tensor([group.rows[0][1].tokens[: group.begun]], device=self.model.device)
+        ids = torch.tensor([tokens], device=self.model.device)
         with torch.inference_mode():
             found = self.model(
                 input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1,
                 output_hidden_states=self.cache is not None,
             )  # fmt: skip
         kept = tuple((layer.keys, layer.values) for layer in cache.layers)
-        return _Beginning(cache, kept, found.hidden_states[-1][0] if self.cache is not None else None)
+        return _Beginning(tokens, cache, kept, found.hidden_states[-1][0] if self.cache is not None else None)
 
     def _run(self, groups: Sequence[_Group], begun: _Beginning | None = None) -> list[list[Tensor]]:
-        """The log-probabilities of the groups' rows, by one pass; of a single group's after its beginning."""
+        """The log-probabilities of the groups' rows, by one pass, after what all of them begin with."""
         import torch
 
-        device, done = self.model.device, groups[0].begun if begun else 0
-        tokens, positions, owners, spans = list[int](), list[int](), list[tuple[int, int]](), list[tuple[int, int]]()
+        device, tokens = self.model.device, [*begun.tokens] if begun else []
+        done, spans = len(tokens), list[tuple[int, int]]()
+        positions, owners = [*range(done)], [(-1, -1)] * done
         for number, group in enumerate(groups):
             start = len(tokens)
-            parts = [(-1, group.rows[0][1].tokens[: group.begun], 0)]
+            parts = [(-1, group.rows[0][1].tokens[done : group.begun], done)]
             parts += [(i, row.tokens[group.begun :], group.begun) for i, (_, row) in enumerate(group.rows)]
             for owner, part, first in parts:
                 spans += [(start, len(tokens))] if owner >= 0 else []
@@ -270,7 +297,8 @@ class Engine:
         for (row, first), (start, own), asked in zip(rows, spans, logits, strict=True):
             mine = None
             if states is not None:
-                mine = torch.cat([states[start : start + first], states[own : own + len(row.tokens) - first]])
+                parts = ((0, done), (start, start + first - done), (own, own + len(row.tokens) - first))
+                mine = torch.cat([states[slice(*part)] for part in parts])
             found.append(self._find_targets(asked, mine, row))
         each = iter(found)
         return [[next(each) for _ in group.rows] for group in groups]

@@ -48,7 +48,7 @@ def make_mask(model: Any, positions: Sequence[int], owners: Sequence[tuple[int, 
     """What each token after the first `done` may see, to be added to attention's scores: 0, or the lowest number.
 
     A dictionary by kind of layer for a model whose layers differ. owners: each token's group and row there, -1 for
-    what the group begins with.
+    what the group begins with, and for the group too for what all groups begin with.
     """
     import torch
 
@@ -58,7 +58,7 @@ def make_mask(model: Any, positions: Sequence[int], owners: Sequence[tuple[int, 
     ).T  # fmt: skip
     own = (row[done:, None] == row) | (row == -1)
     order = torch.arange(len(row), dtype=torch.int32, device=row.device)
-    seen = (group[done:, None] == group) & own & (order[done:, None] >= order)
+    seen = ((group[done:, None] == group) & own | (group == -1)) & (order[done:, None] >= order)
     config = model.config.get_text_config(decoder=True)
     window, masks = getattr(config, "sliding_window", None), {}
     for kind in {*(getattr(config, "layer_types", None) or ("sliding_attention",))}:
@@ -76,10 +76,11 @@ def make_blocks(owners: Sequence[tuple[int, int]], done: int) -> list[Block]:
     Short rows beside each other share a block, in which the mask keeps them apart.
     """
     blocks, begun, end = list[Block](), dict[int, slice](), 0
-    alone = {own for own, size in Counter(owners).items() if own[1] < 0 or size >= _OWN_BLOCK}
+    least = max(_OWN_BLOCK, done // 8)  # to copy what it sees costs more where that begins with much
+    alone = {own for own, size in Counter(owners).items() if own[1] < 0 or size >= least}
     for (group, row), run in groupby(owners, lambda own: own if own in alone else (own[0], len(owners))):
         here = slice(end, end := end + len(list(run)))
-        seen = (begun[group], here) if group in begun else (here,)
+        seen = (*(begun[one] for one in (-1, group) if one in begun), here)
         if row < 0:
             begun[group] = here
         if here.start >= done:
