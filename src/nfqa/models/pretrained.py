@@ -64,7 +64,10 @@ class Pretrained:
     @cached_property
     def _where(self) -> str:
         """A hub's name of it, or its folder; a GGUF file is converted to one."""
-        return str(convert_gguf(self._spec.gguf_file)) if self._spec.gguf_file else self._spec.name
+        if not self._spec.gguf_file:
+            return self._spec.name
+        with open_quietly(self._spec):
+            return str(convert_gguf(self._spec.gguf_file))
 
     def _read_template(self) -> str:
         """A folder's only chat template, "" where it is kept elsewhere: read without importing transformers."""
