@@ -16,9 +16,9 @@ ifneq ($(wildcard ../shared/data/derived),)
 NFQA_LOCAL ?= $(abspath ../shared/data/derived)
 endif
 READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER SEARCHER ANSWERS \
-	OUT METHODS ENGINE TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER
+	OUT METHODS ENGINE TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER FRESH
 export $(READ)
-KNOWN := $(READ) ONLY PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
+KNOWN := $(READ) ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY OMP_NUM_THREADS
 unknown := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name))))
 near = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1) or ["one of make help"])
@@ -56,6 +56,8 @@ help: ## this text
 	@echo "  RERANKER=     hf:NAME[@REVISION] or path:FOLDER of any cross-encoder, such as hf:BAAI/bge-reranker-v2-m3"
 	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits; WRAPPING=chat or plain (an evaluator's, too)"
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): a server's limits"
+	@echo "  FRESH=1       ask anew for what is committed under data/verdicts and data/losses; hours of a processor"
+	@echo "  MODEL=        for export-verdicts into Parquet: the beginning of a model's identity, as make status shows it"
 	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"
 	@echo "  PAPER=        for claims: linkage or debateqa alone"
 	@echo "  ONLY=         for figures: one artefact, as in: make figures ONLY=linkage/table_02"
@@ -125,8 +127,8 @@ figures: $(READY) ## every figure drawn again from results/, or one (ONLY=linkag
 report: $(READY) ## the site build/site/index.html, from the results at hand
 	@$(RUN) report
 
-export-verdicts: $(READY) ## the journal as JSON lines: make export-verdicts FILE=verdicts.jsonl
-	@$(RUN) verdicts export "$(FILE)"
+export-verdicts: $(READY) ## the journal as JSON lines: make export-verdicts FILE=verdicts.jsonl, or for git FILE=data/verdicts/NAME.parquet [MODEL=]
+	@$(RUN) verdicts export "$(FILE)" $(if $(MODEL),--model "$(MODEL)")
 
 import-verdicts: $(READY) ## take in someone's verdicts: make import-verdicts FILE=verdicts.jsonl
 	@$(RUN) verdicts import "$(FILE)"

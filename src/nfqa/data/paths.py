@@ -94,3 +94,8 @@ def find_place(root: Path, *, data: str = "full", profile: str = "full", variant
 def find_cache(root: Path, what: Literal["embeddings", "losses"]) -> Path:
     """The file that keeps vectors or losses; shared by all runs, as it is keyed by model, settings and text."""
     return root / "build" / "cache" / f"{what}.sqlite"
+
+
+def find_committed(root: Path, what: Literal["verdicts", "losses"]) -> list[Path]:
+    """The Parquet files in git of what a language model gave; none with FRESH=1, which asks for all of it anew."""
+    return [] if os.environ.get("FRESH") else sorted((root / "data" / what).glob("*.parquet"))

@@ -204,7 +204,8 @@ class Asker:
                 if (now, how) != (model, template):
                     raise StoppedError(
                         f"{self.tally.kept} verdicts of this run are kept ones of {model} ({template}), but the model"
-                        f" is now {now} ({how}): run it as it was, or name its revision or another journal"
+                        f" is now {now} ({how}): run it as it was (NFQA_DTYPE names a precision), or name its"
+                        " revision or another journal, or ask for committed ones anew with FRESH=1"
                     )
         return session.model
 

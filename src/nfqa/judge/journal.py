@@ -58,12 +58,14 @@ class Journal:
     """Completions by key, in sqlite with a write-ahead log: what was written before a kill stays.
 
     Several processes may read and write one journal. A completion that is there already is not replaced. `run` is
-    written beside each completion, for `count_run`.
+    written beside each completion, for `count_run`. `committed` is a journal to look into for what this one lacks: all
+    that looks for completions sees it, and nothing that counts or exports them.
     Raises: ValueError naming the file, from every method, where sqlite can't read or write it.
     """
 
-    def __init__(self, path: Path | None = None, *, run: str = "") -> None:
+    def __init__(self, path: Path | None = None, *, run: str = "", committed: Journal | None = None) -> None:
         self.path, self.run = path and path.resolve(), run  # of two links to one file, each would have its own lock
+        self.committed = committed
         self._store = Store(self.path, "replies", True, **_COLUMNS)  # paid for
 
     def lock(self) -> AbstractContextManager[None]:
@@ -77,7 +79,7 @@ class Journal:
         """The kept completion, or None."""
         line = self._look_up(entry.key)
         if line is None:
-            return None
+            return self.committed.find(entry) if self.committed else None
         logprobs = line["logprobs"] and [-inf if value is None else float(value) for value in line["logprobs"]]
         fields = {field.name: line[field.name] for field in dataclasses.fields(Reply)}
         return Reply(**fields | {"logprobs": None if logprobs is None else tuple(logprobs)})
@@ -96,17 +98,26 @@ class Journal:
         return self.find(entry) or reply
 
     def find_models(self, spec: str, *, plain: bool = False) -> list[tuple[str, str]]:
-        """Model and template of what was asked under a role spec's identity, plain or not, the most used first."""
+        """Model and template of what was asked under a role spec's identity, plain or not, the most used first.
+
+        What is committed comes after what is this journal's own, as a model of the user's own may not be mixed with it.
+        """
         query = """SELECT model, template FROM {table} WHERE spec = ? AND (template = 'plain') = ?
                    GROUP BY model, template ORDER BY COUNT(*) DESC, MAX(rowid) DESC"""
-        return self._store.select(query, (spec, plain))
+        committed = self.committed.find_models(spec, plain=plain) if self.committed else []
+        return list(dict.fromkeys(self._store.select(query, (spec, plain)) + committed))
 
     def find_decodings(self, spec: str, signature: str) -> list[str]:
-        """The decodings under which a model was asked for one, the most used first: as it is, or without a setting."""
+        """The decodings under which a model was asked for one, the most used first: as it is, or without a setting.
+
+        What is committed comes last.
+        """
         query = """SELECT decoding FROM {table} WHERE spec = ? AND (decoding = ? OR substr(decoding, 1, ?) = ?)
                    GROUP BY decoding ORDER BY COUNT(*) DESC, MAX(rowid) DESC"""
         mark = signature + WITHOUT
-        return [row[0] for row in self._store.select(query, (spec, signature, len(mark), mark))]
+        committed = self.committed.find_decodings(spec, signature) if self.committed else []
+        decodings = [row[0] for row in self._store.select(query, (spec, signature, len(mark), mark))]
+        return list(dict.fromkeys(decodings + committed))
 
     def count(self) -> list[dict[str, Any]]:
         """Of each model: completions, those unreadable, tokens in and out."""
@@ -124,9 +135,12 @@ class Journal:
 
     def export(self) -> Iterator[str]:
         """One JSON line a completion, ordered by key, each with a hash of what it holds; no prompt, run or date."""
-        for key, *row in self._store.select("SELECT * FROM {table} ORDER BY key"):
-            line = _read_row(key, row)
+        for line in self.list_lines():
             yield json.dumps(line | {"sha256": _hash(line)}, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+    def list_lines(self) -> list[dict[str, Any]]:
+        """The fields of each completion but run and date, ordered by key."""
+        return [_read_row(key, row) for key, *row in self._store.select("SELECT * FROM {table} ORDER BY key")]
 
     def import_lines(self, lines: Iterable[str], *, where: str = "import") -> int:
         """Add exported completions, all or none; returns how many were new.
@@ -135,16 +149,24 @@ class Journal:
             key doesn't follow from its fields, or that contradicts a completion kept under the same key, here or on an
             earlier line.
         """
+        places = ((f"{where}, line {number}", text) for number, text in enumerate(lines, 1) if text.strip())
+        return self.add(((place, _read_line(place, text)) for place, text in places), "imported")
+
+    def add(self, lines: Iterable[tuple[str, dict[str, Any]]], run: str) -> int:
+        """Add completions, all or none; returns how many were new.
+
+        Args: lines: where each stands, for a message, and its fields as `list_lines` gives them.
+        Raises: ValueError for one that contradicts a completion kept under the same key, here or on an earlier line.
+        """
         new: dict[str, dict[str, Any]] = {}
-        for number, text in enumerate(lines, 1):
-            if text.strip():
-                line = _read_line(f"{where}, line {number}", text)
-                kept = self._look_up(line["key"]) or new.setdefault(line["key"], line)
-                if any(kept[name] != line[name] for name in _SAID):
-                    raise ValueError(
-                        f"{where}, line {number}: another completion is kept under the same key; nothing is imported"
-                    )
-        return self._insert(new.values(), "imported")
+        for place, line in lines:
+            kept = self._look_up(line["key"]) or new.setdefault(line["key"], line)
+            if not says_the_same(kept, line):
+                raise ValueError(
+                    f"{place}: another completion is kept under the same key; nothing is imported; restore the file"
+                    " (`git checkout`, where it is committed) or remove the row"
+                )
+        return self._insert(new.values(), run)
 
     def _insert(self, lines: Iterable[dict[str, Any]], run: str) -> int:
         common = {"run": run, "written": time.strftime("%Y-%m-%dT%H:%M:%S")}
@@ -154,6 +176,16 @@ class Journal:
     def _look_up(self, key: str) -> dict[str, Any] | None:
         rows = self._store.read([key])
         return _read_row(key, rows[key]) if rows else None
+
+
+def find_key(line: dict[str, Any]) -> str:
+    """The key that follows from a completion's fields."""
+    return Entry(**{field.name: line[field.name] for field in dataclasses.fields(Entry)}).key
+
+
+def says_the_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two completions, as `Journal.list_lines` gives them, are one; how long they took may differ."""
+    return all(one[name] == other[name] for name in _SAID)
 
 
 def _hash(value: dict[str, Any]) -> str:
@@ -171,6 +203,6 @@ def _read_line(where: str, text: str) -> dict[str, Any]:
     line = parse_object(f"{where}: not an exported completion", text)
     if line.pop("sha256", None) != _hash(line):
         raise ValueError(f"{where}: its content doesn't match its sha256; it was altered, nothing is imported")
-    if line["key"] != Entry(**{field.name: line[field.name] for field in dataclasses.fields(Entry)}).key:
+    if line["key"] != find_key(line):
         raise ValueError(f"{where}: its key doesn't follow from its fields; nothing is imported")
     return line

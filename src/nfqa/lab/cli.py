@@ -50,7 +50,10 @@ def list_commands(root: Path, installed: dict[str, Any]) -> dict[str, Any]:
         }),
         "debates": (_debates, "make partial answers for a file of questions, from documents",
                     {"--documents": pages, "--labels": labels} | file),
-        "verdicts": (_verdicts, "the journal as JSON lines", {"action": {"choices": ("export", "import")}} | file),
+        "verdicts": (_verdicts, "the journal as JSON lines, or as Parquet to commit", {
+            "action": {"choices": ("export", "import")}, **file,
+            "--model": {"help": "for Parquet: the beginning of the identity of the models to write", "default": ""},
+        }),
     }  # fmt: skip
     score, _, arguments = installed["score"]
     questions = {"--questions": {"help": "the questions of answers in the released format", "type": Path}}
@@ -193,6 +196,7 @@ def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 
 def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.data.paths import write_text
+    from nfqa.judge.committed_verdicts import write_verdicts
     from nfqa.judge.journal import Journal
     from nfqa.lab.judging import find_journal
 
@@ -204,6 +208,11 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
             raise ValueError(f"there is no journal at {path}; no verdict was asked for yet")
         if given.file.is_file() and given.file.read_bytes()[:15] == b"SQLite format 3":
             raise ValueError(f"{given.file} is a database, perhaps the journal itself; name another file to write to")
+        if given.file.suffix == ".parquet":
+            held, new, differing = write_verdicts(Journal(path), given.file, model=given.model)
+            differ = f"; {differing:,} stayed though the journal has another completion" if differing else ""
+            print(f"{held:,} completions in {given.file}, {new:,} of them new{differ}")
+            return 0
         lines = [f"{line}\n" for line in Journal(path).export()]
         write_text(given.file, "".join(lines))
         print(f"{len(lines):,} completions written to {given.file}")

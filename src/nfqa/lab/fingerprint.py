@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from nfqa.data.json_lines import check, suggest
-from nfqa.data.paths import Place, write_text
+from nfqa.data.paths import Place, find_committed, write_text
 from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
 from nfqa.lab.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
 from nfqa.lab.options import RunOptions
@@ -93,6 +93,10 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
         parts |= {f"model {model}": identify_role("evaluator", f"embedded:{model}") for model in EVALUATORS}
     if artefact.prompts or options.asks(artefact.roles):  # released texts are pinned by data/registry.yml
         own += [path for path in (root / "prompts").rglob("*") if path.is_file()]
+    if options.asks(artefact.roles):
+        own += find_committed(root, "verdicts")
+    if "evaluator" in artefact.roles and not options.find_role("evaluator").startswith("embedded:"):
+        own += find_committed(root, "losses")
     parts |= {f"file {os.path.relpath(path, root)}": hash_file(path) for path in sorted(own)}
     for other in artefact.reads:
         if paper.artefacts[other].notebook:

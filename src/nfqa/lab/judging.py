@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from nfqa.data.paths import find_committed
 from nfqa.judge.asking import Asker
+from nfqa.judge.committed_verdicts import open_committed
 from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import read_prompt_set
 from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
@@ -116,8 +118,13 @@ def open_restating(root: Path) -> Asker:
 
 
 def open_journal(root: Path) -> Journal:
-    """The run's journal."""
-    return Journal(find_journal(root), run=os.environ.get("NFQA_RUN", ""))
+    """The run's journal, which finds committed verdicts too."""
+    return Journal(find_journal(root), run=os.environ.get("NFQA_RUN", ""), committed=open_committed_journal(root))
+
+
+def open_committed_journal(root: Path) -> Journal | None:
+    """The verdicts under data/verdicts; None where there are none, or with FRESH=1."""
+    return open_committed(find_committed(root, "verdicts"), root / "build" / "cache")
 
 
 def open_asker(journal: Journal, spec: RoleSpec, decoding: Decoding, *, dtype: str = "", **how: Any) -> Asker:

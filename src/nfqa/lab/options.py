@@ -87,6 +87,7 @@ def read_options(
     Raises: ValueError naming the variable, what it is and what was expected.
     """
     profile, data = read_choice("PROFILE", "full", "quick"), read_choice("DATA", "full", "sample")
+    read_choice("FRESH", "", "1")  # for `nfqa.data.paths.find_committed`
     seeds = read_count("SEEDS", "a whole number of reference draws")
     roles, asking = _read_given(ROLES), _read_given(_ASKING)
     if roles.get("judge", "").startswith("embedded:"):

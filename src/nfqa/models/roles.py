@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from nfqa.data.json_lines import refuse_repeats
 from nfqa.data.registry import hash_file
-from nfqa.models.gguf import find_package_file, identify_gguf
+from nfqa.models.gguf import find_package_file, identify_gguf, identify_package
 
 EVALUATORS = ("tiny", "small", "medium")
 MODELS = Path(__file__).parent / "embedded"
@@ -62,6 +62,7 @@ ROLES = {
 }  # fmt: skip
 DEFAULTS = {name: role.default for name, role in ROLES.items()}
 ADDRESS = r"https?://[^\s/?#@]+(?:/[^\s?#@]*)?"  # without login or query
+_READ_TEXT = ("judge", "generator", "evaluator")  # language models, which a package may carry as a GGUF file
 _PATTERNS = {  # of what stands after the kind; any name for the other kinds
     "hf": r"(?P<name>[^@]+)(?:@(?P<revision>.+)?)?",
     "openai": rf"(?P<name>@?(?:(?!://)[^@#])+(?:@[\w.-]+)?)(?:#(?P<revision>[^@#]+))?(?:@(?P<url>{ADDRESS}))?",
@@ -96,7 +97,7 @@ class RoleSpec:
     @property
     def gguf_file(self) -> Path | None:
         """The GGUF file that it names: a package's, where it is to be a language model, or one at a path."""
-        if self.role not in ("judge", "generator", "evaluator"):
+        if self.role not in _READ_TEXT:
             return None
         if self.kind == "package":
             return find_package_file(self.name)
@@ -108,6 +109,8 @@ class RoleSpec:
 
         Every file of a `path` model is read for it, once: it stands in each record of what was asked.
         """
+        if self.kind == "package" and self.role in _READ_TEXT:
+            return identify_package(self.name)
         if self.gguf_file:
             return identify_gguf(self.gguf_file)
         if self.kind == "package":
