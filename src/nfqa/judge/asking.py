@@ -67,8 +67,9 @@ class Asker:
 
     The model is opened at the first request that the journal can't serve, so a table can be made again from someone's
     journal with no model at hand. With `dry` nothing is asked: what would be is counted in the tally, and its verdict
-    is missing as "planned". `progress` is told how many of a batch are answered, and of how many. `tally` counts all
-    requests so far. precision: that of a model in process, where it was chosen; completions of another don't count.
+    is missing as "planned". `note` is told of all requests with what they depend on. `progress` is told how many of a
+    batch are answered, and of how many. `tally` counts all requests so far. precision: that of a model in process,
+    where it was chosen; completions of another don't count.
     """
 
     spec: RoleSpec
@@ -78,6 +79,7 @@ class Asker:
     dry: bool = False
     progress: Callable[[int, int], None] | None = None
     precision: str = ""
+    note: Callable[[Asker, Sequence[Request], Sequence[Entry]], None] | None = None
     tally: Tally = field(default_factory=Tally)
     _session: _Session = field(default_factory=_Session)
 
@@ -165,6 +167,8 @@ class Asker:
     def _obtain(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
         """Verdicts from the journal, or from the model for what it lacks."""
         entries, replies = self._look_up(requests)
+        if self.note:
+            self.note(self, requests, entries)
         asks = not self.dry and any(entry.key not in replies for entry in entries)
         with self.journal.lock() if asks else nullcontext():
             if asks:

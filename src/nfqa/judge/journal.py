@@ -29,7 +29,7 @@ _COLUMNS = {
 }  # fmt: skip
 WITHOUT = "|without:"  # after a decoding's signature: the settings that a server would not take
 _LISTS = ("labels", "logprobs")  # kept as JSON
-_SAID = ("text", "logprobs", "finish", "prompt_tokens", "completion_tokens")  # how long it took may differ
+SAID = ("text", "logprobs", "finish", "prompt_tokens", "completion_tokens")  # how long it took may differ
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Journal:
         line = asdict(entry) | asdict(reply)
         line |= {"text": replace_surrogates(reply.text), "logprobs": logprobs, "seconds": round(reply.seconds, 3)}
         line |= {"key": entry.key, "spec": spec, "verdict": verdict.value, "reason": verdict.reason}
-        self._insert([line], self.run)
+        self.add([line], self.run)
         return self.find(entry) or reply
 
     def find_models(self, spec: str, *, plain: bool = False) -> list[tuple[str, str]]:
@@ -149,26 +149,19 @@ class Journal:
             key doesn't follow from its fields, or that contradicts a completion kept under the same key, here or on an
             earlier line.
         """
-        places = ((f"{where}, line {number}", text) for number, text in enumerate(lines, 1) if text.strip())
-        return self.add(((place, _read_line(place, text)) for place, text in places), "imported")
-
-    def add(self, lines: Iterable[tuple[str, dict[str, Any]]], run: str) -> int:
-        """Add completions, all or none; returns how many were new.
-
-        Args: lines: where each stands, for a message, and its fields as `list_lines` gives them.
-        Raises: ValueError for one that contradicts a completion kept under the same key, here or on an earlier line.
-        """
         new: dict[str, dict[str, Any]] = {}
-        for place, line in lines:
-            kept = self._look_up(line["key"]) or new.setdefault(line["key"], line)
-            if not says_the_same(kept, line):
-                raise ValueError(
-                    f"{place}: another completion is kept under the same key; nothing is imported; restore the file"
-                    " (`git checkout`, where it is committed) or remove the row"
-                )
-        return self._insert(new.values(), run)
+        for number, text in enumerate(lines, 1):
+            if text.strip():
+                line = _read_line(f"{where}, line {number}", text)
+                kept = self._look_up(line["key"]) or new.setdefault(line["key"], line)
+                if any(kept[name] != line[name] for name in SAID):
+                    raise ValueError(
+                        f"{where}, line {number}: another completion is kept under the same key; nothing is imported"
+                    )
+        return self.add(new.values(), "imported")
 
-    def _insert(self, lines: Iterable[dict[str, Any]], run: str) -> int:
+    def add(self, lines: Iterable[dict[str, Any]], run: str) -> int:
+        """Write completions with their keys, as `list_lines` gives them; returns how many were new."""
         common = {"run": run, "written": time.strftime("%Y-%m-%dT%H:%M:%S")}
         rows = [line | common | {name: json.dumps(line[name], allow_nan=False) for name in _LISTS} for line in lines]
         return self._store.write((row["key"], *(row[name] for name in _COLUMNS)) for row in rows)
@@ -181,11 +174,6 @@ class Journal:
 def find_key(line: dict[str, Any]) -> str:
     """The key that follows from a completion's fields."""
     return Entry(**{field.name: line[field.name] for field in dataclasses.fields(Entry)}).key
-
-
-def says_the_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two completions, as `Journal.list_lines` gives them, are one; how long they took may differ."""
-    return all(one[name] == other[name] for name in _SAID)
 
 
 def _hash(value: dict[str, Any]) -> str:

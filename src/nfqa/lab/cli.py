@@ -42,6 +42,7 @@ def list_commands(root: Path, installed: dict[str, Any]) -> dict[str, Any]:
         "check": (_check, "compare results with the published and the committed ones", {}),
         "claims": (_claims, "say of each claim of the papers whether it holds", {}),
         "figures": (_figures, "draw every figure again from results, without computing anything", some),
+        "spot-check": (_spot_check, "compute a random few of the committed verdicts and losses anew", some),
         "report": (_report, "build the report site from the results at hand", {}),
         "fetch": (_fetch, "fetch and verify the data", {}),
         "answers": (_answers, "let language models answer questions", {
@@ -50,8 +51,8 @@ def list_commands(root: Path, installed: dict[str, Any]) -> dict[str, Any]:
         }),
         "debates": (_debates, "make partial answers for a file of questions, from documents",
                     {"--documents": pages, "--labels": labels} | file),
-        "verdicts": (_verdicts, "the journal as JSON lines, or as Parquet to commit", {
-            "action": {"choices": ("export", "import")}, **file,
+        "verdicts": (_verdicts, "the journal as JSON lines or Parquet; losses as Parquet", {
+            "action": {"choices": ("export", "import", "losses")}, **file,
             "--model": {"help": "for Parquet: the beginning of the identity of the models to write", "default": ""},
         }),
     }  # fmt: skip
@@ -196,22 +197,28 @@ def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 
 def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
     from nfqa.data.paths import write_text
-    from nfqa.judge.committed_verdicts import write_verdicts
+    from nfqa.judge.committed_verdicts import VERDICTS
     from nfqa.judge.journal import Journal
     from nfqa.lab.judging import find_journal
 
     path = find_journal(root)
     if str(given.file) == ".":
-        raise ValueError(f"no file is named, as in `make {given.action}-verdicts FILE=verdicts.jsonl`")
+        raise ValueError("no file is named; set FILE, as in `make export-verdicts FILE=verdicts.jsonl`")
+    if given.action == "losses":
+        from nfqa.data.paths import find_cache
+        from nfqa.models.committed_losses import LOSSES, list_losses
+        from nfqa.models.evaluator import hash_losses_code
+
+        print(LOSSES.merge(given.file, list_losses(find_cache(root, "losses"), made_by=hash_losses_code())))
+        return 0
     if given.action == "export":
         if not path.is_file():
             raise ValueError(f"there is no journal at {path}; no verdict was asked for yet")
         if given.file.is_file() and given.file.read_bytes()[:15] == b"SQLite format 3":
             raise ValueError(f"{given.file} is a database, perhaps the journal itself; name another file to write to")
         if given.file.suffix == ".parquet":
-            held, new, differing = write_verdicts(Journal(path), given.file, model=given.model)
-            differ = f"; {differing:,} stayed though the journal has another completion" if differing else ""
-            print(f"{held:,} completions in {given.file}, {new:,} of them new{differ}")
+            rows = (line for line in Journal(path).list_lines() if line["model"].startswith(given.model))
+            print(VERDICTS.merge(given.file, rows))
             return 0
         lines = [f"{line}\n" for line in Journal(path).export()]
         write_text(given.file, "".join(lines))
@@ -281,6 +288,16 @@ def _figures(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     drawn = sum(redraw_figure(paper, name, place, options) for paper, name in tqdm(chosen, "figures"))
     print(f"{drawn} figures drawn from results")
     return 0
+
+
+def _spot_check(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from random import randrange
+
+    from nfqa.lab.spot_check import check_spots
+
+    size = read_count("N", "how many to compute anew") or 100
+    seed = read_count("SEED", "the seed of an earlier spot check") or randrange(1, 10**6)  # noqa: S311 - no secret
+    return int(not check_spots(root, options, given.artefacts, size=size, seed=seed))
 
 
 def _report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:

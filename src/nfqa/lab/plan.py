@@ -10,12 +10,12 @@ from math import inf
 from pathlib import Path
 
 from nfqa.data.json_lines import read_json
-from nfqa.data.paths import write_text
+from nfqa.data.paths import find_committed, write_text
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
 from nfqa.lab.fingerprint import Target, make_fingerprint
-from nfqa.lab.judging import find_journal, open_committed_journal
+from nfqa.lab.judging import find_journal
 from nfqa.lab.notebooks import hash_json
 from nfqa.lab.options import RunOptions
 from nfqa.lab.replay import count_asked
@@ -48,9 +48,9 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
 def describe_journal(root: Path) -> list[str]:
     """A line a model: what the journal holds, and what it cost at the prices that the environment gives.
 
-    What is committed follows in lines of its own, as nobody pays for it here.
+    Then the files of committed verdicts, which count for nothing there.
     """
-    path, committed = find_journal(root), open_committed_journal(root)
+    path = find_journal(root)
     found = Journal(path).count() if path.is_file() else []
     lines = [
         f"journal: {each['model']}: {each['completions']:,} completions, {each['unreadable']:,} unreadable,"
@@ -58,8 +58,7 @@ def describe_journal(root: Path) -> list[str]:
         f"{_price(each['prompt_tokens'], each['completion_tokens'])}"
         for each in found
     ] or ["journal: no verdicts yet"]
-    every = committed.count() if committed else []
-    return lines + [f"committed: {each['model']}: {each['completions']:,} completions, at no cost" for each in every]
+    return lines + [f"committed: {path.relative_to(root)}, at no cost" for path in find_committed(root, "verdicts")]
 
 
 def describe_target(target: Target) -> str:

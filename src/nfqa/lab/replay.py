@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,13 @@ from typing import Any
 from nfqa.data.paths import Place
 from nfqa.judge.asking import Tally
 from nfqa.lab.fingerprint import accept_figure, choose_parameters
-from nfqa.lab.notebooks import read_cells
+from nfqa.lab.notebooks import HEAD, read_cells
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import Paper
 from nfqa.lab.values import read_values
+
+_SCORES = "scores"  # what stands for a tag of the cells between those that ask and those that show
+_NOT_SCORES = {"parameters", "setup", "ask", "figure", HEAD}
 
 
 def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) -> bool:
@@ -45,14 +48,22 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
     return figure is not None
 
 
-def count_asked(paper: Paper, name: str, place: Place, options: RunOptions) -> Tally:
-    """What an artefact would ask language models, by its cells tagged `ask`, run dry: counted, nothing asked."""
-    notebook = paper.artefacts[name].path
+def count_asked(paper: Paper, name: str, place: Place, options: RunOptions, recorder: Any = None) -> Tally:
+    """What an artefact would ask language models, by its cells tagged `ask`, run dry: counted, nothing asked.
+
+    Args: recorder: as `nfqa.lab.roles.Roles` has it. Where it draws losses too, the cells between are run as far as
+        they need neither vectors nor values.
+    """
+    artefact = paper.artefacts[name]
     parameters = choose_parameters(paper, name, options, place.work / "scratch" / "dry")
     with redirect_stdout(StringIO()):
-        found = _run_cells(notebook, {"parameters", "setup"}, {}, parameters)
-        found["lab"].dry = True
-        _run_cells(notebook, {"ask"}, found)
+        found = _run_cells(artefact.path, {"parameters", "setup"}, {}, parameters)
+        found["lab"].dry, found["lab"].recorder = True, recorder
+        _run_cells(artefact.path, {"ask"}, found)
+        if recorder and recorder.draws_losses and "evaluator" in artefact.roles:
+            found["lab"].embedder = None  # a cell that needs vectors may take minutes, and ends it
+            with suppress(Exception):  # as does one that can't go on without values, or a recorder that has enough
+                _run_cells(artefact.path, {_SCORES}, found)
     return found["lab"].tally
 
 
@@ -61,7 +72,8 @@ def _run_cells(
 ) -> dict[str, Any]:
     """The names that a notebook's code cells with one of the tags leave behind; `parameters` follow their own cell."""
     for cell in read_cells(notebook):
-        if tags & cell["tags"]:
+        scores = cell["cell_type"] == "code" and not cell["tags"] & _NOT_SCORES and "lab.write(" not in cell["source"]
+        if (cell["tags"] | ({_SCORES} if scores else set())) & tags:
             exec(compile(cell["source"], str(notebook), "exec"), names)  # noqa: S102 (the project's own notebook)
         if "parameters" in cell["tags"]:
             names |= parameters or {}

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfqa.data.paths import find_cache
+from nfqa.data.paths import find_cache, find_committed
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.lab.judging import Asking, open_asker, open_generators, open_journal, open_judges
 from nfqa.lab.progress import show_progress
@@ -34,6 +34,9 @@ class Roles:
         self.families, self.systems = paper.judges, paper.systems
         self.dry = bool(os.environ.get("NFQA_DRY"))
         self.roles = {role: roles.get(role) or DEFAULTS[role] for role in DEFAULTS}
+        self.recorder: Any = (
+            None  # of a dry run: told of `note_requests` and `note_losses`, as Asker and Evaluator have it
+        )
         self._askers: list[Asker] = []  # all that were opened
 
     @property
@@ -85,7 +88,9 @@ class Roles:
             self._askers.append(open_asker(open_journal(self.root), spec, ECHO, dry=self.dry, progress=progress))
             return ServedEvaluator(self._askers[-1])
         device = os.environ.get("NFQA_DEVICE") or "auto"
-        return Evaluator(spec, device=device, store=find_cache(self.root, "losses"), progress=progress, **how)
+        how |= {"store": find_cache(self.root, "losses"), "committed": find_committed(self.root, "losses")}
+        note = self.recorder.note_losses if self.recorder else None
+        return Evaluator(spec, device=device, progress=progress, note=note, **how)
 
     @cached_property
     def judges(self) -> dict[str, LanguageJudge]:
@@ -102,10 +107,14 @@ class Roles:
         return next(iter(self._open_judges(reading).values()), None)
 
     def _open_judges(self, reading: Reading) -> dict[str, LanguageJudge]:
-        asking, progress = replace(self.asking, reading=reading), show_progress(self.out, "verdicts")
-        judges = open_judges(self.root, self.roles["judge"], asking, dry=self.dry, progress=progress)
+        asking, how = replace(self.asking, reading=reading), self._describe_asker("verdicts")
+        judges = open_judges(self.root, self.roles["judge"], asking, **how)
         self._askers += [judge.asker for judge in judges.values()]
         return judges
+
+    def _describe_asker(self, what: str) -> dict[str, Any]:
+        note = self.recorder.note_requests if self.recorder else None
+        return {"dry": self.dry, "progress": show_progress(self.out, what), "note": note}
 
     @cached_property
     def judge_name(self) -> str:
@@ -118,8 +127,7 @@ class Roles:
     @cached_property
     def writers(self) -> dict[str, Asker]:
         """The generator role's language models by name; none where rules fill it. One of the paper's has its name."""
-        progress = show_progress(self.out, "texts")
-        opened = open_generators(self.root, self.roles["generator"], self.asking, dry=self.dry, progress=progress)
+        opened = open_generators(self.root, self.roles["generator"], self.asking, **self._describe_asker("texts"))
         self._askers += opened.values()
         named = {name: [s for s, form in self.systems.items() if re.fullmatch(form, name.lower())] for name in opened}
         return {next(iter(named[name]), name): asker for name, asker in opened.items()}

@@ -8,12 +8,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from nfqa.data.code import hash_maker
 from nfqa.data.store import Store
 from nfqa.kernels.perplexity import Settings
+from nfqa.models.committed_losses import LOSSES, make_loss, open_names
 from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.engine import Engine
 from nfqa.models.precision import read_precision
@@ -28,6 +30,7 @@ _CODE = (
     "nfqa.models.pretrained", "nfqa.kernels.perplexity",
 )  # fmt: skip
 _PACKAGES = ("torch", "transformers", "tokenizers")
+_PLANNED = TargetLoss(math.nan, 0, 0, reason="planned")
 
 
 class Evaluator:
@@ -40,6 +43,9 @@ class Evaluator:
     batch_tokens is the `Engine`'s.
     store: a file that keeps losses by evaluator, settings and texts; another process may share it. A loss that is not
     a finite number isn't kept. `progress` is told how many losses of a call are made, and of how many.
+    committed: Parquet files of a language model's losses, for what the store lacks. Their keys hold no code or versions
+    of packages: `make spot-check` tells whether they are still what the model gives.
+    note: is told of every call, and nothing is computed: what is neither stored nor committed is missing as "planned".
     Losses are rounded to six digits when they are made: batches and threads move the last ones.
     Raises: ValueError for what `Pretrained` refuses, or a missing embedded model.
     """
@@ -53,9 +59,11 @@ class Evaluator:
         dtype: str = "auto",
         batch_tokens: int = 16_384,
         store: Path | None = None,
+        committed: Sequence[Path] = (),
+        note: Callable[[Evaluator, Sequence[Restated], Settings], None] | None = None,
         progress: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> None:
-        self.spec, self._progress = spec, progress
+        self.spec, self._progress, self._note = spec, progress, note
         own = spec.kind == "embedded"
         where = RoleSpec("evaluator", "path", str(find_evaluator(spec.name))) if own else spec
         self.cache = cache if cache != "own" else _read_cache(Path(where.name)) if own else None
@@ -63,6 +71,7 @@ class Evaluator:
         self._batch_tokens = batch_tokens
         counts = dict.fromkeys(("tokens", "attended", "cut", "unscored"), "INTEGER")
         self._store = Store(store, "target_losses", nats="REAL", **counts, reason="TEXT")
+        self._names, self._committed = None if own else open_names(store), LOSSES.read(() if own else committed)
 
     @cached_property
     def identity(self) -> str:
@@ -75,7 +84,13 @@ class Evaluator:
     @property
     def chats(self) -> bool:
         """Whether it has a chat template."""
-        return self._loaded.template != "none"
+        return self._template != "none"
+
+    @cached_property
+    def _template(self) -> str:
+        """The model's chat template by hash; as committed losses have it, for which the model need not be here."""
+        known = (row["template"] for row in self._committed.values() if row["model"] == self.identity)
+        return next(known, "") or self._loaded.template
 
     def adapt(self, settings: Settings) -> Settings:
         """The settings as this evaluator can keep to them: all of them."""
@@ -89,9 +104,16 @@ class Evaluator:
         Raises: ValueError as `RowMaker` (no chat template, too long where nothing is to be cut), or for a model that
             can't be loaded.
         """
-        keys = [[self._hash(item, target, settings) for target in item.targets] for item in items]
-        asked = {key for row in keys for key in row}
-        known = {key: TargetLoss(*values) for key, values in self._store.read(asked).items()}
+        hashed = [[self._hash(item, target, settings) for target in item.targets] for item in items]
+        keys, lasting = [[key for key, _ in row] for row in hashed], dict(chain.from_iterable(hashed))
+        known = {key: make_loss(row) for key, name in lasting.items() if (row := self._committed.get(name))}
+        known |= {key: TargetLoss(*values) for key, values in self._store.read(lasting).items()}
+        if self._note:
+            self._note(self, items, settings)
+            return [[known.get(key, _PLANNED) for key in row] for row in keys]
+        if self._names:
+            how = (self.identity, self._template, hash_losses_code())
+            self._names.write((key, name, *how) for key, name in lasting.items())
         missing: dict[int, dict[bytes, str]] = {}  # the targets of each item by key, each key once
         seen = set(known)
         for number, (row, item) in enumerate(zip(keys, items, strict=True)):
@@ -112,6 +134,11 @@ class Evaluator:
                 self._progress(done, total)
         return [[known[key] for key in row] for row in keys]
 
+    def find_committed(self, item: Restated, target: str, settings: Settings) -> TargetLoss | None:
+        """A committed loss, or None."""
+        row = self._committed.get(self._hash(item, target, settings)[1])
+        return make_loss(row) if row else None
+
     def score_plain(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         """The same by a loop over single rows with nothing shared, batched or kept: the reference implementation."""
         return find_plain_losses(self._engine, RowMaker(self._loaded, settings), items)
@@ -129,11 +156,18 @@ class Evaluator:
     def _engine(self) -> Engine:
         return Engine(self._loaded.model, batch_tokens=self._batch_tokens, cache=self.cache)
 
-    def _hash(self, item: Restated, target: str, settings: Settings) -> bytes:
-        made_by = hash_maker(*_CODE, within=_CODE, packages=_PACKAGES)
-        parts = json.dumps([made_by, self.identity, self._loaded.template, settings.reading, item.context, target])
-        parts += json.dumps(item.targets) if settings.padding != "none" else ""
-        return hashlib.sha256(parts.encode()).digest()
+    def _hash(self, item: Restated, target: str, settings: Settings) -> tuple[bytes, bytes]:
+        """The key of a loss in the store; and the one without code and versions, under which it is committed."""
+        parts = [self.identity, self._template, settings.reading, item.context, target]
+        others = json.dumps(item.targets) if settings.padding != "none" else ""
+        both = ([hash_losses_code(), *parts], parts)
+        key, lasting = (hashlib.sha256((json.dumps(each) + others).encode()).digest() for each in both)
+        return key, lasting
+
+
+def hash_losses_code() -> str:
+    """A hash of the code that makes losses, and of the versions of its packages."""
+    return hash_maker(*_CODE, within=_CODE, packages=_PACKAGES)
 
 
 def _read_cache(folder: Path) -> ContinuousCache | None:
