@@ -16,8 +16,11 @@ from nfqa.models.roles import RoleSpec
 
 
 def run_notebook(name: str, *, out: Path, tags: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:
-    """The names that notebooks/NAME.ipynb leaves behind; with `tags`, by the cells that have one of them alone."""
-    given = {"data": "sample", "out": str(out)} | parameters
+    """The names that notebooks/NAME.ipynb leaves behind; with `tags`, by the cells that have one of them alone.
+
+    No language model is asked unless `judge` names one.
+    """
+    given = {"data": "sample", "out": str(out), "judge": ""} | parameters
     return run_cells(PROJECT / "notebooks" / f"{name}.ipynb", given, tags)
 
 

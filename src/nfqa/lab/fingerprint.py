@@ -16,7 +16,7 @@ from nfqa.data.json_lines import check, suggest
 from nfqa.data.paths import Place, find_committed, write_text
 from nfqa.data.registry import UpstreamFile, has_file, hash_file, read_registry
 from nfqa.lab.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
-from nfqa.lab.options import RunOptions
+from nfqa.lab.options import ASKED, RunOptions
 from nfqa.lab.papers import Artefact, Paper, describe_entry, list_chosen
 from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, identify_role
@@ -53,6 +53,8 @@ def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -
         chosen |= {"n_seeds": 2, "resamples": 500, "limit": QUICK_LIMIT // 2 if slow else QUICK_LIMIT}
     if options.seeds:
         chosen["n_seeds"] = options.seeds
+    if options.data == "sample":
+        chosen |= dict.fromkeys(ASKED, "")
     chosen |= options.roles | options.asking | ({"answers": options.answers} if options.answers else {})
     found = {key: value for key, value in chosen.items() if key in known} | asked
     for key, value in found.items():
@@ -88,7 +90,8 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts |= {f"file {file}": _hash_upstream(root, file, "full") for file in artefact.files}
     own = [path for pattern in _OWN for path in root.glob(pattern)]
     own += [root / file for file in artefact.bundled]
-    parts |= {f"role {role}": identify_role(role, options.find_role(role)) for role in artefact.roles}
+    filled = {role: options.find_role(role, default) for role, default in artefact.roles.items()}
+    parts |= {f"role {role}": identify_role(role, spec) for role, spec in filled.items()}
     if "evaluator" in artefact.roles:  # some notebooks open all embedded ones, whichever fills the role
         parts |= {f"model {model}": identify_role("evaluator", f"embedded:{model}") for model in EVALUATORS}
     if artefact.prompts or options.asks(artefact.roles):  # released texts are pinned by data/registry.yml
@@ -218,8 +221,11 @@ class Target:
 
     @property
     def asks(self) -> bool:
-        """Whether a language model that takes prompts fills one of its roles."""
-        return self.options.asks(self.artefact.roles)
+        """Whether the user fills one of its roles by a language model that takes prompts.
+
+        What a notebook asks by default is committed: it needs no plan, and not the machine alone.
+        """
+        return self.options.asks(dict.fromkeys(self.artefact.roles, ""))
 
     @property
     def fills_machine(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -26,18 +26,30 @@ _PAPER = (0.8, 0.95)  # temperature and top-p: LINKAGE, section 4.4, and its rel
 
 @dataclass(frozen=True)
 class Asking:
-    """How a language model is asked: which prompts, sampled as the paper does or greedy, read from text or logits."""
+    """How a language model is asked: which prompts, sampled as the paper does or greedy, read from text or logits.
+
+    A decoding or reading of "" is the model's own (`fit`).
+    """
 
     prompts: str = "upstream"
-    decoding: Draws = "paper"
-    reading: Reading = "text"
+    decoding: Draws | Literal[""] = ""
+    reading: Reading | Literal[""] = ""
     wrapping: Wrapping = "chat"
     judge_seed: int = 0
 
     def __post_init__(self) -> None:
         for name, known in (("decoding", Draws), ("reading", Reading), ("wrapping", Wrapping)):
-            if getattr(self, name) not in get_args(known):
+            if getattr(self, name) not in get_args(known) and (getattr(self, name) or name == "wrapping"):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(get_args(known))}")
+
+    def fit(self, spec: RoleSpec) -> Asking:
+        """The same with the model's own decoding and reading where none is named.
+
+        They are the paper's for every model but a packaged one. That is small and rarely writes a readable verdict, so
+        it is read from logits, and greedy where it writes.
+        """
+        decoding, reading = ("greedy", "logits") if spec.kind == "package" else ("paper", "text")
+        return replace(self, decoding=self.decoding or decoding, reading=self.reading or reading)
 
     @property
     def as_published(self) -> bool:
@@ -47,10 +59,11 @@ class Asking:
         """
         return (self.prompts, self.decoding, self.reading) == ("upstream", "paper", "text")
 
-    def make_decoding(self, *, reading: Reading | None = None) -> Decoding:
-        """The decoding that the words stand for."""
-        temperature, top_p = _PAPER if self.decoding == "paper" else (0.0, 1.0)
-        return Decoding(temperature, top_p, reading=reading or self.reading, wrapping=self.wrapping)
+    def make_decoding(self, spec: RoleSpec) -> Decoding:
+        """The decoding that the words stand for, of a model."""
+        fitted = self.fit(spec)
+        temperature, top_p = _PAPER if fitted.decoding == "paper" else (0.0, 1.0)
+        return Decoding(temperature, top_p, reading=fitted.reading or "text", wrapping=self.wrapping)
 
 
 def find_journal(root: Path) -> Path:
@@ -80,7 +93,7 @@ def open_judges(root: Path, spec: str, asking: Asking, **how: Any) -> dict[str, 
     """
     from nfqa.metrics.judging import LanguageJudge  # with pandas, which the command line can do without
 
-    opened = _open_askers(root, "judge", spec, asking.make_decoding(), **how)
+    opened = _open_askers(root, "judge", spec, asking, **how)
     return {
         name: LanguageJudge(asker, read_prompt_set(root, asking.prompts), seed=asking.judge_seed)
         for name, asker in opened.items()
@@ -93,16 +106,16 @@ def open_generators(root: Path, spec: str, asking: Asking, **how: Any) -> dict[s
     They write, so they are read as text whatever the judge's reading.
     Args: how: as `open_judges`.
     """
-    return _open_askers(root, "generator", spec, asking.make_decoding(reading="text"), **how)
+    return _open_askers(root, "generator", spec, replace(asking, reading="text"), **how)
 
 
-def _open_askers(root: Path, role: str, spec: str, decoding: Decoding, **how: Any) -> dict[str, Asker]:
+def _open_askers(root: Path, role: str, spec: str, asking: Asking, **how: Any) -> dict[str, Asker]:
     asked = [part for part in (parse_roles(role, spec) if spec else ()) if part.is_language_model]
     if not asked:
         return {}
     journal = open_journal(root)
     named = zip(name_models(asked), asked, strict=True)
-    return {name: open_asker(journal, part, decoding, **how) for name, part in named}
+    return {name: open_asker(journal, part, asking.make_decoding(part), **how) for name, part in named}
 
 
 def open_restating(root: Path) -> Asker:

@@ -13,7 +13,7 @@ from typing import Any
 
 from nfqa.data.code import hash_modules, parse
 from nfqa.data.registry import stamp
-from nfqa.models.roles import ROLES
+from nfqa.models.roles import DEFAULTS
 
 HEAD = "head"  # the tag of the cell that shows an artefact's results; a run refreshes it
 _PACKAGES = (
@@ -56,9 +56,9 @@ def read_parameters(notebook: Path) -> dict[str, Any]:
         raise ValueError(f"{notebook}: expected a cell tagged `parameters` of `name = literal` lines only") from None
 
 
-def list_roles(notebook: Path) -> tuple[str, ...]:
-    """The roles that a notebook takes: those that its parameters name."""
-    return tuple(name for name in read_parameters(notebook) if name in ROLES)
+def list_roles(notebook: Path) -> dict[str, str]:
+    """The roles that a notebook takes, those that its parameters name, each with what fills it by default."""
+    return {name: spec or DEFAULTS[name] for name, spec in read_parameters(notebook).items() if name in DEFAULTS}
 
 
 def list_datasets(notebook: Path) -> tuple[str, ...]:

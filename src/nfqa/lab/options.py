@@ -22,6 +22,7 @@ from nfqa.lab.papers import list_chosen
 from nfqa.models.precision import DTYPES
 from nfqa.models.roles import DEFAULTS, ROLES, identify_role
 
+ASKED = ("judge", "generator")
 _ASKING = ("prompts", "decoding", "reading", "wrapping")
 _LONGEST_VARIANT, _LONGEST_VALUE = 80, 24  # characters of a folder's name before its hash; the hash tells them apart
 
@@ -62,14 +63,19 @@ class RunOptions:
         told = ", ".join(f"{count:,} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count)
         return f"quick: {told}" if told else "quick"
 
-    def find_role(self, role: str) -> str:
-        """The spec that fills a role."""
-        return self.roles.get(role) or DEFAULTS.get(role, "")
+    def find_role(self, role: str, default: str = "") -> str:
+        """The spec that fills a role: the user's, or a notebook's default, or that of all notebooks.
 
-    def asks(self, roles: tuple[str, ...]) -> bool:
-        """Whether one of the roles is filled by a language model that takes prompts."""
-        named = {role: re.findall(r"(?:^|,)\s*(\w+):", self.find_role(role)) for role in roles}
-        asked = {kind for role in ("judge", "generator") for kind in named.get(role, ())}
+        A language model that a notebook names by default is not asked about the sample, which nothing is committed of.
+        """
+        default = default * (self.data != "sample" or role not in ASKED)
+        return self.roles.get(role) or default or DEFAULTS.get(role, "")
+
+    def asks(self, roles: Mapping[str, str]) -> bool:
+        """Whether one of the roles, given with its default, is filled by a language model that takes prompts."""
+        filled = {role: self.find_role(role, default) for role, default in roles.items()}
+        named = {role: re.findall(r"(?:^|,)\s*(\w+):", spec) for role, spec in filled.items()}
+        asked = {kind for role in ASKED for kind in named.get(role, ())}
         return "openai" in named.get("evaluator", ()) or bool(asked - {"embedded"})
 
     def find_place(self, root: Path) -> Place:
@@ -90,8 +96,8 @@ def read_options(
     read_choice("FRESH", "", "1")  # for `nfqa.data.paths.find_committed`
     seeds = read_count("SEEDS", "a whole number of reference draws")
     roles, asking = _read_given(ROLES), _read_given(_ASKING)
-    if roles.get("judge", "").startswith("embedded:"):
-        raise ValueError("JUDGE names the embedded judge, both forms of which every run measures; unset it")
+    if roles.get("judge", DEFAULTS["judge"]) != DEFAULTS["judge"] and roles["judge"].startswith("embedded:"):
+        raise ValueError(f"JUDGE is {roles['judge']!r}; for the embedded judge alone expected {DEFAULTS['judge']}")
     for role, spec in roles.items():
         identify_role(role, spec)
     for name in asking:

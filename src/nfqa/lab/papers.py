@@ -14,7 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, StringConst
 from nfqa.data.json_lines import Item, check, suggest
 from nfqa.data.registry import read_yaml
 from nfqa.lab.notebooks import hash_cells, hash_imports, hash_json, list_datasets, list_roles, read_cells
-from nfqa.models.roles import ROLES
+from nfqa.models.roles import DEFAULTS, ROLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,10 +76,10 @@ class Artefact(_Entry):
         return self._folder / str(self.notebook)
 
     @cached_property
-    def roles(self) -> tuple[str, ...]:
-        """The roles that it takes."""
+    def roles(self) -> dict[str, str]:
+        """The roles that it takes, each with what fills it by default."""
         if self.takes is not None or self.notebook is None:
-            return self.takes or ()
+            return {role: DEFAULTS[role] for role in self.takes or ()}
         return list_roles(self.path)
 
     @cached_property

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from nfqa.data.paths import find_cache, find_committed
 from nfqa.judge.asking import Asker, Tally, merge_tallies
@@ -106,7 +106,7 @@ class Roles:
         """The same language model once more, its verdicts read in another way."""
         return next(iter(self._open_judges(reading).values()), None)
 
-    def _open_judges(self, reading: Reading) -> dict[str, LanguageJudge]:
+    def _open_judges(self, reading: Reading | Literal[""]) -> dict[str, LanguageJudge]:
         asking, how = replace(self.asking, reading=reading), self._describe_asker("verdicts")
         judges = open_judges(self.root, self.roles["judge"], asking, **how)
         self._askers += [judge.asker for judge in judges.values()]
@@ -118,10 +118,16 @@ class Roles:
 
     @cached_property
     def judge_name(self) -> str:
-        """The published model that the judge is, if it is asked as published; else "judge", whose rows are its own."""
-        if self.judge is None or not self.asking.as_published:
+        """The published model that the judge is, if it is asked as published; a packaged model by its name.
+
+        Any other is "judge", whose rows are its own.
+        """
+        spec = self.judge and self.judge.asker.spec
+        if spec and spec.kind == "package":
+            return spec.short
+        if spec is None or not self.asking.fit(spec).as_published:
             return "judge"
-        name = self.judge.asker.spec.name.rpartition("/")[2].lower()
+        name = spec.short.lower()
         return next((family for family, start in self.families.items() if name.startswith(start)), "judge")
 
     @cached_property

@@ -27,6 +27,7 @@ COMPOSITIONS: dict[str, tuple[int, ...]] = {
     "r32221110": (3, 2, 2, 2, 1, 1, 1, 0),
 }
 OWN_LISTS = {"antique": "r33221100", "trec_dl_nf": "r3210", "webglm": "r3210"}  # the paper's list for each dataset
+SAMPLE = "the language model's sample"  # of candidates
 GOOD_FROM = 2  # the grade from which a reference is a good one
 
 
@@ -195,6 +196,12 @@ def sample_candidates(draws: pd.DataFrame, *, most: int, seed: int = 0) -> pd.Da
         return replace(draw, candidates=tuple(one for one in draw.candidates if one.id in taken))
 
     return draws.assign(draw=[take(draw) for draw in draws.draw])
+
+
+def mark_sample(scores: pd.DataFrame, sample: pd.DataFrame, draws: pd.DataFrame) -> pd.DataFrame:
+    """Scores of a sample of the draws, whose column `candidates` says so; as they are where the sample has all."""
+    size, whole = (sum(len(draw.candidates) for draw in frame.draw) for frame in (sample, draws))
+    return scores.assign(candidates=SAMPLE) if size < whole and len(scores) else scores
 
 
 def share_candidates(draws: pd.DataFrame) -> pd.DataFrame:
