@@ -101,7 +101,7 @@ def check_spots(root: Path, options: RunOptions, only: Sequence[str], *, size: i
     for model, what, difference, message in _compare(**sample.drawn):
         compared[model, what].append((difference, message))
     for (model, what), pairs in compared.items():
-        wrong = [message for difference, message in pairs if difference > _MOST[what]]
+        wrong = [message for difference, message in pairs if not difference <= _MOST[what]]
         most = f"largest difference {max(pairs)[0]:.2g}, at most {_MOST[what]:g}"
         print(
             f"{model}: {len(pairs)} {what}, {f'{len(wrong)} differ' if what == 'texts' else most}", *wrong, sep="\n  "
@@ -121,12 +121,12 @@ def _compare(
     open_once = cache(lambda spec, model: open_model(spec, Journal(), model.rpartition("|")[2]))
     for place, asker, request, entry, before in (verdicts or {}).values():
         seeded = replace(request, seed=scatter_seed(entry.seed, entry.prompt))
-        ((_, now),) = open_once(asker.spec, entry.model).answer([seeded], asker.decoding)
-        message = f"{place}, prompt {entry.prompt[:12]}: {before!s:.400} is committed, now {now!s:.400}"
+        ((_, reply),) = open_once(asker.spec, entry.model).answer([seeded], asker.decoding)
+        message = f"{place}, prompt {entry.prompt[:12]}: {before!s:.400} is committed, now {reply!s:.400}"
         if before.logprobs is None:
-            yield entry.model, "texts", float(before.text != getattr(now, "text", None)), message
+            yield entry.model, "texts", float(before.text != getattr(reply, "text", None)), message
         else:
-            pairs = [*zip(before.logprobs, getattr(now, "logprobs", ()), strict=False)]
+            pairs = [*zip(before.logprobs, getattr(reply, "logprobs", ()), strict=False)]
             differences = (abs(a - b) for a, b in pairs if a != b)
             yield entry.model, "log-probabilities", max(differences, default=0.0 if pairs else inf), message
     opened: dict[str, Evaluator] = {}  # one of each model

@@ -106,7 +106,7 @@ class Evaluator:
         """
         hashed = [[self._hash(item, target, settings) for target in item.targets] for item in items]
         keys, lasting = [[key for key, _ in row] for row in hashed], dict(chain.from_iterable(hashed))
-        known = {key: make_loss(row) for key, name in lasting.items() if (row := self._committed.get(name))}
+        known = {key: make_loss(self._committed[name]) for key, name in lasting.items() if name in self._committed}
         known |= {key: TargetLoss(*values) for key, values in self._store.read(lasting).items()}
         if self._note:
             self._note(self, items, settings)
