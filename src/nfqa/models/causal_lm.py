@@ -144,7 +144,7 @@ class CausalLM:
         self, requests: Sequence[Request], made: Sequence[dict[int, LabelRows]], decoding: Decoding, engine: Engine
     ) -> Iterator[tuple[int, Reply | Failure]]:
         """Completions. One that the context leaves less room than it was given is written alone, up to its end."""
-        plans = reduce(or_, made, {})
+        plans: dict[int, LabelRows] = reduce(or_, made, {})
         tokenizer, stops, most = self._loaded.tokenizer, self._loaded.stops, decoding.max_tokens
         context = self._loaded.context
         rooms = {i: min(most, context - plan.forced if context else most) for i, plan in plans.items()}

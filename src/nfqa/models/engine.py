@@ -297,8 +297,8 @@ class Engine:
         for (row, first), (start, own), asked in zip(rows, spans, logits, strict=True):
             mine = None
             if states is not None:
-                parts = ((0, done), (start, start + first - done), (own, own + len(row.tokens) - first))
-                mine = torch.cat([states[slice(*part)] for part in parts])
+                path = ((0, done), (start, start + first - done), (own, own + len(row.tokens) - first))
+                mine = torch.cat([states[slice(*part)] for part in path])
             found.append(self._find_targets(asked, mine, row))
         each = iter(found)
         return [[next(each) for _ in group.rows] for group in groups]

@@ -108,7 +108,8 @@ def _read_model(file: Path) -> tuple[Any, Any]:
     how = {"dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True)}
     try:
         apart = _has_digits_apart(file)
-        model, report = AutoModelForCausalLM.from_pretrained(**where, **how, output_loading_info=True)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(**where, **how, output_loading_info=True)
+        model, report = loaded
         tokenizer = AutoTokenizer.from_pretrained(**where)
         if missing := sorted(report["missing_keys"]):
             raise ValueError(
