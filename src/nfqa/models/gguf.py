@@ -104,8 +104,8 @@ def _read_model(file: Path) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    where = {"pretrained_model_name_or_path": str(file.absolute().parent), "gguf_file": file.name}
-    how = {"dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True)}
+    where: dict[str, Any] = {"pretrained_model_name_or_path": str(file.absolute().parent), "gguf_file": file.name}
+    how: dict[str, Any] = {"dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True)}
     try:
         apart = _has_digits_apart(file)
         loaded: Any = AutoModelForCausalLM.from_pretrained(**where, **how, output_loading_info=True)
