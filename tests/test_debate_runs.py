@@ -111,7 +111,7 @@ def test_another_evaluator_is_a_variant_that_leaves_the_results_alone(debates: C
     assert read_values(folder / "results" / "made_up" / "third.csv").signature[0] == spec
     assert not (debates.root / RESULTS / "third.csv").exists()
     refused = debates.run("run", "made_up/third", EVALUATOR="package:gpt")
-    assert (refused.returncode, "role evaluator is 'package:gpt'" in refused.stderr) == (2, True)
+    assert (refused.returncode, "the package gpt is not installed" in refused.stderr) == (2, True)
     idle = debates.run("run", "made_up/third", EMBEDDER=spec)
     assert "no notebook of this run takes the role embedder" in idle.stderr
 

@@ -72,7 +72,7 @@ def test_a_variable_that_make_does_not_know_is_refused_and_each_that_help_lists_
     def make(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(["make", "-n", *words], cwd=PROJECT, capture_output=True, text=True, check=False)
 
-    for given, near in (("SEED", "SEEDS"), ("judge", "JUDGE"), ("PROMPT", "PROMPTS")):
+    for given, near in (("SEEEDS", "SEEDS"), ("judge", "JUDGE"), ("PROMPT", "PROMPTS")):
         done = make("status", f"{given}=3")
         assert done.returncode == 2
         assert f"there is no variable {given}; did you mean {near}?" in done.stderr

@@ -339,7 +339,12 @@ def test_a_loss_is_made_once_and_kept(gpt2, tmp_path, monkeypatch):
     assert open_folder(gpt2, store=store, cache=ContinuousCache()).score(ITEMS, PAPER) != first
 
 
-NAMING = {"nfqa.models", "nfqa.models.roles", "nfqa.models.precision"}  # no code, or what an identity says
+NAMING = {
+    "nfqa.models",
+    "nfqa.models.gguf",
+    "nfqa.models.roles",
+    "nfqa.models.precision",
+}  # no code, or what an identity says
 
 
 @pytest.mark.parametrize(
