@@ -154,5 +154,5 @@ def test_a_language_models_verdicts_come_to_the_scale(run: Any, monkeypatch: pyt
     assert of_ten.signature.str.contains("openai:any").all()
     told = {finding.partition(":")[0]: finding for finding in found["findings"]}
     assert "LINKAGE, the judge of this run; Pointwise, R=∅, the judge of this run" in told["A first, as people do"]
-    assert "Pairwise, judge" in told["level"]
-    assert "1 of 14 ways of scoring (Pointwise, R≠∅, judge)" in told["no verdict"]
+    assert "Pairwise, the judge of this run" in told["level"]
+    assert "1 of 14 ways of scoring (Pointwise, R≠∅, the judge of this run)" in told["no verdict"]
