@@ -110,13 +110,15 @@ def test_a_label_s_probability_is_that_of_its_tokens_up_to_where_it_stands_alone
 
     expected = []
     for label in labels:
-        pieces = [*tokenizer.tokenize(label), "]]"]
         total, written = 0.0, ""
-        for piece in pieces:
+        for piece in tokenizer.tokenize(label):
             total += float(find_next("[[" + written)[tokenizer.convert_tokens_to_ids(piece)])
             written += piece
-            if sum(f"{other}]]".startswith(written) for other in labels) == 1:
+            if sum(other.startswith(written) for other in labels) == 1:
                 break
+        if longer := {other[len(label)] for other in labels if other.startswith(label) and other != label}:
+            ids = [tokenizer.convert_tokens_to_ids(digit) for digit in longer]
+            total += math.log(1 - float(find_next("[[" + label).exp()[ids].sum()))
         expected.append(total)
     (reply,) = collect(model, [Request(SHARED, labels=labels)], LOGITS)
     assert reply.logprobs == pytest.approx(expected, abs=1e-4)
@@ -130,14 +132,20 @@ def test_labels_are_summed_along_their_paths():
     plan = plan_labels(["a", "b", "c"], [[7, 8, 1, 2, 9], [7, 8, 1, 3, 9], [7, 8, 4, 9]], [7, 8])
     assert plan.forced == 2
     assert plan.rows == (Row((7, 8, 1), places=(1, 2, 1, 2, 1), targets=(1, 2, 1, 3, 4)),)
-    assert plan.parts == ((0, slice(0, 2)), (0, slice(2, 4)), (0, slice(4, 5)))
+    assert [own for _, own, _ in plan.parts] == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    assert not any(plan.rows[0].targets[longer] for *_, longer in plan.parts)
     # "10" and "11" share the token 1 after the forced [7]; without the stub it would be taken as given.
     plan = plan_labels(["10", "11"], [[7, 1, 0, 9], [7, 1, 1, 9]], [7])
     assert (plan.forced, plan.rows) == (1, (Row((7, 1), (0, 1, 0, 1), (1, 0, 1, 1)),))
     # There are as many rows as beginnings of labels.
     plan = plan_labels(["10", "11", "20", "21"], [[7, 1, 0], [7, 1, 1], [7, 2, 0], [7, 2, 1]], [7])
     assert [row.tokens for row in plan.rows] == [(7, 1), (7, 2)]
-    assert [row for row, _ in plan.parts] == [0, 0, 1, 1]
+    assert [row for row, *_ in plan.parts] == [0, 0, 1, 1]
+    # 1 is read as 1 and no 0 or 2 after it, whatever closes a label (9); 2 needs no more than itself.
+    plan = plan_labels(["1", "2", "10", "12"], [[7, 1, 9], [7, 2, 9], [7, 1, 0, 9], [7, 1, 2, 9]], [7])
+    (row,) = plan.rows
+    assert row == Row((7, 1), (0, 1, 1, 0, 0, 1, 0, 1), (1, 0, 2, 2, 1, 0, 1, 2))
+    assert plan.parts[0] == (0, slice(0, 1), slice(1, 3))
 
 
 @pytest.mark.parametrize("wrapping", ["chat", "plain"])

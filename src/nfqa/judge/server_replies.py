@@ -156,8 +156,8 @@ def spread_labels(labels: Sequence[str], look: Callable[[str], Top]) -> tuple[fl
 
     look: the likely tokens after `[[` and what it is given; called with "" first. A token counts for a label when it
     is the label, spaces and a closing bracket apart. Where a token is only the beginning of a label that is no token
-    itself (10 as 1 and 0), one more look after that token splits its mass: onto the longer label, and onto the
-    shorter one as far as a bracket closes it. A label that is not among the likely tokens gets minus infinity.
+    itself (10 as 1 and 0), one more look after that token splits its mass: onto the longer label, and the rest onto
+    the shorter one, whatever follows it. A label that is not among the likely tokens gets minus infinity.
     """
     mass = dict.fromkeys(labels, -math.inf)
 
@@ -166,10 +166,14 @@ def spread_labels(labels: Sequence[str], look: Callable[[str], Top]) -> tuple[fl
         for token, logprob in look(written):
             text, bracket, _ = (written + token).strip().partition("]")
             text, value = text.strip(), reached + logprob
-            if bracket and text in mass:
+            if bracket and text in mass and text != written:
                 mass[text] = float(np.logaddexp(mass[text], value))
             elif not bracket and len(text) > len(written):
                 opened[text] = float(np.logaddexp(opened.get(text, -math.inf), value))
+        if written in mass:
+            begun = [text for text in opened if any(label.startswith(text) for label in labels)]
+            longer = sum(math.exp(opened[text] - reached) for text in begun)
+            mass[written] = float(np.logaddexp(mass[written], reached + math.log(max(1 - longer, 1e-12))))
         for text, value in opened.items():
             if any(label.startswith(text) and label != text and label not in opened for label in labels):
                 follow(text, value)

@@ -34,9 +34,7 @@ class Roles:
         self.families, self.systems = paper.judges, paper.systems
         self.dry = bool(os.environ.get("NFQA_DRY"))
         self.roles = {role: roles.get(role) or DEFAULTS[role] for role in DEFAULTS}
-        self.recorder: Any = (
-            None  # of a dry run: told of `note_requests` and `note_losses`, as Asker and Evaluator have it
-        )
+        self.recorder: Any = None  # of a dry run: its `note_requests` and `note_losses` are an asker's, an evaluator's
         self._askers: list[Asker] = []  # all that were opened
 
     @property

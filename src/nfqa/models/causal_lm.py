@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import chain, groupby
-from operator import or_
 from typing import Any
 
 from nfqa.models.chat import Decoding, Failure, Reply, Request
@@ -24,12 +23,13 @@ class LabelRows:
     """The rows whose next-token distributions tell the probability of each label.
 
     forced: how many tokens the prompt and what follows it in every label's text have, normally `[[`. parts: for each
-    label, in which row its log-probabilities are, and where. A prompt that is to be continued is one row without parts.
+    label, in which row its log-probabilities are, where those of its own tokens, and where those of tokens after it
+    that would make it a longer label. A prompt that is to be continued is one row without parts.
     """
 
     forced: int
     rows: tuple[Row, ...]
-    parts: tuple[tuple[int, slice], ...]
+    parts: tuple[tuple[int, slice, slice], ...]
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -144,7 +144,7 @@ class CausalLM:
         self, requests: Sequence[Request], made: Sequence[dict[int, LabelRows]], decoding: Decoding, engine: Engine
     ) -> Iterator[tuple[int, Reply | Failure]]:
         """Completions. One that the context leaves less room than it was given is written alone, up to its end."""
-        plans: dict[int, LabelRows] = reduce(or_, made, {})
+        plans = {number: plan for each in made for number, plan in each.items()}
         tokenizer, stops, most = self._loaded.tokenizer, self._loaded.stops, decoding.max_tokens
         context = self._loaded.context
         rooms = {i: min(most, context - plan.forced if context else most) for i, plan in plans.items()}
@@ -169,8 +169,9 @@ def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub:
     """The rows for labels whose prompts, with `[[label]]` at the end, tokenise to `sequences`.
 
     Formula: ln P(label) = the sum over its tokens t_i up to the one that tells it from all others of
-    ln P(t_i | forced, t_1 ... t_i-1). The `]]` after a label counts only where it tells the label from a longer one.
-    With digits as tokens, "1" and "10" need the distributions after `[[` and `[[1`, which one row shows.
+    ln P(t_i | forced, t_1 ... t_i-1); for a label that others begin with, all of its tokens, and
+    ln(1 - the sum of P(t | forced, t_1 ... t_n) over the tokens t by which these go on). What follows a label, such as
+    `]]`, never counts. With digits as tokens, ln P("1") = ln P(1 | [[) + ln(1 - P(0 | [[1)) beside "10".
     stub: the tokens of the prompt with `[[` alone; where all labels begin with the same character, it keeps that
     character from being forced. labels: two or more different ones.
     """
@@ -183,12 +184,19 @@ def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub:
     ]
     inner = sorted({tail[:-1] for tail in tails})
     contexts = [a for a in inner if not any(b != a and b[: len(a)] == a for b in inner)]
+    closing = count_common([tail[::-1] for tail in whole])
     asked: list[list[tuple[int, int]]] = [[] for _ in contexts]  # place and target
     parts = []
-    for tail in tails:
+    for tail, full in zip(tails, whole, strict=True):
         row = next(i for i, context in enumerate(contexts) if context[: len(tail) - 1] == tail[:-1])
-        parts.append((row, slice(len(asked[row]), len(asked[row]) + len(tail))))
-        asked[row] += [(forced - 1 + step, token) for step, token in enumerate(tail)]
+        own, longer = tail, set[int]()
+        if len(tail) > len(full) - closing:
+            own = tail[:-1]
+            longer = {other[len(own)] for other in whole if other[: len(own)] == own and other != full}
+        steps = [*enumerate(own), *((len(own), token) for token in sorted(longer))]
+        start, middle = len(asked[row]), len(asked[row]) + len(own)
+        parts.append((row, slice(start, middle), slice(middle, start + len(steps))))
+        asked[row] += [(forced - 1 + step, token) for step, token in steps]
     begin = tuple(sequences[0][:forced])
     rows = [Row(begin + context, *zip(*pairs, strict=True)) for context, pairs in zip(contexts, asked, strict=True)]
     return LabelRows(forced, tuple(rows), tuple(parts))
@@ -209,7 +217,12 @@ def _read_reply(request: Request, plan: LabelRows, found: Sequence[Any], seconds
         if isinstance(message, str):
             return _tell_too_large(plan, message)
     # six digits: batches and threads move the last ones
-    logprobs = tuple(float(f"{float(found[row][places].sum()):.6g}") for row, places in plan.parts)
+    goes_on = [found[row][longer].exp().sum() for row, _, longer in plan.parts]
+    sums = [
+        found[row][own].sum() + (1 - p).clamp(min=1e-12).log()
+        for (row, own, _), p in zip(plan.parts, goes_on, strict=True)
+    ]
+    logprobs = tuple(float(f"{float(each):.6g}") for each in sums)
     likeliest = request.labels[max(range(len(logprobs)), key=logprobs.__getitem__)]
     return Reply(f"[[{likeliest}]]", plan.forced, 0, "logits", seconds, logprobs)
 

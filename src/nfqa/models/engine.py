@@ -170,7 +170,7 @@ class Engine:
 
         most = max(1, most**2 // (most + group.begun))  # the mask has a column for each token of the beginning
         if begun is None or group.begun > group.root:
-            ((_, begun),) = next(self.run_batches([group], lambda group: group.begun, lambda _: [self._begin(group)]))
+            begun = self._try_begin(group)
         if isinstance(begun, str):
             yield [(group.number, place, begun) for place, _ in group.rows]
             return
@@ -234,11 +234,15 @@ class Engine:
         passes = sum(group.size for group in groups) / min(self.batch_tokens, self._several)
         if root < _LEAST_ROOT or len(groups) < _LEAST_GROUPS or passes <= 1:
             return None, groups
-        whole = _Group(-1, groups[0].rows[:1], root)
-        ((_, begun),) = next(self.run_batches([whole], lambda group: group.begun, lambda _: [self._begin(whole)]))
+        begun = self._try_begin(_Group(-1, groups[0].rows[:1], root))
         if isinstance(begun, str):  # no memory: each group begins by itself
             return None, groups
         return begun, [replace(group, begun=max(group.begun, root), root=root) for group in groups]
+
+    def _try_begin(self, group: _Group) -> _Beginning | str | None:
+        """The same as `_begin`, or why there was no memory for it."""
+        ((_, begun),) = next(self.run_batches([group], lambda group: group.begun, lambda _: [self._begin(group)]))
+        return begun
 
     def _begin(self, group: _Group) -> _Beginning | None:
         """Run what a group begins with, so that its rows may follow in passes of their own; None for nothing."""

@@ -111,9 +111,6 @@ class Evaluator:
         if self._note:
             self._note(self, items, settings)
             return [[known.get(key, _PLANNED) for key in row] for row in keys]
-        if self._names:
-            how = (self.identity, self._template, hash_losses_code())
-            self._names.write((key, name, *how) for key, name in lasting.items())
         missing: dict[int, dict[bytes, str]] = {}  # the targets of each item by key, each key once
         seen = set(known)
         for number, (row, item) in enumerate(zip(keys, items, strict=True)):
@@ -128,6 +125,9 @@ class Evaluator:
             wanted = {i: Restated(items[i].context, tuple(targets.values())) for i, targets in missing.items()}
             for batch in find_losses(self._engine, RowMaker(self._loaded, settings), wanted):
                 made = {list(missing[number])[place]: loss for number, place, loss in batch}
+                if self._names:
+                    how = (self.identity, self._template, hash_losses_code())
+                    self._names.write((key, lasting[key], *how) for key in made)
                 self._store.write((key, *astuple(loss)) for key, loss in made.items() if math.isfinite(loss.nats))
                 known |= made
                 done += len(batch)
@@ -160,9 +160,8 @@ class Evaluator:
         """The key of a loss in the store; and the one without code and versions, under which it is committed."""
         parts = [self.identity, self._template, settings.reading, item.context, target]
         others = json.dumps(item.targets) if settings.padding != "none" else ""
-        both = ([hash_losses_code(), *parts], parts)
-        key, lasting = (hashlib.sha256((json.dumps(each) + others).encode()).digest() for each in both)
-        return key, lasting
+        lasting = hashlib.sha256((json.dumps(parts) + others).encode()).digest()
+        return hashlib.sha256(hash_losses_code().encode() + lasting).digest(), lasting
 
 
 def hash_losses_code() -> str:
