@@ -19,7 +19,7 @@ from nfqa.lab.notebooks import hash_cells, hash_imports, hash_json, read_paramet
 from nfqa.lab.options import ASKED, RunOptions
 from nfqa.lab.papers import Artefact, Paper, describe_entry, list_chosen
 from nfqa.models.chat import UNSETTLED
-from nfqa.models.roles import EVALUATORS, identify_role
+from nfqa.models.roles import EVALUATORS, SMOLLM2, identify_role
 
 QUICK_LIMIT = 8  # questions of each dataset in a quick run
 _QUICK_MINUTES = 0.6  # about what a long artefact takes in it
@@ -92,14 +92,14 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     own += [root / file for file in artefact.bundled]
     filled = {role: options.find_role(role, default) for role, default in artefact.roles.items()}
     parts |= {f"role {role}": identify_role(role, spec) for role, spec in filled.items()}
-    if "evaluator" in artefact.roles:  # some notebooks open all embedded ones, whichever fills the role
-        parts |= {f"model {model}": identify_role("evaluator", f"embedded:{model}") for model in EVALUATORS}
+    if "evaluator" in artefact.roles:  # some notebooks open all of them, whichever fills the role
+        every = [f"embedded:{model}" for model in EVALUATORS] + [SMOLLM2] * (options.data == "full")
+        parts |= {f"model {model.partition(':')[2]}": identify_role("evaluator", model) for model in every}
+        own += find_committed(root, "losses")
     if artefact.prompts or options.asks(artefact.roles):  # released texts are pinned by data/registry.yml
         own += [path for path in (root / "prompts").rglob("*") if path.is_file()]
     if options.asks(artefact.roles):
         own += find_committed(root, "verdicts")
-    if "evaluator" in artefact.roles and not options.find_role("evaluator").startswith("embedded:"):
-        own += find_committed(root, "losses")
     parts |= {f"file {os.path.relpath(path, root)}": hash_file(path) for path in sorted(own)}
     for other in artefact.reads:
         if paper.artefacts[other].notebook:

@@ -34,14 +34,14 @@ class Lab(Roles):
     """What `open_lab` gives. Results go to `out`; the runner moves them into place when the notebook has succeeded."""
 
     def __init__(self, identifier: str, *, data: str, out: str, roles: Mapping[str, str], asking: Asking) -> None:
-        self.identifier, self.data = identifier, data
+        self.identifier = identifier
         self.given = json.loads(os.environ.get("NFQA_GIVEN", "{}"))  # by the runner
         self.size = self.given.get("size", "")  # of a quick run
         root = find_root()
         self.paper, self.name = find_artefact(read_papers(root), identifier)
         self.artefact = self.paper.artefacts[self.name]
         folder = Path(out) if out else find_place(root, profile="drafts").work / self.paper.paper
-        super().__init__(root, folder, roles, asking, self.paper)
+        super().__init__(root, folder, data, roles, asking, self.paper)
         self._inputs: dict[str, str] = {}
 
     def __repr__(self) -> str:

