@@ -54,7 +54,7 @@ def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -
     if options.seeds:
         chosen["n_seeds"] = options.seeds
     if options.data == "sample":
-        chosen |= dict.fromkeys(ASKED, "")
+        chosen |= dict.fromkeys((*ASKED, "evaluator"), "")
     chosen |= options.roles | options.asking | ({"answers": options.answers} if options.answers else {})
     found = {key: value for key, value in chosen.items() if key in known} | asked
     for key, value in found.items():

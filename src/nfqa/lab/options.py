@@ -20,7 +20,7 @@ from nfqa.lab.judging import Asking
 from nfqa.lab.notebooks import list_roles, read_parameters
 from nfqa.lab.papers import list_chosen
 from nfqa.models.precision import DTYPES
-from nfqa.models.roles import DEFAULTS, ROLES, identify_role
+from nfqa.models.roles import DEFAULTS, ROLES, SMOLLM2, identify_role
 
 ASKED = ("judge", "generator")
 _ASKING = ("prompts", "decoding", "reading", "wrapping")
@@ -68,7 +68,8 @@ class RunOptions:
 
         A language model that a notebook names by default is not asked about the sample, which nothing is committed of.
         """
-        default = default * (self.data != "sample" or role not in ASKED)
+        if self.data == "sample" and default == SMOLLM2:
+            default = ""
         return self.roles.get(role) or default or DEFAULTS.get(role, "")
 
     def asks(self, roles: Mapping[str, str]) -> bool:
