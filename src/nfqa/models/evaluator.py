@@ -34,7 +34,7 @@ _PLANNED = TargetLoss(math.nan, 0, 0, reason="planned")
 
 
 class Evaluator:
-    """A causal language model that scores texts as restatements: `embedded:NAME`, `hf:NAME[@REVISION]`, `path:FOLDER`.
+    """A causal language model that scores texts as restatements: `embedded:NAME`, or any that `Pretrained` opens.
 
     cache: a continuous cache over the answer, None for none, or "own": what the model's evaluator.json names for an
     embedded model, none for any other. dtype "auto" is what NFQA_DTYPE names, or float32 on every device, so that
