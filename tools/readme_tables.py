@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from nfqa.data.paths import find_root, write_text
-from nfqa.lab.claims import COUNTS, READ, count_claims, judge_claims
+from nfqa.lab.claims import ALONE, COUNTS, READ, UNTESTABLE, count_claims, judge_claims
 from nfqa.lab.heads import fill_heads
 from nfqa.lab.papers import Paper, list_row_keys, read_papers, show_name
 from nfqa.lab.values import match_rows, read_values
@@ -105,7 +105,7 @@ def make_claims(root: Path) -> str:
     claims = pd.concat({name: judge_claims(paper, root / "results") for name, paper in papers.items()})
     rows = []
     for (name, _), claim in claims[claims.headline].iterrows():
-        needs = f": needs {claim.here_because}" if claim.here.startswith("not") else ""
+        needs = f": needs {claim.here_because}" if claim.here in (UNTESTABLE, ALONE) else ""
         told = [claim.published_said, claim.here_said + needs, claim.stand_in_said or "–"]
         rows.append([f"*{name}*: {claim.says}", *told])
     table = pd.DataFrame(rows, columns=["", "as published", "here", "stand-in"]).to_markdown(index=False)

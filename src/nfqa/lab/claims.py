@@ -19,6 +19,7 @@ from nfqa.lab.papers import STAND_IN, Order, Paper, list_members, list_row_keys,
 from nfqa.lab.values import name_keys, query_rows, read_values, write_intervals
 
 HOLDS, FAILS, UNDECIDED, UNTESTABLE = "holds", "fails", "undecided", "not testable here"
+ALONE = "only by a stand-in"  # in the place of "not testable here", where a stand-in has a verdict
 MISSING = "missing"  # a comparison of which a row or a value is not there
 NO_CELLS = "no numbers in our copy"  # of the published table
 COUNTS = "35 of 36 hold: so many of a claim's comparisons come out as it says; all are needed unless said otherwise"
@@ -128,6 +129,7 @@ def _judge(
         absent = [f"the results of {paper.paper}/{table}" for table in asked]
         absent += [f"{paper.paper}/{o.table} with a {partial[o].strip('; ')}" for o in claim.here if partial.get(o)]
         here["here_because"] = "; ".join(dict.fromkeys([*(show_name(paper, need) for need in waiting), *absent]))
+        here |= dict.fromkeys(("here", "here_said"), ALONE if here["stand_in"] else UNTESTABLE)
     told = {"claim": name} | claim.model_dump(include={"says", "where", "stated", "kind", "bar", "headline"})
     told |= _weigh("published", printed, NO_CELLS) | here | {"stand_in_for": claim.stand_in}
     if claim.primary:
@@ -300,7 +302,7 @@ def write_claim(claim: Mapping[str, object]) -> str:
     read = ", as we read it" if claim["stated"] == "figure" else ""
     lines = [f"{claim['says']} ({claim['where']}{read})", *([f"  {'bar:':14}{claim['bar']}"] if claim["bar"] else [])]
     for side, what in (("published", "as published"), ("here", "here"), ("stand_in", "stand-in")):
-        because = f"{': needs ' if claim[side] == UNTESTABLE else '; '}{claim[f'{side}_because']}"
+        because = f"{': needs ' if claim[side] in (UNTESTABLE, ALONE) else '; '}{claim[f'{side}_because']}"
         if claim[side]:
             lines.append(f"  {what + ':':14}{claim[f'{side}_said']}{because if claim[f'{side}_because'] else ''}")
     return "\n".join([*lines, *([f"  {'':14}({claim['stand_in_for']})"] if claim["stand_in"] else [])])

@@ -35,7 +35,7 @@ from nfqa.lab.papers import STAND_IN, Paper, list_needs, read_papers
 from nfqa.lab.values import name_keys, read_values
 
 SIGNS = {  # each mark is a sign, a word and a colour, so that none of them has to be seen to be understood
-    "holds": "✓", "fails": "✗", "undecided": "?", "not testable here": "⊘",
+    "holds": "✓", "fails": "✗", "undecided": "?", "not testable here": "⊘", "only by a stand-in": "⇄⊘",
     "no numbers in our copy": "–", "holds for a stand-in": "⇄✓", "fails for a stand-in": "⇄✗",
     "equal": "=", "near": "≈", "differs, explained": "†", "differs, cause unknown": "‡", "differs": "≠", "missing": "!",
     "paper": "¶", "measured": "●", "stand-in": "⇄", "sample": "◇", "not run": "○",
