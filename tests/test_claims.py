@@ -130,6 +130,7 @@ def list_misnamed(paper: Paper, results: Path) -> list[str]:
             told = {} if asked in claim.published else tables[asked.table][1]
             needs = [need for need in asked.needs if need in ROLES or need in paper.artefacts[asked.table].datasets]
             absent = [need for need in needs if not is_made_with(told, need)]
+            absent += [need for need in asked.needs if need == "the paper's models"]  # another may fill the role
             if absent or any(is_made_with(told, need) for need in claim.needs):
                 queries = [part for part in (asked.upper, asked.lower, asked.where) if isinstance(part, str)]
                 named = {str(part) for query in queries for member in list_members(query) for part in member}
