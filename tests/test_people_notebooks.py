@@ -69,7 +69,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., dict[s
     evaluator = RatingEvaluator()
     monkeypatch.setattr(Lab, "embedder", PlainEmbedder())
     monkeypatch.setattr(Lab, "evaluator", evaluator)
-    monkeypatch.setattr(Lab, "open_evaluators", lambda self: {"small": evaluator})
+    monkeypatch.setattr(Lab, "open_evaluators", lambda self, *others: {"small": evaluator})
     use_rule(monkeypatch, answer_by_rule)
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
 

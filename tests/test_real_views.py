@@ -120,7 +120,7 @@ def test_runs_are_scored_on_the_questions_whose_points_of_view_are_known(monkeyp
     monkeypatch.setattr(Lab, "load", lambda self, name, **how: local[name])
     monkeypatch.setattr(Lab, "embedder", PlainEmbedder())
     monkeypatch.setattr(Lab, "evaluator", evaluators["small"])
-    monkeypatch.setattr(Lab, "open_evaluators", lambda self: evaluators)
+    monkeypatch.setattr(Lab, "open_evaluators", lambda self, *others: evaluators)
     found = run_notebook("debateqa/real_runs", out=tmp_path, data="full", resamples=20)
     assert set(found["views"].question) == {"1"}
     table = found["table"]

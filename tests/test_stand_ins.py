@@ -18,6 +18,10 @@ from nfqa.lab.values import read_values
 
 ROOT = find_root()
 JUDGE = "the embedded judge, which compares sentence vectors, in place of Mistral or ChatGPT"
+SMOLLM2 = (
+    "SmolLM2 135M in place of Mistral or ChatGPT, on a random sample of questions and candidates, read from the"
+    " probabilities of the next token"
+)
 
 
 def open_with_results(name: str, out: Path) -> tuple[Lab, pd.DataFrame]:
@@ -44,7 +48,7 @@ def draw_lines() -> object:
 @pytest.mark.parametrize(
     ("name", "origins", "expected"),
     [
-        ("linkage/table_09", {"stand-in", "measured"}, [f"* stand-in: {JUDGE}"]),
+        ("linkage/table_09", {"stand-in", "measured"}, [f"* stand-in: {JUDGE}", f"* stand-in: {SMOLLM2}"]),
         ("linkage/table_07", {"stand-in"}, [f"* stand-in (all of ours): {JUDGE}"]),
         ("linkage/table_01", {"measured"}, []),
         ("linkage/consistency", {"paper"}, []),
