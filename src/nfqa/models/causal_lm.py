@@ -217,10 +217,9 @@ def _read_reply(request: Request, plan: LabelRows, found: Sequence[Any], seconds
         if isinstance(message, str):
             return _tell_too_large(plan, message)
     # six digits: batches and threads move the last ones
-    goes_on = [found[row][longer].exp().sum() for row, _, longer in plan.parts]
     sums = [
-        found[row][own].sum() + (1 - p).clamp(min=1e-12).log()
-        for (row, own, _), p in zip(plan.parts, goes_on, strict=True)
+        found[row][own].sum() + (1 - found[row][longer].exp().sum()).clamp(min=1e-12).log()
+        for row, own, longer in plan.parts
     ]
     logprobs = tuple(float(f"{float(each):.6g}") for each in sums)
     likeliest = request.labels[max(range(len(logprobs)), key=logprobs.__getitem__)]
