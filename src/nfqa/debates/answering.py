@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nfqa.judge.prompts import PromptSet
 
 LONGEST = 4096  # tokens: hardly an answer is longer. DebateQA names no limit
+LONGEST_PACKAGED = 512  # of a packaged model's answer: it is small, and may repeat a sentence without end
 ENDS = "ends.csv"  # beside the files of answers: how each answer ended
 _ENDS = ["dataset", "system", "metric", "statistic", "value", "n"]
 
@@ -78,15 +79,16 @@ def answer_questions(
     prompts: PromptSet,
     *,
     prompt: str = "answer_basic",
-    longest: int = LONGEST,
+    longest: int | None = None,
     seed: int = 0,
     **filled: Any,
 ) -> pd.DataFrame:
     """Every generator's answer to every question, each kept in the journal when it arrives.
 
     Args: questions: text by name; generators: by the system's name, greedy or not as each is opened; prompt: a template
-        of `prompts`, by default one that gives no hint that a question is debatable; longest: tokens of an answer, by a
-        generator in process no more than its context has room for; filled: what else the template has a place for.
+        of `prompts`, by default one that gives no hint that a question is debatable; longest: tokens of an answer, by
+        default LONGEST, or LONGEST_PACKAGED of a packaged model; by a generator in process no more than its context
+        has room for; filled: what else the template has a place for.
     Returns: system, question, text (None where no answer came), ended ("stop"; "length" where the answer was cut at
         its limit; else why there is none: "empty", "only_thinking", "refused" ...), made (model, prompt, decoding).
     Raises: StoppedError where more than a few requests fail for causes that pass; another run goes on from there.
@@ -94,7 +96,8 @@ def answer_questions(
     """
     frames = []
     for system, generator in generators.items():
-        writer = generator.with_decoding(replace(generator.decoding, max_tokens=longest))
+        most = longest or (LONGEST_PACKAGED if generator.spec.kind == "package" else LONGEST)
+        writer = generator.with_decoding(replace(generator.decoding, max_tokens=most))
         asked = [prompts.render(prompt, question=text, **filled) for text in questions.values()]
         replies = writer.reply(asked, seed=seed)
         ends = [(r.text, r.finish) if isinstance(r, Reply) else (None, r.reason) for r in replies]

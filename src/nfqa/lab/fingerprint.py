@@ -34,7 +34,7 @@ _OWN = (  # the project's own files, which modules read
 
 
 def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -> dict[str, Any]:
-    """What papermill is given: the entry's parameters, the profile's, the user's; refused if the notebook lacks them.
+    """What papermill is given: the profile's parameters, the entry's, the user's; refused if the notebook lacks them.
 
     Raises: ValueError naming an unknown parameter and listing the known ones; for a value of another kind than the
         default, or a text that UTF-8 can't carry.
@@ -56,7 +56,8 @@ def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -
     if options.data == "sample":
         chosen |= dict.fromkeys((*ASKED, "evaluator"), "")
     chosen |= options.roles | options.asking | ({"answers": options.answers} if options.answers else {})
-    found = {key: value for key, value in chosen.items() if key in known} | asked
+    found = {key: value for key, value in chosen.items() if key in known} | artefact.parameters
+    found |= {key: value for key, value in options.roles.items() if key in known} | options.parameters
     for key, value in found.items():
         if re.search("[\ud800-\udfff]", str(value)):  # a notebook, which is JSON, can't hold it
             raise ValueError(f"{identifier}: {key} is {value!r}, which is not UTF-8; rename it")

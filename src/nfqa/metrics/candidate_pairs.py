@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pandas as pd
 
 from nfqa.kernels.parse import CHOICES, Verdict
@@ -41,5 +42,5 @@ def judge_candidates(draws: pd.DataFrame, judge: LanguageJudge | None, *, named:
     second = first.assign(answer=pairs.answer_b, value=-first.value)
     verdicts = pd.concat([first, second]).rename(columns={"place": "draw"})
     how = f"judge:{judge.asker.identity}|method:pairwise_candidates|{judge.sign('pairwise')}|order:both"
-    rows = list_scores(draws, verdicts, how, metric="pairwise_candidates", judge=named, shots=0)
+    rows = list_scores(draws, verdicts, how, metric="pairwise_candidates", judge=named, shots=np.nan)
     return rows.assign(score=(1 + rows.score) / 2)

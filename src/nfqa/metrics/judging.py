@@ -170,9 +170,10 @@ def judge_by_language_model(
     Args: draws: as `nfqa.metrics.references.draw_references` gives them, perhaps with columns of conditions; judge:
         None where no language model fills the role, for an empty frame; named: what the column `judge` calls it; shots:
         solved examples for each dataset, listwise alone.
-    Returns: a row a candidate: the columns of `draws` but for `draw`, answer, grade, metric (the method), judge, shots,
-        score, missing (why there is no score), verdicts (wanted), unreadable (of these, the reasons of those that could
-        not be had), mass (of the next token's distribution on verdicts, from logits) and signature.
+    Returns: a row a candidate: the columns of `draws` but for `draw`, answer, grade, metric (the method), judge, shots
+        (NaN but for listwise), score, missing (why there is no score), verdicts (wanted), unreadable (of these, the
+        reasons of those that could not be had), mass (of the next token's distribution on verdicts, from logits) and
+        signature.
     Source: LINKAGE, equation 3. Differs from: it, in that references of every grade weigh alike, as it names no
         weights, and that the sum is divided by the verdicts in it, so that a comparison that can't be read counts
         neither as a tie nor as a loss.
@@ -184,7 +185,8 @@ def judge_by_language_model(
         examples = tuple((shots or {}).get(str(dataset), ()))
         verdicts = judge_draws(part.draw, method, judge, shots=examples)
         how = sign_verdicts(judge, method)  # after asking: a model is known whole once it is open
-        frames.append(list_scores(part, verdicts, how, metric=method, judge=named, shots=len(examples)))
+        count = float(len(examples)) if method == "listwise" else np.nan  # other forms have no examples
+        frames.append(list_scores(part, verdicts, how, metric=method, judge=named, shots=count))
     return pd.concat(frames, ignore_index=True)
 
 
