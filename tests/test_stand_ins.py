@@ -49,7 +49,11 @@ def draw_lines() -> object:
     ("name", "origins", "expected"),
     [
         ("linkage/table_09", {"stand-in", "measured"}, [f"* stand-in: {JUDGE}", f"* stand-in: {SMOLLM2}"]),
-        ("linkage/table_07", {"stand-in"}, [f"* stand-in (all of ours): {JUDGE}"]),
+        (
+            "linkage/table_07",
+            {"stand-in"},
+            [f"* stand-in (all of ours): {JUDGE}", f"* stand-in (all of ours): {SMOLLM2}"],
+        ),
         ("linkage/table_01", {"measured"}, []),
         ("linkage/consistency", {"paper"}, []),
     ],
