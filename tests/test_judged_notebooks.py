@@ -53,7 +53,7 @@ def run_cells(name: str, out: Path, *tags: str, **given: object) -> dict[str, An
     if name in ("table_09", "table_10"):
         chosen["judge_seeds"] = 3  # as the paper
     if "generator" in artefact.roles:
-        chosen |= {"generator": "openai:writer", "judge_candidates": 10}  # all of the sample's
+        chosen |= {"generator": "openai:writer", "judge_candidates": 100}  # all of the sample's
     path = str(artefact.notebook).removesuffix(".ipynb")
     return run_notebook(path, out=out, tags=("parameters", "setup", *tags) if tags else (), **(chosen | given))
 
