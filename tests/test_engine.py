@@ -29,7 +29,7 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer
 
-from nfqa.models import packing
+from nfqa.models import completing, packing
 from nfqa.models.chat import Decoding
 from nfqa.models.completing import complete, draw_tokens
 from nfqa.models.continuous_cache import ContinuousCache
@@ -331,3 +331,16 @@ def test_only_the_smallest_set_that_reaches_top_p_is_drawn_from():
     assert set(drawn) == {1, 3}
     assert drawn.count(1) / 4000 == pytest.approx(0.625, abs=0.03)  # four standard errors
     assert draw_tokens(torch.tensor([[1.0, 3.0, 2.0]]), [], Decoding(0, 0.1, 1)).tolist() == [1]
+
+
+@pytest.mark.parametrize("top_p", [0.3, 0.9, 1.0])
+def test_what_is_drawn_depends_not_on_how_many_are_sorted_first(monkeypatch, top_p):
+    logits = torch.randn(50, 3000, generator=torch.Generator().manual_seed(0)) * 3
+
+    def draw(likeliest: int) -> list[int]:
+        monkeypatch.setattr(completing, "LIKELIEST", likeliest)
+        return draw_tokens(
+            logits, [torch.Generator().manual_seed(n) for n in range(50)], Decoding(0.8, top_p, 1)
+        ).tolist()
+
+    assert draw(1) == draw(200) == draw(3000)

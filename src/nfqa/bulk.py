@@ -189,7 +189,8 @@ class Worker:
     @cached_property
     def evaluator(self) -> Evaluator:
         """The evaluator role."""
-        opened = (open_evaluator.__wrapped__ if self.dry else open_evaluator)(self.job.evaluator, self._journal)
+        opens = open_evaluator.__wrapped__ if self.dry else open_evaluator
+        opened = opens(self.job.evaluator, self._journal, bar=False)
         if isinstance(opened, ServedEvaluator):
             opened.asker.dry = self.dry
         return opened
@@ -204,7 +205,7 @@ class Worker:
         """The judge role: "embedded", or a language model."""
         if self.job.judge == "embedded":
             return self.job.judge
-        judge = self._open.enter_context(open_judge(self.job.judge, self.job.prompts, self._journal))
+        judge = self._open.enter_context(open_judge(self.job.judge, self.job.prompts, self._journal, bar=False))
         judge.asker.dry = self.dry
         return judge
 

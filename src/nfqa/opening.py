@@ -17,17 +17,19 @@ if TYPE_CHECKING:
 
 
 @cache
-def open_evaluator(spec: str, journal: str | Path | None = None) -> Evaluator:
-    """An evaluator by its spec; the losses of a server's are kept in `journal`."""
+def open_evaluator(spec: str, journal: str | Path | None = None, *, bar: bool = True) -> Evaluator:
+    """An evaluator by its spec; the losses of a server's are kept in `journal`. Args: bar: whether to draw one."""
     from nfqa.models.evaluator import Evaluator
     from nfqa.models.roles import parse_role
 
     parsed = parse_role("evaluator", spec)
     if parsed.kind != "openai":
-        return Evaluator(parsed)
+        from nfqa.lab.progress import show_bar
+
+        return Evaluator(parsed, progress=show_bar("points of view", shown=bar))
     from nfqa.judge.served_evaluator import ECHO, ServedEvaluator
 
-    return ServedEvaluator(_open_asker(parsed, ECHO, journal))
+    return ServedEvaluator(_open_asker(parsed, ECHO, journal, bar=bar))
 
 
 @cache
@@ -39,8 +41,11 @@ def open_embedder(given: str | Embedder) -> Embedder:
 
 
 @contextmanager
-def open_judge(judge: Any, prompts: str, journal: str | Path | None) -> Iterator[Any]:
-    """A judge that is open already as it is; one that a spec names opened, and closed afterwards."""
+def open_judge(judge: Any, prompts: str, journal: str | Path | None, *, bar: bool = True) -> Iterator[Any]:
+    """A judge that is open already as it is; one that a spec names opened, and closed afterwards.
+
+    Args: bar: whether to draw one.
+    """
     if not isinstance(judge, str):
         yield judge
         return
@@ -52,7 +57,7 @@ def open_judge(judge: Any, prompts: str, journal: str | Path | None) -> Iterator
 
     own = Path(__file__).parent / "prompts" / "own"
     spec = parse_role("judge", judge, "embedded")
-    asker = _open_asker(spec, Asking(prompts=prompts).make_decoding(spec), journal)
+    asker = _open_asker(spec, Asking(prompts=prompts).make_decoding(spec), journal, bar=bar)
     found = PromptSet(own, bring=Path) if prompts == "own" else read_prompt_set(find_root(), prompts)
     with closing(asker):
         yield LanguageJudge(asker, found)
@@ -73,9 +78,11 @@ def open_writers(generators: Sequence[str], journal: str | Path | None) -> dict[
     }
 
 
-def _open_asker(spec: RoleSpec, decoding: Decoding, journal: str | Path | None) -> Asker:
+def _open_asker(spec: RoleSpec, decoding: Decoding, journal: str | Path | None, *, bar: bool = True) -> Asker:
     """Requests to one model, each completion kept in `journal`, or as long as this lives."""
     from nfqa.judge.journal import Journal
     from nfqa.lab.judging import open_asker
+    from nfqa.lab.progress import show_bar
 
-    return open_asker(Journal(Path(journal) if journal else None), spec, decoding)
+    kept = Journal(Path(journal) if journal else None)
+    return open_asker(kept, spec, decoding, progress=show_bar("verdicts", shown=bar))

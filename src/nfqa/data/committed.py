@@ -16,23 +16,27 @@ _MAY_LACK = ("logprobs", "verdict")
 class RowFormat:
     """The columns of a kind of file, what names a row, and in what two rows of one name must be equal.
 
-    columns: the type of each, as pyarrow names it, with an s at its end for a list.
+    columns: the type of each, as pyarrow names it, with an s at its end for a list. can_be: whether a model can have
+    given a row's numbers.
     """
 
     columns: Mapping[str, str]
     find_key: Callable[[dict[str, Any]], Any]
     compared: Sequence[str]
+    can_be: Callable[[dict[str, Any]], bool]
 
     def read(self, files: Iterable[Path]) -> dict[Any, dict[str, Any]]:
         """The rows of all files by key.
 
-        Raises: ValueError naming a file that is damaged or no Parquet, or whose columns are others; or a row that
-            contradicts another of its key.
+        Raises: ValueError naming a file that is damaged or no Parquet, or whose columns are others; or a row whose
+            numbers can't be, or that contradicts another of its key.
         """
         rows: dict[Any, dict[str, Any]] = {}
         for path in files:
             advice = f"`git checkout -- {path}` restores a committed file"
             for number, row in enumerate(self._read_file(path, advice), 1):
+                if not self.can_be(row):
+                    raise ValueError(f"{path}, row {number}: no model gives such numbers; {advice}")
                 if self._contradicts(rows.setdefault(self.find_key(row), row), row):
                     raise ValueError(f"{path}, row {number}: it contradicts another row of the same key; {advice}")
         return rows

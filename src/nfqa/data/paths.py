@@ -97,5 +97,8 @@ def find_cache(root: Path, what: Literal["embeddings", "losses"]) -> Path:
 
 
 def find_committed(root: Path, what: Literal["verdicts", "losses"]) -> list[Path]:
-    """The Parquet files in git of what a language model gave; none with FRESH=1, which asks for all of it anew."""
-    return [] if os.environ.get("FRESH") else sorted((root / "data" / what).glob("*.parquet"))
+    """The Parquet files in git of what a language model gave; none with FRESH=1, which asks for all of it anew.
+
+    What a killed export left, whose name begins with a dot, is none of them.
+    """
+    return [] if os.environ.get("FRESH") else sorted((root / "data" / what).glob("[!.]*.parquet"))

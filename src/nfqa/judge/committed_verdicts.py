@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from nfqa.data.committed import RowFormat
 from nfqa.data.registry import hash_file
@@ -16,7 +17,15 @@ _COLUMNS = {
     "labels": "strings", "spec": "string", "text": "string", "logprobs": "doubles", "finish": "string",
     "prompt_tokens": "int32", "completion_tokens": "int32", "verdict": "double", "reason": "string",
 }  # fmt: skip
-VERDICTS = RowFormat(_COLUMNS, find_key, SAID)
+
+
+def _can_be(row: dict[str, Any]) -> bool:
+    """Whether each label has a log-probability: none for a text; null for a label that can't follow."""
+    logprobs = row["logprobs"]
+    return logprobs is None or (len(logprobs) == len(row["labels"]) and all(p is None or p <= 1e-3 for p in logprobs))
+
+
+VERDICTS = RowFormat(_COLUMNS, find_key, SAID, _can_be)
 
 
 def open_committed(files: Sequence[Path], cache: Path) -> Journal | None:
@@ -27,7 +36,7 @@ def open_committed(files: Sequence[Path], cache: Path) -> Journal | None:
     if not files:
         return None
     digest = hashlib.sha256("".join(map(hash_file, files)).encode()).hexdigest()[:16]
-    journal = Journal(cache / f"verdicts-{digest}.sqlite")
+    journal = Journal(cache / f"verdicts-{digest}.sqlite", paid=False)
     if not journal.count():  # filled at once: of two processes that make it, one adds nothing
         rows = VERDICTS.read(files)
         journal.add((row | {"key": key, "seconds": 0.0} for key, row in rows.items()), "committed")

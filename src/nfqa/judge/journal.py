@@ -59,14 +59,17 @@ class Journal:
 
     Several processes may read and write one journal. A completion that is there already is not replaced. `run` is
     written beside each completion, for `count_run`. `committed` is a journal to look into for what this one lacks: all
-    that looks for completions sees it, and nothing that counts or exports them.
+    that looks for completions sees it, and nothing that counts or exports them. `paid` is False
+    for one that can be made again.
     Raises: ValueError naming the file, from every method, where sqlite can't read or write it.
     """
 
-    def __init__(self, path: Path | None = None, *, run: str = "", committed: Journal | None = None) -> None:
+    def __init__(
+        self, path: Path | None = None, *, run: str = "", committed: Journal | None = None, paid: bool = True
+    ) -> None:
         self.path, self.run = path and path.resolve(), run  # of two links to one file, each would have its own lock
         self.committed = committed
-        self._store = Store(self.path, "replies", True, **_COLUMNS)  # paid for
+        self._store = Store(self.path, "replies", paid, **_COLUMNS)
 
     def lock(self) -> AbstractContextManager[None]:
         """Let no other process ask through this journal meanwhile, so that none pays for what another is asking."""

@@ -19,7 +19,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from nfqa.data.json_lines import Item, Text, check
-from nfqa.data.registry import fetch_file, read_registry, read_yaml
+from nfqa.data.registry import UnreachableError, fetch_file, read_registry, read_yaml
 from nfqa.kernels.parse import Pick
 
 Kind = Literal["rank", "score", "choice", "text"]
@@ -272,4 +272,11 @@ def read_prompt_set(root: Path, name: str) -> PromptSet:
     if name not in known:
         raise ValueError(f"prompts is {name!r}; known: {', '.join(known)}")
     registry = read_registry(root)
-    return PromptSet(folder, bring=lambda file: fetch_file(registry[file], root / "build" / "data"))
+
+    def bring(file: str) -> Path:
+        try:
+            return fetch_file(registry[file], root / "build" / "data")
+        except UnreachableError as error:
+            raise UnreachableError(f"{error}, or ask by this project's own prompts (PROMPTS=own)") from None
+
+    return PromptSet(folder, bring=bring)

@@ -216,6 +216,8 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
             raise ValueError(f"there is no journal at {path}; no verdict was asked for yet")
         if given.file.is_file() and given.file.read_bytes()[:15] == b"SQLite format 3":
             raise ValueError(f"{given.file} is a database, perhaps the journal itself; name another file to write to")
+        if given.file.suffix not in (".parquet", ".jsonl"):
+            raise ValueError(f"FILE is {given.file}; expected a name that ends in .jsonl or .parquet")
         if given.file.suffix == ".parquet":
             rows = (line for line in Journal(path).list_lines() if line["model"].startswith(given.model))
             print(VERDICTS.merge(given.file, rows))

@@ -140,7 +140,8 @@ def read_choice(name: str, *known: str) -> str:
     """A variable that is one of a few words, the first where it is unset. Raises: ValueError for another."""
     chosen = os.environ.get(name) or known[0]
     if chosen not in known:
-        raise ValueError(f"{name} is {chosen!r}; {suggest(chosen, known)}expected {' or '.join(filter(None, known))}")
+        words = [*filter(None, known)]
+        raise ValueError(f"{name} is {chosen!r}; {suggest(chosen, words)}expected {' or '.join(words)}")
     return chosen
 
 

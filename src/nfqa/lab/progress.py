@@ -74,6 +74,22 @@ def describe_rest(
     return f"time left: {describe_duration(left, jobs)}; running: {', '.join(names)}"
 
 
+def show_bar(unit: str, *, shown: bool) -> Callable[[int, int], None]:
+    """A callback that draws a bar of each batch which takes longer than two seconds, if at all."""
+    bar = tqdm(disable=True)
+
+    def show(done: int, total: int) -> None:
+        nonlocal bar
+        if not done:
+            bar.close()
+            bar = tqdm(total=total, unit=unit, delay=2, disable=not shown)
+        bar.update(done - bar.n)
+        if done == total:
+            bar.close()
+
+    return show
+
+
 def open_bar(count: int) -> tqdm:
     """A bar; where no one watches, a line every 30 seconds."""
     shape, seconds = "{n_fmt} of {total_fmt} artefacts{postfix}\n", 30.0

@@ -127,9 +127,10 @@ def _compare(
         if before.logprobs is None:
             yield entry.model, "texts", float(before.text != getattr(reply, "text", None)), message
         else:
-            pairs = [*zip(before.logprobs, getattr(reply, "logprobs", ()), strict=False)]
-            differences = (abs(a - b) for a, b in pairs if a != b)
-            yield entry.model, "log-probabilities", max(differences, default=0.0 if pairs else inf), message
+            now = getattr(reply, "logprobs", None) or ()
+            differences = (abs(a - b) for a, b in zip(before.logprobs, now, strict=False) if a != b)
+            known = inf if len(now) != len(before.logprobs) else max(differences, default=0.0)
+            yield entry.model, "log-probabilities", known, message
     opened: dict[str, Evaluator] = {}  # one of each model
     for place, evaluator, item, number, settings, before in (losses or {}).values():
         alone = settings.padding == "none"  # else a loss depends on the other targets

