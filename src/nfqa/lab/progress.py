@@ -17,7 +17,7 @@ def show_progress(folder: Path, unit: str) -> Callable[[int, int], None]:
     """A callback that leaves in FOLDER/progress.txt how far a batch is, for the runner, once a second at most.
 
     The file holds the seconds that the rest takes at the batch's own pace, 0 where nothing is known of it, and after a
-    blank what to show, such as "340 of 1,200 verdicts".
+    blank what to show, such as "340 of 1,200 verdicts"; nothing once the batch has ended.
     """
     path, begun, shown = folder / "progress.txt", 0.0, 0.0
 
@@ -27,7 +27,7 @@ def show_progress(folder: Path, unit: str) -> Callable[[int, int], None]:
         begun = begun if done else now
         if now - shown > 1 or done == total:
             shown, left = now, (now - begun) / max(done, 1) * (total - done)
-            write_text(path, f"{left:.0f} {done:,} of {total:,} {unit}")
+            write_text(path, f"{left:.0f} {done:,} of {total:,} {unit}" if done < total else "0")
 
     return show
 
