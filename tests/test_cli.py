@@ -11,17 +11,19 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import PROJECT, Checkout, copy_project
+from tqdm import tqdm
 
 import nfqa
 from nfqa.data.paths import find_place
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Entry, Journal
 from nfqa.kernels.parse import Verdict
+from nfqa.lab import progress
 from nfqa.lab.fingerprint import Record as RunRecord
 from nfqa.lab.fingerprint import choose_parameters, explain_staleness
 from nfqa.lab.options import RunOptions
 from nfqa.lab.papers import read_papers
-from nfqa.lab.progress import describe_rest, read_progress, show_progress
+from nfqa.lab.progress import describe_rest, read_progress, show_bar, show_progress
 from nfqa.models.chat import Reply
 
 
@@ -279,6 +281,16 @@ def test_time_left_goes_by_what_is_done_and_to_do_and_is_unknown_where_nothing_s
     place, begun = SimpleNamespace(work=tmp_path), {"made_up/first": time.monotonic() - spent}
     line = describe_rest(place, {"made_up/first": seconds}, begun, {}, 1)  # type: ignore[arg-type]
     assert line == ", ".join(filter(None, [f"time left: {expected}; running: first {spent} s", told.partition(" ")[2]]))
+
+
+def test_a_bar_is_drawn_of_each_batch_or_of_none(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(progress, "tqdm", lambda **how: tqdm(**how | {"delay": 0}))
+    for shown in (True, False):
+        show = show_bar(" verdicts", shown=shown)
+        for done, total in ((0, 4), (2, 4), (4, 4), (0, 3), (3, 3)):
+            show(done, total)
+        drawn = capsys.readouterr().err
+        assert ("4/4" in drawn, "3/3" in drawn, " verdicts/s" in drawn) == (shown,) * 3
 
 
 def test_progress_tells_the_seconds_that_the_rest_of_a_batch_takes(tmp_path: Path, monkeypatch) -> None:

@@ -163,6 +163,17 @@ def test_numbers_that_no_model_gives_are_refused(root, logprobs):
         open_journal(root)
 
 
+def test_an_echo_has_a_log_probability_for_each_token_and_impossible_rows_are_not_written(root):
+    journal = Journal()
+    journal.keep(replace(make_entry(5), labels=("a text",)), replace(REPLY, finish="echo"), Verdict(None), spec=SPEC)
+    assert write_verdicts(journal, find_file(root)).endswith("1 of them new")
+    before = find_file(root).read_bytes()
+    assert open_journal(root).committed.count()[0]["completions"] == 4
+    with pytest.raises(ValueError, match="stays as it is: no model gives the numbers of 1 new rows"):
+        write_verdicts(fill(Journal(), 1, labels=("1",)), find_file(root))
+    assert find_file(root).read_bytes() == before
+
+
 def test_what_a_killed_export_left_is_not_read_and_a_damaged_copy_is_to_be_deleted(root):
     (find_file(root).parent / ".m.parquet.x1y2.parquet").write_bytes(b"")
     assert open_journal(root).find(make_entry(0))

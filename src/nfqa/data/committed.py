@@ -44,8 +44,11 @@ class RowFormat:
     def merge(self, path: Path, rows: Iterable[dict[str, Any]]) -> str:
         """Write rows beside those that a file holds, which stay as they are, in the order of their keys.
 
-        Returns: what became of it, in words. Raises: ValueError as `read`.
+        Returns: what became of it, in words. Raises: ValueError as `read`, of the file's rows or the new ones.
         """
+        rows = list(rows)
+        if impossible := sum(not self.can_be(row) for row in rows):
+            raise ValueError(f"{path} stays as it is: no model gives the numbers of {impossible:,} new rows")
         merged = self.read([path] if path.is_file() else [])
         before = len(merged)
         differing = sum(self._contradicts(merged.setdefault(self.find_key(row), row), row) for row in rows)

@@ -20,9 +20,12 @@ _COLUMNS = {
 
 
 def _can_be(row: dict[str, Any]) -> bool:
-    """Whether each label has a log-probability: none for a text; null for a label that can't follow."""
+    """Whether each label has a log-probability, null where it can't follow. A text has none, an echo one per token."""
     logprobs = row["logprobs"]
-    return logprobs is None or (len(logprobs) == len(row["labels"]) and all(p is None or p <= 1e-3 for p in logprobs))
+    if logprobs is None:
+        return True
+    fits = row["finish"] == "echo" or len(logprobs) == len(row["labels"])
+    return fits and all(each is None or each <= 1e-3 for each in logprobs)
 
 
 VERDICTS = RowFormat(_COLUMNS, find_key, SAID, _can_be)

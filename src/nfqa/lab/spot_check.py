@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from math import inf
+from math import inf, isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -128,9 +128,9 @@ def _compare(
             yield entry.model, "texts", float(before.text != getattr(reply, "text", None)), message
         else:
             now = getattr(reply, "logprobs", None) or ()
-            differences = (abs(a - b) for a, b in zip(before.logprobs, now, strict=False) if a != b)
-            known = inf if len(now) != len(before.logprobs) else max(differences, default=0.0)
-            yield entry.model, "log-probabilities", known, message
+            differences = [abs(a - b) for a, b in zip(before.logprobs, now, strict=False) if a != b]
+            differences += [inf] if len(now) != len(before.logprobs) or any(map(isnan, differences)) else [0.0]
+            yield entry.model, "log-probabilities", max(differences), message
     opened: dict[str, Evaluator] = {}  # one of each model
     for place, evaluator, item, number, settings, before in (losses or {}).values():
         alone = settings.padding == "none"  # else a loss depends on the other targets

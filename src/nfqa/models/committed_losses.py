@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from math import inf
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ _COLUMNS = {
 }  # fmt: skip
 _LOSS = [field.name for field in fields(TargetLoss)]
 _AT_LEAST_0 = ("nats", "tokens", "attended", "cut", "unscored")
-LOSSES = RowFormat(_COLUMNS, itemgetter("key"), _LOSS, lambda row: all(row[name] >= 0 for name in _AT_LEAST_0))
+LOSSES = RowFormat(_COLUMNS, itemgetter("key"), _LOSS, lambda row: all(0 <= row[name] < inf for name in _AT_LEAST_0))
 
 
 def make_loss(row: dict[str, Any]) -> TargetLoss:

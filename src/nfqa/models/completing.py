@@ -63,8 +63,10 @@ def draw_tokens(logits: Tensor, generators: Sequence[torch.Generator], decoding:
     if decoding.temperature == 0:
         return logits.argmax(-1)
     probabilities = (logits.double() / decoding.temperature).softmax(-1)
-    ordered, order = probabilities.topk(min(LIKELIEST, probabilities.shape[-1]))
-    if ordered.sum(-1).min() <= decoding.top_p:  # some row's set is larger
+    order = probabilities.topk(min(LIKELIEST, probabilities.shape[-1])).indices.sort(-1).values
+    ordered, place = probabilities.gather(1, order).sort(descending=True, stable=True)  # of equal ones the first token
+    order = order.gather(1, place)
+    if (ordered[:, :-1].sum(-1) <= decoding.top_p).any():  # some row's set is larger
         ordered, order = probabilities.sort(descending=True, stable=True)
     summed = ordered.cumsum(-1)
     kept = summed - ordered < decoding.top_p  # [B, V or LIKELIEST]
