@@ -16,7 +16,6 @@ import pandas as pd
 
 from nfqa.data.own_answers import read_answers
 from nfqa.data.paths import Place
-from nfqa.data.registry import UnreachableError
 from nfqa.lab.compare import name_rows
 from nfqa.lab.fingerprint import list_targets
 from nfqa.lab.options import RunOptions
@@ -58,11 +57,8 @@ def score_file(root: Path, options: RunOptions, identifier: str, path: Path, que
         lacking = [part for part in _NEEDS if not any(getattr(question, part) for question in own.questions)]
         for part in lacking:
             print(f"no question has {part}: {_NEEDS[part]} left out (docs/formats.md)", flush=True)
-        try:
-            for line in plan_targets(root, [target], chosen):  # what a language model would be asked, before it is
-                print(line, flush=True)
-        except UnreachableError as error:  # the released prompts
-            raise ValueError(f"{error}; or use PROMPTS=own") from None
+        for line in plan_targets(root, [target], chosen):  # what a language model would be asked, before it is
+            print(line, flush=True)
         prepare_vectors(root, options, (), own, limit=None)
         _, failed = run_pending(place, [target], jobs=1)
         if failed:
