@@ -361,7 +361,7 @@ def test_a_spot_check_finds_what_the_model_does_not_give(judged, one_thread):
     assert done.returncode == 0, done.stdout + done.stderr
     first, *lines = done.stdout.splitlines()
     assert first == "SEED=7: drawn from made_up/first"
-    assert sum(int(re.search(r": (\d+) ", line)[1]) for line in lines) == 6
+    assert sum(int(re.search(r": (\d+) ", line)[1]) for line in lines) == 7
     assert judged.run("spot-check", SEED="7", N="3").stdout == done.stdout
     whole = judged.run("spot-check", N="1000")
     assert (whole.returncode, "2 texts, 0 differ" in whole.stdout) == (0, True), whole.stdout + whole.stderr

@@ -27,8 +27,10 @@ from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated
 from nfqa.models.roles import SMOLLM2
 
+Kind = Literal["verdicts", "texts", "losses"]
 _ROLES = ("judge", "generator", "evaluator")
 _ARTEFACTS, _SECONDS = 3, 120  # a sample comes from as many, if as many have something committed; drawing ends then
+_A_TEXT = 10  # takes a minute, where a verdict takes a second: so many times fewer are drawn
 _MOST = {"log-probabilities": 1e-3, "losses": 1e-3, "texts": 0.0}  # differences: in nats; as a share; whether any
 
 
@@ -36,23 +38,25 @@ class _Sample:
     """Of the requests that are committed those whose keys have the lowest hashes: a random few, each once."""
 
     def __init__(self, root: Path, size: int, seed: int) -> None:
-        self._size, self._seed, self._journal = size, seed, open_committed_journal(root)
+        self._seed, self._journal = seed, open_committed_journal(root)
         self.place = ""  # the artefact at work
         self.draws_losses = bool(find_committed(root, "losses"))
-        kinds = ["verdicts"] * (self._journal is not None) + ["losses"] * self.draws_losses
-        self.drawn: dict[str, dict[str, tuple[Any, ...]]] = {kind: {} for kind in kinds}
+        of_replies = {"verdicts": size, "texts": -(-size // _A_TEXT)} if self._journal else {}
+        self._sizes: dict[str, int] = of_replies | ({"losses": size} if self.draws_losses else {})
+        self.drawn: dict[str, dict[str, tuple[Any, ...]]] = {kind: {} for kind in self._sizes}
 
     @property
     def is_enough(self) -> bool:
         """Whether there is enough of each kind, from enough artefacts."""
-        places = [{place for place, *_ in drawn.values()} for drawn in self.drawn.values()]
+        places = [{place for place, *_ in drawn.values()} for kind, drawn in self.drawn.items() if kind != "texts"]
         return all(map(self._is_full, self.drawn)) and min(map(len, places), default=0) >= _ARTEFACTS
 
     def note_requests(self, asker: Asker, requests: Sequence[Request], entries: Sequence[Entry]) -> None:
         """Draw of a language model's requests."""
         for request, entry in zip(requests, entries, strict=True):
             if self._journal and (reply := self._journal.find(entry)):
-                self._draw("verdicts", entry.key, asker, request, entry, reply)
+                kind: Kind = "verdicts" if reply.logprobs else "texts"
+                self._draw(kind, entry.key, asker, request, entry, reply)
 
     def note_losses(self, evaluator: Evaluator, items: Sequence[Restated], settings: Settings) -> None:
         """Draw of an evaluator's losses. Raises: InterruptedError where they are enough."""
@@ -64,17 +68,17 @@ class _Sample:
         if self._is_full("losses"):
             raise InterruptedError("enough losses")
 
-    def _draw(self, kind: Literal["verdicts", "losses"], key: str, *request: Any) -> None:
+    def _draw(self, kind: Kind, key: str, *request: Any) -> None:
         self.drawn[kind][hash_text(f"{self._seed}|{key}")] = (self.place, *request)
-        if len(self.drawn[kind]) > self._size:
+        if len(self.drawn[kind]) > self._sizes[kind]:
             del self.drawn[kind][max(self.drawn[kind])]
 
     def _is_full(self, kind: str) -> bool:
-        return len(self.drawn[kind]) == self._size
+        return len(self.drawn[kind]) == self._sizes[kind]
 
 
 def check_spots(root: Path, options: RunOptions, only: Sequence[str], *, size: int, seed: int) -> bool:
-    """Draw committed verdicts and losses that notebooks ask for, `size` of each, and compute them anew.
+    """Draw committed verdicts and losses that notebooks ask for, `size` of each and fewer texts, and make them anew.
 
     Artefacts are drawn first, until three have given enough or two minutes are over; then their requests. Losses are
     drawn of what an artefact's notebook scores first.
@@ -116,21 +120,29 @@ def check_spots(root: Path, options: RunOptions, only: Sequence[str], *, size: i
 
 
 def _compare(
-    verdicts: dict[str, tuple[Any, ...]] | None = None, losses: dict[str, tuple[Any, ...]] | None = None
+    verdicts: dict[str, tuple[Any, ...]] | None = None,
+    texts: dict[str, tuple[Any, ...]] | None = None,
+    losses: dict[str, tuple[Any, ...]] | None = None,
 ) -> Iterator[tuple[str, str, float, str]]:
     """Of each request its model, what is compared, by how much it differs, and what is committed and given now."""
+    together = defaultdict(list)  # what is asked alike is answered at once
+    for drawn in [*(verdicts or {}).values(), *(texts or {}).values()]:
+        _, asker, _, entry, _ = drawn
+        together[asker.spec, entry.model, asker.decoding].append(drawn)
     open_once = cache(lambda spec, model: open_model(spec, Journal(), model.rpartition("|")[2]))
-    for place, asker, request, entry, before in (verdicts or {}).values():
-        seeded = replace(request, seed=scatter_seed(entry.seed, entry.prompt))
-        ((_, reply),) = open_once(asker.spec, entry.model).answer([seeded], asker.decoding)
-        message = f"{place}, prompt {entry.prompt[:12]}: {before!s:.400} is committed, now {reply!s:.400}"
-        if before.logprobs is None:
-            yield entry.model, "texts", float(before.text != getattr(reply, "text", None)), message
-        else:
-            now = getattr(reply, "logprobs", None) or ()
-            differences = [abs(a - b) for a, b in zip(before.logprobs, now, strict=False) if a != b]
-            differences += [inf] if len(now) != len(before.logprobs) or any(map(isnan, differences)) else [0.0]
-            yield entry.model, "log-probabilities", max(differences), message
+    for (spec, model, decoding), several in together.items():
+        seeded = [replace(request, seed=scatter_seed(entry.seed, entry.prompt)) for _, _, request, entry, _ in several]
+        given = dict(open_once(spec, model).answer(seeded, decoding))
+        for number, (place, _, _, entry, before) in enumerate(several):
+            reply = given[number]
+            message = f"{place}, prompt {entry.prompt[:12]}: {before!s:.400} is committed, now {reply!s:.400}"
+            if before.logprobs is None:
+                yield model, "texts", float(before.text != getattr(reply, "text", None)), message
+            else:
+                now = getattr(reply, "logprobs", None) or ()
+                differences = [abs(a - b) for a, b in zip(before.logprobs, now, strict=False) if a != b]
+                differences += [inf] if len(now) != len(before.logprobs) or any(map(isnan, differences)) else [0.0]
+                yield model, "log-probabilities", max(differences), message
     opened: dict[str, Evaluator] = {}  # one of each model
     for place, evaluator, item, number, settings, before in (losses or {}).values():
         alone = settings.padding == "none"  # else a loss depends on the other targets
