@@ -156,7 +156,8 @@ def test_values_are_written_with_their_intervals() -> None:
         ((0.5, 0.25, 0.75), "rises (+0.50 [+0.25, +0.75])"),
         ((-1234.0, -2000.0, -9.0), "falls (-1,234 [-2,000, -9])"),
         ((0.5, 0.0, 0.75), "does not clearly change (+0.50 [+0.00, +0.75])"),
-        ((0.5, NAN, NAN), "is undefined"),
+        ((0.0, NAN, NAN), "has no interval (+0.00)"),
+        ((NAN, NAN, NAN), "is undefined"),
     ],
 )
 def test_a_difference_is_said_by_its_interval(row: tuple[float, float, float], said: str) -> None:
@@ -284,6 +285,6 @@ def test_several_differences_are_listed_by_what_their_intervals_say_in_the_words
     rows = [(0.2, 0.1, 0.3), (-0.1, -0.2, 0.1), (0.1, 0.05, 0.2), (0.1, np.nan, np.nan), (-0.3, -0.4, -0.2)]
     table = pd.DataFrame(rows, ["a", "b", "c", "d", "e"], ["value", "low", "high"])
     said = list_changes(table, up="helps", down="hurts", level="can't be told")
-    assert said == "helps: a, c; can't be told: b; hurts: e; is undefined: d"
+    assert said == "helps: a, c; can't be told: b; hurts: e; has no interval: d"
     assert list_changes(table[:0]) == "no difference"
     assert say_change(table.loc["a"], up="helps", digits=3) == "helps (+0.200 [+0.100, +0.300])"

@@ -181,12 +181,14 @@ def say_change(
 ) -> str:
     """A difference in words, by its interval: above 0, below 0 or, with 0 in it, neither; then the numbers, if `shown`.
 
-    A difference without a value or an interval "is undefined".
+    One without a value "is undefined"; one without an interval, as where all differences are 0, "has no interval".
     """
     value, low, high = (float(difference[name]) for name in ("value", "low", "high"))
-    if np.isnan([value, low, high]).any():
+    if np.isnan(value):
         return "is undefined"
     form = "+,.0f" if abs(value) >= 10 else f"+.{digits}f"
+    if np.isnan([low, high]).any():
+        return f"has no interval ({value:{form}})" if shown else "has no interval"
     change = level if low <= 0 <= high else down if high < 0 else up
     return f"{change} ({value:{form}} [{low:{form}}, {high:{form}}])" if shown else change
 
@@ -194,9 +196,9 @@ def say_change(
 def list_changes(differences: pd.DataFrame, **words: str) -> str:
     """Several differences by what `say_change` says of each: "rises: 30, 100; falls: 1, 3", named by the index.
 
-    Those without an interval come last, as undefined; without any difference "no difference".
+    Those without a value or an interval come last; without any difference "no difference".
     """
     said = [say_change(row, shown=False, **words) for _, row in differences.iterrows()]  # type: ignore[arg-type]
     groups = pd.Series(differences.index.astype(str), said).groupby(level=0, sort=False)
     parts = [f"{word}: {', '.join(names)}" for word, names in groups]
-    return "; ".join(sorted(parts, key=lambda part: part.startswith("is undefined"))) or "no difference"
+    return "; ".join(sorted(parts, key=lambda part: part.startswith(("is undefined", "has no")))) or "no difference"
