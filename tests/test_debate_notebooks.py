@@ -148,7 +148,7 @@ def test_a_generator_searches_in_steps_and_answers_and_what_it_leaves_out_is_mis
     vanilla = written[written.retrieval == "vanilla"]
     assert vanilla.text.isna().any()
     assert set(written.text.dropna()) == {"Some say yes, others no."}
-    assert run_notebook(name, out=tmp_path, tags=ASKED)["written"] == []
+    assert run_notebook(name, out=tmp_path, tags=ASKED, generator="")["written"] == []
     with pytest.raises(ValueError, match="collector is 2; expected at most 1"):
         run_notebook(name, out=tmp_path, tags=ASKED, generator="openai:a", collector=2)
 
