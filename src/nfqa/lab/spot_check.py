@@ -47,9 +47,10 @@ class _Sample:
 
     @property
     def is_enough(self) -> bool:
-        """Whether there is enough of each kind, from enough artefacts."""
-        places = [{place for place, *_ in drawn.values()} for kind, drawn in self.drawn.items() if kind != "texts"]
-        return all(map(self._is_full, self.drawn)) and min(map(len, places), default=0) >= _ARTEFACTS
+        """Whether there is enough of verdicts and losses, from enough artefacts; few ask for texts."""
+        kinds = [kind for kind in self.drawn if kind != "texts"]
+        places = [{place for place, *_ in self.drawn[kind].values()} for kind in kinds]
+        return all(map(self._is_full, kinds)) and min(map(len, places), default=0) >= _ARTEFACTS
 
     def note_requests(self, asker: Asker, requests: Sequence[Request], entries: Sequence[Entry]) -> None:
         """Draw of a language model's requests."""
