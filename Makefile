@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 PYTHON ?= $(firstword $(shell command -v python3.11) python3)
 VENV := .venv
-RUN := $(VENV)/bin/python -m nfqa
+RUN := $(VENV)/bin/python -m reproduction
 ifeq ($(shell command -v $(PYTHON)),)
 $(error no $(PYTHON) here; install Python 3.11, or name one with PYTHON=/path/to/python3.11)
 endif

@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench")]
 
 from kernels import describe_machine, finish  # noqa: E402
 
-from nfqa.debates.search import find_nearest, fuse_rankings, rank_by_vectors, rank_by_words  # noqa: E402
+from reproduction.debates.search import find_nearest, fuse_rankings, rank_by_vectors, rank_by_words  # noqa: E402
 
 TARGETS = {"ratio": 3.0, "gigabytes": 4.0}
 TOP, SCANNED = 10, 50  # documents a query; queries of the reference, whose time is scaled up to all

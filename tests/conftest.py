@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 from tiny_models import make_tiny_model
 
-from nfqa.cli import main
+from reproduction.cli import main
 
 resource_tracker.ensure_running()  # one that a command in this process starts would end with it
 BOUNDED = "kendall|spearman|pearson|mcc|auroc|^f1|accuracy|^acc_|kappa|^share|recall|ndcg"  # at most 1 in size
@@ -45,14 +45,15 @@ first,Ours,,antique,ours,number,1.00,,0.01,,,table,,
 
 FIRST = [
     "artefact = 'made_up/first'\ndata = 'full'\nout = ''\nvalue = 1.0",
-    "import pandas as pd\nfrom nfqa.lab.open import open_lab\nlab = open_lab(artefact, data=data, out=out)",
+    "import pandas as pd\nfrom reproduction.open import open_lab\nlab = open_lab(artefact, data=data, out=out)",
     "questions = lab.load('antique')",
     "row = {'dataset': questions.name, 'metric': 'ours', 'statistic': 'number', 'value': value}\n"
     "table = lab.tidy(pd.DataFrame([row]))\nlab.write(table, findings=['found'])",
 ]
 SECOND = [
     "artefact = 'made_up/second'\ndata = 'full'\nout = ''",
-    "from nfqa.lab.open import open_lab\nfrom nfqa.kernels import rating\nlab = open_lab(artefact, data=data, out=out)",
+    "from nfqa.kernels import rating\nfrom reproduction.open import open_lab",
+    "lab = open_lab(artefact, data=data, out=out)",
     "table = lab.read('first')\ntable = table.assign(statistic='twice', value=table.value * 2)\nlab.write(table)",
 ]
 THIRD = [source.replace("second", "third").replace("first", "second").replace("twice", "again") for source in SECOND]
@@ -106,7 +107,7 @@ class Checkout:
 
     def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "nfqa", *arguments],
+            [sys.executable, "-m", "reproduction", *arguments],
             cwd=self.root, env=self.environment | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, start_new_session=True,
         )  # fmt: skip

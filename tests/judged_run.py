@@ -7,8 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from nfqa.data.load import load
-from nfqa.data.paths import write_atomically
+from nfqa.files.paths import write_atomically
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits, Meter
@@ -18,6 +17,7 @@ from nfqa.metrics.judging import LanguageJudge, judge_draws
 from nfqa.metrics.references import draw_list
 from nfqa.models.chat import Decoding
 from nfqa.models.roles import parse_role
+from reproduction.data.load import load
 
 CONCURRENCY = 4
 METHODS = ("listwise", "pairwise")

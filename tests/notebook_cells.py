@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from conftest import PROJECT
 
-from nfqa.lab import judging
-from nfqa.lab.notebooks import read_cells
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
+from reproduction import judging
+from reproduction.notebooks import read_cells
 
 
 def run_notebook(name: str, *, out: Path, tags: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:

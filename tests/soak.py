@@ -34,10 +34,10 @@ from tqdm import tqdm
 
 from nfqa.judge.asking import Asker, scatter_seed
 from nfqa.judge.journal import Journal, hash_text
-from nfqa.lab.values import read_values
 from nfqa.models.chat import PASSING as PASSES
 from nfqa.models.chat import Decoding, Request
 from nfqa.models.roles import parse_role
+from reproduction.values import read_values
 
 SCRIPT = Path(__file__).with_name("judged_run.py")
 FAULTS, SHARE = (*RETRIED, "plain_text"), 0.125  # one attempt in eight
@@ -231,7 +231,7 @@ def storm_runner(folder: Path, *, kills: int, seed: int) -> Findings:
         with tqdm(total=kills, desc="runners", unit="kill") as bar:
             while (ended or len(storm.killed) < kills) and storm.crashed < _ENOUGH:
                 judge, before = f"openai:stub-{complete}@{server.url}", len(server.bodies)
-                run, process = storm.start("-m", "nfqa", "run", "linkage/table_05", **variables, JUDGE=judge)
+                run, process = storm.start("-m", "reproduction", "run", "linkage/table_05", **variables, JUDGE=judge)
                 moment = storm.draw.uniform(-0.5, 1)  # in one of three runs before anything is asked
                 pause = time.monotonic() + storm.draw.uniform(0, _STARTING)
                 while process.poll() is None and complete and len(storm.killed) < kills:

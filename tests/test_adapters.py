@@ -9,7 +9,7 @@ import train_judge
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from nfqa.data.records import Answer, Question
+from nfqa.files.records import Answer, Question
 from nfqa.models.adapters import ADAPTERS, apply_adapter, find_adapter, name_adapter
 from nfqa.models.embed import Embedder
 

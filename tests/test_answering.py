@@ -15,13 +15,14 @@ from test_prompts import use_own
 from tiny_models import make_tiny_model
 
 import nfqa
-from nfqa.cli import main
-from nfqa.data.load import load
-from nfqa.debates.answering import Answered, answer_questions, read_answer_files, write_answer_files
+from nfqa.judge.answering import answer_questions
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import parse_role
+from reproduction.cli import main
+from reproduction.data.load import load
+from reproduction.debates.answering import Answered, read_answer_files, write_answer_files
 
 QUESTIONS = {"1": "Should primary schools abolish homework?", "2": "Do zoos do more good than harm?"}
 

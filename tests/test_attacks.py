@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nfqa.data.records import Answer, Question
-from nfqa.metrics.attacks import ATTACK, add_attacks, count_beaten, stuff_keywords
+from nfqa.files.records import Answer, Question
 from nfqa.metrics.references import Draw
+from reproduction.studies.attacks import ATTACK, add_attacks, count_beaten, stuff_keywords
 
 
 def make_draws(*words: str) -> pd.DataFrame:

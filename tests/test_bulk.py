@@ -18,8 +18,8 @@ import pytest
 from stub_server import StubServer
 
 import nfqa
-from nfqa.cli import main
-from nfqa.data.shards import cut_file
+from nfqa.files.shards import cut_file
+from reproduction.cli import main
 
 METRICS = ["rouge1", "rouge2", "rougel"]
 
@@ -116,7 +116,7 @@ def test_a_part_that_is_not_whole_or_of_other_code_is_made_anew(lines: Path, mon
     run(lines)
     broken, other = (lines.parent / "out" / "parts" / f"rouge-00000{n}.parquet" for n in (0, 1))
     broken.write_bytes(broken.read_bytes()[:-9])
-    monkeypatch.setattr("nfqa.bulk.hash_maker", lambda *_, **__: "other code")
+    monkeypatch.setattr("nfqa.scoring.hash_maker", lambda *_, **__: "other code")
     run(lines)
     assert pyarrow.parquet.read_schema(other).metadata[b"nfqa"].count(b"other code") == 1
     assert len(read_scores(lines)) == 10 * 2 * 3
@@ -341,9 +341,9 @@ def test_a_folder_takes_scores_of_one_file_even_where_both_are_moved(lines: Path
 
 
 def test_a_full_disk_leaves_finished_parts(lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nfqa import bulk
+    from nfqa import scoring
 
-    write, done = bulk.write_table, []
+    write, done = scoring.write_table, []
 
     def fill(path: Path, *given: Any) -> None:
         if len(done) == 2:
@@ -351,7 +351,7 @@ def test_a_full_disk_leaves_finished_parts(lines: Path, monkeypatch: pytest.Monk
         write(path, *given)
         done.append(path)
 
-    monkeypatch.setattr(bulk, "write_table", fill)
+    monkeypatch.setattr(scoring, "write_table", fill)
     with pytest.raises(ValueError, match=r"No space left on device: .*rouge-000002.*Finished parts are saved; run"):
         run(lines)
     monkeypatch.undo()

@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 from conftest import BOUNDED
 
-from nfqa.data.json_lines import check
-from nfqa.lab.claims import UNDECIDED, compare_order, count_claims, find_unmatched, judge_claims, write_claim
-from nfqa.lab.notebooks import read_cells
-from nfqa.lab.papers import Order, Paper, list_members, read_papers
-from nfqa.lab.values import name_keys, query_rows, read_values, tidy_values
+from nfqa.files.json_lines import check
 from nfqa.models.roles import ROLES
+from reproduction.claims import UNDECIDED, compare_order, count_claims, find_unmatched, judge_claims, write_claim
+from reproduction.notebooks import read_cells
+from reproduction.papers import Order, Paper, list_members, read_papers
+from reproduction.values import name_keys, query_rows, read_values, tidy_values
 
 PROJECT = Path(__file__).parents[1]
 ROWS = """dataset,metric,form,k,statistic,value,low,high,n

@@ -14,17 +14,17 @@ from conftest import PROJECT, Checkout, copy_project
 from tqdm import tqdm
 
 import nfqa
-from nfqa.data.paths import find_place
+from nfqa.files.paths import find_place
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Entry, Journal
 from nfqa.kernels.parse import Verdict
-from nfqa.lab import progress
-from nfqa.lab.fingerprint import Record as RunRecord
-from nfqa.lab.fingerprint import choose_parameters, explain_staleness
-from nfqa.lab.options import RunOptions
-from nfqa.lab.papers import read_papers
-from nfqa.lab.progress import describe_rest, read_progress, show_bar, show_progress
 from nfqa.models.chat import Reply
+from nfqa.opening import show_bar
+from reproduction.fingerprint import Record as RunRecord
+from reproduction.fingerprint import choose_parameters, explain_staleness
+from reproduction.options import RunOptions
+from reproduction.papers import read_papers
+from reproduction.progress import describe_rest, read_progress, show_progress
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_what_a_run_would_ask_is_counted_anew_only_when_the_journal_has_changed(
         counted.append(name)
         return Tally(wanted=70 + len(counted), asked=3)
 
-    monkeypatch.setattr("nfqa.lab.plan.count_asked", count)
+    monkeypatch.setattr("reproduction.plan.count_asked", count)
 
     def plan(**variables: str) -> str:
         done = checkout.run("status", "made_up/third", JUDGE="openai:m@http://127.0.0.1:9/v1", **variables)
@@ -284,7 +284,7 @@ def test_time_left_goes_by_what_is_done_and_to_do_and_is_unknown_where_nothing_s
 
 
 def test_a_bar_is_drawn_of_each_batch_or_of_none(capsys, monkeypatch) -> None:
-    monkeypatch.setattr(progress, "tqdm", lambda **how: tqdm(**how | {"delay": 0}))
+    monkeypatch.setattr("tqdm.tqdm", lambda **how: tqdm(**how | {"delay": 0}))
     for shown in (True, False):
         show = show_bar(" verdicts", shown=shown)
         for done, total in ((0, 4), (2, 4), (4, 4), (0, 3), (3, 3)):

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.data.records import PartialAnswer, Question
-from nfqa.metrics.compose import choose_points, compose_answers, draw_unrelated
+from nfqa.files.records import PartialAnswer, Question
+from reproduction.studies.compose import choose_points, compose_answers, draw_unrelated
 
 POINTS = tuple(PartialAnswer(f"1.{i}", f"View {i}.", f"Reason a{i}. Reason b{i}. Reason c{i}.") for i in range(1, 5))
 QUESTION = Question("Should bicycles have lanes?", id="1", partial_answers=POINTS)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nfqa.lab.values import read_values
+from reproduction.values import read_values
 
 PROJECT = Path(__file__).parents[1]
 

@@ -8,8 +8,8 @@ import pytest
 from conftest import PROJECT
 from notebook_cells import run_notebook
 
-from nfqa.lab.papers import read_papers
-from nfqa.lab.values import pick, read_values
+from reproduction.papers import read_papers
+from reproduction.values import pick, read_values
 
 RESULTS = PROJECT / "results" / "linkage"
 

@@ -10,10 +10,10 @@ import pytest
 from test_embed import make_bert
 from tiny_models import make_tiny_model
 
-from nfqa.debates.search import rerank
-from nfqa.lab.open import open_lab
 from nfqa.models.embed import open_cross_encoder
 from nfqa.models.roles import parse_role
+from reproduction.debates.search import rerank
+from reproduction.open import open_lab
 
 PAIRS = [("the cat", "the cat sat on the mat ."), ("the cat", "a dog ran"), ("a dog", "a dog ran")]
 

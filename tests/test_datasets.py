@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from nfqa.data.load import DISPUTE_LABELS, load, read_dispute_labels, read_file
-from nfqa.data.records import Answer, Question, QuestionSet
+from nfqa.files.records import Answer, Question, QuestionSet
+from reproduction.data.load import DISPUTE_LABELS, load, read_dispute_labels, read_file
 
 PROJECT = Path(__file__).parents[1]
 

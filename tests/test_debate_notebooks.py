@@ -17,9 +17,9 @@ from test_people_notebooks import PlainEmbedder
 from test_prompts import use_own
 
 from nfqa.judge.prompts import PromptSet
-from nfqa.lab.open import Lab, open_lab
-from nfqa.lab.values import match_rows
 from nfqa.models.chat import Request
+from reproduction.open import Lab, open_lab
+from reproduction.values import match_rows
 
 ASKED = ("parameters", "setup", "ask")
 LABELS, AGREEMENT = "debateqa/table_03_dispute_awareness", "debateqa/figure_05_agreement_of_decisions"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from nfqa.data.registry import read_registry
-from nfqa.lab.compare import mark_stand_ins
-from nfqa.lab.papers import Paper, read_papers
-from nfqa.lab.values import read_values
+from reproduction.compare import mark_stand_ins
+from reproduction.data.registry import read_registry
+from reproduction.papers import Paper, read_papers
+from reproduction.values import read_values
 
 PROJECT = Path(__file__).parents[1]
 

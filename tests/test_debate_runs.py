@@ -11,10 +11,10 @@ import pytest
 from conftest import PROJECT, Checkout, copy_project, write_notebook
 from tiny_models import make_tiny_model
 
-from nfqa.data.paths import find_cache
-from nfqa.data.registry import read_registry
-from nfqa.lab.open import Lab, open_lab
-from nfqa.lab.values import read_values
+from nfqa.files.paths import find_cache
+from reproduction.data.registry import read_registry
+from reproduction.open import Lab, open_lab
+from reproduction.values import read_values
 
 STUDY = """
 paper: made_up
@@ -26,7 +26,7 @@ artefacts:
   third: {label: "Table 3", title: "Third", notebook: made_up/third.ipynb, loads: [debatewise, debateqa_test]}
 """
 PARAMETERS = "artefact = 'made_up/%s'\ndata = 'full'\nout = ''\nevaluator = ''"
-OPEN = "from nfqa.lab.open import open_lab\nlab = open_lab(artefact, data=data, evaluator=evaluator, out=out)"
+OPEN = "from reproduction.open import open_lab\nlab = open_lab(artefact, data=data, evaluator=evaluator, out=out)"
 WRITE = (
     "import pandas as pd\n"
     "row = {'dataset': 's', 'metric': 'ours', 'statistic': 'number', 'value': %s}\n"

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from nfqa.data.load import has, load, read_file
-from nfqa.data.records import Answer, Question
-from nfqa.data.registry import UnreachableError, read_registry
+from nfqa.files.records import Answer, Question
+from reproduction.data.load import has, load, read_file
+from reproduction.data.registry import UnreachableError, read_registry
 
 PROJECT = Path(__file__).parents[1]
 POINTS = [{"point_of_view": "Yes.", "explanation": "It helps."}, {"point_of_view": "No.", "explanation": "It harms."}]

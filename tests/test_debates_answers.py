@@ -12,7 +12,11 @@ from notebook_cells import RuleModel
 from test_prompts import use_own
 from tiny_models import LetterEmbedder
 
-from nfqa.debates.answers import (
+from nfqa.judge.asking import Asker
+from nfqa.judge.journal import Journal
+from nfqa.models.chat import Decoding, Request
+from nfqa.models.roles import parse_role
+from reproduction.debates.answers import (
     Move,
     Trail,
     decide_by_model,
@@ -24,10 +28,6 @@ from nfqa.debates.answers import (
     search_in_steps,
     write_answers,
 )
-from nfqa.judge.asking import Asker
-from nfqa.judge.journal import Journal
-from nfqa.models.chat import Decoding, Request
-from nfqa.models.roles import parse_role
 
 EMBEDDER: Any = LetterEmbedder()
 CHUNKS = pd.DataFrame({

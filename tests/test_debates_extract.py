@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from tiny_models import LetterEmbedder
 
-from nfqa.data.web import load_frame
-from nfqa.debates.extract import answer_by_sentences, extract_views, join_views, split_documents
+from reproduction.data.web import load_frame
+from reproduction.debates.extract import answer_by_sentences, extract_views, join_views, split_documents
 
 EMBEDDER: Any = LetterEmbedder()
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nfqa.debates.search import (
+from reproduction.debates.search import (
     cut_documents,
     find_nearest,
     fuse_rankings,
@@ -17,7 +17,7 @@ from nfqa.debates.search import (
     rerank,
     score_by_cosine,
 )
-from nfqa.debates.sourcing import choose_removed, find_near_duplicates, remove_near_duplicates
+from reproduction.debates.sourcing import choose_removed, find_near_duplicates, remove_near_duplicates
 
 TURNS = {"north": 0, "about north": 10, "east": 90, "about east": 95, "south": 180}  # degrees
 

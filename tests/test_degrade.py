@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nfqa.metrics.degrade import degrade, drop_key_sentences, mislead, negate, omit_details, swap_nouns, swap_numbers
+from reproduction.studies.degrade import (
+    degrade,
+    drop_key_sentences,
+    mislead,
+    negate,
+    omit_details,
+    swap_nouns,
+    swap_numbers,
+)
 
 QUESTION = "how long should bread bake?"
 TEXT = (

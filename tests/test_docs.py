@@ -11,9 +11,9 @@ from conftest import PROJECT
 from stub_server import StubServer
 
 from nfqa.judge import journal
-from nfqa.lab import own_scores
-from nfqa.lab.papers import list_chosen
-from nfqa.lab.values import MEASURED
+from reproduction import own_scores
+from reproduction.papers import list_chosen
+from reproduction.values import MEASURED
 
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from statsmodels.stats.contingency_tables import StratifiedTable
 
-from nfqa.debates.domains import SOURCES, add_domains, draw_pools, estimate_rules, leave_out_rules
+from reproduction.debates.domains import SOURCES, add_domains, draw_pools, estimate_rules, leave_out_rules
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 from conftest import PROJECT, copy_project
 from notebook_cells import run_notebook
 
-from nfqa.lab.papers import list_chosen
+from reproduction.papers import list_chosen
 
 EXECUTED = "build/notebooks/linkage/table_02.ipynb"
 VARIANT = "build/variants/judge-1/notebooks/linkage/table_02.ipynb"

@@ -26,13 +26,13 @@ from PIL import Image
 from stub_server import StubServer
 from test_runner import STARTS, list_litter, list_processes, wait_until
 
-from nfqa.data.paths import lock_file
+from nfqa.files.paths import lock_file
 from nfqa.interruption import MESSAGE
-from nfqa.lab import execute, replay, runner, scoring
-from nfqa.lab import open as lab_open
-from nfqa.lab.cli import list_commands
-from nfqa.lab.options import RunOptions
-from nfqa.lab.papers import list_chosen, read_papers
+from reproduction import execute, replay, runner, scoring
+from reproduction import open as lab_open
+from reproduction.cli import list_commands
+from reproduction.options import RunOptions
+from reproduction.papers import list_chosen, read_papers
 
 WHY = {"question": "Why is the sky blue?", "references": ["Air scatters short waves more.", "It mirrors the sea."]}
 WHETHER = {"question": "Should pupils wear uniforms?", "partial_answers": ["They make all equal.", "They limit us."]}
@@ -49,7 +49,7 @@ def ask(*questions: dict[str, Any], answers: list[Any] = TWO) -> list[dict[str, 
 def run_here(
     notebook: Path, executed: Path, parameters: dict[str, Any], environment: dict[str, str], folder: Path
 ) -> str:
-    """As `nfqa.lab.execute.execute_notebook`, but in this process."""
+    """As `reproduction.execute.execute_notebook`, but in this process."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
@@ -260,7 +260,7 @@ def test_drawing_a_committed_figure_again_changes_no_picture(part: int, tmp_path
 
 
 def draw_picture(figure: Any, stem: Path) -> None:
-    """As `nfqa.lab.figures.save_figure`, the PNG alone."""
+    """As `reproduction.figures.save_figure`, the PNG alone."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     save: Callable[..., None] = getattr(figure, "savefig", None) or figure.save
     save(stem.with_suffix(".png"), dpi=200, bbox_inches="tight")

@@ -22,8 +22,7 @@ from hypothesis import strategies as st
 from tiny_models import SENTENCES, make_tiny_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from nfqa.data import code
-from nfqa.data.load import load
+from nfqa.files import code
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
 from nfqa.metrics.perspective_diversity import score_diversity
 from nfqa.models import embed, evaluator, precision, roles
@@ -33,6 +32,7 @@ from nfqa.models.evaluator import Evaluator
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import TOO_LONG, Restated, RowMaker, TargetLoss, TargetRow
 from nfqa.models.roles import DEFAULTS, parse_role
+from reproduction.data.load import load
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

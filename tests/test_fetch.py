@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 
-from nfqa.data.registry import UnreachableError, UpstreamFile, fetch_file, has_file, read_registry
+from reproduction.data.registry import UnreachableError, UpstreamFile, fetch_file, has_file, read_registry
 
 PROJECT = Path(__file__).parents[1]
 GOOD = b'{"why?": []}'

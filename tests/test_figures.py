@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from conftest import PROJECT
 
-from nfqa.lab.figures import ORIGINS, PALETTE, PUBLISHED, draw_counts, draw_intervals, draw_pairs, say_units
-from nfqa.lab.heads import fill_heads, make_heads
-from nfqa.lab.notebooks import HEAD, hash_cells, read_cells
+from reproduction.figures import ORIGINS, PALETTE, PUBLISHED, draw_counts, draw_intervals, draw_pairs, say_units
+from reproduction.heads import fill_heads, make_heads
+from reproduction.notebooks import HEAD, hash_cells, read_cells
 
 ROWS = pd.DataFrame(
     {

@@ -9,9 +9,9 @@ import pytest
 from conftest import PROJECT
 from notebook_cells import run_cells
 
-from nfqa.lab.notebooks import read_cells
-from nfqa.lab.papers import find_artefact, read_papers
-from nfqa.lab.values import query_rows, read_values
+from reproduction.notebooks import read_cells
+from reproduction.papers import find_artefact, read_papers
+from reproduction.values import query_rows, read_values
 
 SETS = {"antique": SimpleNamespace(name="antique"), "trec": SimpleNamespace(name="trec_dl_nf")}
 TURNED = [  # artefact, the rows whose sign is turned, words before and after, names that the finding takes besides

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from conftest import PROJECT, copy_project
 
-from nfqa.data import code
-from nfqa.data.paths import find_place
-from nfqa.lab.fingerprint import Record, choose_parameters, explain_staleness, make_fingerprint
-from nfqa.lab.notebooks import hash_imports
-from nfqa.lab.options import RunOptions
-from nfqa.lab.papers import Paper, find_artefact, hash_code, list_chosen, read_papers
+from nfqa.files import code
+from nfqa.files.paths import find_place
 from nfqa.models.roles import DEFAULTS
+from reproduction.fingerprint import Record, choose_parameters, explain_staleness, make_fingerprint
+from reproduction.notebooks import hash_imports
+from reproduction.options import RunOptions
+from reproduction.papers import Paper, find_artefact, hash_code, list_chosen, read_papers
 
 QUICK = RunOptions(data="sample", profile="quick")
 KINDS = ["linkage/table_05", "debateqa/equation_07", "debateqa/tld_reliability"]  # vectors, an evaluator, a table
@@ -31,7 +31,7 @@ for cell in json.load(open(notebook))["cells"]:
         exec("".join(cell["source"]), names)
         if "parameters" in cell["metadata"].get("tags", []):
             names |= parameters
-print(*(name for name in sys.modules if name.split(".")[0] == "nfqa"))
+print(*(name for name in sys.modules if name.split(".")[0] in ("nfqa", "reproduction")))
 """
 
 
@@ -50,23 +50,25 @@ def test_every_module_that_a_notebook_has_imported_when_it_ends_is_in_its_finger
                           text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (tmp_path / f"{name}.csv").is_file()
-    imported = set(done.stdout.splitlines()[-1].split()) - {"nfqa", "nfqa.frames"}  # whose names count
+    imported = set(done.stdout.splitlines()[-1].split()) - {"nfqa", "nfqa.functions"}  # whose names count
     assert imported - set(hash_imports(notebook)) == set()
 
 
 def test_no_notebook_depends_on_the_machinery_that_runs_and_reports_it() -> None:
-    machinery = {f"nfqa.lab.{name}" for name in MACHINERY}
+    machinery = {f"reproduction.{name}" for name in MACHINERY}
     for paper, name in list_chosen(PROJECT):
         reached = set(hash_imports(find_notebook(paper, name)))
         assert not machinery & reached, name
-        assert {"nfqa.lab.open", "nfqa.data.load", "nfqa.metrics"} <= reached, name  # a package's __init__ runs first
+        assert {"reproduction.open", "reproduction.data.load", "nfqa.metrics"} <= reached, (
+            name
+        )  # a package's __init__ runs first
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        "src/nfqa/data/web.py",
-        "src/nfqa/data/dispute_sentences.csv",
+        "src/reproduction/data/web.py",
+        "src/nfqa/metrics/dispute_sentences.csv",
         "data/labels/dispute_awareness.csv",
         "src/nfqa/models/embedded/coverage/coverage.safetensors",
         "src/nfqa/models/embedded/judge/judge.json",
@@ -83,7 +85,7 @@ def test_a_changed_module_table_or_adapter_leaves_an_artefact_stale(changed, tmp
     assert explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place) == []
     path.write_bytes(path.read_bytes() + b"\nCHANGED = 1\n")
     (reason,) = explain_staleness(record, make_fingerprint(paper, name, place, QUICK), place)
-    assert reason == ("module nfqa.data.web changed" if changed.endswith(".py") else f"file {changed} changed")
+    assert reason == ("module reproduction.data.web changed" if changed.endswith(".py") else f"file {changed} changed")
 
 
 def test_the_hash_of_the_code_covers_what_of_its_entry_reaches_the_notebook() -> None:

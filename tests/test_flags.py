@@ -8,8 +8,7 @@ import pytest
 from test_listwise import StubEmbedder
 
 import nfqa
-from nfqa.data.records import Answer, Question
-from nfqa.metrics.attacks import stuff_keywords
+from nfqa.files.records import Answer, Question
 from nfqa.metrics.flags import (
     FLAGS,
     LAST,
@@ -22,6 +21,7 @@ from nfqa.metrics.flags import (
 )
 from nfqa.metrics.listwise import judge_by_vectors, make_zero_shot
 from nfqa.metrics.references import Draw
+from reproduction.studies.attacks import stuff_keywords
 
 QUESTION = "Why is the sky blue?"
 REFERENCE = "Air scatters short waves of light more than long ones, so the light from all sides is blue."

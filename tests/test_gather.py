@@ -12,9 +12,9 @@ from typing import Any
 import pooch
 import pytest
 
-from nfqa.data.gather import gather
-from nfqa.data.load import read_file
-from nfqa.data.registry import UpstreamFile, fetch_file
+from reproduction.data.gather import gather
+from reproduction.data.load import read_file
+from reproduction.data.registry import UpstreamFile, fetch_file
 
 RATED = "To what extent is your perspective represented in this response?"
 SHOWN = "Question: Is it good? <br> <hr> LLM generated response: <br> <br> Yes.<br><br>And no.<br><br>"

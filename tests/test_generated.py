@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from test_asking import SPEC, Scripted
 from test_listwise import StubEmbedder
 
-from nfqa.data.records import Answer, Question, QuestionSet
+from nfqa.files.records import Answer, Question, QuestionSet
 from nfqa.judge.asking import Asker, Tally
 from nfqa.judge.journal import Journal
 from nfqa.kernels.parse import Verdict
-from nfqa.metrics.degrade import degrade
-from nfqa.metrics.generated import (
+from nfqa.metrics.references import Draw
+from nfqa.models.chat import Decoding, Reply, Request
+from reproduction.studies.degrade import degrade
+from reproduction.studies.generated import (
     Truth,
     draw_stand_ins,
     make_no_truth_list,
@@ -29,8 +31,6 @@ from nfqa.metrics.generated import (
     write_lists,
     write_stand_ins,
 )
-from nfqa.metrics.references import Draw
-from nfqa.models.chat import Decoding, Reply, Request
 
 POOL = ("Trains leave Lisbon at nine.", "A guitar needs six strings and some patience.")
 # In the plane the question points along (1, 0): the first number is the cosine to it.

@@ -14,9 +14,11 @@ from notebook_cells import run_notebook, use_rule
 from scipy.stats import spearmanr
 from test_listwise import StubEmbedder
 
-from nfqa.data.records import Answer, Question
-from nfqa.lab.open import Lab
-from nfqa.metrics.health import (
+from nfqa.files.records import Answer, Question
+from nfqa.metrics.references import Draw, alter_candidates
+from nfqa.models.chat import Request
+from reproduction.open import Lab
+from reproduction.studies.health import (
     average_by_question,
     correlate_seeds,
     measure_effect,
@@ -26,8 +28,6 @@ from nfqa.metrics.health import (
     score_orders,
     take_candidates,
 )
-from nfqa.metrics.references import Draw, alter_candidates
-from nfqa.models.chat import Request
 
 WORDS = np.array([3, 9, 4, 12, 7, 5, 20, 6])
 GRADES = np.array([0.0, 1, 1, 2, 3, 0, 2, 3])

@@ -16,18 +16,23 @@ import nbformat
 import pytest
 import yaml
 
-from nfqa.data.code import hash_modules
-from nfqa.data.paths import find_place
-from nfqa.data.registry import read_registry
-from nfqa.lab.notebooks import read_parameters
-from nfqa.lab.papers import read_papers
+from nfqa.files.paths import find_place
 from nfqa.models.roles import DEFAULTS
+from reproduction.data.registry import read_registry
+from reproduction.notebooks import read_parameters
+from reproduction.papers import read_papers
 
 PROJECT = Path(__file__).parents[1]
-SOURCE = PROJECT / "src" / "nfqa"
-MODULES = sorted(SOURCE.rglob("*.py"))
+SOURCE = PROJECT / "src"
+MODULES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(SOURCE.rglob("*.py"))
+}
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*/*.ipynb"))  # those of artefacts; index.ipynb is none
-FLOORS = ("kernels", "data", "models", "judge", "metrics", "debates", "lab")
+FLOORS = (  # a module imports from its own folder and those before it; "" is a package's top
+    *(("nfqa", folder) for folder in ("kernels", "files", "models", "judge", "metrics", "", "frameworks")),
+    *(("reproduction", folder) for folder in ("data", "studies", "debates", "")),
+)
 
 
 def list_imports(path: Path) -> set[str]:
@@ -35,18 +40,24 @@ def list_imports(path: Path) -> set[str]:
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            meant = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= meant if meant <= MODULES.keys() else {node.module, *meant}
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
     return names
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def find_floor(path: Path) -> int:
+    package, *folders, _ = path.relative_to(SOURCE).parts
+    return FLOORS.index((package, folders[0] if folders else ""))
+
+
+@pytest.mark.parametrize("path", MODULES.values(), ids=MODULES)
 def test_a_module_keeps_to_the_house(path: Path) -> None:
-    code, floor = path.read_text(), path.relative_to(SOURCE).parts[0]
+    code = path.read_text()
     tree = ast.parse(code)
-    above = FLOORS[FLOORS.index(floor) + 1 :] if floor in FLOORS else ()
-    assert not [name for name in list_imports(path) if name.startswith(tuple(f"nfqa.{folder}" for folder in above))]
+    imported = list_imports(path) & MODULES.keys()
+    assert {name for name in imported if find_floor(MODULES[name]) > find_floor(path)} == set()
     assert len(code.splitlines()) <= 350
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Assert)], "no input is checked by assert"
     public = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_")]
@@ -54,9 +65,7 @@ def test_a_module_keeps_to_the_house(path: Path) -> None:
 
 
 def test_imports_form_no_circle() -> None:
-    modules = {".".join(("nfqa", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in MODULES}
-    reached = {name: list_imports(path) & modules.keys() for name, path in modules.items()}
-    TopologicalSorter(reached).prepare()
+    TopologicalSorter({name: list_imports(path) & MODULES.keys() for name, path in MODULES.items()}).prepare()
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -134,7 +143,7 @@ def list_packages(modules: Iterable[Path]) -> set[str]:
     """The packages that modules import, as they are called when installed."""
     other_names = {"sklearn": "scikit-learn", "yaml": "pyyaml", "bs4": "beautifulsoup4"}
     top = {name.split(".")[0] for path in modules for name in list_imports(path)}
-    foreign = top - set(sys.stdlib_module_names) - {"nfqa", "__future__"}
+    foreign = top - set(sys.stdlib_module_names) - {"nfqa", "reproduction", "__future__"}
     return {normalise(other_names.get(name, name)) for name in foreign}
 
 
@@ -143,12 +152,11 @@ def test_every_import_is_a_declared_dependency_and_each_has_its_reason() -> None
     reasons = (PROJECT / "docs" / "dependencies.md").read_text()
     declared = core.union(*extras.values()) - extras["dev"] | extras["ray"]
     assert [name for name in declared if f"`{name}`" not in reasons] == []
-    assert list_packages(MODULES) <= declared
+    assert list_packages(MODULES.values()) <= declared
 
 
-def test_the_five_functions_reach_no_more_than_the_package_itself_needs() -> None:
-    reached = [SOURCE.parent.joinpath(*name.split(".")) for name in hash_modules(["nfqa", "nfqa.interruption"])]
-    paths = [path / "__init__.py" if path.is_dir() else path.with_suffix(".py") for path in reached]
+def test_the_library_imports_no_more_than_the_package_itself_needs() -> None:
+    paths = [path for name, path in MODULES.items() if re.match(r"nfqa(?!\.frameworks)\b", name)]
     packaged = {normalise(DEFAULTS["embedder"].removeprefix("package:"))}  # found by name, not imported
     packaged |= {"accelerate", "gguf"}  # transformers asks for them, for GGUF files
     core, extras = read_dependencies()
@@ -158,7 +166,7 @@ def test_the_five_functions_reach_no_more_than_the_package_itself_needs() -> Non
 @pytest.mark.parametrize(
     "code",
     [
-        "import nfqa, nfqa.cli, nfqa.lab.cli, nfqa.lab.papers",
+        "import nfqa, nfqa.cli, reproduction.cli, reproduction.papers",
         "from nfqa.kernels.perplexity import PAPER; from nfqa.models.evaluator import Evaluator;"
         "from nfqa.models.roles import DEFAULTS, parse_role; from nfqa.models.restated import Restated; import pandas;"
         "item = Restated('an answer', ('a view',));"
@@ -174,8 +182,8 @@ def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
 
 
 def test_committed_results_are_whole_and_match_their_entries() -> None:
-    from nfqa.lab.check import check_published
-    from nfqa.lab.values import MEASURED, read_values, tidy_values
+    from reproduction.check import check_published
+    from reproduction.values import MEASURED, read_values, tidy_values
 
     for name, paper in read_papers(PROJECT).items():
         for artefact, entry in paper.artefacts.items():

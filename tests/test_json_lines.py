@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from nfqa.data.json_lines import Item, Name, Text, check, parse_lines
-from nfqa.data.load import read_file
-from nfqa.data.own_answers import read_answers
+from nfqa.files.json_lines import Item, Name, Text, check, parse_lines
+from nfqa.files.own_answers import read_answers
+from reproduction.data.load import read_file
 
 GOOD = b'{"name": 7, "text": "why?"}'
 

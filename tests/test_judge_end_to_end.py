@@ -11,9 +11,9 @@ from test_judged_notebooks import run_cells
 from test_transformers_serve import serve
 from tiny_models import make_tiny_model, teach_verdicts
 
-from nfqa.data.registry import UnreachableError
-from nfqa.judge.prompts import read_prompt_set
-from nfqa.lab.values import read_values
+from reproduction.data.registry import UnreachableError
+from reproduction.judging import read_prompt_set
+from reproduction.values import read_values
 
 pytestmark = pytest.mark.slow
 

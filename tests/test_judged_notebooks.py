@@ -15,14 +15,14 @@ from conftest import PROJECT
 from notebook_cells import run_notebook, use_rule
 
 from nfqa.judge.journal import Journal
-from nfqa.judge.prompts import read_prompt_set
-from nfqa.lab import judging
-from nfqa.lab.open import open_lab
-from nfqa.lab.papers import list_row_keys, read_papers
-from nfqa.lab.values import match_rows
 from nfqa.metrics.judging import measure_missing
 from nfqa.metrics.statistics import average, correlate, credit_choices
 from nfqa.models.chat import Request
+from reproduction import judging
+from reproduction.judging import read_prompt_set
+from reproduction.open import open_lab
+from reproduction.papers import list_row_keys, read_papers
+from reproduction.values import match_rows
 
 LINKAGE = read_papers(PROJECT)["linkage"]
 RETRIEVED = pytest.param("table_04", marks=pytest.mark.slow)  # its references are found by the embedder

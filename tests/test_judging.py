@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from test_asking import SPEC, Scripted, refuse_to_open
 
-from nfqa.data.records import Answer, Question
+from nfqa.files.records import Answer, Question
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import FENCES, PromptSet

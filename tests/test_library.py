@@ -19,9 +19,9 @@ from stub_server import StubServer
 from test_own_answers import ARTEFACT, StubEvaluator, WholeEmbedder
 
 import nfqa
-from nfqa.data.own_answers import read_shard
-from nfqa.data.shards import cut_file
-from nfqa.lab.values import read_values
+from nfqa.files.own_answers import read_shard
+from nfqa.files.shards import cut_file
+from reproduction.values import read_values
 
 LINES = [
     {"question": "why?", "references": ["x y", "one b", "z"],
@@ -105,8 +105,8 @@ COLUMNS = {"question": ["why?"] * 4, "system": ["x", "x", "x-1", "y"], "text": l
 
 @pytest.mark.parametrize("kind", ["frame", "table", "csv", "lines", "shard", "parquet"])
 def test_several_answers_of_one_system_are_numbered_apart_and_told(kind: str, tmp_path: Path) -> None:
-    from nfqa.data.own_answers import read_shard
-    from nfqa.data.shards import cut_file
+    from nfqa.files.own_answers import read_shard
+    from nfqa.files.shards import cut_file
 
     frame = pd.DataFrame(COLUMNS)
     line = {"question": "why?", "answers": frame.drop(columns="question").to_dict("records")}

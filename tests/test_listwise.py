@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nfqa.data.records import Answer, Question, QuestionSet
+from nfqa.files.records import Answer, Question, QuestionSet
 from nfqa.metrics.listwise import (
     FEATURES,
     FOLDS,
@@ -26,8 +26,8 @@ from nfqa.metrics.listwise import (
     open_scorers,
     read_trained,
 )
-from nfqa.metrics.listwise_training import fit_by_size, fit_scorer, make_training_rows, train_scorers
 from nfqa.metrics.references import Draw, draw_references
+from reproduction.studies.listwise_training import fit_by_size, fit_scorer, make_training_rows, train_scorers
 
 LIST = (3, 2, 1, 0)
 

@@ -15,10 +15,10 @@ from notebook_cells import RuleModel, run_notebook
 from test_people_notebooks import PlainEmbedder
 from tiny_models import make_tiny_model
 
-from nfqa.lab import judging
-from nfqa.lab.open import Lab
-from nfqa.lab.papers import read_papers
 from nfqa.models.chat import Request
+from reproduction import judging
+from reproduction.open import Lab
+from reproduction.papers import read_papers
 
 DEBATEQA = read_papers(PROJECT)["debateqa"]
 GENERATORS = {"openai:gpt-4o": "gpt_4o", "openai:own/writer": "writer", "openai:gemma-2-9b-it": "gemma_2_9b"}

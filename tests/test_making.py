@@ -15,14 +15,14 @@ import pytest
 from stub_web import ATTRIBUTES
 from tiny_models import LetterEmbedder
 
-from nfqa.cli import main
-from nfqa.data.own_answers import read_answers
-from nfqa.data.own_debates import LARGEST, hash_folder, read_folder
-from nfqa.data.own_questions import read_questions
-from nfqa.debates import pipeline
-from nfqa.debates.checking import check_views, read_labels, remove_rejected
-from nfqa.lab.making import make_debates
-from nfqa.lab.options import RunOptions
+from nfqa.files.own_answers import read_answers
+from nfqa.files.readers import read_questions
+from reproduction.cli import main
+from reproduction.data.own_debates import LARGEST, hash_folder, read_folder
+from reproduction.debates import pipeline
+from reproduction.debates.checking import check_views, read_labels, remove_rejected
+from reproduction.making import make_debates
+from reproduction.options import RunOptions
 
 PROJECT = Path(__file__).parents[1]
 SAMPLE = PROJECT / "data" / "sample"
@@ -312,7 +312,7 @@ def test_the_bundled_questions_become_what_score_reads(own_root: Path, capsys: p
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_after_its_last_step(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nfqa.lab import making
+    from reproduction import making
 
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -12,12 +12,12 @@ import pytest
 from conftest import Checkout, copy_project
 from notebook_cells import run_cells, use_rule
 
-from nfqa.data import load
-from nfqa.data.records import Question
-from nfqa.lab import fingerprint
-from nfqa.lab.fingerprint import QUICK_LIMIT, Target, choose_parameters, list_targets
-from nfqa.lab.notebooks import read_cells
-from nfqa.lab.options import RunOptions
+from nfqa.files.records import Question
+from reproduction import fingerprint
+from reproduction.data import load
+from reproduction.fingerprint import QUICK_LIMIT, Target, choose_parameters, list_targets
+from reproduction.notebooks import read_cells
+from reproduction.options import RunOptions
 
 pytestmark = pytest.mark.slow
 OPTIONS = RunOptions(data="sample", profile="quick")

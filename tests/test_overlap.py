@@ -17,14 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_embed import TEXTS, WORDS, make_model
 
-from nfqa.data.records import Answer, Question
+from nfqa.files.records import Answer, Question
 from nfqa.kernels.rouge import score_rouge_sets
-from nfqa.lab.compare import mark_stand_ins
-from nfqa.lab.papers import read_papers
 from nfqa.metrics import overlap
 from nfqa.metrics.overlap import LONGEST, METRICS, MOST_STOPS, UNSPACED, name_as_published, score_overlap, score_pairs
 from nfqa.metrics.references import Draw
 from nfqa.models.embed import EMBEDDER_CUT, Embedder, TokenVectors
+from reproduction.compare import mark_stand_ins
+from reproduction.papers import read_papers
 
 PLAIN = [name for name, metric in METRICS.items() if not metric.needs_embedder]
 CAT = ("the cat sat on the mat", "the cat lay on the rug")  # candidate, reference

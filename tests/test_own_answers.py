@@ -17,17 +17,17 @@ from test_worked_case import Embedder as TokenEmbedder
 from tiny_models import make_tiny_model
 
 import nfqa
-from nfqa.data.own_answers import read_answers
-from nfqa.lab.open import Lab
-from nfqa.lab.options import RunOptions
-from nfqa.lab.own_scores import bound_wins, label_systems, name_leader, write_scores
-from nfqa.lab.papers import read_papers
-from nfqa.lab.runner import hold_scratch
-from nfqa.lab.scoring import name_folder, pivot_views, tabulate_means
-from nfqa.lab.values import pick, read_values, tidy_values, write_values
+from nfqa.files.own_answers import read_answers
 from nfqa.metrics.systems import add_unscored, add_wins, leave_out_flagged, measure_systems
 from nfqa.models.chat import Request
 from nfqa.models.restated import TOO_LONG, TargetLoss
+from reproduction.open import Lab
+from reproduction.options import RunOptions
+from reproduction.own_scores import bound_wins, label_systems, name_leader, write_scores
+from reproduction.papers import read_papers
+from reproduction.runner import hold_scratch
+from reproduction.scoring import name_folder, pivot_views, tabulate_means
+from reproduction.values import pick, read_values, tidy_values, write_values
 
 ARTEFACT = "linkage/use_your_own_answers"
 POINTS = ["Yes.", {"point_of_view": "No.", "explanation": "It harms."}, "Long."]

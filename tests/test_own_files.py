@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from nfqa.data.own_answers import read_answers, spread_grades
-from nfqa.data.records import UNLABELLED, Excluded
+from nfqa.files.own_answers import read_answers, spread_grades
+from nfqa.files.records import UNLABELLED, Excluded
 
 LINE = {"question": "why?", "references": ["best", "worst"], "answers": ["one", "two"]}
 TWICE = [{"text": "t", "id": "s"}, {"text": "u", "id": "s"}]

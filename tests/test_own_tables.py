@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from conftest import PROJECT
 
-from nfqa.cli import main
-from nfqa.data.own_answers import read_answers, read_shard
-from nfqa.data.own_tables import TABLES
-from nfqa.data.shards import cut_file
+from nfqa.files.own_answers import read_answers, read_shard
+from nfqa.files.own_tables import TABLES
+from nfqa.files.shards import cut_file
+from reproduction.cli import main
 
 HEADER = ["question", "answer", "system", "label", "id", "reference_1", "reference_2", "partial_answer_1"]
 ROWS = [

@@ -26,9 +26,9 @@ from stub_web import (
     send_without_end,
 )
 
-from nfqa.data.page_text import PageReader
-from nfqa.debates.guarded import is_public
-from nfqa.debates.pages import fetch_pages
+from reproduction.data.page_text import PageReader
+from reproduction.debates.guarded import is_public
+from reproduction.debates.pages import fetch_pages
 
 PRIVATE = (
     "127.0.0.1 127.9.9.9 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 255.255.255.255 224.0.0.1"

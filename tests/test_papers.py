@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from conftest import BOUNDED, NUMBERS, PROJECT, STUDY
 
-from nfqa.lab.papers import OURS, Paper, find_artefact, list_chosen, read_papers
-from nfqa.lab.values import read_values
 from nfqa.models.roles import ROLES
+from reproduction.papers import OURS, Paper, find_artefact, list_chosen, read_papers
+from reproduction.values import read_values
 
 
 def write_papers(root: Path, text: str = STUDY, numbers: str = NUMBERS) -> Path:

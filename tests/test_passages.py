@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from nfqa.data.load import has, load
-from nfqa.data.passages import read_passages
-from nfqa.data.web import load_frame
+from reproduction.data.load import has, load
+from reproduction.data.passages import read_passages
+from reproduction.data.web import load_frame
 
 DOCUMENTS = [{"link": "https://a.org", "text": "One."}, {"link": "https://b.gov", "text": "Two."}]
 POINTS = [{"point_of_view": "Yes.", "index": [1, 2]}, {"point_of_view": "No.", "index": 2}]

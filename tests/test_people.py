@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nfqa.metrics.people import (
+from nfqa.metrics.statistics import average, subtract
+from reproduction.studies.people import (
     average_other_raters,
     average_pairs,
     compare_answers,
@@ -19,7 +20,6 @@ from nfqa.metrics.people import (
     rank_systems,
     resample_rankings,
 )
-from nfqa.metrics.statistics import average, subtract
 
 NAN = float("nan")
 RULES = ("elo", "bradley_terry")

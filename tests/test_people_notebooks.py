@@ -13,12 +13,12 @@ import pytest
 from notebook_cells import run_notebook, use_rule
 from test_judged_notebooks import answer_by_rule
 
-from nfqa.data.load import load
 from nfqa.kernels.perplexity import Settings
-from nfqa.lab.open import Lab
-from nfqa.lab.values import pick
 from nfqa.metrics.answer_judging import BASELINES
 from nfqa.models.restated import Restated, TargetLoss
+from reproduction.data.load import load
+from reproduction.open import Lab
+from reproduction.values import pick
 
 RATED = load("overton", data="sample")
 

@@ -14,9 +14,8 @@ import pytest
 import torch
 from tiny_models import SENTENCES, Architecture, make_tiny_model
 
-from nfqa.data.records import PartialAnswer
+from nfqa.files.records import PartialAnswer
 from nfqa.kernels.perplexity import PAPER, RELEASED, Settings, settings
-from nfqa.metrics.compose import compose_answers
 from nfqa.metrics.perspective_diversity import (
     find_carriers,
     remove_sentences,
@@ -29,6 +28,7 @@ from nfqa.models.continuous_cache import ContinuousCache
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, TargetLoss
 from nfqa.models.roles import parse_role
+from reproduction.studies.compose import compose_answers
 
 
 class StubScorer:

@@ -11,8 +11,8 @@ from conftest import PROJECT
 from notebook_cells import run_notebook
 from test_people_notebooks import PlainEmbedder
 
-from nfqa.data.preferences import read_preferences
-from nfqa.lab.open import Lab
+from reproduction.data.preferences import read_preferences
+from reproduction.open import Lab
 
 QUESTIONS = PROJECT / "data" / "sample" / "debateqa_test.jsonl"
 TEXTS = {

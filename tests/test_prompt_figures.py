@@ -10,9 +10,9 @@ import pytest
 from conftest import PROJECT
 from notebook_cells import run_notebook
 
-from nfqa.judge.prompt_facts import COUNTS, count_facts, find_remarks, read_remarks
 from nfqa.judge.prompts import PromptSet, Template
-from nfqa.lab.open import Lab
+from reproduction.open import Lab
+from reproduction.prompt_facts import COUNTS, count_facts, find_remarks, read_remarks
 
 # In our words, with what is odd in the released file.
 ODD = (

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.data.registry import fetch_file, read_registry
 from nfqa.judge.prompts import FENCES, PromptSet, Shot, clean_text
-from nfqa.metrics.generated import split_answers
+from reproduction.data.registry import fetch_file, read_registry
+from reproduction.studies.generated import split_answers
 
 PROJECT = Path(__file__).parents[1]
 NAMES = ("listwise", "pointwise", "pointwise_ref", "pairwise", "write_lower", "write_best", "write_answer")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nfqa.data.gather import gather
-from nfqa.data.load import read_file
+from reproduction.data.gather import gather
+from reproduction.data.load import read_file
 
 ARGUMENTS = (
     "Topic ID,Discussion ID,Argument ID,Logical Quality,Rhetorical Quality,Dialectical Quality,Premise\n"

@@ -14,13 +14,13 @@ from conftest import PROJECT
 from notebook_cells import run_cells, run_notebook
 from test_people_notebooks import PlainEmbedder, RatingEvaluator
 
-from nfqa.data import load as data_load
-from nfqa.data.load import load
-from nfqa.data.records import Answer, PartialAnswer, Question, QuestionSet
+from nfqa.files.records import Answer, PartialAnswer, Question, QuestionSet
 from nfqa.kernels.perplexity import Settings
-from nfqa.lab.open import Lab
-from nfqa.lab.values import pick
 from nfqa.models.restated import Restated, TargetLoss
+from reproduction.data import load as data_load
+from reproduction.data.load import load
+from reproduction.open import Lab
+from reproduction.values import pick
 
 NOTEBOOK = PROJECT / "notebooks" / "debateqa" / "rank_feasibility.ipynb"
 LABELS = pd.read_csv(PROJECT / "data" / "labels" / "repeated_views.csv")

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nfqa.data.load import load
-from nfqa.data.records import Answer, PartialAnswer, Question, QuestionSet, Rating
+from nfqa.files.records import Answer, PartialAnswer, Question, QuestionSet, Rating
+from reproduction.data.load import load
 
 PROJECT = Path(__file__).parents[1]
 

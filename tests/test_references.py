@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.data.records import Answer, Question, QuestionSet
+from nfqa.files.records import Answer, Question, QuestionSet
 from nfqa.metrics.references import COMPOSITIONS, Draw, draw_list, share_candidates, sign, use_given_references
 
 

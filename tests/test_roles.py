@@ -7,9 +7,9 @@ import re
 import pytest
 from conftest import PROJECT
 
-from nfqa.lab.options import read_options
 from nfqa.models import roles
 from nfqa.models.roles import DEFAULTS, ROLES, RoleSpec, identify_role, name_models, parse_role, parse_roles
+from reproduction.options import read_options
 
 
 @pytest.mark.parametrize(

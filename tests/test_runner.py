@@ -16,9 +16,9 @@ import psutil
 import pytest
 from conftest import FIRST, SECOND, Checkout, commit_all
 
-from nfqa.data import code
-from nfqa.data.json_lines import read_json
-from nfqa.data.paths import lock_file
+from nfqa.files import code
+from nfqa.files.json_lines import read_json
+from nfqa.files.paths import lock_file
 from nfqa.interruption import MESSAGE
 
 pytestmark = pytest.mark.slow
@@ -273,7 +273,7 @@ def test_results_are_compared_with_the_committed_ones(ran: Checkout) -> None:
 SIZED = [
     FIRST[0] + "\nn_seeds = 10\nlimit = None",
     *FIRST[1:3],
-    FIRST[3].replace("lab.write(table, ", "from nfqa.lab.figures import subplots\nfigure, axes = subplots()\n"
+    FIRST[3].replace("lab.write(table, ", "from reproduction.figures import subplots\nfigure, axes = subplots()\n"
                      "lab.mark(figure, table)\nlab.write(table, figure=figure, ")
     + "\nprint('notes:', [text.get_text() for text in figure.texts])",
 ]  # fmt: skip

@@ -20,9 +20,9 @@ from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
 from nbformat import v4
 
-from nfqa.data.paths import Place, find_place, find_root
-from nfqa.lab.site import build_site, find_forge, render_notebook
-from nfqa.lab.values import tidy_values, write_values
+from nfqa.files.paths import Place, find_place, find_root
+from reproduction.site import build_site, find_forge, render_notebook
+from reproduction.values import tidy_values, write_values
 
 FUNCTION = "nfqa.kernels.toy:score"
 COMPARED = {"table": "table_01", "within": ["dataset"], "where": "dataset == 'one' and statistic == 'tau'"}

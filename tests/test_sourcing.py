@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from notebook_cells import run_notebook
 
-from nfqa.data.records import Question, QuestionSet
-from nfqa.debates.sourcing import count_kept, list_questions, place_nearest, score_cohesion
+from nfqa.files.records import Question, QuestionSet
+from reproduction.debates.sourcing import count_kept, list_questions, place_nearest, score_cohesion
 
 
 def turn(*degrees: float) -> np.ndarray:

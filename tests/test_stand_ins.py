@@ -6,15 +6,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-import nfqa.lab.open
-from nfqa.data.paths import find_place, find_root
-from nfqa.lab.compare import note_stand_ins, say_conditions
-from nfqa.lab.figures import add_note, save_figure, subplots
-from nfqa.lab.open import Lab, open_lab
-from nfqa.lab.options import RunOptions
-from nfqa.lab.papers import read_papers
-from nfqa.lab.replay import redraw_figure
-from nfqa.lab.values import read_values
+import reproduction.open
+from nfqa.files.paths import find_place, find_root
+from reproduction.compare import note_stand_ins, say_conditions
+from reproduction.figures import add_note, save_figure, subplots
+from reproduction.open import Lab, open_lab
+from reproduction.options import RunOptions
+from reproduction.papers import read_papers
+from reproduction.replay import redraw_figure
+from reproduction.values import read_values
 
 ROOT = find_root()
 JUDGE = "the embedded judge, which compares sentence vectors, in place of Mistral or ChatGPT"
@@ -31,7 +31,7 @@ def open_with_results(name: str, out: Path) -> tuple[Lab, pd.DataFrame]:
 @pytest.mark.parametrize(("profile", "first"), [("full", "* stand-in"), ("quick", "quick: 8 questions, 2 draws")])
 def test_a_figure_drawn_again_has_its_notes(profile, first, monkeypatch):
     drawn = []
-    monkeypatch.setattr("nfqa.lab.open.save_figure", lambda figure, stem: drawn.append(figure))
+    monkeypatch.setattr("reproduction.open.save_figure", lambda figure, stem: drawn.append(figure))
     paper, place = read_papers(ROOT)["linkage"], find_place(ROOT)
     assert redraw_figure(paper, "table_02", place, RunOptions(profile=profile))
     (note,) = (text.get_text() for text in drawn[0].texts if text.get_gid() == "note")
@@ -80,7 +80,7 @@ def test_tables_and_labels_name_what_stands_in(tmp_path, monkeypatch):
 def test_a_figure_of_stand_ins_says_so_once_shown_and_saved(name, is_marked, tmp_path, monkeypatch):
     lab, table = open_with_results(name, tmp_path)
     saved = []
-    monkeypatch.setattr(nfqa.lab.open, "save_figure", lambda figure, stem: saved.append(figure))
+    monkeypatch.setattr(reproduction.open, "save_figure", lambda figure, stem: saved.append(figure))
     figure = draw_lines()
     shown = lab.mark(figure, table)
     lab.write(table, figure=figure)

@@ -9,10 +9,10 @@ from conftest import PROJECT
 from notebook_cells import run_notebook
 
 from nfqa.kernels.classification import resample_auroc
-from nfqa.lab.values import read_values
 from nfqa.metrics.overlap import score_pairs
-from nfqa.metrics.stated_views import draw_wordings, keep_apart, pair_wordings, resample_stated
 from nfqa.metrics.statistics import find_intervals
+from reproduction.studies.stated_views import draw_wordings, keep_apart, pair_wordings, resample_stated
+from reproduction.values import read_values
 
 RANDOM = np.random.default_rng(3)
 

@@ -9,11 +9,11 @@ import torch
 import train_coverage
 from safetensors.torch import load_file, save_file
 
-from nfqa.data.web import load_frame
 from nfqa.metrics.coverage import measure_coverage
-from nfqa.metrics.stated_views import is_held_out
 from nfqa.models.adapters import find_adapter
 from nfqa.models.embed import Embedder
+from reproduction.data.web import load_frame
+from reproduction.studies.stated_views import is_held_out
 
 TINY = [
     train_coverage.Pair("Cats are quiet pets.", "A cat makes little noise.", True, "cats"),

@@ -15,7 +15,7 @@ from train_evaluator import corpus as corpora
 from train_evaluator import train, tune
 from train_evaluator.corpus import Corpus, Topic, read_corpus
 
-from nfqa.data.records import Answer, PartialAnswer, Question, QuestionSet
+from nfqa.files.records import Answer, PartialAnswer, Question, QuestionSet
 from nfqa.models.roles import MODELS
 
 _WORDS = tuple(f"weather{letter}" for letter in "abcdefghijklmn")

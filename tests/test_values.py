@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nfqa.data.paths import Place
-from nfqa.lab import check
-from nfqa.lab.compare import compare_published, tabulate_values
-from nfqa.lab.papers import Artefact, Paper, StandIn
-from nfqa.lab.values import (
+from nfqa.files.paths import Place
+from reproduction import check
+from reproduction.compare import compare_published, tabulate_values
+from reproduction.papers import Artefact, Paper, StandIn
+from reproduction.values import (
     list_changes,
     match_rows,
     name_keys,

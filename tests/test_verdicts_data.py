@@ -17,14 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import SENTENCES
 
-from nfqa.data.committed import RowFormat
-from nfqa.data.load import load
-from nfqa.data.paths import find_cache
+from nfqa.files.committed import RowFormat
+from nfqa.files.paths import find_cache
 from nfqa.judge.committed_verdicts import VERDICTS
 from nfqa.judge.journal import WITHOUT, Entry, Journal, hash_text
 from nfqa.kernels.parse import Verdict
 from nfqa.kernels.perplexity import PAPER, SCRIPT
-from nfqa.lab.judging import Asking, open_generators, open_journal, open_judges
 from nfqa.metrics.judging import judge_by_language_model
 from nfqa.metrics.references import draw_references
 from nfqa.models import evaluator, gguf, roles
@@ -34,6 +32,9 @@ from nfqa.models.evaluator import Evaluator
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import Restated
 from nfqa.models.roles import parse_role
+from nfqa.opening import Asking
+from reproduction.data.load import load
+from reproduction.judging import open_generators, open_journal, open_judges
 
 MODEL, SPEC = "gguf:m@0|float32", "gguf:m@0"
 ENTRY = Entry(hash_text("prompt"), MODEL, "chat:1", "logits|chat", 0, ("1", "2", "é"))
@@ -304,7 +305,7 @@ def test_an_evaluator_that_notes_computes_nothing(open_tiny, one_thread):
 CELLS = [
     "artefact = 'made_up/first'\ndata = 'full'\nout = ''\njudge = ''\ngenerator = ''\nevaluator = ''\n"
     "reading = 'text'\ndecoding = 'paper'\nprompts = 'own'",
-    "from nfqa.kernels.perplexity import PAPER\nfrom nfqa.lab.open import open_lab\n"
+    "from nfqa.kernels.perplexity import PAPER\nfrom reproduction.open import open_lab\n"
     "from nfqa.metrics.judging import judge_by_language_model\n"
     "from nfqa.metrics.references import draw_references\nfrom nfqa.models.restated import Restated\n"
     "given = dict(judge=judge, generator=generator, evaluator=evaluator, reading=reading, decoding=decoding)\n"

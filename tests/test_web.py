@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from nfqa.data.gather import gather
-from nfqa.data.load import load
-from nfqa.data.web import load_frame, read_claims, read_documents, read_reliability, read_stated_views, read_wordings
+from reproduction.data.gather import gather
+from reproduction.data.load import load
+from reproduction.data.web import (
+    load_frame,
+    read_claims,
+    read_documents,
+    read_reliability,
+    read_stated_views,
+    read_wordings,
+)
 
 _PLACE = "sft_inference_pipeline_v2/data/splits"
 

@@ -13,10 +13,10 @@ import pytest
 from conftest import PROJECT
 from stub_web import StubWeb, html
 
-from nfqa.cli import main
-from nfqa.data.registry import UnreachableError
-from nfqa.debates.pipeline import expand_questions, search_web
-from nfqa.debates.web_search import SearchError, SearXNG, search_pages
+from reproduction.cli import main
+from reproduction.data.registry import UnreachableError
+from reproduction.debates.pipeline import expand_questions, search_web
+from reproduction.debates.web_search import SearchError, SearXNG, search_pages
 
 HERE = "127.0.0.2"  # stands for the public internet
 MAKE = ["debates", "data/sample/debate_questions.jsonl"]

@@ -12,10 +12,10 @@ import pytest
 from notebook_cells import run_notebook, use_rule
 from test_listwise import StubEmbedder
 
-from nfqa.data.records import Answer, Question, QuestionSet
-from nfqa.lab.open import Lab
+from nfqa.files.records import Answer, Question, QuestionSet
 from nfqa.models.chat import Request
 from nfqa.models.embed import TokenVectors
+from reproduction.open import Lab
 
 NOTEBOOK = "linkage/figure_01_03_10_worked_case"
 

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nfqa.data import gather, readers
 from nfqa.judge import prompts, server_errors
 from nfqa.kernels import parse, texts
-from nfqa.lab import site
-from nfqa.metrics import compose, coverage, degrade, dispute_detector, dispute_rules, generated
+from nfqa.metrics import coverage, dispute_detector, dispute_rules
 from nfqa.models import pretrained
+from reproduction import site
+from reproduction.data import gather, readers
+from reproduction.studies import compose, degrade, generated
 
 SIZES = (60_000, 250_000)  # characters; a quadratic search fails at the second
 AT_ONCE = 0.1  # seconds that any text may take

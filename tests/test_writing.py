@@ -16,15 +16,15 @@ from conftest import PROJECT
 from notebook_cells import run_notebook, use_rule
 from tiny_models import LetterEmbedder
 
-from nfqa.debates import write
-from nfqa.debates.checking import check_views
-from nfqa.debates.extract import join_views
-from nfqa.debates.write import choose_points, list_points, write_parts, write_queries
-from nfqa.judge.prompts import read_prompt_set
-from nfqa.lab.judging import Asking, open_generators, open_judges
-from nfqa.lab.making import make_debates
-from nfqa.lab.options import RunOptions
 from nfqa.models.chat import Request
+from nfqa.opening import Asking
+from reproduction.debates import write
+from reproduction.debates.checking import check_views
+from reproduction.debates.extract import join_views
+from reproduction.debates.write import choose_points, list_points, write_parts, write_queries
+from reproduction.judging import open_generators, open_judges, read_prompt_set
+from reproduction.making import make_debates
+from reproduction.options import RunOptions
 
 PROMPTS = read_prompt_set(PROJECT, "own")
 SAMPLE = PROJECT / "data" / "sample"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from nfqa.data.paths import find_root, write_text
-from nfqa.lab.claims import ALONE, COUNTS, READ, UNTESTABLE, count_claims, judge_claims
-from nfqa.lab.heads import fill_heads
-from nfqa.lab.papers import Paper, list_row_keys, read_papers, show_name
-from nfqa.lab.values import match_rows, read_values
+from nfqa.files.paths import find_root, write_text
 from nfqa.metrics.references import SAMPLE
+from reproduction.claims import ALONE, COUNTS, READ, UNTESTABLE, count_claims, judge_claims
+from reproduction.heads import fill_heads
+from reproduction.papers import Paper, list_row_keys, read_papers, show_name
+from reproduction.values import match_rows, read_values
 
 SPEARMAN = {"statistic": "spearman"}
 JUDGE = {"metric": "embedded_judge", "training": "trained", "output": "score"} | SPEARMAN

@@ -20,11 +20,11 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from nfqa.data.paths import find_root, write_text
-from nfqa.data.registry import read_yaml
-from nfqa.lab.notebooks import read_cells
-from nfqa.lab.papers import read_papers
-from nfqa.lab.values import query_rows, read_values
+from nfqa.files.json_lines import read_yaml
+from nfqa.files.paths import find_root, write_text
+from reproduction.notebooks import read_cells
+from reproduction.papers import read_papers
+from reproduction.values import query_rows, read_values
 
 TITLES = {"linkage": "LINKAGE", "debateqa": "DebateQA"}
 HEAD = """# The papers' settings, and ours
@@ -47,7 +47,7 @@ def read_ours(root: Path, place: str) -> str:
         expected = "nfqa.MODULE:NAME, PAPER/ARTEFACT:NAME, prompts/… or results/…"
         raise ValueError(f"{place!r} is no place; expected {expected}")
     counted, where, what = found.groups()
-    readers = {"nfqa": _read_code, "prompts": _read_prompt, "results": _read_result}
+    readers = {"nfqa": _read_code, "reproduction": _read_code, "prompts": _read_prompt, "results": _read_result}
     value = readers.get(re.split(r"[./]", where)[0], _read_notebook)(root, where, what)
     return show(len(value) if counted else value)
 

@@ -6,11 +6,11 @@ explanation state its point of view, and not the negated one, nor another explan
 cross-entropy of stated against a cos(x, v) + b, and half the cross-entropy of each stated v among all of the batch's,
 by cos / 0.05.
 
-Claims that are measured on are never seen (`nfqa.metrics.stated_views.is_held_out`, and those of Debatewise that are
-held out), nor are their texts, but for two titles of Debatewise that arguments on both sides of its split have. How
-much of the addition is kept is chosen by leaving a dataset out: what was trained on Debatewise alone has to tell the
-pairs of Perspectrum, and the other way round. An addition that is there is kept, so that a run that was stopped goes
-on. Half an hour on two cores.
+Claims that are measured on are never seen (`reproduction.studies.stated_views.is_held_out`, and those of Debatewise
+that are held out), nor are their texts, but for two titles of Debatewise that arguments on both sides of its split
+have. How much of the addition is kept is chosen by leaving a dataset out: what was trained on Debatewise alone has to
+tell the pairs of Perspectrum, and the other way round. An addition that is there is kept, so that a run that was
+stopped goes on. Half an hour on two cores.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from nfqa.data.load import load
-from nfqa.data.paths import find_root
-from nfqa.data.web import load_frame
+from nfqa.files.paths import find_root
 from nfqa.metrics.coverage import split_answer
-from nfqa.metrics.degrade import negate
-from nfqa.metrics.stated_views import is_held_out
 from nfqa.models.adapters import COVERAGE, apply_adapter
 from nfqa.models.roles import MODELS, parse_role
 from nfqa.models.vectors import SentenceModel
+from reproduction.data.load import load
+from reproduction.data.web import load_frame
+from reproduction.studies.degrade import negate
+from reproduction.studies.stated_views import is_held_out
 from tools.train_judge import EMBEDDER, add_low_rank, write_adapter
 
 RECIPE = {

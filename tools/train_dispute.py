@@ -16,9 +16,9 @@ import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import StratifiedGroupKFold
 
-from nfqa.data.load import LABELLED, load, read_dispute_labels
-from nfqa.data.paths import find_root
+from nfqa.files.paths import find_root
 from nfqa.metrics.dispute_detector import HEADS, Detector, fit_head, fit_sentences, hash_text
+from reproduction.data.load import LABELLED, load, read_dispute_labels
 
 FOLDS = 10
 

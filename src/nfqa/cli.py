@@ -1,4 +1,4 @@
-"""The installed command `nfqa`: scores a file of answers; in a checkout it offers the checkout's commands too."""
+"""The installed command `nfqa`: scores a file of answers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfqa.data.paths import find_root
 from nfqa.interruption import run_command
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_Command = tuple[Callable[[argparse.Namespace], int], str, dict[str, dict[str, Any]]]  # with its help and arguments
+Command = tuple[Callable[[argparse.Namespace], int], str, dict[str, dict[str, Any]]]  # with its help and arguments
 _LONGEST_TABLE = 10  # lines, its head among them
 _NO_SETTINGS = ("command", "file", "out", "questions")
 _SCORE: dict[str, dict[str, Any]] = {
@@ -34,47 +33,28 @@ _SCORE: dict[str, dict[str, Any]] = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, commands: dict[str, Command] | None = None) -> int:
     """Run a command; returns its exit code. Wrong input prints one line and gives 2, an interruption 130."""
     words = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, TextIOWrapper):  # what a terminal or a pipe can't show is written as an escape
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return run_command(lambda: _run(words))
+        return run_command(lambda: _run(words, commands or list_commands()))
     except (ValueError, OSError, sqlite3.Error) as error:
         where = isinstance(error, OSError) and error.filename
         print(f"error: {where}: {error.strerror}" if where else f"error: {error}", file=sys.stderr)  # type: ignore[union-attr]
         return 2
 
 
-def _run(words: Sequence[str]) -> int:
-    options = _make_parser(_list_commands(words)).parse_args(words)
-    return int(options.command(options))
-
-
-def _list_commands(words: Sequence[str]) -> dict[str, _Command]:
-    """The installed commands, and where the working directory lies in a checkout, its commands.
-
-    Raises: ValueError where `words` name a command that isn't there outside a checkout.
-    """
-    installed: dict[str, _Command] = {
+def list_commands() -> dict[str, Command]:
+    """The installed commands by name."""
+    return {
         "score": (_score, "score the answers of a file, into a folder", _SCORE),
         "template": (_template, "write a table of answers to fill in", {"file": {"type": Path}}),
     }
-    try:
-        root = find_root()
-    except ValueError as error:
-        name = next((word for word in words if not word.startswith("-")), "")
-        if name and name not in installed:
-            known = f"outside the project's checkout (known: {', '.join(installed)})"
-            raise ValueError(f"no command {name!r} {known}: {error}") from None
-        return installed
-    from nfqa.lab.cli import list_commands
-
-    return list_commands(root, installed)
 
 
-def _make_parser(commands: dict[str, _Command]) -> argparse.ArgumentParser:
+def _run(words: Sequence[str], commands: dict[str, Command]) -> int:
     parser = argparse.ArgumentParser(
         prog="nfqa", description="Judge long answers to questions without one right answer."
     )
@@ -84,7 +64,8 @@ def _make_parser(commands: dict[str, _Command]) -> argparse.ArgumentParser:
         one.set_defaults(command=command)
         for argument, settings in arguments.items():
             one.add_argument(argument, **settings)
-    return parser
+    options = parser.parse_args(words)
+    return int(options.command(options))
 
 
 def _score(options: argparse.Namespace) -> int:
@@ -129,7 +110,7 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
 
 
 def _template(options: argparse.Namespace) -> int:
-    from nfqa.data.own_tables import write_template
+    from nfqa.files.own_tables import write_template
 
     write_template(options.file)
     name = shlex.quote(str(options.file))

@@ -2,30 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
+from nfqa.models.precision import read_precision
+from nfqa.models.roles import RoleSpec, name_models, parse_role, parse_roles
 
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
-    from nfqa.models.chat import Decoding
+    from nfqa.judge.journal import Journal
+    from nfqa.judge.prompts import PromptSet
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
-    from nfqa.models.roles import RoleSpec
+
+PROMPTS = Path(__file__).parent / "prompts"
+
+
+Draws = Literal["paper", "greedy"]
+_PAPER = (0.8, 0.95)  # temperature and top-p: LINKAGE, section 4.4, and its released code
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a language model is asked: which prompts, sampled as the paper does or greedy, read from text or logits.
+
+    A decoding or reading of "" is the model's own (`fit`).
+    """
+
+    prompts: str = "upstream"
+    decoding: Draws | Literal[""] = ""
+    reading: Reading | Literal[""] = ""
+    wrapping: Wrapping = "chat"
+    judge_seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, known in (("decoding", Draws), ("reading", Reading), ("wrapping", Wrapping)):
+            if getattr(self, name) not in get_args(known) and (getattr(self, name) or name == "wrapping"):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(get_args(known))}")
+
+    def fit(self, spec: RoleSpec) -> Asking:
+        """The same with the model's own decoding and reading where none is named.
+
+        They are the paper's for every model but a packaged one. That is small and rarely writes a readable verdict, so
+        it is read from logits, and greedy where it writes.
+        """
+        packaged = spec.kind == "package"
+        decoding: Draws = self.decoding or ("greedy" if packaged else "paper")
+        return replace(self, decoding=decoding, reading=self.reading or ("logits" if packaged else "text"))
+
+    @property
+    def as_published(self) -> bool:
+        """Whether a model is asked as published: released prompts and decoding, a verdict in the text.
+
+        Either wrapping counts: the paper names none, the released code is plain, the models are made for chat.
+        """
+        return (self.prompts, self.decoding, self.reading) == ("upstream", "paper", "text")
+
+    def make_decoding(self, spec: RoleSpec) -> Decoding:
+        """The decoding that the words stand for, of a model."""
+        fitted = self.fit(spec)
+        temperature, top_p = _PAPER if fitted.decoding == "paper" else (0.0, 1.0)
+        return Decoding(temperature, top_p, reading=fitted.reading or "text", wrapping=self.wrapping)
 
 
 @cache
 def open_evaluator(spec: str, journal: str | Path | None = None, *, bar: bool = True) -> Evaluator:
     """An evaluator by its spec; the losses of a server's are kept in `journal`. Args: bar: whether to show one."""
     from nfqa.models.evaluator import Evaluator
-    from nfqa.models.roles import parse_role
 
     parsed = parse_role("evaluator", spec)
     if parsed.kind != "openai":
-        from nfqa.lab.progress import show_bar
-
         return Evaluator(parsed, progress=show_bar(" passages", shown=bar))
     from nfqa.judge.served_evaluator import ECHO, ServedEvaluator
 
@@ -41,7 +93,7 @@ def open_embedder(given: str | Embedder) -> Embedder:
 
 
 @contextmanager
-def open_judge(judge: Any, prompts: str, journal: str | Path | None, *, bar: bool = True) -> Iterator[Any]:
+def open_judge(judge: Any, prompts: str | PromptSet, journal: str | Path | None, *, bar: bool = True) -> Iterator[Any]:
     """A judge that is open already as it is; one that a spec names opened, and closed afterwards.
 
     Args: bar: whether to show how far it is.
@@ -49,24 +101,31 @@ def open_judge(judge: Any, prompts: str, journal: str | Path | None, *, bar: boo
     if not isinstance(judge, str):
         yield judge
         return
-    from nfqa.data.paths import find_root
-    from nfqa.judge.prompts import PromptSet, read_prompt_set
-    from nfqa.lab.judging import Asking
     from nfqa.metrics.judging import LanguageJudge
-    from nfqa.models.roles import parse_role
 
-    own = Path(__file__).parent / "prompts" / "own"
+    read = read_prompts(prompts)
     spec = parse_role("judge", judge, "embedded")
-    asker = _open_asker(spec, Asking(prompts=prompts).make_decoding(spec), journal, unit=" verdicts", bar=bar)
-    found = PromptSet(own, bring=Path) if prompts == "own" else read_prompt_set(find_root(), prompts)
-    with closing(asker):
-        yield LanguageJudge(asker, found)
+    with closing(_open_asker(spec, Asking().make_decoding(spec), journal, unit=" verdicts", bar=bar)) as asker:
+        yield LanguageJudge(asker, read)
+
+
+def read_prompts(prompts: str | PromptSet) -> PromptSet:
+    """The packaged prompts "own", those of a folder with a settings.yml, or a set as it is.
+
+    Raises: ValueError for a folder without settings.
+    """
+    from nfqa.judge.prompts import PromptSet
+
+    if isinstance(prompts, PromptSet):
+        return prompts
+    folder = PROMPTS / "own" if prompts == "own" else Path(prompts)
+    if not (folder / "settings.yml").is_file():
+        raise ValueError(f"prompts is {prompts!r}; expected own, or a folder with a settings.yml")
+    return PromptSet(folder, bring=Path)
 
 
 def open_writers(generators: Sequence[str], journal: str | Path | None) -> dict[str, Asker]:
     """Language models that write, greedy, by name."""
-    from nfqa.models.chat import Decoding
-    from nfqa.models.roles import name_models, parse_roles
 
     specs = parse_roles("generator", ",".join(generators))
     if not all(spec.is_language_model for spec in specs):
@@ -84,8 +143,50 @@ def _open_asker(
 ) -> Asker:
     """Requests to one model, each completion kept in `journal`, or as long as this lives."""
     from nfqa.judge.journal import Journal
-    from nfqa.lab.judging import open_asker
-    from nfqa.lab.progress import show_bar
 
     kept = Journal(Path(journal) if journal else None)
     return open_asker(kept, spec, decoding, progress=show_bar(unit, shown=bar))
+
+
+def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:
+    """The way to a language model: in process, or a server under the caps that the environment sets for a whole run."""
+    if spec.kind == "openai":
+        from nfqa.judge.limits import Limits, Meter
+        from nfqa.judge.openai_server import OpenAIServer
+
+        return OpenAIServer(spec, Meter(Limits.from_environment(), journal.count_run(journal.run)))
+    from nfqa.models.causal_lm import CausalLM
+
+    trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
+    device = os.environ.get("NFQA_DEVICE") or "auto"
+    return CausalLM(spec, device=device, dtype=dtype or read_precision(), trust_remote_code=trusted)
+
+
+def open_asker(journal: Journal, spec: RoleSpec, decoding: Decoding, *, dtype: str = "", **how: Any) -> Asker:
+    """Requests to one model, through a journal.
+
+    Args: dtype: of a model in process, by default what NFQA_DTYPE names; how: as `open_judges`.
+    """
+    from nfqa.judge.asking import Asker
+
+    precision = "" if spec.kind == "openai" else dtype or read_precision("")
+    opens = partial(open_model, journal=journal, dtype=dtype)
+    return Asker(spec, opens, journal, decoding, precision=precision, **how)
+
+
+def show_bar(unit: str, *, shown: bool) -> Callable[[int, int], None]:
+    """A callback that draws a bar of each batch which takes longer than two seconds, if at all."""
+    from tqdm import tqdm
+
+    bar = tqdm(disable=True)
+
+    def show(done: int, total: int) -> None:
+        nonlocal bar
+        if not done:
+            bar.close()
+            bar = tqdm(total=total, unit=unit, delay=2, disable=not shown)
+        bar.update(done - bar.n)
+        if done == total:
+            bar.close()
+
+    return show

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from nfqa.data.paths import find_root
+from nfqa.files.paths import find_root
 
 from .train import RECIPES, train_evaluator
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfqa.data.load import load
+from reproduction.data.load import load
 
 GRADED = ("antique", "trec_dl_nf", "webglm")
 HELD_OUT = ("overton", "demo_answers")  # no question of these is ever seen in training

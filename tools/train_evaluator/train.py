@@ -18,7 +18,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from nfqa.data.paths import write_atomically
+from nfqa.files.paths import write_atomically
 
 from .copying_heads import put_in_copying_heads
 from .corpus import Corpus, read_corpus

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nfqa.data.committed import RowFormat
-from nfqa.data.registry import hash_file
+from nfqa.files.committed import RowFormat
+from nfqa.files.paths import hash_file
 from nfqa.judge.journal import SAID, Journal, find_key
 
 # The journal's columns without the key, which follows from the others, and without what differs between two runs.
@@ -34,7 +34,7 @@ VERDICTS = RowFormat(_COLUMNS, find_key, SAID, _can_be)
 def open_committed(files: Sequence[Path], cache: Path) -> Journal | None:
     """A journal of all verdicts in Parquet files, kept in the folder `cache` and made once for these files.
 
-    Returns: None where there is no file. Raises: ValueError as `nfqa.data.committed.RowFormat.read`.
+    Returns: None where there is no file. Raises: ValueError as `nfqa.files.committed.RowFormat.read`.
     """
     if not files:
         return None

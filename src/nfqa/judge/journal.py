@@ -14,9 +14,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from nfqa.data.json_lines import parse_object
-from nfqa.data.paths import lock_file
-from nfqa.data.store import Store
+from nfqa.files.json_lines import parse_object
+from nfqa.files.paths import lock_file
+from nfqa.files.store import Store
 from nfqa.kernels.parse import Verdict
 from nfqa.kernels.texts import replace_surrogates
 from nfqa.models.chat import Reply

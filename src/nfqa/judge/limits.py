@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from nfqa.data.json_lines import check
+from nfqa.files.json_lines import check
 from nfqa.judge.server_errors import RequestError
 
 _MOST = 10**9  # beyond it a cost is no number any more

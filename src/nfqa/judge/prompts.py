@@ -18,8 +18,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nfqa.data.json_lines import Item, Text, check
-from nfqa.data.registry import UnreachableError, fetch_file, read_registry, read_yaml
+from nfqa.files.json_lines import Item, Text, check, read_yaml
 from nfqa.kernels.parse import Pick
 
 Kind = Literal["rank", "score", "choice", "text"]
@@ -260,23 +259,3 @@ def clean_text(text: str) -> str:
 
     text = _UNUSUAL.sub(show, text.replace("\r\n", "\n").replace("\r", "\n"))
     return _MARKS.sub(lambda found: found[0].translate(_ROUND), text)
-
-
-def read_prompt_set(root: Path, name: str) -> PromptSet:
-    """A set of prompts by name; the released ones are fetched at their pinned commit.
-
-    Raises: ValueError for an unknown set; UnreachableError when the released files can't be had: nothing stands in.
-    """
-    folder = root / "prompts" / name
-    known = sorted(path.parent.name for path in (root / "prompts").glob("*/settings.yml"))
-    if name not in known:
-        raise ValueError(f"prompts is {name!r}; known: {', '.join(known)}")
-    registry = read_registry(root)
-
-    def bring(file: str) -> Path:
-        try:
-            return fetch_file(registry[file], root / "build" / "data")
-        except UnreachableError as error:
-            raise UnreachableError(f"{error}, or ask by this project's own prompts (PROMPTS=own)") from None
-
-    return PromptSet(folder, bring=bring)

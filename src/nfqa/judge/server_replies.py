@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
-from nfqa.data.json_lines import check
+from nfqa.files.json_lines import check
 from nfqa.judge.server_errors import RequestError, judge_status
 from nfqa.judge.token_ends import find_ends
 from nfqa.kernels.texts import replace_surrogates

@@ -32,6 +32,17 @@ _BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\u
 _INVISIBLE = re.compile(  # but what joins letters and emoji, U+200C and U+200D
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]+"
 )
+WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_SHORT = (
+    "a about after again all also although always an and another any are as at be because been before being between"
+    " both but by can cannot could did do does doing don't each either else ever every few for from had has have having"
+    " he her here him his how however i if in into is isn't it its just let like made make many may me might more most"
+    " much must my never no nor not now of off often on once one only or other our out over own perhaps quite rather"
+    " really same she should since so some such than that the their them then there these they this those though"
+    " through to too under until up upon us very was we were what when where whether which while who whom whose why"
+    " will with within without would yes yet you your"
+)
+FUNCTION_WORDS = frozenset(_SHORT.split())
 
 
 def leave_out_thinking(text: str) -> str:

@@ -20,7 +20,7 @@ from scipy.special import logit
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.dispute_rules import list_cues
 
-_DATA = Path(__file__).parents[1] / "data"
+_DATA = Path(__file__).parent
 SENTENCES, HEADS = _DATA / "dispute_sentences.csv", _DATA / "dispute_heads.json"
 _GROUPS = {
     "dispute_stated": "aware", "views_differ": "aware", "two_sides": "aware",
@@ -110,7 +110,7 @@ def open_detector() -> Detector:
 
 
 def fit_sentences() -> Any:
-    """The model of single sentences, a scikit-learn pipeline fitted on nfqa/data/dispute_sentences.csv."""
+    """The model of single sentences, a scikit-learn pipeline fitted on nfqa/metrics/dispute_sentences.csv."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline, make_union

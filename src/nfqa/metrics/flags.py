@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from nfqa.metrics.degrade import FUNCTION_WORDS
+from nfqa.kernels.texts import FUNCTION_WORDS
 from nfqa.metrics.listwise import Scorer, judge_by_vectors
 from nfqa.metrics.references import Draw
 from nfqa.models.embed import Embedder

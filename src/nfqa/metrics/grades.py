@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from nfqa.data.json_lines import suggest
+from nfqa.files.json_lines import suggest
 from nfqa.kernels.correlation import Coefficient
 from nfqa.metrics.statistics import METHODS, average, correlate, count_reasons, list_conditions, require_columns
 from nfqa.metrics.systems import summarise_systems

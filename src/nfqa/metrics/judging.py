@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.data.records import Answer, Question
+from nfqa.files.records import Answer, Question
 from nfqa.judge.asking import Asker
 from nfqa.judge.prompts import PromptSet, Shot
 from nfqa.kernels.parse import CHOICES, Pick, Verdict, expect_value, read_digit, read_number, read_preference
@@ -111,7 +111,7 @@ def judge_draws(
         nothing was asked), value (higher is better, NaN where no verdict could be had), reason (why not) and mass (on
         verdicts, from logits). A candidate that is not asked about has one row.
     Raises: ValueError for a reference without a grade in a pairwise comparison.
-    Source: LINKAGE, equations 1 and 3 to 5; equation 2 is `nfqa.metrics.candidate_pairs.judge_candidates`.
+    Source: LINKAGE, equations 1 and 3 to 5; equation 2 is `reproduction.studies.candidate_pairs.judge_candidates`.
     """
     planned = [(place, *one) for place, draw in enumerate(draws) for one in _plan(draw, method, judge, shots, order)]
     read = partial(read_verdict, pick=judge.prompts.get(method).pick, whole=method == "listwise")

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.data.records import Question, QuestionSet
+from nfqa.files.records import Question, QuestionSet
 from nfqa.metrics.references import GOOD_FROM, Draw, list_candidates, sign
 from nfqa.models.adapters import ADAPTERS, name_adapter
 from nfqa.models.embed import EMBEDDER_CUT, Embedder

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.data.records import QuestionSet
+from nfqa.files.records import QuestionSet
 from nfqa.kernels.perplexity import Settings, Variant, aggregate_perplexities, compute_perplexities, settings
 from nfqa.metrics.coverage import score_coverage, split_answer
-from nfqa.metrics.degrade import negate
 from nfqa.metrics.statistics import require_columns
 from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
@@ -208,26 +207,6 @@ def score_debatable(
     return tuple(
         f.assign(missing=f.missing.mask(f.score.isna(), f.missing.fillna("no_text")).fillna("")) for f in found
     )
-
-
-def compare_negated(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, **how: Any) -> pd.DataFrame:
-    """P.D. of negated answers, on its scale from 0 to 10.
-
-    The change of place when every sentence is negated by rule, and how far apart the best and the worst answer to a
-    question are.
-
-    Args: as `score_diversity`. Returns: a row a statistic, a median: value, n (of answers that the rule changes),
-        variant and signature.
-    """
-    negated = answers.assign(text=answers.text.map(negate))
-    changed = (negated.text != answers.text).to_numpy()
-    plain, other = (score_diversity(frame, views, evaluator, **how) for frame in (answers, negated))
-    apart = plain.groupby("question").score.agg(["min", "max", "count"]).query("count > 1")
-    ratios = {"negation_moves": (other.score / plain.score)[changed], "best_above_worst": apart["min"] / apart["max"]}
-    changes = {name: -2.5 * np.log10(ratio) for name, ratio in ratios.items()}  # as `place_perplexity`
-    rows = [{"statistic": name, "value": change.median(), "n": change.count()} for name, change in changes.items()]
-    signature = plain.signature.iloc[0] + "|place:10-2.5*log10|median"
-    return pd.DataFrame(rows).assign(metric="pd", variant=plain.variant.iloc[0], signature=signature)
 
 
 def remove_sentences(answers: pd.DataFrame) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from nfqa.data.records import UNLABELLED, Answer, Question, QuestionSet
+from nfqa.files.records import UNLABELLED, Answer, Question, QuestionSet
 from nfqa.kernels.texts import sign_changes
 
 ShortRule = Literal["partial", "drop"]

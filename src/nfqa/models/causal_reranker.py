@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.registry import read_yaml
+from nfqa.files.json_lines import read_yaml
 from nfqa.models.precision import read_precision
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.roles import RoleSpec

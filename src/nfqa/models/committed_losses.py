@@ -8,8 +8,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from nfqa.data.committed import RowFormat
-from nfqa.data.store import Store
+from nfqa.files.committed import RowFormat
+from nfqa.files.store import Store
 from nfqa.models.restated import TargetLoss
 
 # key: a hash of model, template, settings and texts, as `nfqa.models.evaluator.Evaluator` has it.

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nfqa.data.code import hash_maker
-from nfqa.data.registry import hash_file
-from nfqa.data.store import Store
+from nfqa.files.code import hash_maker
+from nfqa.files.paths import hash_file
+from nfqa.files.store import Store
 from nfqa.models.adapters import find_adapter
 from nfqa.models.causal_reranker import open_causal_reranker
 from nfqa.models.loading import open_quietly

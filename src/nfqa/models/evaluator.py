@@ -12,8 +12,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from nfqa.data.code import hash_maker
-from nfqa.data.store import Store
+from nfqa.files.code import hash_maker
+from nfqa.files.store import Store
 from nfqa.kernels.perplexity import Settings
 from nfqa.models.committed_losses import LOSSES, make_loss, open_names
 from nfqa.models.continuous_cache import ContinuousCache

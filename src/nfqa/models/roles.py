@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from nfqa.data.json_lines import refuse_repeats
-from nfqa.data.registry import hash_file
+from nfqa.files.json_lines import refuse_repeats
+from nfqa.files.paths import hash_file
 from nfqa.models.gguf import find_package_file, identify_gguf, identify_package
 
 EVALUATORS = ("tiny", "small", "medium")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from datasets import Dataset
 
-from nfqa.data.load import read_file
+from nfqa.files.readers import read_debateqa
 from nfqa.frameworks import score_answer
 
 
@@ -21,7 +22,9 @@ def load_questions(*, questions: str = "", evaluator: str = "embedded:small", **
     """
     if not questions:
         raise ValueError("""name the questions, as in --metadata '{"questions": "debates.jsonl"}'""")
-    asked, _ = read_file(Path(questions), "debateqa")
+    asked = list(read_debateqa(Path(questions), Counter()))
+    if not asked:
+        raise ValueError(f"{questions}: holds no question; expected DebateQA's lines, as test.jsonl")
     rows = [{"question": q.text, "views": [view.text for view in q.partial_answers]} for q in asked]
     return {"test": Dataset.from_list([row | {"evaluator": evaluator} for row in rows])}
 

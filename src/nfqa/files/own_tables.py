@@ -1,0 +1,214 @@
+"""Tables and data frames of a user's own answers, made into the objects of JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from nfqa.files.json_lines import (
+    AnyText,
+    Extra,
+    Item,
+    Name,
+    Text,
+    check,
+    decode_text,
+    read_number,
+    read_value,
+    refuse_repeats,
+    refuse_twin,
+)
+from nfqa.files.readers import PointOfView
+from nfqa.files.records import UNLABELLED
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TABLES = (".csv", ".tsv")
+SAMPLE = Path(__file__).parents[1] / "sample"  # examples of a table and of JSON lines
+TOP_GRADE = 3  # grades and labels run from 0, the worst
+Grade = Annotated[int, Field(ge=0, le=TOP_GRADE), BeforeValidator(read_number)]
+Lines = Iterable[tuple[int, str, dict[str, Any]]]  # number, where it is in words, the object
+Table: TypeAlias = "pd.DataFrame | Sequence[Mapping[str, Any]]"
+OF_TABLES = {"answer", "answer_id", "label", "reference_1", "partial_answer_1"}  # columns, where none is called text
+_FURTHER = re.compile(r"(reference|partial_answer)_([2-9]|[1-9]\d+)")
+EXAMPLES = {  # what an error shows of a frame
+    "answers": '{"question": "Why is the sky blue?", "text": "Air scatters short waves.", "system": "mine"}',
+    "references": '{"question": "Why is the sky blue?", "text": "Air scatters blue light most.", "grade": 3}',
+    "views": '{"question": "Should pupils wear uniforms?", "text": "They make all equal."}',
+}
+
+
+class Reference(Item):
+    """A reference, a bare text or an object, and maybe its grade."""
+
+    bare = "text"
+    text: Text
+    grade: Grade = UNLABELLED
+
+
+class _Row(Item):
+    model_config = ConfigDict(extra="allow")
+    blank = "answer"
+    question: Text
+    answer: AnyText = Field(serialization_alias="text")
+    system: Name = ""
+    label: Grade | None = None
+    id: Name = Field("", exclude=True)
+    answer_id: Name = Field("", serialization_alias="id")
+    reference_1: Text = Field("", exclude=True)  # and further numbers of these two, which are read apart
+    partial_answer_1: Text = Field("", exclude=True)
+
+
+class _AnswerRow(Item):
+    model_config = ConfigDict(extra="allow")
+    blank = "text"
+    question: Text
+    text: AnyText
+    answer: Name = Field("", serialization_alias="id")
+    system: Name = ""
+    grade: Grade | None = Field(None, serialization_alias="label")
+
+
+class _ReferenceRow(Reference):
+    question: Text
+
+
+class _ViewRow(PointOfView):
+    question: Text
+
+
+def parse_rows(name: str, content: bytes, counts: Counter[str]) -> Lines:
+    """Each row of the bytes of a table that errors call `name`: its first line, where it is in words, cells by column.
+
+    Cells are separated by commas, semicolons or tabs, whichever the first line has most of, or as Excel's first line
+    `sep=;` says. Blank rows are counted, and so are the cells of a first column without a name: a data frame's index.
+    Raises: ValueError naming file and line for what is no table in UTF-8, or a column that is there twice.
+    """
+    text = decode_text(name, content).removeprefix("\ufeff")
+    excel = re.match(r"sep=(.)[\r\n]", text)
+    separator = excel[1] if excel else max(",;\t", key=text.partition("\n")[0].count)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a text that is too long is refused as everywhere
+    reader, begin = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True), 1
+    try:
+        names = next(reader, []) if not excel else list(islice(reader, 2))[-1]
+        columns = [column.strip().lower().replace(" ", "_") for column in names]
+        refuse_repeats(filter(None, columns), f"{name}, line {reader.line_num}: the column")
+        begin = reader.line_num + 1
+        for cells in reader:
+            where, first, begin = f"{name}, line {begin}", begin, reader.line_num + 1
+            named = list(zip_longest(columns, cells[: len(columns)]))  # a short row lacks some
+            beyond = cells[len(columns) :] + [cell or "" for column, cell in named[1:] if not column]
+            if "".join(beyond).strip():
+                raise ValueError(f"{where}: a cell has no named column; name it, or quote texts with {separator!r}")
+            counts["column_not_read: the first, without a name"] += columns[:1] == [""] and cells[:1] not in ([], [""])
+            if "".join(cells).strip():
+                yield first, where, {column: cell for column, cell in named if column and cell is not None}
+            else:
+                counts["blank_lines"] += 1
+    except csv.Error as error:
+        what = f"in the row that begins here a text in quotes doesn't end before a {separator!r} or the row's end"
+        raise ValueError(f'{name}, line {begin}: {what} ({error}); write a quote inside it as ""') from None
+
+
+def gather_rows(rows: Lines, extra: Extra) -> Lines:
+    """Rows of a table as objects of JSON lines, one a question.
+
+    Columns: question and answer; system, label, answer_id; id, reference_1 ... and partial_answer_1 ..., of the
+    question, on one of its rows at least, or alike on several. A blank cell is not given.
+    """
+    lines: dict[str, tuple[int, str, dict[str, Any], list[dict[str, Any]]]] = {}
+    seen: dict[tuple[str, str], str] = {}
+    for number, where, cells in rows:
+        fields = _drop_blanks(cells)
+        further = {name: fields.pop(name) for name in cells if _FURTHER.fullmatch(name)}
+        row = check(_Row, fields, where, extra)
+        question = row.question.strip()
+        _, first, shared, answers = lines.setdefault(question, (number, where, {}, []))
+        own = {"id": row.id, "reference_1": row.reference_1, "partial_answer_1": row.partial_answer_1}
+        for column, cell in (own | further).items():
+            text = read_value(cell) and check(Text, cell, f"{where}: {column}")
+            if text and shared.setdefault(column, text) != text:
+                known = f"that of {first.rpartition(', ')[2]}, {shared[column]!r:.60}"
+                raise ValueError(f"{where}: {column} {text!r:.60} is not {known}; give it once")
+        answers.append(_dump_item(row, seen, where))
+    for question, (number, where, shared, answers) in lines.items():
+        line: dict[str, Any] = {"id": shared.pop("id", None), "question": question, "answers": answers}
+        for column in sorted(shared, key=lambda column: (len(column), column)):  # 2 before 10
+            line.setdefault(f"{column.rpartition('_')[0]}s", []).append(shared[column])
+        yield number, where, line
+
+
+def gather_frames(answers: list[dict[str, Any]], references: Table | None, views: Table | None, extra: Extra) -> Lines:
+    """Tidy frames as objects of JSON lines, one a question that is answered."""
+    lines: dict[str, tuple[int, str, dict[str, Any]]] = {}
+    seen: dict[tuple[str, str], str] = {}
+    frames: dict[str, tuple[list[dict[str, Any]], str, type[Any]]] = {
+        "answers": (answers, "answers", _AnswerRow),
+        "references": (list_records(references, "references"), "references", _ReferenceRow),
+        "views": (list_records(views, "views"), "partial_answers", _ViewRow),
+    }
+    for name, (records, field, shape) in frames.items():
+        questions = set()
+        for number, record in enumerate(records, start=1):
+            where = f"{name}, row {number}"
+            if name == "views" and "point_of_view" not in record:
+                record = {"point_of_view" if key == "text" else key: value for key, value in record.items()}
+            try:
+                row = check(shape, _drop_blanks(record), where, extra)
+            except ValueError as error:
+                raise ValueError(f"{error}; expected rows such as {EXAMPLES[name]}") from None
+            questions.add(question := row.question.strip())
+            item = _dump_item(row, seen if name == "answers" else {}, where)
+            if name == "answers":
+                lines.setdefault(question, (number, where, {"question": question}))
+            items = lines[question][2].setdefault(field, []) if question in lines else []
+            extra.counts[f"{name}_of_unanswered_questions"] += question not in lines
+            if name == "references" and items and ("grade" in item) != ("grade" in items[0]):
+                raise ValueError(f"{where}: some references to {question!r:.60} have a grade; grade all or none")
+            items.append(item)
+        if questions and questions.isdisjoint(lines):
+            raise ValueError(f"{name}: no question of theirs is answered, such as {question!r:.60}")
+    return lines.values()
+
+
+def _drop_blanks(cells: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if isinstance(cell, str) and not cell.strip() else cell for name, cell in cells.items()}
+
+
+def _dump_item(row: Any, seen: dict[tuple[str, str], str], where: str) -> dict[str, Any]:
+    """A row as in JSON lines, without its question. Raises: ValueError where an answer `seen` to it has the same id."""
+    item = row.model_dump(exclude={"question"}, exclude_defaults=True, by_alias=True)
+    if "id" in item:
+        refuse_twin(seen, where, f"the answer's id to {row.question.strip()!r:.60}", item["id"])
+    return item
+
+
+def list_records(table: Any, name: str) -> list[dict[str, Any]]:
+    """The rows of a frame (of pandas, or what converts to one) or a list, which errors call `name`."""
+    table = table.to_pandas() if hasattr(table, "to_pandas") else table
+    if hasattr(table, "columns"):
+        refuse_repeats(map(str, table.columns), f"{name}: the column")
+        table = table.to_dict("records")
+    return [dict(each) if isinstance(each, Mapping) else {} for each in (() if table is None else table)]
+
+
+def write_template(path: Path) -> None:
+    """Write an example of a table, to be filled in.
+
+    Raises: ValueError for a file that is not named .csv, or is there already.
+    """
+    if path.suffix.lower() != ".csv":
+        raise ValueError(f"{path}: expected a name that ends in .csv, as in `nfqa template my.csv`")
+    if path.exists():
+        raise ValueError(f"{path}: File exists; name another file, or remove this one")
+    with path.open("xb") as file:
+        file.write((SAMPLE / "answers.csv").read_bytes())

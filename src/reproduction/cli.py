@@ -1,0 +1,338 @@
+"""The commands of a checkout, which the Makefile calls: reproduce, run, status, check, report, fetch."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nfqa import cli
+from nfqa.files.json_lines import read_json
+from nfqa.files.paths import find_place, find_root
+from reproduction.data.registry import UnreachableError
+from reproduction.fingerprint import list_targets
+from reproduction.options import RunOptions, read_choice, read_count, read_options
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from nfqa.files.paths import Place
+
+OWN_ANSWERS = "linkage/use_your_own_answers"
+_Installed = Callable[[argparse.Namespace], int]
+_Command = Callable[[Path, RunOptions, argparse.Namespace], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command of the checkout, or an installed one; returns its exit code."""
+    try:
+        commands = list_commands(find_root())
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return cli.main(arguments, commands)
+
+
+def list_commands(root: Path) -> dict[str, Any]:
+    """The commands of a checkout, and the installed ones; without options `score` makes a report.
+
+    Returns: by name what is called with the parsed arguments, the help, and the arguments.
+    """
+    installed: dict[str, Any] = dict(cli.list_commands())
+    file = {"file": {"type": Path}}
+    pages = {"help": "a folder of .txt, .html or .jsonl files", "type": Path}
+    labels = {"help": "a CSV of people's labels: item, annotator, label, maybe task", "type": Path}
+    some, named = ({"artefacts": {"nargs": nargs, "metavar": "PAPER/NAME"}} for nargs in ("*", "+"))
+    commands: dict[str, tuple[_Command, str, dict[str, dict[str, Any]]]] = {
+        "reproduce": (_reproduce, "bring every artefact and the report up to date", some),
+        "run": (_reproduce, "bring the named artefacts up to date", named),
+        "status": (_status, "say of each artefact whether it is fresh", some),
+        "check": (_check, "compare results with the published and the committed ones", {}),
+        "claims": (_claims, "say of each claim of the papers whether it holds", {}),
+        "figures": (_figures, "draw every figure again from results, without computing anything", some),
+        "spot-check": (_spot_check, "compute a random few of the committed verdicts and losses anew", some),
+        "report": (_report, "build the report site from the results at hand", {}),
+        "fetch": (_fetch, "fetch and verify the data", {}),
+        "answers": (_answers, "let language models answer questions", {
+            "--questions": {"help": "a file of {question} lines; by default DebateQA's test split", "type": Path},
+            "--folder": {"help": "where a file of each model's answers goes", "type": Path},
+        }),
+        "debates": (_debates, "make partial answers for a file of questions, from documents",
+                    {"--documents": pages, "--labels": labels} | file),
+        "verdicts": (_verdicts, "the journal as JSON lines or Parquet; losses as Parquet", {
+            "action": {"choices": ("export", "import", "losses")}, **file,
+            "--model": {"help": "for Parquet: the beginning of the identity of the models to write", "default": ""},
+        }),
+    }  # fmt: skip
+    score, _, arguments = installed["score"]
+    questions = {"--questions": {"help": "the questions of answers in the released format", "type": Path}}
+    text = "score the answers of a file: by every method, with a report, or with options into a folder"
+    offered: dict[str, Any] = {
+        name: (partial(_run, root, command), *rest) for name, (command, *rest) in commands.items()
+    }
+    offered |= installed | {"score": (partial(_score, root, score), text, arguments | questions)}
+    return {name: (partial(_guard, command), *rest) for name, (command, *rest) in offered.items()}
+
+
+def _guard(command: _Installed, given: argparse.Namespace) -> int:
+    try:
+        return command(given)
+    except UnreachableError as error:
+        raise ValueError(str(error)) from None
+
+
+def _run(root: Path, command: _Command, given: argparse.Namespace) -> int:
+    """Run a command with Make's variables, checked."""
+    options, scores, named = RunOptions(), command is _report_scores, getattr(given, "artefacts", [])
+    given.artefacts = [OWN_ANSWERS] if scores else named
+    if command is not _verdicts:  # the journal is the same whatever a run is given
+        takes: dict[_Command, tuple[str, ...]] = {_debates: ("searcher",), _answers: ("generator",)}
+        settings = {"makes": command is not _report, "scores": scores}
+        options = read_options(root, given.artefacts, takes=takes.get(command, ()), **settings)
+    return command(root, options, given)
+
+
+def _score(root: Path, score: _Installed, given: argparse.Namespace) -> int:
+    """Score a file with a report, or with options of the installed command by that, into a folder."""
+    options = [value for name, value in vars(given).items() if value and name not in ("command", "file", "questions")]
+    if options and given.questions:
+        raise ValueError("--questions goes without other options: a large file holds its questions itself")
+    return score(given) if options else _run(root, _report_scores, given)
+
+
+def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from reproduction.plan import describe_target
+    from reproduction.runner import reach_data, run_targets
+
+    jobs = read_count("JOBS", "how many notebooks run at a time") or 2
+    targets = list_targets(root, options, given.artefacts)
+    problems = reach_data(root, targets) if options.data == "full" else []
+    if problems:
+        print("\nThe public data can't be reached:", *(f"  - {line}" for line in problems), sep="\n")
+        if given.artefacts:
+            print("Or run on the small bundled sample with DATA=sample.")
+            return 1
+        print("Running on the small bundled SAMPLE instead, into results/sample/; it says nothing of a paper.\n")
+        options = replace(options, data="sample")
+    targets = list_targets(root, options, given.artefacts)  # an optional file may have come
+    done, failed = run_targets(root, options, targets, jobs=jobs)
+    skipped = [target for target in targets if target.lacks]
+    print(*(f"{target.identifier}: {describe_target(target)}\n" for target in skipped), sep="", end="")
+    fresh = len(targets) - len(done) - len(failed) - len(skipped)
+    print(f"artefacts: {len(done)} run, {fresh} fresh, {len(failed)} failed")
+    if failed:
+        print("failed: " + ", ".join(failed), file=sys.stderr)
+    place = options.find_place(root)
+    if done and place.results == root / "results":
+        from reproduction.heads import fill_heads
+
+        fill_heads(root)
+    if not given.artefacts:
+        _report(root, options, given)
+        if done or failed:
+            from reproduction.check import compare_committed, say_moved
+
+            say_moved(compare_committed(root, place))
+    elif not failed:
+        _say_made(root, place, given.artefacts)
+        if options.variant:
+            print("\nits page: `make report` with the same variables")
+    return int(bool(failed or {target.identifier for target in skipped} & set(given.artefacts)))
+
+
+def _say_made(root: Path, place: Place, identifiers: Sequence[str]) -> None:
+    """Say of each artefact its main values and where its files are, those that there are."""
+    from reproduction.compare import tabulate_values
+    from reproduction.papers import find_artefact, read_papers
+    from reproduction.values import read_values
+
+    papers = read_papers(root)
+    for identifier in identifiers:
+        paper, name = find_artefact(papers, identifier)
+        values = place.results / f"{identifier}.csv"
+        if not values.is_file():
+            continue
+        size = read_json(values.with_suffix(".json")).get("size")
+        said = f"{paper.artefacts[name].label}: {paper.artefacts[name].title}"
+        print(f"\n{identifier}, {said}{f' ({size})' if size else ''}")
+        print(tabulate_values(paper, name, read_values(values)))
+        tables, notebook = place.tables / f"{identifier}.md", place.notebooks / f"{identifier}.ipynb"
+        files = (values, place.figures / f"{identifier}.png", tables, notebook)
+        print(*(f"  {path.relative_to(root)}" for path in files if path.is_file()), sep="\n")
+
+
+def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from reproduction.plan import describe_journal, describe_target, plan_targets
+
+    targets = list_targets(root, options, given.artefacts)
+    print(
+        *(f"{target.identifier:24} {describe_target(target)}" for target in targets), *describe_journal(root), sep="\n"
+    )
+    stale = [target for target in targets if target.stale]
+    if any(target.asks for target in stale):
+        print("A run would ask (what two artefacts share is asked once):")
+        for line in plan_targets(root, stale, options):
+            print(line, flush=True)
+    return 0
+
+
+def _report_scores(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from reproduction.scoring import score_file
+
+    return score_file(root, options, given.artefacts[0], given.file, given.questions)
+
+
+def _answers(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from reproduction.making import make_answers
+
+    return make_answers(root, options, given.questions, given.folder)
+
+
+def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from reproduction.debates.web_search import SearXNG, search_pages
+    from reproduction.making import make_debates
+
+    every, search = read_choice("DOMAINS", "trusted", "all") == "all", None
+    kind, _, url = options.find_role("searcher").partition(":")
+    if kind == "searxng":
+        if given.documents:
+            raise ValueError("DOCUMENTS and SEARCHER are both set; keep the folder or the search")
+        cache = root / "build" / "cache"
+        search = search_pages(SearXNG(url, cache / "searches.sqlite"), every=every, cache=cache / "pages.sqlite")
+    how = {"search_with": search, "labels": given.labels, "every": every}
+    return make_debates(root, options, given.file, given.documents, **how)
+
+
+def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
+    from nfqa.files.paths import write_text
+    from nfqa.judge.committed_verdicts import VERDICTS
+    from nfqa.judge.journal import Journal
+    from reproduction.judging import find_journal
+
+    path = find_journal(root)
+    if str(given.file) == ".":
+        raise ValueError("no file is named; set FILE, as in `make export-verdicts FILE=verdicts.jsonl`")
+    if given.action == "losses":
+        from nfqa.files.paths import find_cache
+        from nfqa.models.committed_losses import LOSSES, list_losses
+        from nfqa.models.evaluator import hash_losses_code
+
+        print(LOSSES.merge(given.file, list_losses(find_cache(root, "losses"), made_by=hash_losses_code())))
+        return 0
+    if given.action == "export":
+        if not path.is_file():
+            raise ValueError(f"there is no journal at {path}; no verdict was asked for yet")
+        if given.file.is_file() and given.file.read_bytes()[:15] == b"SQLite format 3":
+            raise ValueError(f"{given.file} is a database, perhaps the journal itself; name another file to write to")
+        if given.file.suffix not in (".parquet", ".jsonl"):
+            raise ValueError(f"FILE is {given.file}; expected a name that ends in .jsonl or .parquet")
+        if given.file.suffix == ".parquet":
+            rows = (line for line in Journal(path).list_lines() if line["model"].startswith(given.model))
+            print(VERDICTS.merge(given.file, rows))
+            return 0
+        lines = [f"{line}\n" for line in Journal(path).export()]
+        write_text(given.file, "".join(lines))
+        print(f"{len(lines):,} completions written to {given.file}")
+        return 0
+    with given.file.open(encoding="utf-8", errors="replace") as handle:
+        new = Journal(path).import_lines(handle, where=str(given.file))
+    print(f"{new:,} new completions imported")
+    return 0
+
+
+def _check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
+    from reproduction.check import check_published, compare_committed, say_moved
+
+    place = options.find_place(root)
+    beside = find_place(root, data=options.data) if options.variant and options.profile == "full" else None
+    if options.data == "sample":
+        wrong = False
+        print("the sample says nothing of a paper: compared with the committed results alone")
+    else:
+        published = check_published(root, place)
+        wrong = _say_published(published[published.value.notna()] if beside else published)
+    moved = say_moved(compare_committed(root, place, beside))
+    return int((moved and not beside) or wrong)  # an override may move what it likes
+
+
+def _say_published(published: pd.DataFrame) -> bool:
+    """Say how results compare with the published ones; True where one is missing, or differs without a reason."""
+    from reproduction.compare import VERDICTS
+
+    for row in published[published.verdict != "not run"].itertuples():
+        where = f"{row.artefact:18} {row.row:10} {row.dataset:11} {row.heading:16}"
+        print(f"{where} published {row.printed:>7}  ours {row.value:>8.4f}  {row.verdict}: {row.why}")
+    print("; ".join(f"{verdict}: {(published.verdict == verdict).sum()}" for verdict in VERDICTS))
+    wrong = bool(published.verdict.isin(["differs", "missing"]).any())
+    if wrong:
+        print("a value is missing, or differs without a reason under papers/*.csv", file=sys.stderr)
+    return wrong
+
+
+def _claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
+    from reproduction.claims import COUNTS, count_claims, judge_claims, write_claim
+    from reproduction.papers import read_papers
+
+    place = options.find_place(root)
+    if options.data == "sample":
+        raise ValueError("the sample says nothing of a paper's claims; use DATA=full")
+    papers = dict(reversed(read_papers(root).items()))
+    only = read_choice("PAPER", "", *papers)
+    papers = {name: paper for name, paper in papers.items() if only in ("", name)}
+    judged = {name: judge_claims(paper, place.results) for name, paper in papers.items()}
+    for name, claims in judged.items():
+        print(f"{name}: {len(claims)} claims\n{count_claims(claims).to_string()}\n{papers[name].verdict}\n")
+    print(f"{COUNTS}\n")
+    for name, claims in judged.items():
+        print(f"{name}\n", *map(write_claim, claims.to_dict("records")), sep="\n", end="\n\n")
+    return 0
+
+
+def _figures(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from reproduction.papers import list_chosen
+    from reproduction.replay import redraw_figure
+
+    place, chosen = options.find_place(root), list_chosen(root, given.artefacts)
+    drawn = sum(redraw_figure(paper, name, place, options) for paper, name in tqdm(chosen, "figures"))
+    print(f"{drawn} figures drawn from results")
+    return 0
+
+
+def _spot_check(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from random import randrange
+
+    from reproduction.spot_check import check_spots
+
+    size = read_count("N", "how many to compute anew") or 100
+    seed = read_count("SEED", "the seed of an earlier spot check") or randrange(1, 10**6)  # noqa: S311 - no secret
+    return int(not check_spots(root, options, given.artefacts, size=size, seed=seed))
+
+
+def _report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
+    from reproduction.site import build_site  # heavy to import
+
+    place = replace(options, data="full").find_place(root)  # a sample run gets a section of its own there
+    sample = options.find_place(root) if options.data == "sample" else None
+    own = sample or place
+    made = sorted(str(path.relative_to(own.results).with_suffix("")) for path in own.results.glob("*/*.csv"))
+    if options.variant and not made:
+        raise ValueError("nothing was made with these variables yet; run `make PAPER/NAME` with them first")
+    index = build_site(place, sample=sample)
+    if options.parameters:  # few, and nowhere else to be seen beside each other
+        _say_made(root, own, made)
+    print(f"report: {index.relative_to(root)}")
+    return 0
+
+
+def _fetch(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
+    from reproduction.runner import reach_data
+
+    problems = reach_data(root, list_targets(root, options))
+    print(*(problems or ["all data at hand and verified"]), sep="\n")
+    return int(bool(problems))

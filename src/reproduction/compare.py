@@ -1,0 +1,255 @@
+"""Ours beside the paper: verdicts on published numbers, tables as the paper prints them, stand-ins marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from nfqa.files.paths import write_text
+from reproduction.papers import OURS, STAND_IN, Paper, list_row_keys, show_name
+from reproduction.values import name_keys, name_row, query_rows
+
+if TYPE_CHECKING:
+    from pandas.io.formats.style import Styler
+    from pandas.io.formats.style_render import CSSDict
+
+EXPLAINED, UNEXPLAINED = "differs, explained", "differs, cause unknown"
+VERDICTS = ("equal", "near", EXPLAINED, UNEXPLAINED, "differs", "missing", "not run")
+NO_NUMBER = "–"  # in the place of a published number where there is none
+SHADES = {"equal": "#cfe8d5", "near": "#e6f2e8", EXPLAINED: "#fbeecb", UNEXPLAINED: "#fbeecb", "differs": "#f6cfc9"}
+
+
+def mark_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> pd.DataFrame:
+    """An artefact's values with the origin "stand-in" where papers/*.yml says that a measured row is one."""
+    for entry in paper.list_stand_ins(name):
+        replaced = query_rows(table, entry.rows) & (table.origin == "measured")
+        table = table.assign(origin=table.origin.mask(replaced, STAND_IN))
+    return table
+
+
+def list_replaced(paper: Paper, name: str, table: pd.DataFrame) -> list[str]:
+    """What stands in for what in an artefact's values, a sentence each."""
+    replaced = table[table.origin == STAND_IN]
+    return [entry.says for entry in paper.list_stand_ins(name) if query_rows(replaced, entry.rows).any()]
+
+
+def note_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> str:
+    """What goes below a table or a figure in which stand-ins are marked by an asterisk, a line each; "" without any."""
+    every = " (all of ours)" if table.origin.isin([STAND_IN, "paper"]).all() else ""
+    return "\n".join(f"* stand-in{every}: {says}" for says in list_replaced(paper, name, table))
+
+
+def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd.DataFrame:
+    """Every published number of an artefact beside ours, in the paper's order.
+
+    Returns: the columns of `Paper.find_published`, and value, low, high, n, origin, verdict, why. Verdicts: equal, at
+        the printed digits; near, within its tolerance or with the published value in our 95 % interval; differs,
+        explained, or cause unknown, where papers/*.csv lists a reason for a number of ours that this is, to a unit of
+        its last digit; not run, where it needs something; missing,
+        where it needs nothing and the value is not there.
+    """
+    measured = ["value", "low", "high", "n", "origin"]
+    table = pd.DataFrame(columns=["statistic", *measured], dtype=object) if table is None else table
+    ours = _add_keys(table, name_keys(table))
+    both = _read_published(paper, name).merge(ours[["key", *measured]], "left", "key", validate="m:1")
+    both = both.drop(columns="key").astype(dict.fromkeys(measured[:3], np.float64))
+    gap = both.value - both.published
+    said = gap.map("{:+.4f}, ".format).astype(str)
+    needs = ["; ".join(show_name(paper, need) for need in each.split("; ") if need) for each in both.needs]
+    printed = both[["value", "decimals", "published"]].itertuples(index=False, name=None)
+    equal = [round(value, decimals) == published for value, decimals, published in printed]
+    size = both.reason.str.extract(OURS)
+    listed = (both.value - size[0].astype(np.float64)).abs() <= 1.001 * 10.0 ** -size[1].str.len().astype(np.float64)
+    cases = [
+        (both.value.isna() & (both.needs != ""), "not run", "needs: " + pd.Series(needs, dtype=str)),
+        (both.value.isna(), "missing", "run `make reproduce`"),
+        (np.array(equal, dtype=bool), "equal", "the same at the printed digits"),
+        (gap.abs() <= both.tolerance, "near", said + "within " + both.tolerance.astype(str)),
+        (both.published.between(both.low, both.high), "near", said + "published value inside our 95 % interval"),
+        (listed & (both.cause == "known"), EXPLAINED, both.reason),
+        (listed & (both.cause == "unknown"), UNEXPLAINED, "cause not established. " + both.reason),
+    ]
+    where, verdicts, why = zip(*cases, strict=True)
+    return both.assign(
+        verdict=np.select(where, verdicts, "differs"), why=np.select(where, why, said + "no reason listed")
+    )
+
+
+def _read_published(paper: Paper, name: str) -> pd.DataFrame:
+    """The published numbers of an artefact, each with the key of the row of results that is beside it."""
+    published = paper.find_published(name)
+    return _add_keys(published, list_row_keys(published))
+
+
+def _add_keys(table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
+    """The table with the column `key`, which is equal for rows of the same conditions, whichever are blank."""
+    keys = [name_row(row) for row in table[list(conditions)].to_dict("records")]
+    return table.assign(key=pd.Series(keys, table.index, dtype=object))
+
+
+def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame, folder: Path) -> Styler:
+    """The published table's own rows and columns, a cell showing ours with its interval above the published value.
+
+    Cells are shaded by verdict; rows that are ours alone are below a rule; an asterisk marks a stand-in, and what it
+    stands for is said below. The same table is written as LaTeX and Markdown into FOLDER/PAPER.
+    Raises: ValueError for an artefact without published numbers.
+    """
+    pivot = pivot_beside_paper(paper, name, table)
+    cells, verdicts = pivot["cell"], pivot["verdict"]
+    note = note_stand_ins(paper, name, table)
+    _write_tables(folder / paper.paper / name, cells, note)
+    colours = verdicts.map(lambda verdict: f"background-color: {SHADES[verdict]}" if verdict in SHADES else "")
+    look = {"white-space": "pre-line", "text-align": "left"}
+    style = cells.style.apply(lambda _: colours, axis=None).set_properties(**look)
+    alone = ~verdicts.any(axis=1).to_numpy()
+    below = "caption-side: bottom; text-align: left; white-space: pre-line;"
+    rules: list[CSSDict] = [{"selector": "caption", "props": below}] if note else []
+    if alone.any():
+        first = f"tbody tr:nth-child({np.flatnonzero(alone)[0] + 1}) > *"
+        rules.append({"selector": first, "props": "border-top: 2px solid #5b6470;"})
+    return (style.set_caption(note) if note else style).set_table_styles(rules)
+
+
+def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> pd.DataFrame:
+    """An artefact's table in the paper's rows, or its datasets where all its numbers are in one row.
+
+    Returns: below each of cell (ours, with an asterisk behind a stand-in, and on a second line the published value),
+        verdict ("" in rows of ours alone) and origin, the paper's columns. Published rows come first, in the paper's
+        order; then ours alone, but for differences between rows.
+    Raises: ValueError for an artefact without published numbers.
+    """
+    both = compare_published(paper, name, table)
+    if both.empty:
+        raise ValueError(f"{paper.paper}/{name} has no published numbers to lay a table beside")
+    several = {side: len(both[side].unique()) > 1 for side in ("row", "dataset")}
+    index = "dataset" if several["dataset"] and not several["row"] else "row"
+    columns = ["dataset", "heading"] if several["dataset"] and index == "row" else ["heading"]
+    both["ours"] = False
+    if table is not None:
+        ours = _list_ours_alone(paper, name, table).merge(both[columns].drop_duplicates(), on=columns)
+        ours = ours[ours.dataset.isin(both.dataset)] if "dataset" in ours else ours  # not the sample's
+        both = pd.concat([both, ours.assign(ours=True, printed="", verdict="", unit=both.unit[0])], ignore_index=True)
+    both["places"] = both.printed.str.partition(".")[2].str.len()
+    both["places"] = both.places.where(both.printed != "", both.places.max())
+    both["cell"] = [_write_cell(row) for row in both.to_dict("records")]
+    for side in ("dataset", "heading"):
+        both[side] = both[side].map(lambda part: show_name(paper, part))
+    both["origin"] = both.origin.astype(object).fillna("")
+    shown = ["cell", "verdict", "origin"]
+    pivot = both.pivot_table(shown, ["ours", index], columns, aggfunc="first", sort=False).fillna("")
+    pivot = pivot.sort_index(level="ours", sort_remaining=False).droplevel("ours")
+    return pivot.rename_axis(index=None, columns=[*[None] * len(columns), "ours / published"])
+
+
+def _list_ours_alone(paper: Paper, name: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of ours that no published number is beside, each with the heading of its column; named by its conditions."""
+    published, keys = _read_published(paper, name), name_keys(table)
+    cells = published.groupby(["row", "dataset"])
+    told = [name for name in list_row_keys(published) if name != "dataset" and cells[name].nunique().max() > 1]
+    told = told or ["statistic"]
+    headings = _add_keys(published, told)[["key", "heading"]].drop_duplicates("key")
+    rows = _add_keys(table[query_rows(table, "difference_from == ''")], keys)
+    rows = rows[~rows.key.isin(published.key)]
+    rows = _add_keys(rows, [name for name in told if name in keys])  # by what a heading says
+    named = [name for name in keys if name not in ("dataset", "statistic", *told)]
+    return rows.assign(row=name_rows(paper, rows, named)).merge(headings, on="key").drop(columns="key")
+
+
+def label_rows(paper: Paper, name: str, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+    """The table for a figure: each row with `label`, its metric and conditions in words, and `published` beside ours.
+
+    Published rows come first, in the paper's order, also those without a value of ours (`value` missing, `why`); then
+    ours alone. An asterisk ends the label of a stand-in. `dataset` and `statistic` are kept as they are, `panel` is the
+    dataset's title. by: the columns that make the label, in its order; all conditions where none are named.
+    """
+    named = [key for key in by or name_keys(table) if key in table and key not in ("dataset", "statistic")]
+    ours = _add_keys(table, name_keys(table)).assign(label=name_rows(paper, table, named))
+    published = compare_published(paper, name, table)
+    conditions = list_row_keys(paper.find_published(name))
+    published = _add_keys(published, conditions).assign(place=pd.factorize(published.row)[0])
+    both = ours.merge(published[["key", "row", "published", "place"]], "left", "key", validate="m:1")
+    both["label"] = both.row.fillna(both.label) + np.where(both.origin == STAND_IN, "*", "")
+    lonely = published[~published.key.isin(ours.key)][[*conditions, "row", "published", "place", "why"]]
+    lonely = lonely.rename(columns={"row": "label"})
+    for column in set(name_keys(table)) & set(conditions):
+        if pd.api.types.is_numeric_dtype(table[column]):
+            lonely[column] = pd.to_numeric(lonely[column])
+    both = pd.concat([both.drop(columns="row"), lonely], ignore_index=True)
+    both = both.sort_values("place", kind="stable", ignore_index=True).drop(columns=["key", "place"])
+    return both.assign(panel=[show_name(paper, part) for part in both.dataset] if "dataset" in both else "")
+
+
+def name_rows(paper: Paper, table: pd.DataFrame, named: Iterable[str]) -> list[str]:
+    """Each row's metric and conditions in words."""
+    return [say_conditions(paper, row) for row in table[list(named)].to_dict("records")]
+
+
+def say_conditions(paper: Paper, conditions: Mapping[Hashable, object]) -> str:
+    """Conditions in words, those that are given: a number after its column, a difference as "A minus B"."""
+    said = ""
+    for name, part in conditions.items():
+        if part is None or part != part or part == "":
+            continue
+        both = f"{name}={part}"  # where a value means another thing in this column than elsewhere
+        shown = show_name(paper, both if both in paper.names else part)
+        if re.fullmatch(r"-?\d+(\.\d+)?", shown):
+            shown = f"{show_name(paper, name)} {shown}"
+        said += f"{' minus ' if name == 'difference_from' else ', '}{shown}"
+    return said.removeprefix(", ").strip()
+
+
+def _write_cell(row: Mapping[Hashable, Any]) -> str:
+    published = row["printed"] or NO_NUMBER
+    if pd.isna(row["value"]):
+        return f"not run\n{published}"
+    scale = 100 if row["unit"] == "%" else 1
+    value, low, high = (f"{row[name] * scale:.{row['places']}f}" for name in ("value", "low", "high"))
+    interval = "" if pd.isna(row["low"]) else f" [{low}, {high}]"
+    return f"{value}{'*' if row['origin'] == STAND_IN else ''}{interval}\n{published}"
+
+
+def _write_tables(stem: Path, cells: pd.DataFrame, note: str) -> None:
+    """The table as STEM.md and STEM.tex."""
+    flat = cells.map(lambda cell: cell.replace("\n", " / "))
+    if isinstance(flat.columns, pd.MultiIndex):
+        flat.columns = [", ".join(name) for name in flat.columns]
+    flat = flat.rename_axis(cells.columns.names[-1])
+    for ending, text in (
+        (".md", "\n\n".join([flat.to_markdown(), note.replace("* ", r"\* ").replace("\n", "\n\n")])),
+        (".tex", flat.style.to_latex(hrules=True) + note.replace("\n", "\n\n")),
+    ):
+        write_text(stem.with_suffix(ending), text.rstrip() + "\n")
+
+
+def tabulate_values(paper: Paper, name: str, table: pd.DataFrame, *, rows: int = 24, columns: int = 6) -> str:
+    """An artefact's main values for a terminal: a line a metric with its conditions, a column a dataset and statistic.
+
+    A cell is ours, `*` for a stand-in, and the published value in brackets where there is one. Rows with published
+    values come first, differences between rows last. Of more columns the fullest are shown, and of more lines the
+    first; last lines say what the marks mean and how many values are not shown.
+    """
+    heads = [head for head in ("dataset", "statistic") if head in table]
+    published = _read_published(paper, name).set_index("key").published.to_dict()
+    shown = table[heads].map(lambda head: show_name(paper, head))
+    shown["label"] = name_rows(paper, table, [key for key in name_keys(table) if key not in heads])
+    shown["published"] = _add_keys(table, name_keys(table)).key.map(published).astype(np.float64)
+    marks = np.where(table.origin == STAND_IN, "*", " ")
+    beside = shown.published.map(" ({:.4g})".format).where(shown.published.notna(), "")
+    shown["cell"] = (table.value.map("{:7.4g}".format) + marks + beside).where(table.value.notna())
+    order = np.lexsort([~query_rows(table, "difference_from == ''"), shown.published.isna()])
+    wide = shown.iloc[order].dropna(subset=["cell", *heads])
+    wide = wide.pivot_table("cell", "label", heads, aggfunc="first", sort=False)
+    fullest = wide.notna().sum().rank(method="first", ascending=False) <= columns
+    main = wide.loc[:, fullest].dropna(how="all")[:rows].rename_axis(index=None)
+    padded = main.fillna("      –").apply(lambda column: column.str.ljust(column.str.len().max()))
+    lines = [] if main.empty else [line.rstrip() for line in padded.to_string().splitlines()]
+    cells = " ".join(padded.to_numpy().ravel())
+    lines += [note_stand_ins(paper, name, table)] if "*" in cells else []
+    lines += ["(in brackets: the published value)"] if "(" in cells else []
+    more = len(table) - int(main.notna().sum().sum())
+    return "\n".join([*lines, *([f"... and {more} more values, intervals and counts in the CSV"] if more else [])])

@@ -1,0 +1,1 @@
+"""Upstream files by commit and hash, and their readers."""

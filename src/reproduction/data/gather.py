@@ -1,0 +1,166 @@
+"""Upstream files of one set, gathered into one file of the rows and fields that are used: nobody's id is in it.
+
+The file that is made is pinned by its hash in data/registry.yml, so what upstream changes is noticed there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tarfile
+from collections.abc import Callable, Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from nfqa.files.json_lines import read_lines
+from reproduction.data import rated
+
+Lines: TypeAlias = list[dict[str, Any]]
+SYSTEMS = {  # as upstream's ids end -> the identifier used here
+    "claude-3-7-sonnet-20250219": "claude_3_7_sonnet",
+    "deepseek-v3": "deepseek_v3",
+    "deepseek.r1": "deepseek_r1",
+    "gemma-3-27b-it": "gemma_3_27b",
+    "gpt-4.1": "gpt_4_1",
+    "llama-4-maverick-17b-128e-instruct": "llama_4_maverick",
+    "llama3-3-70b-instruct": "llama_3_3_70b",
+    "o4-mini": "o4_mini",
+}
+_RATED = "To what extent is your perspective represented in this response?"
+_INSTANCE = re.compile(rf"(\d{{1,9}})_({'|'.join(map(re.escape, SYSTEMS))}|question|select)")
+
+
+def gather(shape: str, source: Path, folder: str, where: str) -> bytes:
+    """One file of JSON lines of the rows that are used, from the files of a set of this shape.
+
+    Two copies that differ in nothing that is used give equal bytes.
+
+    Args: shape: one of SETS; source: a mirror's folder, or a repository's archive, tar.gz, that has this `folder` in
+        it; where: what errors call the source.
+    Raises: ValueError for an archive that is not whole.
+    """
+    pattern, make = SETS[shape]  # makers get the lines of each .jsonl, or the bytes of other files by name
+    files = _read_folder(source, pattern) if source.is_dir() else _read_archive(source, folder, pattern, where)
+    read = [read_lines(files[name]) for name in sorted(files)] if pattern.endswith("jsonl") else files
+    return "".join(f"{_dump(line)}\n" for line in make(read)).encode()
+
+
+def _read_folder(folder: Path, pattern: str) -> dict[str, bytes]:
+    named = ((path.relative_to(folder).as_posix(), path) for path in folder.rglob("*.*"))
+    return {name: path.read_bytes() for name, path in named if re.fullmatch(pattern, name)}
+
+
+def _read_archive(archive: Path, folder: str, pattern: str, where: str) -> dict[str, bytes]:
+    inside = "" if folder == "." else f"{re.escape(folder)}/"
+    wanted = re.compile(f"[^/]+/{inside}({pattern})")
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            files = {found[1]: tar.extractfile(m) for m in tar if m.isfile() and (found := wanted.fullmatch(m.name))}
+            return {name: file.read() for name, file in files.items() if file is not None}
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise ValueError(f"{where}: the archive is not whole ({type(error).__name__}); fetch it again") from None
+
+
+def _gather_ratings(files: list[Lines]) -> Iterable[dict[str, Any]]:
+    """First a line a question, then a line a person, numbered by the order of their content's hash.
+
+    Screens that are not used (consent, demographics, times, marked passages) are left out.
+    """
+    questions: dict[int, dict[str, Any]] = {}
+    people = [_dump(_read_person(screens, questions)) for screens in files]
+    yield from ({"question": number} | body for number, body in sorted(questions.items()))
+    hashed = sorted((hashlib.sha256(person.encode()).hexdigest(), person) for person in people)
+    for number, (_, person) in enumerate(hashed, start=1):
+        yield {"annotator": f"r{number:03}"} | json.loads(person)
+
+
+def _read_person(screens: Lines, questions: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    person: dict[str, Any] = {"views": {}, "choices": {}, "ratings": {}}
+    for screen in screens:
+        found = _INSTANCE.fullmatch(str(screen.get("id")))
+        if found is None:
+            continue  # a screen that asks none of the study's questions
+        key, kind, given = str(int(found[1])), found[2], screen["label_annotations"]
+        text, answer = _read_shown(screen["displayed_text"])
+        question = questions.setdefault(int(key), {"text": text, "answers": {}})
+        if kind == "question":
+            person["views"][key] = " ".join(given.get("answer", {}).get("text_box", "").split())
+        elif kind == "select":
+            (person["choices"][key],) = given["selection"]
+        else:
+            question["answers"][SYSTEMS[kind]] = answer
+            (rating,) = given[_RATED].values()
+            person["ratings"].setdefault(key, {})[SYSTEMS[kind]] = int(rating)
+    return person
+
+
+def _read_shown(shown: str) -> tuple[str, str]:
+    """The question and the answer, "" for none, of what was shown: `Question: Q <br> <hr> LLM ...: <br> <br> A`."""
+    head, _, answer = shown.partition("LLM generated response:")
+    question = re.split("<br>|<hr>", head)[0].removeprefix("[Question]").removeprefix("Question:")
+    text = "\n".join(map(str.strip, answer.split("<br>"))).strip()
+    return question.strip(), re.sub(r"\n{2,}", "\n\n", text)
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+_KINDS = {  # how the documents of a question relate: as upstream spells it -> here
+    "Conflicting opinions and research outcomes": "conflicting_opinions",
+    "Conflicting opinions or research outcomes": "conflicting_opinions",
+    "Complementary information": "complementary",
+    "No conflict": "no_conflict",
+    "Conflict due to outdated information": "outdated",
+    "Conflict due to misinformation": "misinformation",
+}
+_SYNTHETIC_FROM = 459  # from this id on upstream's questions and documents are made up, on domains that don't exist
+
+
+def _gather_documents(files: list[Lines]) -> Iterable[dict[str, Any]]:
+    """A line a question with its documents, by upstream's id; the fields that a language model wrote are left out."""
+    queries = {query["id"]: query for query in chain(*files) if int(query["id"][1:]) < _SYNTHETIC_FROM}
+    for _, query in sorted(queries.items()):
+        shown = query["retrieved_docs"]
+        documents = [{"address": d["source_url"].strip(), "text": d["snippet"].strip()} for d in shown]
+        kind = _KINDS[query["conflict_type"]]
+        yield {"question": query["query"].strip(), "kind": kind, "documents": documents}
+
+
+_RELIABILITY = {"Not reliable at all": 1, "Somewhat reliable": 2, "Reliable": 3}  # any other: not rated
+_ADDRESS = re.compile(r"https?://[^\s\])>\"']+")
+
+
+def _gather_reliability(files: list[Lines]) -> Iterable[dict[str, Any]]:
+    """A line a claim that was rated: its question, the addresses that it cites, and the rating.
+
+    A question and system that several files hold counts once. Claims have running numbers, as have experts, who asked
+    and rated; their ids are left out.
+    """
+    found: dict[tuple[str, str], tuple[str, list[dict[str, Any]]]] = {}
+    for asked in chain(*files):
+        for system, answer in asked["answers"].items():
+            found.setdefault((asked["question"].strip(), system), (asked["annotator_id"], answer["claims"]))
+    numbers: dict[str, int] = {}
+    for (question, system), (expert, claims) in sorted(found.items()):
+        number = numbers.setdefault(expert, len(numbers) + 1)
+        for place, claim in enumerate(claims, start=1):
+            addresses = [hit[0] for evidence in claim["evidence"] if (hit := _ADDRESS.search(evidence))]
+            if addresses and claim.get("reliability") in _RELIABILITY:
+                rated = {"reliability": _RELIABILITY[claim["reliability"]], "addresses": addresses}
+                yield {"question": question, "expert": number, "system": system, "claim": place} | rated
+
+
+_SPLITS = r"sft_inference_pipeline_v2/data/splits/(?:val|test)|sft_inference_pipeline/data/splits/(?:val|test)_v5"
+_STAGE = "dataset_annotation_pipeline_v3/data/experiments/stagewise_multi/stage3_final"
+SETS: dict[str, tuple[str, Callable[[Any], Iterable[dict[str, Any]]]]] = {  # files; what makes the lines of them
+    "debate_ratings": (r"[^/]+/annotated_instances\.jsonl", _gather_ratings),
+    "web_documents": (rf"(?:{_SPLITS}|{_STAGE})\.jsonl", _gather_documents),
+    "source_reliability": (r"(?:rand_test|rand_val|domain_val)\.jsonl", _gather_reliability),
+    "arguments": (r"(?:arguments|topics)\.csv", rated.gather_arguments),
+    "convincing": (r"[^/]+\.csv", rated.gather_convincing),
+    "utility": (r"human_eval_utility_completed\.json", rated.gather_utility),
+    "preferred": (r"HaluQuestQA\.csv", rated.gather_preferred),
+}

@@ -1,0 +1,76 @@
+"""Sets beyond the papers whose texts people graded or ranked: gathered into one line a text, and read as graded."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from io import StringIO
+from pathlib import Path, PurePath
+from typing import Any
+
+from nfqa.files.json_lines import read_lines
+from nfqa.files.records import Answer, Question
+
+Rows = Iterable[dict[str, Any]]
+_QUALITIES = ("Logical Quality", "Rhetorical Quality", "Dialectical Quality")
+
+
+def gather_arguments(files: Mapping[str, bytes]) -> Rows:
+    """SIGIR-19: arguments on a query; the grade is the mean of three qualities from 1 to 4, rounded, less 1.
+
+    What is no argument, -2 upstream, has grade 0.
+    """
+    queries = {row["Topic ID"]: row["Query"] for row in _read_table(files["topics.csv"])}
+    for row in _read_table(files["arguments.csv"]):
+        label = max(0, round(sum(float(row[quality]) for quality in _QUALITIES) / 3 - 1))
+        name = "-".join(row[key] for key in ("Topic ID", "Discussion ID", "Argument ID"))
+        yield {"question": queries[row["Topic ID"]], "id": name, "text": row["Premise"], "label": label}
+
+
+def gather_convincing(files: Mapping[str, bytes]) -> Rows:
+    """UKPConvArg1: arguments for one side of a debate, ranked; the grade is the quarter of the side's ranks, 3 best."""
+    for name, content in sorted(files.items()):
+        rows = sorted(_read_table(content, delimiter="\t", quoting=csv.QUOTE_NONE), key=lambda row: float(row["rank"]))
+        question = PurePath(name).stem.replace("_", ": ").replace("-", " ")
+        for place, row in enumerate(rows):
+            label = 3 - 4 * place // len(rows)
+            yield {"question": question, "id": row["#id"], "text": row["argument"], "label": label}
+
+
+def gather_utility(files: Mapping[str, bytes]) -> Rows:
+    """ALCE: answers of four systems to a question; the grade is people's utility from 1 to 5, less 1."""
+    (content,) = files.values()
+    for systems in json.loads(content).values():
+        for system, answers in systems.items():
+            for answer in (each for each in answers.values() if each.get("utility_score")):  # the last is an average
+                texts = {"question": answer["question"], "id": PurePath(system).stem, "text": answer["output"].strip()}
+                yield texts | {"label": answer["utility_score"] - 1}
+
+
+def gather_preferred(files: Mapping[str, bytes]) -> Rows:
+    """Experts' preferences between two long answers: the grade is 1 for the preferred one, else 0.
+
+    `id` is the expert's number, by their place in the file, and the answer's; `system` is who wrote it.
+    """
+    (content,) = files.values()
+    experts: dict[str, int] = {}
+    for row in _read_table(content, delimiter="\t"):
+        name = experts.setdefault(row["annotator"], len(experts) + 1)
+        for place in "12":
+            texts = {"question": row["question_text"].strip(), "id": f"{name}-{place}", "text": row[f"ans{place}_text"]}
+            label = int(row["ans_preference"] == f"Answer {place}")
+            yield texts | {"label": label, "system": row[f"ans{place}_label"].removesuffix("_answer")}
+
+
+def read_rated(path: Path, lowest_label: int) -> Iterator[Question]:
+    """`{question, id, text, label}` a line, maybe `system`; labels from `lowest_label`. An empty text is left out."""
+    asked: dict[str, list[Answer]] = {}
+    for row in (line for line in read_lines(path.read_bytes()) if line["text"].strip()):
+        answer = Answer(str(row["id"]), row["text"], row["label"] - lowest_label, row.get("system", ""))
+        asked.setdefault(row["question"], []).append(answer)
+    return (Question(text, tuple(answers)) for text, answers in asked.items())
+
+
+def _read_table(content: bytes, **how: Any) -> Iterable[dict[str, str]]:
+    return csv.DictReader(StringIO(content.decode("utf-8-sig"), newline=""), **how)

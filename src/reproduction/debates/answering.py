@@ -1,0 +1,110 @@
+"""Answers of several models to debatable questions: written by them, or read from files in DebateQA's format."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from nfqa.files.json_lines import read_items
+from nfqa.files.own_answers import Generation
+from nfqa.files.paths import write_atomically, write_text
+from nfqa.kernels.texts import name_lack
+from nfqa.metrics.raters import add_groups
+
+if TYPE_CHECKING:
+    from nfqa.files.records import QuestionSet
+
+ENDS = "ends.csv"  # beside the files of answers: how each answer ended
+_ENDS = ["dataset", "system", "metric", "statistic", "value", "n"]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Debatable questions, and several systems' answers to them.
+
+    answers: dataset, question, system, text (None where there is no answer). ends: dataset, system, metric ("answers"),
+    statistic ("share_cut" and "share_missing" of the questions, "n_unknown" of answers to other questions, where there
+    are any), value, n. Without rows where the dataset's own systems answered.
+    """
+
+    questions: QuestionSet
+    answers: pd.DataFrame
+    ends: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=_ENDS))
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The answers with question_text, as a judge of Dispute Awareness may be shown it."""
+        return self.answers.assign(question_text=self.answers.question.map(self.questions.texts_by_name))
+
+    @property
+    def over(self) -> str:
+        """What was drawn independently: "question", or "group" of people who wrote the views of several questions."""
+        return "group" if len(self.questions.ratings) else "question"
+
+    def add_groups(self, scores: pd.DataFrame) -> pd.DataFrame:
+        """Scores with the column `over`."""
+        return add_groups(scores, self.questions.ratings) if self.over == "group" else scores
+
+    @classmethod
+    def gather(cls, questions: QuestionSet, found: pd.DataFrame) -> Answered:
+        """Of what `answer_questions` or `read_answer_files` found."""
+        unknown = found.ended == "unknown_question"
+        answers = found[~unknown].assign(dataset=questions.name)
+        of_system = answers.groupby("system", sort=False)
+        ends = pd.DataFrame({
+            "share_cut": of_system.ended.agg(lambda ended: (ended == "length").mean()),
+            "share_missing": of_system.text.agg(lambda texts: texts.isna().mean()),
+            "n_unknown": unknown.groupby(found.system).sum().replace(0, np.nan),
+        })  # fmt: skip
+        ends = ends.melt(ignore_index=False, var_name="statistic").dropna().reset_index()
+        ends = ends.assign(dataset=questions.name, metric="answers", n=len(questions.questions))
+        return cls(questions, answers[["dataset", "question", "system", "text"]], ends)
+
+
+def write_answer_files(answers: pd.DataFrame, folder: Path) -> list[Path]:
+    """Write SYSTEM.jsonl for each system, `{"id", "generation"}` a line, and ends.csv: how each answer ended."""
+    paths = []
+    for system, own in answers[answers.text.notna()].groupby("system", sort=False):
+        paths.append(folder / f"{system}.jsonl")
+        items = own.rename(columns={"question": "id", "text": "generation"})[["id", "generation"]].to_dict("records")
+        write_text(paths[-1], "".join(f"{json.dumps(item, ensure_ascii=False)}\n" for item in items))
+    with write_atomically(folder / ENDS) as scratch:
+        answers[["system", "question", "ended"]].to_csv(scratch, index=False, lineterminator="\n")
+    return paths
+
+
+def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
+    """The answers of a folder with a file a system, `{"id", "generation"}` a line, named as the system is.
+
+    Args: questions: the names of those that count.
+    Returns: as `answer_questions`, every question of every system: `ended` is "no_answer" where a file has no line for
+        a question, "empty" or "only_thinking" where the line says nothing, and "" or as ends.csv says for the others.
+        Answers to other questions have `ended` "unknown_question" and no text.
+    Raises: ValueError naming the folder without such a file; a file without an answer to any of the questions; or file,
+        line and field of what is no such line, or an id that is there twice.
+    """
+    known, frames = list(dict.fromkeys(questions)), []
+    nothing = pd.DataFrame(columns=["system", "question", "ended"])
+    ends = pd.read_csv(folder / ENDS, dtype=str) if (folder / ENDS).is_file() else nothing
+    for path in sorted(folder.glob("*.jsonl")):
+        found = {line.id: line.generation for line in read_items(path, Generation, Counter(), once="id", clean=True)}
+        if not found.keys() & set(known):
+            shown = ", ".join([*found][:3])
+            raise ValueError(f"{path}: none of its ids ({shown} ...) is a question's; name the right questions")
+        rows = [(path.stem, name, found.get(name)) for name in dict.fromkeys([*known, *found])]
+        frames.append(pd.DataFrame(rows, columns=["system", "question", "text"], dtype=object))
+    if not frames:
+        raise ValueError(f'{folder}: holds no .jsonl file; expected one a system, with {{"id", "generation"}} a line')
+    answers = pd.concat(frames, ignore_index=True).merge(ends, "left", ["system", "question"], validate="m:1")
+    unknown = ~answers.question.isin(known)
+    absent, lacks = answers.text.isna(), answers.text.fillna("x").map(name_lack)
+    ended = answers.ended.fillna("").mask(absent & answers.ended.isna(), "no_answer").mask(lacks != "", lacks)
+    answers["text"] = answers.text.mask((lacks != "") | unknown, None)
+    return answers.assign(ended=ended.mask(unknown, "unknown_question"), made="")

@@ -1,0 +1,197 @@
+"""Answers with retrieved passages: plain retrieval, searches in steps as ReAct makes them, and who writes the answer.
+
+A passage is a chunk of a document that was found for a question, in the frame: question, document, chunk, text, rank,
+and what other columns the chunks have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from nfqa.metrics.coverage import split_answer
+from reproduction.debates.search import find_nearest
+
+if TYPE_CHECKING:
+    from nfqa.judge.asking import Asker
+    from nfqa.judge.prompts import PromptSet
+    from nfqa.models.embed import Embedder
+
+SIZE, TOP = 2000, 10  # characters of a chunk, chunks of plain retrieval: DebateQA, section D.1
+MOST = 9  # chunks that ReAct collects: section 7
+STEPS, EACH = 6, 3  # of ReAct, and chunks of a search: ours, the paper names neither
+_STEP = re.compile(r"^\W*(?:(search)\b\W*(.*)|finish\b.*)$", re.IGNORECASE | re.MULTILINE)
+_THOUGHT = re.compile(r"^\W*thought\b\W*(.*)$", re.IGNORECASE | re.MULTILINE)
+Search = Callable[[Sequence[str]], pd.DataFrame]  # queries -> passages, the queries in the column question
+
+
+class Move(NamedTuple):
+    """A step's decision: what to search for, or why the question is done with ("finished", "unreadable" ...)."""
+
+    query: str = ""
+    ended: str = ""
+    thought: str = ""
+
+
+@dataclass
+class Trail:
+    """What was decided and found for a question so far, step by step."""
+
+    question: str
+    moves: list[Move] = field(default_factory=list)
+    found: list[pd.DataFrame] = field(default_factory=list)
+
+    def describe(self) -> str:
+        """The transcript, as a language model reads it."""
+        lines: list[str] = []
+        for move, new in zip(self.moves, self.found, strict=True):
+            lines += [f"Thought: {move.thought}", f"Search: {move.query}", *("Found: " + new.text)]
+        return "\n".join(lines) or "Nothing was searched yet."
+
+
+Decider = Callable[[Sequence[Trail]], list[Move]]
+
+
+def halve_documents(documents: pd.DataFrame) -> pd.Series:
+    """Which of two halves a document belongs to, 0 or 1, by a hash of its address: one page is in one half throughout.
+
+    Answers from one half can be scored under points of view from the other without a document in common.
+    """
+    return documents.address.map(lambda address: hashlib.sha256(address.encode()).digest()[0] % 2)
+
+
+def keep_unseen(views: pd.DataFrame, documents: pd.DataFrame, searched: pd.DataFrame) -> pd.DataFrame:
+    """The points of view with known documents behind them, none of which has a text that answers are made from.
+
+    Args: views: question (its text), point_of_view; documents: question, text, views, as
+            `reproduction.data.passages` has them;
+        searched: what answers are made from, with the column text.
+    """
+    seen = documents.text.isin(searched.text)
+    named = documents.assign(seen=seen).explode("views").groupby(["question", "views"]).seen.any()
+    found = views.join(named, on=["question", "point_of_view"])
+    return found[found.seen.eq(False)].drop(columns="seen")
+
+
+def retrieve_passages(queries: Sequence[str], chunks: pd.DataFrame, embedder: Embedder, *, top: int) -> pd.DataFrame:
+    """The `top` chunks nearest to each query by cosine, or all of them where there are fewer.
+
+    Args: chunks: as `cut_documents` gives them.
+    Returns: question (the query), the other columns of chunks, rank from 1 and score.
+    Source: DebateQA, section D.1.
+    """
+    asked, held = embedder.embed_queries(list(queries)), embedder.embed_sentences(chunks.text.tolist())
+    places, scores = find_nearest(asked, held, top=min(top, len(chunks)))
+    ranks = np.tile(np.arange(1, places.shape[1] + 1), len(queries))
+    found = chunks.iloc[places.ravel()].reset_index(drop=True)
+    return found.assign(question=np.repeat(list(queries), places.shape[1]), rank=ranks, score=scores.ravel())
+
+
+def search_in_steps(
+    questions: Sequence[str], search: Search, decide: Decider, *, most: int = MOST, each: int = EACH, steps: int = STEPS
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Passages collected by ReAct: decide, search, look at what was found, and again, until one of three ends.
+
+    A step keeps the first `each` of a search's passages that the question doesn't have yet, so `search` should give
+    `most` or more. A question ends when its decider says so, when it has `most` passages, or after `steps` steps. All
+    questions take a step together, so that a language model is asked in batches. In DebateQA one model decides, and
+    its passages are given to every model that answers.
+
+    Returns: passages; and steps: question, step, thought, query, n_found (new passages), ended: "" for a step after
+        which another follows, or "finished", "unreadable", "no_reply", "enough" or "steps".
+    Source: Yao et al. 2023; DebateQA, section 7.
+    """
+    trails = [Trail(question) for question in dict.fromkeys(questions)]
+    going, log = trails, []
+    for step in range(1, steps + 1):
+        moves, still = decide(going) if going else [], []
+        asked = list(dict.fromkeys(move.query for move in moves if not move.ended))
+        results = dict(list(search(asked).groupby("question", sort=False))) if asked else {}
+        for trail, move in zip(going, moves, strict=True):
+            ended, n_new = move.ended, 0
+            if not ended:
+                seen = {key for part in trail.found for key in zip(part.document, part.chunk, strict=True)}
+                found = results[move.query].assign(question=trail.question)
+                fresh = [key not in seen for key in zip(found.document, found.chunk, strict=True)]
+                new = found[fresh].head(min(each, most - len(seen)))
+                trail.moves.append(move)
+                trail.found.append(new)
+                n_new = len(new)
+                ended = "enough" if len(seen) + n_new >= most else "steps" if step == steps else ""
+            log.append((trail.question, step, move.thought, move.query, n_new, ended))
+            still += [] if ended else [trail]
+        going = still
+    kept = [part for trail in trails for part in trail.found]
+    passages = pd.concat(kept or [pd.DataFrame(columns=["question", "document", "text"])], ignore_index=True)
+    passages = passages.assign(rank=passages.groupby("question").cumcount() + 1)
+    return passages, pd.DataFrame(log, columns=["question", "step", "thought", "query", "n_found", "ended"])
+
+
+def decide_by_model(generator: Asker, prompts: PromptSet, *, seed: int = 0) -> Decider:
+    """A language model reads the transcript and says what to search for next; its replies are kept in the journal.
+
+    The transcript is part of each prompt, so a killed run finds its steps again. A reply in no known form ends its
+    question as "unreadable", none as "no_reply".
+    """
+
+    def render(trail: Trail) -> str:
+        return prompts.render("react", question=trail.question, steps=trail.describe())
+
+    return lambda trails: [read_move(reply) for reply in generator.write([*map(render, trails)], seed=seed)]
+
+
+def read_move(reply: str | None) -> Move:
+    """The first decision in a reply: `Search: QUERY` or `Finish`, with the thought before it.
+
+    What follows a first decision was made up without a look at what it finds, and is not read.
+    """
+    if reply is None:
+        return Move(ended="no_reply")
+    found = _STEP.search(reply)
+    thought = _THOUGHT.search(reply[: found.start()] if found else reply)
+    said = thought[1].strip() if thought else ""
+    if found is None or (found[1] and not found[2].strip()):
+        return Move(ended="unreadable", thought=said)
+    return Move(found[2].strip(), "", said) if found[1] else Move(ended="finished", thought=said)
+
+
+def decide_by_rule(embedder: Embedder) -> Decider:
+    """Stands in for a model's reasoning: the question first, then the question with a sentence that was just found.
+
+    The sentence is the nearest to the question among those of the last step's passages that no query had.
+    """
+    return lambda trails: [_follow(trail, embedder) for trail in trails]
+
+
+def _follow(trail: Trail, embedder: Embedder) -> Move:
+    if not trail.moves:
+        return Move(trail.question)
+    used = {move.query for move in trail.moves}
+    cut = dict.fromkeys(sentence for text in trail.found[-1].text for sentence in split_answer(text))
+    fresh = [sentence for sentence in cut if f"{trail.question} {sentence}" not in used]
+    if not fresh:
+        return Move(ended="finished")
+    near = embedder.embed_sentences(fresh) @ embedder.embed_queries([trail.question])[0]
+    return Move(f"{trail.question} {fresh[int(near.argmax())]}")
+
+
+def write_answers(passages: pd.DataFrame, generator: Asker, prompts: PromptSet, *, seed: int = 0) -> pd.DataFrame:
+    """An answer to each question by a language model that is shown its passages, each with its source.
+
+    Args: passages: with the column domain, what a source is called.
+    Returns: question, text (None where no reply came), documents (those shown, "; " between them), n_passages.
+    """
+    groups = list(passages.groupby("question", sort=False))
+    shown = [(name, (part.domain + ": " + part.text).tolist()) for name, part in groups]
+    asked = [prompts.render("answer_with_passages", question=name, references=texts) for name, texts in shown]
+    texts = generator.write(asked, seed=seed) if asked else []
+    rows = [(name, "; ".join(part.document.unique()), len(part)) for name, part in groups]
+    written = pd.DataFrame(rows, columns=["question", "documents", "n_passages"])
+    written.insert(1, "text", texts)
+    return written

@@ -1,0 +1,230 @@
+"""The steps that make partial answers of questions, from frame to frame; each gives what it keeps and what it drops.
+
+What is dropped: unit (question, document or point of view), item, reason (of few, to count by) and detail, what more
+there is to say: how many were found and are needed, the cosine and its threshold, what another is a copy of.
+Source: DebateQA, sections 3.1 to 3.3 and A.1 to A.4, its Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from reproduction.debates.domains import TRUSTED, add_domains
+from reproduction.debates.extract import FEWEST, extract_views, split_documents
+from reproduction.debates.search import Scorer, cut_documents, fuse_rankings, rank_by_vectors, rank_by_words, rerank
+from reproduction.debates.sourcing import remove_near_duplicates
+
+if TYPE_CHECKING:
+    from nfqa.models.embed import Embedder
+
+Stage = tuple[pd.DataFrame, pd.DataFrame]
+Search = Callable[[Sequence[str]], pd.DataFrame]  # queries -> query, document, address, text, rank
+DROPPED = ["unit", "item", "reason", "detail"]
+PARTS = ["id", "question", "view", "part", "document", "place", "text", "cosine"]  # of a sentence of a point of view
+FOUND, KEPT, FEWEST_DOCUMENTS = 20, 5, 3  # documents a question: looked at, kept at most, needed: the paper's last two
+CHUNK = 2_000  # characters
+NEAR = 0.3  # cosine of a document's best chunk from which it is about the question: ours, and not tuned
+TEST_SHARE = 1_000 / 2_941  # of the questions, as the paper's test split
+_HELD = ["document", "address", "text", "rank", "missing", "detail"]  # of a search: the last two say why no text is
+_OPENING = re.compile(
+    r"^((what|why|how|when|where|who|which|should|would|could|can|do|does|did|is|are|was|were|will|has|have|must)\b\s*)+",
+    re.IGNORECASE,
+)
+
+
+def list_dropped(
+    unit: str, items: Collection[object], reason: str, details: Collection[object] | str = ""
+) -> pd.DataFrame:
+    """Items that a step drops for one reason."""
+    rows = {"unit": unit, "item": [str(item) for item in items], "reason": reason}
+    return pd.DataFrame(rows).assign(detail=details if isinstance(details, str) else [str(d) for d in details])[DROPPED]
+
+
+def say_cosine(cosine: float, needed: float) -> str:
+    """Why a text is too far from another, in words."""
+    return "no sentence to compare with" if np.isnan(cosine) else f"cosine {cosine:.3f}; {needed} needed"
+
+
+def take_found(documents: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Questions, and the documents that came with each, as if a search had found them.
+
+    Args: documents: question, document, address, text, and any columns that are the same in all rows of a question.
+    Returns: questions: id (w1, w2 ...), question and these columns; found: id, question, document (ID: NAME), address,
+        text and rank, from 1.
+    """
+    same = [name for name in documents if name not in ("document", "address", "text")]
+    questions = documents[same].drop_duplicates("question").reset_index(drop=True)
+    questions.insert(0, "id", [f"w{place}" for place in range(1, len(questions) + 1)])
+    found = documents[["question", "document", "address", "text"]].merge(questions[["id", "question"]], on="question")
+    ranks = found.groupby("id", sort=False).cumcount() + 1
+    return questions, found.assign(document=found.id + ": " + found.document, rank=ranks)
+
+
+def drop_repeats(questions: pd.DataFrame, embedder: Embedder) -> Stage:
+    """Questions of which no two are near-duplicates, as `remove_near_duplicates` has them. Columns: id, question."""
+    kept, removed = remove_near_duplicates(questions, embedder)
+    details = [f"cosine {row.cosine:.3f} with: {row.nearest}" for row in removed.itertuples()]
+    return kept.reset_index(drop=True), list_dropped("question", removed.id, "near-duplicate", details)
+
+
+def expand_questions(questions: pd.DataFrame) -> pd.DataFrame:
+    """Search queries by rule: the question, and its words after the opening ones, with "for" and with "against".
+
+    Returns: id, query. Differs from: DebateQA, where a language model rewrites the question (section A.2).
+    """
+    stems = questions.question.str.rstrip("?!. ").str.replace(_OPENING, "", regex=True)
+    stems = stems.where(stems.str.strip() != "", questions.question)
+    forms = [questions.question, "arguments for " + stems, "arguments against " + stems]
+    queries = pd.concat([questions[["id"]].assign(query=form) for form in forms])
+    return queries.sort_index(kind="stable").drop_duplicates().reset_index(drop=True)
+
+
+def search_collection(
+    questions: pd.DataFrame, queries: pd.DataFrame, documents: pd.DataFrame, embedder: Embedder
+) -> Stage:
+    """The documents of a local collection nearest to each question's queries: BM25 and vectors of chunks, fused.
+
+    Args: queries: id, query; documents: document, address, text.
+    Returns: id, question, document, address, text, rank.
+    """
+    chunks = cut_documents(documents, size=CHUNK)
+    asked = list(dict.fromkeys(queries["query"]))
+    ranked = pd.concat([rank_by_words(asked, chunks, top=FOUND), rank_by_vectors(asked, chunks, embedder, top=FOUND)])
+    own = queries.merge(ranked, on="query", sort=False).drop(columns="query").rename(columns={"id": "query"})
+    fused = fuse_rankings(own, top=FOUND).rename(columns={"query": "id"})
+    found = fused[["id", "document", "rank"]].merge(documents, on="document", sort=False)
+    return questions[["id", "question"]].merge(found, on="id", sort=False), list_dropped("question", [], "")
+
+
+def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search) -> Stage:
+    """The documents that a search gives for each question's queries, fused by reciprocal rank; one call a question.
+
+    Args: search: may give the columns missing, why a document has no text, and detail, the same in words: these are
+        dropped before the others are ranked.
+    Returns: as `search_collection`. A question whose search fails is dropped with "search failed"; the rest goes on.
+    """
+    frames, failed = [pd.DataFrame(columns=["id", *_HELD], dtype=object)], {}
+    for identifier, part in queries.groupby("id", sort=False)["query"]:
+        try:
+            frames.append(search(part.tolist()).reindex(columns=_HELD).astype(object).assign(id=identifier))
+        except (ValueError, OSError, RuntimeError) as error:  # what a server or a network does, each in its own way
+            failed[identifier] = [*str(error).splitlines(), type(error).__name__][0][:200]
+    found = pd.concat(frames, ignore_index=True).fillna({"missing": "", "detail": ""})
+    found = found.infer_objects().astype({"rank": float, "missing": str, "detail": str})
+    empty = found.text.str.strip() == ""
+    gone = found[empty].drop_duplicates(["id", "document"])
+    gone = gone.assign(missing=gone.missing.str.replace("_", " ").replace("", "no text"))
+    details = gone.detail.replace("", "it came without a text")
+    texts = found[~empty].drop_duplicates(["id", "document"])[["id", "document", "address", "text"]]
+    fused = fuse_rankings(found[~empty].rename(columns={"id": "query"}), top=FOUND).rename(columns={"query": "id"})
+    kept = questions[["id", "question"]].merge(fused[["id", "document", "rank"]].merge(texts), on="id", sort=False)
+    none = questions.id[~questions.id.isin([*kept.id, *failed])]
+    said = dict.fromkeys(none, "the search gave none")
+    for name, whys in gone[gone.id.isin(none)].groupby("id").missing:
+        counted = ", ".join(f"{why} {count}" for why, count in whys.value_counts(sort=False).items())
+        said[name] = f"{len(whys)} found, none with a text ({counted})"
+    dropped = [
+        list_dropped("question", failed, "search failed", failed.values()),
+        list_dropped("document", gone.id + ": " + gone.document, "", details).assign(reason=gone.missing.array),
+        list_dropped("question", said, "no document found", said.values()),
+    ]
+    return kept, pd.concat(dropped, ignore_index=True)
+
+
+def keep_trusted(found: pd.DataFrame, *, every: bool = False) -> Stage:
+    """Documents of trusted suffixes, as `add_domains` has them; one without an address, a user's own file, is kept too.
+
+    Args: every: keep all documents, and only say which are trusted.
+    """
+    known = add_domains(found)
+    known = known.assign(trusted=known.trusted | (known.address.str.strip() == ""))
+    gone = known[~known.trusted & (not every)]
+    hosts = [f"domain {domain}" if domain else "an address without a domain" for domain in gone.domain]
+    details = [f"{host}, not under {', '.join(TRUSTED)}" for host in hosts]
+    documents = [f"{row.id}: {row.document}" for row in gone.itertuples()]
+    dropped = list_dropped("document", documents, "domain not trusted", details)
+    return known.drop(gone.index).reset_index(drop=True), dropped
+
+
+def keep_nearest(
+    questions: pd.DataFrame, found: pd.DataFrame, score: Scorer,
+    *, top: int = KEPT, fewest: int = FEWEST_DOCUMENTS, near: float = NEAR,
+) -> Stage:  # fmt: skip
+    """The `top` documents of each question by their best chunk's score; questions with fewer than `fewest` are dropped.
+
+    Args: score: of (question, text) pairs; near: the score that a document needs, -inf for none.
+    Returns: the columns of `found` with rank and score.
+    """
+    if found.empty:
+        none = list_dropped("question", questions.id, f"fewer than {fewest} documents", f"none left; {fewest} needed")
+        return found.assign(score=0.0), none
+    chunks = cut_documents(found.drop_duplicates("document")[["document", "text"]], size=CHUNK)
+    ranked = rerank(found.rename(columns={"question": "query"}), chunks, score, top=len(chunks))
+    ranked = ranked.rename(columns={"query": "question"})[["question", "document", "rank", "score"]]
+    scored = found.drop(columns="rank").merge(ranked, on=["question", "document"], sort=False, validate="m:1")
+    far, late = scored.score < near, scored["rank"] > top
+    kept, late = scored[~far & ~late], late & ~far
+    kept = kept.iloc[np.lexsort([kept["rank"], pd.factorize(kept.id)[0]])]
+    counts = questions.id.map(kept.id.value_counts()).fillna(0).astype(int)
+    few, sizes = questions.id[counts < fewest], scored.id.value_counts()
+    details = [f"{counts[i]} of {sizes.get(name, 0)} are near enough; {fewest} needed" for i, name in few.items()]
+    names, ranks = scored.id + ": " + scored.document, scored["rank"].map("rank {}".format)
+    dropped = [
+        list_dropped("document", names[far], "far from the question", [say_cosine(x, near) for x in scored.score[far]]),
+        list_dropped("document", names[late], f"not among the {top} nearest", ranks[late]),
+        list_dropped("question", few, f"fewer than {fewest} documents", details),
+    ]
+    return kept[~kept.id.isin(few)].reset_index(drop=True), pd.concat(dropped, ignore_index=True)
+
+
+def extract_parts(found: pd.DataFrame, embedder: Embedder, **how: int) -> pd.DataFrame:
+    """Points of view and explanations of each question's own sentences, by `extract_views`, as `how` has it.
+
+    Returns: id, question, view (ID.1, ID.2 ...), part, document, place, text, cosine (1: a sentence of its document).
+    """
+    sentences = split_documents(found)
+    if len(sentences):
+        embedder.prepare(sentences.text, tokens=False)  # all at once: short batches of one question cost more
+    parts = extract_views(sentences, embedder, **how)
+    ids = found.drop_duplicates("question").set_index("question").id
+    parts = parts.assign(id=[ids[question] for question in parts.question], cosine=1.0)
+    views = [f"{own}.{view.rpartition('.')[2]}" for own, view in zip(parts.id, parts["view"], strict=True)]
+    return parts.assign(view=views)[PARTS]
+
+
+def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame, *, fewest: int = FEWEST) -> Stage:
+    """The rows of questions with at least `fewest` points of view (DebateQA, section A.3); the others are dropped.
+
+    Args: parts: id, view, and any columns: a row a sentence, or a point of view.
+    """
+    views = parts.groupby("id")["view"].unique().reindex(questions.id, fill_value=())
+    few = views[views.map(len) < fewest]
+    details = [f"{len(own)} left ({', '.join(own) or 'none'}); {fewest} needed" for own in few]
+    reason = f"fewer than {fewest} points of view" if fewest > 1 else "no point of view left"
+    return parts[~parts.id.isin(few.index)].reset_index(drop=True), list_dropped("question", few.index, reason, details)
+
+
+def split_questions(identifiers: Sequence[str], *, seed: int = 0) -> pd.DataFrame:
+    """Each id's split, test or dev: round(n · `TEST_SHARE`) drawn for the test split without replacement."""
+    drawn = np.random.default_rng(seed).permutation(len(identifiers))[: round(TEST_SHARE * len(identifiers))]
+    split = np.where(np.isin(np.arange(len(identifiers)), drawn), "test", "dev")
+    return pd.DataFrame({"id": list(identifiers), "split": split})
+
+
+def count_funnel(steps: Sequence[tuple[str, str, int]], dropped: pd.DataFrame) -> pd.DataFrame:
+    """What each step is given, keeps and drops, with the reasons.
+
+    Args: steps: step, unit and how many the step was given, in order; dropped: step, and as every step gives it.
+    Returns: step, unit, given, kept, dropped, reasons ("near-duplicate 2; ...").
+    """
+    rows = []
+    for step, unit, given in steps:
+        reasons = dropped.reason[(dropped.step == step) & (dropped.unit == unit)].value_counts(sort=False)
+        said = "; ".join(f"{reason} {count}" for reason, count in reasons.items())
+        rows.append((step, unit, given, given - int(reasons.sum()), int(reasons.sum()), said))
+    return pd.DataFrame(rows, columns=["step", "unit", "given", "kept", "dropped", "reasons"])

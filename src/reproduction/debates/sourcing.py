@@ -1,0 +1,151 @@
+"""Debatable questions of several sources: near-duplicates among them, how many are left, and what topics they have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from nfqa.files.records import QuestionSet
+    from nfqa.models.embed import Embedder
+
+Method = Literal["greedy", "exact", "components"]
+THRESHOLD = 0.9  # cosine from which two questions are taken for one; DebateQA's own is not in our sources
+OUTLIER = -1  # the topic of what is in none
+_ROWS = 2_000  # of the cosine matrix at a time: 100,000 texts need 800 MB of float32 for a block
+
+
+def find_near_duplicates(vectors: NDArray[np.floating], *, threshold: float = THRESHOLD) -> pd.DataFrame:
+    """Every pair of texts whose cosine is at least the threshold.
+
+    Args: vectors: [N, D], of unit length.
+    Returns: left, right (places, left < right), cosine; sorted by places.
+    """
+    found = []
+    for first in range(0, len(vectors), _ROWS):
+        cosines = vectors[first : first + _ROWS] @ vectors[first:].T
+        rows, columns = np.nonzero(np.triu(cosines >= threshold - 1e-6, k=1))
+        block = {"left": rows + first, "right": columns + first, "cosine": cosines[rows, columns]}
+        found.append(pd.DataFrame(block))
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["left", "right", "cosine"])
+
+
+def choose_removed(pairs: pd.DataFrame, *, method: Method = "greedy") -> list[int]:
+    """The texts to remove so that no pair is left whole: a vertex cover of the graph of pairs.
+
+    greedy: the text in most pairs goes first, of equals the later one, until no pair is left. exact: the fewest texts
+    that do it, as an integer program: minimise Σ x_i with x_i + x_j >= 1 for each pair; for small graphs. components:
+    all but the first text of each connected component, though its ends may be unlike.
+
+    Returns: places, in rising order.
+    Source: DebateQA, section A.1, for the greedy one. Without its code, the rule for equals is ours.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    if pairs.empty:
+        return []
+    places, ends = np.unique(pairs[["left", "right"]].to_numpy(dtype=np.intp), return_inverse=True)
+    ends = ends.reshape(-1, 2)  # [pairs, 2]
+    size = len(places)
+    if method == "components":
+        _, component = connected_components(coo_matrix((np.ones(len(ends)), ends.T), shape=(size, size)))
+        chosen = np.flatnonzero(pd.Series(component).duplicated())
+    elif method == "exact":
+        pair = np.repeat(np.arange(len(ends)), 2)
+        covered = LinearConstraint(coo_matrix((np.ones(ends.size), (pair, ends.ravel()))), lb=1)
+        chosen = np.flatnonzero(milp(np.ones(size), constraints=covered, integrality=1, bounds=Bounds(0, 1)).x > 0.5)
+    else:
+        removed = []
+        while len(ends):
+            degrees = np.bincount(ends.ravel(), minlength=size)
+            removed.append(size - 1 - int(degrees[::-1].argmax()))  # of equals the later one
+            ends = ends[(ends != removed[-1]).all(axis=1)]
+        chosen = np.sort(removed)
+    return places[chosen].tolist()
+
+
+def remove_near_duplicates(questions: pd.DataFrame, embedder: Embedder) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The questions of which no two are near-duplicates, and those removed with the nearest one that was kept.
+
+    Args: questions: question (its text), and any columns.
+    Returns: what is kept, as it was; removed: the columns of questions, nearest (the kept question) and cosine.
+    """
+    vectors = embedder.embed_sentences(questions.question.tolist())
+    gone = choose_removed(find_near_duplicates(vectors))
+    left = np.setdiff1d(np.arange(len(questions)), gone)
+    cosines = vectors[gone] @ vectors[left].T  # [removed, kept]
+    nearest = left[cosines.argmax(axis=1)] if len(gone) else left[:0]
+    texts = questions.question.to_numpy()[nearest]
+    return questions.iloc[left], questions.iloc[gone].assign(nearest=texts, cosine=cosines.max(axis=1, initial=-1))
+
+
+def list_questions(*sources: QuestionSet | pd.DataFrame) -> pd.DataFrame:
+    """The questions of all sources, each once a source, in the sources' order.
+
+    Args: sources: sets of questions, or frames with dataset, question (its text) and maybe source.
+    Returns: dataset, source (a part of the dataset, "" where it has none), question (its text).
+    """
+    frames = [
+        each if isinstance(each, pd.DataFrame)
+        else pd.DataFrame({"dataset": each.name, "question": [question.text for question in each.questions]})
+        for each in sources
+    ]  # fmt: skip
+    listed = pd.concat(frames).reindex(columns=["dataset", "source", "question"])
+    return listed.assign(source=listed.source.astype(object).fillna("")).drop_duplicates(ignore_index=True)
+
+
+def count_kept(questions: pd.DataFrame, vectors: NDArray[np.floating], *, thresholds: Sequence[float]) -> pd.DataFrame:
+    """How many questions of each source are left, by the threshold and how the ones to remove are chosen.
+
+    Args: questions: dataset, source; vectors: [questions, D], of unit length, one a question.
+    Returns: threshold, method, dataset, source, n_sourced, n_kept, and n_pairs (near-duplicates among all).
+    """
+    pairs = find_near_duplicates(vectors, threshold=min(thresholds))
+    counted = []
+    for threshold in thresholds:
+        alike = pairs[pairs.cosine >= threshold - 1e-6]
+        for method in get_args(Method):
+            kept = np.ones(len(questions), dtype=bool)
+            kept[choose_removed(alike, method=method)] = False
+            sources = questions.assign(kept=kept).groupby(["dataset", "source"], sort=False).kept
+            counts = sources.agg(n_sourced="size", n_kept="sum").reset_index()
+            counted.append(counts.assign(threshold=threshold, method=method, n_pairs=len(alike)))
+    return pd.concat(counted, ignore_index=True)
+
+
+def score_cohesion(vectors: NDArray[np.floating], topics: Sequence[int]) -> float:
+    """How alike the texts of a topic are: the mean cosine of two of its texts, averaged over topics.
+
+    With v the vectors of a topic's n texts it is (|Σ v|² - n) / (n (n - 1)), so that no pair is looked at. Outliers
+    have no part; NaN where no topic has two texts.
+
+    Args: vectors: [N, D], of unit length; topics: [N].
+    """
+    frame = pd.DataFrame(np.asarray(vectors, dtype=np.float64)).groupby(np.asarray(topics))
+    sizes = frame.size().drop(index=OUTLIER, errors="ignore")
+    sizes = sizes[sizes > 1]
+    squares = (frame.sum().loc[sizes.index] ** 2).sum(axis=1)
+    return float(((squares - sizes) / (sizes * (sizes - 1))).mean())
+
+
+def place_nearest(
+    vectors: NDArray[np.floating], topics: Sequence[int], others: NDArray[np.floating]
+) -> tuple[list[int], list[float]]:
+    """The topic whose mean vector is nearest by cosine to each other text, and the cosine.
+
+    Args: vectors: [N, D] and topics: [N], of the texts that the topics were found in, where outliers have no part;
+        others: [M, D]; all of unit length.
+    Raises: ValueError where every text is an outlier.
+    """
+    frame = pd.DataFrame(np.asarray(vectors)).groupby(np.asarray(topics)).mean().drop(index=OUTLIER, errors="ignore")
+    if frame.empty:
+        raise ValueError("no text is in a topic: all are outliers; ask for smaller topics")
+    centres = frame.to_numpy() / np.linalg.norm(frame.to_numpy(), axis=1, keepdims=True)
+    cosines = others @ centres.T
+    return frame.index[cosines.argmax(axis=1)].tolist(), cosines.max(axis=1).tolist()

@@ -1,0 +1,203 @@
+"""How figures look: one style for matplotlib and seaborn, colours with a meaning, one way to draw intervals."""
+
+from __future__ import annotations
+
+import logging
+import textwrap
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from nfqa.files.paths import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# What a colour says in every figure: whose values they are. Series of one kind take PALETTE, which has none of these.
+OURS, PUBLISHED, SAMPLE = "#1f6f8b", "#2b2f36", "#c2752d"  # our values, the paper's, those of the bundled sample
+STANDING_IN = "#8b3a62"  # values of other data or another model than the paper's row
+MUTED, RULE = "#9aa5b1", "#5b6470"  # what is beside the point, reference lines
+PALETTE = ("#3f5ea8", "#6b8e23", "#d4a017", "#7b4b2a", "#d0679d", "#4d4d4d", "#5aa9d6", "#9b8fc7")
+ORIGINS = {"measured": OURS, "stand-in": STANDING_IN, "sample": SAMPLE, "paper": PUBLISHED}
+MARKERS = "osD^v<>P"
+_MARKS = dict(zip(ORIGINS, "osoD", strict=True))
+_NOTE = "note"  # the name of a note among a figure's texts
+_STYLE: dict[str, Any] = {
+    "axes.edgecolor": RULE, "axes.facecolor": "white", "axes.spines.right": False, "axes.spines.top": False,
+    "axes.grid": True, "axes.axisbelow": True, "grid.color": "#e4e7eb",
+    "axes.titlelocation": "left", "axes.titlesize": 10, "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8,
+    "font.family": "DejaVu Sans", "font.size": 9, "legend.fontsize": 8, "legend.frameon": False,
+    "figure.dpi": 110, "figure.constrained_layout.use": True, "pdf.fonttype": 42,
+}  # fmt: skip
+
+
+def use_style() -> None:
+    """Set the project's style for every figure drawn from here on."""
+    import matplotlib as mpl
+    from matplotlib.rcsetup import cycler
+
+    # seaborn 0.13 passes pandas 3 a keyword that it no longer needs; nothing in a notebook depends on it
+    warnings.filterwarnings("ignore", message=".*copy keyword.*", category=Warning)
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    mpl.rcParams.update(cast("Any", _STYLE | {"axes.prop_cycle": cycler("color", PALETTE)}))
+
+
+def subplots(*shape: int, **how: Any) -> tuple[Figure, Any]:
+    """As `matplotlib.pyplot.subplots`, but shown once, where a cell ends with the figure's name, not a second time."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(*shape, **how)
+    plt.close(figure)  # what pyplot still knows at a cell's end, JupyterLab shows of itself
+    return figure, axes
+
+
+def draw_intervals(
+    rows: pd.DataFrame, *, y: str = "label", panel: str = "panel", by: str = "origin", order: Sequence[str] = (),
+    line: float | Mapping[str, float] | None = None, stacked: bool = False, xlabel: str = "", width: float = 6.4,
+    **how: Any,
+) -> Figure:  # fmt: skip
+    """Values as dots with their 95 % intervals: a row per label, a panel per measure, hollow diamonds for the paper's.
+
+    Args: rows: value, low, high and, where there are any, published; y, panel: columns of words; by: a column whose
+        words have a colour and shape each, side by side in a row; order: the labels from the top, by default as they
+        come; line: where a dashed line stands, in every panel or in those named; stacked: panels one below the other,
+        each with its own labels; xlabel: below them all, before what the intervals are over; how: for `subplots`.
+    """
+    every, series = list(dict.fromkeys(order or rows[y])), list(dict.fromkeys(rows[by].dropna()))
+    rows = rows.assign(panel=rows.get(panel, ""), published=rows.get("published", np.nan))
+    colours = ORIGINS if by == "origin" else dict(zip(series, PALETTE, strict=False))
+    marks = _MARKS if by == "origin" else dict(zip(series, MARKERS, strict=False))
+    lanes = len(series) if rows.groupby(["panel", y])[by].nunique().max() > 1 else 1
+    lane = rows[by].map({name: place for place, name in enumerate(series)})  # then among those that the row has
+    lane = lane.groupby([rows.panel, rows[y]]).rank(method="dense")
+    rows["lane"] = 0.6 * ((lane - 0.5) / lane.groupby([rows.panel, rows[y]]).transform("max") - 0.5)
+    panels = dict(list(rows.groupby("panel", sort=False)))
+    labels = {title: [each for each in every if not stacked or each in set(own[y])] for title, own in panels.items()}
+    words = {label: textwrap.fill(str(label), 28) for label in every}
+    heights = [
+        sum(max(0.23 + 0.13 * words[each].count("\n"), 0.06 + 0.12 * lanes) for each in own) for own in labels.values()
+    ]
+    shape: dict[str, Any] = {"figsize": (width, 1.1 + max(heights)), "ncols": len(panels), "sharey": True}
+    if stacked:
+        size = (width, 0.7 + 0.4 * len(panels) + sum(heights))
+        shape = {"figsize": size, "nrows": len(panels), "height_ratios": heights}
+    figure, grid = subplots(squeeze=False, **shape | how)
+    for axes, (title, inside) in zip(grid.flat, panels.items(), strict=True):
+        inside = inside.assign(place=inside[y].map(labels[title].index) + inside.lane.fillna(0))
+        for name in series:
+            own, label = inside[inside[by] == name], f"{name}*" if name == "stand-in" else name
+            axes.hlines(own.place, own.low, own.high, color=colours[name], lw=1.6)
+            if own.value.notna().any():
+                axes.plot(own.value, own.place, marks[name], color=colours[name], ms=4.5, label=label)
+        of_paper = inside.assign(own=inside[by] if by != "origin" else "").dropna(subset="published")
+        for name, printed in of_paper.groupby("own", sort=False, dropna=False):
+            coloured = name in colours
+            edge, label = (colours[name], f"{name}, published") if coloured else (PUBLISHED, "published")
+            axes.scatter(printed.published, printed.place, 36, "none", marker="D", edgecolors=edge, label=label)
+        if line is not None and (not isinstance(line, Mapping) or title in line):
+            axes.axvline(line[title] if isinstance(line, Mapping) else line, color=RULE, lw=1, ls="--")
+        axes.set_yticks(range(len(labels[title])), [words[each] for each in labels[title]])
+        axes.set(ylim=(len(labels[title]) - 0.5, -0.5))
+        axes.set_title(title, fontsize=9 if len(panels) < 4 else 8)
+        axes.locator_params(axis="x", nbins=5)
+        axes.grid(axis="y", visible=False)
+    kinds = [axes.get_legend_handles_labels() for axes in grid.flat]
+    shown = {label: handle for handles, names in kinds for handle, label in zip(handles, names, strict=True)}
+    if len(shown) > 1 or by == "origin":
+        figure.legend(
+            shown.values(), shown.keys(), loc="outside upper right", ncols=4 if len("".join(shown)) < 100 else 2
+        )
+    figure.supxlabel("; ".join(filter(None, [xlabel, say_units(rows)])), fontsize=8)
+    return figure
+
+
+def draw_pairs(
+    pairs: pd.DataFrame, *, one: str, other: str, by: str, below: str, above: str, order: Sequence[str], **how: Any
+) -> Figure:
+    """Two measures of every two things in one matrix, in which the columns have the numbers of the rows.
+
+    Args: pairs: `value`, and columns of words: one, other: two things, in either order; by: the measure; below, above:
+        which measure stands under the diagonal, which over it; order: the things from the top; how: for
+        `seaborn.heatmap`.
+    """
+    import pandas as pd
+    import seaborn as sns
+
+    both = pd.concat([pairs, pairs.rename(columns={one: other, other: one})])
+    under, over = (
+        both[both[by] == name].pivot(index=one, columns=other, values="value").reindex(index=order, columns=order)
+        for name in (below, above)
+    )
+    numbers = range(1, len(order) + 1)
+    labels = [textwrap.fill(f"{number}  {name}", 28) for number, name in zip(numbers, order, strict=True)]
+    figure, axes = subplots(figsize=(7.2, 1 + 0.46 * len(order)))
+    style = {"annot": True, "fmt": ".2f", "linewidths": 0.5, "cmap": "Blues", "annot_kws": {"size": 9}, "ax": axes}
+    shown = under.where(np.tri(len(order), dtype=bool), over)
+    sns.heatmap(shown, xticklabels=numbers, yticklabels=labels, cbar_kws={"pad": 0.02}, **style | how)
+    axes.grid(visible=False)
+    axes.tick_params(length=0, labelrotation=0)
+    axes.set(xlabel="", ylabel="")
+    return figure
+
+
+def say_units(rows: pd.DataFrame) -> str:
+    """What the intervals of rows are over, by their column `resampled`: "95 % intervals over 54 to 97 questions"."""
+    told = rows.loc[rows.low.notna(), "resampled"].dropna().str.split(", ").explode()
+    found = told.str.extract(r"([\d,]+) (.+)")
+    sizes = found.assign(n=found[0].str.replace(",", "").astype(float)).groupby(1, sort=False).n.agg(["min", "max"])
+    said = [f"{low:,.0f}{f' to {high:,.0f}' * (high > low)} {noun}" for noun, low, high in sizes.itertuples()]
+    return f"95 % intervals over {' and '.join(said)}" if said else ""
+
+
+def draw_counts(counts: pd.DataFrame, axes: Axes | None = None) -> Figure:
+    """Counts as bars on a logarithmic scale, in a figure of their own without axes.
+
+    Args: counts: a row per thing counted (index, in words), a column per text; NaN where it does not apply.
+    """
+    if axes is None:
+        _, axes = subplots(figsize=(6, 0.8 + (0.1 + 0.14 * len(counts.columns)) * len(counts)))
+    colours = dict(zip(counts.columns, PALETTE, strict=False)) | {"ours": OURS, "released": PUBLISHED}
+    counts = counts.loc[counts.max(axis=1).sort_values().index]
+    counts.plot.barh(ax=axes, color=colours, width=0.8, legend=False)
+    for bars, name in zip(axes.containers, counts, strict=True):
+        said = counts[name].map("{:,.0f}".format).where(counts[name].notna(), "")
+        axes.bar_label(cast("Any", bars), said, fontsize=7, padding=2)
+    if len(counts.columns) > 1:
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
+    axes.set(xscale="symlog", xlim=(0, 6 * counts.max(axis=None)), xlabel="number, logarithmic", ylabel="")
+    axes.set_xticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1,000"])
+    axes.grid(axis="y", visible=False)
+    return cast("Figure", axes.figure)
+
+
+def add_note(drawn: Figure, note: str) -> Figure:
+    """The figure with a note below all that it shows, as wide as that; once, however often it is added."""
+    if note and all(text.get_gid() != _NOTE for text in drawn.texts):
+        for _ in range(2):  # a layout settles with the second; it is to stay
+            drawn.draw_without_rendering()
+        drawn.set_layout_engine("none")
+        for legend in drawn.legends:  # saving crops the figure: a legend must not move to the new edge, over the note
+            place = legend.get_bbox_to_anchor().transformed(drawn.transFigure.inverted())
+            legend.set_bbox_to_anchor(place, drawn.transFigure)
+        (width, height), shown, points = drawn.get_size_inches(), drawn.get_tightbbox(), 6.5
+        bottom = min([shown.y0 / height, *(axes.get_position().y0 for axes in drawn.axes)])
+        per_line = int(shown.width * 72 / (0.54 * points))
+        lines = "\n".join(textwrap.fill(line, per_line, subsequent_indent="   ") for line in note.splitlines())
+        style: dict[str, Any] = {"va": "top", "fontsize": points, "color": RULE, "gid": _NOTE, "parse_math": False}
+        drawn.text(shown.x0 / width, bottom - 0.08 / height, lines, **style)
+    return drawn
+
+
+def save_figure(figure: Figure, stem: Path) -> None:
+    """Write STEM.png (200 dpi) and STEM.pdf, without dates, so that equal figures give equal bytes."""
+    for ending, options in (
+        (".png", {"dpi": 200, "metadata": {"Software": None}}),
+        (".pdf", {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}}),
+    ):
+        with write_atomically(stem.with_suffix(ending)) as scratch:
+            figure.savefig(scratch, format=ending[1:], bbox_inches="tight", **options)

@@ -1,0 +1,278 @@
+"""The fingerprint of an artefact: what it depends on, the record of its last run, whether it is stale and why."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from nfqa.files.json_lines import check, suggest
+from nfqa.files.paths import Place, find_committed, hash_file, write_text
+from nfqa.models.chat import UNSETTLED
+from nfqa.models.roles import EVALUATORS, SMOLLM2, identify_role
+from reproduction.data.registry import UpstreamFile, has_file, read_registry
+from reproduction.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
+from reproduction.options import ASKED, RunOptions
+from reproduction.papers import Artefact, Paper, describe_entry, list_chosen
+
+QUICK_LIMIT = 8  # questions of each dataset in a quick run
+_QUICK_MINUTES = 0.6  # about what a long artefact takes in it
+_FILES = ("answers", "preferences", "systems")  # parameters that name files of a user's own, or a folder
+_OWN = (  # the project's own files, which modules read
+    "src/nfqa/metrics/*.csv", "src/nfqa/metrics/*.json", "src/nfqa/models/embedded/judge/*",
+    "src/nfqa/models/embedded/coverage/*", "data/labels/*.csv", "data/sample/*.csv",
+)  # fmt: skip
+
+
+# What it depends on ---------------------------------------------------------------------------------------------------
+
+
+def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -> dict[str, Any]:
+    """What papermill is given: the profile's parameters, the entry's, the user's; refused if the notebook lacks them.
+
+    Raises: ValueError naming an unknown parameter and listing the known ones; for a value of another kind than the
+        default, or a text that UTF-8 can't carry.
+    """
+    artefact = paper.artefacts[name]
+    known, identifier = read_parameters(artefact.path), f"{paper.paper}/{name}"
+    asked = artefact.parameters | options.parameters
+    for parameter, value in asked.items():
+        if parameter not in known:
+            near = suggest(parameter, known)
+            raise ValueError(f"{identifier} has no parameter {parameter!r}; {near}known: {', '.join(known)}")
+        _check_kind(f"{identifier}: {parameter}", value, known[parameter])
+    chosen: dict[str, Any] = {"artefact": identifier, "data": options.data, "out": str(out)}
+    if options.profile == "quick":
+        slow = "evaluator" in artefact.roles  # a language model runs every partial answer
+        chosen |= {"n_seeds": 2, "resamples": 500, "limit": QUICK_LIMIT // 2 if slow else QUICK_LIMIT}
+    if options.seeds:
+        chosen["n_seeds"] = options.seeds
+    if options.data == "sample":
+        chosen |= dict.fromkeys((*ASKED, "evaluator"), "")
+    chosen |= options.asking | ({"answers": options.answers} if options.answers else {})
+    found = {key: value for key, value in chosen.items() if key in known} | artefact.parameters
+    found |= {key: value for key, value in options.roles.items() if key in known} | options.parameters
+    for key, value in found.items():
+        if re.search("[\ud800-\udfff]", str(value)):  # a notebook, which is JSON, can't hold it
+            raise ValueError(f"{identifier}: {key} is {value!r}, which is not UTF-8; rename it")
+    return found
+
+
+def _check_kind(where: str, value: Any, default: Any) -> None:
+    """Refuse a value of another kind than the default, before anything is asked or computed."""
+    count: Any = Annotated[StrictInt, Field(ge=int(default != 0), lt=2**63)]  # or a seed
+    number: Any = Annotated[StrictFloat, Field(allow_inf_nan=False)]
+    kinds = {bool: StrictBool, str: StrictStr | None, float: number, type(None): count | None}
+    check(kinds.get(type(default), count), value, f"{where}, by default {default!r}")
+
+
+def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions) -> dict[str, str]:
+    """Everything an artefact depends on, hashed: notebook, entry, parameters, modules, data, roles, results read.
+
+    Raises: ValueError as `choose_parameters`, or for a role spec that can't be read.
+    """
+    artefact, root = paper.artefacts[name], place.root
+    parameters = choose_parameters(paper, name, options, Path())
+    parts = {"notebook": hash_cells(artefact.path), "entry": hash_json(describe_entry(paper, name))}
+    parts |= {f"parameter {key}": hash_json(value) for key, value in parameters.items() if key != "out"}
+    given = [Path(value) for key, value in parameters.items() if key in _FILES and value]
+    named = [path for each in given for path in (sorted(each.glob("*")) if each.is_dir() else [each])]
+    parts |= {f"file {path}": hash_file(path) for path in named if path.is_file()}
+    parts |= {f"module {module}": digest for module, digest in hash_imports(artefact.path).items()}
+    parts |= {f"package {package}": version for package, version in read_versions().items()}
+    data = (*artefact.datasets, *artefact.needs_files)
+    parts |= {f"data {file}": _hash_upstream(root, file, options.data) for file in data}
+    parts |= {f"file {file}": _hash_upstream(root, file, "full") for file in artefact.files}
+    own = [path for pattern in _OWN for path in root.glob(pattern)]
+    own += [root / file for file in artefact.bundled]
+    filled = {role: options.find_role(role, default) for role, default in artefact.roles.items()}
+    parts |= {f"role {role}": identify_role(role, spec) for role, spec in filled.items()}
+    if "evaluator" in artefact.roles:  # some notebooks open all of them, whichever fills the role
+        every = [f"embedded:{model}" for model in EVALUATORS] + [SMOLLM2] * (options.data == "full")
+        parts |= {f"model {model.partition(':')[2]}": identify_role("evaluator", model) for model in every}
+        own += find_committed(root, "losses")
+    if artefact.prompts or options.asks(artefact.roles):  # released texts are pinned by data/registry.yml
+        own += [path for path in (root / "prompts").rglob("*") if path.is_file()]
+    if options.asks(artefact.roles):
+        own += find_committed(root, "verdicts")
+    parts |= {f"file {os.path.relpath(path, root)}": hash_file(path) for path in sorted(own)}
+    for other in artefact.reads:
+        if paper.artefacts[other].notebook:
+            result = place.results / paper.paper / f"{other}.csv"
+            parts[f"result {other}"] = hash_file(result) if result.is_file() else "missing"
+    return parts
+
+
+def find_upstream(root: Path, name: str) -> UpstreamFile:
+    """The registered file that papers/*.yml names.
+
+    Raises: ValueError for a name that isn't in data/registry.yml.
+    """
+    registry = read_registry(root)
+    if name not in registry:
+        raise ValueError(f"papers/*.yml needs the file {name!r}; data/registry.yml has {', '.join(registry)}")
+    return registry[name]
+
+
+def _hash_upstream(root: Path, name: str, data: str) -> str:
+    file = find_upstream(root, name)
+    how = f"{file.shape} {file.lowest_label}"
+    if data == "sample":
+        return f"{how} {hash_file(root / 'data' / 'sample' / file.sample) if file.sample else 'no sample'}"
+    absent = (file.optional or file.local) and not has_file(file, root / "build" / "data")
+    return f"{how} {'absent' if absent else file.pin}"
+
+
+# The record of its last run -------------------------------------------------------------------------------------------
+
+
+class Record(BaseModel):
+    """What an artefact's last run read and wrote, by hash; how long it took.
+
+    `missing` counts, of all that was asked of language models and is kept, the verdicts without a number, by reason.
+    """
+
+    parts: dict[str, str]
+    outputs: dict[str, str]
+    missing: dict[str, int] = {}
+    minutes: Annotated[float, Field(ge=0, lt=1e9)]
+
+
+def read_record(place: Place, identifier: str) -> Record | None:
+    """An artefact's run record; None when there is none, or one cut short by a full disk: it is run again."""
+    try:
+        return Record.model_validate_json((place.runs / f"{identifier}.json").read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def write_record(place: Place, identifier: str, record: Record) -> None:
+    """Keep an artefact's run record."""
+    write_text(place.runs / f"{identifier}.json", record.model_dump_json(indent=1))
+
+
+def accept_figure(place: Place, identifier: str) -> None:
+    """Let a figure that was drawn again from the same values count as what the last run wrote."""
+    record = read_record(place, identifier)
+    if record is not None and was_run(place, identifier):
+        drawn = {name: place.root / name for name in record.outputs if Path(name).suffix in (".png", ".pdf")}
+        own = {name: hash_file(path) for name, path in drawn.items() if path.is_file()}
+        write_record(place, identifier, record.model_copy(update={"outputs": record.outputs | own}))
+
+
+def was_run(place: Place, identifier: str) -> bool:
+    """Whether an artefact's results are those that its last run here wrote, rather than committed ones."""
+    record, results = read_record(place, identifier), place.results / f"{identifier}.csv"
+    written = record.outputs.get(str(results.relative_to(place.root))) if record else None
+    return results.is_file() and hash_file(results) == written
+
+
+# Whether it is stale, and in what order all run -----------------------------------------------------------------------
+
+
+def explain_staleness(record: Record | None, parts: dict[str, str], place: Place) -> list[str]:
+    """Why an artefact must run, in words; empty when it is fresh."""
+    if record is None:
+        return ["never run here"]
+    before, unanswered = record.parts, sum(n for why, n in record.missing.items() if why in UNSETTLED)
+    reasons = [f"{key} changed" for key in parts if key in before and before[key] != parts[key]]
+    reasons += [f"{key} is new" for key in parts if key not in before]
+    reasons += [f"{key} is gone" for key in before if key not in parts]
+    if unanswered:
+        reasons.append(f"{unanswered:,} verdicts could not be had from the model, ask them again")
+    files = {name: place.root / name for name in record.outputs}
+    reasons += [f"{name} is missing" for name, file in files.items() if not file.is_file()]
+    altered = (name for name, file in files.items() if file.is_file() and hash_file(file) != record.outputs[name])
+    return reasons + [f"{name} was altered" for name in altered]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One artefact of a run. `stale` lists why it must run; empty when it is fresh.
+
+    `lacks` lists the files without which it can't run; it is skipped then, and its last result stays.
+    """
+
+    paper: Paper
+    name: str
+    options: RunOptions  # without the user's parameters where it is only read by the artefact that was named
+    stale: tuple[str, ...]
+    minutes: float | None  # of its last run here; None before the first
+    lacks: tuple[str, ...] = ()
+    committed: bool = False  # whether its results are at hand, and no run here wrote them
+
+    @property
+    def identifier(self) -> str:
+        return f"{self.paper.paper}/{self.name}"
+
+    @property
+    def artefact(self) -> Artefact:
+        return self.paper.artefacts[self.name]
+
+    @property
+    def reads(self) -> set[str]:
+        """Identifiers of the artefacts that must be up to date before this one."""
+        return {f"{self.paper.paper}/{other}" for other in self.artefact.reads}
+
+    @property
+    def asks(self) -> bool:
+        """Whether the user fills one of its roles by a language model that takes prompts.
+
+        What a notebook asks by default is committed: it needs no plan, and not the machine alone.
+        """
+        return self.options.asks(dict.fromkeys(self.artefact.roles, ""))
+
+    @property
+    def fills_machine(self) -> bool:
+        """Whether a model fills one of its roles that should not share the machine with another notebook's."""
+        own = "evaluator" in self.artefact.roles and not self.options.find_role("evaluator").startswith("embedded:")
+        return own or self.asks
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes: as last time, or as its entry says; infinity for another model or a user's file."""
+        if self.minutes is not None:
+            return 60 * self.minutes
+        if (
+            self.options.answers
+            or {*self.options.roles} & {*self.artefact.roles}
+            or {*_FILES} & {*self.options.parameters}
+        ):
+            return inf
+        return 60 * min(self.artefact.minutes, _QUICK_MINUTES if self.options.profile == "quick" else inf)
+
+
+def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> list[Target]:
+    """Every artefact with a notebook, or those named and what they read, in the papers' order, each with its state.
+
+    An artefact that reads a stale one is stale too, all the way down a chain; when its turn comes, it runs only if what
+    it reads has changed.
+    Raises: ValueError for an unknown artefact, or one without a notebook.
+    """
+    place, store = options.find_place(root), root / "build" / "data"
+    targets: dict[str, Target] = {}
+    for paper, name in list_chosen(root, only):
+        identifier, artefact = f"{paper.paper}/{name}", paper.artefacts[name]
+        own = options if identifier in only else replace(options, parameters={})
+        read = [targets[f"{paper.paper}/{other}"] for other in artefact.reads if f"{paper.paper}/{other}" in targets]
+        files = [find_upstream(root, file) for file in artefact.needs_files]
+        at_hand = {f.path: bool(f.sample) if options.data == "sample" else has_file(f, store) for f in files}
+        lacks = [path for path, here in at_hand.items() if not here]
+        results = place.results / paper.paper
+        lacks += [f"results of {t.name}" for t in read if t.lacks and not (results / f"{t.name}.csv").is_file()]
+        if lacks:
+            targets[identifier] = Target(paper, name, own, (), None, tuple(lacks))
+            continue
+        parts = make_fingerprint(paper, name, place, own)
+        record = read_record(place, identifier)
+        stale = explain_staleness(record, parts, place) + [f"reads {t.name}, which is stale" for t in read if t.stale]
+        minutes = record.minutes if record else None
+        committed = minutes is None and (results / f"{name}.csv").is_file()
+        targets[identifier] = Target(paper, name, own, tuple(stale), minutes, committed=committed)
+    return list(targets.values())

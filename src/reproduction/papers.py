@@ -1,0 +1,327 @@
+"""The papers: every table, figure and claim (papers/*.yml) and every published number (papers/*.csv)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, StringConstraints
+
+from nfqa.files.json_lines import Item, check, read_yaml, suggest
+from nfqa.models.roles import DEFAULTS, ROLES
+from reproduction.notebooks import hash_cells, hash_imports, hash_json, list_datasets, list_roles, read_cells
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
+Role = Literal["embedder", "judge", "generator", "evaluator", "searcher", "reranker"]
+STAND_IN = "stand-in"  # the origin of what is measured on other data or with another model than the paper's row
+OURS = r"Ours is (-?[0-9]+\.?([0-9]*))"  # how the reason of a difference begins: it excuses no other number
+# columns of papers/*.csv that tell nothing of how ours is found: all others are conditions of a row of results
+TOLD = ("artefact", "row", "heading", "printed", "unit", "tolerance", "needs", "setting", "read", "cause", "reason")
+
+
+def list_members(query: str) -> list[tuple[str, Any]]:
+    """Each column that a query names, with each literal that it is compared to; "" for those that it must not be.
+
+    Raises: ValueError for anything but comparisons of a column with literals.
+    """
+    members: list[tuple[str, Any]] = []
+    try:
+        for node in ast.walk(ast.parse(query, mode="eval")) if query else ():
+            if isinstance(node, ast.Compare):
+                column, literals = node.left, ast.literal_eval(node.comparators[0])
+                parts = literals if isinstance(literals, list) else [literals]
+                parts = [""] if isinstance(node.ops[0], (ast.NotIn, ast.NotEq)) else parts
+                members += [(column.id, part) for part in parts]  # type: ignore[attr-defined]
+    except (SyntaxError, AttributeError, ValueError):
+        raise ValueError(f"expected columns, each compared with literals: {query}") from None
+    return members
+
+
+Query = Annotated[str, StringConstraints(min_length=1), AfterValidator(lambda query: list_members(query) and query)]
+
+
+class _Entry(Item):
+    model_config = ConfigDict(strict=False)  # a list of YAML is a tuple here
+
+
+class Artefact(_Entry):
+    """One table, figure or study, and what its notebook reads that the notebook itself doesn't say."""
+
+    label: str
+    title: str
+    note: str = ""
+    notebook: str | None = None
+    minutes: Annotated[float, Field(ge=0)] = 0.1  # about how long it takes on one core: the long ones start first
+    bundled: tuple[str, ...] = ()  # bundled files that it reads whatever the data: its values are a sample's
+    files: tuple[str, ...] = ()  # further upstream files that it reads, such as prompts
+    needs_files: tuple[str, ...] = ()  # optional files without which it can't run: its last result stays then
+    reads: tuple[str, ...] = ()  # artefacts of the same paper whose results the notebook reads, made before it
+    cites: tuple[str, ...] = ()  # artefacts of the same paper whose published numbers alone it reads
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    takes: tuple[Role, ...] | None = None  # its roles, where they aren't those that the notebook's parameters name
+    loads: tuple[str, ...] | None = None  # its datasets, where they aren't those written in the notebook's `lab.load`
+    _folder: Path = PrivateAttr(Path("notebooks"))
+
+    @property
+    def path(self) -> Path:
+        """Its notebook's file."""
+        return self._folder / str(self.notebook)
+
+    @cached_property
+    def roles(self) -> dict[str, str]:
+        """The roles that it takes, each with what fills it by default."""
+        if self.takes is not None or self.notebook is None:
+            return {role: DEFAULTS[role] for role in self.takes or ()}
+        return list_roles(self.path)
+
+    @cached_property
+    def datasets(self) -> tuple[str, ...]:
+        """The datasets that it loads, but for those without which it can't run."""
+        if self.loads is not None or self.notebook is None:
+            return self.loads or ()
+        return tuple(name for name in list_datasets(self.path) if name not in self.needs_files)
+
+    @property
+    def prompts(self) -> bool:
+        """Whether its notebook reads the folder prompts/."""
+        cells = read_cells(self.path) if self.notebook else ()
+        return any("lab.read_prompts" in cell["source"] for cell in cells)
+
+
+class Order(_Entry):
+    """A test of a claim on one table: the rows of `upper` lie above those of `lower`.
+
+    upper, lower: pandas queries over the table's columns, in which what does not apply is ''; or a number. where: a
+        further query on both. within: columns inside each combination of which rows are compared. by: at least so far
+        above, in natural units; at most so far below where it is negative. hold: how many of the comparisons must hold,
+        where the paper says "generally" or "can". needs: roles and datasets without which the rows aren't there.
+        column: what is compared, the value or how many it lacks. beside: further tables; `artefact` says which.
+    """
+
+    table: FileName
+    upper: Query | float
+    lower: Query | float
+    where: Query = ""
+    within: tuple[str, ...] = ()
+    by: float = 0.0
+    hold: Literal["all", "most", "some"] = "all"
+    needs: tuple[str, ...] = ()
+    column: Literal["value", "dropped"] = "value"
+    beside: tuple[FileName, ...] = ()
+
+
+class StandIn(_Entry):
+    """What is measured on other data or with another model than the paper's, in one line.
+
+    rows: a query of those rows of results; every row without any. artefacts: where; everywhere without any.
+    """
+
+    says: str
+    rows: str = ""
+    artefacts: tuple[str, ...] = ()
+
+
+class Claim(_Entry):
+    """A sentence of the paper, in our words, with its place, and how it is tested.
+
+    published: of the published rows, and of ours in their place; all must hold. sums: what follows from them, such as
+    "table_01_all_n / table_01_all_m == table_01_all_ratio", to the digits of the last; a number is called by artefact
+    and all its conditions. here: of our own rows, where nothing of the paper is beside them. stand_in: what these are
+    measured with in the paper's place, "" where nothing is. needs: what a test on the paper's own rows would take,
+    where no row says. stated: in the text or a caption, or read off a figure by us. kind: a finding; or a count, size
+    or sum of the data, which holds more easily, or what is true or false by definition; these are counted apart.
+    primary: the statistic by which the paper decides.
+    """
+
+    says: str
+    where: str
+    stated: Literal["text", "caption", "figure"]
+    kind: Literal["finding", "data", "by definition"] = "finding"
+    bar: str = ""  # what the test takes a word of the claim to mean ("strongly": above 0.8), and why
+    published: tuple[Order, ...] = ()
+    sums: tuple[str, ...] = ()
+    primary: str = ""
+    here: tuple[Order, ...] = ()
+    stand_in: str = ""
+    needs: tuple[str, ...] = ()
+    headline: bool = False  # one of the three that matter most
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The artefacts whose values test it, in order."""
+        return tuple(dict.fromkeys(t for o in (*self.published, *self.here) for t in (o.table, *o.beside)))
+
+
+class Paper(_Entry):
+    """A papers/*.yml file, and the published numbers beside it."""
+
+    paper: FileName
+    title: str
+    source: str
+    verdict: str = ""  # what holds of its claims, in two or three sentences
+    judges: dict[str, str] = Field(default_factory=dict)  # family -> how the names of its models begin
+    systems: dict[str, str] = Field(default_factory=dict)  # system -> a pattern of its model's name, in lower case
+    names: dict[str, str] = Field(default_factory=dict)  # how a dataset, metric, condition or statistic is shown
+    artefacts: dict[FileName, Artefact]
+    claims: dict[FileName, Claim] = Field(default_factory=dict)
+    stand_ins: tuple[StandIn, ...] = ()
+    _numbers: Path | None = PrivateAttr(None)  # its papers/*.csv
+
+    @cached_property
+    def published(self) -> pd.DataFrame:
+        """Every published number, a row each, in the papers' order.
+
+        Columns: artefact; row and heading, its place in the printed table; the conditions by which ours is found in
+        results, "" where one does not apply; printed, as text; published, in natural units (percent divided by 100),
+        and its decimals; unit, "%" or ""; tolerance, within which ours is near; needs, what a run of ours lacks, "; "
+        between; setting, one name for numbers that the paper prints of one setting; read, where it was read (table,
+        text, picture); cause, "known" or "unknown" where ours differs, and the reason, which begins with our number.
+        """
+        import pandas as pd
+
+        if self._numbers is None or not self._numbers.is_file():
+            return pd.DataFrame(columns=[*TOLD, "dataset", "metric", "statistic", "published", "decimals"])
+        table = pd.read_csv(self._numbers, dtype=str, keep_default_na=False)
+        return table.assign(
+            heading=table.heading.where(table.heading != "", table.statistic),
+            tolerance=pd.to_numeric(table.tolerance),
+            published=table.printed.where(table.unit != "%", table.printed + "e-2").astype(float),
+            decimals=table.printed.str.partition(".")[2].str.len() + 2 * (table.unit == "%"),
+        )
+
+    def find_published(self, name: str) -> pd.DataFrame:
+        """The published numbers of one artefact, with the conditions alone that it has; numbers are numbers."""
+        table = self.published[self.published.artefact == name].drop(columns="artefact").reset_index(drop=True)
+        for column in list_row_keys(table):
+            if (table[column] == "").all() and column not in ("dataset", "metric", "statistic"):
+                table = table.drop(columns=column)
+            elif table[column].str.fullmatch(r"-?[0-9.]+|").all():
+                table[column] = [float(cell) if cell else "" for cell in table[column]]
+        return table
+
+    def list_stand_ins(self, name: str) -> list[StandIn]:
+        """What stands in for what in an artefact's results."""
+        return [entry for entry in self.stand_ins if name in (entry.artefacts or (name,))]
+
+
+def show_name(paper: Paper, name: object) -> str:
+    """How a dataset, metric, condition, statistic or artefact is shown; in its own words where none is set."""
+    text = str(int(name) if isinstance(name, float) and name.is_integer() else name)
+    base = text.removeprefix("sample_")
+    artefact = paper.artefacts.get(text)
+    shown = paper.names.get(text) or paper.names.get(base) or (artefact.label if artefact else base.replace("_", " "))
+    return f"{shown} (sample)" if base != text else shown
+
+
+def list_needs(paper: Paper, name: str) -> list[str]:
+    """The roles and files without a default that some rows of an artefact wait for, in words."""
+    printed = "; ".join(paper.published.needs[paper.published.artefact == name]).split("; ")
+    roles = [role for role in paper.artefacts[name].roles if role in ("judge", "generator")]
+    return [show_name(paper, need) for need in dict.fromkeys([*roles, *printed]) if need]
+
+
+def list_row_keys(published: pd.DataFrame) -> list[str]:
+    """The columns of published numbers that say which row of results is beside them."""
+    return [name for name in published.columns if name not in (*TOLD, "published", "decimals", "key")]
+
+
+def hash_code(notebook: Path, paper: Paper, name: str) -> str:
+    """One hash over a notebook, all the code that it reaches and its entry, for the results' provenance."""
+    return f"sha256:{hash_json([hash_cells(notebook), hash_imports(notebook), describe_entry(paper, name)])}"
+
+
+def describe_entry(paper: Paper, name: str) -> dict[str, Any]:
+    """The parts of papers/* that reach a notebook: a claim or a note changes no number."""
+    artefact = paper.artefacts[name]
+    named = [name, *artefact.reads, *artefact.cites]
+    return {
+        "artefacts": [[paper.artefacts[other].title, paper.artefacts[other].label] for other in named],
+        "published": paper.published[paper.published.artefact.isin(named)].astype(str).to_dict("records"),
+        "stand_ins": [entry.rows for entry in paper.list_stand_ins(name)],
+    }
+
+
+def read_papers(root: Path) -> dict[str, Paper]:
+    """All papers by name.
+
+    Raises: ValueError naming file and field for an entry that doesn't fit, or names what isn't listed.
+    """
+    papers: dict[str, Paper] = {}
+    for path in sorted((root / "papers").glob("[!.]*.yml")):
+        paper = check(Paper, read_yaml(path), str(path))
+        paper._numbers = path.with_suffix(".csv")
+        for artefact in paper.artefacts.values():
+            artefact._folder = root / "notebooks"
+        _check_names(path, paper)
+        papers[paper.paper] = paper
+    return papers
+
+
+def _check_names(path: Path, paper: Paper) -> None:
+    """What an entry names must be listed, and no artefact may wait for itself."""
+    named = {f"{name}.reads": artefact.reads for name, artefact in paper.artefacts.items()}
+    named |= {f"{name}.cites": artefact.cites for name, artefact in paper.artefacts.items()}
+    named |= {f"claims.{name}": claim.tables for name, claim in paper.claims.items()}
+    named |= {f"stand_ins[{place}]": entry.artefacts for place, entry in enumerate(paper.stand_ins)}
+    for field, names in named.items():
+        unknown = [name for name in names if name not in paper.artefacts]
+        if unknown:
+            raise ValueError(f"{path}: {field}: unknown {unknown[0]!r}; {suggest(unknown[0], paper.artefacts)}")
+    for name, claim in paper.claims.items():
+        orders = (*claim.published, *claim.here)
+        needed = dict.fromkeys([*claim.needs, *(need for order in orders for need in order.needs)])
+        unknown = [need for need in needed if need not in {*ROLES, *paper.names}]
+        if unknown:
+            raise ValueError(f"{path}: claims.{name}.needs: {unknown[0]!r} is no role, and not listed under names")
+        if not (orders or claim.sums or claim.needs):
+            raise ValueError(f"{path}: claims.{name}: nothing tests it; add an order, or what it needs")
+    try:
+        TopologicalSorter({name: artefact.reads for name, artefact in paper.artefacts.items()}).prepare()
+    except CycleError as error:
+        raise ValueError(f"{path}: {error.args[1][0]}.reads: it would wait for itself") from None
+
+
+def find_artefact(papers: dict[str, Paper], identifier: str) -> tuple[Paper, str]:
+    """The paper and the name of the artefact called PAPER/NAME.
+
+    Raises: ValueError with those that are spelt alike.
+    """
+    paper, _, name = identifier.rpartition("/")
+    if paper in papers and name in papers[paper].artefacts:
+        return papers[paper], name
+    known = {f"{p}/{a}": a for p, entry in papers.items() for a in entry.artefacts}
+    near = {alike for alike in known if suggest(name, [known[alike]])}  # whatever paper they share
+    hint = suggest(identifier, near) or "expected PAPER/NAME, such as linkage/table_02; "
+    raise ValueError(f"unknown artefact {identifier!r}; {hint}`make status` lists all {len(known)}")
+
+
+def list_chosen(root: Path, only: Sequence[str] = ()) -> list[tuple[Paper, str]]:
+    """Every artefact with a notebook, or those named and what they read: in the papers' order, each after its reads.
+
+    Raises: ValueError for an unknown artefact, or one without a notebook.
+    """
+    papers = read_papers(root)
+    wanted = set()
+    for identifier in only:
+        paper, name = find_artefact(papers, identifier)
+        if paper.artefacts[name].notebook is None:
+            raise ValueError(f"{identifier} has no notebook")
+        wanted |= {(paper.paper, read) for read in _list_chain(paper, name)}
+    chosen = []
+    for paper in papers.values():
+        ordered = dict.fromkeys(read for name in paper.artefacts for read in _list_chain(paper, name))
+        named = (name for name in ordered if not only or (paper.paper, name) in wanted)
+        chosen += [(paper, name) for name in named if paper.artefacts[name].notebook]
+    return chosen
+
+
+def _list_chain(paper: Paper, name: str) -> list[str]:
+    """The artefacts that one reads, however far down, and then itself."""
+    return [*(read for other in paper.artefacts[name].reads for read in _list_chain(paper, other)), name]

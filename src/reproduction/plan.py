@@ -1,0 +1,95 @@
+"""What a run would ask a language model, counted before anything is asked, and what the journal holds already."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+from nfqa.files.json_lines import read_json
+from nfqa.files.paths import find_committed, write_text
+from nfqa.judge.asking import Tally
+from nfqa.judge.journal import Journal
+from nfqa.judge.limits import Limits
+from reproduction.fingerprint import Target, make_fingerprint
+from reproduction.judging import find_journal
+from reproduction.notebooks import hash_json
+from reproduction.options import RunOptions
+from reproduction.replay import count_asked
+
+_COMPLETION_TOKENS = 12  # about what a bare verdict takes; a judge that explains itself writes up to 512
+
+
+def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> Iterator[str]:
+    """A line for each target that asks a language model; what two targets share is asked once, and counted in each.
+
+    References that a language model would write aren't known before they are written: where they are missing from the
+    journal, the verdicts over them are not counted. A count is kept, and counted again only when what it depends on or
+    the journal has changed: every prompt is written for it, which takes a minute.
+    """
+    place, journal = options.find_place(root), describe_journal(root)
+    for target in targets:
+        if not target.asks:
+            continue
+        parts = make_fingerprint(target.paper, target.name, place, target.options)
+        depends = hash_json([target.identifier, parts, str(find_journal(root)), journal])
+        path = place.work / "plans" / f"{depends}.json"
+        if options.parameters or not path.is_file():  # a parameter may name a file, which may change
+            tally = replace(count_asked(target.paper, target.name, place, target.options), missing=Counter())
+            write_text(path, json.dumps(vars(tally)))
+        served = "openai:" in target.options.find_role("evaluator") and "evaluator" in target.artefact.roles
+        beside = "; its evaluator's requests are not counted before" if served else ""
+        yield f"{target.identifier:24} {_describe(Tally(**read_json(path)))}{beside}"
+
+
+def describe_journal(root: Path) -> list[str]:
+    """A line a model: what the journal holds, and what it cost at the prices that the environment gives.
+
+    Then the files of committed verdicts, which count for nothing there.
+    """
+    path = find_journal(root)
+    found = Journal(path).count() if path.is_file() else []
+    lines = [
+        f"journal: {each['model']}: {each['completions']:,} completions, {each['unreadable']:,} unreadable,"
+        f" {each['prompt_tokens']:,} tokens in, {each['completion_tokens']:,} out"
+        f"{_price(each['prompt_tokens'], each['completion_tokens'])}"
+        for each in found
+    ] or ["journal: no verdicts yet"]
+    return lines + [f"committed: {path.relative_to(root)}, at no cost" for path in find_committed(root, "verdicts")]
+
+
+def describe_target(target: Target) -> str:
+    """Whether an artefact was run here and is fresh, or why it is stale, and about how long it takes."""
+    if target.lacks:
+        return f"not run: needs {', '.join(target.lacks)}; its last result stays"
+    if target.minutes is not None:
+        minutes = f"{target.minutes:.1f} min last time"
+    else:
+        minutes = f"about {target.seconds / 60:.1f} min" if target.seconds < inf else "not timed yet"
+    if not target.stale:
+        return f"fresh  ({minutes})"
+    from reproduction.papers import list_needs, show_name
+
+    reasons = "; ".join(target.stale[:3]) + (f"; and {len(target.stale) - 3} more" if len(target.stale) > 3 else "")
+    named = [show_name(target.paper, role) for role in target.options.roles]
+    missing = [need for need in list_needs(target.paper, target.name) if need not in named]
+    state = f"STALE  ({minutes}): {reasons}"
+    if target.minutes is None:
+        state = f"{'committed, ' if target.committed else ''}not run here  ({minutes})"
+    return state + (f"; some rows need {', '.join(missing)}" if missing else "")
+
+
+def _describe(tally: Tally) -> str:
+    tokens, said = round(tally.tokens_to_ask), f"{tally.wanted:,} verdicts wanted"
+    if not tally.asked:
+        return f"{said}, all in the journal"
+    price = _price(tokens, tally.asked * _COMPLETION_TOKENS)
+    return f"{said}, {tally.kept:,} in the journal, {tally.asked:,} to ask: about {tokens / 1e6:.1f} M tokens in{price}"
+
+
+def _price(tokens_in: int, tokens_out: int) -> str:
+    price = Limits.from_environment().price(tokens_in, tokens_out)
+    return "" if price is None else f", {price:,.2f} at the given prices"

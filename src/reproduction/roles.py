@@ -1,0 +1,171 @@
+"""The roles of a notebook: each filled by what a spec names, opened when it is first used."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from nfqa.files.paths import find_cache, find_committed
+from nfqa.judge.asking import Asker, Tally, merge_tallies
+from nfqa.models.chat import Reading
+from nfqa.models.roles import DEFAULTS, EVALUATORS, name_models, parse_role, parse_roles
+from nfqa.opening import Asking, open_asker
+from reproduction.judging import open_generators, open_journal, open_judges
+from reproduction.progress import show_progress
+
+if TYPE_CHECKING:
+    from nfqa.metrics.judging import LanguageJudge
+    from nfqa.models.embed import Embedder
+    from nfqa.models.evaluator import Evaluator
+    from nfqa.models.roles import RoleSpec
+    from reproduction.debates.search import Scorer
+    from reproduction.papers import Paper
+
+
+class Roles:
+    """The models behind a notebook. `roles` holds the specs of each; `paper` names the models of published rows."""
+
+    def __init__(
+        self, root: Path, out: Path, data: str, roles: Mapping[str, str], asking: Asking, paper: Paper
+    ) -> None:
+        self.root, self.out, self.data, self.asking = root, out, data, asking
+        self.families, self.systems = paper.judges, paper.systems
+        self.dry = bool(os.environ.get("NFQA_DRY"))
+        self.roles = {role: roles.get(role) or DEFAULTS[role] for role in DEFAULTS}
+        self.recorder: Any = None  # of a dry run: its `note_requests` and `note_losses` are an asker's, an evaluator's
+        self._askers: list[Asker] = []  # all that were opened
+
+    @property
+    def cache(self) -> Path:
+        """The folder of what is computed once: vectors, losses, and what was fitted."""
+        return self.root / "build" / "cache"
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The embedder role, with its cache under build/."""
+        from nfqa.models.embed import Embedder
+
+        return Embedder(self.roles["embedder"], find_cache(self.root, "embeddings"))
+
+    @cached_property
+    def evaluators(self) -> dict[str, Evaluator]:
+        """The evaluator role's models by name, with their store of losses under build/."""
+        specs = parse_roles("evaluator", self.roles["evaluator"])
+        return {name: self._open_evaluator(spec) for name, spec in zip(name_models(specs), specs, strict=True)}
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """The evaluator role's model, the first where it names several."""
+        return self.evaluators[self.evaluator_name]
+
+    @property
+    def evaluator_name(self) -> str:
+        """What the first evaluator is called in results."""
+        return name_models(parse_roles("evaluator", self.roles["evaluator"]))[0]
+
+    def open_evaluators(self, *others: str) -> dict[str, Evaluator]:
+        """All embedded evaluators by name, and those of the role that are none of them.
+
+        Args: others: specs of further ones, on the full data: nothing of the sample is committed.
+        """
+        known = [f"embedded:{name}" for name in EVALUATORS] + [*others] * (self.data == "full")
+        specs = [parse_role("evaluator", spec) for spec in known]
+        opened = {spec.short: self.evaluators.get(spec.short) or self._open_evaluator(spec) for spec in specs}
+        return opened | self.evaluators
+
+    def open_without_cache(self, evaluator: Evaluator) -> Evaluator:
+        """The same model without its continuous cache."""
+        return evaluator if evaluator.cache is None else self._open_evaluator(evaluator.spec, cache=None)
+
+    def _open_evaluator(self, spec: RoleSpec, **how: Any) -> Evaluator:
+        from nfqa.models.evaluator import Evaluator
+
+        progress = show_progress(self.out, "passages")
+        if spec.kind == "openai":
+            from nfqa.judge.served_evaluator import ECHO, ServedEvaluator
+
+            self._askers.append(open_asker(open_journal(self.root), spec, ECHO, dry=self.dry, progress=progress))
+            return ServedEvaluator(self._askers[-1])
+        device = os.environ.get("NFQA_DEVICE") or "auto"
+        how |= {"store": find_cache(self.root, "losses"), "committed": find_committed(self.root, "losses")}
+        note = self.recorder.note_losses if self.recorder else None
+        return Evaluator(spec, device=device, progress=progress, note=note, **how)
+
+    @cached_property
+    def judges(self) -> dict[str, LanguageJudge]:
+        """The judge role's language models by name; none where the embedded judge fills it."""
+        return self._open_judges(self.asking.reading)
+
+    @property
+    def judge(self) -> LanguageJudge | None:
+        """The judge role's language model, the first where it names several; None where the embedded judge fills it."""
+        return next(iter(self.judges.values()), None)
+
+    def open_other_reading(self, reading: Reading) -> LanguageJudge | None:
+        """The same language model once more, its verdicts read in another way."""
+        return next(iter(self._open_judges(reading).values()), None)
+
+    def _open_judges(self, reading: Reading | Literal[""]) -> dict[str, LanguageJudge]:
+        asking, how = replace(self.asking, reading=reading), self._describe_asker("verdicts")
+        judges = open_judges(self.root, self.roles["judge"], asking, **how)
+        self._askers += [judge.asker for judge in judges.values()]
+        return judges
+
+    def _describe_asker(self, what: str) -> dict[str, Any]:
+        note = self.recorder.note_requests if self.recorder else None
+        return {"dry": self.dry, "progress": show_progress(self.out, what), "note": note}
+
+    @cached_property
+    def judge_name(self) -> str:
+        """The published model that the judge is, if it is asked as published; a packaged model by its name.
+
+        Any other is "judge", whose rows are its own.
+        """
+        spec = self.judge.asker.spec if self.judge else None
+        if spec and spec.kind == "package":
+            return spec.short
+        if spec is None or not self.asking.fit(spec).as_published:
+            return "judge"
+        name = spec.short.lower()
+        return next((family for family, start in self.families.items() if name.startswith(start)), "judge")
+
+    @cached_property
+    def writers(self) -> dict[str, Asker]:
+        """The generator role's language models by name; none where rules fill it. One of the paper's has its name."""
+        opened = open_generators(self.root, self.roles["generator"], self.asking, **self._describe_asker("texts"))
+        self._askers += opened.values()
+        named = {name: [s for s, form in self.systems.items() if re.fullmatch(form, name.lower())] for name in opened}
+        return {next(iter(named[name]), name): asker for name, asker in opened.items()}
+
+    @property
+    def generators(self) -> list[Asker]:
+        """The same without their names."""
+        return [*self.writers.values()]
+
+    @cached_property
+    def reranker(self) -> Scorer | None:
+        """The reranker role as a cross-encoder; None where the embedder's vectors of sentences fill it."""
+        from nfqa.models.embed import open_cross_encoder
+
+        spec = parse_role("reranker", self.roles["reranker"])
+        return None if spec.kind == "embedded" else open_cross_encoder(spec)
+
+    @property
+    def tally(self) -> Tally:
+        """What asking language models has come to so far."""
+        return merge_tallies(asker.tally for asker in self._askers)
+
+    def say_usage(self) -> str:
+        """What this run asked, for the notebook's page alone: another run finds more in the journal."""
+        if not self._askers:
+            return "No language model was asked: the judge role is filled by the embedded judge."
+        t = self.tally
+        return (
+            f"{t.wanted:,} verdicts wanted; {t.kept:,} completions from the journal, {t.asked:,} asked now (an"
+            f" unreadable one up to twice more): {t.prompt_tokens:,} tokens in, {t.completion_tokens:,} out."
+        )

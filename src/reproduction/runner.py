@@ -1,0 +1,240 @@
+"""Bring artefacts up to date: decide by hash, run notebooks side by side, move results into place on success only."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+from tqdm import tqdm
+
+from nfqa.files.json_lines import read_json
+from nfqa.files.paths import Place, hash_file, lock_file, write_atomically
+from nfqa.files.records import QuestionSet
+from nfqa.interruption import MARK, RUN, end_processes
+from reproduction.data.load import GRADED
+from reproduction.data.registry import UnreachableError, fetch_file, read_registry
+from reproduction.fingerprint import (
+    QUICK_LIMIT,
+    Record,
+    Target,
+    choose_parameters,
+    explain_staleness,
+    make_fingerprint,
+    read_record,
+    write_record,
+)
+from reproduction.options import RunOptions
+from reproduction.progress import describe_duration, describe_rest, open_bar
+
+
+def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
+    """Fetch what the targets read; returns a line for each file that could not be reached and is not optional.
+
+    Raises: ValueError for a file with the wrong hash.
+    """
+    artefacts, problems = [target.artefact for target in targets], []
+    for name in dict.fromkeys(name for a in artefacts for name in (*a.datasets, *a.files, *a.needs_files)):
+        file = read_registry(root)[name]
+        try:
+            fetch_file(file, root / "build" / "data")
+        except UnreachableError as error:
+            if not (file.optional or file.local):
+                problems.append(str(error))
+    return problems
+
+
+def run_targets(
+    root: Path, options: RunOptions, targets: Sequence[Target], *, jobs: int = 2
+) -> tuple[list[str], list[str]]:
+    """Run what is stale; returns the identifiers of artefacts that were run and of those that failed.
+
+    A target waits for those it reads. One that fails keeps its last good result, and what reads it is not run.
+    """
+    pending = [target for target in targets if target.stale]
+    if not pending:
+        return [], []
+    place = options.find_place(root)
+    held = "another run is at work in this checkout; wait for it, or stop it first"
+    with hold_scratch(place.work / "scratch", root / "build" / "lock", held):
+        expected = describe_duration([target.seconds for target in pending], jobs)
+        print(
+            f"{len(pending)} artefact{'s' * (len(pending) > 1)} to run, {jobs} at a time; time: {expected}", flush=True
+        )
+        graded = {name for name, file in read_registry(root).items() if file.shape in GRADED}
+        wanted = {d for t in pending if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded
+        if wanted:
+            prepare_vectors(root, options, sorted(wanted), limit=QUICK_LIMIT if options.profile == "quick" else None)
+        return run_pending(place, pending, jobs=jobs)
+
+
+def run_pending(place: Place, pending: Sequence[Target], *, jobs: int) -> tuple[list[str], list[str]]:
+    """Run targets in notebooks of their own, the longest first, into `place`; returns as `run_targets`.
+
+    A language model is asked by one notebook at a time: verdicts that two share are paid once, and a model in process
+    fills a device alone. Once asking has failed, no other notebook asks.
+    """
+    targets = {target.identifier: target for target in pending}
+    order = TopologicalSorter({name: target.reads & targets.keys() for name, target in targets.items()})
+    order.prepare()
+    ready, failed = list[Target](), list[Target]()
+    running: dict[Future[bool], Target] = {}
+    expected = {name: target.seconds for name, target in targets.items()}
+    begun, took = dict[str, float](), dict[str, float]()  # when each was started, and the seconds of those that ended
+    done: dict[str, bool] = {}  # whether it had to run
+    with ThreadPoolExecutor(jobs) as pool, open_bar(len(targets)) as bar:
+        try:
+            while True:
+                ready = sorted([*ready, *(targets[name] for name in order.get_ready())], key=lambda t: -t.seconds)
+                for target in list(ready):
+                    if _may_start(target, [*running.values()], failed, jobs):
+                        ready.remove(target)
+                        begun[target.identifier] = time.monotonic()
+                        running[pool.submit(run_target, place, target)] = target
+                if not running:
+                    break
+                bar.n = len(took)
+                bar.set_postfix_str(describe_rest(place, expected, begun, took, jobs), refresh=False)
+                bar.update(0)  # shows it, if it is time to
+                for future in wait(running, timeout=0.5, return_when=FIRST_COMPLETED).done:
+                    target = running.pop(future)
+                    took[target.identifier] = time.monotonic() - begun[target.identifier]
+                    try:
+                        done[target.identifier] = future.result()
+                        order.done(target.identifier)
+                    except FailedError as error:
+                        failed.append(target)
+                        said = f"\n{target.identifier} FAILED; its last good result stays.\n{error}\n"
+                        tqdm.write(said, sys.stderr)
+        finally:
+            while wait(running, timeout=0.1).not_done:  # after an interruption alone: nothing may run on
+                end_processes(RUN)
+    for target in [target for name, target in targets.items() if name not in took]:
+        tqdm.write(f"{target.identifier}: not run, because {_refuse(target, failed)}", sys.stderr)
+        failed.append(target)
+    return [name for name, ran in done.items() if ran], [target.identifier for target in failed]
+
+
+class FailedError(Exception):
+    """A notebook that gave no result; the message says why."""
+
+
+def _may_start(target: Target, running: Sequence[Target], failed: Sequence[Target], jobs: int) -> bool:
+    alone = [other for other in (target, *running) if other.fills_machine]
+    return len(running) < jobs and not (target in alone and alone[1:]) and not _refuse(target, failed)
+
+
+def _refuse(target: Target, failed: Sequence[Target]) -> str:
+    """Why an artefact is not even started, "" where it may be."""
+    if target.asks and any(other.asks for other in failed):
+        return "the model failed before; see above"
+    lost = sorted(other.name for other in failed if other.identifier in target.reads)
+    return f"it reads {', '.join(lost)}, which failed" if lost else ""
+
+
+def run_target(place: Place, target: Target) -> bool:
+    """Run a target's notebook and move what it wrote into place; False if it proves fresh and isn't run.
+
+    Raises: FailedError where the notebook fails or writes no result; the last one stays.
+    """
+    from reproduction.check import choose_replaced, lacks_files, list_files
+
+    # jsonschema, behind papermill, takes up to 2 s to compile a grammar of IRIs, a format that no notebook has; it does
+    # without what can't be imported.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    from reproduction.execute import execute_notebook
+
+    started, name, identifier, options = time.monotonic(), target.name, target.identifier, target.options
+    parts = make_fingerprint(target.paper, name, place, options)
+    if not explain_staleness(read_record(place, identifier), parts, place):
+        return False
+    scratch, notebook = place.work / "scratch" / identifier, target.artefact.path
+    scratch.mkdir(parents=True, exist_ok=True)
+    parameters = choose_parameters(target.paper, name, options, scratch)
+    size = options.say_size(parameters)
+    if size:
+        tqdm.write(f"{identifier}, {size}")
+    given = {"parameters": parameters, "size": size, "results": str(place.results), "tables": str(place.tables)}
+    environment = os.environ | {
+        MARK: f"{RUN}{identifier}/",
+        "NFQA_GIVEN": json.dumps(given),  # for the lab, which a notebook hands a part of its parameters
+        "NFQA_RUN": os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"),
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        # Two notebooks at a time on two cores, sums in one order; but a model in process has the machine alone.
+        "OMP_NUM_THREADS": str(os.cpu_count() or 1) if target.fills_machine else "1",
+        # tqdm.auto, which transformers imports, misses widgets that nothing here uses
+        "PYTHONWARNINGS": ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), "ignore:IProgress not found"])),
+    }
+    try:
+        failure = execute_notebook(notebook, scratch / "executed.ipynb", parameters, environment, place.root)
+    finally:
+        end_processes(environment[MARK])  # what the notebook started ends with it
+    if not failure and not (scratch / f"{name}.csv").is_file():
+        failure = "it ended without writing a result; its last cell must be lab.write"
+    if failure:
+        raise FailedError(failure)
+    files = list_files(place, identifier)
+    for suffix in choose_replaced(place, identifier, scratch / name, lacks=lacks_files(place.root, target.artefact)):
+        if (scratch / f"{name}{suffix}").is_file():
+            copy_file(scratch / f"{name}{suffix}", files[suffix])
+        else:
+            files[suffix].unlink(missing_ok=True)  # what the notebook no longer makes must not look as if it did
+    copy_file(scratch / f"{name}.csv", place.values / f"{identifier}.csv")
+    copy_file(scratch / "executed.ipynb", place.notebooks / f"{identifier}.ipynb")
+    outputs = {str(kept.relative_to(place.root)): hash_file(kept) for kept in files.values() if kept.is_file()}
+    usage, minutes = scratch / f"{name}.usage.json", round((time.monotonic() - started) / 60, 3)
+    missing = read_json(usage)["missing"] if usage.is_file() else {}
+    record = Record(parts=parts, outputs=outputs, missing=missing, minutes=minutes)
+    write_record(place, identifier, record)  # last: a kill before leaves the artefact stale
+    return True
+
+
+def copy_file(made: Path, kept: Path) -> None:
+    """Put a file in place whole; a copy, as results may lie on another disk than build."""
+    with write_atomically(kept) as scratch:
+        shutil.copyfile(made, scratch)
+
+
+def prepare_vectors(
+    root: Path, options: RunOptions, datasets: Sequence[str], own: QuestionSet | None = None, *, limit: int | None
+) -> None:
+    """Embed all texts of datasets, and of a user's own answers, on all cores and under one bar.
+
+    Raises: ValueError where the embedder can't be used.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    from nfqa.files.paths import find_cache
+    from nfqa.metrics.coverage import split_answer
+    from nfqa.metrics.flags import remove_question
+    from nfqa.models.embed import Embedder
+    from reproduction.data.load import load
+
+    sets = [load(name, data=options.data, limit=limit, root=root) for name in datasets]
+    texts = [text for dataset in sets for text in dataset.texts()]
+    if own:
+        pairs = [(question, answer.text) for question in own.questions for answer in question.answers]
+        texts += own.texts() + [remove_question(text, question.text) for question, text in pairs]
+        texts += [part for question, text in pairs if question.partial_answers for part in split_answer(text)]
+    Embedder(options.find_role("embedder"), find_cache(root, "embeddings"), progress=True).prepare(texts)
+
+
+@contextmanager
+def hold_scratch(scratch: Path, lock: Path, held: str) -> Iterator[None]:
+    """An empty scratch folder for this run alone, gone afterwards however the run ends.
+
+    Raises: ValueError, saying `held`, where another run holds the file `lock`.
+    """
+    with lock_file(lock, held):
+        shutil.rmtree(scratch, ignore_errors=True)  # what a killed run left
+        try:
+            yield
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,243 @@
+"""The report site: the claims of each paper first, then a page for each artefact, with its executed notebook.
+
+Pages open from disk and request nothing. A failed build leaves the old site in place; equal inputs give equal bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import nbformat
+import pandas as pd
+from bs4 import BeautifulSoup
+from latex2mathml.converter import convert
+from markupsafe import Markup
+from nbconvert import HTMLExporter
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+from nfqa.files.json_lines import read_json
+from nfqa.files.paths import Place, hash_file
+from reproduction.check import list_files, run_git
+from reproduction.claims import judge_claims
+from reproduction.compare import compare_published, list_replaced, name_rows, pivot_beside_paper
+from reproduction.notebooks import HEAD
+from reproduction.papers import STAND_IN, Paper, list_needs, read_papers
+from reproduction.values import name_keys, read_values
+
+SIGNS = {  # each mark is a sign, a word and a colour, so that none of them has to be seen to be understood
+    "holds": "✓", "fails": "✗", "undecided": "?", "not testable here": "⊘", "only by a stand-in": "⇄⊘",
+    "no numbers in our copy": "–", "holds for a stand-in": "⇄✓", "fails for a stand-in": "⇄✗",
+    "equal": "=", "near": "≈", "differs, explained": "†", "differs, cause unknown": "‡", "differs": "≠", "missing": "!",
+    "paper": "¶", "measured": "●", "stand-in": "⇄", "sample": "◇", "not run": "○",
+    "measured in part": "◐", "ours only": "+", "computed from published numbers": "∑", "no numbers": "□",
+}  # fmt: skip
+_PARTIAL = "Partial: a quick run, or one with other parameters. These are not the numbers of the full report."
+_ACTIVE = ["script", "iframe", "object", "embed", "link", "base", "meta", "form"]  # could run, fetch or lead away
+# At least two folders deep, so that "a/b", "</td>" and "// comment" stay as they are.
+_ABSOLUTE_PATH = re.compile(r"(?<![\w/.:<~])/(?:[\w.+@-]+/)+(?=[\w.+@-])")
+_FORGE = re.compile(r"(?:https://|ssh://|(?=[^/@]+@))(?:[^/@]+@)?([\w.-]+)(?::\d+)?[:/](.+?)(?:\.git)?/?")
+
+
+def build_site(place: Place, *, sample: Place | None = None) -> Path:
+    """Bring the site of a place's results up to date, with those of a sample run in a section of their own.
+
+    Returns: its index.html.
+    Raises: ValueError naming the file for results that can't be read.
+    """
+    forge, record = find_forge(place.root), place.site / "inputs.txt"
+    digest = hash_inputs(place.root, [place, *([sample] if sample else [])], forge)
+    if record.is_file() and record.read_text(encoding="utf-8") == digest:
+        return place.site / "index.html"
+    papers = [*reversed(read_papers(place.root).values())]
+    sheets = [describe_artefact(paper, name, place) for paper in papers for name in paper.artefacts]
+    if sample is not None:
+        ran = [describe_artefact(paper, name, sample, "sample/") for paper in papers for name in paper.artefacts]
+        sheets += [sheet for sheet in ran if sheet["rows"]]
+    claims = [claim for paper in papers for claim in _judge(paper, place)]
+    place.work.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.work, prefix=".site.new.") as scratch:
+        site, templates = Path(scratch) / "site", _open_templates(place)
+        for sheet in sheets:
+            page = site / f"{sheet['stem']}.html"
+            page.parent.mkdir(parents=True, exist_ok=True)
+            for ending, path in sheet["files"].items():
+                shutil.copyfile(path, page.with_suffix(f".{ending}"))
+            facts = {
+                "sheet": sheet,
+                "up": "../" * sheet["stem"].count("/"),
+                "claims": [] if sheet["is_sample"] else [claim for claim in claims if sheet["stem"] in claim["tables"]],
+                "sources": {name: _find_source(place.root, name) for name in sheet["made_from"].get("functions", [])},
+                "forge": forge,
+                "notebook": render_notebook(sheet["notebook"], place.root) if sheet["notebook"].is_file() else "",
+            }
+            page.write_text(templates.get_template("artefact.html").render(facts), encoding="utf-8")
+        index = templates.get_template("index.html").render(papers=papers, sheets=sheets, claims=claims)
+        (site / "index.html").write_text(index, encoding="utf-8")
+        (site / record.name).write_text(digest, encoding="utf-8")
+        if place.site.exists():
+            place.site.rename(Path(scratch) / "old")
+        site.rename(place.site)
+    return place.site / "index.html"
+
+
+def hash_inputs(root: Path, places: Sequence[Place], forge: str) -> str:
+    """One hash over all that the site is built from: papers, code, the places' results, and where sources are shown."""
+    digest = hashlib.sha256(forge.encode())
+    shown = [folder for place in places for folder in (place.results, place.figures, place.notebooks)]
+    for folder in [root / "papers", root / "src", *shown]:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(os.fsencode(f"{file.relative_to(root)} {hash_file(file)}\n"))
+    return digest.hexdigest()
+
+
+def find_forge(root: Path) -> str:
+    """The address at which a browser finds the files of this commit; "" where `origin` is no https or ssh address."""
+    asked = (("remote", "get-url", "origin"), ("rev-parse", "HEAD"))
+    origin, commit = (run_git(root, *words).strip() for words in asked)
+    found = _FORGE.fullmatch(origin)
+    return f"https://{found[1]}/{found[2]}/blob/{commit}" if found else ""
+
+
+def describe_artefact(paper: Paper, name: str, place: Place, folder: str = "") -> dict[str, Any]:
+    """What the pages show of an artefact. `folder` is "sample/" for a sample run, of which nothing is compared.
+
+    Returns: paper, artefact, notebook (where it would be) and files (by ending) on this machine; stem, from the
+        site's top folder; rows (its values, with their conditions in words) and made_from (its provenance), empty
+        without results; published (beside ours), table (the same in the paper's shape), verdicts and origins (counts);
+        is_sample, stand_ins, state and needs (in words).
+    """
+    artefact, stem = paper.artefacts[name], f"{paper.paper}/{name}"
+    files = {ending[1:]: path for ending, path in list_files(place, stem).items() if path.is_file()}
+    rows, stand_ins, origins, values = [], [], Counter[str](), None
+    if "csv" in files:
+        values = read_values(files["csv"])
+        words = name_rows(paper, values, name_keys(values))
+        rows = values.astype(object).where(values.notna(), None).assign(words=words).to_dict("records")
+        stand_ins, origins = list_replaced(paper, name, values), Counter(sorted(values.origin))
+    is_sample = folder != "" or "sample" in origins
+    published = compare_published(paper, name, values)[: 0 if is_sample else None]
+    verdicts, needs = Counter(published.verdict), list_needs(paper, name)
+    return {
+        "paper": paper,
+        "artefact": artefact,
+        "notebook": place.notebooks / f"{stem}.ipynb",
+        "files": files,
+        "stem": folder + stem,
+        "rows": rows,
+        "made_from": read_json(files["json"]) if "json" in files else {},
+        "published": published,
+        "table": "" if published.empty else _draw_table(paper, name, values),
+        "verdicts": verdicts,
+        "origins": origins,
+        "is_sample": is_sample,
+        "stand_ins": stand_ins,
+        "needs": needs,
+        "state": "sample" if is_sample else _find_state(artefact.notebook, verdicts, origins, needs),
+    }
+
+
+def _find_state(notebook: str | None, verdicts: Counter[str], origins: Counter[str], needs: list[str]) -> str:
+    """How far an artefact is."""
+    own = set(origins) - {"paper"}
+    if not origins:
+        return "not run" if notebook or needs or verdicts else "no numbers"
+    if own <= {STAND_IN}:
+        return STAND_IN if own else "computed from published numbers"
+    if verdicts["not run"] == verdicts.total() > 0:
+        return "ours only"
+    return "measured in part" if needs or STAND_IN in own else "measured"
+
+
+def _draw_table(paper: Paper, name: str, values: pd.DataFrame | None) -> Markup:
+    """The paper's table, each cell with the sign of its verdict, ours, and the published value below."""
+    pivot = pivot_beside_paper(paper, name, values)
+    signs = pivot["verdict"].map(lambda verdict: f"{SIGNS[verdict]} " if verdict else "")
+    style = (signs + pivot["cell"]).style.format(escape="html").format_index(escape="html", axis=0)
+    style = style.format_index(escape="html", axis=1).set_td_classes("m-" + pivot["verdict"].map(_slug))
+    return Markup(style.to_html(table_uuid="paper", cell_ids=False))  # noqa: S704 - escaped above
+
+
+def _judge(paper: Paper, place: Place) -> list[dict[str, Any]]:
+    """A paper's claims with their verdicts, each with the labels of the artefacts whose values test it, by stem."""
+    claims = judge_claims(paper, place.results).to_dict("records")
+    for claim in claims:
+        entry = paper.claims[claim["claim"]]
+        tables = {f"{paper.paper}/{name}": paper.artefacts[name].label for name in entry.tables}
+        claim |= {"paper": paper, "tables": tables}
+    return claims
+
+
+class _Renderer(IPythonRenderer):
+    """Markdown without raw HTML: formulas as MathML, figures as their copies beside the page."""
+
+    def heading(self, text: str, level: int, **attributes: Any) -> str:
+        return super().heading(text, level + 1, **attributes)
+
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        return super().image(text, Path(url).name, title)
+
+    def block_math(self, body: str) -> str:
+        return convert(body.replace(r"\arg", r"\operatorname{arg}"), display="block")
+
+    def inline_math(self, body: str) -> str:
+        return convert(body.replace(r"\arg", r"\operatorname{arg}"))
+
+
+class _Exporter(HTMLExporter):
+    @jinja2.pass_context
+    def markdown2html(self, _: object, source: str) -> str:
+        return MarkdownWithMath(_Renderer(allow_harmful_protocols=False, exclude_anchor_links=True)).render(source)
+
+
+def render_notebook(path: Path, root: Path) -> Markup:
+    """An executed notebook's cells as HTML that runs nothing and names no folder of the machine."""
+    text = path.read_text(encoding="utf-8").replace(str(root), ".")
+    notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
+    notebook.cells = [cell for cell in notebook.cells if HEAD not in cell.metadata.get("tags", [])]
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number}"  # some are drawn at random, and pages must not change by themselves
+    body, _ = _Exporter(template_name="basic").from_notebook_node(notebook)  # type: ignore[no-untyped-call]
+    page = BeautifulSoup(body, "html.parser")
+    for tag in [*page(_ACTIVE), *page("img", src=re.compile(r"^(\w+:)?//"))]:
+        tag.decompose()
+    for words in page(string=_ABSOLUTE_PATH):
+        words.replace_with(_ABSOLUTE_PATH.sub("…/", words))
+    return Markup(page)  # noqa: S704 - made above, without scripts
+
+
+def _open_templates(place: Place) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True,
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters.update(slug=_slug, number=_write_number)
+    environment.globals.update(signs=SIGNS, notice="" if place.results == place.root / "results" else _PARTIAL)
+    return environment
+
+
+def _slug(word: str) -> str:
+    return re.sub(r"\W+", "-", word)
+
+
+def _write_number(number: float | None) -> str:
+    """Four significant digits; none behind the point of a large or a whole number."""
+    if number is None:
+        return ""
+    return f"{number:,.0f}" if number == round(number) or abs(number) >= 1000 else f"{number:.4g}"
+
+
+def _find_source(root: Path, function: str) -> str:
+    """The file of MODULE:FUNCTION, or of MODULE:MODULE where a package's module is named."""
+    module, _, name = function.replace(".", "/").partition(":")
+    own = f"src/{module}/{name}.py"
+    return own if (root / own).is_file() else f"src/{module}.py"

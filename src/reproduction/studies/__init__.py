@@ -1,0 +1,1 @@
+"""What two notebooks share beyond the methods of the papers."""

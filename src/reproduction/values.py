@@ -1,0 +1,204 @@
+"""Values on disk: results/PAPER/NAME.csv, tidy and rounded once, and NAME.json, what they were made from.
+
+A row is one value: `dataset`, `metric`, conditions, `statistic`; then `value`, `low` and `high` (95 % interval),
+`spread` (standard deviation over seeds), `n`, `dropped`, `resampled` (what was drawn independently, and how many),
+`dropped_because`, `origin` and `signature`. No time, host or path is in either file: two equal runs give equal bytes.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Collection, Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nfqa.files.json_lines import refuse_repeats
+from nfqa.files.paths import write_text
+
+NUMBERS = ("value", "low", "high", "spread")
+COUNTS = ("n", "dropped")
+MEASURED = (*NUMBERS, *COUNTS, "resampled", "dropped_because", "origin", "signature")
+NAMES = ("question", "answer", "system")
+EXACT_DIGITS, MODEL_DIGITS = 12, 6  # significant digits that survive another processor
+
+
+def name_keys(values: pd.DataFrame) -> list[str]:
+    """The columns that identify a row: dataset, metric, the conditions in order, statistic."""
+    first = [name for name in ("dataset", "metric") if name in values]
+    conditions = [name for name in values.columns if name not in (*first, "statistic", *MEASURED)]
+    return [*first, *conditions, "statistic"]
+
+
+def tidy_values(values: pd.DataFrame, *, origin: str, exact: Collection[str] | bool = ()) -> pd.DataFrame:
+    """Values as they are written: every column there, rounded, in order of their keys.
+
+    Args: values: at least `statistic` and `value`; origin: for rows that name none; exact: metrics that no model's
+        floating point is behind, or True for all: they keep 12 significant digits, others 6. Whole numbers stay whole.
+    Raises: ValueError for a missing column, an infinite value, or two rows with one key.
+    """
+    lacking = [name for name in ("statistic", "value") if name not in values]
+    if lacking:
+        raise ValueError(f"the values have no column {', '.join(lacking)}; they have {', '.join(values.columns)}")
+    table = values.drop(columns="note", errors="ignore")  # of single scores
+    for name in MEASURED:
+        if name not in table:
+            table[name] = np.nan if name in (*NUMBERS, *COUNTS) else ""
+    table["origin"] = table.origin.replace("", np.nan).fillna(origin)
+    keys = name_keys(table)
+    for name in keys:
+        if not pd.api.types.is_numeric_dtype(table[name]):
+            texts = table[name].astype(object).where(table[name].notna(), "").astype(str)
+            table[name] = texts if name in NAMES else _read_numbers(texts)
+    exactly = np.full(len(table), exact) if isinstance(exact, bool) else table.get("metric", "").isin(list(exact))
+    for name in NUMBERS:
+        column = table[name].astype(np.float64)
+        if np.isinf(column).any():
+            raise ValueError(f"{name} is infinite in row {table.loc[np.isinf(column), keys].iloc[0].to_dict()}")
+        table[name] = np.where(exactly, _round(column, EXACT_DIGITS), _round(column, MODEL_DIGITS))
+    for name in COUNTS:
+        table[name] = table[name].astype("Int64")
+    for name in ("resampled", "dropped_because", "signature"):
+        table[name] = table[name].fillna("")
+    twins = table.duplicated(keys)
+    if twins.any():
+        raise ValueError(f"two rows have the key {table.loc[twins, keys].iloc[0].to_dict()}; a condition is missing")
+    in_order = {"key": lambda column: _read_numbers(column) if column.name in NAMES else column}  # 3 before 27
+    return table[[*keys, *MEASURED]].sort_values(keys, ignore_index=True, na_position="first", **in_order)
+
+
+def _round(column: pd.Series, digits: int) -> np.ndarray:
+    numbers = column.to_numpy(dtype=np.float64)
+    whole = np.isnan(numbers) | (numbers == np.round(numbers))
+    rounded = [number if keep else float(f"{number:.{digits}g}") for number, keep in zip(numbers, whole, strict=True)]
+    return np.array(rounded, dtype=np.float64) + 0.0  # no minus zero
+
+
+def write_values(stem: Path, table: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
+    """Write STEM.csv and STEM.json, each moved into place whole."""
+    write_text(stem.with_suffix(".csv"), table.to_csv(index=False, lineterminator="\n"))
+    write_json(stem.with_suffix(".json"), provenance)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON of which equal contents give equal bytes."""
+    write_text(path, json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_values(path: Path | StringIO) -> pd.DataFrame:
+    """Values from a CSV file: conditions as text, or as numbers where all are; blank where one does not apply.
+
+    Names that users or datasets give (NAMES) stay text: a system called "07" is not one called "7".
+
+    Raises: ValueError naming the file when it is no values file: a column is missing, two rows have one key, or a
+        number is none or infinite.
+    """
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        for name in NUMBERS:
+            table[name] = pd.to_numeric(table[name])
+        for name in COUNTS:
+            table[name] = pd.to_numeric(table[name]).astype("Int64")
+        keys = name_keys(table)
+        lacking = [name for name in ("statistic", *MEASURED) if name not in table]
+        if lacking or table.empty:
+            raise ValueError(f"it has no column {', '.join(lacking)}" if lacking else "it has no rows")
+        if np.isinf(table[list(NUMBERS)].to_numpy(dtype=np.float64)).any():
+            raise ValueError("a number is infinite")
+        refuse_repeats(map(str, table[keys].to_numpy().tolist()), "the row")
+    except (KeyError, ValueError, TypeError, OverflowError) as error:  # pandas on counts that are no whole numbers
+        raise ValueError(f"{path}: not a values file ({error}); run the artefact again") from None
+    return table.assign(**{name: _read_numbers(table[name]) for name in keys if name not in NAMES})
+
+
+def _read_numbers(column: pd.Series) -> pd.Series:
+    """A condition's column as numbers where each of its words is one, or blank; as it is otherwise."""
+    numbers = pd.to_numeric(column.replace("", None), errors="coerce")
+    return numbers if numbers.notna().any() and (numbers.notna() | (column == "")).all() else column
+
+
+def match_rows(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.Series:
+    """Which rows have exactly these conditions: those named are equal, all others are blank."""
+    rows = table[name_keys(table)].to_dict("records")
+    return pd.Series([name_row(row) == name_row(wanted) for row in rows], table.index, dtype=bool)
+
+
+def name_row(conditions: Mapping[Any, object]) -> frozenset[tuple[Any, str]]:
+    """The conditions of a row that are given, as text: equal for rows of the same conditions, a key of dicts."""
+    texts = {name: f"{part:.12g}" if isinstance(part, (int, float)) else str(part) for name, part in conditions.items()}
+    return frozenset((name, text) for name, text in texts.items() if text not in ("", "nan", "None"))
+
+
+def query_rows(table: pd.DataFrame, query: str) -> pd.Series:
+    """Which rows a pandas query picks; all without one. What does not apply is '', as is a column that isn't there."""
+    named = {node.id for node in ast.walk(ast.parse(query, mode="eval")) if isinstance(node, ast.Name)} if query else {}
+    blank = table.reset_index(drop=True).reindex(columns=list(named)).astype(object)
+    picked = blank.where(blank.notna(), "").query(query, engine="python").index if query else blank.index
+    return pd.Series(blank.index.isin(picked), table.index)
+
+
+def pick(table: pd.DataFrame, **conditions: object) -> pd.Series:
+    """The one row with exactly these conditions, all others blank; its `said` is "value [low, high]".
+
+    Raises: ValueError naming the conditions where no row has them.
+    """
+    found = table[match_rows(table, conditions)]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} rows have {conditions}; expected one. The columns are {name_keys(table)}")
+    return found.assign(said=write_intervals(found, digits=3)).iloc[0]
+
+
+def write_intervals(
+    table: pd.DataFrame, *, digits: int = 2, whole_from: float = np.inf, tiny: bool = False
+) -> list[str]:
+    """Each row as "value [low, high]": without brackets where it has no interval, "undefined" without a value.
+
+    Args: whole_from: rows whose value is of this size or more are written without decimals; tiny: a positive value
+        that would come out as 0 without being it is written as "<0.01".
+    """
+    said = []
+    for value, low, high in table[["value", "low", "high"]].astype(float).itertuples(index=False):
+        form = ",.0f" if abs(value) >= whole_from else f".{digits}f"
+        interval = "" if np.isnan(low) else f" [{low:{form}}, {high:{form}}]"
+        small = tiny and 0 < value < 0.5 * 10**-digits
+        shown = "undefined" if np.isnan(value) else f"<{10**-digits:{form}}" if small else f"{value:{form}}"
+        said.append(f"{shown}{interval}")
+    return said
+
+
+def say_change(
+    difference: pd.Series,
+    *,
+    up: str = "rises",
+    down: str = "falls",
+    level: str = "does not clearly change",
+    digits: int = 2,
+    shown: bool = True,
+) -> str:
+    """A difference in words, by its interval: above 0, below 0 or, with 0 in it, neither; then the numbers, if `shown`.
+
+    One without a value "is undefined"; one without an interval, as where all differences are 0, "has no interval".
+    """
+    value, low, high = (float(difference[name]) for name in ("value", "low", "high"))
+    if np.isnan(value):
+        return "is undefined"
+    form = "+,.0f" if abs(value) >= 10 else f"+.{digits}f"
+    if np.isnan([low, high]).any():
+        return f"has no interval ({value:{form}})" if shown else "has no interval"
+    change = level if low <= 0 <= high else down if high < 0 else up
+    return f"{change} ({value:{form}} [{low:{form}}, {high:{form}}])" if shown else change
+
+
+def list_changes(differences: pd.DataFrame, **words: str) -> str:
+    """Several differences by what `say_change` says of each: "rises: 30, 100; falls: 1, 3", named by the index.
+
+    Those without a value or an interval come last; without any difference "no difference".
+    """
+    said = [say_change(row, shown=False, **words) for _, row in differences.iterrows()]  # type: ignore[arg-type]
+    groups = pd.Series(differences.index.astype(str), said).groupby(level=0, sort=False)
+    parts = [f"{word}: {', '.join(names)}" for word, names in groups]
+    return "; ".join(sorted(parts, key=lambda part: part.startswith(("is undefined", "has no")))) or "no difference"
