@@ -65,8 +65,8 @@ help: ## this text
 	@echo "  ONLY=         for figures and spot-check: one artefact, as in: make figures ONLY=linkage/table_02"
 	@echo "  ANSWERS=      for score: a table or a file of JSON lines, like src/nfqa/sample/answers.csv and .jsonl"
 	@echo "                for DebateQA's tables: a folder of answers to its questions, a file of {id, generation} lines per model"
-	@echo "  OUT=          for score of a file of any size (.jsonl, .parquet): the folder to score it into, part by part, with"
-	@echo "                METHODS=pd,da,linkage,rouge,bertscore or some of them, and ENGINE=local, ray or ray:ADDRESS"
+	@echo "  OUT=          for score: the folder to score into, by default build/scores/NAME; METHODS=pd,da,coverage,linkage,rouge,"
+	@echo "                bertscore or some of them, by a language model also pointwise,pointwise_ref,pairwise; ENGINE=local, ray or ray:ADDRESS"
 	@echo "  TEMPLATE=     for score: a .csv that doesn't exist yet; an example of such a table is written there"
 	@echo "  QUESTIONS=    for score, where ANSWERS holds {id, generation} lines: the questions, like DebateQA's test.jsonl"
 	@echo "                for debates: a file of {question} lines, like data/sample/debate_questions.jsonl"
@@ -102,11 +102,11 @@ $(READY_DEV): $(READY)
 reproduce: $(READY) ## data, every notebook, results, figures, report
 	@$(RUN) reproduce
 
-score: $(READY) ## your own answers by every method: make score ANSWERS=my.jsonl [JUDGE=...]
+score: $(READY) ## your own answers by every method, with a report: make score ANSWERS=my.jsonl [JUDGE=...]
 	@test -n "$${ANSWERS:-}$${TEMPLATE:-}" || { echo "error: name a file, as in: make score ANSWERS=src/nfqa/sample/answers.jsonl, or make score TEMPLATE=my.csv for a table to fill in" >&2; exit 2; }
-	@$(if $(TEMPLATE),$(RUN) template "$$TEMPLATE",$(RUN) score "$$ANSWERS" $${QUESTIONS:+--questions "$$QUESTIONS"} $(if $(OUT),$(bulk)))
+	@$(if $(TEMPLATE),$(RUN) template "$$TEMPLATE",$(RUN) score "$$ANSWERS" $(flags))
 
-bulk = --out "$$OUT" $(foreach role,METHODS ENGINE EVALUATOR JUDGE EMBEDDER PROMPTS,$${$(role):+--$(shell echo $(role) | tr A-Z a-z) "$$$(role)"})
+flags = $(foreach name,OUT METHODS ENGINE EVALUATOR JUDGE EMBEDDER PROMPTS QUESTIONS,$${$(name):+--$(shell echo $(name) | tr A-Z a-z) "$$$(name)"})
 
 answers: $(READY) ## answers of GENERATOR=... to DebateQA's questions, or to QUESTIONS=my.jsonl, a file per model, into OUT=folder
 	@$(RUN) answers $${QUESTIONS:+--questions "$$QUESTIONS"} $${OUT:+--folder "$$OUT"}

@@ -75,7 +75,7 @@ def test_a_plan_over_released_prompts_that_can_not_be_had_says_what_to_do(tmp_pa
     made = Checkout(tmp_path)
     copy_project(tmp_path, "src", "data", "papers", "notebooks", "prompts")
     variables = {"JUDGE": "openai:m@http://127.0.0.1:9/v1", "PROMPTS": "upstream", "NFQA_MIRROR": "/nowhere"}
-    done = made.run("status", "linkage/use_your_own_answers", DATA="sample", PROFILE="quick", **variables)
+    done = made.run("status", "linkage/table_05", DATA="sample", PROFILE="quick", **variables)
     assert done.returncode == 2
     assert "NFQA_MIRROR has no /nowhere" in done.stderr
 

@@ -10,8 +10,8 @@ import pytest
 from conftest import PROJECT
 from stub_server import StubServer
 
+from nfqa import scoring
 from nfqa.judge import journal
-from reproduction import own_scores
 from reproduction.papers import list_chosen
 from reproduction.values import MEASURED
 
@@ -81,7 +81,7 @@ def test_links_lead_somewhere(path):
 
 
 def test_formats_name_every_column():
-    page = (PROJECT / "docs/formats.md").read_text()
+    page = "".join((PROJECT / "docs" / name).read_text() for name in ("formats.md", "scale.md"))
     conditions = {"training", "variant", "method", "judge"}  # of a metric, as its own row says
-    columns = {*MEASURED, *own_scores._COLUMNS, *journal._COLUMNS} - conditions - {"run", "written"}
+    columns = {*MEASURED, *scoring._TEXTS, *scoring._NUMBERS, *journal._COLUMNS} - conditions - {"run", "written"}
     assert {name for name in columns if f"`{name}`" not in page} == set()

@@ -22,7 +22,7 @@ from reproduction.papers import list_chosen
 
 EXECUTED = "build/notebooks/linkage/table_02.ipynb"
 VARIANT = "build/variants/judge-1/notebooks/linkage/table_02.ipynb"
-SCORES = "build/scores/mine-2/use_your_own_answers.ipynb"
+SCORES = "build/scores/mine/report.ipynb"
 
 
 def read_lab_command(*variables: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -18,7 +17,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
-import pandas as pd
 import pytest
 from conftest import FIRST, PROJECT, Checkout, commit_all, copy_project
 from notebook_cells import run_cells
@@ -28,9 +26,8 @@ from test_runner import STARTS, list_litter, list_processes, wait_until
 
 from nfqa.files.paths import lock_file
 from nfqa.interruption import MESSAGE
-from reproduction import execute, replay, runner, scoring
+from reproduction import execute, replay, runner
 from reproduction import open as lab_open
-from reproduction.cli import list_commands
 from reproduction.options import RunOptions
 from reproduction.papers import list_chosen, read_papers
 
@@ -38,8 +35,6 @@ WHY = {"question": "Why is the sky blue?", "references": ["Air scatters short wa
 WHETHER = {"question": "Should pupils wear uniforms?", "partial_answers": ["They make all equal.", "They limit us."]}
 HOW = {"question": "How do I sleep better?"}
 TWO = [{"system": "a", "text": "Air scatters short waves, some say."}, {"system": "b", "text": "It is the sea."}]
-JUDGED, COVERED, DIVERSE = "Embedded judge, trained †", "Points of view, 0 to 10", "P.D., paper"
-UNJUDGED, UNCOVERED = "no question has references", "no question has partial_answers"
 
 
 def ask(*questions: dict[str, Any], answers: list[Any] = TWO) -> list[dict[str, Any]]:
@@ -71,7 +66,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     commit_all(root)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execute, "execute_notebook", run_here)
-        patch.setattr(scoring, "prepare_vectors", lambda *_, **__: None)
         yield made
 
 
@@ -80,41 +74,29 @@ def list_changed(root: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("lines", "shown", "hidden"),
+    ("lines", "said"),
     [
-        (ask(WHY), [JUDGED, "ROUGE-1", UNCOVERED], [COVERED, DIVERSE, UNJUDGED]),
-        (ask(WHETHER), [COVERED, DIVERSE, "in 94% of cases", UNJUDGED], [JUDGED, UNCOVERED]),
-        (ask(HOW), ["Cosine to the question", UNJUDGED, UNCOVERED], [JUDGED, COVERED, DIVERSE]),
-        (ask(WHY, WHETHER), [JUDGED, COVERED], [UNJUDGED, UNCOVERED]),
-        (ask(WHY | WHETHER), [JUDGED, COVERED], [UNJUDGED, UNCOVERED]),
-        (ask(WHY, HOW, answers=TWO[:1]), [JUDGED, "No comparison"], []),
-        (ask(WHY, answers=["Short waves.", "The sea, I say."]), [JUDGED, "line1 a2", "No comparison"], []),
-        (ask(WHETHER, answers=["Short waves."]), [COVERED, "No comparison"], []),
+        (ask(WHY), "needs views"),
+        (ask(WHETHER), "needs references"),
+        (ask(HOW, WHY, WHETHER), "needs references"),
+        (ask(WHY | WHETHER, answers=["Short waves.", "The sea, I say."]), "LINKAGE, embedded judge"),
     ],
-    ids=["references", "views", "neither", "both", "both in one", "one system", "no systems", "bare"],
+    ids=["references", "views", "all", "no systems"],
 )
-def test_a_file_of_each_kind_is_scored(place: Checkout, tmp_path, lines, shown, hidden) -> None:
+def test_a_file_of_each_kind_is_scored_with_a_report(place: Checkout, tmp_path, lines, said) -> None:
     (tmp_path / "my.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    done = place.run("score", str(tmp_path / "my.jsonl"))
+    done = place.run("score", str(tmp_path / "my.jsonl"), "--out", str(tmp_path / "scores"), DATA="", PROFILE="")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [words for words in shown if words not in done.stdout] == []
-    assert [words for words in hidden if words in done.stdout] == []
-    end = done.stdout.split("\n\n")[-2].splitlines()
-    assert [re.split("[ :]", line)[0] for line in end[1:]] == ["Flagged", "Not"]
-    assert end[0].startswith(("Undecided", "No comparison"))
-    assert "e-" not in done.stdout.partition("(questions)")[2].partition("in build")[0], "no number such as 1.7e-154"
+    assert said in done.stdout
+    assert "No two systems differ significantly under any metric." in done.stdout
+    made = {path.name for path in (tmp_path / "scores").iterdir()}
+    assert {"parts", "scores.csv", "summary.csv", "report.ipynb", "use_your_own_answers.png"} <= made
 
 
-def test_many_answers_print_a_summary_and_the_name_of_a_file(place: Checkout, tmp_path) -> None:
-    answers = [{"system": f"s{number}", "text": f"Some say {number}, others doubt it."} for number in range(9)]
-    (tmp_path / "my.jsonl").write_text(json.dumps(ask(WHETHER, answers=answers)[0]))
-    done = place.run("score", str(tmp_path / "my.jsonl"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    (name,) = re.findall("each answer: (build/scores/.*/views.csv)", done.stdout)
-    assert "the question alone" not in done.stdout
-    views = pd.read_csv(place.root / name)
-    assert list(views) == ["question", "answer", "coverage 1", "coverage 2", "P.D. 1", "P.D. 2"]
-    assert len(views) == 10
+def test_scoring_refuses_what_would_change_nothing(place: Checkout, tmp_path) -> None:
+    (tmp_path / "my.jsonl").write_text(json.dumps(ask(WHY)[0]))
+    done = place.run("score", str(tmp_path / "my.jsonl"), PROFILE="quick", DATA="")
+    assert (done.returncode, done.stderr) == (2, "error: PROFILE has no effect on scoring a file; unset it\n")
 
 
 def test_the_released_format_is_scored(place: Checkout, tmp_path) -> None:
@@ -125,13 +107,13 @@ def test_the_released_format_is_scored(place: Checkout, tmp_path) -> None:
     asked = {1: WHETHER["question"], 2: "Should homework be banned?", 3: "Should zoos close?"}
     lines = [json.dumps({"id": name, "question": text, "partial_answers": points}) for name, text in asked.items()]
     (tmp_path / "test.jsonl").write_text("\n".join(lines))
-    done = place.run("score", str(tmp_path / "generations.jsonl"), "--questions", str(tmp_path / "test.jsonl"))
+    words = ["score", str(tmp_path / "generations.jsonl"), "--questions", str(tmp_path / "test.jsonl"), "--methods=da"]
+    done = place.run(*words, "--out", str(tmp_path / "out"), DATA="", PROFILE="")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert COVERED in done.stdout
-    for reason, name in {"answer to an unknown question": 9, "empty answer": 2, "no answer": 3}.items():
-        assert f"left out: {reason} (1), such as '{name}'" in done.stdout
+    for reason in ("answers_to_unknown_questions 1", "empty_answers 1", "questions_without_answer 1"):
+        assert reason in done.stdout
     (tmp_path / "generations.jsonl").write_text('{"id": 1, "generation": "So."}\n{"id": "1", "generation": "Thus."}')
-    done = place.run("score", str(tmp_path / "generations.jsonl"), "--questions", str(tmp_path / "test.jsonl"))
+    done = place.run(*words, DATA="", PROFILE="")
     assert (done.returncode, "line 2: id is that of line 1" in done.stderr) == (2, True), done.stderr
 
 
@@ -142,9 +124,10 @@ def test_debates_are_made_and_scored(place: Checkout) -> None:
     made = next((place.root / "build" / "debates").rglob("debates.jsonl"))
     identifier = json.loads(made.read_text().splitlines()[0])["id"]
     (made.parent / "mine.jsonl").write_text(json.dumps({"id": identifier, "generation": "Some say yes, some say no."}))
-    done = place.run("score", str(made.parent / "mine.jsonl"), "--questions", str(made))
+    words = ["score", str(made.parent / "mine.jsonl"), "--questions", str(made), "--methods=pd"]
+    done = place.run(*words, DATA="", PROFILE="")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert COVERED in done.stdout
+    assert "P.D. (lower is better)" in done.stdout
 
 
 def test_a_quick_run_changes_nothing_committed_and_is_checked_reported_and_drawn(place: Checkout) -> None:
@@ -172,31 +155,13 @@ def test_committed_results_are_checked_and_claims_are_told(place: Checkout) -> N
     assert list_changed(place.root) == ""
 
 
-def test_the_installed_command_offers_the_checkout_s_commands_in_one_alone(
-    place: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of the wheel itself tests/test_wheel.py asks the same."""
-    (tmp_path / "my.jsonl").write_text(json.dumps(ask(WHY)[0]))
-    monkeypatch.setattr(place, "root", tmp_path)  # the working directory; the checkout is named by NFQA_ROOT
-    table = place.run("template", "my.csv").stdout
-    assert "`nfqa score my.csv`, or in a checkout `make score ANSWERS=my.csv`" in table
-    for where in ({}, {"NFQA_ROOT": "."}):
-        done = place.run("score", "my.jsonl", "--methods=rouge", **where)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.endswith("in my.jsonl-scores/: noticed.csv, parts, summary.csv\n")
-    for name in list_commands(place.root, {"score": (None, "", {})}).keys() - {"score"}:
-        done = place.run(name, NFQA_ROOT=".")
-        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert f"no command {name!r} outside the project's checkout (known: score, template): no data/" in done.stderr
-
-
 @pytest.mark.parametrize(
     "target", ["reproduce", "check", "claims", "figures", "report", "status", "fetch", "lab", "score"]
 )
 def test_make_runs_the_command_of_each_door(target: str) -> None:
     given = ["make", "-n", target, f"VENV={sys.prefix}", *(["ANSWERS=my.jsonl"] if target == "score" else [])]
     said = subprocess.run(given, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
-    assert f"-m nfqa {target}" in said or (target == "lab" and "jupyter lab" in said)
+    assert f"-m reproduction {target}" in said or (target == "lab" and "jupyter lab" in said)
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from conftest import PROJECT
 from packaging.requirements import Requirement
 from test_docs import list_blocks
 
+from nfqa.job import LABELS
+
 pytestmark = pytest.mark.slow
 CODE = """
 from nfqa import *
@@ -96,18 +98,12 @@ def test_a_template_is_written_and_a_file_of_each_kind_scored(installed: Install
         done = installed.run("nfqa", "score", name, *settings)
         assert done.returncode == 0, done.stderr
         *tables[name], where = done.stdout.splitlines()
-        assert where == f"in {name}-scores/: noticed.csv, parts, summary.csv"
+        assert where == f"in {name}-scores/: noticed.csv, parts, scores.csv, summary.csv"
         assert "questions_graded_by_place 1" in next(line for line in tables[name] if line.startswith("warnings: "))
-        assert [line.split()[0] for line in tables[name][1:4]] == ["all", "careful", "hasty"]
-        assert len(tables[name]) <= 10
-    assert tables["my.jsonl"][0].split()[2:] == [
-        "pd",
-        "da",
-        "embedded_judge",
-        "rouge1",
-        "rouge2",
-        "rougel",
-        "bertscore",
+        assert tables[name][0].split() == ["mean", "(questions)", "all", "answers", "careful", "hasty"]
+    labels = [line.partition("  ")[0] for line in tables["my.jsonl"][1:9]]
+    assert labels == [
+        LABELS[name] for name in ("pd", "da", "coverage", "embedded_judge", "rouge1", "rouge2", "rougel", "bertscore")
     ]
     assert tables["my.csv"] == tables["my.parquet"]
 
@@ -115,7 +111,6 @@ def test_a_template_is_written_and_a_file_of_each_kind_scored(installed: Install
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("claims", "no command 'claims' outside the project's checkout (known: score, template): no data/registry.yml"),
         ("score none.jsonl", "none.jsonl: No such file"),
         ("score my.docx", "expected JSON lines (.jsonl), Parquet (.parquet) or a table (.csv, .tsv)"),
         ("template my.txt", "expected a name that ends in .csv, as in `nfqa template my.csv`"),

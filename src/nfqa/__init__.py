@@ -48,8 +48,9 @@ __all__ = [
 def score(
     answers: str | Path,
     out: str | Path,
-    methods: Sequence[str] = ("pd", "da", "linkage", "rouge", "bertscore"),
+    methods: Sequence[str] = ("pd", "da", "coverage", "linkage", "rouge", "bertscore"),
     *,
+    questions: str | Path = "",
     evaluator: str = "embedded:small",
     judge: str = "embedded",
     embedder: str = EMBEDDER,
@@ -62,31 +63,28 @@ def score(
     dry_run: bool = False,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Score a file of any size, part by part, into a folder; the same call goes on where it was stopped.
+    """Score a file of any size, part by part, into a folder; the same call resumes where it was stopped.
 
     Args: answers: a file as `read` takes it (in Parquet, the rows of one question beside each other); out: the folder,
-        of this file alone, for `parts/METHOD-NUMBER.parquet` (a row an answer and metric), `summary.csv`, `noticed.csv`
-        and, where lines were left out, `skipped.csv`; methods: "pd", "da", "linkage", "rouge" (1, 2
-        and L, as the released code), "bertscore"; judge: of linkage and D.A.; embedder, evaluator, prompts: as the
-        functions of those names; engine: "local", or "ray" or "ray:ADDRESS" for Ray's workers, which need the same file
-        system and package; workers: how many of these, by default one a core or GPU; gpus: of each worker, such as 0.5;
-        shard: lines of a part, which is written whole or not at all, and again where its answers, model or code
-        changed; skip_bad: leave out lines that don't fit, and list them; dry_run: say what it would take
-        (`nfqa.scoring.estimate`).
-    Returns: a row a metric and system ("" for all answers): the mean over questions of an answer's score, `value` with
-        its 95 % interval `low` to `high`, n questions, dropped answers and why.
+        of this file alone, for `parts/METHOD-NUMBER.parquet` (a row per answer and metric; of coverage, and point of
+        view), `scores.csv` (the same, for at most 100,000 rows), `summary.csv`, `noticed.csv` and, where lines were
+        skipped, `skipped.csv`; methods: "pd", "da", "coverage", "linkage", "rouge" (1, 2 and L, as the released code),
+        "bertscore", and by a language model as judge "pointwise", "pointwise_ref", "pairwise"; questions: as `read`;
+        judge: of linkage and D.A.; embedder, evaluator, prompts: as the functions of those names; engine: "local", or
+        "ray" or "ray:ADDRESS" for Ray's workers, which need the same file system and package; workers: how many of
+        these, by default one per core or GPU; gpus: of each worker, such as 0.5; shard: lines of a part, which is
+        written whole or not at all, and again where its answers, model or code changed; skip_bad: skip invalid lines,
+        and list them; dry_run: estimate time and cost, score nothing (`nfqa.scoring.estimate`).
+    Returns: a row per metric and system ("" for all answers): metric, label (with the direction where lower is
+        better), `value`, the mean over questions of an answer's score, with its 95 % interval `low` to `high`, n
+        questions, dropped answers and why. An answer with `flags` other than "length" counts in no mean.
     Raises: ValueError naming file, line and field for what doesn't fit, or where no line is left, the folder holds
         scores of another file, or another run writes there.
     """
-    from nfqa.files.json_lines import suggest
-    from nfqa.scoring import METHODS, Job, estimate, score_file
+    from nfqa.job import make_job
+    from nfqa.scoring import estimate, score_file
 
-    methods = tuple(dict.fromkeys(methods))
-    for name in methods or ("",):
-        if name not in METHODS:
-            raise ValueError(f"there is no method {name!r}; {suggest(name, METHODS)}known: {', '.join(METHODS)}")
-    path, folder = Path(answers).resolve(), Path(out).resolve()
-    job = Job(str(path), str(folder), methods, evaluator, judge, embedder, prompts, skip_bad)
+    job = make_job(Path(answers), Path(out), methods, evaluator, judge, embedder, prompts, skip_bad, questions)
     if dry_run:
         return estimate(job, shard=shard)
     return score_file(job, shard=shard, engine=engine, workers=workers, gpus=gpus, progress=progress)

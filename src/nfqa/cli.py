@@ -17,19 +17,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Command = tuple[Callable[[argparse.Namespace], int], str, dict[str, dict[str, Any]]]  # with its help and arguments
-_LONGEST_TABLE = 10  # lines, its head among them
-_NO_SETTINGS = ("command", "file", "out", "questions")
+_MOST_SYSTEMS = 6  # columns of the table, that of all answers among them
+_NO_SETTINGS = ("command", "file", "out")
 _SCORE: dict[str, dict[str, Any]] = {
     "file": {"type": Path},
     "--out": {"help": "the folder to score into, part by part; by default FILE-scores", "type": Path},
-    "--methods": {"help": "pd,da,linkage,rouge,bertscore or some of them", "type": lambda text: text.split(",")},
+    "--methods": {
+        "help": "comma-separated: pd, da, coverage, linkage, rouge, bertscore, and by a language model pointwise, "
+        "pointwise_ref, pairwise; by default the first six",
+        "type": lambda text: text.split(","),
+    },
+    "--questions": {"help": "the questions of answers in DebateQA's released format", "type": Path},
     **{f"--{role}": {"help": "a role, as in nfqa.score"} for role in ("evaluator", "judge", "embedder", "prompts")},
     "--engine": {"help": "local, ray or ray:ADDRESS"},
     "--workers": {"help": "of Ray; by default one a core, or GPU", "type": int},
     "--gpus": {"help": "of each worker, such as 0.5", "type": float},
     "--shard": {"help": "lines of a part, 1000 by default", "type": int},
-    "--skip-bad": {"help": "leave out lines that don't fit, and list them", "action": "store_true"},
-    "--dry-run": {"help": "say what it would take", "action": "store_true"},
+    "--skip-bad": {"help": "skip invalid lines and list them in skipped.csv", "action": "store_true"},
+    "--dry-run": {"help": "estimate time and cost; score nothing", "action": "store_true"},
 }
 
 
@@ -84,23 +89,20 @@ def _score(options: argparse.Namespace) -> int:
 
 
 def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
-    """Lines: the mean of each system under each metric, then why scores are missing, and what was noticed."""
+    """Lines: the means under each metric, of all answers and each system, then why scores are missing, and warnings."""
     import pandas as pd
 
     cells = summary["value"].map("{:,.3f}".format) + " (" + summary.n.astype(str) + ")"
     table = summary.assign(cell=cells.where(summary.n > 0), system=summary.system.replace("", "all answers"))
-    wide = table.pivot(index="system", columns="metric", values="cell")
-    wide = wide.reindex(index=table.system.unique(), columns=table.metric.unique())
-    wide = wide.rename_axis(index=None, columns="mean (questions)")
-    lines = wide.to_string(na_rep="–", line_width=None).splitlines()
-    yield from lines[:_LONGEST_TABLE]
-    if len(lines) > _LONGEST_TABLE:
-        yield f"... and {len(lines) - _LONGEST_TABLE:,} systems more, in summary.csv"
-    if "pd" in wide:
-        yield "lower is better for pd"
+    systems = table.system.unique()
+    wide = table.pivot(index="label", columns="system", values="cell")
+    wide = wide.reindex(index=table.label.unique(), columns=systems[:_MOST_SYSTEMS])
+    yield wide.rename_axis(index=None, columns="mean (questions)").to_string(na_rep="–", line_width=None)
+    if len(systems) > _MOST_SYSTEMS:
+        yield f"... and {len(systems) - _MOST_SYSTEMS:,} systems more, in summary.csv"
     missing = table[(table.system == "all answers") & (table.dropped > 0)]
     for reason, rows in missing.groupby("dropped_because", sort=False):
-        yield f"answers without a score by {', '.join(rows.metric)}: {reason}"
+        yield f"answers without a score by {', '.join(rows.label)}: {reason}"
     counts = pd.read_csv(folder / "noticed.csv", index_col="what")["count"].to_dict()
     skipped = folder / "skipped.csv"
     counts |= {"lines left out": len(pd.read_csv(skipped)) if skipped.exists() else 0}

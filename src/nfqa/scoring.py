@@ -1,14 +1,13 @@
-"""Scores of many answers: a large file is cut into parts, each scored by itself, in this process or by Ray."""
+"""Scores of a file of answers of any size: it is cut into parts, each scored by itself, in this process or by Ray."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,16 +16,15 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from nfqa import functions
-from nfqa.files.code import hash_maker
 from nfqa.files.own_answers import read_shard
-from nfqa.files.paths import hash_file, lock_file, write_atomically
-from nfqa.files.shards import Part, cut_file, read_note, write_table
+from nfqa.files.own_tables import escape_formula
+from nfqa.files.paths import lock_file, write_atomically
+from nfqa.files.shards import Part, count_rows, read_note, write_table
+from nfqa.job import LABELS, METHODS, Job
 from nfqa.judge.asking import Tally, merge_tallies
 from nfqa.judge.served_evaluator import ServedEvaluator
-from nfqa.metrics.dispute_detector import HEADS, SENTENCES
+from nfqa.metrics.flags import flag_frames
 from nfqa.models.chat import UNSETTLED
-from nfqa.models.precision import read_precision
-from nfqa.models.roles import identify_role
 from nfqa.opening import open_embedder, open_evaluator, open_judge
 
 if TYPE_CHECKING:
@@ -37,67 +35,12 @@ if TYPE_CHECKING:
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
 
-_PACKAGES = ("numpy", "scikit-learn", "sentence-transformers", "torch", "transformers")
-_TEXTS = ("question", "answer", "system", "metric", "missing", "guarded", "note", "signature")
+_TEXTS = ("question", "answer", "system", "metric", "view", "missing", "guarded", "note", "flags", "signature")
 _NUMBERS = {"grade": "float", "score": "float", "rank": "Int64", "probability": "float"}
-METHODS = {  # the roles that each depends on
-    "pd": ("evaluator",), "da": ("judge",), "linkage": ("judge", "embedder"), "rouge": (),
-    "bertscore": ("embedder",),
-}  # fmt: skip
+_NEEDS = {"pd": "views", "coverage": "views", "da": "answers", "pointwise": "answers"}  # all others: references
+_MOST_ROWS = 100_000  # of scores.csv; parts hold all
 _SAMPLE = 16  # questions, to tell how long all will take
 _WRITTEN = 12  # tokens that a judge writes, about: a bare verdict
-
-
-@dataclass(frozen=True)
-class Job:
-    """What every part of a file is scored by, and where to."""
-
-    path: str
-    out: str
-    methods: tuple[str, ...]
-    evaluator: str
-    judge: str
-    embedder: str
-    prompts: str
-    skip_bad: bool
-
-    @property
-    def source(self) -> str:
-        """The file from the folder of its scores, so that both may be moved together."""
-        return os.path.relpath(self.path, self.out)
-
-    def cut(self, size: int) -> list[Part]:
-        """The parts of the file. Raises: as `cut_file`; ValueError where the folder holds scores of another file."""
-        parts = list(cut_file(Path(self.path), size))
-        for made in Path(self.out, "parts").glob("[!.]*.parquet"):
-            if (source := read_note(made).get("source", self.source)) != self.source:
-                other = os.path.normpath(Path(self.out, source))
-                raise ValueError(f"{self.out}: holds scores of {other}; name another folder with --out")
-        return parts
-
-    def find(self, method: str, number: int) -> Path:
-        """The file of a part's scores."""
-        return Path(self.out, "parts", f"{method}-{number:06}.parquet")
-
-    def sign(self, method: str, part: Part) -> str:
-        """What a part's scores depend on; they are made anew where it changes."""
-        roles = [self._identities[role] for role in METHODS[method]]
-        made_by = hash_maker("nfqa.scoring", packages=_PACKAGES)
-        return json.dumps([part.digest, part.first, method, *roles, self.skip_bad, read_precision(""), made_by])
-
-    @cached_property
-    def _identities(self) -> dict[str, str]:
-        given = {"evaluator": self.evaluator, "embedder": self.embedder}
-        found = {role: identify_role(role, spec) for role, spec in given.items()}
-        embedded = self.judge == "embedded"
-        packaged = [SENTENCES, HEADS]
-        packaged += [] if embedded else sorted((Path(__file__).parent / "prompts" / self.prompts).rglob("*.*"))
-        judged = "|".join(["" if embedded else identify_role("judge", self.judge), *map(hash_file, packaged)])
-        return found | {"judge": f"{judged}|{self.prompts}"}
-
-    def list_missing(self, part: Part) -> list[str]:
-        """The methods that a part has no scores by, or older ones."""
-        return [m for m in self.methods if read_note(self.find(m, part.number)).get("made_from") != self.sign(m, part)]
 
 
 class Worker:
@@ -114,11 +57,15 @@ class Worker:
         try:
             own = read_shard(Path(self.job.path), given, skipped)
             frames, advice = functions.read(own), ""
+            flags = flag_frames(frames.answers, frames.references, frames.views, frames.texts_by_name)
             for method in self.job.list_missing(given):
-                scores = self.score(method, frames, own.excluded)
+                scores = self.score(method, frames, own.excluded, flags)
                 late = scores.missing.str.removeprefix("server: ").isin(UNSETTLED).any()  # asked again by the next run
                 note = {"made_from": "" if late else self.job.sign(method, given), "part": given.digest}
                 texts = scores.melt("metric", ["note", "guarded"], value_name="text").query("text != ''")
+                note["flags"] = (
+                    ("flag " + flags["flags"][flags["flags"] != ""].str.split("; ").explode()).value_counts().to_dict()
+                )
                 note["of_rows"] = (texts.metric + ": " + texts.text).value_counts().to_dict()
                 write_table(
                     self.job.find(method, given.number),
@@ -132,38 +79,55 @@ class Worker:
             self.forget()
         return {"lines": given.lines, "error": ""}
 
-    def score(self, method: str, frames: functions.Frames, excluded: Sequence[Excluded] = ()) -> pd.DataFrame:
-        """A row an answer, those excluded too, and metric of the method."""
+    def score(
+        self,
+        method: str,
+        frames: functions.Frames,
+        excluded: Sequence[Excluded] = (),
+        flags: pd.DataFrame | None = None,
+    ) -> pd.DataFrame:
+        """A row per answer, those excluded too, and metric of the method; of coverage a row per point of view."""
         import pandas as pd
 
-        from nfqa.metrics.overlap import score_overlap
-        from nfqa.metrics.references import gather_draws, sign_texts
-        from nfqa.metrics.systems import add_unscored
+        from nfqa.metrics.references import sign_texts
 
-        answers, needed = frames.answers, {"pd": "views", "da": "answers"}.get(method, "references")
+        needed = _NEEDS.get(method, "references")
         if getattr(frames, needed).empty:
-            found = pd.concat(answers.assign(metric=name) for name in self._name_metrics(method))
-            found = found.assign(missing=f"needs {needed}", signature="")
-        elif method == "pd":
-            found = functions.perspective_diversity(frames, self.evaluator)
-        elif method == "da":
-            found = functions.dispute_awareness(frames, self.judge)
-        elif method == "linkage":
-            found = functions.linkage(frames, self.judge, embedder=self.embedder)
+            scores = pd.concat(frames.answers.assign(metric=name) for name in self._name_metrics(method))
+            scores = scores.assign(missing=f"needs {needed}", signature="")
         else:
-            draws = gather_draws(answers, frames.references, frames.texts_by_name, ungraded=False)
-            embedder = self.embedder if "embedder" in METHODS[method] else None
-            scores = score_overlap(draws, self._name_metrics(method), embedder)
-            found = add_unscored(scores, answers, missing="needs references")
+            scores = self._score(method, frames)
         names = ["question", "answer", "missing", "system"]
         empty = pd.DataFrame([tuple(vars(each).values()) for each in excluded if each.answer], columns=names)
         unscored = (empty.assign(metric=name, signature="") for name in self._name_metrics(method))
-        found = sign_texts(pd.concat([found, *unscored], ignore_index=True), frames.noticed)
-        texts = found.reindex(columns=_TEXTS).astype(object).fillna("").astype(str)
-        return texts.join(found.reindex(columns=[*_NUMBERS]).astype(_NUMBERS))
+        scores = sign_texts(pd.concat([scores, *unscored], ignore_index=True), frames.noticed)
+        scores = scores if flags is None else scores.merge(flags, "left", ["question", "answer"])
+        texts = scores.reindex(columns=_TEXTS).astype(object).fillna("").astype(str)
+        return texts.join(scores.reindex(columns=[*_NUMBERS]).astype(_NUMBERS))
+
+    def _score(self, method: str, frames: functions.Frames) -> pd.DataFrame:
+        from nfqa.metrics.overlap import score_overlap
+        from nfqa.metrics.references import gather_draws
+        from nfqa.metrics.systems import add_unscored
+
+        match method:
+            case "pd":
+                return functions.perspective_diversity(frames, self.evaluator)
+            case "da":
+                return functions.dispute_awareness(frames, "embedded" if isinstance(self.judge, str) else self.judge)
+            case "coverage":
+                return functions.coverage(frames, self.embedder)
+            case "linkage":
+                return functions.linkage(frames, self.judge, embedder=self.embedder)
+            case "pointwise" | "pointwise_ref" | "pairwise":
+                return functions.linkage(frames, self.judge, method=method)
+        draws = gather_draws(frames.answers, frames.references, frames.texts_by_name, ungraded=False)
+        embedder = self.embedder if "embedder" in METHODS[method] else None
+        scores = score_overlap(draws, self._name_metrics(method), embedder)
+        return add_unscored(scores, frames.answers, missing="needs references")
 
     def _name_metrics(self, method: str) -> list[str]:
-        ranked = "embedded_judge" if self.job.judge == "embedded" else "listwise"
+        ranked = "embedded_judge" if self.job.judge.startswith("embedded") else "listwise"
         return {"linkage": [ranked], "rouge": ["rouge1", "rouge2", "rougel"]}.get(method, [method])
 
     @property
@@ -202,7 +166,7 @@ class Worker:
     @cached_property
     def judge(self) -> str | LanguageJudge:
         """The judge role: "embedded", or a language model."""
-        if self.job.judge == "embedded":
+        if self.job.judge.startswith("embedded"):
             return self.job.judge
         judge = self._open.enter_context(open_judge(self.job.judge, self.job.prompts, self._journal, bar=False))
         judge.asker.dry = self.dry
@@ -262,30 +226,38 @@ def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, g
 
 
 def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
-    """Write summary.csv by `nfqa.metrics.systems.summarise_systems`, noticed.csv, and skipped.csv if there is any line.
+    """Write summary.csv by `summarise_systems`, scores.csv, noticed.csv, and skipped.csv if a line was left out.
 
-    The last two are counts as `Frames.noticed` has them, and why each line was left out.
+    Noticed is what `Frames.noticed` and flags count; scores.csv holds the parts where they have at most 100,000 rows.
     Raises: ValueError where no line is left.
     """
     import pandas as pd
 
     from nfqa.metrics.systems import summarise_systems
 
-    columns = ["question", "system", "metric", "score", "missing"]
-    files = (job.find(method, part.number) for part in parts for method in job.methods)
-    summary = summarise_systems(pd.read_parquet(file, columns=columns) for file in files)
-    every = [[read_note(job.find(method, part.number)) for part in parts] for method in job.methods]
-    notes, rows = every[0], [note.get("of_rows", {}) for method in every for note in method]
+    files = [job.find(method, part.number) for part in parts for method in job.methods]
+    rows = sum(map(count_rows, files))
+    of_methods = [[read_note(job.find(method, part.number)) for part in parts] for method in job.methods]
+    notes, every = of_methods[0], [note for method in of_methods for note in method]
     skipped = pd.DataFrame({"why": [why for note in notes for why in note.get("skipped", [])]})
-    noticed = sum(map(Counter, [*(note.get("noticed", {}) for note in notes), *rows]), Counter[str]())
-    counts = pd.DataFrame(noticed.items(), columns=["what", "count"])
-    Path(job.out, "skipped.csv").unlink(missing_ok=True)
-    tables = {"summary": summary, "noticed": counts} | ({} if skipped.empty else {"skipped": skipped})
+    counted = [note.get(name, {}) for note in notes for name in ("noticed", "flags")]
+    noticed = sum(map(Counter, [job.noticed, *counted, *(note.get("of_rows", {}) for note in every)]), Counter[str]())
+    tables = {"noticed": pd.DataFrame(noticed.items(), columns=["what", "count"])}
+    tables |= {} if skipped.empty else {"skipped": skipped}
+    if rows:
+        columns = ["question", "answer", "system", "metric", "score", "missing", "flags"]
+        summary = summarise_systems(pd.read_parquet(file, columns=columns) for file in files)
+        summary.insert(1, "label", summary.metric.map(LABELS))
+        tables["summary"] = summary
+    if 0 < rows <= _MOST_ROWS:
+        tables["scores"] = pd.concat(map(pd.read_parquet, files), ignore_index=True)
+    for name in ("scores", "skipped"):
+        Path(job.out, f"{name}.csv").unlink(missing_ok=True)
     for name, table in tables.items():
         with write_atomically(Path(job.out, f"{name}.csv")) as scratch:
-            table.to_csv(scratch, index=False)
-    if summary.empty:
-        why = f"every line was left out ({len(skipped):,}); {job.out}/skipped.csv says why"
+            table.map(escape_formula).to_csv(scratch, index=False, lineterminator="\n")
+    if not rows:
+        why = f"every line was skipped ({len(skipped):,}); {job.out}/skipped.csv says why"
         raise ValueError(f"{job.path}: {'holds no answer; expected one JSON object a line' if skipped.empty else why}")
     return summary
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from nfqa.files.paths import Place
 
 OWN_ANSWERS = "linkage/use_your_own_answers"
+_NOT_SCORED_BY = ("DATA", "PROFILE", "PARAMS", "SEEDS", "READING", "DECODING", "WRAPPING", "GENERATOR", "RERANKER")
 _Installed = Callable[[argparse.Namespace], int]
 _Command = Callable[[Path, RunOptions, argparse.Namespace], int]
 
@@ -69,12 +71,11 @@ def list_commands(root: Path) -> dict[str, Any]:
         }),
     }  # fmt: skip
     score, _, arguments = installed["score"]
-    questions = {"--questions": {"help": "the questions of answers in the released format", "type": Path}}
-    text = "score the answers of a file: by every method, with a report, or with options into a folder"
     offered: dict[str, Any] = {
         name: (partial(_run, root, command), *rest) for name, (command, *rest) in commands.items()
     }
-    offered |= installed | {"score": (partial(_score, root, score), text, arguments | questions)}
+    text = "score the answers of a file, with a report"
+    offered |= installed | {"score": (partial(_score, root, score), text, arguments)}
     return {name: (partial(_guard, command), *rest) for name, (command, *rest) in offered.items()}
 
 
@@ -87,21 +88,34 @@ def _guard(command: _Installed, given: argparse.Namespace) -> int:
 
 def _run(root: Path, command: _Command, given: argparse.Namespace) -> int:
     """Run a command with Make's variables, checked."""
-    options, scores, named = RunOptions(), command is _report_scores, getattr(given, "artefacts", [])
-    given.artefacts = [OWN_ANSWERS] if scores else named
+    options = RunOptions()
+    given.artefacts = getattr(given, "artefacts", [])
     if command is not _verdicts:  # the journal is the same whatever a run is given
         takes: dict[_Command, tuple[str, ...]] = {_debates: ("searcher",), _answers: ("generator",)}
-        settings = {"makes": command is not _report, "scores": scores}
-        options = read_options(root, given.artefacts, takes=takes.get(command, ()), **settings)
+        options = read_options(root, given.artefacts, takes=takes.get(command, ()), makes=command is not _report)
     return command(root, options, given)
 
 
 def _score(root: Path, score: _Installed, given: argparse.Namespace) -> int:
-    """Score a file with a report, or with options of the installed command by that, into a folder."""
-    options = [value for name, value in vars(given).items() if value and name not in ("command", "file", "questions")]
-    if options and given.questions:
-        raise ValueError("--questions goes without other options: a large file holds its questions itself")
-    return score(given) if options else _run(root, _report_scores, given)
+    """Score a file as the installed command does, by default into build/scores/, then write the report there."""
+    for name in filter(os.environ.get, _NOT_SCORED_BY):
+        raise ValueError(f"{name} has no effect on scoring a file; unset it")
+    given.out = (given.out or root / "build" / "scores" / given.file.stem).resolve()
+    code = score(given)
+    if code or given.dry_run:
+        return code
+    from reproduction.execute import execute_notebook
+    from reproduction.papers import find_artefact, read_papers
+
+    paper, name = find_artefact(read_papers(root), OWN_ANSWERS)
+    report, folder = given.out / "report.ipynb", str(given.out)
+    parameters = {"scores": folder, "out": folder}
+    failure = execute_notebook(paper.artefacts[name].path, report, parameters, os.environ, root)
+    if failure:
+        print(failure, file=sys.stderr)
+        return 1
+    print("", *read_json(given.out / f"{name}.json")["findings"], f"report: {report}", sep="\n")
+    return 0
 
 
 def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
@@ -178,12 +192,6 @@ def _status(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
         for line in plan_targets(root, stale, options):
             print(line, flush=True)
     return 0
-
-
-def _report_scores(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
-    from reproduction.scoring import score_file
-
-    return score_file(root, options, given.artefacts[0], given.file, given.questions)
 
 
 def _answers(root: Path, options: RunOptions, given: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from nfqa.files.code import hash_maker
+from nfqa.files.own_tables import escape_formula
 from nfqa.files.paths import find_cache, hash_file, write_text
 from nfqa.files.readers import read_questions
 from nfqa.files.store import Store
@@ -31,9 +32,7 @@ from reproduction.debates.extract import FEWEST, join_views
 from reproduction.debates.pipeline import Search, Stage, list_dropped
 from reproduction.debates.search import score_by_cosine
 from reproduction.judging import open_generators, open_judges, read_prompt_set
-from reproduction.options import RunOptions
-from reproduction.own_scores import escape_formula
-from reproduction.scoring import name_folder
+from reproduction.options import RunOptions, name_folder
 from reproduction.studies.people import measure_kappa
 
 _CODE = (

@@ -84,13 +84,10 @@ class RunOptions:
         return find_place(root, data=self.data, profile=self.profile, variant=self.variant)
 
 
-def read_options(
-    root: Path, artefacts: Sequence[str], *, makes: bool = True, takes: Sequence[str] = (), scores: bool = False
-) -> RunOptions:
+def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, takes: Sequence[str] = ()) -> RunOptions:
     """Options from the environment, where Make puts its variables, checked against the artefacts of the run.
 
-    Args: makes: whether artefacts are made: PARAMS then needs to know which. takes: roles of the command itself;
-        scores: whether the command scores a file, which ANSWERS then is.
+    Args: makes: whether artefacts are made: PARAMS then needs to know which. takes: roles of the command itself.
     Raises: ValueError naming the variable, what it is and what was expected.
     """
     profile, data = read_choice("PROFILE", "full", "quick"), read_choice("DATA", "full", "sample")
@@ -109,7 +106,7 @@ def read_options(
     parameters = _read_parameters(os.environ.get("PARAMS", ""))
     if parameters and not artefacts and makes:
         raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
-    answers = os.environ.get("ANSWERS", "") * (not scores)
+    answers = os.environ.get("ANSWERS", "")
     if answers and not Path(answers).is_dir():
         raise ValueError(f"ANSWERS is {answers!r}; expected a folder with a file a system, but for `make score`")
     chosen = list_chosen(root, artefacts) if roles or answers else []
@@ -124,6 +121,14 @@ def read_options(
     dtype = read_choice("NFQA_DTYPE", "auto", *DTYPES)
     answers = answers and str(Path(answers).resolve())
     return RunOptions(data, profile, seeds, roles, parameters, dict(asking), "" if dtype == "auto" else dtype, answers)
+
+
+def name_folder(options: RunOptions, answers: str, questions: str = "") -> str:
+    """STEM-HASH, the hash of the files' resolved paths, then what is overridden: no two files share a folder."""
+    digest = hashlib.sha256(os.fsencode(f"{answers}\n{questions}")).hexdigest()[:8]
+    stem = Path(answers).stem.strip(". ")[:40] or "answers"
+    changed = (options.variant, options.data, "" if options.variant else options.profile)
+    return "-".join([stem, digest, *(part for part in changed if part not in ("", "full"))])
 
 
 def _shorten(value: Any) -> str:

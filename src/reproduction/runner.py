@@ -17,7 +17,6 @@ from tqdm import tqdm
 
 from nfqa.files.json_lines import read_json
 from nfqa.files.paths import Place, hash_file, lock_file, write_atomically
-from nfqa.files.records import QuestionSet
 from nfqa.interruption import MARK, RUN, end_processes
 from reproduction.data.load import GRADED
 from reproduction.data.registry import UnreachableError, fetch_file, read_registry
@@ -203,26 +202,18 @@ def copy_file(made: Path, kept: Path) -> None:
         shutil.copyfile(made, scratch)
 
 
-def prepare_vectors(
-    root: Path, options: RunOptions, datasets: Sequence[str], own: QuestionSet | None = None, *, limit: int | None
-) -> None:
-    """Embed all texts of datasets, and of a user's own answers, on all cores and under one bar.
+def prepare_vectors(root: Path, options: RunOptions, datasets: Sequence[str], *, limit: int | None) -> None:
+    """Embed all texts of datasets, on all cores and under one bar.
 
     Raises: ValueError where the embedder can't be used.
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from nfqa.files.paths import find_cache
-    from nfqa.metrics.coverage import split_answer
-    from nfqa.metrics.flags import remove_question
     from nfqa.models.embed import Embedder
     from reproduction.data.load import load
 
     sets = [load(name, data=options.data, limit=limit, root=root) for name in datasets]
     texts = [text for dataset in sets for text in dataset.texts()]
-    if own:
-        pairs = [(question, answer.text) for question in own.questions for answer in question.answers]
-        texts += own.texts() + [remove_question(text, question.text) for question, text in pairs]
-        texts += [part for question, text in pairs if question.partial_answers for part in split_answer(text)]
     Embedder(options.find_role("embedder"), find_cache(root, "embeddings"), progress=True).prepare(texts)
 
 

@@ -148,6 +148,22 @@ def read_frames(
     return _make_set(lines, extra, "", QuestionSet(OWN, (), "measured", ""))
 
 
+def list_lines(answered: QuestionSet) -> list[dict[str, Any]]:
+    """The questions with their points of view and answers as objects of JSON lines."""
+    return [
+        {
+            "id": question.id,
+            "question": question.text,
+            "partial_answers": [
+                {"point_of_view": view.point_of_view, "explanation": view.explanation}
+                for view in question.partial_answers
+            ],
+            "answers": [{"id": answer.id, "text": answer.text} for answer in question.answers],
+        }
+        for question in answered.questions
+    ]
+
+
 def spread_grades(count: int) -> list[int]:
     """Grades of references that come best first without any: 3 (count - 1 - place) / (count - 1), halves upwards.
 

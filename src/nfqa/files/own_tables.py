@@ -40,6 +40,7 @@ Lines = Iterable[tuple[int, str, dict[str, Any]]]  # number, where it is in word
 Table: TypeAlias = "pd.DataFrame | Sequence[Mapping[str, Any]]"
 OF_TABLES = {"answer", "answer_id", "label", "reference_1", "partial_answer_1"}  # columns, where none is called text
 _FURTHER = re.compile(r"(reference|partial_answer)_([2-9]|[1-9]\d+)")
+_FORMULA = re.compile(r"[=@\t]|[+-](?!\d*\.?\d*(e[+-]?\d+)?$)")  # -2.5 and +1e-7 are numbers
 EXAMPLES = {  # what an error shows of a frame
     "answers": '{"question": "Why is the sky blue?", "text": "Air scatters short waves.", "system": "mine"}',
     "references": '{"question": "Why is the sky blue?", "text": "Air scatters blue light most.", "grade": 3}',
@@ -212,3 +213,8 @@ def write_template(path: Path) -> None:
         raise ValueError(f"{path}: File exists; name another file, or remove this one")
     with path.open("xb") as file:
         file.write((SAMPLE / "answers.csv").read_bytes())
+
+
+def escape_formula(cell: Any) -> Any:
+    """A cell of a CSV as it may be opened: a text that a spreadsheet would run as a formula has an apostrophe first."""
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell

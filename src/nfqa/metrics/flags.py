@@ -116,6 +116,20 @@ def flag_answers(described: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({name: held for name, held in flagged.items() if held is not None})
 
 
+def flag_frames(
+    answers: pd.DataFrame, references: pd.DataFrame, views: pd.DataFrame, questions: Mapping[str, str]
+) -> pd.DataFrame:
+    """The flags of each answer, as `join_flags` names them.
+
+    Args: frames as `nfqa.Frames` has them; questions: texts by name. Returns: question, answer, flags.
+    """
+    if answers.empty:
+        return answers[["question", "answer"]].assign(flags="")
+    texts = ({name: list(part.text) for name, part in frame.groupby("question")} for frame in (references, views))
+    flags = join_flags(flag_answers(describe_answers(answers, questions, *texts)))
+    return answers[["question", "answer"]].assign(flags=flags)
+
+
 def is_beyond(values: pd.Series, name: str, threshold: float | None = None) -> pd.Series:
     """Whether a quantity of `describe_answers` counts against an answer: few words, or much of anything else."""
     threshold = THRESHOLDS[name] if threshold is None else threshold

@@ -9,11 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.files.records import QuestionSet
 from nfqa.kernels.perplexity import Settings, Variant, aggregate_perplexities, compute_perplexities, settings
-from nfqa.metrics.coverage import score_coverage, split_answer
+from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.statistics import require_columns
-from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated
 
@@ -139,74 +137,6 @@ def find_nats(
     items = [Restated(context, (view,)) for context, view in zip(contexts, views, strict=True)]
     losses = [loss for (loss,) in evaluator.score(items, chosen)]
     return np.array([loss.nats / loss.tokens if loss.tokens else np.nan for loss in losses])
-
-
-def describe_views(views: pd.DataFrame) -> pd.DataFrame:
-    """Each answer's mean perplexity over the views that have one, and a note on what was left out or cut.
-
-    Args: views: as `score_views` gives them.
-    Returns: a row an answer: dataset, question, answer, perplexity, note.
-    """
-    keys = ["dataset", "question", "answer"]
-    counts = views[views.missing != ""].groupby([*keys, "missing"]).size().reset_index(level="missing", name="n")
-    said = counts.n.astype(str) + " partial answers left out: " + counts.missing.str.replace("_", " ")
-    left_out = said.groupby(keys).agg("; ".join)
-    found = views.groupby(keys, sort=False).agg(perplexity=("perplexity", "mean"), cut=("cut", "max"))
-    found = found.join(left_out.rename("note"))
-    cut = pd.Series(np.where(found.cut > 0, _CUT, ""), found.index)
-    notes = (found.note.fillna("") + "; " + cut).str.strip("; ")
-    return found.assign(note=notes).drop(columns="cut").reset_index()
-
-
-def place_perplexity(perplexities: pd.Series) -> pd.Series:
-    """A perplexity on a scale from 10, a view that is certain, to 0, one of 10,000 or more."""
-    return (10 * (1 - np.log10(perplexities) / 4)).clip(0, 10)
-
-
-def score_debatable(
-    diverse: Mapping[Variant, pd.DataFrame],
-    own: QuestionSet,
-    answers: pd.DataFrame,
-    embedder: Embedder,
-    evaluator: Evaluator,
-    **how: Any,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """How well answers cover points of view, by coverage and by P.D. in both variants; higher is better throughout.
-
-    Args: diverse: P.D. of the answers, as `nfqa.perspective_diversity` gives it, by variant; answers: rows of
-        `own.answers`, one or more, on questions with views; how: as `score_diversity`.
-    Returns: one row an answer and method, under the metrics "coverage" (mean over views of the cosine with the answer's
-        nearest sentence) and "pd" (P.D. with its sign reversed), with ten (0 to 10) and note; and one row an answer,
-        method and view, under "view_coverage" and "pd_view", with `view` numbered as in the file, also for the question
-        alone as if that were an answer, called "".
-    """
-    asked = answers.question.map(own.texts_by_name)
-    alone = answers.assign(answer="", system="", grade=np.nan, text=asked).drop_duplicates("question")
-    both, of_answer = pd.concat([answers, alone]), ["dataset", "question", "answer", "system", "signature"]
-    cosines = score_coverage(both, own.views, embedder).assign(metric="view_coverage")
-    parts = [cosines.assign(ten=10 * cosines.score.clip(0, 1))]
-    mean = cosines[cosines.answer != ""].groupby(of_answer, sort=False).score.mean().reset_index()
-    wholes = [mean.assign(metric="coverage", ten=10 * mean.score.clip(0, 1))]
-    for variant, whole in diverse.items():
-        signature = whole.signature.iloc[0] + "|sign:-"
-        part = score_views(both, own.views, evaluator, variant=variant, **how)
-        notes = describe_views(part[part.answer != ""])
-        whole = whole.drop(columns=["evaluator", "cache", "note"])
-        whole = whole.merge(notes, "left", of_answer[:3], validate="1:1")
-        ten = place_perplexity(whole.perplexity).where(whole.score.notna())
-        wholes.append(whole.assign(score=-whole.score, signature=signature, ten=ten).drop(columns="perplexity"))
-        parts.append(part.assign(
-            metric="pd_view", variant=variant, score=-part.perplexity, ten=place_perplexity(part.perplexity),
-            signature=signature.replace("pd:", "pd_view:", 1),
-        ))  # fmt: skip
-    number = (own.views.groupby("question").cumcount() + 1).astype(str)
-    numbers = own.views.assign(number=number)[["dataset", "question", "view", "number", "point_of_view"]]
-    views = pd.concat(parts).merge(numbers, validate="m:1").drop(columns="view").rename(columns={"number": "view"})
-    views["note"] = np.where(views.answer == "", "the question alone, to compare with", "")
-    found = pd.concat(wholes, ignore_index=True), views
-    return tuple(
-        f.assign(missing=f.missing.mask(f.score.isna(), f.missing.fillna("no_text")).fillna("")) for f in found
-    )
 
 
 def remove_sentences(answers: pd.DataFrame) -> pd.DataFrame:

@@ -9,10 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from nfqa.kernels.intervals import ALIKE, CONFIDENCE, FEWEST, find_share
 from nfqa.metrics.flags import TOLD
 from nfqa.metrics.statistics import average, correlate, find_intervals, iterate_groups, list_conditions, resample_means
 from nfqa.models.embed import EMBEDDER_CUT, Embedder
@@ -40,83 +38,40 @@ def note_cut(scores: pd.DataFrame, texts: Sequence[Sequence[str]], embedder: Emb
     return scores.assign(note=[EMBEDDER_CUT if not cut.isdisjoint(each) else "" for each in texts])
 
 
-def leave_out_flagged(scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores without those of answers that have `flags` beside TOLD: missing as "flagged", for means and wins alike."""
-    flagged = ~scores["flags"].isin(["", *TOLD])
-    missing = scores.missing.mask(flagged & (scores.missing == ""), "flagged")
-    return scores.assign(score=scores.score.mask(flagged), ten=scores.ten.mask(flagged), missing=missing)
-
-
-def add_wins(scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores with the column `wins`: the share of other systems that an answer beats on its question.
-
-    Of a system with several scored answers it beats the share of these that it is better than.
-    A tie counts half, and so does a difference below 1e-12: rounding, or the underflow of an unsmoothed BLEU. NaN for
-    an answer without a score or a system, and where no other system has a score. The rows of `scores` have an index of
-    their own each.
-    """
-    wins = pd.Series(np.nan, scores.index)
-    for _, group in _split(scores):
-        named = group[(group.system != "") & group.score.notna()].rename_axis("row").reset_index()
-        pairs = named.merge(named, on="question", suffixes=("", "_other"))
-        pairs = pairs[pairs.system != pairs.system_other]
-        won = (np.sign((pairs.score - pairs.score_other).round(12)) + 1) / 2
-        wins.update(won.groupby([pairs.row, pairs.system_other]).mean().groupby("row").mean())
-    return scores.assign(wins=wins)
-
-
-def measure_systems(scores: pd.DataFrame, column: str, *, named: str, questions: Sequence[str]) -> pd.DataFrame:
-    """Each system's mean of a column over its answers to each question: measurements, for `statistics.average`.
-
-    Args: scores: question, system, `column`, missing, and conditions; named: what the statistic is called; questions:
-        all of them, in order: a question that a system has no value for is missing, with the reason.
-    Returns: a row for each set of conditions, system and question.
-    """
-    frames = []
-    for key, group in _split(scores, "system"):
-        means = group.groupby("question", sort=False)[column].mean().reindex(questions)
-        why = group[group.missing != ""].groupby("question", sort=False).missing.first().reindex(questions)
-        reasons = why.fillna("no such answer").where(means.isna(), "")
-        found = {"statistic": named, "measured": means.to_numpy(), "missing": reasons.to_numpy()}
-        frames.append(pd.DataFrame({"question": list(questions), **found}).assign(**key))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-
-
 def summarise_systems(parts: Iterable[pd.DataFrame], by: Sequence[str] = ("metric",)) -> pd.DataFrame:
     """Each system's mean over questions of the mean of its scores for a question, with a 95 % interval over questions.
 
-    The interval is Student's t of the questions' means, of FEWEST or more that are not all alike, as `average` gives
-    it; that of SHARES is Wilson's, as `find_share` gives it. A part counts by its own n, mean and variance, so that
-    memory stays flat. A question whose rows lie in two parts counts twice.
-    Args: parts: frames with question, system, score, missing and those of `by`, "" where they don't apply; by: the
-        columns that tell ways of scoring apart.
-    Returns: a row for each set of `by` and system, "" for all answers: value, low, high, n (questions), dropped
-        (answers without a score) and dropped_because.
+    Answers with `flags` other than TOLD have no score here. The interval is that of `nfqa.metrics.statistics.average`:
+    Student's t, of SHARES Wilson's.
+    Args: parts: frames with question, system, score, missing, maybe flags, and those of `by`, "" where they don't
+        apply; only their means are held in memory; by: the columns that tell ways of scoring apart.
+    Returns: a row for each set of `by` and system, "" for all answers: statistic ("mean"), value, low, high, n
+        (questions), dropped (answers without a score) and dropped_because.
     """
-    from scipy.special import stdtrit
-
-    keys, levels, moments, reasons = [*by, "system"], list(range(len(by) + 1)), [], []
+    keys, sums, lost = [*by, "system"], [], []
     for scores in parts:
+        scores = drop_flagged(scores) if "flags" in scores else scores
         both = pd.concat([scores.assign(system=""), scores[scores.system != ""]])
-        means = both.groupby([*keys, "question"], sort=False).score.mean()
-        moments.append(means.groupby(level=levels, sort=False).agg(["count", "mean", "var"]))
-        reasons.append(both[both.missing != ""].groupby([*keys, "missing"]).size())
-    each = pd.concat(moments).fillna(0.0)
-    n = each["count"].groupby(level=levels, sort=False).sum()
-    value = (each["count"] * each["mean"]).groupby(level=levels, sort=False).sum() / n
-    squares = each["count"].sub(1).clip(0) * each["var"] + each["count"] * (each["mean"] - value.loc[each.index]) ** 2
-    free = n.sub(1).clip(1)
-    error = (squares.groupby(level=levels, sort=False).sum() / free / n.clip(1)) ** 0.5
-    half = (error * stdtrit(free, (1 + CONFIDENCE) / 2)).where((n >= FEWEST) & (error > ALIKE * value.abs()))
-    lost = pd.concat(reasons).groupby(level=[*levels, len(keys)]).sum().rename("dropped").reset_index("missing")
-    lost["dropped_because"] = lost.missing + ": " + lost.dropped.astype(str)
-    lost = lost.groupby(level=levels).agg({"dropped": "sum", "dropped_because": "; ".join})
-    found = pd.DataFrame({"statistic": "mean", "value": value, "low": value - half, "high": value + half, "n": n})
-    for key in found.index[found.index.get_level_values("metric").isin(SHARES)] if "metric" in by else ():
-        share = find_share(np.full(int(n[key]), value[key]))
-        found.loc[key, ["low", "high"]] = share.low, share.high
-    found = found.join(lost).fillna({"dropped": 0, "dropped_because": ""})
-    return found.astype({"dropped": int}).reset_index()
+        sums.append(both.groupby([*keys, "question"], sort=False).score.agg(["sum", "count"]))
+        lost.append(both[both.missing != ""].groupby([*keys, "missing"], sort=False).size())
+    total = pd.concat(sums).groupby(level=[*keys, "question"], sort=False).sum()
+    means = (total["sum"] / total["count"]).rename("measured").reset_index().assign(statistic="mean", missing="")
+    values = average(means, share=SHARES if "metric" in by else False)[
+        [*keys, "statistic", "value", "low", "high", "n"]
+    ]
+    counts = (
+        pd.concat(lost).groupby(level=[*keys, "missing"], sort=False).sum().rename("dropped").reset_index("missing")
+    )
+    counts["dropped_because"] = counts.missing + ": " + counts.dropped.astype(str)
+    counts = counts.groupby(level=keys, sort=False).agg({"dropped": "sum", "dropped_because": "; ".join})
+    return values.join(counts, on=keys).fillna({"dropped": 0, "dropped_because": ""}).astype({"dropped": int})
+
+
+def drop_flagged(scores: pd.DataFrame) -> pd.DataFrame:
+    """Scores without those of answers that have `flags` beside TOLD: missing, as "flagged"."""
+    flagged = ~scores["flags"].isin(["", *TOLD])
+    missing = scores.missing.mask(flagged & (scores.missing == ""), "flagged")
+    return scores.assign(score=scores.score.mask(flagged), missing=missing)
 
 
 def compare_rankings(

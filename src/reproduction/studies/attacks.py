@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from nfqa.files.records import Answer
 from nfqa.kernels.texts import FUNCTION_WORDS, WORD
-from nfqa.metrics.perspective_diversity import score_diversity
 from nfqa.metrics.references import GOOD_FROM, Draw, choose, hash_name
 from nfqa.metrics.statistics import list_conditions
 from reproduction.studies.degrade import negate
 
 if TYPE_CHECKING:
-    from nfqa.models.evaluator import Evaluator
+    pass
 
 ATTACK = "attack: "
 MOST_KEYWORDS = 40
@@ -92,23 +91,3 @@ def _write(draw: Draw, best: Mapping[str, str]) -> dict[str, str]:
         "negated": opposite if opposite != ordered[-1].text else f"No. {opposite}",
         "off_topic": unrelated[0],
     }
-
-
-def compare_negated(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, **how: Any) -> pd.DataFrame:
-    """P.D. of negated answers, on its scale from 0 to 10.
-
-    The change of place when every sentence is negated by rule, and how far apart the best and the worst answer to a
-    question are.
-
-    Args: as `score_diversity`. Returns: a row a statistic, a median: value, n (of answers that the rule changes),
-        variant and signature.
-    """
-    negated = answers.assign(text=answers.text.map(negate))
-    changed = (negated.text != answers.text).to_numpy()
-    plain, other = (score_diversity(frame, views, evaluator, **how) for frame in (answers, negated))
-    apart = plain.groupby("question").score.agg(["min", "max", "count"]).query("count > 1")
-    ratios = {"negation_moves": (other.score / plain.score)[changed], "best_above_worst": apart["min"] / apart["max"]}
-    changes = {name: -2.5 * np.log10(ratio) for name, ratio in ratios.items()}  # as `place_perplexity`
-    rows = [{"statistic": name, "value": change.median(), "n": change.count()} for name, change in changes.items()]
-    signature = plain.signature.iloc[0] + "|place:10-2.5*log10|median"
-    return pd.DataFrame(rows).assign(metric="pd", variant=plain.variant.iloc[0], signature=signature)

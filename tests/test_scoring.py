@@ -1,4 +1,4 @@
-"""A large file scored part by part: the library's own scores, resumed, made anew where something changed, refused."""
+"""A file of answers scored part by part: the library's own scores, resumed, made anew where something changed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import pytest
 from stub_server import StubServer
 
 import nfqa
+from nfqa.cli import main
 from nfqa.files.shards import cut_file
-from reproduction.cli import main
 
 METRICS = ["rouge1", "rouge2", "rougel"]
 
@@ -27,7 +27,7 @@ METRICS = ["rouge1", "rouge2", "rougel"]
 def make_line(number: int) -> dict[str, Any]:
     text = f"Rivers carry {'many ' * (number % 4)}{number} salts."
     answers = [{"system": "x", "text": text}, {"system": "y", "text": "It is wet."}]
-    references = ["Rivers carry salt to the sea.", "It is wet.", "No."]
+    references = ["Rivers carry salt to the sea.", "It is damp then.", "No."]
     return {"id": f"q{number}", "question": f"Is sea {number} salt?", "references": references, "answers": answers}
 
 
@@ -67,15 +67,84 @@ def test_scores_are_those_of_the_library(lines: Path) -> None:
     means = both.groupby("metric").score.mean()
     shown = summary[summary.system == ""].set_index("metric").value
     assert shown.to_dict() == pytest.approx(means.to_dict())
-    assert list(summary.columns)[:6] == ["metric", "system", "statistic", "value", "low", "high"]
+    assert list(summary.columns)[:7] == ["metric", "label", "system", "statistic", "value", "low", "high"]
     blank = {
         "keep_default_na": False,
         "na_values": {"low": "", "high": ""},
     }  # no interval where all questions are alike
     pd.testing.assert_frame_equal(pd.read_csv(lines.parent / "out" / "summary.csv", **blank), summary)
     of_library = nfqa.summarise(read_scores(lines), by=["metric"]).sort_values(["metric", "system"], ignore_index=True)
-    sorted_rows = summary.sort_values(["metric", "system"], ignore_index=True)
+    sorted_rows = summary.drop(columns="label").sort_values(["metric", "system"], ignore_index=True)
     pd.testing.assert_frame_equal(of_library, sorted_rows, rtol=1e-12)
+
+
+KINDS = ["nested.jsonl", "rows.jsonl", "table.csv", "table.tsv", "rows.parquet", "released.jsonl"]
+
+
+def write_kind(folder: Path, kind: str) -> dict[str, str]:
+    """The same answers in a file of one kind; returns what scoring it takes beside the file."""
+    lines = [make_line(number) for number in range(4)]
+    views = {"partial_answers": ["It is.", "It is not."]}
+    if kind == "nested.jsonl":
+        write_items(folder / kind, lines)
+    elif kind == "released.jsonl":
+        write_items(folder / kind, [{"id": each["id"], "generation": each["answers"][0]["text"]} for each in lines])
+        write_items(folder / "test.jsonl", [{"id": each["id"], "question": each["question"]} | views for each in lines])
+        return {"questions": str(folder / "test.jsonl")}
+    else:
+        rows = pd.DataFrame([
+            {"id": line["id"], "question": line["question"], "answer": each["text"], "system": each["system"]}
+            | {f"reference_{place}": text for place, text in enumerate(line["references"], 1)}
+            for line in lines for each in line["answers"]
+        ])  # fmt: skip
+        write_to = {"rows.jsonl": "to_json", "rows.parquet": "to_parquet"}.get(kind, "to_csv")
+        options = {"to_json": {"orient": "records", "lines": True}, "to_parquet": {}}
+        sep = "\t" if kind.endswith("tsv") else ","
+        getattr(rows, write_to)(folder / kind, **options.get(write_to, {"index": False, "sep": sep}))
+    return {}
+
+
+def write_items(path: Path, items: list[dict[str, Any]]) -> None:
+    path.write_text("".join(f"{json.dumps(item)}\n" for item in items))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_library_and_command_give_equal_scores_of_each_kind_of_file(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = write_kind(tmp_path, kind)
+    frames = nfqa.read(tmp_path / kind, **more)
+    plain = nfqa.dispute_awareness(frames).set_index(["question", "answer"]).probability
+    nfqa.score(tmp_path / kind, tmp_path / "library", ["da"], progress=False, **more)
+    flags = [f"--{name}={value}" for name, value in more.items()]
+    assert main(["score", str(tmp_path / kind), f"--out={tmp_path}/command", "--methods=da", *flags]) == 0
+    assert "D.A. (share aware)" in capsys.readouterr().out
+    for folder in ("library", "command"):
+        scores = pd.read_parquet(tmp_path / folder / "parts").set_index(["question", "answer"])
+        assert scores.probability.to_dict() == plain.to_dict()
+        assert len(pd.read_csv(tmp_path / folder / "scores.csv")) == len(plain) == (4 if more else 8)
+    assert (tmp_path / "library" / "summary.csv").read_bytes() == (tmp_path / "command" / "summary.csv").read_bytes()
+
+
+def test_flagged_answers_count_in_no_mean_and_are_counted(tmp_path: Path) -> None:
+    lines = [make_line(number) for number in range(6)]
+    for line in lines:
+        line["answers"].append({"system": "z", "text": line["question"]})
+    write_items(tmp_path / "answers.jsonl", lines)
+    summary = run(tmp_path / "answers.jsonl").query("metric == 'rougel'").set_index("system")
+    assert summary.loc["z", ["n", "dropped", "dropped_because"]].tolist() == [0, 6, "flagged: 6"]
+    scores = read_scores(tmp_path / "answers.jsonl")
+    assert set(scores[scores.system == "z"]["flags"]) == {"repeats_question"}
+    assert scores.score.notna().all()
+    noticed = pd.read_csv(tmp_path / "out" / "noticed.csv", index_col="what")["count"]
+    assert noticed["flag repeats_question"] == 6
+
+
+def test_a_text_that_a_spreadsheet_would_run_is_escaped(tmp_path: Path) -> None:
+    write_items(tmp_path / "answers.jsonl", [make_line(0) | {"answers": [{"system": "=1+1", "text": "Salt."}]}])
+    run(tmp_path / "answers.jsonl")
+    assert "'=1+1" in set(pd.read_csv(tmp_path / "out" / "summary.csv").system)
+    assert set(pd.read_csv(tmp_path / "out" / "scores.csv").system) == {"'=1+1"}
 
 
 def test_the_interval_is_t_over_questions_whatever_the_shard(lines: Path) -> None:
@@ -116,7 +185,7 @@ def test_a_part_that_is_not_whole_or_of_other_code_is_made_anew(lines: Path, mon
     run(lines)
     broken, other = (lines.parent / "out" / "parts" / f"rouge-00000{n}.parquet" for n in (0, 1))
     broken.write_bytes(broken.read_bytes()[:-9])
-    monkeypatch.setattr("nfqa.scoring.hash_maker", lambda *_, **__: "other code")
+    monkeypatch.setattr("nfqa.job.hash_maker", lambda *_, **__: "other code")
     run(lines)
     assert pyarrow.parquet.read_schema(other).metadata[b"nfqa"].count(b"other code") == 1
     assert len(read_scores(lines)) == 10 * 2 * 3
@@ -156,7 +225,7 @@ def test_a_table_says_the_same_wherever_its_rows_are(lines: Path, capsys: pytest
     table = lines.parent / "answers.csv"
     pd.DataFrame(rows).to_csv(table, index=False)
     assert main(["score", str(table), "--out", str(lines.parent / "other"), "--methods", "rouge", "--shard", "3"]) == 0
-    assert "warnings: questions_graded_by_place 10, copies_of_a_reference 10\n" in capsys.readouterr().out
+    assert "warnings: questions_graded_by_place 10\n" in capsys.readouterr().out
     assert [part.lines for part in cut_file(table, 3)] == [3, 3, 3, 1]
     found, by = pd.read_parquet(lines.parent / "other" / "parts"), ["question", "answer", "metric", "score"]
     pd.testing.assert_frame_equal(found[by], read_scores(lines)[by])
@@ -187,14 +256,14 @@ def test_a_frame_that_was_filtered_and_holds_nulls(tmp_path: Path) -> None:
 
 
 def test_several_answers_and_further_columns_are_told_and_a_question_counts_once(tmp_path: Path) -> None:
-    rows = [{"question": f"q{q}?", "answer": text, "system": "x", "reference_1": "a b", "notes": "n"}
-            for q in range(6) for text in ("a b", "c d")]  # fmt: skip
+    rows = [{"question": f"q{q}?", "answer": text, "system": "x", "reference_1": "a b e", "notes": "n"}
+            for q in range(6) for text in ("a b f", "c d")]  # fmt: skip
     pd.DataFrame(rows).to_parquet(tmp_path / "a.parquet")
     row = run(tmp_path / "a.parquet").query("metric == 'rouge1' and system == 'x'").iloc[0]
-    assert (row.value, row.n) == (pytest.approx(0.5), 6), "1 and 0 to each question"
+    assert (row.value, row.n) == (pytest.approx(1 / 3, abs=1e-6), 6), "2/3 and 0 to each question"
     noticed = pd.read_csv(tmp_path / "out" / "noticed.csv", index_col="what")["count"].to_dict()
     assert noticed == {"answers_without_ids_numbered": 12, "column_not_read: notes": 12,
-                       "questions_graded_by_place": 6, "copies_of_a_reference": 6}  # fmt: skip
+                       "questions_graded_by_place": 6}  # fmt: skip
 
 
 def test_two_nested_rows_of_one_question_are_refused(tmp_path: Path) -> None:
@@ -270,7 +339,7 @@ def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) ->
     assert "line 8" in skipped[0]
     assert FAULTS[fault] in skipped[0]
     lines.write_text(f"{fault}\n" * 5)
-    with pytest.raises(ValueError, match=r"every line was left out \(5\); .*out/skipped\.csv says why"):
+    with pytest.raises(ValueError, match=r"every line was skipped \(5\); .*out/skipped\.csv says why"):
         run(lines, skip_bad=True)
     run(write_lines(lines), skip_bad=True)
     assert not (lines.parent / "out" / "skipped.csv").exists()
@@ -365,17 +434,17 @@ def test_the_command(lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "seconds" in capsys.readouterr().out
     assert not (lines.parent / "out").exists()
     assert main(["score", str(lines), *out]) == 0
-    assert "rouge1" in capsys.readouterr().out
+    assert "ROUGE-1 " in capsys.readouterr().out
     assert main(["score", str(lines), *out, "--dry-run"]) == 0
     assert "all is scored already" in capsys.readouterr().out
     assert main(["score", str(lines.parent / "none.jsonl"), *out]) == 2
     assert "No such file" in capsys.readouterr().err
-    assert main(["score", str(lines), "--methods", "rouge", "--questions", "test.jsonl"]) == 2
-    assert "--questions goes without other options" in capsys.readouterr().err
+    assert main(["score", str(lines), *out, "--questions", "test.jsonl"]) == 2
+    assert "test.jsonl: No such file" in capsys.readouterr().err
 
 
 def test_a_dry_run_cuts_an_answer_as_the_run_does(lines: Path) -> None:
-    given = make_line(0) | {"partial_answers": ["It is."], "answers": ["Rivers carry salt. " * 2_000]}
+    given = make_line(0) | {"partial_answers": ["It is."], "answers": [" ".join(map(str, range(4_000)))]}
     lines.write_text(f"{json.dumps(given)}\n")
     how: dict[str, Any] = {"evaluator": "embedded:tiny", "progress": False}
     assert nfqa.score(lines, lines.parent / "out", ["pd"], dry_run=True, **how).tokens.item() > 100
