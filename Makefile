@@ -35,7 +35,7 @@ PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
 install = $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python $(1) || $(PIP) $(1)
 
 .NOTPARALLEL:
-.PHONY: train-evaluator train-judge train-coverage train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
+.PHONY: train-evaluator train-judge train-coverage train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check accept claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
 
 help: ## this text
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -45,7 +45,7 @@ help: ## this text
 	@echo "Variables"
 	@echo "  JOBS=2        notebooks at a time"
 	@echo "  PROFILE=full  or quick: few questions, draws and resamples, into build/quick/"
-	@echo "  DATA=full     or sample: the bundled stand-in, into results/sample/"
+	@echo "  DATA=full     or sample: the bundled stand-in, into build/sample/"
 	@echo "  SEEDS=10      reference draws; like any override, into build/variants/"
 	@echo "  EMBEDDER=     package:NAME, hf:NAME[@REVISION] or path:FOLDER"
 	@echo "  EVALUATOR=, JUDGE=, GENERATOR= take several models, with commas between them"
@@ -62,7 +62,7 @@ help: ## this text
 	@echo "  MODEL=        for export-verdicts into Parquet: the beginning of a model's identity, as make status shows it"
 	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"
 	@echo "  PAPER=        for claims: linkage or debateqa alone"
-	@echo "  ONLY=         for figures and spot-check: one artefact, as in: make figures ONLY=linkage/table_02"
+	@echo "  ONLY=         for figures, accept and spot-check: one artefact, as in: make figures ONLY=linkage/table_02"
 	@echo "  ANSWERS=      for score: a table or a file of JSON lines, like src/nfqa/sample/answers.csv and .jsonl"
 	@echo "                for DebateQA's tables: a folder of answers to its questions, a file of {id, generation} lines per model"
 	@echo "  OUT=          for score: the folder to score into, by default build/scores/NAME; METHODS=pd,da,coverage,linkage,rouge,"
@@ -118,13 +118,16 @@ debates: $(READY) ## partial answers for your own questions: make debates QUESTI
 status: $(READY) ## of each artefact: fresh, or stale and why, minutes last time, roles it lacks
 	@$(RUN) status
 
-check: $(READY) ## results against published and committed values; fails if one differs without a listed reason, or moved
+check: $(READY) ## results against published values and the reference in results/; fails if one differs without a listed reason, or moved
 	@$(RUN) check
+
+accept: $(READY) ## copy into results/ and figures/ what was made here and moved, or one artefact (ONLY=linkage/table_02)
+	@$(RUN) accept $(ONLY)
 
 claims: $(READY) ## of each claim of the papers, or of one (PAPER=linkage): does it hold on the published values, and here
 	@$(RUN) claims
 
-figures: $(READY) ## every figure drawn again from results/, or one (ONLY=linkage/table_02), without computing anything
+figures: $(READY) ## every figure drawn from results/ into build/drawn/, or one (ONLY=linkage/table_02), without computing anything
 	@$(RUN) figures $(ONLY)
 
 report: $(READY) ## the site build/site/index.html, from the results at hand

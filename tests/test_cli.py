@@ -110,7 +110,7 @@ def test_what_a_run_would_ask_is_counted_anew_only_when_the_journal_has_changed(
 
 @pytest.mark.parametrize(
     ("command", "variables"),
-    [("score my\udcff.jsonl", {}), ("run linkage/table_02", {"PARAMS": "short=\udcff"})],
+    [("run linkage/table_02", {"PARAMS": "short=\udcff"})],
 )
 def test_what_no_notebook_can_be_given_is_refused_before_it_runs(
     tmp_path: Path, command: str, variables: dict[str, str]
@@ -137,7 +137,7 @@ def test_a_run_record_of_another_shape_counts_as_none(checkout: Checkout, conten
     done = checkout.run("status", "made_up/first")
     assert (done.returncode, done.stderr) == (0, "")
     assert "made_up/first            not run here  (about 0.1 min)" in done.stdout
-    committed = checkout.root / "results" / "sample" / "made_up" / "first.csv"
+    committed = checkout.root / "build" / "sample" / "results" / "made_up" / "first.csv"
     committed.parent.mkdir(parents=True)
     committed.write_text("")
     assert "made_up/first            committed, not run here  (about 0.1 min)" in checkout.run("status").stdout
@@ -155,7 +155,7 @@ def test_without_network_or_mirror_the_sample_runs_and_says_how_to_get_the_data(
     assert done.returncode == 0, done.stderr
     assert "NFQA_MIRROR has no" in done.stdout
     assert "Running on the small bundled SAMPLE instead" in done.stdout
-    assert (checkout.root / "results" / "sample" / "made_up" / "first.csv").is_file()
+    assert (checkout.root / "build" / "sample" / "results" / "made_up" / "first.csv").is_file()
     assert not (checkout.root / "results" / "made_up").exists()
 
 

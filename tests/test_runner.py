@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import FIRST, SECOND, Checkout, commit_all
+from conftest import FIRST, SECOND, Checkout
 
 from nfqa.files import code
 from nfqa.files.json_lines import read_json
@@ -22,7 +22,7 @@ from nfqa.files.paths import lock_file
 from nfqa.interruption import MESSAGE
 
 pytestmark = pytest.mark.slow
-RESULT = "results/sample/made_up/first.csv"
+RESULT = "build/sample/results/made_up/first.csv"
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_an_edit_stales_just_what_depends_on_it(ran: Checkout, monkeypatch: pyte
     root, result = ran.root, ran.root / RESULT
     monkeypatch.setattr(code, "_SOURCE", root / "src")  # commands run here, on the project's own modules
     assert "sample" in result.read_text()
-    assert ran.read("results/sample/made_up/third.csv") == 4.0
+    assert ran.read("build/sample/results/made_up/third.csv") == 4.0
     assert (root / "build" / "site" / "index.html").is_file()
     first_bytes = result.read_bytes()
     started = time.monotonic()
@@ -92,12 +92,12 @@ def test_an_edit_stales_just_what_depends_on_it(ran: Checkout, monkeypatch: pyte
     papers.write_text(text.replace("made_up/first.ipynb,", parameter))
     ran.run("reproduce")
     assert list_stale(ran) == {}
-    assert ran.read("results/sample/made_up/third.csv") == 12.0
+    assert ran.read("build/sample/results/made_up/third.csv") == 12.0
     papers.write_text(text)
     ran.run("run", "made_up/first")
     assert result.read_bytes() == first_bytes
     result.write_text("{}")
-    assert "results/sample/made_up/first.csv was altered" in list_stale(ran)["first"]
+    assert "build/sample/results/made_up/first.csv was altered" in list_stale(ran)["first"]
     assert list_litter(root) == []
 
 
@@ -132,7 +132,7 @@ def test_a_failing_notebook_says_why_and_keeps_the_last_good_result(ran: Checkou
 
 
 def test_a_figure_that_is_no_longer_made_does_not_stay(ran: Checkout) -> None:
-    figure = ran.root / "figures" / "sample" / "made_up" / "first.png"
+    figure = ran.root / "build" / "sample" / "figures" / "made_up" / "first.png"
     drawn = "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()"
     with_figure = [*FIRST[:3], drawn, FIRST[3].replace("findings=['found']", "figure=figure")]
     for cells, is_drawn in ((with_figure, True), (FIRST, False)):
@@ -246,28 +246,28 @@ def test_overrides_go_to_a_folder_of_their_own(checkout: Checkout) -> None:
     assert checkout.run("report", PARAMS="value=6.0").returncode == 2
 
 
-def test_results_are_compared_with_the_committed_ones(ran: Checkout) -> None:
-    commit_all(ran.root)
-    assert ran.run("check").returncode == 0
-    record = ran.root / "build" / "sample" / "runs" / "made_up" / "first.json"
-    kept = record.read_bytes()
-    record.unlink()  # as in a checkout where the committed results are all there is of it
-    checked = ran.run("check")
-    assert checked.returncode == 0
-    assert "18 numbers against the committed results: same 12, not run here (committed values) 6" in checked.stdout
-    record.write_bytes(kept)
-    ran.edit_notebook("made_up/first.ipynb", [FIRST[0].replace("1.0", "1.5"), *FIRST[1:]])
-    said = [line.split() for line in ran.run("reproduce").stdout.splitlines()]
+def test_what_was_made_here_is_compared_with_the_reference_and_taken_over(ran: Checkout) -> None:
+    made, reference = ran.root / "build" / "results" / "made_up", ran.root / "results" / "made_up"
+    for folder in (made, reference):
+        shutil.copytree(ran.root / "build" / "sample" / "results" / "made_up", folder, dirs_exist_ok=True)
+    (made / "first.csv").unlink()
+    full = {"DATA": "full"}
+    checked = ran.run("check", **full)
+    assert "18 numbers against the reference in results/: same 12, not run here 6" in checked.stdout
+    moved = (reference / "first.csv").read_text().replace("1.0", "1.5")
+    (made / "first.csv").write_text(moved)
+    checked = ran.run("check", **full)
     key = ["dataset=sample_antique", "metric=ours", "statistic=number"]
-    assert ["made_up/first", *key, "value", "1.0", "1.5", "0.333333", "moved"] in said
-    assert ran.run("check").returncode == 1
-    commit_all(ran.root)  # which says that it is meant
-    assert ran.run("check").returncode == 0
-    precise = f"{FIRST[1]}\nimport os\nvalue += len(os.environ.get('NFQA_DTYPE', ''))"
-    ran.edit_notebook("made_up/first.ipynb", [FIRST[0], precise, *FIRST[2:]])
-    assert ran.run("run", "made_up/first", NFQA_DTYPE="float16").returncode == 0
-    checked = ran.run("check", NFQA_DTYPE="float16")
-    assert (checked.returncode, "moved 1" in checked.stdout) == (0, True), "what an override moves is shown, and meant"
+    assert ["made_up/first", *key, "value", "1.0", "1.5", "0.333333", "moved"] in map(
+        str.split, checked.stdout.splitlines()
+    )
+    assert (checked.returncode, "make accept" in checked.stderr) == (1, True)
+    assert ran.run("accept", **full).stdout == "taken into results/ and figures/: made_up/first\n"
+    assert (reference / "first.csv").read_text() == moved
+    assert "moved" not in ran.run("check", **full).stdout
+    assert ran.run("accept", "made_up/second", **full).returncode == 0
+    refused = ran.run("accept", "made_up/second", DATA="sample")
+    assert (refused.returncode, "of full runs without overrides" in refused.stderr) == (2, True)
 
 
 SIZED = [
@@ -296,4 +296,4 @@ def test_a_quick_run_says_so_on_the_console_below_the_figure_and_in_its_folder(c
         assert "SAMPLE: made-up data" in told
         assert note in told
         assert ("quick" in told) == bool(note)
-    assert "size" not in read_json(checkout.root / "results" / "sample" / "made_up" / "first.json")
+    assert "size" not in read_json(checkout.root / "build" / "sample" / "results" / "made_up" / "first.json")

@@ -82,9 +82,9 @@ def _write(path: Path, text: str) -> None:
 def _write_run(place: Place, rows: list[dict[str, Any]]) -> None:
     provenance = {"inputs": {"one": "sha256:aa"}, "functions": [FUNCTION], "findings": ["Ours is < theirs."]}
     table = tidy_values(pd.DataFrame(rows), origin="measured", exact=True)
-    write_values(place.results / "toy" / "table_01", table, provenance)
-    (place.figures / "toy").mkdir(parents=True, exist_ok=True)
-    Figure(figsize=(3, 2)).savefig(place.figures / "toy" / "table_01.png")
+    write_values(place.read_from / "results" / "toy" / "table_01", table, provenance)
+    (place.read_from / "figures" / "toy").mkdir(parents=True, exist_ok=True)
+    Figure(figsize=(3, 2)).savefig(place.read_from / "figures" / "toy" / "table_01.png")
     wide = f"<table><tr>{'<td>wide_column</td>' * 30}</tr></table><img src='https://example.org/b.png'><script>alert(2)</script>"
     outputs = [
         v4.new_output("display_data", data={"text/html": wide}),
@@ -242,7 +242,7 @@ def test_sources_are_shown_on_the_forge_of_origin(tmp_path: Path, origin: str, s
 
 def test_report_of_the_committed_results_is_small(tmp_path: Path) -> None:
     root = find_root()
-    pages = [*build_site(Place(root, root / "results", root / "figures", tmp_path)).parent.rglob("*.html")]
+    pages = [*build_site(Place(root, tmp_path, is_full=True)).parent.rglob("*.html")]
     assert len(pages) > 60
     assert [path for path in pages if path.stat().st_size > 400_000] == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from io import StringIO
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nfqa.files.paths import Place
 from reproduction import check
 from reproduction.compare import compare_published, tabulate_values
 from reproduction.papers import Artefact, Paper, StandIn
@@ -238,39 +236,6 @@ def write_artefact(folder: Path, value: float, *, code: str = "c", finding: str 
     write_values(stem, table, {"code": code, "findings": [finding]})
     stem.with_suffix(".png").write_bytes(picture)
     return stem
-
-
-@pytest.mark.parametrize(
-    ("changed", "replaced"),
-    [
-        ({"value": 0.50001, "picture": b"q", "finding": "0.6"}, ()),  # by another processor
-        ({"value": 0.6}, check.ENDINGS),
-        ({"code": "d", "finding": "0.6"}, ()),
-        ({"code": "d", "finding": "half"}, (".json",)),
-        ({"code": "d", "picture": b"q"}, check.ENDINGS[1:]),  # drawn in another way
-        ({"value": 0.50001, "code": "d", "picture": b"q"}, ()),  # of values that are not those in place
-    ],
-)
-def test_committed_files_are_replaced_where_a_value_moved_beyond_its_tolerance(tmp_path, changed, replaced) -> None:
-    place = Place(tmp_path, tmp_path / "kept", tmp_path / "kept", tmp_path / "build")
-    made = write_artefact(tmp_path / "made", **({"value": 0.5} | changed))
-    kept = write_artefact(tmp_path / "kept", 0.5)
-    assert check.choose_replaced(place, "p/t", made, lacks=False) == check.ENDINGS, "not committed"
-    name = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    for words in (["init", "-q"], ["add", "kept"], ["commit", "-qm", "first"]):
-        subprocess.run(["git", *name, *words], cwd=tmp_path, check=True, capture_output=True)
-    assert check.choose_replaced(place, "p/t", made, lacks=False) == replaced
-    for spoil in (lambda file: file.write_bytes(b"junk"), Path.unlink):
-        for ending in (".png", ".csv", ".json"):
-            before = kept.with_suffix(ending).read_bytes()
-            spoil(kept.with_suffix(ending))
-            assert check.choose_replaced(place, "p/t", made, lacks=False) == check.ENDINGS
-            kept.with_suffix(ending).write_bytes(before)
-    rows = read_values(kept.with_suffix(".csv"))
-    pd.concat([rows, rows.assign(metric="of a file")]).to_csv(kept.with_suffix(".csv"), index=False)
-    subprocess.run(["git", *name, "commit", "-qam", "with a file"], cwd=tmp_path, check=True)
-    for lacks, replaced in ((True, ()), (False, check.ENDINGS)):
-        assert check.choose_replaced(place, "p/t", made, lacks=lacks) == replaced, "rows are gone with their file"
 
 
 def test_a_moved_text_counts_and_a_key_stands_for_one_row() -> None:

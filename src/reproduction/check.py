@@ -1,12 +1,13 @@
-"""Two comparisons: published values against ours, and what was just made against what is there or committed."""
+"""Two comparisons: published values against ours, and what was made here against the reference in results/."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
-from io import StringIO
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +17,13 @@ from nfqa.files.json_lines import read_json, refuse_repeats
 from nfqa.files.paths import Place
 from reproduction.compare import compare_published
 from reproduction.data.registry import has_file, read_registry
-from reproduction.fingerprint import was_run
 from reproduction.papers import Artefact, list_chosen, read_papers
 from reproduction.values import COUNTS, EXACT_DIGITS, MEASURED, MODEL_DIGITS, NUMBERS, name_keys, read_values
 
-UNRUN = "not run here (committed values)"
+UNRUN = "not run here"
 SAME, LAST_DIGIT, WITHIN = "same", "same but for the last digit", "same within tolerance"
 MOVED, GONE, NEW, LACKING = "moved", "gone", "new", "needs a file that is not here"
-ENDINGS = (".csv", ".json", ".png", ".pdf")  # of an artefact's files
+ENDINGS = {".csv": "results", ".json": "results", ".png": "figures", ".pdf": "figures"}  # of an artefact's files
 TEXTS = ["dropped_because", "origin", "signature"]
 _CLOSE = 1e-6  # relative: what a sum in another order changes
 # Of 1, or of the largest number of its row: what a near tie that another processor decides otherwise changes.
@@ -38,82 +38,56 @@ def check_published(root: Path, place: Place) -> pd.DataFrame:
     for paper in read_papers(root).values():
         for name in paper.published.artefact.unique():
             identifier = f"{paper.paper}/{name}"
-            ours = _read(place.results, identifier)
+            path = place.find("results", f"{identifier}.csv")
+            ours = read_values(path) if path.is_file() else None
             frames.append(compare_published(paper, name, ours).assign(artefact=identifier))
     return pd.concat(frames, ignore_index=True)
 
 
-def compare_committed(root: Path, place: Place, beside: Place | None = None) -> pd.DataFrame:
-    """Every number that was made here beside the committed one, as `compare_values` has it.
+def compare_reference(root: Path, place: Place, *, unrun: bool = True) -> pd.DataFrame:
+    """Every number that was made here beside the reference's in results/, as `compare_values` has it.
 
-    beside: of a run with overrides, the place of one without: what was made is compared with what is committed there.
-
-    What was made is what the last run here computed, also where `choose_replaced` left the committed files in place. A
-    number of an artefact whose results no run here wrote is never "same", but "not run here".
-
-    Returns: artefact, row (its key in words), column, committed, now, change (relative) and state. Without git, or a
-        commit that has results, no rows.
+    Args: unrun: whether the numbers of artefacts that were not run here are listed as well, as "not run here".
+    Returns: artefact, row (its key in words), column, committed, now, change (relative) and state.
     """
-    folder, frames = (beside or place).results.relative_to(root).as_posix(), []
-    committed = run_git(root, "ls-tree", "-r", "--name-only", "HEAD", f"{folder}/").splitlines()
-    for paper, name in list_chosen(root) if committed else ():
+    frames = []
+    for paper, name in list_chosen(root):
         identifier = f"{paper.paper}/{name}"
-        path, ran = f"{folder}/{identifier}.csv", was_run(place, identifier)
-        if beside and not ran:
-            continue
-        then = read_values(StringIO(run_git(root, "show", f"HEAD:./{path}"))) if path in committed else None
-        made = place.values if ran and (place.values / f"{identifier}.csv").is_file() else place.results
-        described = place.results / f"{identifier}.json"
-        varies = described.is_file() and bool(read_json(described).get("varies"))
-        lacks = lacks_files(root, paper.artefacts[name])
-        compared = compare_values(then, _read(made, identifier), lacks=lacks, varies=varies)
-        if not ran:  # the committed values beside themselves
-            compared["state"] = compared.state.replace(SAME, UNRUN)
+        then, now = _read(root / "results", identifier), _read(place.results, identifier)
+        if now is None:
+            compared = compare_values(then, then)
+            compared = compared.assign(state=compared.state.replace(SAME, UNRUN))[: None if unrun else 0]
+        else:
+            varies = bool(read_json(place.results / f"{identifier}.json").get("varies"))
+            compared = compare_values(then, now, lacks=lacks_files(root, paper.artefacts[name]), varies=varies)
         frames.append(compared.assign(artefact=identifier))
     columns = ["artefact", "row", "column", "committed", "now", "change", "state"]
-    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+    return pd.concat(frames, ignore_index=True)[columns]
 
 
-def list_files(place: Place, identifier: str) -> dict[str, Path]:
-    """Where an artefact's files lie, by their ending."""
-    folders = dict.fromkeys(ENDINGS[:2], place.results) | dict.fromkeys(ENDINGS[2:], place.figures)
-    return {ending: folder / f"{identifier}{ending}" for ending, folder in folders.items()}
+def accept_results(root: Path, place: Place, only: Sequence[str]) -> list[str]:
+    """Copy what was made here to the reference: the artefacts named, else those of which a value moved.
 
-
-def choose_replaced(place: Place, identifier: str, made: Path, *, lacks: bool) -> tuple[str, ...]:
-    """The endings of the files just made that are to replace those in place.
-
-    All where those in place are not the committed ones; else none where rows are gone as a file is missing that they
-    need; else all where a value moved by more than its tolerance, or a column or what was resampled is another.
-    Otherwise the values stay as they are, and all files do if the same code made
-    them: what differs is then the processor's. Of other code the picture is replaced where its bytes differ though all
-    values are equal: it is then drawn in another way. The provenance is replaced where it says more than which code.
-    Where values vary, all are replaced where the provenance says more.
-
-    Args: made: the new files, without an ending; lacks: as `lacks_files`.
+    Returns: their identifiers.
+    Raises: ValueError for one that was not made here.
     """
-    kept, new = list_files(place, identifier), {ending: made.with_suffix(ending) for ending in ENDINGS}
-    listed = [str(kept[ending].relative_to(place.root)) for ending in ENDINGS if new[ending].is_file()]
-    committed = run_git(place.root, "ls-files", *listed).splitlines()
-    if len(committed) < len(listed) or run_git(place.root, "status", "--porcelain", "--", *listed):
-        return ENDINGS
-    before, after = (read_json(files[".json"]) for files in (kept, new))
-    values, varies = [read_values(files[".csv"]) for files in (kept, new)], bool(after.get("varies"))
-    found = compare_values(*values, lacks=lacks, varies=varies)
-    if (found.state == LACKING).any():
-        return ()
-    units = [[*table.columns, *table.resampled] for table in values]
-    if found.state.isin([MOVED, GONE, NEW]).any() or units[0] != units[1]:
-        return ENDINGS
-    told = [each | {"code": "", "findings": _NUMBER.sub("#", str(each["findings"]))} for each in (before, after)]
-    if varies:
-        return ENDINGS if told[0] != told[1] else ()
-    if before["code"] == after["code"]:
-        return ()
-    drawn = {files[".png"].read_bytes() for files in (kept, new) if files[".png"].is_file()}
-    if len(drawn) > 1 and (found.state == SAME).all():
-        return ENDINGS[1:]
-    return (".json",) if told[0] != told[1] else ()
+    compared = compare_reference(root, place, unrun=False)
+    moved = compared[compared.state.isin([MOVED, GONE, NEW])].artefact.unique()
+    for identifier in only or moved:
+        for ending, file in list_files(place.work, identifier).items():
+            reference = list_files(root, identifier)[ending]
+            if ending == ".csv" and not file.is_file():
+                raise ValueError(f"{identifier} was not made here; run `make {identifier}` first")
+            reference.unlink(missing_ok=True)
+            if file.is_file():
+                reference.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, reference)
+    return list(only or moved)
+
+
+def list_files(folder: Path, identifier: str) -> dict[str, Path]:
+    """An artefact's files by their ending, below a folder of results and figures."""
+    return {ending: folder / where / f"{identifier}{ending}" for ending, where in ENDINGS.items()}
 
 
 def lacks_files(root: Path, artefact: Artefact) -> bool:
@@ -211,13 +185,14 @@ def say_moved(found: pd.DataFrame) -> bool:
     if found.empty:
         return False
     counts = ", ".join(f"{state} {count:,}" for state, count in found.state.value_counts().items())
-    print(f"{len(found):,} numbers against the committed results: {counts}")
-    # STRICT, on the machine that made the committed results: what another processor may move as well
+    print(f"{len(found):,} numbers against the reference in results/: {counts}")
+    # STRICT, on the machine that made the reference: what another processor may move as well
     failing = found[found.state.isin([MOVED, GONE, NEW, *([WITHIN] if os.environ.get("STRICT") else [])])]
     changed = found[~found.state.isin([SAME, UNRUN]) & found.change.notna()].sort_values("change", ascending=False)
     for shown in (changed, failing[failing.change.isna()].drop(columns=["committed", "now", "change"])):
         if len(shown):
             print(shown.head(10).to_string(index=False))
     if len(failing):
-        print("values moved; if that is meant, commit them, with the reason", file=sys.stderr)
+        advice = "If intended, take them over by `make accept`, and state why in the commit."
+        print(f"Values moved. {advice}", file=sys.stderr)
     return bool(len(failing))

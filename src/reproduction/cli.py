@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfqa import cli
 from nfqa.files.json_lines import read_json
-from nfqa.files.paths import find_place, find_root
+from nfqa.files.paths import find_root
 from reproduction.data.registry import UnreachableError
 from reproduction.fingerprint import list_targets
 from reproduction.options import RunOptions, read_choice, read_count, read_options
@@ -54,6 +54,7 @@ def list_commands(root: Path) -> dict[str, Any]:
         "run": (_reproduce, "bring the named artefacts up to date", named),
         "status": (_status, "say of each artefact whether it is fresh", some),
         "check": (_check, "compare results with the published and the committed ones", {}),
+        "accept": (_accept, "copy what was made here into results/ and figures/: what moved, or what is named", some),
         "claims": (_claims, "say of each claim of the papers whether it holds", {}),
         "figures": (_figures, "draw every figure again from results, without computing anything", some),
         "spot-check": (_spot_check, "compute a random few of the committed verdicts and losses anew", some),
@@ -130,7 +131,7 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
         if given.artefacts:
             print("Or run on the small bundled sample with DATA=sample.")
             return 1
-        print("Running on the small bundled SAMPLE instead, into results/sample/; it says nothing of a paper.\n")
+        print("Running on the small bundled SAMPLE instead, into build/sample/; it says nothing of a paper.\n")
         options = replace(options, data="sample")
     targets = list_targets(root, options, given.artefacts)  # an optional file may have come
     done, failed = run_targets(root, options, targets, jobs=jobs)
@@ -141,16 +142,13 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
     if failed:
         print("failed: " + ", ".join(failed), file=sys.stderr)
     place = options.find_place(root)
-    if done and place.results == root / "results":
-        from reproduction.heads import fill_heads
-
-        fill_heads(root)
     if not given.artefacts:
         _report(root, options, given)
         if done or failed:
-            from reproduction.check import compare_committed, say_moved
+            from reproduction.check import compare_reference, say_moved
 
-            say_moved(compare_committed(root, place))
+            if place.is_full:
+                say_moved(compare_reference(root, place))
     elif not failed:
         _say_made(root, place, given.artefacts)
         if options.variant:
@@ -167,7 +165,7 @@ def _say_made(root: Path, place: Place, identifiers: Sequence[str]) -> None:
     papers = read_papers(root)
     for identifier in identifiers:
         paper, name = find_artefact(papers, identifier)
-        values = place.results / f"{identifier}.csv"
+        values = place.find("results", f"{identifier}.csv")
         if not values.is_file():
             continue
         size = read_json(values.with_suffix(".json")).get("size")
@@ -175,7 +173,7 @@ def _say_made(root: Path, place: Place, identifiers: Sequence[str]) -> None:
         print(f"\n{identifier}, {said}{f' ({size})' if size else ''}")
         print(tabulate_values(paper, name, read_values(values)))
         tables, notebook = place.tables / f"{identifier}.md", place.notebooks / f"{identifier}.ipynb"
-        files = (values, place.figures / f"{identifier}.png", tables, notebook)
+        files = (values, place.find("figures", f"{identifier}.png"), tables, notebook)
         print(*(f"  {path.relative_to(root)}" for path in files if path.is_file()), sep="\n")
 
 
@@ -253,18 +251,31 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
 
 
 def _check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
-    from reproduction.check import check_published, compare_committed, say_moved
+    from reproduction.check import check_published, compare_reference, say_moved
 
     place = options.find_place(root)
-    beside = find_place(root, data=options.data) if options.variant and options.profile == "full" else None
     if options.data == "sample":
-        wrong = False
-        print("the sample says nothing of a paper: compared with the committed results alone")
-    else:
-        published = check_published(root, place)
-        wrong = _say_published(published[published.value.notna()] if beside else published)
-    moved = say_moved(compare_committed(root, place, beside))
-    return int((moved and not beside) or wrong)  # an override may move what it likes
+        print("the sample says nothing of a paper, and has no reference: there is nothing to compare it with")
+        return 0
+    published = check_published(root, place)
+    wrong = _say_published(published if place.is_full else published[published.value.notna()])
+    if options.profile != "full":
+        return int(wrong)
+    moved = say_moved(compare_reference(root, place, unrun=place.is_full))
+    return int((moved and place.is_full) or wrong)  # an override may move what it likes
+
+
+def _accept(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
+    from reproduction.check import accept_results
+    from reproduction.heads import fill_heads
+
+    place = options.find_place(root)
+    if not place.is_full:
+        raise ValueError("the reference is of full runs without overrides; unset the other variables")
+    accepted = accept_results(root, place, given.artefacts)
+    fill_heads(root)
+    print(f"taken into results/ and figures/: {', '.join(accepted) or 'nothing, as no value moved'}")
+    return 0
 
 
 def _say_published(published: pd.DataFrame) -> bool:
@@ -291,7 +302,7 @@ def _claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     papers = dict(reversed(read_papers(root).items()))
     only = read_choice("PAPER", "", *papers)
     papers = {name: paper for name, paper in papers.items() if only in ("", name)}
-    judged = {name: judge_claims(paper, place.results) for name, paper in papers.items()}
+    judged = {name: judge_claims(paper, place.read_from / "results") for name, paper in papers.items()}
     for name, claims in judged.items():
         print(f"{name}: {len(claims)} claims\n{count_claims(claims).to_string()}\n{papers[name].verdict}\n")
     print(f"{COUNTS}\n")
@@ -308,7 +319,7 @@ def _figures(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 
     place, chosen = options.find_place(root), list_chosen(root, given.artefacts)
     drawn = sum(redraw_figure(paper, name, place, options) for paper, name in tqdm(chosen, "figures"))
-    print(f"{drawn} figures drawn from results")
+    print(f"{drawn} figures drawn from results into {place.work.relative_to(root)}/drawn/")
     return 0
 
 
@@ -328,7 +339,8 @@ def _report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     place = replace(options, data="full").find_place(root)  # a sample run gets a section of its own there
     sample = options.find_place(root) if options.data == "sample" else None
     own = sample or place
-    made = sorted(str(path.relative_to(own.results).with_suffix("")) for path in own.results.glob("*/*.csv"))
+    results = own.read_from / "results"
+    made = sorted(str(path.relative_to(results).with_suffix("")) for path in results.glob("*/*.csv"))
     if options.variant and not made:
         raise ValueError("nothing was made with these variables yet; run `make PAPER/NAME` with them first")
     index = build_site(place, sample=sample)

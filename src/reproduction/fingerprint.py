@@ -104,7 +104,7 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parts |= {f"file {os.path.relpath(path, root)}": hash_file(path) for path in sorted(own)}
     for other in artefact.reads:
         if paper.artefacts[other].notebook:
-            result = place.results / paper.paper / f"{other}.csv"
+            result = place.find("results", f"{paper.paper}/{other}.csv")
             parts[f"result {other}"] = hash_file(result) if result.is_file() else "missing"
     return parts
 
@@ -155,22 +155,6 @@ def read_record(place: Place, identifier: str) -> Record | None:
 def write_record(place: Place, identifier: str, record: Record) -> None:
     """Keep an artefact's run record."""
     write_text(place.runs / f"{identifier}.json", record.model_dump_json(indent=1))
-
-
-def accept_figure(place: Place, identifier: str) -> None:
-    """Let a figure that was drawn again from the same values count as what the last run wrote."""
-    record = read_record(place, identifier)
-    if record is not None and was_run(place, identifier):
-        drawn = {name: place.root / name for name in record.outputs if Path(name).suffix in (".png", ".pdf")}
-        own = {name: hash_file(path) for name, path in drawn.items() if path.is_file()}
-        write_record(place, identifier, record.model_copy(update={"outputs": record.outputs | own}))
-
-
-def was_run(place: Place, identifier: str) -> bool:
-    """Whether an artefact's results are those that its last run here wrote, rather than committed ones."""
-    record, results = read_record(place, identifier), place.results / f"{identifier}.csv"
-    written = record.outputs.get(str(results.relative_to(place.root))) if record else None
-    return results.is_file() and hash_file(results) == written
 
 
 # Whether it is stale, and in what order all run -----------------------------------------------------------------------
@@ -264,8 +248,11 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
         files = [find_upstream(root, file) for file in artefact.needs_files]
         at_hand = {f.path: bool(f.sample) if options.data == "sample" else has_file(f, store) for f in files}
         lacks = [path for path, here in at_hand.items() if not here]
-        results = place.results / paper.paper
-        lacks += [f"results of {t.name}" for t in read if t.lacks and not (results / f"{t.name}.csv").is_file()]
+        lacks += [
+            f"results of {t.name}"
+            for t in read
+            if t.lacks and not place.find("results", f"{t.identifier}.csv").is_file()
+        ]
         if lacks:
             targets[identifier] = Target(paper, name, own, (), None, tuple(lacks))
             continue
@@ -273,6 +260,6 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
         record = read_record(place, identifier)
         stale = explain_staleness(record, parts, place) + [f"reads {t.name}, which is stale" for t in read if t.stale]
         minutes = record.minutes if record else None
-        committed = minutes is None and (results / f"{name}.csv").is_file()
+        committed = minutes is None and place.find("results", f"{identifier}.csv").is_file()
         targets[identifier] = Target(paper, name, own, tuple(stale), minutes, committed=committed)
     return list(targets.values())

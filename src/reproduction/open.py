@@ -147,9 +147,10 @@ class Lab(Roles):
 
         self._check_listed(name, "reads", "reads")
         name = name or self.name
-        place = Path(self.given.get("results") or find_place(self.root, data=self.data).results)
-        beside = self.out / f"{name}.csv"
-        return read_values(beside if beside.is_file() else place / self.paper.paper / f"{name}.csv")
+        made = Path(self.given.get("results") or find_place(self.root, data=self.data).results)
+        places = (self.out / f"{name}.csv", made / self.paper.paper / f"{name}.csv")
+        reference = self.root / "results" / self.paper.paper / f"{name}.csv"
+        return read_values(next((path for path in places if path.is_file()), reference))
 
     def title(self, name: object) -> str:
         """How a dataset, system, metric, condition or statistic is shown."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from nfqa.files.paths import Place
 from nfqa.judge.asking import Tally
-from reproduction.fingerprint import accept_figure, choose_parameters
+from reproduction.fingerprint import choose_parameters
 from reproduction.notebooks import HEAD, read_cells
 from reproduction.options import RunOptions
 from reproduction.papers import Paper
@@ -21,7 +21,7 @@ _NOT_SCORES = {"parameters", "setup", "ask", "figure", HEAD}
 
 
 def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) -> bool:
-    """Draw an artefact's figure again from its results, by the notebook's cells tagged `figure`; nothing is computed.
+    """Draw an artefact's figure from its results into drawn/, by the notebook's cells tagged `figure`.
 
     Returns: whether there was a figure to draw: one that shows more than the results hold is drawn by its run alone.
     Raises: ValueError where the artefact has no results.
@@ -30,7 +30,7 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
     import matplotlib.pyplot as plt
     from matplotlib.figure import Figure
 
-    notebook, path = paper.artefacts[name].path, place.results / paper.paper / f"{name}.csv"
+    notebook, path = paper.artefacts[name].path, place.find("results", f"{paper.paper}/{name}.csv")
     if not path.is_file():
         raise ValueError(f"{paper.paper}/{name} has no results to draw; run `make {paper.paper}/{name}` first")
     mpl.use("Agg")
@@ -42,8 +42,7 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
     if isinstance(figure, Figure):  # drawn once before it is kept, as a notebook shows it: this settles its layout
         figure.savefig(BytesIO(), dpi="figure", bbox_inches="tight")
     if figure is not None:
-        lab.draw(figure, table, place.figures / paper.paper / name)
-        accept_figure(place, f"{paper.paper}/{name}")
+        lab.draw(figure, table, place.work / "drawn" / paper.paper / name)
     plt.close("all")
     return figure is not None
 

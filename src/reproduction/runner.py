@@ -143,7 +143,7 @@ def run_target(place: Place, target: Target) -> bool:
 
     Raises: FailedError where the notebook fails or writes no result; the last one stays.
     """
-    from reproduction.check import choose_replaced, lacks_files, list_files
+    from reproduction.check import list_files
 
     # jsonschema, behind papermill, takes up to 2 s to compile a grammar of IRIs, a format that no notebook has; it does
     # without what can't be imported.
@@ -180,13 +180,12 @@ def run_target(place: Place, target: Target) -> bool:
         failure = "it ended without writing a result; its last cell must be lab.write"
     if failure:
         raise FailedError(failure)
-    files = list_files(place, identifier)
-    for suffix in choose_replaced(place, identifier, scratch / name, lacks=lacks_files(place.root, target.artefact)):
+    files = list_files(place.work, identifier)
+    for suffix, file in files.items():
         if (scratch / f"{name}{suffix}").is_file():
-            copy_file(scratch / f"{name}{suffix}", files[suffix])
+            copy_file(scratch / f"{name}{suffix}", file)
         else:
-            files[suffix].unlink(missing_ok=True)  # what the notebook no longer makes must not look as if it did
-    copy_file(scratch / f"{name}.csv", place.values / f"{identifier}.csv")
+            file.unlink(missing_ok=True)  # what the notebook no longer makes must not look as if it did
     copy_file(scratch / "executed.ipynb", place.notebooks / f"{identifier}.ipynb")
     outputs = {str(kept.relative_to(place.root)): hash_file(kept) for kept in files.values() if kept.is_file()}
     usage, minutes = scratch / f"{name}.usage.json", round((time.monotonic() - started) / 60, 3)

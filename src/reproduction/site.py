@@ -92,7 +92,11 @@ def build_site(place: Place, *, sample: Place | None = None) -> Path:
 def hash_inputs(root: Path, places: Sequence[Place], forge: str) -> str:
     """One hash over all that the site is built from: papers, code, the places' results, and where sources are shown."""
     digest = hashlib.sha256(forge.encode())
-    shown = [folder for place in places for folder in (place.results, place.figures, place.notebooks)]
+    shown = [
+        folder
+        for place in places
+        for folder in (place.read_from / "results", place.read_from / "figures", place.notebooks)
+    ]
     for folder in [root / "papers", root / "src", *shown]:
         for file in sorted(folder.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
@@ -117,7 +121,7 @@ def describe_artefact(paper: Paper, name: str, place: Place, folder: str = "") -
         is_sample, stand_ins, state and needs (in words).
     """
     artefact, stem = paper.artefacts[name], f"{paper.paper}/{name}"
-    files = {ending[1:]: path for ending, path in list_files(place, stem).items() if path.is_file()}
+    files = {ending[1:]: path for ending, path in list_files(place.read_from, stem).items() if path.is_file()}
     rows, stand_ins, origins, values = [], [], Counter[str](), None
     if "csv" in files:
         values = read_values(files["csv"])
@@ -169,7 +173,7 @@ def _draw_table(paper: Paper, name: str, values: pd.DataFrame | None) -> Markup:
 
 def _judge(paper: Paper, place: Place) -> list[dict[str, Any]]:
     """A paper's claims with their verdicts, each with the labels of the artefacts whose values test it, by stem."""
-    claims = judge_claims(paper, place.results).to_dict("records")
+    claims = judge_claims(paper, place.read_from / "results").to_dict("records")
     for claim in claims:
         entry = paper.claims[claim["claim"]]
         tables = {f"{paper.paper}/{name}": paper.artefacts[name].label for name in entry.tables}
@@ -221,7 +225,7 @@ def _open_templates(place: Place) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters.update(slug=_slug, number=_write_number)
-    environment.globals.update(signs=SIGNS, notice="" if place.results == place.root / "results" else _PARTIAL)
+    environment.globals.update(signs=SIGNS, notice="" if place.is_full else _PARTIAL)
     return environment
 
 

@@ -85,30 +85,32 @@ def _hash_file(path: Path, blob: bool, *_: int) -> str:
 
 
 class Place:
-    """Where a kind of run keeps its things. Only the full profile without overrides writes committed folders.
+    """Where a kind of run keeps its things, never in git.
 
-    results: PAPER/NAME.json; figures: PAPER/NAME.png and .pdf; work: never in git, as all below it: notebooks, executed
-    ones, PAPER/NAME.ipynb; values, PAPER/NAME.csv, what the last run here computed, also where the results stayed as
-    they were; runs, PAPER/NAME.json, what an artefact was last made from, and how long that took; tables in the paper's
-    shape, PAPER/NAME.md and .tex; and the site.
+    results: PAPER/NAME.csv and .json; figures: PAPER/NAME.png and .pdf; notebooks: executed ones, PAPER/NAME.ipynb;
+    runs: PAPER/NAME.json, what an artefact was last made from, and how long that took; tables in the paper's shape,
+    PAPER/NAME.md and .tex; and the site. is_full: whether it is the kind of run whose reference is committed in
+    results/ and figures/; read_from: the folder that holds the results and figures that claims and site are about, the
+    reference of a full run.
     """
 
-    def __init__(self, root: Path, results: Path, figures: Path, work: Path) -> None:
-        self.root, self.results, self.figures, self.work = root, results, figures, work
-        self.notebooks, self.values, self.runs = work / "notebooks", work / "values", work / "runs"
-        self.tables, self.site = work / "tables", work / "site"
+    def __init__(self, root: Path, work: Path, *, is_full: bool = False) -> None:
+        self.root, self.work, self.is_full = root, work, is_full
+        self.read_from = root if is_full else work
+        self.results, self.figures, self.notebooks = work / "results", work / "figures", work / "notebooks"
+        self.runs, self.tables, self.site = work / "runs", work / "tables", work / "site"
+
+    def find(self, folder: Literal["results", "figures"], name: str) -> Path:
+        """A file that was made here, else the reference's, in results/ or figures/ of the checkout."""
+        made = self.work / folder / name
+        return self.root / folder / name if self.is_full and not made.is_file() else made
 
 
 def find_place(root: Path, *, data: str = "full", profile: str = "full", variant: str = "") -> Place:
-    """The folders of a run: results/ for the full profile, results/sample/ for bundled data, else under build/.
-
-    `variant` names a run with overridden roles, seeds or parameters; it never touches the committed folders.
-    """
-    sample = "sample" if data == "sample" else ""
-    if variant or profile != "full":
-        work = root / "build" / (f"variants/{variant}" if variant else profile) / sample
-        return Place(root, work / "results", work / "figures", work)
-    return Place(root, root / "results" / sample, root / "figures" / sample, root / "build" / sample)
+    """The folders of a run, under build/. `variant` names a run with overridden roles, seeds or parameters."""
+    folders = [f"variants/{variant}"] if variant else [profile] * (profile != "full")
+    folders += ["sample"] * (data == "sample")
+    return Place(root, root.joinpath("build", *folders), is_full=not folders)
 
 
 def find_cache(root: Path, what: Literal["embeddings", "losses"]) -> Path:
