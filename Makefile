@@ -59,7 +59,7 @@ help: ## this text
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): a server's limits"
 	@echo "  FRESH=1       ask anew for what is committed under data/verdicts and data/losses; hours of a processor"
 	@echo "  N=100, SEED=  for spot-check: how many to compute anew, and the seed of an earlier one to repeat it"
-	@echo "  MODEL=        for export-verdicts into Parquet: the beginning of a model's identity, as make status shows it"
+	@echo "  MODEL=        for export-verdicts: the beginning of a model's identity, as make status shows it"
 	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"
 	@echo "  PAPER=        for claims: linkage or debateqa alone"
 	@echo "  ONLY=         for figures, accept and spot-check: one artefact, as in: make figures ONLY=linkage/table_02"
@@ -133,7 +133,7 @@ figures: $(READY) ## every figure drawn from results/ into build/drawn/, or one 
 report: $(READY) ## the site build/site/index.html, from the results at hand
 	@$(RUN) report
 
-export-verdicts: $(READY) ## the journal as JSON lines: make export-verdicts FILE=verdicts.jsonl, or for git FILE=data/verdicts/NAME.parquet [MODEL=]
+export-verdicts: $(READY) ## the journal as Parquet, for git: make export-verdicts FILE=data/verdicts/NAME.parquet [MODEL=]
 	@$(RUN) verdicts export "$(FILE)" $(if $(MODEL),--model "$(MODEL)")
 
 export-losses: $(READY) ## losses by language models as evaluators, for git: make export-losses FILE=data/losses/NAME.parquet
@@ -142,7 +142,7 @@ export-losses: $(READY) ## losses by language models as evaluators, for git: mak
 spot-check: $(READY) ## a random N=100 each of the committed verdicts and losses, computed anew (some minutes)
 	@$(RUN) spot-check $(ONLY)
 
-import-verdicts: $(READY) ## take in someone's verdicts: make import-verdicts FILE=verdicts.jsonl
+import-verdicts: $(READY) ## merge someone's verdicts: make import-verdicts FILE=other.sqlite, a copied journal, or a Parquet file
 	@$(RUN) verdicts import "$(FILE)"
 
 train-evaluator: $(READY) ## the embedded evaluators anew, into the package (or one: NAME=tiny); about an hour on one core

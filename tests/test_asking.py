@@ -107,7 +107,7 @@ def test_another_decoding_seed_prompt_or_tag_is_asked_for_itself(decoding, reque
     asker = Asker(parse_role("judge", spec), lambda _: other, journal, replace(TEXT, **decoding))
     assert asker.ask([replace(Request("a"), **request_)], read)[0].value == 2
     assert len(other.asked) == 1
-    assert len([*journal.export()]) == 2
+    assert len(journal.list_lines()) == 2
 
 
 def test_an_unreadable_completion_alone_is_asked_for_again_under_new_seeds():
@@ -136,9 +136,9 @@ def test_what_stays_unreadable_is_missing_with_its_reason_and_never_a_number(rep
     model, journal = Scripted(lambda *_: reply), Journal()
     asker = make_asker(model, journal)
     assert asker.ask(requests_for("a"), read) == [Verdict(None, reason)]
-    assert len(model.asked) == len([*journal.export()]) == 1 + RETRIES  # paid for, so kept
+    assert len(model.asked) == len(journal.list_lines()) == 1 + RETRIES  # paid for, so kept
     assert asker.tally.missing == {reason: 1}
-    assert '"reason": "' + reason in next(journal.export())
+    assert journal.list_lines()[0]["reason"].startswith(reason)
     # the next run finds that all tries were made
     again = make_asker(None, journal)
     assert again.ask(requests_for("a"), read) == [Verdict(None, reason)]
@@ -167,7 +167,7 @@ def test_a_failure_is_missing_now_never_kept_and_that_try_is_asked_again_by_the_
     model, journal = Scripted(lambda *_: next(replies)), Journal()
     asker = make_asker(model, journal)
     assert asker.ask(requests_for("a"), read) == [Verdict(None, "timeout")]
-    assert (len([*journal.export()]), asker.tally.asked, asker.tally.missing) == (tries, tries, {"timeout": 1})
+    assert (len(journal.list_lines()), asker.tally.asked, asker.tally.missing) == (tries, tries, {"timeout": 1})
     assert make_asker(model, journal).ask(requests_for("a"), read) == [Verdict(5.0)]
     assert model.asked == [*[("a", 0)] * tries, ("a", tries * _STRIDE), ("a", tries * _STRIDE)]
 
@@ -177,7 +177,7 @@ def test_a_fatal_failure_stops_all_and_what_was_answered_is_kept():
     model, journal = Scripted(script(a=fatal, b="[[2]]", c="[[3]]")), Journal()
     with pytest.raises(StoppedError, match=r"openai:m: stopped at 2 requests \(MAX_REQUESTS=2\)"):
         make_asker(model, journal).ask(requests_for("a", "b", "c"), read)  # answered from the last to the first
-    assert len([*journal.export()]) == 2
+    assert len(journal.list_lines()) == 2
     assert [v.value for v in make_asker(None, journal).ask(requests_for("b", "c"), read)] == [2, 3]
     assert issubclass(StoppedError, ValueError)  # so the command line shows it as any other message
 
@@ -233,7 +233,7 @@ def test_a_dry_run_counts_and_asks_nothing():
     assert verdicts == [Verdict(2), *[Verdict(None, "planned")] * 4]
     # asked: the two new prompts once each, and another try at the unreadable one, 8 + 4 + 5 characters
     assert asker.tally == Tally(wanted=5, kept=2, asked=3, missing=Counter(planned=4), tokens_to_ask=17 / 4)
-    assert len([*journal.export()]) == 2
+    assert len(journal.list_lines()) == 2
 
 
 def test_progress_is_told_from_nothing_to_all():
@@ -264,7 +264,7 @@ def test_what_is_written_comes_without_thinking_and_thinking_alone_is_nothing():
     asker = make_asker(Scripted(script(**replies)), journal)
     assert asker.write(["a", "b", "c", "d"]) == ["Yes.", None, "No.", None]
     assert (asker.tally.missing, asker.tally.thinking) == ({"only_thinking": 1, "empty": 1}, 2)
-    assert any("[[1]]" in line for line in journal.export()), "kept as it came"
+    assert any("[[1]]" in line["text"] for line in journal.list_lines()), "kept as it came"
     cut = make_asker(Scripted(lambda *_: Reply("<think>still", 1, 1, "length")), Journal())
     assert [one.reason for one in cut.reply(["a"])] == ["only_thinking"]
 
@@ -293,7 +293,7 @@ def test_a_journal_that_can_not_be_written_stops_the_run_at_once_and_is_named(tm
     prompts = [f"prompt {number}" for number in range(200)]
     with pytest.raises(StoppedError, match=r"journal\.sqlite.*full.*run again"):
         make_asker(model, journal).ask(requests_for(*prompts), read)
-    assert 0 < len([*journal.export()]) == len(model.asked) - 1  # the one that could not be written is lost alone
+    assert 0 < len(journal.list_lines()) == len(model.asked) - 1  # the one that could not be written is lost alone
     journal._store._db.close()
     later = Journal(tmp_path / "journal.sqlite")
     assert {verdict.value for verdict in make_asker(model, later).ask(requests_for(*prompts), read)} == {2}
@@ -335,7 +335,7 @@ def test_a_servers_bad_hour_stops_a_run_instead_of_emptying_its_table(size):
     asker = make_asker(Scripted(answer), journal)
     with pytest.raises(StoppedError, match=r"6 of 12 requests failed.*run again\. The last: 500 from the server"):
         [asker.ask(requests[first : first + size], read) for first in range(0, 12, size)]
-    assert len([*journal.export()]) == 6  # what was answered is kept
+    assert len(journal.list_lines()) == 6  # what was answered is kept
 
 
 @pytest.mark.parametrize("error", [Failure("timeout", ""), KeyboardInterrupt("by hand")])
@@ -352,7 +352,7 @@ def test_one_failure_of_many_is_left_out_and_a_stop_by_hand_keeps_what_was_answe
     with nullcontext() if isinstance(error, Failure) else pytest.raises(KeyboardInterrupt):
         values = [asker.ask(requests_for(f"{number} a"), read)[0].value for number in range(100)]
         assert (values.count(1), values.count(None)) == (99, 1)
-    assert len([*journal.export()]) == (99 if isinstance(error, Failure) else 50)
+    assert len(journal.list_lines()) == (99 if isinstance(error, Failure) else 50)
 
 
 @pytest.mark.filterwarnings("ignore:.*a request was refused")
@@ -371,7 +371,7 @@ def test_probabilities_that_are_none_cost_one_verdict_and_are_not_kept():
     asked = [Request(prompt, labels=("1", "2")) for prompt in "ab"]
     found = make_asker(model, journal, LOGITS).ask(asked, read)
     assert [verdict.reason for verdict in found] == ["bad_logprobs", ""]
-    assert len([*journal.export()]) == 1
+    assert len(journal.list_lines()) == 1
 
 
 def test_the_completion_that_another_process_kept_first_counts_for_both():

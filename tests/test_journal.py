@@ -1,11 +1,10 @@
-"""The journal: what is kept stays, through kills, between processes and over export; what was altered is refused."""
+"""The journal: what is kept stays, through kills, between processes and copies; what was altered is refused."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nfqa.judge.committed_verdicts import import_verdicts
 from nfqa.judge.journal import Entry, Journal, hash_text
 from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import Reply
@@ -59,13 +59,6 @@ def start_writer(path: Path, first: int, last: int) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def sign(fields: dict) -> str:
-    """An exported line with the right hash for what it holds, as someone who forges one would make it."""
-    fields = {name: value for name, value in fields.items() if name != "sha256"}
-    digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
-    return json.dumps(fields | {"sha256": digest})
-
-
 # Made by the first version of this format: a changed key would make every user's journal worthless.
 KEY = "972634eeeca41a814d191483f3d39c99661c500a458e37955c1e7f0786acaf31"
 
@@ -79,7 +72,7 @@ def test_a_change_of_spec_or_run_is_no_miss_and_what_is_there_is_not_replaced(tm
     fill(Journal(tmp_path / "journal.sqlite", run="one"), "so [[2]]")._store._db.close()
     again = fill(Journal(tmp_path / "journal.sqlite", run="two"), "another [[1]]", spec="hf:m")
     assert again.find(make_entry()) == REPLY
-    assert (len([*again.export()]), again.count_run("one"), again.count_run("two")) == (1, (1, 11, 5), (0, 0, 0))
+    assert (len(again.list_lines()), again.count_run("one"), again.count_run("two")) == (1, (1, 11, 5), (0, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -90,15 +83,11 @@ def test_a_change_of_spec_or_run_is_no_miss_and_what_is_there_is_not_replaced(tm
         *((text, text) for text in ("nul \0 and \x1b", "line\u2028ends\u0085and\r\nmore", "x" * 3_000_000)),
     ],
 )
-def test_any_text_is_kept_and_goes_out_and_in_again(tmp_path, text, kept):
-    journal = fill(Journal(), text)
+def test_any_text_is_kept_and_comes_over_to_another_journal(tmp_path, text, kept):
+    journal, other = fill(Journal(tmp_path / "journal.sqlite"), text), Journal()
     assert journal.find(make_entry()).text == kept
-    path = tmp_path / "out.jsonl"
-    path.write_text("".join(line + "\n" for line in journal.export()), encoding="utf-8", newline="\n")
-    other = Journal()
-    with path.open(encoding="utf-8") as handle:
-        assert other.import_lines(handle) == 1
-    assert list(other.export()) == list(journal.export())
+    assert import_verdicts(other, journal.path) == (1, 0)
+    assert other.list_lines() == journal.list_lines()
 
 
 def test_a_writer_killed_in_the_middle_loses_nothing_that_it_reported(tmp_path):
@@ -113,10 +102,10 @@ def test_a_writer_killed_in_the_middle_loses_nothing_that_it_reported(tmp_path):
         writer.stdout.close()
         journal = Journal(path)
         # one more may have been written and not yet reported
-        assert len([*journal.export()]) in (reported + 1, reported + 2)
-        texts = {json.loads(line)["text"] for line in journal.export()}
-        assert texts == {f"text {number} " + "x" * 2000 for number in range(len([*journal.export()]))}
-        first = len([*journal.export()])
+        texts = {line["text"] for line in journal.list_lines()}
+        first = len(texts)
+        assert first in (reported + 1, reported + 2)
+        assert texts == {f"text {number} " + "x" * 2000 for number in range(first)}
 
 
 def test_two_processes_write_one_journal(tmp_path):
@@ -126,7 +115,7 @@ def test_two_processes_write_one_journal(tmp_path):
         assert len(writer.communicate()[0].split()) == 60
         assert writer.returncode == 0
     journal = Journal(path)
-    assert len([*journal.export()]) == 90  # 0 to 59 and 30 to 89; the common ones once
+    assert len(journal.list_lines()) == 90  # 0 to 59 and 30 to 89; the common ones once
     assert journal.find(Entry(f"{45:064}", "m", "t", "d", 45)).text.startswith("text 45 ")
 
 
@@ -166,9 +155,10 @@ def damage(path: Path) -> None:
         lambda journal: [journal.find(make_entry(number)) for number in range(100)],
         lambda journal: fill(journal, *[""] * 100, start=1000),
         lambda journal: journal.count(),
-        lambda journal: list(journal.export()),
+        lambda journal: journal.list_lines(),
+        lambda journal: import_verdicts(Journal(), journal.path),
     ],
-    ids=["find", "keep", "count", "export"],
+    ids=["find", "keep", "count", "list", "import"],
 )
 def test_a_damaged_journal_is_named(tmp_path: Path, use: Callable[[Journal], object]):
     damage(tmp_path / "journal.sqlite")
@@ -181,77 +171,48 @@ def test_a_link_to_a_journal_shares_its_lock(tmp_path: Path):
     assert Journal(tmp_path / "journal.sqlite").path == Journal(tmp_path / "link.sqlite").path
 
 
-def test_an_export_is_ordered_by_key_and_free_of_prompts_runs_and_dates():
-    texts = [f"[[{n % 5}]] é\u2028" for n in range(9)]
-    one, two = fill(Journal(run="secret run"), *texts), Journal()
-    for number in reversed(range(9)):
-        fill(two, texts[number], start=number)
-    lines = list(one.export())
-    assert lines == list(two.export())
-    fields = [json.loads(line) for line in lines]
-    assert [f["key"] for f in fields] == sorted(make_entry(n).key for n in range(9))
-    assert {"run", "written"}.isdisjoint(fields[0])
-    assert not any("prompt 3" in line or "secret" in line for line in lines)
+def test_a_journal_is_merged_and_what_was_there_stays(tmp_path):
+    other = fill(Journal(tmp_path / "other.sqlite", run="their run"), *["[[1]]"] * 20)
+    other.keep(make_entry(90), Reply("", 9, 1, "logits", 0.125, (-0.1, -math.inf)), Verdict(None, "empty"))
+    before = other.list_lines()
+    journal = fill(Journal(tmp_path / "journal.sqlite"), "[[1]]", "[[5]]")
+    assert import_verdicts(journal, other.path) == (19, 1)
+    assert journal.find(make_entry(1)).text == "[[5]]"
+    assert journal.find(make_entry(90)).logprobs == (-0.1, -math.inf)
+    assert (journal.count_run("their run"), other.list_lines()) == ((0, 0, 0), before)
+    assert import_verdicts(journal, other.path) == (0, 1)
 
 
-def test_lines_are_imported_in_any_order_and_once():
-    journal = fill(Journal(), *["[[1]]"] * 20)
-    journal.keep(make_entry(90), Reply("", 9, 1, "logits", 0.125, (-0.1, -math.inf)), Verdict(None, "unreadable"))
-    lines = list(journal.export())
-    assert not any("Infinity" in line or "NaN" in line for line in lines)  # JSON that any reader takes
-    other = Journal()
-    assert other.import_lines([*reversed(lines), "", "  \n", lines[3]]) == 21
-    assert list(other.export()) == lines
-    assert other.import_lines(lines) == other.import_lines([]) == 0  # known already
-
-
-ALTERED = {"text": "so [[1]]", "verdict": 1.0, "logprobs": [-0.5], "seconds": 9.5, "prompt_tokens": 1,
-           "finish": "length", "reason": "altered", "spec": "altered"}  # fmt: skip
-FORGED = {"seed": 8, "labels": ["1"], **dict.fromkeys(["key", "prompt", "model", "template", "decoding"], "0" * 64)}
+ALTERED = {"seed": 8, "labels": '["1"]', **dict.fromkeys(["prompt", "model", "template", "decoding"], "0" * 64)}
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "write", "message"),
+    ("change", "message"),
     [
-        *((*item, json.dumps, "its content doesn't match its sha256") for item in ALTERED.items()),
-        *((*item, sign, "its key doesn't follow from its fields") for item in FORGED.items()),
+        *((f"UPDATE replies SET {name} = '{value}'", "the keys of 3 completions") for name, value in ALTERED.items()),
+        ("UPDATE replies SET key = key || '0'", "the keys of 3 completions"),
+        ("UPDATE replies SET logprobs = '[-0.5, 3.0]'", "no model gives the numbers of 3 completions"),
+        ("ALTER TABLE replies RENAME TO answers", "it has no such table"),
+        ("ALTER TABLE replies DROP COLUMN reason", "it has no such table"),
     ],
 )
-def test_altered_or_forged_content_is_refused_and_nothing_is_taken_in(field, value, write, message):
-    lines = list(fill(Journal(), *"1234").export())
-    lines[2] = write(json.loads(lines[2]) | {field: value})
-    journal = Journal()
-    with pytest.raises(ValueError, match=f"mine, line 3: {message}"):
-        journal.import_lines(lines, where="mine")
-    assert len([*journal.export()]) == 0
+def test_another_file_or_an_altered_one_is_refused_and_left_alone(tmp_path, change, message):
+    other, journal = fill(Journal(tmp_path / "other.sqlite"), *"123"), Journal()
+    other._store._db.execute(change)
+    other._store._db.commit()
+    other._store._db.close()
+    before = other.path.read_bytes()
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(other.path))}: .*{message}"):
+        import_verdicts(journal, other.path)
+    assert (journal.list_lines(), other.path.read_bytes()) == ([], before)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda line: line[: len(line) // 2], r"not JSON"),
-        (lambda line: "[" * 100_000, r"recursion"),
-        (lambda line: '{"text": 1, ' + line[1:], r"'text' is duplicated"),
-    ],
-)
-def test_what_is_no_exported_completion_is_refused_and_nothing_is_taken_in(spoil, message):
-    lines = list(fill(Journal(), *"123").export())
-    lines[2] = spoil(lines[2])
-    journal = Journal()
-    with pytest.raises(ValueError, match=rf"import, line 3: not an exported completion.*{message}"):
-        journal.import_lines(lines)
-    assert len([*journal.export()]) == 0
-
-
-def test_a_completion_that_contradicts_a_kept_one_is_refused_and_nothing_is_taken_in():
-    lines = list(fill(Journal(), *"111").export())
-    number = [make_entry(n).key for n in range(3)].index(json.loads(lines[2])["key"])
-    journal, other = fill(Journal(), "5", start=number), Journal()
-    for taker, offered in ((journal, lines), (other, [*lines[1:], *journal.export()])):  # kept, or on an earlier line
-        before = len([*taker.export()])
-        with pytest.raises(ValueError, match=r"import, line 3: another completion is kept under the same key; nothing"):
-            taker.import_lines(offered)
-        assert len([*taker.export()]) == before
+def test_what_is_no_database_is_not_imported(tmp_path):
+    (tmp_path / "notes.txt").write_text("notes " * 300)
+    for name in ("notes.txt", "none.sqlite"):
+        with pytest.raises(ValueError, match=f"{name}: .*name another file|{name}: .*unable to open"):
+            import_verdicts(Journal(), tmp_path / name)
+    assert not (tmp_path / "none.sqlite").exists()
 
 
 def test_models_are_found_by_spec_the_most_used_first_and_plain_apart():
@@ -285,12 +246,10 @@ def test_a_count_sums_tokens_and_the_unreadable_of_each_model():
     labels=st.lists(st.text(max_size=3), max_size=3).map(tuple),
 )
 @settings(max_examples=60)
-def test_whatever_is_kept_comes_back_and_survives_the_round_trip(text, logprobs, verdict, seed, labels):
+def test_whatever_is_kept_comes_back(text, logprobs, verdict, seed, labels):
     entry, reply = replace(ENTRY, seed=seed, labels=labels), Reply(text, 1, 2, "stop", 0.5, logprobs)
-    journal, other = Journal(), Journal()
+    journal = Journal()
     assert journal.keep(entry, reply, Verdict(verdict, "r"), spec="s") == reply
-    lines = list(journal.export())
-    assert [(line["verdict"], line["reason"], line["spec"]) for line in map(json.loads, lines)] == [(verdict, "r", "s")]
-    assert other.import_lines(lines) == 1
-    assert other.find(entry) == reply
-    assert list(other.export()) == lines
+    (line,) = journal.list_lines()
+    assert (line["verdict"], line["reason"], line["spec"]) == (verdict, "r", "s")
+    assert journal.find(entry) == reply

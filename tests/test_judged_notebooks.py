@@ -14,6 +14,7 @@ import pytest
 from conftest import PROJECT
 from notebook_cells import run_notebook, use_rule
 
+from nfqa.judge.committed_verdicts import import_verdicts
 from nfqa.judge.journal import Journal
 from nfqa.metrics.judging import measure_missing
 from nfqa.metrics.statistics import average, correlate, credit_choices
@@ -103,9 +104,9 @@ def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(name, mo
     assert asked.asked > 0
 
     # The verdicts, brought to another place, give the same without any model.
-    lines = list(Journal(tmp_path / "journal.sqlite").export())
+    count = len(Journal(tmp_path / "journal.sqlite").list_lines())
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "other.sqlite"))
-    assert Journal(tmp_path / "other.sqlite").import_lines(lines) == len(lines)
+    assert import_verdicts(Journal(tmp_path / "other.sqlite"), tmp_path / "journal.sqlite") == (count, 0)
     monkeypatch.setattr(judging, "open_model", lambda spec, journal: pytest.fail("a model was opened"))
     second, again = ask(name, tmp_path, **by_rule)
     pd.testing.assert_frame_equal(first, second)

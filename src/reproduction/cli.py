@@ -66,9 +66,9 @@ def list_commands(root: Path) -> dict[str, Any]:
         }),
         "debates": (_debates, "make partial answers for a file of questions, from documents",
                     {"--documents": pages, "--labels": labels} | file),
-        "verdicts": (_verdicts, "the journal as JSON lines or Parquet; losses as Parquet", {
+        "verdicts": (_verdicts, "the journal as Parquet, and another one merged into it; losses as Parquet", {
             "action": {"choices": ("export", "import", "losses")}, **file,
-            "--model": {"help": "for Parquet: the beginning of the identity of the models to write", "default": ""},
+            "--model": {"help": "for export: the beginning of the identity of the models to write", "default": ""},
         }),
     }  # fmt: skip
     score, _, arguments = installed["score"]
@@ -214,14 +214,13 @@ def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 
 
 def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
-    from nfqa.files.paths import write_text
-    from nfqa.judge.committed_verdicts import VERDICTS
+    from nfqa.judge.committed_verdicts import VERDICTS, import_verdicts
     from nfqa.judge.journal import Journal
     from reproduction.judging import find_journal
 
     path = find_journal(root)
     if str(given.file) == ".":
-        raise ValueError("no file is named; set FILE, as in `make export-verdicts FILE=verdicts.jsonl`")
+        raise ValueError("no file is named; set FILE, as in `make export-verdicts FILE=verdicts.parquet`")
     if given.action == "losses":
         from nfqa.files.paths import find_cache
         from nfqa.models.committed_losses import LOSSES, list_losses
@@ -232,21 +231,18 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
     if given.action == "export":
         if not path.is_file():
             raise ValueError(f"there is no journal at {path}; no verdict was asked for yet")
-        if given.file.is_file() and given.file.read_bytes()[:15] == b"SQLite format 3":
-            raise ValueError(f"{given.file} is a database, perhaps the journal itself; name another file to write to")
-        if given.file.suffix not in (".parquet", ".jsonl"):
-            raise ValueError(f"FILE is {given.file}; expected a name that ends in .jsonl or .parquet")
-        if given.file.suffix == ".parquet":
-            rows = (line for line in Journal(path).list_lines() if line["model"].startswith(given.model))
-            print(VERDICTS.merge(given.file, rows))
-            return 0
-        lines = [f"{line}\n" for line in Journal(path).export()]
-        write_text(given.file, "".join(lines))
-        print(f"{len(lines):,} completions written to {given.file}")
+        if given.file.suffix != ".parquet":
+            raise ValueError(
+                f"FILE is {given.file}; expected a name that ends in .parquet. A journal is handed on by a copy"
+            )
+        rows = (line for line in Journal(path).list_lines() if line["model"].startswith(given.model))
+        print(VERDICTS.merge(given.file, rows))
         return 0
-    with given.file.open(encoding="utf-8", errors="replace") as handle:
-        new = Journal(path).import_lines(handle, where=str(given.file))
-    print(f"{new:,} new completions imported")
+    new, differing = import_verdicts(Journal(path), given.file)
+    print(
+        f"{new:,} new completions imported"
+        + f"; {differing:,} stayed as they were, which differ there" * (differing > 0)
+    )
     return 0
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -14,7 +14,6 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from nfqa.files.json_lines import parse_object
 from nfqa.files.paths import lock_file
 from nfqa.files.store import Store
 from nfqa.kernels.parse import Verdict
@@ -88,7 +87,7 @@ class Journal:
         return Reply(**fields | {"logprobs": None if logprobs is None else tuple(logprobs)})
 
     def keep(self, entry: Entry, reply: Reply, verdict: Verdict, *, spec: str = "") -> Reply:
-        """Write a completion at once, and what was read from it, for counts and for readers of an export.
+        """Write a completion at once, and what was read from it, for counts and for readers of the file.
 
         Returns the completion that counts, as another process may have been first.
         """
@@ -136,32 +135,19 @@ class Journal:
         completions, tokens_in, tokens_out = self._store.select(query, (run,))[0]
         return completions, tokens_in, tokens_out
 
-    def export(self) -> Iterator[str]:
-        """One JSON line a completion, ordered by key, each with a hash of what it holds; no prompt, run or date."""
-        for line in self.list_lines():
-            yield json.dumps(line | {"sha256": _hash(line)}, sort_keys=True, ensure_ascii=False, allow_nan=False)
-
     def list_lines(self) -> list[dict[str, Any]]:
         """The fields of each completion but run and date, ordered by key."""
         return [_read_row(key, row) for key, *row in self._store.select("SELECT * FROM {table} ORDER BY key")]
 
-    def import_lines(self, lines: Iterable[str], *, where: str = "import") -> int:
-        """Add exported completions, all or none; returns how many were new.
+    def read_other(self, path: Path) -> dict[str, dict[str, Any]]:
+        """The completions of another journal's file by key, as `list_lines` gives them; the file stays as it is.
 
-        Raises: ValueError naming the line for what is no JSON object, one whose content doesn't match its hash, whose
-            key doesn't follow from its fields, or that contradicts a completion kept under the same key, here or on an
-            earlier line.
+        Raises: ValueError for a file that is no journal, and for a row whose key doesn't follow from its fields.
         """
-        new: dict[str, dict[str, Any]] = {}
-        for number, text in enumerate(lines, 1):
-            if text.strip():
-                line = _read_line(f"{where}, line {number}", text)
-                kept = self._look_up(line["key"]) or new.setdefault(line["key"], line)
-                if any(kept[name] != line[name] for name in SAID):
-                    raise ValueError(
-                        f"{where}, line {number}: another completion is kept under the same key; nothing is imported"
-                    )
-        return self.add(new.values(), "imported")
+        lines = {key: _read_row(key, row) for key, *row in self._store.read_other(path)}
+        if altered := sum(find_key(line) != key for key, line in lines.items()):
+            raise ValueError(f"{path}: the keys of {altered:,} completions don't follow from their fields")
+        return lines
 
     def add(self, lines: Iterable[dict[str, Any]], run: str) -> int:
         """Write completions with their keys, as `list_lines` gives them; returns how many were new."""
@@ -184,16 +170,7 @@ def _hash(value: dict[str, Any]) -> str:
 
 
 def _read_row(key: str, row: Sequence[Any]) -> dict[str, Any]:
-    """The fields of an exported line."""
+    """The fields of a completion, without run and date."""
     fields = {"key": key} | dict(zip(_COLUMNS, row, strict=True))
     del fields["run"], fields["written"]
     return fields | {name: json.loads(fields[name]) for name in _LISTS}
-
-
-def _read_line(where: str, text: str) -> dict[str, Any]:
-    line = parse_object(f"{where}: not an exported completion", text)
-    if line.pop("sha256", None) != _hash(line):
-        raise ValueError(f"{where}: its content doesn't match its sha256; it was altered, nothing is imported")
-    if line["key"] != find_key(line):
-        raise ValueError(f"{where}: its key doesn't follow from its fields; nothing is imported")
-    return line
