@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -19,8 +18,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 import nfqa
 from nfqa.judge.asking import StoppedError
 from nfqa.judge.server_errors import RequestError
-from nfqa.judge.server_replies import read_echo
-from nfqa.judge.token_ends import find_ends
+from nfqa.judge.server_replies import find_first, read_echo, reading
 from nfqa.kernels.perplexity import settings
 from nfqa.models.chat import Reply
 from nfqa.models.evaluator import Evaluator
@@ -147,28 +145,6 @@ def test_tokens_of_a_text_that_begins_with_a_part_of_a_character_are_all_counted
     assert read_echo(given, before, text, Reply(before + text, len(tokens), 0)) == (-1.0,) * count
 
 
-@pytest.mark.parametrize(
-    ("parts", "ends"),
-    [
-        ([b"a", REST.encode()], [1, 2]),
-        ([b"a", *(bytes([byte]) for byte in REST.encode())], [1, 2, 2, 2]),
-        ([b"a", REST.encode(), b" b"], [1, 2, 4]),
-        ([b"a" + REST.encode()], [2]),
-    ],
-)
-@pytest.mark.parametrize("show", FORMS)
-def test_a_replacement_character_of_the_text_is_a_character(show, parts, ends) -> None:
-    tokens = show(parts)
-    assert find_ends(tokens, b"".join(parts).decode()) == ends
-
-
-@pytest.mark.parametrize("size", [1, 2, 8])
-def test_runs_of_blanks_take_no_longer_than_other_text(size) -> None:
-    started = time.perf_counter()
-    assert find_ends(["a", *[" " * size] * 300], "a" + " " * size * 300) == [*range(1, 2 + size * 300, size)]
-    assert time.perf_counter() - started < 5
-
-
 def test_perspective_diversity_by_name(look_back: LookBack, tmp_path: Path) -> None:
     with StubServer(look_back=look_back) as stub:
         first, again = (
@@ -222,40 +198,45 @@ def test_caps_hold(look_back: LookBack, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("tokens", "ends"),
+    ("tokens", "count"),
     [
-        (["The", " sea"], [3, 7]),
-        (["<s>", "The", " sea"], [0, 3, 7]),
-        (["<s>", "\u2581The", "\u2581sea"], [0, 3, 7]),
-        (["The", " ", "sea"], [3, 4, 7]),
-        (["Th", "e sea"], [2, 7]),
+        (["The", " sea"], 1),
+        (["<s>", "The", " sea"], 1),
+        (["<s>", "\u2581The", "\u2581sea"], 1),
+        (["The", "sea"], 1),
+        (["The", " ", "sea"], 2),
+        (["Th", "e sea"], 1),
     ],
 )
-def test_tokens_are_found_by_their_text(tokens: list[str], ends: list[int]) -> None:
+def test_tokens_are_found_by_their_text(tokens: list[str], count: int) -> None:
     for written in ([], ["!"]):
         given = {"tokens": [*tokens, *written], "token_logprobs": [None, *[-1.0] * (len(tokens + written) - 1)]}
         reply = Reply("".join(["The sea", *written]), len(tokens), 1)
-        assert find_ends(given["tokens"][: len(tokens)], "The sea") == ends
-        assert read_echo(given, "The", " sea", reply) == (-1.0,) * sum(end > 3 for end in ends)
+        assert read_echo(given, "The", " sea", reply) == (-1.0,) * count
 
 
 @pytest.mark.parametrize(
-    ("tokens", "prompt"),
+    ("tokens", "before", "text"),
     [
-        (["The"], "The sea"),
-        (["A", " sea"], "The sea"),
-        (["The", " lake"], "The sea"),
-        (["The", "x", " sea"], "The sea"),
-        (["Salt", ".", "\n\n", "Yes"], "Salt.\n\nNot at all Yes"),
-        (["\n", "\n", "Yes"], "Salt is good.\n\nYes"),
-        ([REST, "Yes"], "Salt \U0001f30a is good.\n\nYes"),
-        (["Salt", ".", "\n\n"], "Salt.\n\nYes"),
+        (["The"], "", "The sea"),
+        (["A", " sea"], "", "The sea"),
+        (["The", " lake"], "", "The sea"),
+        (["The", "x", " sea"], "", "The sea"),
+        (["Salt", ".", "\n\n", "Yes"], "", "Salt.\n\nNot at all Yes"),
+        (["\n", "\n", "Yes"], "", "Salt is good.\n\nYes"),
+        ([REST, "Yes"], "", "Salt \U0001f30a is good.\n\nYes"),
+        (["Salt", ".", "\n\n"], "", "Salt.\n\nYes"),
+        ([REST, REST, REST, REST], "\u00e9", "\u00e9"),  # where the text begins can't be seen
     ],
 )
-def test_tokens_of_another_text_are_refused(tokens: list[str], prompt: str) -> None:
+def test_tokens_of_another_text_are_refused(tokens: list[str], before: str, text: str) -> None:
     given = {"tokens": tokens, "token_logprobs": [-1.0] * len(tokens)}
     with pytest.raises(RequestError, match="aren't those"):
-        read_echo(given, "", prompt, Reply(prompt, len(tokens), 0))
+        read_echo(given, before, text, Reply(before + text, len(tokens), 0))
+
+
+def test_a_text_begins_where_characters_beyond_ascii_end_if_all_are_shown() -> None:
+    assert find_first(["Salz", "\u00e9", "\u3002", "\u6c34"], "Salz\u00e9\u3002", "\u6c34") == 3
 
 
 def test_a_token_without_a_log_probability_costs_the_loss() -> None:
@@ -265,5 +246,6 @@ def test_a_token_without_a_log_probability_costs_the_loss() -> None:
 
 
 def test_a_log_probability_above_0_is_refused() -> None:
-    with pytest.raises(RequestError, match="token_logprobs"):
-        read_echo({"tokens": ["The", " sea"], "token_logprobs": [None, 0.5]}, "The", " sea", Reply("The sea", 2, 0))
+    given = {"tokens": ["The", " sea"], "token_logprobs": [None, 0.5]}
+    with pytest.raises(RequestError, match=r"0\.5 is no log-probability"), reading():
+        read_echo(given, "The", " sea", Reply("The sea", 2, 0))

@@ -63,7 +63,7 @@ WORST: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {  # what is ca
     "shown_answer": (show(ANSWER), ("<br>", "\n<br> ", "x<b")),
     "instance": (gather._INSTANCE.fullmatch, ("1", "1_")),
     "clean_text": (prompts.clean_text, ("<<", "< / s ", "<s", "<question x", "[ / INST", "<|", "\r", "\x00")),
-    "judge_status": (lambda text: server_errors.judge_status(400, text, clean=str), ("model ", "a*", "*", "context_")),
+    "judge_status": (lambda text: server_errors.judge_status(400, text), ("model ", "a*", "*", "context_")),
     "paths": (partial(site._ABSOLUTE_PATH.sub, "…/"), ("/a", "/+/", "/a/", " /a/b", "/")),
     "forge": (site._FORGE.fullmatch, ("a@", "a", "https://a", "a/", ":1", ".git")),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -18,7 +17,7 @@ from typing import Any
 
 from nfqa.judge.limits import Meter
 from nfqa.judge.server_errors import SAMPLING, RequestError, judge_status, make_cleaner
-from nfqa.judge.server_replies import Top, read_completion, read_echo, read_top, read_usage, spread_labels
+from nfqa.judge.server_replies import Top, read_completion, read_echo, read_top, read_usage, reading, spread_labels
 from nfqa.kernels.texts import replace_surrogates
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import ADDRESS, RoleSpec
@@ -26,7 +25,7 @@ from nfqa.models.roles import ADDRESS, RoleSpec
 _TOP = 20  # likely tokens to ask for: as many as OpenAI, and vLLM by default, give
 _LOGIT_FIELDS = ("logprobs", "continue_final_message", "add_generation_prompt")
 _TRIAL = "The cat sat on the mat. "
-Sent = tuple[Reply, object]  # and the probabilities of its tokens
+Sent = tuple[Reply, Any]  # and the probabilities of its tokens
 
 
 class OpenAIServer:
@@ -137,16 +136,16 @@ class OpenAIServer:
                 return self._look_back(request)
             return (self._weigh if decoding.reading == "logits" else self._write)(request, decoding)
         except RequestError as error:
-            if error.failure.reason != "unknown_model":
-                return error.failure
-            detail = f"{self.address} has no model {self.spec.name!r} ({error.failure.detail}); {self._list_models()}"
-            return replace(error.failure, detail=detail)
+            failure = error.failure
+            if failure.reason == "unknown_model":
+                detail = f"{self.address} has no model {self.spec.name!r}; {self._list_models()} ({failure.detail})"
+                failure = replace(failure, detail=detail)
+            return replace(failure, detail=self._clean(failure.detail))
 
     def _write(self, request: Request, decoding: Decoding) -> Reply:
-        body = self._frame(request.prompt, "", decoding) | {"seed": request.seed}
-        body |= {"temperature": decoding.temperature, "max_tokens": decoding.max_tokens}
-        body |= {"top_p": decoding.top_p} if decoding.temperature else {}
-        return self._post(body)[0]
+        options: dict[str, Any] = {"temperature": decoding.temperature, "max_tokens": decoding.max_tokens}
+        options |= {"top_p": decoding.top_p} if decoding.temperature else {}
+        return self._post(_frame(request.prompt, "", decoding), options | {"seed": request.seed})[0]
 
     def _weigh(self, request: Request, decoding: Decoding) -> Reply:
         """A distribution over the labels, by the next token after a forced `[[`; the text is the likeliest label.
@@ -156,23 +155,24 @@ class OpenAIServer:
         is then small.
         """
         looked: list[tuple[int, int, float]] = []
-        wish: dict[str, Any] = {"temperature": 1, "top_p": 1, "max_tokens": 1, "logprobs": _TOP}
+        options: dict[str, Any] = {"temperature": 1, "top_p": 1, "max_tokens": 1, "logprobs": _TOP}
         if decoding.wrapping == "chat":
-            wish |= {"logprobs": True, "top_logprobs": _TOP}
-            wish |= {"add_generation_prompt": False, "continue_final_message": True}
+            options |= {"logprobs": True, "top_logprobs": _TOP}
+            options |= {"add_generation_prompt": False, "continue_final_message": True}
 
         def look(written: str) -> Top:
             top, why = Top(), "its reply holds none"
             try:
-                reply, logprobs = self._post(self._frame(request.prompt, "[[" + written, decoding) | wish)
+                reply, logprobs = self._post(_frame(request.prompt, "[[" + written, decoding), options)
                 looked.append((reply.prompt_tokens, reply.completion_tokens, reply.seconds))
-                top = read_top(logprobs)
+                with reading():
+                    top = read_top(logprobs)
             except RequestError as error:
                 why = error.failure.detail
                 if error.failure.reason != "bad_request" or not any(field in why for field in _LOGIT_FIELDS):
                     raise
             if not top:
-                detail = f"{self.address} gives no token probabilities after a forced `[[` ({why}); use reading=text"
+                detail = f"{self.address} gives no token probabilities after a forced `[[`; use reading=text ({why})"
                 raise RequestError("no_logprobs", detail, fatal=True)
             return top
 
@@ -198,38 +198,32 @@ class OpenAIServer:
                         raise
                     why = error.failure.detail
                 if why:
-                    detail = f"{self.address}{self._name_software()} gives no log-probabilities of a prompt's tokens"
-                    detail += f" ({why}); use one whose /v1/completions heeds echo and logprobs, such as `vllm serve"
-                    detail += " MODEL`, SGLang or llama-cpp-python's server, or the model in process (hf:NAME,"
-                    detail += " path:FILE.gguf)"
+                    detail = f"{self.address}{self._name_software()} gives no log-probabilities of a prompt's tokens;"
+                    detail += " use one whose /v1/completions heeds echo and logprobs, such as `vllm serve MODEL`,"
+                    detail += " SGLang or llama-cpp-python's server, or the model in process (hf:NAME,"
+                    detail += f" path:FILE.gguf) ({why})"
                     raise RequestError("no_logprobs", detail, fatal=True)
                 self._echoes = True
         return self._read_back(request.prompt, *request.labels)
 
     def _read_back(self, before: str, text: str) -> Reply:
         before, text = replace_surrogates(before), replace_surrogates(text)
-        wish = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
-        reply, logprobs = self._post({"model": self.spec.name, "prompt": before + text} | wish)
+        options = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+        reply, logprobs = self._post({"prompt": before + text}, options)
         if not reply.prompt_tokens:
             raise RequestError("bad_reply", "the server's reply doesn't say how many tokens it read and wrote")
-        return replace(reply, text="", finish="echo", logprobs=read_echo(logprobs, before, text, reply))
+        with reading():
+            return replace(reply, text="", finish="echo", logprobs=read_echo(logprobs, before, text, reply))
 
-    def _frame(self, prompt: str, begun: str, decoding: Decoding) -> dict[str, Any]:
-        prompt = replace_surrogates(prompt)
-        if decoding.wrapping == "plain":
-            return {"model": self.spec.name, "prompt": prompt + begun}
-        messages = [{"role": "user", "content": prompt}] + ([{"role": "assistant", "content": begun}] if begun else [])
-        return {"model": self.spec.name, "messages": messages}
-
-    def _post(self, body: dict[str, Any]) -> Sent:
+    def _post(self, framed: dict[str, Any], options: dict[str, Any]) -> Sent:
         """A field that the server refuses is left out at once, and for good if that helped."""
         left_out = set(self.refused_fields)
         while True:
-            sent = {name: value for name, value in body.items() if name not in left_out}
+            sent = {name: value for name, value in options.items() if name not in left_out}
             if "max_tokens" in left_out:
-                sent["max_completion_tokens"] = body["max_tokens"]
+                sent["max_completion_tokens"] = options["max_tokens"]
             try:
-                result = self._send(sent)
+                result = self._send(framed, sent)
             except RequestError as error:
                 refused = [field for field in error.refused_fields if field in sent]
                 if not refused:
@@ -239,30 +233,31 @@ class OpenAIServer:
                 self.refused_fields |= left_out
                 return result
 
-    def _send(self, body: dict[str, Any]) -> Sent:
+    def _send(self, framed: dict[str, Any], options: dict[str, Any]) -> Sent:
         import openai
 
-        started = time.perf_counter()
-        prompt = body["prompt"] if "prompt" in body else body["messages"][0]["content"]
+        started, prompt = (
+            time.perf_counter(),
+            framed["prompt"] if "prompt" in framed else framed["messages"][0]["content"],
+        )
+        completions = (self._client.chat if "messages" in framed else self._client).completions
         try:
-            path = "/chat/completions" if "messages" in body else "/completions"
-            found = self._client.post(path, cast_to=object, body=body)
-            found = json.loads(found) if isinstance(found, str) else found  # JSON that was sent as plain text
+            with reading():
+                # Not the client's own records: it checks none of their fields, and reads no JSON sent as plain text.
+                raw = completions.with_raw_response.create(model=self.spec.name, **framed, extra_body=options)
+                body = raw.http_response.json()
         except openai.APIStatusError as error:
-            raise judge_status(error.status_code, error.body, clean=self._clean, prompt=prompt) from None
+            raise judge_status(error.status_code, error.body, prompt=prompt) from None
         except openai.APITimeoutError:
             raise RequestError("timeout", f"{self.address} was silent for {self.timeout:g} seconds") from None
         except openai.APIConnectionError as error:
-            why = self._clean(f"{type(error.__cause__).__name__}: {error.__cause__}")
+            why = f"{type(error.__cause__).__name__}: {error.__cause__}"
             raise RequestError("connection", f"{self.address}: {why}") from None
-        except RequestError:  # a cap
-            raise
-        except Exception as error:  # whatever a reply may do to a parser or a codec: it costs this request alone
-            raise RequestError("bad_reply", f"the server's reply can't be decoded ({type(error).__name__})") from None
-        seconds, usage = time.perf_counter() - started, read_usage(found)
+        seconds, usage = time.perf_counter() - started, read_usage(body)
         if usage:  # a reply that can't be read is paid for as well
             self.meter.count(*usage)
-        text, finish, logprobs = read_completion(found, clean=self._clean, prompt=prompt)
+        with reading():
+            text, finish, logprobs = read_completion(body, prompt=prompt)
         if not usage:
             self.meter.unmetered = True
         return Reply(text, *usage or (0, 0), finish, seconds), logprobs
@@ -278,17 +273,25 @@ class OpenAIServer:
             name = self._hasty.models.with_raw_response.list().headers.get("server", "")
         except Exception:  # it may offer no list
             name = ""
-        return f" ({self._clean(name)})" if name else ""
+        return f" ({name})" if name else ""
 
     def _list_models(self) -> str:
         """What the server offers, as the end of a sentence."""
         try:
-            names = sorted(self._clean(str(model.id)) for model in self._hasty.models.list())
+            names = sorted(str(model.id) for model in self._hasty.models.list())
         except Exception:  # the client checks no shape
             names = []
         if not names:
             return "what it offers could not be listed: check the address, which mostly ends in /v1"
         return f"it offers {', '.join(names[:20])}" + ", …" * (len(names) > 20)
+
+
+def _frame(prompt: str, begun: str, decoding: Decoding) -> dict[str, Any]:
+    prompt = replace_surrogates(prompt)
+    if decoding.wrapping == "plain":
+        return {"prompt": prompt + begun}
+    messages = [{"role": "user", "content": prompt}] + ([{"role": "assistant", "content": begun}] if begun else [])
+    return {"messages": messages}
 
 
 def _reserve(meter: Meter, sent: Any) -> None:
