@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from conftest import PROJECT
 
+from nfqa import opening
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
-from reproduction import judging
 from reproduction.notebooks import read_cells
 
 
@@ -58,4 +58,4 @@ class RuleModel:
 
 def use_rule(patch: pytest.MonkeyPatch, answer_one: Callable[[Request], str]) -> None:
     """Let a rule stand in for every language model that a notebook opens."""
-    patch.setattr(judging, "open_model", lambda spec, journal, dtype="": RuleModel(spec, answer_one))
+    patch.setattr(opening, "open_model", lambda spec, journal, dtype="": RuleModel(spec, answer_one))

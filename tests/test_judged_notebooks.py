@@ -14,6 +14,7 @@ import pytest
 from conftest import PROJECT
 from notebook_cells import run_notebook, use_rule
 
+from nfqa import opening
 from nfqa.judge.committed_verdicts import import_verdicts
 from nfqa.judge.journal import Journal
 from nfqa.metrics.judging import measure_missing
@@ -107,7 +108,7 @@ def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(name, mo
     count = len(Journal(tmp_path / "journal.sqlite").list_lines())
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "other.sqlite"))
     assert import_verdicts(Journal(tmp_path / "other.sqlite"), tmp_path / "journal.sqlite") == (count, 0)
-    monkeypatch.setattr(judging, "open_model", lambda spec, journal: pytest.fail("a model was opened"))
+    monkeypatch.setattr(opening, "open_model", lambda spec, journal, dtype="": pytest.fail("a model was opened"))
     second, again = ask(name, tmp_path, **by_rule)
     pd.testing.assert_frame_equal(first, second)
     assert again["lab"].tally.asked == 0

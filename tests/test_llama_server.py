@@ -181,5 +181,5 @@ def test_it_is_refused_as_an_evaluator_by_name_with_what_works(spec: RoleSpec) -
     line = {"question": "Is it?", "partial_answers": ["Yes.", "No."], "answers": ["It is."]}
     with pytest.raises(StoppedError) as caught:
         nfqa.perspective_diversity([line], f"openai:smollm2@{spec.url}")
-    facts = [f"{spec.url} (llama.cpp) gives no log-probabilities of a prompt", "vllm serve", "SGLang", "path:FILE.gguf"]
+    facts = [f"{spec.url} gives no log-probabilities of a prompt", "vllm serve", "SGLang", "path:FILE.gguf"]
     assert [fact for fact in facts if fact not in str(caught.value)] == []

