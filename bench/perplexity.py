@@ -33,7 +33,7 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench")]
 from kernels import describe_machine, finish, time_calls  # noqa: E402
 
 from nfqa.models.engine import Engine  # noqa: E402
-from nfqa.models.precision import refuse_slow  # noqa: E402
+from nfqa.models.loading import refuse_slow  # noqa: E402
 from nfqa.models.restated import TargetRow  # noqa: E402
 
 TARGETS = {"ratio": 4.0, "share_of_matmul_rate": 0.85, "half_ratio": 8.0, "largest_difference": 1e-4}

@@ -18,7 +18,7 @@ from conftest import count_tokens
 from tiny_models import SENTENCES, make_tiny_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from nfqa.models import precision
+from nfqa.models import loading
 from nfqa.models.causal_lm import CausalLM, plan_labels
 from nfqa.models.chat import Decoding, Reply, Request
 from nfqa.models.engine import Row
@@ -336,7 +336,7 @@ def test_a_prompt_that_does_not_fit_in_memory_alone_fails_alone(llama, decoding)
 
 
 def test_identity_names_files_and_precision_and_template_the_chat_template(llama, folders, alter, monkeypatch):
-    monkeypatch.setattr(precision, "measure_rate", lambda _: 1.0)
+    monkeypatch.setattr(loading, "measure_rate", lambda _: 1.0)
     model = open_folder(llama)
     assert re.fullmatch(r"path:llama@[0-9a-f]{16}\|float32", model.identity)
     assert open_folder(llama, dtype="bfloat16").identity == model.identity.replace("float32", "bfloat16")

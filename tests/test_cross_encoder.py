@@ -10,7 +10,7 @@ import pytest
 from test_embed import make_bert
 from tiny_models import make_tiny_model
 
-from nfqa.models.embed import open_cross_encoder
+from nfqa.models.reranker import open_cross_encoder
 from nfqa.models.roles import parse_role
 from reproduction.debates.search import rerank
 from reproduction.open import open_lab

@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers.utils import logging
 
-from nfqa.models import precision, vectors
+from nfqa.models import loading, vectors
 from nfqa.models.causal_lm import CausalLM
-from nfqa.models.embed import Embedder, open_cross_encoder
+from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
+from nfqa.models.reranker import open_cross_encoder
 from nfqa.models.roles import DEFAULTS, parse_role
 
 LONGEST = 16  # the tiny model's limit: [CLS], 14 words, [SEP]
@@ -192,7 +193,7 @@ def test_another_model_does_not_read_the_first_one_s_vectors(spec, tmp_path):
 
 
 def test_half_precision_has_vectors_of_its_own_near_the_others(spec, fresh, monkeypatch):
-    monkeypatch.setattr(precision, "measure_rate", lambda _: 1.0)
+    monkeypatch.setattr(loading, "measure_rate", lambda _: 1.0)
     monkeypatch.setenv("NFQA_DTYPE", "bfloat16")
     half = Embedder(spec)
     assert half.fingerprint == f"{fresh.fingerprint}|bfloat16"

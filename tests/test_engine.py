@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import math
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -26,15 +26,14 @@ from transformers import (
     MambaConfig,
     MoshiConfig,
     OPTConfig,
+    Qwen3NextConfig,
 )
 from transformers.cache_utils import DynamicLayer
 
-from nfqa.models import completing, packing
+from nfqa.models import causal_lm
+from nfqa.models.causal_lm import complete, draw_tokens
 from nfqa.models.chat import Decoding
-from nfqa.models.completing import complete, draw_tokens
-from nfqa.models.continuous_cache import ContinuousCache
-from nfqa.models.engine import Engine, Row
-from nfqa.models.packing import can_pack, make_blocks
+from nfqa.models.engine import ContinuousCache, Engine, Row, mix_logprobs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -44,7 +43,7 @@ SMALL = {"vocab_size": 400, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id"
 SHAPE = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 HEADS = {"num_key_value_heads": 2, "head_dim": 4}
 DYNAMIC = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-SHARED = {
+OTHERS = {
     "capped scores and logits, windows": Gemma2Config(
         sliding_window=16, attn_logit_softcapping=2.0, final_logit_softcapping=3.0, query_pre_attn_scalar=4,
         **HEADS, **SHAPE, **SMALL,
@@ -62,10 +61,7 @@ SHARED = {
         hidden_size=16, ffn_dim=32, num_hidden_layers=2, num_attention_heads=2, word_embed_proj_dim=16,
         init_std=0.3, **{k: v for k, v in SMALL.items() if k != "initializer_range"},
     ),
-}  # fmt: skip
-ALONE = {
     "no positions": BloomConfig(hidden_size=16, n_layer=2, n_head=2, **SMALL),
-    "a state, no keys": MambaConfig(hidden_size=16, num_hidden_layers=2, state_size=4, **SMALL),
     "a window of its own": GPTNeoConfig(
         hidden_size=16, num_layers=2, num_heads=2, attention_types=[[["global", "local"], 1]], window_size=8,
         max_position_embeddings=2048, **SMALL,
@@ -73,12 +69,17 @@ ALONE = {
     "ALiBi with positions": FalconConfig(
         hidden_size=16, num_hidden_layers=2, num_attention_heads=2, alibi=True, **SMALL
     ),
-    "changing rotations": LlamaConfig(max_position_embeddings=2048, rope_parameters=DYNAMIC, **SHAPE, **SMALL),
     "a window that it doesn't heed": MoshiConfig(
         sliding_window=40, ffn_dim=32, num_key_value_heads=2, head_dim=4,
         **{k: v for k, v in SHAPE.items() if k != "intermediate_size"}, **SMALL,
     ),
+    "a state, no keys": MambaConfig(hidden_size=16, num_hidden_layers=2, state_size=4, **SMALL),
+    "a state in some layers": Qwen3NextConfig(
+        layer_types=["linear_attention", "full_attention"], **HEADS, **SHAPE, **SMALL,
+    ),
+    "changing rotations": LlamaConfig(max_position_embeddings=2048, rope_parameters=DYNAMIC, **SHAPE, **SMALL),
 }  # fmt: skip
+ALONE = {"a state, no keys", "a state in some layers", "changing rotations"}
 
 
 def make_groups(seed: int = 0, *, longest: int = 90, rows: int = 4) -> list[list[Row]]:
@@ -112,13 +113,8 @@ def assert_plain(run: Engine, groups: list[list[Row]]) -> None:
 
 @pytest.fixture(scope="session")
 def models(folders: dict[str, Path]) -> dict[str, Any]:
-    return {name: AutoModelForCausalLM.from_pretrained(folder).eval() for name, folder in folders.items()}
-
-
-@pytest.fixture(scope="session")
-def others() -> dict[str, Any]:
-    made = {}
-    for name, config in (SHARED | ALONE).items():
+    made = {name: AutoModelForCausalLM.from_pretrained(folder).eval() for name, folder in folders.items()}
+    for name, config in OTHERS.items():
         torch.manual_seed(0)
         made[name] = AutoModelForCausalLM.from_config(config).eval()
     return made
@@ -128,19 +124,17 @@ def others() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
-@pytest.mark.parametrize("architecture", ["llama", "gpt2", "qwen2", "mistral"])
-@pytest.mark.parametrize("own_block", [1, 8, 32], ids=["a block a row", "mixed blocks", "short rows together"])
-def test_rows_of_shared_beginnings_equal_the_plain_loop(models, architecture, cache, own_block, monkeypatch):
-    monkeypatch.setattr(packing, "_OWN_BLOCK", own_block)
+@pytest.mark.parametrize("architecture", ["llama", "gpt2", "qwen2", "mistral", *OTHERS])
+def test_rows_of_shared_beginnings_equal_the_plain_loop(models, architecture, cache):
     for batch_tokens in (1, 60, 150, 4096):
         run = Engine(models[architecture], batch_tokens=batch_tokens, cache=cache)
-        assert run.shares
+        assert run.shares == (architecture not in ALONE)
         assert_plain(run, make_groups())
 
 
 @pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
 @pytest.mark.parametrize("architecture", ["gpt2", "qwen2", "mistral"])
-def test_what_all_groups_begin_with_is_run_once(models, architecture, cache, monkeypatch):
+def test_what_all_groups_begin_with_is_run_once(models, architecture, cache):
     root = tuple(range(5, 55))
     groups = [
         [
@@ -149,39 +143,25 @@ def test_what_all_groups_begin_with_is_run_once(models, architecture, cache, mon
         ]
         for rows in make_groups()
     ]
-    for batch_tokens in (60, 150):
-        run = Engine(models[architecture], batch_tokens=batch_tokens, cache=cache)
-        assert run.shares
-        seen, hook = count_tokens(run.model)
-        with hook:
-            found = collect(run.find_logprobs(groups))
-        assert seen.count(len(root)) == 1
-        assert sum(seen) < 2 * sum(len(row.tokens) - 50 for rows in groups for row in rows)
-        for (i, j), logprobs in found.items():
-            assert logprobs.tolist() == pytest.approx(run.find_plain(groups[i][j]).tolist(), rel=1e-4, abs=1e-4)
+    run = Engine(models[architecture], batch_tokens=60, cache=cache)
+    seen, hook = count_tokens(run.model)
+    with hook:
+        results = collect(run.find_logprobs(groups))
+    assert seen.count(len(root)) == 1
+    assert sum(seen) < 2 * sum(len(row.tokens) - 50 for rows in groups for row in rows)
+    for (i, j), logprobs in results.items():
+        assert logprobs.tolist() == pytest.approx(run.find_plain(groups[i][j]).tolist(), rel=1e-4, abs=1e-4)
 
 
-@pytest.mark.parametrize("what", SHARED | ALONE)
-@pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
-@pytest.mark.parametrize("own_block", [8, 32], ids=["mixed blocks", "short rows together"])
-def test_other_models_share_or_are_run_alone_and_equal_the_plain_loop(others, what, cache, own_block, monkeypatch):
-    monkeypatch.setattr(packing, "_OWN_BLOCK", own_block)
-    run = Engine(others[what], batch_tokens=300, cache=cache)
-    assert run.shares == (what in SHARED)
-    if cache is None or what != "places that begin at two":
-        assert_plain(run, make_groups())
-
-
-@pytest.mark.parametrize("what", ["llama", *ALONE])
-def test_the_plain_loop_is_what_transformers_gives(models, others, what):
-    model = (models | others)[what]
+@pytest.mark.parametrize("architecture", ["llama", *OTHERS])
+def test_the_plain_loop_is_what_transformers_gives(models, architecture):
+    model = models[architecture]
     row = max((row for rows in make_groups() for row in rows), key=lambda row: len(row.targets))
     labels = torch.tensor([[-100] * (len(row.tokens) - len(row.targets)) + list(row.targets)])
     with torch.no_grad():
         loss = float(model(input_ids=torch.tensor([row.tokens]), labels=labels).loss)
-    assert float(Engine(model, batch_tokens=1).find_plain(row).sum()) == pytest.approx(
-        -loss * len(row.targets), rel=1e-4
-    )
+    found = float(Engine(model, batch_tokens=1).find_plain(row).sum())
+    assert found == pytest.approx(-loss * len(row.targets), rel=1e-4)
 
 
 @hypothesis_settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -190,36 +170,51 @@ def test_shapes_and_batches_move_nothing(models, seed, architecture, batch_token
     assert_plain(Engine(models[architecture], batch_tokens=batch_tokens), make_groups(seed))
 
 
-# 39 tokens are common; each row has the last one of the context and its own; a row alone shares nothing
-@pytest.mark.parametrize(("batch_tokens", "expected"), [(4096, [153]), (70, [39, 36]), (12, [39, 10, 10, 10, 4, 2])])
+# 39 tokens are common and count an eighth; each row has the last one of the context and its own
+@pytest.mark.parametrize(("batch_tokens", "expected"), [(4096, [39, 30, 41]), (16, [39, 10, 6, 4, 41])])
 def test_what_a_group_begins_with_is_run_once_and_passes_keep_under_the_bound(models, batch_tokens, expected):
     def ask(*sizes: int) -> list[Row]:
         return [Row((*range(40), *range(100 * n, 100 * n + size)), (39,), (5,)) for n, size in enumerate(sizes, 1)]
 
     made = Engine(models["gpt2"], batch_tokens=batch_tokens)
-    assert made.shares  # which it tries
     seen, hook = count_tokens(made.model)
     with hook:
-        list(made.find_logprobs([ask(3, 9), ask(1), ask(3, 9, 5)]))
+        list(made.find_logprobs([ask(3, 9, 5)]))
+        list(made.find_logprobs([ask(1)]))
     assert seen == expected
 
 
 def test_too_little_memory_halves_the_batch_and_one_row_too_large_says_so(models):
-    groups, made = make_groups(), Engine(models["gpt2"], batch_tokens=4096)
-    assert made.shares
-    seen, hook = count_tokens(made.model, 110)
+    rows = [Row((*range(40), *range(60 * n, 60 * n + 9)), (39,), (5,)) for n in range(1, 6)]
+    made = Engine(models["gpt2"], batch_tokens=4096)
+    seen, hook = count_tokens(made.model, 39)  # the beginning, or three rows, 10 tokens each
     with hook:
-        assert_plain(made, groups)
-        assert made.batch_tokens <= 220
-        seen.clear()
-        list(made.find_logprobs(groups))
-        assert max(seen) <= 110, "what did not fit once is not tried again"
-    for most in (60, 10):  # beginnings that fit alone, and rows that don't
-        _, hook = count_tokens(made.model, most)
-        with hook:
-            found = collect(made.find_logprobs(groups))
-        assert {type(result) for result in found.values()} == {str, torch.Tensor}
-        assert {result for result in found.values() if isinstance(result, str)} == {"no more"}
+        collect(made.find_logprobs([rows]))
+    assert seen == [39, 50, 20, 20, 10]
+    assert made.batch_tokens < 50
+    groups = make_groups()
+    for most in (60, 40):  # beginnings that fit alone, and rows that don't
+        with count_tokens(made.model, most)[1]:
+            results = collect(made.find_logprobs(groups)).values()
+        assert {type(result) for result in results} == {str, torch.Tensor}
+        assert {result for result in results if isinstance(result, str)} == {"no more"}
+
+
+@pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
+def test_memory_that_runs_out_between_keys_and_values_leaves_the_beginning_whole(models, cache, monkeypatch):
+    made, update, calls = Engine(models["mistral"], batch_tokens=150, cache=cache), DynamicLayer.update, []
+
+    def run_out(layer: Any, keys: Any, values: Any, *more: Any, **named: Any) -> Any:
+        if layer.is_initialized and len(calls) < 3:  # after a beginning
+            calls.append(1)
+            if len(calls) == 2:
+                layer.keys = torch.cat([layer.keys, keys], -2)
+                raise torch.OutOfMemoryError("values")
+        return update(layer, keys, values, *more, **named)
+
+    monkeypatch.setattr(DynamicLayer, "update", run_out)
+    assert_plain(made, make_groups(longest=400))
+    assert len(calls) == 3
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -241,86 +236,15 @@ def make_prompts() -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("what", ["llama", "gpt2", "qwen2", "mistral", *SHARED, *ALONE])
-def test_completions_equal_those_one_by_one(models, others, what, sampling):
-    model, prompts, seeds = (models | others)[what], make_prompts(), [4, 3, 2, 1, 0]
+@pytest.mark.parametrize("architecture", ["llama", "gpt2", "qwen2", "mistral", *OTHERS])
+def test_completions_equal_those_one_by_one(models, architecture, sampling):
+    model, prompts, seeds = models[architecture], make_prompts(), [4, 3, 2, 1, 0]
     expected = [complete(model, [p], [s], sampling, STOPS)[0] for p, s in zip(prompts, seeds, strict=True)]
     if sampling is GREEDY:
         ids = model.generate(torch.tensor([prompts[0]]), do_sample=False, max_new_tokens=9, pad_token_id=3)
         assert expected[0] == ids[0, len(prompts[0]) :].tolist()
-    if what not in ALONE:
+    if architecture not in ALONE:
         assert complete(model, prompts, seeds, sampling, STOPS) == expected
-
-
-def test_attention_passes_over_what_the_mask_hides(models, monkeypatch):
-    monkeypatch.setattr(packing, "_OWN_BLOCK", 8)
-    owners = [(0, -1)] * 5 + [(0, 0)] * 9 + [(0, 1)] * 3 + [(0, 2)] * 2 + [(1, 0)] * 4
-    begun, long, short, other = slice(0, 5), slice(5, 14), slice(14, 19), slice(19, 23)
-    expected = [(begun, (begun,)), (long, (begun, long)), (short, (begun, short)), (other, (other,))]
-    assert make_blocks(owners, 0) == expected
-    assert make_blocks(owners[:-4], 5) == [(slice(0, 9), (begun, long)), (slice(9, 14), (begun, short))]
-    seen, plain = [], torch.nn.functional.scaled_dot_product_attention
-    monkeypatch.setattr(
-        torch.nn.functional, "scaled_dot_product_attention",
-        lambda q, k, *rest, **how: seen.append((q.shape[2], k.shape[2])) or plain(q, k, *rest, **how),
-    )  # fmt: skip
-    run = Engine(models["llama"], batch_tokens=4096)
-    assert run.shares
-    del seen[:]
-    context = tuple(range(10, 40))
-    rows = [Row((*context, *range(100, 100 + size)), (29, 30), (100, 101)) for size in (9, 12)]
-    collect(run.find_logprobs([[row] for row in rows[:1]] + [rows]))
-    # 30 tokens of context, of which the last is each row's own, as something is asked after it
-    assert set(seen) == {(39, 39), (29, 29), (10, 39), (13, 42)}
-    assert len(seen) == 4 * models["llama"].config.num_hidden_layers
-    assert models["llama"].config._attn_implementation == "sdpa"  # as it was
-
-
-def test_a_model_that_counts_positions_in_its_own_way_is_not_packed():
-    from transformers import RobertaConfig, RobertaForCausalLM
-
-    torch.manual_seed(0)
-    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    config = RobertaConfig(vocab_size=400, is_decoder=True, initializer_range=1.0, pad_token_id=1, **shape)
-    made = Engine(RobertaForCausalLM(config).eval(), batch_tokens=4096)
-    assert can_pack(made.model)
-    assert not made.shares
-    rows = [Row((*range(40, 80), *range(100, 100 + size)), (39, 39 + size), (5, 6)) for size in (3, 9)]
-    for _, place, found in (one for batch in made.find_logprobs([rows]) for one in batch):
-        assert found.tolist() == made.find_plain(rows[place]).tolist()
-
-
-def test_a_trial_that_the_model_s_own_code_ends_is_no_sharing(models, monkeypatch):
-    made = Engine(models["llama"], batch_tokens=4096)
-    plain, forward = next(row for rows in make_groups() for row in rows if row.places), made.model.forward
-
-    @functools.wraps(forward)
-    def fail(*given: Any, past_key_values: Any = None, **named: Any) -> Any:
-        return forward(*given, past_key_values=past_key_values and past_key_values.get_usable_length(1), **named)
-
-    monkeypatch.setattr(made.model, "forward", fail)
-    assert not made.shares
-    assert collect(made.find_logprobs([[plain]]))[0, 0].tolist() == made.find_plain(plain).tolist()
-
-
-@pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
-def test_memory_that_runs_out_between_keys_and_values_leaves_the_beginning_whole(models, cache, monkeypatch):
-    made = Engine(models["mistral"], batch_tokens=150, cache=cache)
-    assert made.shares
-    groups = make_groups(longest=400)
-    update, calls = DynamicLayer.update, []
-
-    def run_out(layer: Any, keys: Any, values: Any, *more: Any, **named: Any) -> Any:
-        if layer.is_initialized and len(calls) < 3:  # after a beginning
-            calls.append(1)
-            if len(calls) == 2:
-                layer.keys = torch.cat([layer.keys, keys], -2)
-                raise torch.OutOfMemoryError("values")
-        return update(layer, keys, values, *more, **named)
-
-    monkeypatch.setattr(DynamicLayer, "update", run_out)
-    assert_plain(made, groups)
-    assert len(calls) == 3
 
 
 def test_only_the_smallest_set_that_reaches_top_p_is_drawn_from():
@@ -339,9 +263,52 @@ def test_what_is_drawn_depends_not_on_how_many_are_sorted_first(monkeypatch, top
     logits = logits.round()  # many are equal
 
     def draw(likeliest: int) -> list[int]:
-        monkeypatch.setattr(completing, "LIKELIEST", likeliest)
+        monkeypatch.setattr(causal_lm, "_LIKELIEST", likeliest)
         return draw_tokens(
             logits, [torch.Generator().manual_seed(n) for n in range(50)], Decoding(0.8, top_p, 1)
         ).tolist()
 
     assert draw(1) == draw(200) == draw(3000)
+
+
+# The continuous cache, by hand, and as a distribution over the whole vocabulary
+
+V = 7
+
+
+def mix_every_token(cache, logits, state, keys, followers):
+    """The probability of each token of the vocabulary at one place."""
+    logprobs = logits.log_softmax(-1)
+    found = mix_logprobs(cache, logprobs, state.repeat(V, 1), torch.arange(V), keys, followers)
+    return found.exp().tolist()
+
+
+def test_two_pairs_by_hand():
+    # State (2, 0) against keys (1, 0) and (0, 3): cosines 1 and 0, theta ln 3, so weights 3 and 1 of 4.
+    cache = ContinuousCache(theta=math.log(3), weight=0.2)
+    keys, followers = torch.tensor([[1.0, 0.0], [0.0, 3.0]]), torch.tensor([4, 5])
+    states = torch.tensor([[2.0, 0.0]]).repeat(3, 1)
+    logprobs = torch.tensor([0.5, 0.25, 0.1]).log()
+    found = mix_logprobs(cache, logprobs, states, torch.tensor([4, 5, 6]), keys, followers).exp()
+    # 0.8 x 0.5 + 0.2 x 0.75 = 0.55; 0.8 x 0.25 + 0.2 x 0.25 = 0.25; 0.8 x 0.1 = 0.08
+    assert found.tolist() == pytest.approx([0.55, 0.25, 0.08])
+
+
+@hypothesis_settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), pairs=st.integers(0, 6), theta=st.floats(0, 30), weight=st.floats(0, 0.99))
+def test_the_mixture_sums_to_one_over_the_vocabulary(seed, pairs, theta, weight):
+    draw = torch.Generator().manual_seed(seed)
+    keys, state = torch.randn(pairs, 3, generator=draw), torch.randn(3, generator=draw)
+    followers = torch.randint(0, V, (pairs,), generator=draw)
+    logits = torch.randn(V, generator=draw)
+    found = mix_every_token(ContinuousCache(theta, weight), logits, state, keys, followers)
+    assert sum(found) == pytest.approx(1, abs=1e-5)
+    assert min(found) >= 0
+
+
+@pytest.mark.parametrize(("weight", "pairs"), [(0.0, 1), (0.2, 0)])
+def test_without_weight_or_without_pairs_the_model_stands_alone(weight, pairs):
+    logprobs, states, targets = torch.tensor([-1.0, -2.0]), torch.ones(2, 3), torch.tensor([1, 1])
+    keys, followers = torch.ones(1, 3)[:pairs], torch.tensor([1])[:pairs]
+    found = mix_logprobs(ContinuousCache(weight=weight), logprobs, states, targets, keys, followers)
+    assert found.tolist() == [-1, -2]

@@ -25,9 +25,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from nfqa.files import code
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
 from nfqa.metrics.perspective_diversity import score_diversity
-from nfqa.models import embed, evaluator, precision, roles
-from nfqa.models.continuous_cache import ContinuousCache
-from nfqa.models.engine import Engine
+from nfqa.models import embed, evaluator, loading, roles
+from nfqa.models.engine import ContinuousCache, Engine
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import TOO_LONG, Restated, RowMaker, TargetLoss, TargetRow
@@ -339,32 +338,26 @@ def test_a_loss_is_made_once_and_kept(gpt2, tmp_path, monkeypatch):
     assert open_folder(gpt2, store=store, cache=ContinuousCache()).score(ITEMS, PAPER) != first
 
 
-NAMING = {
-    "nfqa.models",
-    "nfqa.models.gguf",
-    "nfqa.models.roles",
-    "nfqa.models.precision",
-}  # no code, or what an identity says
+# no code, or what an identity says
+NAMING = {"nfqa.models", "nfqa.models.gguf", "nfqa.models.roles", "nfqa.models.loading"}
 
 
 @pytest.mark.parametrize(
-    ("made_by", "others"),
-    [(evaluator._CODE, {"nfqa.kernels", *NAMING, "nfqa.models.chat", "nfqa.models.loading"}), (embed._CODE, NAMING)],
-)  # fmt: skip
+    ("made_by", "others"), [(evaluator._CODE, {"nfqa.kernels", *NAMING, "nfqa.models.chat"}), (embed._CODE, NAMING)]
+)
 def test_nothing_that_a_loss_or_a_vector_is_made_by_is_left_out_of_its_key(made_by, others):
     assert set(code.hash_modules(made_by, within=("nfqa.models", "nfqa.kernels"))) - {*made_by} == others
 
 
 def test_equal_texts_are_run_once_and_counted_once(gpt2, monkeypatch):
-    counts = []
-    model, seen, run = open_folder(gpt2, progress=lambda *count: counts.append(count)), [], Engine._run
-    assert model._engine.shares
+    counts, seen, run = [], [], Engine._find_batch
+    model = open_folder(gpt2, progress=lambda *count: counts.append(count))
 
-    def count(made: Engine, groups: Any, *begun: Any) -> Any:
-        seen.extend(row for group in groups for row in group.rows)
-        return run(made, groups, *begun)
+    def count(made: Engine, begun: Any, rows: Any) -> Any:
+        seen.extend(rows)
+        return run(made, begun, rows)
 
-    monkeypatch.setattr(Engine, "_run", count)
+    monkeypatch.setattr(Engine, "_find_batch", count)
     item = Restated("sea", ("salt", "salt", "rivers"))
     found = model.score([item, item, Restated("sea", ("rivers",))], PAPER)
     assert len(seen) == 2
@@ -375,7 +368,7 @@ def test_equal_texts_are_run_once_and_counted_once(gpt2, monkeypatch):
 
 
 def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
-    store, run, done = tmp_path / "losses.sqlite", Engine._run, []
+    store, run, done = tmp_path / "losses.sqlite", Engine._find_batch, []
 
     def stop(*given: Any, **options: Any) -> Any:
         if done:
@@ -384,8 +377,7 @@ def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
         return run(*given, **options)
 
     model = open_folder(gpt2, store=store, batch_tokens=1000)
-    assert model._engine.shares
-    monkeypatch.setattr(Engine, "_run", stop)
+    monkeypatch.setattr(Engine, "_find_batch", stop)
     with pytest.raises(KeyboardInterrupt):
         model.score([Restated(f"{LONG} {i}", (LONG,)) for i in range(9)], PAPER)
     assert count_kept(store) >= 1
@@ -404,7 +396,7 @@ def test_a_loss_that_is_no_number_is_given_and_not_kept(gpt2, tmp_path):
 
 def count_kept(path: Path) -> int:
     with closing(sqlite3.connect(path)) as database:
-        return database.execute("SELECT COUNT(*) FROM target_losses").fetchone()[0]
+        return database.execute("SELECT COUNT(*) FROM losses").fetchone()[0]
 
 
 @pytest.fixture
@@ -436,7 +428,7 @@ def test_an_embedded_evaluator_that_is_not_there_says_how_to_get_it(embedded):
 
 
 def test_the_identity_tells_model_precision_and_cache_apart(gpt2, folders, monkeypatch):
-    monkeypatch.setattr(precision, "measure_rate", lambda _: 1.0)
+    monkeypatch.setattr(loading, "measure_rate", lambda _: 1.0)
     options = ({}, {"cache": ContinuousCache()}, {"cache": ContinuousCache(theta=9)}, {"dtype": "bfloat16"})
     identities = {open_folder(gpt2, **option).identity for option in options} | {open_folder(folders["llama"]).identity}
     assert len(identities) == 5
@@ -448,14 +440,14 @@ def test_the_identity_tells_model_precision_and_cache_apart(gpt2, folders, monke
 
 
 def test_a_precision_that_the_processor_is_slow_in_is_refused_with_both_rates(gpt2, monkeypatch):
-    monkeypatch.setattr(precision, "measure_rate", {"float32": 51.2, "bfloat16": 0.8}.__getitem__)
+    monkeypatch.setattr(loading, "measure_rate", {"float32": 51.2, "bfloat16": 0.8}.__getitem__)
     with pytest.raises(ValueError, match=r"bfloat16 at 0\.8 GFLOP/s and float32 at 51\.2: .* leave NFQA_DTYPE unset"):
         _ = open_folder(gpt2, dtype="bfloat16").identity
-    precision.refuse_slow("bfloat16", "cuda")  # taken as it is
+    loading.refuse_slow("bfloat16", "cuda")  # taken as it is
 
 
 def test_a_rate_is_measured():
-    assert precision.measure_rate("float32") > 0.1
+    assert loading.measure_rate("float32") > 0.1
 
 
 def test_gpt2s_activation_is_run_in_one_step(folders):

@@ -24,7 +24,7 @@ from nfqa.metrics.perspective_diversity import (
     score_forms,
     score_views,
 )
-from nfqa.models.continuous_cache import ContinuousCache
+from nfqa.models.engine import ContinuousCache
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, TargetLoss
 from nfqa.models.roles import parse_role

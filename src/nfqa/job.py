@@ -15,7 +15,7 @@ from nfqa.files.own_answers import list_lines, read_answers
 from nfqa.files.paths import hash_file, write_text
 from nfqa.files.shards import Part, cut_file, read_note
 from nfqa.metrics.dispute_detector import HEADS, SENTENCES
-from nfqa.models.precision import read_precision
+from nfqa.models.loading import read_precision
 from nfqa.models.roles import identify_role
 from nfqa.opening import find_prompts
 

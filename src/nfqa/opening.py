@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
-from nfqa.models.precision import read_precision
+from nfqa.models.loading import read_precision
 from nfqa.models.roles import RoleSpec, name_models, parse_role, parse_roles
 
 if TYPE_CHECKING:

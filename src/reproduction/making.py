@@ -22,7 +22,8 @@ from nfqa.files.store import Store
 from nfqa.judge.asking import Asker
 from nfqa.models.adapters import COVERAGE
 from nfqa.models.chat import UNSETTLED
-from nfqa.models.embed import Embedder, open_cross_encoder
+from nfqa.models.embed import Embedder
+from nfqa.models.reranker import open_cross_encoder
 from nfqa.models.roles import parse_role
 from nfqa.opening import Asking
 from reproduction.data.own_debates import hash_folder, read_folder

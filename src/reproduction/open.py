@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfqa.files.paths import find_place, find_root, write_text
 from nfqa.judge.limits import Limits
-from nfqa.models.precision import read_precision
+from nfqa.models.loading import read_precision
 from nfqa.models.roles import DEFAULTS, identify_role
 from nfqa.opening import Asking
 from reproduction.figures import add_note, save_figure, use_style

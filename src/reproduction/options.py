@@ -16,7 +16,7 @@ from typing import Any
 from nfqa.files.json_lines import suggest
 from nfqa.files.paths import Place, find_place
 from nfqa.judge.limits import Limits
-from nfqa.models.precision import DTYPES
+from nfqa.models.loading import DTYPES
 from nfqa.models.roles import DEFAULTS, ROLES, SMOLLM2, identify_role
 from nfqa.opening import Asking
 from reproduction.notebooks import list_roles, read_parameters

@@ -148,7 +148,7 @@ class Roles:
     @cached_property
     def reranker(self) -> Scorer | None:
         """The reranker role as a cross-encoder; None where the embedder's vectors of sentences fill it."""
-        from nfqa.models.embed import open_cross_encoder
+        from nfqa.models.reranker import open_cross_encoder
 
         spec = parse_role("reranker", self.roles["reranker"])
         return None if spec.kind == "embedded" else open_cross_encoder(spec)

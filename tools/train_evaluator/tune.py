@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from nfqa.kernels.perplexity import PAPER
-from nfqa.models.continuous_cache import ContinuousCache
+from nfqa.models.engine import ContinuousCache
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated
 from nfqa.models.roles import RoleSpec

@@ -1,11 +1,11 @@
-"""Sentence and token vectors, computed once a text and kept by content; and cross-encoders."""
+"""Sentence and token vectors, computed once a text and kept by content."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -17,9 +17,7 @@ from nfqa.files.code import hash_maker
 from nfqa.files.paths import hash_file
 from nfqa.files.store import Store
 from nfqa.models.adapters import find_adapter
-from nfqa.models.causal_reranker import open_causal_reranker
-from nfqa.models.loading import open_quietly
-from nfqa.models.precision import read_precision
+from nfqa.models.loading import open_quietly, read_precision
 from nfqa.models.roles import RoleSpec, parse_role
 from nfqa.models.vectors import SentenceModel, find_package_model
 
@@ -103,7 +101,7 @@ class Embedder:
 
     @cached_property
     def _query_prompt(self) -> str:
-        settings = _find_file(self.spec, "config_sentence_transformers.json")
+        settings = find_file(self.spec, "config_sentence_transformers.json")
         prompts = json.loads(settings.read_text(encoding="utf-8")).get("prompts") if settings else None
         return (prompts or {}).get("query") or ""
 
@@ -160,7 +158,7 @@ class Embedder:
                 bar.update(len(batch))
 
 
-def _find_file(spec: RoleSpec, name: str) -> Path | None:
+def find_file(spec: RoleSpec, name: str) -> Path | None:
     """A small file beside a model's weights; None where it has no such file."""
     if spec.kind != "hf":
         path = (find_package_model(spec.name) if spec.kind == "package" else Path(spec.name)) / name
@@ -175,24 +173,3 @@ def _find_file(spec: RoleSpec, name: str) -> Path | None:
 def _normalise(vector: bytes) -> NDArray[np.float32]:
     wide = np.frombuffer(vector, dtype=np.float16).astype(np.float32)
     return wide / np.linalg.norm(wide)
-
-
-def open_cross_encoder(spec: RoleSpec) -> Callable[[Sequence[tuple[str, str]]], NDArray[np.floating]]:
-    """A scorer of (query, text) pairs by any CrossEncoder of sentence-transformers: one number a pair, high is near.
-
-    No remote code is run; a text over the model's limit is cut at its end. A causal language model that doesn't say
-    itself how it is asked (no modules.json) is asked as `open_causal_reranker` does.
-    Raises: ValueError for a model with several outputs a pair, such as one trained for entailment.
-    """
-    from sentence_transformers import CrossEncoder
-    from transformers import AutoConfig
-
-    with open_quietly(spec):
-        architectures = AutoConfig.from_pretrained(spec.name, revision=spec.revision).architectures or [""]
-    if architectures[0].endswith("ForCausalLM") and _find_file(spec, "modules.json") is None:
-        return open_causal_reranker(spec)
-    with open_quietly(spec):
-        model = CrossEncoder(spec.name, revision=spec.revision, trust_remote_code=False)
-    if model.num_labels != 1:
-        raise ValueError(f"{spec.identity} gives {model.num_labels} numbers a pair; expected a reranker, which gives 1")
-    return lambda pairs: np.asarray(model.predict(list(pairs), show_progress_bar=False), dtype=np.float64)

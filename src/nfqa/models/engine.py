@@ -1,23 +1,50 @@
-"""Log-probabilities of tokens by a causal language model: texts that begin alike are packed into one forward pass."""
+"""Log-probabilities of tokens by a causal language model: what texts begin with is run once, into a key-value cache."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from copy import copy
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from nfqa.models.continuous_cache import ContinuousCache, mix_logprobs
-from nfqa.models.packing import attend_by_blocks, can_pack, make_blocks, make_mask
+import pydantic
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _Item = TypeVar("_Item")
-_LEAST_ROOT, _LEAST_GROUPS = 32, 3  # tokens that all of so many groups begin with are run before them
-# Tokens of one pass over several groups, and of one over a single group: past these, the square of attention costs more
-# than fewer calls of the model save (bench/perplexity.py).
-_SEVERAL, _SINGLE = {"cpu": 512, "cuda": 8_192}, {"cpu": 2_048, "cuda": 16_384}
+_LEAST = 32  # tokens that a beginning must have, as a pass of its own costs about as much as so many
+# Tokens of a pass, which bound the logits in memory; and by how many a row may be shorter than the longest of its
+# batch, as padding of so many costs about as much as a pass of its own (bench/perplexity.py).
+_LARGEST, _PADDING = {"cpu": 2_048, "cuda": 16_384}, {"cpu": 16, "cuda": 1_024}
+
+
+@pydantic.dataclasses.dataclass(frozen=True)
+class ContinuousCache:
+    """A language model's distribution mixed with one over the tokens of the text that it has before it.
+
+    Formula: p(x | h) = (1 - weight) p_lm(x | h) + weight p_cache(x | h), where p_cache(x | h) is the share of
+    exp(theta cos(h, h_i)) that falls on pairs (h_i, x_i) with x_i = x. h is the state that the output matrix would
+    multiply; x_i is the token that came after h_i.
+    over: "context" takes pairs of the answer alone: h_i at each token of the answer but its last, x_i the next token
+    of the answer. What the template or the instruction adds does not count, nor does the target's own past.
+    Both p_lm and p_cache sum to 1 over the vocabulary, so p does. Where there is no pair yet, p is p_lm.
+    Raises: ValueError for a theta below 0 or not finite, a weight outside [0, 1), or another `over`.
+    Source: Grave, Joulin and Usunier (2017), linear interpolation. Differs from: it, as states are scaled to unit
+        length, so that theta means the same in every model; and in what is remembered, there all of the recent past.
+    """
+
+    theta: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)] = 10.0
+    weight: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.2
+    over: Literal["context"] = "context"
+
+    @property
+    def signature(self) -> str:
+        """How it appears in an evaluator's identity."""
+        return f"cache:theta={self.theta!r},weight={self.weight!r},over={self.over}"
 
 
 @dataclass(frozen=True)
@@ -34,48 +61,24 @@ class Row:
 
 
 @dataclass(frozen=True)
-class _Group:
-    """Rows of one group, each with its place there, and how many tokens all of them begin with.
-
-    root: how many of these all groups begin with, and are run before any.
-    """
-
-    number: int
-    rows: tuple[tuple[int, Row], ...]
-    begun: int
-    root: int = 0
-
-    @property
-    def size(self) -> int:
-        """Tokens of a pass: the beginning after the root once, and every row's own."""
-        return self.begun - self.root + sum(len(row.tokens) - self.begun for _, row in self.rows)
-
-
-@dataclass(frozen=True)
 class _Beginning:
-    """What rows begin with, run by itself: keys and values, and the last layer's states where they are needed."""
+    """Tokens that rows begin with, run before them: their keys and values, and their states in the last layer."""
 
-    tokens: tuple[int, ...]
-    cache: Any
-    kept: tuple[tuple[Any, Any], ...]  # keys and values of each layer
-    states: Tensor | None
-
-    def restore(self) -> None:
-        """Take out what came after the beginning, however far a pass got before memory ran out."""
-        for layer, (keys, values) in zip(self.cache.layers, self.kept, strict=True):
-            layer.keys, layer.values = keys, values
+    size: int = 0
+    layers: tuple[Any, ...] = ()  # of a cache, each with keys and values, [1, H, size, D]
+    states: tuple[Tensor, ...] = ()  # [size, D] in parts, empty without a continuous cache
 
 
-Found = tuple[int, int, Any]  # group, place in it, and what was found, or why there was no memory for it
+_PlacedRow = tuple[int, int, Row]  # group, place in it
+_Result = tuple[int, int, Any]  # group, place in it, and log-probabilities, or why there was no memory for them
 
 
 class Engine:
     """A causal language model that runs what rows begin with once, and at most one continuous cache.
 
-    The rows of a group follow their common beginning in one sequence, several groups one another. A mask lets a token
-    see its own beginning and its own row alone, and positions count from where each text begins, so that the numbers
-    are those of one row at a time. A model for which they would not be is run one row at a time. batch_tokens bounds
-    the tokens of a pass; it is halved when memory runs out.
+    The rows of a group follow their common beginning as a batch, padded on the right: no token sees what comes after
+    it, so that the numbers are those of one row at a time. batch_tokens bounds the tokens of a pass, in which those of
+    a row's beginning count an eighth; it is halved when memory runs out.
     share: False runs every row by itself, the reference for all else.
     """
 
@@ -83,99 +86,26 @@ class Engine:
         self, model: Any, *, batch_tokens: int, cache: ContinuousCache | None = None, share: bool = True
     ) -> None:
         self.model, self.cache, self.batch_tokens = model, cache, batch_tokens
-        device = "cuda" if model.device.type == "cuda" else "cpu"
-        self._several, self._single = _SEVERAL[device], _SINGLE[device]
-        self._may_share = share
+        self.shares = share and can_share(model)
 
-    @cached_property
-    def shares(self) -> bool:
-        """Whether what rows begin with may be run once: the model's kind allows it, and gives the plain numbers so.
-
-        The second is tried on a few tokens: a model may count positions in a way of its own (RoBERTa's begin at 2), or
-        name a window that it doesn't heed.
-        """
-        import torch
-
-        if not self._may_share or not can_pack(self.model):
-            return False
-        config = self.model.config.get_text_config(decoder=True)
-        window = getattr(config, "sliding_window", None)
-        begun = [(11 * i + 5) % config.vocab_size for i in range(24)]
-        tried = [(*begun, *[(7 * i + n) % config.vocab_size for i in range(n)]) for n in (4, 40)]
-        rows = [Row(tokens, (len(begun), len(tokens) - 1), (1, 2), (2, 9)) for tokens in tried]
-        groups = [*_line_up(0, rows), *_line_up(1, rows)]
-        try:
-            if window:
-                config.sliding_window = 8  # which is seen in a few tokens, if the model heeds it
-            packed, after = self._run(groups), self._run(groups[:1], self._begin(groups[0]))
-            plain = [self.find_plain(row) for row in rows]
-            apart = [
-                (one - other).abs().max() for each in (*packed, *after) for one, other in zip(each, plain, strict=True)
-            ]
-            exact = self._counts_from_zero(tried[0])
-        except Exception:  # the model's own code decides what it raises
-            return False
-        finally:
-            if window:
-                config.sliding_window = window
-        return exact and bool(torch.stack(apart).max() < (1e-3 if self.model.dtype.itemsize > 2 else 0.25))
-
-    def _counts_from_zero(self, tokens: Sequence[int]) -> bool:
-        """Whether the model gives the very same numbers where it is told the positions that it should take."""
-        import torch
-
-        ids = torch.tensor([tokens], device=self.model.device)
-        positions = torch.arange(len(tokens), device=self.model.device)[None]
-        with torch.inference_mode():
-            told, untold = (
-                self.model(input_ids=ids, use_cache=False, **p).logits for p in ({"position_ids": positions}, {})
-            )
-        return torch.equal(told, untold)
-
-    def find_logprobs(self, groups: Sequence[Sequence[Row]]) -> Iterator[list[Found]]:
+    def find_logprobs(self, groups: Sequence[Sequence[Row]]) -> Iterator[list[_Result]]:
         """Group, place in it and log-probabilities (nats, float64, one a target) of every row, batch by batch.
 
         What the rows of a group begin with is run once. The longest groups come first, so that too little memory shows
         at once. A row too long for the memory has the reason, a text, in place of its numbers.
         """
-        shares = self.shares
-        lined = [group for number, rows in enumerate(groups) for group in _line_up(number, rows, together=shares)]
-        begun, lined = self._begin_all(lined) if shares else (None, lined)
-        silent = [(i, j, row) for i, rows in enumerate(groups) for j, row in enumerate(rows) if not row.places]
-        yield [(group, place, self.find_plain(row)) for group, place, row in silent]
-        most = self._single
-
-        def run(groups: list[_Group]) -> Sequence[Any]:  # None for one that is not for a pass, or too large for it
-            return self._run(groups, begun) if shares and groups[0].size <= min(self.batch_tokens, most) else [None]
-
-        for found in self.run_batches(lined, lambda group: group.size, run, most=self._several):
-            for group, each in found:
-                if isinstance(each, list):
-                    yield [(group.number, place, one) for (place, _), one in zip(group.rows, each, strict=True)]
-                    continue
-                if each is not None:  # no memory for it: what did not fit once is not tried again
-                    self.batch_tokens = min(self.batch_tokens, group.size // 2)
-                yield from self._find_in_parts(group, most, begun)
-
-    def _find_in_parts(self, group: _Group, most: int, begun: Any) -> Iterator[list[Found]]:
-        """The same of one group: its beginning once, its rows in passes after it; a row without one by itself.
-
-        begun: what all groups begin with, which may be all that this one does.
-        """
-
-        def read(rows: list[tuple[int, Row]]) -> list[Tensor]:
-            if begun is None:
-                return [self.find_plain(rows[0][1])]
-            return self._run([_Group(group.number, tuple(rows), group.begun)], begun)[0]
-
-        most = max(1, most**2 // (most + group.begun))  # the mask has a column for each token of the beginning
-        if begun is None or group.begun > group.root:
-            begun = self._try_begin(group)
-        if isinstance(begun, str):
-            yield [(group.number, place, begun) for place, _ in group.rows]
-            return
-        for batch in self.run_batches(list(group.rows), lambda row: len(row[1].tokens) - group.begun, read, most=most):
-            yield [(group.number, place, found) for (place, _), found in batch]
+        rows = [(group, place, row) for group, rows in enumerate(groups) for place, row in enumerate(rows)]
+        yield [(group, place, self.find_plain(row)) for group, place, row in rows if not row.places]
+        rows, single = [each for each in rows if each[2].places], list[_PlacedRow]()
+        root = self._begin(rows, _Beginning())
+        parts = [list(part) for _, part in groupby(rows, itemgetter(0))]
+        for part in sorted(parts, key=lambda part: max(len(row.tokens) for *_, row in part), reverse=True):
+            begun = self._begin(part, root)
+            if begun is root:
+                single += part
+            else:
+                yield from self._find_after(begun, part)
+        yield from self._find_after(root, single)
 
     def find_plain(self, row: Row) -> Tensor:
         """The log-probabilities of one row by one call of the model, nothing shared: the reference implementation."""
@@ -185,9 +115,9 @@ class Engine:
             return torch.zeros(0, dtype=torch.float64)
         with torch.inference_mode():
             ids, remembers = torch.tensor([row.tokens], device=self.model.device), self.cache is not None
-            found = self.model(input_ids=ids, use_cache=False, output_hidden_states=remembers)
-            states = found.hidden_states[-1][0] if remembers else None
-            return self._find_targets(found.logits[0, list(row.places)], states, row)
+            output = self.model(input_ids=ids, use_cache=False, output_hidden_states=remembers)
+            states = output.hidden_states[-1][0] if remembers else None
+            return self._find_targets(output.logits[0, list(row.places)], states, row)
 
     def run_batches(
         self,
@@ -196,116 +126,101 @@ class Engine:
         run: Callable[[list[_Item]], Sequence[Any]],
         *,
         most: int | None = None,
-        padded: bool = False,
+        padding: int | None = None,
     ) -> Iterator[list[tuple[_Item, Any]]]:
         """Each item with what `run` gave for it, or with a text where there was no memory for it alone.
 
-        The widest items come first; where items are padded, each counts as many tokens as the widest. most: a bound
-        that stays, whatever memory there is.
+        The widest items come first, and each counts as many tokens as the widest of its batch. most: a bound that
+        stays, whatever memory there is. padding: how much narrower an item of a batch may be.
         """
         import torch
 
         queue = sorted(queue, key=width, reverse=True)
         while queue:
-            bound, total, size = min(self.batch_tokens, most or self.batch_tokens), 0, 0
-            for item in queue if self.shares else queue[:1]:
-                total += max(width(queue[0] if padded else item), 1)
-                if size and total > bound:
-                    break
-                size += 1
+            widest, bound = max(width(queue[0]), 1), min(self.batch_tokens, most or self.batch_tokens)
+            size = max(bound // widest, 1) if self.shares else 1
+            if padding is not None:
+                size = sum(width(item) >= widest - padding for item in queue[:size])
             batch, message = queue[:size], ""
             try:
-                found = run(batch)
+                results = run(batch)
             except torch.OutOfMemoryError as error:
                 message = str(error).partition("\n")[0][:200] or "no more memory"
             if message:
                 torch.cuda.empty_cache()  # out of the handler: its traceback would hold on to the batch's tensors
                 if len(batch) > 1:
-                    self.batch_tokens = max(1, min(total, bound) // 2)
+                    self.batch_tokens = max(1, len(batch) * widest // 2)
                     continue
-                found = [message]
-            yield list(zip(batch, found, strict=True))
-            queue = queue[size:]
+                results = [message]
+            yield list(zip(batch, results, strict=True))
+            queue = queue[len(batch) :]
 
-    def _begin_all(self, groups: list[_Group]) -> tuple[_Beginning | None, list[_Group]]:
-        """Run what all groups begin with, such as an instruction and its examples, where that saves anything."""
-        rows = [row for group in groups for _, row in group.rows]
-        root = min(count_common([row.tokens for row in rows]), *(min(row.places) for row in rows)) if rows else 0
-        passes = sum(group.size for group in groups) / min(self.batch_tokens, self._several)
-        if root < _LEAST_ROOT or len(groups) < _LEAST_GROUPS or passes <= 1:
-            return None, groups
-        begun = self._try_begin(_Group(-1, groups[0].rows[:1], root))
-        if isinstance(begun, str):  # no memory: each group begins by itself
-            return None, groups
-        return begun, [replace(group, begun=max(group.begun, root), root=root) for group in groups]
+    def _begin(self, rows: Sequence[_PlacedRow], after: _Beginning) -> _Beginning:
+        """Run what rows begin with, after what is run already; that alone where they are too few or too different.
 
-    def _try_begin(self, group: _Group) -> _Beginning | str | None:
-        """The same as `_begin`, or why there was no memory for it."""
-        ((_, begun),) = next(self.run_batches([group], lambda group: group.begun, lambda _: [self._begin(group)]))
-        return begun
+        A token after which something is asked is each row's own.
+        """
+        import torch
 
-    def _begin(self, group: _Group) -> _Beginning | None:
-        """Run what a group begins with, so that its rows may follow in passes of their own; None for nothing."""
+        if len(rows) < 2 or not self.shares:
+            return after
+        size = min(count_common([row.tokens for *_, row in rows]), *(min(row.places) for *_, row in rows))
+        if size - after.size < _LEAST:
+            return after
+        try:
+            output = self._run([rows[0][2].tokens[after.size : size]], after, [])
+        except torch.OutOfMemoryError:  # each row then says so itself
+            return after
+        states = (*after.states, output.hidden_states[-1][0]) if self.cache else ()
+        return _Beginning(size, tuple(output.past_key_values.layers), states)
+
+    def _find_after(self, begun: _Beginning, rows: list[_PlacedRow]) -> Iterator[list[_Result]]:
+        """The log-probabilities of rows by passes after what they begin with."""
+
+        def run(batch: list[_PlacedRow]) -> list[Tensor]:
+            return (
+                self._find_batch(begun, [row for *_, row in batch]) if self.shares else [self.find_plain(batch[0][2])]
+            )
+
+        def width(placed: _PlacedRow) -> int:
+            return len(placed[2].tokens) - begun.size * 7 // 8
+
+        device = "cuda" if self.model.device.type == "cuda" else "cpu"
+        for batch in self.run_batches(rows, width, run, most=_LARGEST[device], padding=_PADDING[device]):
+            yield [(group, place, result) for (group, place, _), result in batch]
+
+    def _find_batch(self, begun: _Beginning, rows: Sequence[Row]) -> list[Tensor]:
+        """The log-probabilities of rows by one pass."""
+        import torch
+
+        places = sorted({place - begun.size for row in rows for place in row.places})
+        column = {place + begun.size: number for number, place in enumerate(places)}
+        output = self._run([row.tokens[begun.size :] for row in rows], begun, places)
+        results = []
+        for number, row in enumerate(rows):
+            states = torch.cat([*begun.states, output.hidden_states[-1][number]]) if self.cache else None
+            logits = output.logits[number, [column[place] for place in row.places]]
+            results.append(self._find_targets(logits, states, row))
+        return results
+
+    def _run(self, rows: Sequence[Sequence[int]], begun: _Beginning, places: Sequence[int]) -> Any:
+        """The model's output for rows after a beginning, with the logits at some places."""
         import torch
         from transformers import DynamicCache
 
-        tokens = group.rows[0][1].tokens[: group.begun]
-        if not tokens:
-            return None
-        cache: Any = DynamicCache()  # of all tokens in every layer: the mask knows of windows
-        ids = torch.tensor([tokens], device=self.model.device)
+        width, device = max(map(len, rows)), self.model.device
         with torch.inference_mode():
-            found = self.model(
-                input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1,
+            cache = DynamicCache()  # of all tokens in every layer: the model's masks know of windows
+            for layer in map(copy, begun.layers):  # a view, which the pass replaces
+                layer.keys, layer.values = (kv.expand(len(rows), -1, -1, -1) for kv in (layer.keys, layer.values))
+                cache.layers.append(layer)
+            return self.model(
+                input_ids=torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=device),
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=torch.tensor(places or [0], device=device),
                 output_hidden_states=self.cache is not None,
-            )  # fmt: skip
-        kept = tuple((layer.keys, layer.values) for layer in cache.layers)
-        return _Beginning(tokens, cache, kept, found.hidden_states[-1][0] if self.cache is not None else None)
-
-    def _run(self, groups: Sequence[_Group], begun: _Beginning | None = None) -> list[list[Tensor]]:
-        """The log-probabilities of the groups' rows, by one pass, after what all of them begin with."""
-        import torch
-
-        device, tokens = self.model.device, [*begun.tokens] if begun else []
-        done, spans = len(tokens), list[tuple[int, int]]()
-        positions, owners = [*range(done)], [(-1, -1)] * done
-        for number, group in enumerate(groups):
-            start = len(tokens)
-            parts = [(-1, group.rows[0][1].tokens[done : group.begun], done)]
-            parts += [(i, row.tokens[group.begun :], group.begun) for i, (_, row) in enumerate(group.rows)]
-            for owner, part, first in parts:
-                spans += [(start, len(tokens))] if owner >= 0 else []
-                tokens += part
-                positions += range(first, first + len(part))
-                owners += [(number, owner)] * len(part)
-        rows = [(row, group.begun) for group in groups for _, row in group.rows]
-        kept = [own + place - first for (row, first), (_, own) in zip(rows, spans, strict=True) for place in row.places]
-        try:
-            with torch.inference_mode(), attend_by_blocks(self.model, make_blocks(owners, done)):
-                output = self.model(
-                    input_ids=torch.tensor([tokens[done:]], device=device),
-                    position_ids=torch.tensor([positions[done:]], device=device),
-                    attention_mask=make_mask(self.model, positions, owners, done),
-                    past_key_values=begun.cache if begun else None,
-                    use_cache=begun is not None,
-                    logits_to_keep=torch.tensor(kept, device=device) - done,
-                    output_hidden_states=self.cache is not None,
-                )
-        finally:
-            if begun:
-                begun.restore()
-        states = None if self.cache is None else output.hidden_states[-1][0]
-        if begun and begun.states is not None:
-            states = torch.cat((begun.states, output.hidden_states[-1][0]))
-        logits, found = output.logits[0].split([len(row.places) for row, _ in rows]), []
-        for (row, first), (start, own), asked in zip(rows, spans, logits, strict=True):
-            mine = None
-            if states is not None:
-                path = ((0, done), (start, start + first - done), (own, own + len(row.tokens) - first))
-                mine = torch.cat([states[slice(*part)] for part in path])
-            found.append(self._find_targets(asked, mine, row))
-        each = iter(found)
-        return [[next(each) for _ in group.rows] for group in groups]
+            )
 
     def _find_targets(self, logits: Tensor, states: Tensor | None, row: Row) -> Tensor:
         """The log-probability of each target: logits at the row's places, [K, V], and the states of all its tokens."""
@@ -321,6 +236,27 @@ class Engine:
         return logprobs.cpu().double()
 
 
+def can_share(model: Any) -> bool:
+    """Whether rows may follow what they begin with, kept as keys and values, without moving any number.
+
+    False for what keeps a state (state-space and recurrent layers) or something else than each token's keys and values,
+    for an encoder with a decoder, and for rotations that change with the length of the input.
+    """
+    from transformers import DynamicCache
+    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+    config = model.config.get_text_config(decoder=True)
+    ropes = getattr(config, "rope_parameters", None) or {}
+    rope_types = {rope.get("rope_type") for rope in (ropes, *ropes.values()) if isinstance(rope, dict)}
+    return (
+        {"past_key_values", "logits_to_keep"} <= set(inspect.signature(model.forward).parameters)
+        and not model._is_stateful
+        and not model.config.is_encoder_decoder
+        and {type(layer) for layer in DynamicCache(config=config).layers} <= {DynamicLayer, DynamicSlidingWindowLayer}
+        and not rope_types & {"dynamic", "longrope"}
+    )
+
+
 def count_common(sequences: Sequence[Sequence[int]]) -> int:
     """The length of the longest common beginning: [1, 2, 3] and [1, 2, 4] have 2 in common."""
     low, high = min(map(tuple, sequences)), max(map(tuple, sequences))  # all others lie between these two
@@ -328,14 +264,21 @@ def count_common(sequences: Sequence[Sequence[int]]) -> int:
     return next(differ, min(len(low), len(high)))
 
 
-def _line_up(number: int, rows: Sequence[Row], *, together: bool = True) -> list[_Group]:
-    """The rows that are asked something, in one group where they begin alike and may, each in its own otherwise.
+def mix_logprobs(
+    cache: ContinuousCache, logprobs: Tensor, states: Tensor, targets: Tensor, keys: Tensor, followers: Tensor
+) -> Tensor:
+    """The log-probability of each target token under model and cache together, float32 [T].
 
-    A token after which something is asked is each row's own.
+    logprobs: [T], each target token's under the model alone, in nats. states: [T, D], the state that predicts it.
+    targets: [T]. keys: [C, D] and followers: [C], the answer's pairs.
     """
-    asked = tuple((place, row) for place, row in enumerate(rows) if row.places)
-    if together and len(asked) > 1:
-        begun = min(count_common([row.tokens for _, row in asked]), *(min(row.places) for _, row in asked))
-        if begun:
-            return [_Group(number, asked, begun)]
-    return [_Group(number, (each,), 0) for each in asked]
+    import torch
+    from torch.nn.functional import normalize
+
+    if not len(followers):
+        return logprobs.float()
+    queries, remembered = normalize(states.float(), dim=-1), normalize(keys.float(), dim=-1)
+    scores = cache.theta * queries @ remembered.T  # [T, C]
+    right = scores.masked_fill(followers != targets[:, None], -torch.inf).logsumexp(-1)
+    weight = torch.tensor(cache.weight, dtype=torch.float32, device=scores.device)
+    return torch.logaddexp(logprobs.float() + torch.log1p(-weight), right - scores.logsumexp(-1) + weight.log())

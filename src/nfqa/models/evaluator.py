@@ -13,22 +13,17 @@ from pathlib import Path
 from typing import Literal
 
 from nfqa.files.code import hash_maker
-from nfqa.files.store import Store
 from nfqa.kernels.perplexity import Settings
-from nfqa.models.committed_losses import LOSSES, make_loss, open_names
-from nfqa.models.continuous_cache import ContinuousCache
-from nfqa.models.engine import Engine
-from nfqa.models.precision import read_precision
+from nfqa.models.committed_losses import LOSS, LOSSES, make_loss, open_losses
+from nfqa.models.engine import ContinuousCache, Engine
+from nfqa.models.loading import read_precision
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import Restated, RowMaker, TargetLoss, find_losses, find_plain_losses
 from nfqa.models.roles import RoleSpec, find_evaluator
 
 # A change of the code that makes a loss makes all of them anew, and so does another version of these packages.
 # What opens a model, names it and keeps its losses is not in it: `Evaluator.identity` says which model it is.
-_CODE = (
-    "nfqa.models.restated", "nfqa.models.engine", "nfqa.models.packing", "nfqa.models.continuous_cache",
-    "nfqa.models.pretrained", "nfqa.kernels.perplexity",
-)  # fmt: skip
+_CODE = ("nfqa.models.restated", "nfqa.models.engine", "nfqa.models.pretrained", "nfqa.kernels.perplexity")
 _PACKAGES = ("torch", "transformers", "tokenizers")
 _PLANNED = TargetLoss(math.nan, 0, 0, reason="planned")
 
@@ -69,9 +64,7 @@ class Evaluator:
         self.cache = cache if cache != "own" else _read_cache(Path(where.name)) if own else None
         self._loaded = Pretrained(where, device=device, dtype=read_precision("float32") if dtype == "auto" else dtype)
         self._batch_tokens = batch_tokens
-        counts = dict.fromkeys(("tokens", "attended", "cut", "unscored"), "INTEGER")
-        self._store = Store(store, "target_losses", nats="REAL", **counts, reason="TEXT")
-        self._names, self._committed = None if own else open_names(store), LOSSES.read(() if own else committed)
+        self._store, self._committed = open_losses(store), LOSSES.read(() if own else committed)
 
     @cached_property
     def identity(self) -> str:
@@ -107,7 +100,7 @@ class Evaluator:
         hashed = [[self._hash(item, target, settings) for target in item.targets] for item in items]
         keys, lasting = [[key for key, _ in row] for row in hashed], dict(chain.from_iterable(hashed))
         known = {key: make_loss(self._committed[name]) for key, name in lasting.items() if name in self._committed}
-        known |= {key: TargetLoss(*values) for key, values in self._store.read(lasting).items()}
+        known |= {key: TargetLoss(*values) for key, values in self._store.read(lasting, *LOSS).items()}
         if self._note:
             self._note(self, items, settings)
             return [[known.get(key, _PLANNED) for key in row] for row in keys]
@@ -121,14 +114,13 @@ class Evaluator:
             missing |= {number: fresh} if fresh else {}
         if missing:
             done, total = 0, sum(map(len, missing.values()))
+            about = (self.identity, self._template, hash_losses_code())
             self._progress(done, total)
             wanted = {i: Restated(items[i].context, tuple(targets.values())) for i, targets in missing.items()}
             for batch in find_losses(self._engine, RowMaker(self._loaded, settings), wanted):
                 made = {list(missing[number])[place]: loss for number, place, loss in batch}
-                if self._names:
-                    how = (self.identity, self._template, hash_losses_code())
-                    self._names.write((key, lasting[key], *how) for key in made)
-                self._store.write((key, *astuple(loss)) for key, loss in made.items() if math.isfinite(loss.nats))
+                finite = {key: astuple(loss) for key, loss in made.items() if math.isfinite(loss.nats)}
+                self._store.write((key, *loss, lasting[key], *about) for key, loss in finite.items())
                 known |= made
                 done += len(batch)
                 self._progress(done, total)

@@ -10,8 +10,7 @@ from typing import Any
 
 from nfqa.models.chat import Wrapping
 from nfqa.models.gguf import convert_gguf
-from nfqa.models.loading import open_quietly
-from nfqa.models.precision import DTYPES, refuse_slow
+from nfqa.models.loading import open_quietly, refuse_slow
 from nfqa.models.roles import RoleSpec
 
 _PLACEHOLDER = "PROMPT-GOES-HERE"
@@ -29,9 +28,9 @@ class Pretrained:
 
     Each is loaded when it is first needed; a GGUF file is converted once (`nfqa.models.gguf`).
 
-    device: "auto" is cuda, else mps, else cpu. dtype: "auto" is bfloat16 on cuda (float16 where it has none) and
-    float32 elsewhere. Weights are read from safetensors alone; remote code is run only if asked for.
-    Raises: ValueError for an unknown dtype, one that `refuse_slow` refuses, or what transformers can't load.
+    device: "auto" is the accelerator that torch finds, else cpu. dtype: "auto" is bfloat16 on cuda (float16 where it
+    has none) and float32 elsewhere. Weights are read from safetensors alone; remote code is run only if asked for.
+    Raises: ValueError for a dtype that `refuse_slow` refuses, or what transformers can't load.
     """
 
     def __init__(
@@ -207,8 +206,7 @@ class Pretrained:
         import torch
 
         self.__dict__.pop("model", None)
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        torch.cuda.empty_cache()  # nothing without a device
 
     @property
     def stops(self) -> frozenset[int]:
@@ -221,16 +219,13 @@ class Pretrained:
         """The device."""
         import torch
 
-        if self._device != "auto":
-            return self._device
-        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        accelerator = torch.accelerator.current_accelerator() if self._device == "auto" else self._device
+        return str(accelerator or "cpu")
 
     @cached_property
     def precision(self) -> str:
         """The dtype by name."""
         if self._dtype != "auto":
-            if self._dtype not in DTYPES:
-                raise ValueError(f"dtype is {self._dtype!r}; expected auto, {', '.join(DTYPES[:-1])} or {DTYPES[-1]}")
             if self._dtype != "float32":  # whose place needs no torch to be known
                 refuse_slow(self._dtype, self.place)
             return self._dtype

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nfqa.models.adapters import apply_adapter
-from nfqa.models.precision import refuse_slow
+from nfqa.models.loading import refuse_slow
 from nfqa.models.roles import RoleSpec
 
 _TOKENS_AT_ONCE = 6_000  # padded tokens a forward pass: bounds memory, and keeps batches near the cores' best speed
