@@ -21,6 +21,7 @@ from safetensors.numpy import load_file
 from tiny_models import CHAT_TEMPLATE, SENTENCES, make_tiny_model
 
 import nfqa
+from nfqa.cli import main
 from nfqa.kernels.perplexity import settings
 from nfqa.models import gguf
 from nfqa.models.causal_lm import CausalLM
@@ -29,7 +30,6 @@ from nfqa.models.evaluator import Evaluator
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import Restated
 from nfqa.models.roles import RoleSpec, parse_role
-from reproduction.cli import main
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
