@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from stub_web import ATTRIBUTES
 from tiny_models import LetterEmbedder
 
 from nfqa.files.own_answers import read_answers
 from nfqa.files.readers import read_questions
 from reproduction.cli import main
 from reproduction.data.own_debates import LARGEST, hash_folder, read_folder
+from reproduction.data.page_text import PageReader
 from reproduction.debates import pipeline
 from reproduction.debates.checking import check_views, read_labels, remove_rejected
 from reproduction.making import make_debates
@@ -29,6 +30,8 @@ SAMPLE = PROJECT / "data" / "sample"
 
 
 EMBEDDER: Any = LetterEmbedder()
+WORDS = "A sentence of some length that says what the page is about, with words enough to be its main text. " * 4
+ATTRIBUTES = f"<p {' '.join(f'a{n}=1' for n in range(300_000))}>{WORDS}</p>"  # parsers need the square of their number
 
 
 def frame(**columns: Any) -> pd.DataFrame:
@@ -95,6 +98,18 @@ def test_each_file_of_a_folder_is_a_document_or_left_out_with_its_reason(tmp_pat
         made = write(tmp_path / f"wrong{name}", **{name.replace(".", "__"): content}) if name else tmp_path / "nowhere"
         with pytest.raises(ValueError, match=said):
             read_folder(made)
+
+
+def test_a_page_is_read_in_its_encoding_and_a_reader_whose_process_ended_begins_another() -> None:
+    reader = PageReader()
+    for encoding, charset in (("utf-8", "windows-1252"), ("utf-8", ""), ("windows-1252", "no-such")):
+        page = f'<html><head><meta charset="{encoding}"></head><body><article><p>Größe. {WORDS}</p></article></body>'
+        assert reader.read(page.encode(encoding), charset)[1] == f"Größe. {WORDS}".strip()
+    os.kill(next(iter(reader._pool._processes)), signal.SIGKILL)
+    with pytest.raises(ValueError, match="the parser ended"):
+        reader.read(b"<p>one</p>")
+    assert reader.read(b"two", is_html=False)[1] == "two"
+    reader.close()
 
 
 # Steps

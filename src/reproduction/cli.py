@@ -199,7 +199,7 @@ def _answers(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 
 
 def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
-    from reproduction.debates.web_search import SearXNG, search_pages
+    from reproduction.debates.web_search import search_pages
     from reproduction.making import make_debates
 
     every, search = read_choice("DOMAINS", "trusted", "all") == "all", None
@@ -207,8 +207,7 @@ def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
     if kind == "searxng":
         if given.documents:
             raise ValueError("DOCUMENTS and SEARCHER are both set; keep the folder or the search")
-        cache = root / "build" / "cache"
-        search = search_pages(SearXNG(url, cache / "searches.sqlite"), every=every, cache=cache / "pages.sqlite")
+        search = search_pages(url, root / "build" / "cache", every=every)
     how = {"search_with": search, "labels": given.labels, "every": every}
     return make_debates(root, options, given.file, given.documents, **how)
 

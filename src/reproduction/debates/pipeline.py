@@ -118,7 +118,7 @@ def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search) -
     found = found.infer_objects().astype({"rank": float, "missing": str, "detail": str})
     empty = found.text.str.strip() == ""
     gone = found[empty].drop_duplicates(["id", "document"])
-    gone = gone.assign(missing=gone.missing.str.replace("_", " ").replace("", "no text"))
+    gone = gone.assign(missing=gone.missing.replace("", "no text"))
     details = gone.detail.replace("", "it came without a text")
     texts = found[~empty].drop_duplicates(["id", "document"])[["id", "document", "address", "text"]]
     fused = fuse_rankings(found[~empty].rename(columns={"id": "query"}), top=FOUND).rename(columns={"query": "id"})
