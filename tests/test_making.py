@@ -231,8 +231,8 @@ def test_whatever_is_dropped_has_a_reason_and_more_in_words(tmp_path: Path) -> N
         ["b: d0", "robots", "it came without a text"],
         ["b: d1", "no text", "it came without a text"],
         ["b: d2", "no text", "it came without a text"],
-        ["b", "no document found", "3 found, none with a text (robots 1, no text 2)"],
-        ["c", "no document found", "the search gave none"],
+        ["b", "no document found", "3 found, none with a text"],
+        ["c", "no document found", "0 found, none with a text"],
     ]
     addresses = ["", "", "", "https://a.com/", "none"]
     found = frame(
@@ -317,8 +317,6 @@ def test_the_bundled_questions_become_what_score_reads(own_root: Path, capsys: p
     assert removed.notna().all(axis=None)
 
     assert sum(len(line["partial_answers"]) for line in made) > 3 * len(made)
-    assert "fewer than 3 points of view are left" not in said
-
     answers = own_root / "answers.jsonl"
     answers.write_text("".join(json.dumps({"id": line["id"], "generation": "Yes and no."}) + "\n" for line in made))
     read = read_answers(answers, folder / "debates.jsonl")
@@ -395,19 +393,9 @@ def test_labels_that_change_are_read_again_also_as_a_csv_escapes_their_items(
     tasks = write(tmp_path / "two", l="item,annotator,task,label\n" + "".join(two)) / "l"
     assert make_debates(own_root, RunOptions(), questions, TEXTS, labels=tasks) == 0
     printed = capsys.readouterr().out
-    assert printed.count("Fleiss' kappa") == 3
-    assert "2 people on 5 points of view, second" in printed
-    some = labels.read_text()
-    for view in (1, 3, 4):
-        some = some.replace(f".{view},a,1", f".{view},a,0").replace(f".{view},b,1", f".{view},b,0")
-    few = write(tmp_path / "few", l=some) / "l"
-    assert make_debates(own_root, RunOptions(), questions, TEXTS, labels=few) == 0
-    said = capsys.readouterr().out
-    (advice,) = re.findall(r"^ +fewer than 3 points of view are left: (.*)", said, re.MULTILINE)
-    assert re.match(r"@zoos [12]", advice)
-    assert re.search(r"add documents about them to .*debate_documents.*GENERATOR=", advice)
+    assert re.findall(r"fleiss_kappa +NaN +5 items_judged_by:2 *(\S*)\n", printed) == ["", "first", "second"]
     labels.write_text(labels.read_text().replace(",1\n", ",0\n"))
-    with pytest.raises(ValueError, match=r"is left \(no point of view left 1\): add documents .*GENERATOR="):
+    with pytest.raises(ValueError, match=r"is left \(no point of view left\): give more documents .*GENERATOR="):
         make_debates(own_root, RunOptions(), questions, TEXTS, labels=labels)
     (folder,) = (own_root / "build" / "debates").iterdir()
     removed = pd.read_csv(folder / "removed.csv")
@@ -440,11 +428,11 @@ def test_a_page_that_timed_out_and_a_domain_that_was_not_trusted_are_asked_for_a
 
 
 @pytest.mark.slow
-def test_a_folder_with_too_little_on_a_question_says_what_to_add(
+def test_a_folder_with_too_little_on_a_question_is_counted_and_says_what_to_give(
     own_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bread = {f"{n}__txt": f"Loaf {n} needs flour, water, salt and a long rest before it is baked." for n in range(4)}
-    with pytest.raises(ValueError, match=r"fewer than 3 documents 9\): add documents about them to .*bread; .*removed"):
+    with pytest.raises(ValueError, match=r"fewer than 3 documents\): give more documents .*DOMAINS=all.*; .*removed"):
         make(own_root, documents=write(tmp_path / "bread", **bread))
     (folder,) = (own_root / "build" / "debates").iterdir()
     removed = pd.read_csv(folder / "removed.csv")
@@ -452,8 +440,7 @@ def test_a_folder_with_too_little_on_a_question_says_what_to_add(
     assert set(removed[removed.unit == "question"].detail[1:]) == {"0 of 4 are near enough; 3 needed"}
     assert removed.detail.str.fullmatch(r"cosine -?0\.\d{3}; 0\.3 needed").sum() == 36
     said = capsys.readouterr().out
-    assert "documents left out: far from the question 36" in said
-    assert "cars, tolls, homework, uniforms, remote and 4 more: add documents about them to" in said
+    assert re.search(r"nearest documents +document +far from the question +36\n", said)
 
 
 @pytest.mark.slow
@@ -469,7 +456,7 @@ def test_where_no_question_is_left_the_run_says_so_and_leaves_nothing_of_an_earl
         for path in (own_root / "build" / "debates").rglob("steps.sqlite*"):
             path.unlink()
         if missing:
-            with pytest.raises(ValueError, match=r"no question .* is left .*: give a folder of documents about them"):
+            with pytest.raises(ValueError, match=r"no question .* is left .*: give more documents about them"):
                 make(own_root, search_with=search)
         else:
             assert make(own_root, search_with=search)[0] == 0

@@ -173,9 +173,7 @@ def test_the_judge_removes_what_it_rejects_and_what_it_says_nothing_readable_of(
 
 
 @pytest.mark.slow
-def test_a_run_with_a_generator_writes_explains_and_names_its_sources(
-    model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_with_a_generator_writes_explains_and_names_its_sources(model: Any, tmp_path: Path) -> None:
     def rule(request: Request) -> str:
         if "Check one point of view" in request.prompt:
             return "[[0]]" if "zoos" in request.prompt else "[[1]]"
@@ -197,7 +195,6 @@ def test_a_run_with_a_generator_writes_explains_and_names_its_sources(
     made = [json.loads(line) for line in (folder / "debates.jsonl").read_text().splitlines()]
     assert len(made) >= 8
     assert np.mean([len(line["partial_answers"]) for line in made]) >= 3
-    capsys.readouterr()
 
     assert (
         make_debates(tmp_path, RunOptions(roles={"generator": "openai:writer", "judge": "openai:judge"}), *files) == 0
@@ -209,8 +206,6 @@ def test_a_run_with_a_generator_writes_explains_and_names_its_sources(
     assert few[["step", "item", "detail"]].to_numpy().tolist() == [
         ["left after checking", "zoos", "0 left (none); 1 needed"]
     ]
-    assert "zoos: add documents about them to" in (said := capsys.readouterr().out)
-    assert "GENERATOR=" not in said
 
 
 @pytest.mark.slow

@@ -124,14 +124,11 @@ def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search) -
     fused = fuse_rankings(found[~empty].rename(columns={"id": "query"}), top=FOUND).rename(columns={"query": "id"})
     kept = questions[["id", "question"]].merge(fused[["id", "document", "rank"]].merge(texts), on="id", sort=False)
     none = questions.id[~questions.id.isin([*kept.id, *failed])]
-    said = dict.fromkeys(none, "the search gave none")
-    for name, whys in gone[gone.id.isin(none)].groupby("id").missing:
-        counted = ", ".join(f"{why} {count}" for why, count in whys.value_counts(sort=False).items())
-        said[name] = f"{len(whys)} found, none with a text ({counted})"
+    counts = gone.id.value_counts().reindex(none, fill_value=0)
     dropped = [
         list_dropped("question", failed, "search failed", failed.values()),
         list_dropped("document", gone.id + ": " + gone.document, "", details).assign(reason=gone.missing.array),
-        list_dropped("question", said, "no document found", said.values()),
+        list_dropped("question", none, "no document found", counts.map("{} found, none with a text".format)),
     ]
     return kept, pd.concat(dropped, ignore_index=True)
 
