@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -211,6 +212,10 @@ def add_rope_factors(writer: GGUFWriter) -> None:
     writer.add_tensor("rope_freqs.weight", np.ones(2, dtype=np.float32))
 
 
+def add_bias(writer: GGUFWriter) -> None:
+    writer.add_tensor("blk.0.attn_q.bias", np.ones(16, dtype=np.float32))
+
+
 @pytest.mark.parametrize(
     ("options", "damage", "facts"),
     [
@@ -225,6 +230,9 @@ def add_rope_factors(writer: GGUFWriter) -> None:
         ({"leave_out": "model.layers.1.mlp.up_proj.weight"}, None, ["lacks 1", "up_proj", "llama-gguf-split --merge"]),
         ({"cut": "default"}, None, ["other tokens", "'default'", "openai:MODEL@http://HOST:8080/v1"]),
         ({"more": add_rope_factors}, None, ["RoPE", "openai:MODEL@http://HOST:8080/v1"]),
+        ({"more": lambda writer: writer.add_rope_scaling_factor(4.0)}, None, ["RoPE"]),
+        ({"more": lambda writer: writer.add_float32("llama.rope.scale_linear", 4.0)}, None, ["RoPE"]),
+        ({"more": add_bias}, None, ["would use"]),
     ],
 )
 def test_a_file_that_can_not_be_read_is_refused(
@@ -247,6 +255,16 @@ def test_a_file_without_a_chat_template_is_refused_for_chat_and_serves_plain(pla
     with pytest.raises(ValueError, match=r"plain\.gguf has no chat template .* \(WRAPPING=plain\)"):
         ask(model, REQUESTS, LOGITS)
     assert all(isinstance(reply, Reply) for reply in ask(model, REQUESTS, Decoding(reading="logits", wrapping="plain")))
+
+
+def test_a_damaged_conversion_says_what_to_delete(place: Path, tmp_path: Path, caches: Path) -> None:
+    file = write_gguf(place / "folder", tmp_path / "Model.GGUF")
+    ask(open_model(file), REQUESTS[:1], LOGITS)
+    folder = gguf.convert_gguf(file)
+    (folder / "model.safetensors").write_bytes(b"{")
+    with pytest.raises(ValueError, match=re.escape(f"delete {folder}, and it is converted again")):
+        ask(open_model(file), REQUESTS[:1], LOGITS)
+    shutil.rmtree(folder)
 
 
 def test_an_over_long_prompt_fails_alone(place: Path) -> None:

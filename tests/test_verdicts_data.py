@@ -156,7 +156,9 @@ def test_doubled_rows_are_one_and_contradicting_ones_are_refused_each_time(root)
         open_journal(root)
 
 
-@pytest.mark.parametrize("logprobs", [[-1.0], [], [-1.0, -2.0, math.nan], [-1.0, -2.0, 5.0]])
+@pytest.mark.parametrize(
+    "logprobs", [[-1.0], [], [-1.0, -2.0, math.nan], [-1.0, -2.0, -math.inf], [-1.0, -2.0, 5.0], [-0.1] * 3, None]
+)
 def test_numbers_that_no_model_gives_are_refused(root, logprobs):
     path = find_file(root)
     alter(path, lambda rows: [rows[0], rows[1] | {"logprobs": logprobs}])

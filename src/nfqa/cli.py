@@ -83,7 +83,7 @@ def _score(options: argparse.Namespace) -> int:
         done = f"{folder}/: all is scored already; nothing is left to do"
         print(summary.to_string(index=False, na_rep="–") if summary.lines.any() else done)
     else:
-        files = ", ".join(sorted(file.name for file in folder.glob("[!.]*")))
+        files = ", ".join(sorted(file.name for file in folder.glob("[!.]*") if not file.name.startswith("verdicts")))
         print(*_tabulate(summary, folder), f"in {folder}/: {files}", sep="\n")
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -170,12 +170,14 @@ def linkage(
         model, without its few solved examples, and that the prompts are this project's.
     """
     from nfqa.metrics.flags import judge_guarded
-    from nfqa.metrics.judging import LanguageJudge, judge_by_language_model
+    from nfqa.metrics.judging import JudgeMethod, LanguageJudge, judge_by_language_model
     from nfqa.metrics.listwise import make_zero_shot, read_trained
     from nfqa.metrics.references import gather_draws, sign_texts
     from nfqa.metrics.systems import add_unscored
     from nfqa.opening import open_embedder, open_judge
 
+    if method not in get_args(JudgeMethod):
+        raise ValueError(f"method is {method!r}; expected one of {', '.join(get_args(JudgeMethod))}")
     given = read(frames) if method == "pointwise" else _read_with(frames, "references", "references")
     draws = gather_draws(given.answers, given.references, given.texts_by_name, ungraded=method == "pointwise")
     if judge in ("embedded", "embedded:trained", "embedded:zero_shot"):

@@ -51,10 +51,10 @@ class Asking:
     def fit(self, spec: RoleSpec) -> Asking:
         """The same with the model's own decoding and reading where none is named.
 
-        They are the paper's for every model but a packaged one. That is small and rarely writes a readable verdict, so
-        it is read from logits, and greedy where it writes.
+        They are the paper's for every model but a packaged one or a GGUF file. Those are small and rarely write a
+        readable verdict, so they are read from logits, and greedy where they write.
         """
-        packaged = spec.kind == "package"
+        packaged = spec.gguf_file is not None
         decoding: Draws = self.decoding or ("greedy" if packaged else "paper")
         return replace(self, decoding=decoding, reading=self.reading or ("logits" if packaged else "text"))
 

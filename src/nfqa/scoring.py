@@ -182,7 +182,9 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
     if kind not in ("local", "ray"):
         raise ValueError(f"engine is {engine!r}; expected local, ray or ray:ADDRESS")
     held = f"{job.out}: another run writes there; wait for it, or name another folder"
-    parts = job.cut(shard)  # a file that doesn't fit leaves no folder
+    parts = job.cut(shard)  # a file or model that doesn't fit leaves no folder
+    for part in parts[:1]:
+        job.list_missing(part)
     with lock_file(Path(job.out, ".lock"), held):
         todo = [part for part in parts if job.list_missing(part)]
         for made in Path(job.out, "parts").glob("*.parquet"):

@@ -220,22 +220,22 @@ def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
     path = find_journal(root)
     if str(given.file) == ".":
         raise ValueError("no file is named; set FILE, as in `make export-verdicts FILE=verdicts.parquet`")
-    if given.action == "losses":
-        from nfqa.files.paths import find_cache
-        from nfqa.models.committed_losses import LOSSES, list_losses
-        from nfqa.models.evaluator import hash_losses_code
-
-        print(LOSSES.merge(given.file, list_losses(find_cache(root, "losses"), made_by=hash_losses_code())))
-        return 0
-    if given.action == "export":
-        if not path.is_file():
-            raise ValueError(f"there is no journal at {path}; no verdict was asked for yet")
+    if given.action != "import":
         if given.file.suffix != ".parquet":
-            raise ValueError(
-                f"FILE is {given.file}; expected a name that ends in .parquet. A journal is handed on by a copy"
-            )
-        rows = (line for line in Journal(path).list_lines() if line["model"].startswith(given.model))
-        print(VERDICTS.merge(given.file, rows))
+            advice = "a journal is handed on by a copy"
+            raise ValueError(f"FILE is {given.file}; expected a name that ends in .parquet ({advice})")
+        if given.action == "losses":
+            from nfqa.files.paths import find_cache
+            from nfqa.models.committed_losses import LOSSES, list_losses
+            from nfqa.models.evaluator import hash_losses_code
+
+            form, rows = LOSSES, list_losses(find_cache(root, "losses"), made_by=hash_losses_code())
+        else:
+            lines = Journal(path).list_lines() if path.is_file() else []
+            form, rows = VERDICTS, [line for line in lines if line["model"].startswith(given.model)]
+        if not rows:
+            raise ValueError(f"there is nothing to write to {given.file}: no {given.action} of MODEL={given.model!r}")
+        print(form.merge(given.file, rows))
         return 0
     new, differing = import_verdicts(Journal(path), given.file)
     print(

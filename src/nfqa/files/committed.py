@@ -69,8 +69,9 @@ class RowFormat:
                 shown = [", ".join(f"{each.name} ({each.type})" for each in s) for s in (table.schema, self._schema)]
                 raise ValueError(f"{path}: its columns are {shown[0]}; expected {shown[1]}; {advice}")
             return table.to_pylist()
-        except (pyarrow.ArrowException, OSError) as error:
-            raise ValueError(f"{path}: no Parquet file, or a damaged one ({error}); {advice}") from None
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            first = str(error).partition("\n")[0]
+            raise ValueError(f"{path}: no Parquet file, or a damaged one ({first}); {advice}") from None
 
     def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:
         import pyarrow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from math import exp, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,26 @@ _COLUMNS = {
     "labels": "strings", "spec": "string", "text": "string", "logprobs": "doubles", "finish": "string",
     "prompt_tokens": "int32", "completion_tokens": "int32", "verdict": "double", "reason": "string",
 }  # fmt: skip
+_ROUNDING = 1e-3
 
 
 def _can_be(row: dict[str, Any]) -> bool:
-    """Whether each label has a log-probability, null where it can't follow. A text has none, an echo one per token."""
-    logprobs = row["logprobs"]
+    """Whether a verdict from logits has a log-probability per label, null where it can't follow, an echo one per token.
+
+    A text has none. Probabilities of labels are 1 together at most, a verdict is a number, and tokens are counts.
+    """
+    logprobs, verdict = row["logprobs"], row["verdict"]
+    counts = [row["prompt_tokens"], row["completion_tokens"]]
+    if (verdict is not None and not isfinite(verdict)) or min(counts) < 0:
+        return False
     if logprobs is None:
-        return True
-    fits = row["finish"] == "echo" or len(logprobs) == len(row["labels"])
-    return fits and all(each is None or each <= 1e-3 for each in logprobs)
+        return not row["decoding"].startswith("logits")
+    known = [each for each in logprobs if each is not None]
+    if not all(map(isfinite, known)) or max(known, default=0.0) > _ROUNDING:
+        return False
+    if row["finish"] == "echo":
+        return len(row["labels"]) <= 1  # the text whose tokens they are of
+    return len(logprobs) == len(row["labels"]) and sum(map(exp, known)) <= 1 + _ROUNDING
 
 
 VERDICTS = RowFormat(_COLUMNS, find_key, SAID, _can_be)

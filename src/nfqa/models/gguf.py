@@ -102,6 +102,7 @@ def _read_model(file: Path) -> tuple[Any, Any]:
     Raises: ValueError for a file that is cut or no GGUF file, or which transformers doesn't read, or would misread.
     """
     import torch
+    from gguf import GGUFReader
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     where: dict[str, Any] = {"pretrained_model_name_or_path": str(file.absolute().parent), "gguf_file": file.name}
@@ -116,6 +117,9 @@ def _read_model(file: Path) -> tuple[Any, Any]:
                 f"it lacks {len(missing)} of the model's weights, such as {missing[0]}; join one of several parts with"
                 " `llama-gguf-split --merge`"
             )
+        used = sum(each.numel() for each in model.parameters())
+        if (held := sum(int(each.n_elements) for each in GGUFReader(file).tensors)) > used:
+            raise ValueError(f"it holds {held:,} numbers, of which transformers' model would use {used:,}")
     except Exception as error:  # the reader of GGUF files raises whatever a damaged file leads it to
         raise ValueError(
             f"{file}: not a GGUF file of a causal language model that can be read here"
@@ -145,7 +149,9 @@ def _has_digits_apart(file: Path) -> bool:
         raise ValueError(f"its architecture is {architecture}, and it has no tokenizer")
     if fields["tokenizer.ggml.model"] == "gpt2" and cut not in {*_AS_GPT2, *_DIGITS_APART, *GGUF_PRE_TOKENIZER_SPLITS}:
         raise ValueError(f"transformers would cut texts into other tokens than its tokenizer of kind {cut!r} does")
-    scaled = fields.get(f"{architecture}.rope.scaling.type", "none") != "none" and architecture != "gpt-oss"
+    rope = {name.removeprefix(f"{architecture}.rope."): value for name, value in fields.items()}
+    factors = {rope.get("scaling.factor", 1), rope.get("scale_linear", 1)}
+    scaled = (rope.get("scaling.type", "none") != "none" or factors - {0, 1}) and architecture != "gpt-oss"
     if scaled or any(name.startswith("rope_") for name in tensors):
         raise ValueError("transformers would leave out the scaling of its positions (RoPE)")
     return cut in _DIGITS_APART

@@ -236,12 +236,17 @@ class Pretrained:
         return "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
 
     def _load(self, loader: Any, **more: Any) -> Any:
+        from safetensors import SafetensorError
+
         with open_quietly(self._spec):
             try:
                 return loader.from_pretrained(self._where, **self._options, **more)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, SafetensorError) as error:
                 first = str(error).partition("\n")[0]
-                raise ValueError(f"{self.name} can't be loaded (weights as safetensors alone): {first}") from error
+                cure = f"; delete {self._where}, and it is converted again" if self._spec.gguf_file else ""
+                raise ValueError(
+                    f"{self.name} can't be loaded (weights as safetensors alone): {first}{cure}"
+                ) from error
 
 
 def break_marks(text: str, marks: frozenset[str]) -> str:

