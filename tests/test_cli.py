@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
-from math import inf
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from conftest import PROJECT, Checkout, copy_project
@@ -24,7 +22,7 @@ from reproduction.fingerprint import Record as RunRecord
 from reproduction.fingerprint import choose_parameters, explain_staleness
 from reproduction.options import RunOptions
 from reproduction.papers import read_papers
-from reproduction.progress import describe_rest, read_progress, show_progress
+from reproduction.progress import read_progress, show_progress
 
 
 @pytest.mark.parametrize(
@@ -257,30 +255,6 @@ def test_a_count_that_is_none_is_refused_before_anything_is_asked(parameters: di
     paper = read_papers(PROJECT)["linkage"]
     with pytest.raises(ValueError, match=words):
         choose_parameters(paper, "table_02", RunOptions(parameters=parameters), Path())
-
-
-@pytest.mark.parametrize(
-    ("told", "spent", "seconds", "expected"),
-    [
-        ("", 30, 60, "about 30 s"),
-        ("", 240, 60, "unknown"),  # longer than expected: nothing says how much
-        ("", 30, inf, "unknown"),
-        ("0 0 of 40 verdicts", 30, inf, "unknown"),
-        ("600 20 of 40 verdicts", 600, inf, "at least 10 min"),
-        ("600 20 of 40 passages", 240, 60, "at least 10 min"),
-        ("600 20 of 40 passages", 30, 60, "about 10 min"),
-    ],
-)
-def test_time_left_goes_by_what_is_done_and_to_do_and_is_unknown_where_nothing_says(
-    tmp_path: Path, told: str, spent: float, seconds: float, expected: str
-) -> None:
-    folder = tmp_path / "scratch" / "made_up" / "first"
-    folder.mkdir(parents=True)
-    if told:
-        (folder / "progress.txt").write_text(told)
-    place, begun = SimpleNamespace(work=tmp_path), {"made_up/first": time.monotonic() - spent}
-    line = describe_rest(place, {"made_up/first": seconds}, begun, {}, 1)  # type: ignore[arg-type]
-    assert line == ", ".join(filter(None, [f"time left: {expected}; running: first {spent} s", told.partition(" ")[2]]))
 
 
 def test_a_bar_is_drawn_of_each_batch_or_of_none(capsys, monkeypatch) -> None:

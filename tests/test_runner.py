@@ -122,7 +122,7 @@ def test_a_failing_notebook_says_why_and_keeps_the_last_good_result(ran: Checkou
     assert failed.returncode == 1
     assert words in failed.stderr
     assert "made_up/first FAILED; its last good result stays" in failed.stderr
-    assert "made_up/second: not run, because it reads first, which failed" in failed.stderr
+    assert "not run, because it reads made_up/first, which failed" in failed.stderr
     assert "artefacts: 0 run, 0 fresh, 3 failed" in failed.stdout
     assert (ran.root / RESULT).read_bytes() == good
     assert "first" in list_stale(ran)

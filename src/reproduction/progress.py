@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from nfqa.files.paths import Place, write_text
+
+if TYPE_CHECKING:
+    from reproduction.fingerprint import Target
 
 
 def show_progress(folder: Path, unit: str) -> Callable[[int, int], None]:
@@ -39,44 +43,21 @@ def read_progress(folder: Path) -> tuple[float, str]:
     return float(seconds), words
 
 
-def describe_duration(seconds: Sequence[float], jobs: int) -> str:
-    """How long notebooks take that need so many seconds each; an infinite one is one of which nothing is known."""
-    known = [each for each in seconds if each < inf]
-    least = max([sum(known) / jobs, *known])
-    amount = f"{least / 60:,.0f} min" if least > 90 else f"{least:,.0f} s"
-    if len(known) == len(seconds):
-        return f"about {amount}"
-    return f"at least {amount}" if least >= 1 else "unknown"
+def expect(target: Target) -> float:
+    """The seconds that an artefact is taken to need: as last time, or as its entry says; a minute where unknown."""
+    return target.seconds if target.seconds < inf else 60.0
 
 
-def describe_rest(
-    place: Place, expected: Mapping[str, float], begun: Mapping[str, float], took: Mapping[str, float], jobs: int
-) -> str:
-    """About how long it takes until all have ended, and which notebooks run.
-
-    It goes by `expected`, the seconds of each as last time or as its entry says (infinite where nothing is known), and
-    by the pace of what has run so far. Of a notebook that takes longer than that, or was never timed, the rest
-    of the batch is known that it asks a language model or an evaluator, if it asks one.
-    """
-    running = {name: time.monotonic() - start for name, start in begun.items() if name not in took}
-    spent = {name: seconds for name, seconds in (running | dict(took)).items() if expected[name] < inf}
-    usual = sum(min(expected[name], running.get(name, inf)) for name in spent)
-    pace = (1 + sum(spent.values())) / (1 + usual)
-    progress = {name: read_progress(place.work / "scratch" / name) for name in running}
-    left: list[float] = []
-    for name in expected.keys() - took.keys():
-        rest, batch = pace * expected[name] - running.get(name, 0), progress.get(name, (0.0, ""))[0]
-        left += [batch, inf] if rest == inf or (name in running and rest < 1) else [max(rest, batch)]
-    names = (
-        ", ".join(filter(None, [f"{name.rpartition('/')[2]} {seconds:.0f} s", progress[name][1]]))
-        for name, seconds in running.items()
-    )
-    return f"time left: {describe_duration(left, jobs)}; running: {', '.join(names)}"
+def describe_running(place: Place, names: Sequence[str]) -> str:
+    """The notebooks at work, and how far the batch is that one asks a model."""
+    parts = ((name.rpartition("/")[2], read_progress(place.work / "scratch" / name)[1]) for name in names)
+    return ", ".join(" ".join(filter(None, part)) for part in parts)
 
 
-def open_bar(count: int) -> tqdm:
-    """A bar; where no one watches, a line every 30 seconds."""
-    shape, seconds = "{n_fmt} of {total_fmt} artefacts{postfix}\n", 30.0
+def open_bar(targets: Sequence[Target]) -> tqdm:
+    """A bar of the seconds that artefacts are taken to need; where no one watches, a line every 30 seconds."""
+    shape, seconds = "{percentage:.0f} % after {elapsed}, {remaining} left: {desc}\n", 30.0
     if sys.stderr.isatty():
-        shape, seconds = "artefacts: {n_fmt}/{total_fmt}|{bar}|{postfix}", 0.5
-    return tqdm(total=count, bar_format=shape, miniters=0, mininterval=seconds, delay=seconds)
+        shape, seconds = "{percentage:3.0f}%|{bar}| {elapsed}, {remaining} left: {desc}", 0.5
+    total = sum(map(expect, targets))
+    return tqdm(total=total, bar_format=shape, miniters=0, mininterval=seconds, delay=min(seconds, 2))

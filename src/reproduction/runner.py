@@ -9,9 +9,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from graphlib import TopologicalSorter
+from contextlib import contextmanager, nullcontext
+from math import inf
 from pathlib import Path
+from threading import Lock
 
 from tqdm import tqdm
 
@@ -31,7 +32,7 @@ from reproduction.fingerprint import (
     write_record,
 )
 from reproduction.options import RunOptions
-from reproduction.progress import describe_duration, describe_rest, open_bar
+from reproduction.progress import describe_running, expect, open_bar
 
 
 def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
@@ -63,10 +64,9 @@ def run_targets(
     place = options.find_place(root)
     held = "another run is at work in this checkout; wait for it, or stop it first"
     with hold_scratch(place.work / "scratch", root / "build" / "lock", held):
-        expected = describe_duration([target.seconds for target in pending], jobs)
-        print(
-            f"{len(pending)} artefact{'s' * (len(pending) > 1)} to run, {jobs} at a time; time: {expected}", flush=True
-        )
+        known = sum(target.seconds for target in pending if target.seconds < inf) / jobs
+        count = f"{len(pending)} artefact{'s' * (len(pending) > 1)} to run"
+        print(f"{count}, {jobs} at a time; about {known / 60:.1f} min as they last took", flush=True)
         graded = {name for name, file in read_registry(root).items() if file.shape in GRADED}
         wanted = {d for t in pending if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded
         if wanted:
@@ -80,62 +80,44 @@ def run_pending(place: Place, pending: Sequence[Target], *, jobs: int) -> tuple[
     A language model is asked by one notebook at a time: verdicts that two share are paid once, and a model in process
     fills a device alone. Once asking has failed, no other notebook asks.
     """
-    targets = {target.identifier: target for target in pending}
-    order = TopologicalSorter({name: target.reads & targets.keys() for name, target in targets.items()})
-    order.prepare()
-    ready, failed = list[Target](), list[Target]()
-    running: dict[Future[bool], Target] = {}
-    expected = {name: target.seconds for name, target in targets.items()}
-    begun, took = dict[str, float](), dict[str, float]()  # when each was started, and the seconds of those that ended
-    done: dict[str, bool] = {}  # whether it had to run
-    with ThreadPoolExecutor(jobs) as pool, open_bar(len(targets)) as bar:
+    names, alone = {target.identifier for target in pending}, Lock()
+    futures, failed = dict[str, Future[bool]](), list[Target]()
+
+    def run(target: Target) -> bool:
+        for name in sorted(target.reads & names):  # submitted before it
+            if futures[name].exception():
+                raise FailedError(f"not run, because it reads {name}, which failed")
+        with alone if target.fills_machine else nullcontext():
+            if target.asks and any(other.asks for other in failed):
+                raise FailedError("not run, because the model failed before; see above")
+            return run_target(place, target)
+
+    readers_last = sorted(pending, key=lambda target: 1 if target.reads & names else -target.seconds)
+    waiting = {target.identifier: target for target in readers_last}
+    with ThreadPoolExecutor(jobs) as pool, open_bar(pending) as bar:
         try:
-            while True:
-                ready = sorted([*ready, *(targets[name] for name in order.get_ready())], key=lambda t: -t.seconds)
-                for target in list(ready):
-                    if _may_start(target, [*running.values()], failed, jobs):
-                        ready.remove(target)
-                        begun[target.identifier] = time.monotonic()
-                        running[pool.submit(run_target, place, target)] = target
-                if not running:
-                    break
-                bar.n = len(took)
-                bar.set_postfix_str(describe_rest(place, expected, begun, took, jobs), refresh=False)
-                bar.update(0)  # shows it, if it is time to
-                for future in wait(running, timeout=0.5, return_when=FIRST_COMPLETED).done:
-                    target = running.pop(future)
-                    took[target.identifier] = time.monotonic() - begun[target.identifier]
-                    try:
-                        done[target.identifier] = future.result()
-                        order.done(target.identifier)
-                    except FailedError as error:
+            for name, target in waiting.items():
+                futures[name] = pool.submit(run, target)
+            while waiting:
+                for future in wait([futures[name] for name in waiting], timeout=0.5, return_when=FIRST_COMPLETED).done:
+                    target = waiting.pop(next(name for name in waiting if futures[name] is future))
+                    bar.update(expect(target))
+                    if isinstance(error := future.exception(), FailedError):
                         failed.append(target)
-                        said = f"\n{target.identifier} FAILED; its last good result stays.\n{error}\n"
-                        tqdm.write(said, sys.stderr)
+                        tqdm.write(f"\n{target.identifier} FAILED; its last good result stays.\n{error}\n", sys.stderr)
+                running = [name for name in waiting if futures[name].running()]
+                bar.set_description_str(describe_running(place, running), refresh=False)
+                bar.update(0)  # shows it, if it is time to
         finally:
-            while wait(running, timeout=0.1).not_done:  # after an interruption alone: nothing may run on
+            pool.shutdown(wait=False, cancel_futures=True)
+            while wait(futures.values(), timeout=0.1).not_done:  # after an interruption alone: nothing may run on
                 end_processes(RUN)
-    for target in [target for name, target in targets.items() if name not in took]:
-        tqdm.write(f"{target.identifier}: not run, because {_refuse(target, failed)}", sys.stderr)
-        failed.append(target)
-    return [name for name, ran in done.items() if ran], [target.identifier for target in failed]
+    lost = [target.identifier for target in failed]
+    return [name for name, future in futures.items() if name not in lost and future.result()], lost
 
 
 class FailedError(Exception):
     """A notebook that gave no result; the message says why."""
-
-
-def _may_start(target: Target, running: Sequence[Target], failed: Sequence[Target], jobs: int) -> bool:
-    alone = [other for other in (target, *running) if other.fills_machine]
-    return len(running) < jobs and not (target in alone and alone[1:]) and not _refuse(target, failed)
-
-
-def _refuse(target: Target, failed: Sequence[Target]) -> str:
-    """Why an artefact is not even started, "" where it may be."""
-    if target.asks and any(other.asks for other in failed):
-        return "the model failed before; see above"
-    lost = sorted(other.name for other in failed if other.identifier in target.reads)
-    return f"it reads {', '.join(lost)}, which failed" if lost else ""
 
 
 def run_target(place: Place, target: Target) -> bool:
