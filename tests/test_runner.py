@@ -237,11 +237,9 @@ def test_overrides_go_to_a_folder_of_their_own(checkout: Checkout) -> None:
     work = made.relative_to(checkout.root).parents[2]
     assert f"report: {work.parent}/site/index.html" in reported.stdout
     for said in (done.stdout, reported.stdout):
-        lines = said.split("made_up/first, Table 1: First\n")[1].splitlines()[:4]
-        assert [line.split() for line in lines] == [
-            ["dataset", "antique", "(sample)"], ["statistic", "number"], ["Ours", "5"],
-            [f"{work}/results/made_up/first.csv"],
-        ]  # fmt: skip
+        words = said.split("made_up/first, Table 1: First\n")[1]
+        assert "5.00" in words
+        assert f"  {work}/results/made_up/first.csv\n" in words
         assert f"  {work}/notebooks/made_up/first.ipynb\n" in said
     assert checkout.run("report", PARAMS="value=6.0").returncode == 2
 

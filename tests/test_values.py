@@ -49,27 +49,22 @@ def write_paper(folder: Path, *lines: str) -> Paper:
     return paper
 
 
-def test_main_values_are_the_fullest_columns_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
-    paper = write_paper(tmp_path, "t,B,,d,b,rho,0.50,,0.01,,,table,,")
-    rows = [{"metric": f"m{n}", "statistic": "seldom" if n == 9 else "often", "value": n + 0.25} for n in range(10)]
-    table = tidy_values(pd.DataFrame([*rows, {"metric": "none", "statistic": "often"}]).assign(dataset="d"), origin="x")
-    lines = tabulate_values(paper, "t", table, rows=3, columns=1).splitlines()
-    assert [line.split() for line in lines[2:5]] == [["m0", "0.25"], ["m1", "1.25"], ["m2", "2.25"]]
-    assert (lines[5].split()[:3], "seldom" in lines[1]) == (["...", "and", "8"], False)
-
-
 def test_values_on_a_terminal_have_published_ones_beside_them_and_a_mark_if_they_stand_in(tmp_path: Path) -> None:
     paper = write_paper(tmp_path, "t,B,,d,b,rho,0.50,,0.01,,,table,,")
     rows = pd.DataFrame({
         "metric": ["a", "b", "a"], "statistic": "rho", "value": [0.25, 0.375, -0.125], "dataset": "d",
         "difference_from": ["", "", "b"], "origin": ["measured", "stand-in", "measured"],
     })  # fmt: skip
-    lines = tabulate_values(paper, "t", tidy_values(rows, origin="measured")).splitlines()
-    shown = [["b", "0.375*", "(0.5)"], ["a", "0.25"], ["a", "minus", "b", "-0.125"]]  # differences last
-    assert [line.split() for line in lines[2:5]] == shown
-    assert "b in place of c" in lines[5]
-    plain = tabulate_values(paper, "t", tidy_values(rows[:1].drop(columns="origin"), origin="measured"))
-    assert not {"*", "("} & set(plain)
+    table = tidy_values(rows, origin="measured")
+    lines = tabulate_values(paper, "t", table).splitlines()
+    assert [line.split() for line in lines[2:4]] == [["B", "0.38*", "/", "0.50"], ["a", "0.25", "/", "–"]]
+    assert lines[4:] == ["* stand-in: b in place of c"]
+    lines = tabulate_values(paper, "study", table.assign(origin="measured"), rows=2).splitlines()
+    assert [line.split() for line in lines[1:3]] == [
+        ["d,", "a,", "rho", "0.250"],
+        ["d,", "a", "minus", "b,", "rho", "-0.125"],
+    ]
+    assert lines[3:] == ["... and 1 more rows in the CSV"]
 
 
 def test_values_are_rounded_once_sorted_and_read_back_as_they_are(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ SAME, LAST_DIGIT, WITHIN = "same", "same but for the last digit", "same within t
 MOVED, GONE, NEW, LACKING = "moved", "gone", "new", "needs a file that is not here"
 ENDINGS = {".csv": "results", ".json": "results", ".png": "figures", ".pdf": "figures"}  # of an artefact's files
 TEXTS = ["dropped_because", "origin", "signature"]
-_CLOSE = 1e-6  # relative: what a sum in another order changes
 # Of 1, or of the largest number of its row: what a near tie that another processor decides otherwise changes.
 _FLIPPED = 1e-4
 _SPREADS = 3  # by how many of its own standard deviations over seeds a value that varies may move
@@ -106,8 +105,8 @@ def compare_values(
 ) -> pd.DataFrame:
     """Every number of two versions of an artefact's values, and the texts in which they differ.
 
-    A number is "same"; "same but for the last digit" where it differs by no more than one unit of the last digit that
-    is kept (of 6 significant ones behind a model, of 12 otherwise) or by 1e-6 relative behind a model; "same within
+    A number is "same"; "same but for the last digit" where it differs by no more than 1e-5 relative, or 1e-11 without a
+    model behind it: the last of the digits that are kept; "same within
     tolerance" where a value behind a model differs by no more than 1e-4 (of 1, or of the largest number of its row):
     vectors that differ in their last bits decide a near tie otherwise, which moves an average of ranks by some 1e-5;
     else "moved".
@@ -121,31 +120,34 @@ def compare_values(
     sides = [_name_rows(side) for side in (then, now)]
     if varies:
         sides = [side[side.spread.notna()] for side in sides]
-    told = [side[["row", *TEXTS]].melt("row", TEXTS, "column", "text").fillna({"text": ""}) for side in sides]
-    texts = told[0].merge(told[1], on=["row", "column"], suffixes=("_then", "_now"))
-    unfolded = [side[["row", *NUMBERS, *COUNTS]].melt("row", var_name="column", value_name="number") for side in sides]
-    both = unfolded[0].merge(unfolded[1], on=["row", "column"], how="outer", suffixes=("_then", "_now"), indicator=True)
-    if varies:
-        both = both[both.column != "spread"]
-    old, new = (both[name].to_numpy(dtype=np.float64) for name in ("number_then", "number_now"))
+    columns = [*NUMBERS, *COUNTS, *TEXTS]
+    long = [side[["row", *columns]].melt("row", columns, "column", "cell") for side in sides]
+    both = long[0].merge(long[1], "outer", ["row", "column"], suffixes=("_then", "_now"), indicator=True)
+    is_text = both.column.isin(TEXTS)
+    moved = both[is_text & (both._merge == "both") & (both.cell_then.fillna("") != both.cell_now.fillna(""))]
+    both = both[~is_text & ~(varies & (both.column == "spread"))].reset_index(drop=True)
+    old, new = (both[name].to_numpy(dtype=np.float64) for name in ("cell_then", "cell_now"))
     gap, largest = np.abs(new - old), np.fmax(np.abs(old), np.abs(new))
-    change = np.divide(gap, largest, out=np.full_like(gap, np.nan), where=largest > 0)
-    values = pd.Series(largest).mask(both.column.isin(COUNTS).to_numpy())
-    size = values.groupby(both.row.to_numpy()).transform("max")  # a small difference of large values moves as they do
-    allowed = [_allow(*numbers) for numbers in zip(old, new, size, both.column, strict=True)]
-    digit, tolerance = np.array(allowed).reshape(-1, 2).T
+    is_count = both.column.isin(COUNTS).to_numpy()
+    is_exact = is_count | _is_exact(old) | _is_exact(new)
+    # a small difference of large values moves as they do
+    size = pd.Series(largest).mask(is_count).groupby(both.row).transform("max").fillna(1.0).clip(lower=1.0)
+    tolerance = np.where(is_exact, 0.0, _FLIPPED * size)
     if varies:
-        spreads = pd.concat([side.set_index("row").spread for side in sides])
-        own = _SPREADS * both.row.map(spreads.groupby(level=0).max()).to_numpy(dtype=np.float64)
+        spreads = pd.concat([side.set_index("row").spread for side in sides]).groupby(level=0).max()
+        own = _SPREADS * both.row.map(spreads).to_numpy(dtype=np.float64)
         tolerance = np.where(both.column == "value", np.maximum(tolerance, own), tolerance)
-    same = (old == new) | (np.isnan(old) & np.isnan(new))
-    state = np.select(
-        [both._merge == "left_only", both._merge == "right_only", same, gap <= digit, gap <= tolerance],
-        [LACKING if lacks else GONE, NEW, SAME, LAST_DIGIT, WITHIN], default=MOVED,
-    )  # fmt: skip
-    numbers = both[["row", "column"]].assign(committed=old, now=new, change=change, state=state)
-    moved = texts.loc[texts.text_then != texts.text_now, ["row", "column"]].assign(state=MOVED)
-    return pd.concat([numbers, moved], ignore_index=True)
+    last = np.where(is_count, 0.0, 10.0 ** (1 - np.where(is_exact, EXACT_DIGITS, MODEL_DIGITS)))
+    cases = {
+        LACKING if lacks else GONE: both._merge == "left_only",
+        NEW: both._merge == "right_only",
+        SAME: np.isclose(new, old, rtol=0, atol=0, equal_nan=True),
+        LAST_DIGIT: np.isclose(new, old, rtol=last, atol=0),
+        WITHIN: gap <= tolerance,
+    }
+    state = np.select([*cases.values()], [*cases], MOVED)
+    numbers = both[["row", "column"]].assign(committed=old, now=new, change=pd.Series(gap) / largest, state=state)
+    return pd.concat([numbers, moved[["row", "column"]].assign(state=MOVED)], ignore_index=True)
 
 
 def _name_rows(table: pd.DataFrame | None) -> pd.DataFrame:
@@ -161,15 +163,9 @@ def _name_rows(table: pd.DataFrame | None) -> pd.DataFrame:
     return table.assign(row=np.array(words, dtype=object)).astype(dict.fromkeys((*NUMBERS, *COUNTS), np.float64))
 
 
-def _allow(then: float, now: float, size: float, column: str) -> tuple[float, float]:
-    """What a number may differ by, in its last digit and by another processor; printed digits tell an exact one."""
-    largest = max(abs(then), abs(now))
-    if column in COUNTS or np.isnan(then) or np.isnan(now) or largest == 0:
-        return 0.0, 0.0
-    printed = max(len(f"{abs(number):.15g}".split("e")[0].replace(".", "").lstrip("0")) for number in (then, now))
-    exact = printed > MODEL_DIGITS
-    unit = 10.0 ** (np.floor(np.log10(largest)) - (EXACT_DIGITS if exact else MODEL_DIGITS) + 1)
-    return (1.001 * unit, 0.0) if exact else (1.001 * max(unit, _CLOSE * largest), _FLIPPED * max(1.0, size))
+def _is_exact(numbers: np.ndarray) -> np.ndarray:
+    """Which numbers have more digits than those that a model's floating point is behind."""
+    return np.array([float(f"{number:.{MODEL_DIGITS}g}") != number for number in numbers], dtype=bool)
 
 
 def run_git(root: Path, *arguments: str) -> str:

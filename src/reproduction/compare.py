@@ -12,7 +12,7 @@ import pandas as pd
 
 from nfqa.files.paths import write_text
 from reproduction.papers import OURS, STAND_IN, Paper, list_row_keys, show_name
-from reproduction.values import name_keys, name_row, query_rows
+from reproduction.values import name_keys, name_row, query_rows, write_intervals
 
 if TYPE_CHECKING:
     from pandas.io.formats.style import Styler
@@ -213,12 +213,17 @@ def _write_cell(row: Mapping[Hashable, Any]) -> str:
     return f"{value}{'*' if row['origin'] == STAND_IN else ''}{interval}\n{published}"
 
 
-def _write_tables(stem: Path, cells: pd.DataFrame, note: str) -> None:
-    """The table as STEM.md and STEM.tex."""
+def _flatten(cells: pd.DataFrame) -> pd.DataFrame:
+    """A table's cells in one line each, below one line of headings."""
     flat = cells.map(lambda cell: cell.replace("\n", " / "))
     if isinstance(flat.columns, pd.MultiIndex):
         flat.columns = [", ".join(name) for name in flat.columns]
-    flat = flat.rename_axis(cells.columns.names[-1])
+    return flat.rename_axis(cells.columns.names[-1])
+
+
+def _write_tables(stem: Path, cells: pd.DataFrame, note: str) -> None:
+    """The table as STEM.md and STEM.tex."""
+    flat = _flatten(cells)
     for ending, text in (
         (".md", "\n\n".join([flat.to_markdown(), note.replace("* ", r"\* ").replace("\n", "\n\n")])),
         (".tex", flat.style.to_latex(hrules=True) + note.replace("\n", "\n\n")),
@@ -226,30 +231,16 @@ def _write_tables(stem: Path, cells: pd.DataFrame, note: str) -> None:
         write_text(stem.with_suffix(ending), text.rstrip() + "\n")
 
 
-def tabulate_values(paper: Paper, name: str, table: pd.DataFrame, *, rows: int = 24, columns: int = 6) -> str:
-    """An artefact's main values for a terminal: a line a metric with its conditions, a column a dataset and statistic.
+def tabulate_values(paper: Paper, name: str, table: pd.DataFrame, *, rows: int = 24) -> str:
+    """An artefact's values for a terminal: the paper's table, or each value with its conditions where it has none.
 
-    A cell is ours, `*` for a stand-in, and the published value in brackets where there is one. Rows with published
-    values come first, differences between rows last. Of more columns the fullest are shown, and of more lines the
-    first; last lines say what the marks mean and how many values are not shown.
+    A cell is ours, `*` for a stand-in, and the published value. Of more rows the first are printed.
     """
-    heads = [head for head in ("dataset", "statistic") if head in table]
-    published = _read_published(paper, name).set_index("key").published.to_dict()
-    shown = table[heads].map(lambda head: show_name(paper, head))
-    shown["label"] = name_rows(paper, table, [key for key in name_keys(table) if key not in heads])
-    shown["published"] = _add_keys(table, name_keys(table)).key.map(published).astype(np.float64)
-    marks = np.where(table.origin == STAND_IN, "*", " ")
-    beside = shown.published.map(" ({:.4g})".format).where(shown.published.notna(), "")
-    shown["cell"] = (table.value.map("{:7.4g}".format) + marks + beside).where(table.value.notna())
-    order = np.lexsort([~query_rows(table, "difference_from == ''"), shown.published.isna()])
-    wide = shown.iloc[order].dropna(subset=["cell", *heads])
-    wide = wide.pivot_table("cell", "label", heads, aggfunc="first", sort=False)
-    fullest = wide.notna().sum().rank(method="first", ascending=False) <= columns
-    main = wide.loc[:, fullest].dropna(how="all")[:rows].rename_axis(index=None)
-    padded = main.fillna("      –").apply(lambda column: column.str.ljust(column.str.len().max()))
-    lines = [] if main.empty else [line.rstrip() for line in padded.to_string().splitlines()]
-    cells = " ".join(padded.to_numpy().ravel())
-    lines += [note_stand_ins(paper, name, table)] if "*" in cells else []
-    lines += ["(in brackets: the published value)"] if "(" in cells else []
-    more = len(table) - int(main.notna().sum().sum())
-    return "\n".join([*lines, *([f"... and {more} more values, intervals and counts in the CSV"] if more else [])])
+    if (paper.published.artefact == name).any():
+        cells = _flatten(pivot_beside_paper(paper, name, table)["cell"])
+    else:
+        words = name_rows(paper, table, name_keys(table))
+        cells = pd.DataFrame({"ours": write_intervals(table, digits=3, whole_from=100)}, words)
+    lines = [cells.head(rows).to_string(line_width=150), note_stand_ins(paper, name, table)]
+    lines += [f"... and {len(cells) - rows} more rows in the CSV"] if len(cells) > rows else []
+    return "\n".join(filter(None, lines))
