@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from functools import cache
+from graphlib import TopologicalSorter
 from io import StringIO
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -15,9 +16,9 @@ from conftest import BOUNDED
 
 from nfqa.files.json_lines import check
 from nfqa.models.roles import ROLES
-from reproduction.claims import UNDECIDED, compare_order, count_claims, find_unmatched, judge_claims, write_claim
+from reproduction.claims import UNDECIDED, compare_order, count_claims, judge_claims, write_claim
 from reproduction.notebooks import read_cells
-from reproduction.papers import Order, Paper, list_members, read_papers
+from reproduction.papers import Order, Paper, read_papers
 from reproduction.values import name_keys, query_rows, read_values, tidy_values
 
 PROJECT = Path(__file__).parents[1]
@@ -62,7 +63,7 @@ def of(*metrics: str) -> str:
 
 def compare(results: Path, upper: object, lower: object, **others: object) -> list[str]:
     table = read_values(results / "made_up" / "table.csv")
-    asked = check(Order, {"table": "table", "upper": upper, "lower": lower, "where": ONE, **others}, "test")
+    asked = check(Order, {"tables": ["table"], "upper": upper, "lower": lower, "where": ONE, **others}, "test")
     return compare_order(asked, table).state.tolist()
 
 
@@ -103,46 +104,78 @@ def judge(results: Path, *given: object, **claim: object) -> dict[str, object]:
     return judge_claims(make_paper(results, *given, **claim), results).iloc[0].to_dict()
 
 
+def list_members(query: str) -> list[tuple[str, object]]:
+    """Each column that a query names, with each literal that it is compared to; "" for those that it must not be."""
+    members: list[tuple[str, object]] = []
+    for node in ast.walk(ast.parse(query, mode="eval")) if query else ():
+        if isinstance(node, ast.Compare):
+            literals = ast.literal_eval(node.comparators[0])
+            parts = literals if isinstance(literals, list) else [literals]
+            negated = isinstance(node.ops[0], ast.NotIn | ast.NotEq)
+            members += [(node.left.id, "" if negated else part) for part in parts]
+    return members
+
+
+def find_unmatched(asked: Order, table: pd.DataFrame) -> list[str]:
+    """What an order names that no row has: columns, members, groups of `within` on one side alone."""
+    unmatched, groups = [], []
+    for query in (part for part in (asked.upper, asked.lower) if isinstance(part, str)):
+        picked = table[query_rows(table, query) & query_rows(table, asked.where)]
+        named = [*list_members(query), *list_members(asked.where), *((name, "") for name in asked.within)]
+        for rows, (name, member) in product((table, picked), named):  # what is nowhere is named first
+            if name not in rows or (member != "" and member not in rows[name].tolist()):
+                unmatched.append(f"{name} {member!r} ({query})")
+        unmatched += [f"row of {query}"] if picked.empty else []
+        cells = picked.reindex(columns=[*asked.within]).astype(object).fillna("")
+        groups.append({*cells.itertuples(index=False, name=None)})
+    if len(groups) == 2 and (lonely := groups[0] ^ groups[1]):
+        unmatched.append(f"row to compare within {', '.join(map(str, min(lonely, key=str)))}")
+    return unmatched
+
+
+@cache
+def read_tables(folder: Path) -> tuple[dict[str, pd.DataFrame], set[str]]:
+    """A paper's results by artefact, and every word of their columns and keys."""
+    tables, words = {path.stem: read_values(path) for path in sorted(folder.glob("*.csv"))}, set()
+    for table in tables.values():
+        words |= {*map(str, table), *(str(part) for name in name_keys(table) for part in table[name].unique())}
+    return tables, words
+
+
 def list_misnamed(paper: Paper, results: Path) -> list[str]:
-    """What a claim names and its tables don't have: a typing error would leave it untested, and no one would notice.
+    """What the register and its claims name that isn't there: a typing error would leave a claim untested, unseen.
 
-    Rows of a role or dataset that an order needs may be absent where the results were made without it; what names them
-    must then be a word of the paper's tables, or of its `names`. So may rows be that stand for what a claim needs,
-    where it is at hand.
+    Rows of ours may be absent where a claim needs what isn't at hand: all that a query names must then be a word of the
+    paper's tables, of its results or of its `names`.
     """
-    found, tables, words = [], {}, {*ROLES, *paper.names, *paper.published.to_numpy().ravel(), "artefact"}
-    for path in sorted((results / paper.paper).glob("*.csv")):
-        told = path.with_suffix(".json")
-        tables[path.stem] = read_values(path), json.loads(told.read_text()) if told.is_file() else {}
-        frame = tables[path.stem][0]
-        words |= {*map(str, frame), *(str(part) for name in name_keys(frame) for part in frame[name].unique())}
+    named = [(f"{name}.reads", other) for name, artefact in paper.artefacts.items() for other in artefact.reads]
+    named += [(f"{name}.cites", other) for name, artefact in paper.artefacts.items() for other in artefact.cites]
+    named += [(f"claims.{name}", table) for name, claim in paper.claims.items() for table in claim.tables]
+    named += [("stand_ins", other) for entry in paper.stand_ins for other in entry.artefacts]
+    wrong = [f"{field}: no artefact {name!r}" for field, name in named if name not in paper.artefacts]
+    tables, words = read_tables(results / paper.paper)
+    words = words | {*paper.names, *paper.published.to_numpy().ravel(), *paper.systems, "artefact"}
     for name, claim in paper.claims.items():
-        printed = {
-            table: paper.find_published(table) for asked in claim.published for table in (asked.table, *asked.beside)
-        }
+        if not (claim.published or claim.here or claim.needs):
+            wrong.append(f"{name}: nothing tests it")
+        wrong += [f"{name} needs {need!r}" for need in claim.needs if need not in {*ROLES, *paper.names}]
+        printed = {table: paper.find_published(table) for asked in claim.published for table in asked.tables}
         if claim.primary and not any((table.statistic == claim.primary).any() for table in printed.values()):
-            found.append(f"{name}: no published {claim.primary!r}")
+            wrong.append(f"{name}: no published {claim.primary!r}")
         for asked in (*claim.published, *claim.here):
-            own = printed if asked in claim.published else {table: frame for table, (frame, _) in tables.items()}
-            if not {asked.table, *asked.beside} <= own.keys():
+            frames = printed if asked in claim.published else tables
+            if not {*asked.tables} <= frames.keys():
                 continue
-            table = pd.concat([own[one].assign(artefact=one) for one in (asked.table, *asked.beside)])
-            told = {} if asked in claim.published else tables[asked.table][1]
-            needs = [need for need in asked.needs if need in ROLES or need in paper.artefacts[asked.table].datasets]
-            absent = [need for need in needs if not is_made_with(told, need)]
-            absent += [need for need in asked.needs if need == "the paper's models"]  # another may fill the role
-            if absent or any(is_made_with(told, need) for need in claim.needs):
+            table = pd.concat([frames[one].assign(artefact=one) for one in asked.tables])
+            unmatched = find_unmatched(asked, table)
+            if unmatched and asked in claim.here and claim.needs:
                 queries = [part for part in (asked.upper, asked.lower, asked.where) if isinstance(part, str)]
-                named = {str(part) for query in queries for member in list_members(query) for part in member}
-                wrong = [f"{part!r}" for part in {*named, *asked.within} - words]
-            else:
-                wrong = [*find_unmatched(asked, table)]
-            found += [f"{name}: {asked.table} has no {what}" for what in [*wrong, *find_impossible(asked, table)]]
-    return found
-
-
-def is_made_with(told: dict, need: str) -> bool:
-    return need in told.get("inputs", {}) or not told.get("roles", {}).get(need, "embedded").startswith("embedded")
+                parts = {str(part) for query in queries for member in list_members(query) for part in member}
+                unmatched = sorted({*parts, *asked.within} - words - {""})
+            wrong += [
+                f"{name}: {asked.tables[0]} has no {what}" for what in [*unmatched, *find_impossible(asked, table)]
+            ]
+    return wrong
 
 
 def find_impossible(asked: Order, table: pd.DataFrame) -> list[str]:
@@ -155,14 +188,14 @@ def find_impossible(asked: Order, table: pd.DataFrame) -> list[str]:
         {name for name in ("dataset", "statistic") if name in rows and len({*rows[name]}) > 1} for rows in picked
     ]
     mixed = set.intersection(*several) - within if len(several) == 2 else ()
-    beyond = max(map(abs, bounds)) > 1 and asked.column == "value"
+    beyond = max(map(abs, bounds)) > 1
     return [f"row to compare across every {name}" for name in mixed] + [
         f"{rows.statistic.iloc[0]} beyond 1" for rows in picked if beyond and rows.statistic.str.contains(BOUNDED).all()
     ]
 
 
 def order(upper: object, lower: object, **others: object) -> dict[str, object]:
-    return {"table": "table", "upper": upper, "lower": lower, **others}
+    return {"tables": ["table"], "upper": upper, "lower": lower, **others}
 
 
 def test_a_claim_has_a_verdict_on_the_published_values_and_one_on_ours(results):
@@ -231,40 +264,11 @@ def test_a_reader_sees_what_was_compared_with_its_numbers_and_where_the_bar_is(r
 
 
 def test_without_published_cells_or_results_nothing_is_said_to_hold(results, tmp_path):
-    absent = order("metric == 'low' and judge == 'judge'", 0, where=ONE, needs=["judge"])
-    found = judge(results, here=[absent], needs=["the annotations"], stand_in="a judge")
+    absent = order("metric == 'low' and judge == 'judge'", 0, where=ONE)
+    found = judge(results, here=[absent], needs=["the annotations", "judge"], stand_in="a judge")
     assert (found["published_said"], found["stand_in_said"]) == ("no numbers in our copy", "")
     assert (found["here"], found["here_because"]) == ("not testable here", "the annotations; judge")
     assert judge(tmp_path / "elsewhere", here=[order(of("high"), 0.0)])["here"] == "not testable here"
-
-
-def test_what_is_dropped_can_be_compared_too(results):
-    table = read_values(results / "made_up" / "table.csv").assign(dropped=3)
-    table.to_csv(results / "made_up" / "table.csv", index=False)
-    found = judge(results, here=[order(of("high"), 2, where=ONE, column="dropped")])
-    assert found["here_because"].endswith("high at 3 is above 2")
-    assert judge(results, here=[order(of("high"), 3, where=ONE, column="dropped")])["here"] == "fails"
-
-
-@pytest.mark.parametrize(
-    ("told", "verdict"),
-    [
-        ("table_one_theirs_spearman / 2 == table_two_t_spearman", "holds"),  # 0.90 / 2 to the one digit of 0.5
-        ("table_one_theirs_spearman / 3 == table_two_t_spearman", "fails"),
-        ("table_one_theirs_spearman > table_two_t_spearman + 0.1", "holds"),
-        ("table_two_t_spearman > table_one_theirs_spearman", "fails"),
-        ("e ** (2 / 3) * table_two_t_spearman == 1", "holds"),
-    ],
-)
-def test_a_sum_is_computed_from_printed_numbers_and_rounded_as_the_one_that_it_gives(results, told, verdict):
-    numbers = (
-        "table,Theirs,,one,theirs,spearman,0.90,,0.01,judge,,table,,\ntable,T,,two,t,spearman,0.5,,0.01,,,table,,\n"
-    )
-    found = judge(results, numbers=NUMBERS.splitlines(keepends=True)[0] + numbers, sums=[told])
-    assert found["published"] == verdict
-    assert told in found["published_because"]
-    with pytest.raises(ValueError, match=r"made_up\.yml: claims\.c\.sums: no number \['table_one_speerman'\]"):
-        judge(results, sums=["table_one_speerman == 1"])
 
 
 def test_a_wrong_number_in_the_register_turns_a_verdict():
@@ -279,7 +283,7 @@ def test_a_wrong_number_in_the_register_turns_a_verdict():
             "table_01",
             "n_questions",
             2_491.0,
-            ["documents_hold_three_views", "size_of_the_data", "questions_are_filtered"],
+            ["size_of_the_data", "questions_are_filtered"],
         ),
         ("equation_07", "ratio", 1.59, ["equation_7_example"]),
     ):
@@ -315,7 +319,7 @@ def test_every_length_and_every_setting_counts():
     assert found.stand_in == UNDECIDED  # P.D. of whole answers is clearly lower than of 12 and 25 words alone
     assert "75 words" in found.stand_in_because
     assert judge_one("linkage", "listwise_costs_less").here_said == "holds: 2 of 2 hold"
-    examples = judge_one("linkage", "listwise_costs_less", "cost", lower="metric == 'listwise' and shots in [0, 3]")
+    examples = judge_one("linkage", "listwise_costs_less", lower="metric == 'listwise' and shots in [0, 3]")
     assert examples.here == "fails"
 
 
@@ -327,13 +331,6 @@ def test_the_papers_primary_statistic_is_said_in_the_line_of_the_verdict():
 PAPERS = read_papers(PROJECT)
 
 
-def test_a_primary_statistic_that_is_not_published_is_refused(results):
-    printed = order(of("middle"), of("low"), within=["dataset", "heading"])
-    assert "its primary measure" in judge(results, published=[printed], primary="spearman")["published_said"]
-    paper = make_paper(results, published=[printed], primary="speerman")
-    assert list_misnamed(paper, results) == ["c: no published 'speerman'"]
-
-
 def test_comparisons_across_datasets_are_refused(results):
     found = judge(results, here=[order(of("high"), of("middle"), where=PLAIN, within=["dataset"])])
     assert found["here_said"].endswith("1 of 2 hold, 1 undecided")
@@ -342,9 +339,8 @@ def test_comparisons_across_datasets_are_refused(results):
     assert judge(results, here=[order(of("high"), 0.1, where=PLAIN)])["here"] == "holds", "a number has no dataset"
 
 
-def test_what_is_dropped_of_results_that_are_not_there_can_not_be_tested(results, tmp_path):
-    asked = order(of("high"), 2, where=ONE, column="dropped", needs=["judge"])
-    found = judge(results / "elsewhere", here=[asked], stand_in="a judge")
+def test_a_claim_names_the_results_that_are_not_there(results):
+    found = judge(results / "elsewhere", here=[order(of("high"), 0.2)], needs=["judge"], stand_in="a judge")
     assert (found["here"], found["here_because"]) == ("not testable here", "judge; the results of made_up/table")
 
 
@@ -353,32 +349,11 @@ def test_a_claim_that_nothing_at_hand_can_test_says_what_it_needs(results):
     assert (found["here"], found["here_because"]) == ("not testable here", "the annotations")
 
 
-@pytest.mark.parametrize(
-    ("told", "verdict"),
-    [
-        ("table_one_high_spearman > table_one_low_spearman", "holds"),  # [0.8, 1.0] and [0.1, 0.3]
-        ("table_one_high_spearman - table_one_low_spearman > 0.6", UNDECIDED),
-        ("table_one_low_spearman > table_one_high_spearman - 0.4", "fails"),
-    ],
-)
-def test_a_sum_of_our_values_goes_by_their_intervals(results, told, verdict):
-    numbers = [f"table,{name},,one,{name},spearman,0.5,,0.01,,,table,,\n" for name in ("high", "low")]
-    header = NUMBERS.splitlines(keepends=True)[0]
-    assert judge(results, numbers=header + "".join(numbers), sums=[told])["here"] == verdict
-
-
-def test_a_sum_waits_for_every_number_that_it_lacks_and_one_of_stand_ins_is_a_stand_in(results):
-    found = judge(results, sums=["table_one_theirs_spearman > table_one_absent_spearman"])
-    assert (found["published"], found["here_because"]) == ("holds", "judge; generator")
-    found = judge(results, sums=["table_one_middle_spearman > table_one_low_spearman"])
-    assert (found["here"], found["stand_in"]) == ("only by a stand-in", "holds for a stand-in")
-
-
 def test_rows_of_two_tables_are_compared_each_with_our_own_values(results):
     artefacts = {"artefacts": {"table": TABLE, "other": TABLE}}
     table = read_values(results / "made_up" / "table.csv")
     asked = order("artefact == 'table' and metric == 'middle'", "artefact == 'other' and metric == 'low'", where=PLAIN)
-    asked |= {"beside": ["other"], "within": ["dataset", "statistic"]}
+    asked |= {"tables": ["table", "other"], "within": ["dataset", "statistic"]}
     found = judge(results, artefacts, here=[asked], stand_in="middle", needs=["judge"])
     assert found["here_because"] == "judge; the results of made_up/other"
     for moved, verdict in ((0.0, "holds for a stand-in"), (0.8, "fails for a stand-in")):
@@ -392,86 +367,75 @@ def test_rows_of_two_tables_are_compared_each_with_our_own_values(results):
     printed = {**asked, "within": ["dataset", "heading"], "where": "statistic == 'spearman'"}
     assert judge(results, artefacts, numbers, published=[printed])["published"] == "fails"
     paper = make_paper(results, artefacts, numbers, published=[printed | {"lower": "artefact == 'else'"}])
-    assert "row of artefact 'else'" in list_misnamed(paper, results)[0]
-    with pytest.raises(ValueError, match=r"claims\.c\.published: no row of artefact 'else'"):
-        judge_claims(paper, results)
+    assert "artefact 'else'" in list_misnamed(paper, results)[0]
     (results / "made_up" / "table.csv").unlink()
     found = judge(results, artefacts, numbers, published=[printed])
     assert found["here_because"] == "the results of made_up/table"
 
 
-@pytest.mark.parametrize(
-    "changed", [{"lower": of("low", "lwo")}, {"within": ["datasett"]}, {"where": "statistic == 'tau'"}]
-)
-def test_a_misspelt_name_in_a_test_on_published_numbers_is_refused(results, changed):
-    asked = order(of("middle"), of("low"), within=["dataset", "heading"]) | changed
-    with pytest.raises(ValueError, match=r"papers/made_up\.yml: claims\.c\.published: no (row|column)"):
-        judge(results, published=[asked])
-
-
 def test_a_wrong_gain_of_one_model_turns_the_comparison_with_the_other():
     paper = read_papers(PROJECT)["linkage"]
     paper = paper.model_copy(update={"claims": {name: paper.claims[name] for name in ["examples_help_chatgpt_less"]}})
-    assert set(judge_claims(paper, PROJECT / "results").published_said) == {"holds: 2 of 2 hold"}
+    assert set(judge_claims(paper, PROJECT / "results").published_said) == {"holds: 4 of 4 hold"}
     leaf = (paper.published.artefact == "table_02") & (paper.published.printed == "0.3543")
     paper.published.loc[leaf, "published"] = 0.3943
-    assert set(judge_claims(paper, PROJECT / "results").published_said) == {"fails: 1 of 2 hold"}
+    assert set(judge_claims(paper, PROJECT / "results").published_said) == {"fails: 3 of 4 hold"}
 
 
-def keep_one(paper: str, claim: str, table: str = "", **changed: object) -> Paper:
-    """One claim of the committed register, with changes of its first order on a table."""
-    own = PAPERS[paper].claims[claim]
-    fields = {side: list(getattr(own, side)) for side in ("published", "here")}
-    for orders in fields.values() if changed else ():
-        for place, first in enumerate(orders):
-            if first.table == table and changed:
-                orders[place], changed = first.model_copy(update=changed), {}
-    return PAPERS[paper].model_copy(update={"claims": {claim: own.model_copy(update=fields)}})
+def keep_one(paper: str, claim: str, **changed: object) -> Paper:
+    """One claim of the committed register, with changes of its first order, a published one where it has any."""
+    entry = PAPERS[paper].claims[claim]
+    side = "published" if entry.published else "here"
+    first, *others = getattr(entry, side)
+    changed_entry = entry.model_copy(update={side: (first.model_copy(update=changed), *others)})
+    return PAPERS[paper].model_copy(update={"claims": {claim: changed_entry}})
 
 
-def judge_one(*given: str, **changed: object) -> pd.Series:
-    return judge_claims(keep_one(*given, **changed), PROJECT / "results").iloc[0]
+def judge_one(paper: str, claim: str, **changed: object) -> pd.Series:
+    return judge_claims(keep_one(paper, claim, **changed), PROJECT / "results").iloc[0]
 
 
 @pytest.mark.parametrize(
-    ("claim", "table", "changed", "words"),
+    ("claim", "changed", "words"),
     [
-        ("listwise_above_judges", "table_02", {"lower": "metric == 'pairwize'"}, "metric 'pairwize'"),
-        ("listwise_above_judges", "table_02", {"upper": "metrik == 'listwise' and shots == 3"}, "column 'metrik'"),
-        ("listwise_above_judges", "table_02", {"upper": "metric == 'listwise' and shots == 4"}, "shots 4"),
-        ("listwise_above_judges", "table_02", {"within": ("datset",)}, "column 'datset'"),
-        ("listwise_above_judges", "table_02", {"within": ("metric",)}, "across every dataset"),
-        ("listwise_above_judges", "table_02", {"within": ()}, "across every dataset"),
-        ("listwise_above_judges", "table_02", {"within": ("dataset", "judge")}, "across every statistic"),
-        ("large_margin", "table_02", {"within": ("dataset", "metric")}, "to compare within antique, listwise"),
-        ("listwise_above_judges", "table_02", {"where": "dataset == 'antik'"}, "dataset 'antik'"),
-        ("large_margin", "table_02", {"by": 1.05}, "spearman beyond 1"),
-        ("overlap_weak", "table_02", {"upper": 40.0}, "spearman beyond 1"),
-        ("listwise_above_overlap", "table_02", {"lower": "metric in ['rouge1', 'rouge3']"}, "metric 'rouge3'"),
-        ("models_recognise_disputes", "table_04", {"where": "statistic == 'maen'"}, "statistic 'maen'"),
+        ("listwise_above_judges", {"lower": "metric == 'pairwize'"}, "metric 'pairwize'"),
+        ("listwise_above_judges", {"upper": "metrik == 'listwise' and shots == 3"}, "metrik 'listwise'"),
+        ("listwise_above_judges", {"upper": "metric == 'listwise' and shots == 4"}, "shots 4"),
+        ("listwise_above_judges", {"within": ("datset",)}, "datset ''"),
+        ("listwise_above_judges", {"within": ()}, "across every dataset"),
+        ("listwise_above_judges", {"within": ("dataset", "judge")}, "across every statistic"),
+        ("large_margin", {"within": ("dataset", "metric")}, "to compare within antique, listwise"),
+        ("listwise_above_judges", {"where": "dataset == 'antik'"}, "dataset 'antik'"),
+        ("listwise_above_judges", {"tables": ("table_2",)}, "no artefact 'table_2'"),
+        ("large_margin", {"by": 1.05}, "spearman beyond 1"),
+        ("overlap_weak", {"upper": 40.0}, "spearman beyond 1"),
+        ("models_recognise_disputes", {"where": "statistic == 'maen'"}, "no maen"),
     ],
 )  # fmt: skip
-def test_a_name_that_its_table_does_not_have_is_found(claim, table, changed, words):
+def test_a_name_that_its_table_does_not_have_is_found(claim, changed, words):
     paper = "linkage" if claim in PAPERS["linkage"].claims else "debateqa"
-    assert words in " ".join(list_misnamed(keep_one(paper, claim, table, **changed), PROJECT / "results"))
+    assert words in " ".join(list_misnamed(keep_one(paper, claim, **changed), PROJECT / "results"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"needs": ["the judg"]}, "needs 'the judg'"),
+        ({}, "nothing tests it"),
+        (
+            {"published": [order(of("middle"), of("low"), within=["dataset", "heading"])], "primary": "speerman"},
+            "speerman",
+        ),
+    ],
+)
+def test_what_a_claim_needs_and_decides_by_is_checked(results, changed, words):
+    assert words in " ".join(list_misnamed(make_paper(results, **changed), results))
 
 
 @pytest.mark.parametrize("name", ["linkage", "debateqa"])
-def test_every_name_that_a_claim_uses_is_in_its_table(name):
+def test_every_name_that_the_register_uses_is_there_and_no_artefact_waits_for_itself(name):
     assert list_misnamed(PAPERS[name], PROJECT / "results") == []
-
-
-def test_rows_of_a_role_that_was_not_named_may_be_absent_but_not_under_any_name(results):
-    judged = order("metric == 'mine' and judge == 'chatty'", of("low"), where=ONE, needs=["judge"])
-    known = {"names": {"mine": "Mine", "chatty": "Chatty"} | PAPER["names"]}
-    assert judge(results, here=[judged], paper=known)["here_because"] == "judge"
-    assert list_misnamed(make_paper(results, known, here=[judged]), results) == []
-    assert "has no 'mine'" in " ".join(list_misnamed(make_paper(results, here=[judged]), results))
-    for inputs, roles in (({}, "openai:m"), ({"judge": "sha256:0"}, "embedded:trained")):  # it is there: rows must be
-        told = {"roles": {"judge": roles}, "inputs": inputs}
-        (results / "made_up" / "table.json").write_text(json.dumps(told))
-        assert "no column 'judge'" in " ".join(list_misnamed(make_paper(results, known, here=[judged]), results))
-        assert "row of metric 'mine'" in judge(results, known, here=[judged])["here_because"]
+    TopologicalSorter({key: artefact.reads for key, artefact in PAPERS[name].artefacts.items()}).prepare()
 
 
 def test_a_table_of_a_run_with_overrides_that_lacks_a_group_leaves_its_claim_alone_untested(results, tmp_path):
@@ -486,7 +450,7 @@ def test_a_table_of_a_run_with_overrides_that_lacks_a_group_leaves_its_claim_alo
     paper = check(Paper, PAPER | {"claims": claims}, "test")
     found = judge_claims(paper, variant).set_index("claim")
     assert found.here["c"] == "not testable here"
-    assert found.here_because["c"].startswith("the annotations; made_up/table with a row of metric 'high'")
+    assert found.here_because["c"] == "the annotations"
     assert found.stand_in["d"] == "holds for a stand-in"
 
 
@@ -509,24 +473,6 @@ def test_rows_as_the_paper_has_them_and_what_stands_in_beside_them_each_have_a_v
     assert (found["here_said"], found["stand_in_said"]) == ("holds: 1 of 1 holds", "holds for a stand-in: 1 of 1 holds")
     found = judge(results, here=[both, order(of("middle"), 0.4, where=ONE)], stand_in="middle in place of theirs")
     assert (found["here"], found["stand_in_said"]) == ("only by a stand-in", "holds for a stand-in: 3 of 3 hold")
-
-
-def test_only_a_role_or_a_dataset_that_is_needed_excuses_a_row_that_is_not_there(results):
-    asked = order(
-        "metric == 'low' and form == 'unknown form'", 0, where="statistic == 'spearman'", needs=["the annotations"]
-    )
-    paper = make_paper(results, {"names": {"unknown form": "a word", **PAPER["names"]}}, here=[asked])
-    assert "row of form 'unknown form'" in list_misnamed(paper, results)[0]
-
-
-def test_what_stands_in_is_not_tested_in_part_where_the_real_thing_is_at_hand(results):
-    partly = order(of("high", "gone"), of("low"), where=ONE)
-    names = {"names": {"gone": "Gone"} | PAPER["names"]}
-    paper = make_paper(results, names, here=[partly], needs=["judge"])
-    assert "metric 'gone'" in list_misnamed(paper, results)[0]
-    (results / "made_up" / "table.json").write_text('{"roles": {"judge": "openai:m"}}')
-    found = judge(results, here=[partly], needs=["judge"], paper=names)
-    assert found["here"] == "not testable here", "one comparison holds, and the other is missing"
 
 
 @cache
@@ -587,7 +533,7 @@ def list_texts(code: str) -> set[str]:
 
 
 def list_modules(code: str) -> list[Path]:
-    named = re.findall(r"^from (nfqa[\w.]*) import", code, re.MULTILINE)
+    named = re.findall(r"^from ((?:nfqa|reproduction)[\w.]*) import", code, re.MULTILINE)
     return [path for name in named if (path := PROJECT / "src" / f"{name.replace('.', '/')}.py").is_file()]
 
 
@@ -596,21 +542,23 @@ def test_every_value_that_a_claim_asks_for_is_in_its_table_printed_or_written_by
     paper, texts = PAPERS[name], {}
     for claim, entry in paper.claims.items():
         for asked in (*entry.published, *entry.here):
-            named = (asked.table, *asked.beside)
-            paths = [PROJECT / "results" / name / f"{table}.csv" for table in named]
-            frames = [*map(paper.find_published, named), *(read_values(path) for path in paths if path.is_file())]
-            frames.append(pd.DataFrame({"artefact": named}))
+            paths = [PROJECT / "results" / name / f"{table}.csv" for table in asked.tables]
+            frames = [
+                *map(paper.find_published, asked.tables),
+                *(read_values(path) for path in paths if path.is_file()),
+            ]
+            frames.append(pd.DataFrame({"artefact": asked.tables}))
             queries = [part for part in (asked.upper, asked.lower, asked.where) if isinstance(part, str)]
             for column, value in (member for query in queries for member in list_members(query)):
                 if value == "" or any(column in frame and value in frame[column].tolist() for frame in frames):
                     continue
-                if asked.table not in texts:
-                    cells = read_cells(PROJECT / "notebooks" / paper.artefacts[asked.table].notebook)
+                if asked.tables[0] not in texts:
+                    cells = read_cells(PROJECT / "notebooks" / paper.artefacts[asked.tables[0]].notebook)
                     code = "\n".join(cell["source"] for cell in cells if cell["cell_type"] == "code")
                     own = [code, *(path.read_text() for path in list_modules(code))]
-                    texts[asked.table] = set().union(*map(list_texts, own)) | {*paper.systems}
-                written = any(re.fullmatch(text, str(value)) for text in texts[asked.table])
-                assert written, f"{claim}: {asked.table} never has {column} {value!r}"
+                    texts[asked.tables[0]] = set().union(*map(list_texts, own)) | {*paper.systems}
+                written = any(re.fullmatch(text, str(value)) for text in texts[asked.tables[0]])
+                assert written, f"{claim}: {asked.tables[0]} never has {column} {value!r}"
 
 
 def test_findings_and_counts_of_data_are_counted_apart():
@@ -618,13 +566,9 @@ def test_findings_and_counts_of_data_are_counted_apart():
     rows = [("data", "text", "holds", "holds", ""), ("finding", "text", "holds", "fails", "")]
     rows += [("finding", "caption", "holds", "holds", "fails"), ("finding", "figure", "holds", "", "")]
     rows += [("by definition", "text", "holds", "", "")]
-    counts = count_claims(pd.DataFrame(rows, columns=columns))
-    read = ("as read off figures", "holds")
-    assert counts.index.tolist() == [
-        ("finding", "fails"),
-        ("finding", "holds"),
-        ("data", "holds"),
-        ("by definition", "holds"),
-        read,
+    assert count_claims(pd.DataFrame(rows, columns=columns)) == [
+        "All 2 findings that text or captions state: as published holds 2; here fails 1, holds 1; stand-ins fails 1.",
+        "All 1 counts, sizes and sums of the data: as published holds 1; here holds 1.",
+        "All 1 claims that are true or false by definition: as published holds 1.",
+        "All 1 that we read off figures or counts ourselves: as published holds 1.",
     ]
-    assert counts.to_numpy().tolist() == [[0, 1, 1], [2, 1, 0], [1, 1, 0], [1, 0, 0], [1, 0, 0]]

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ from matplotlib.figure import Figure
 from nbformat import v4
 
 from nfqa.files.paths import Place, find_place, find_root
-from reproduction.site import build_site, find_forge, render_notebook
+from reproduction.site import build_site, render_notebook
 from reproduction.values import tidy_values, write_values
 
 FUNCTION = "nfqa.kernels.toy:score"
-COMPARED = {"table": "table_01", "within": ["dataset"], "where": "dataset == 'one' and statistic == 'tau'"}
+COMPARED = {"tables": ["table_01"], "within": ["dataset"], "where": "dataset == 'one' and statistic == 'tau'"}
 PAPER = {
     "paper": "toy", "title": "A paper with <b>two</b> things & more", "source": "arXiv 2409.14744",
     "names": {"overlap": "Overlap <i>", "price_list": "price list", "price": "Price"},
@@ -34,7 +33,7 @@ PAPER = {
         "costly": {
             "says": "Judging is costly.", "where": "Table 2", "stated": "text", "kind": "data",
             "needs": ["judge", "price_list"],
-            "here": [COMPARED | {"upper": "metric == 'price'", "lower": 1, "needs": ["judge"]}]},
+            "here": [COMPARED | {"upper": "metric == 'price'", "lower": 1}]},
         "judged_first": {
             "says": "Judging < noise.", "where": "Tables 1 and 2", "stated": "text",
             "published": [COMPARED | {"upper": "metric == 'judged'", "lower": "metric == 'noise'"}],
@@ -97,19 +96,17 @@ def _write_run(place: Place, rows: list[dict[str, Any]]) -> None:
     _write(place.notebooks / "toy" / "table_01.ipynb", nbformat.writes(v4.new_notebook(cells=cells)))
 
 
-def _make_checkout(root: Path) -> tuple[Place, Place]:
+def _make_checkout(root: Path) -> Place:
     _write(root / "papers" / "toy.yml", json.dumps(PAPER))
     _write(root / "papers" / "toy.csv", NUMBERS)
-    place, sample = find_place(root), find_place(root, data="sample")
+    place = find_place(root)
     _write_run(place, ROWS)
-    _write_run(sample, [_row("overlap", "one", "tau", 0.77, origin="sample")])
-    return place, sample
+    return place
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place, sample = _make_checkout(tmp_path_factory.mktemp("checkout"))
-    return build_site(place, sample=sample).parent
+    return build_site(_make_checkout(tmp_path_factory.mktemp("checkout"))).parent
 
 
 def _open(site: Path, path: str) -> BeautifulSoup:
@@ -122,10 +119,11 @@ def _see(page: Any) -> str:
 
 def test_index_has_claims_then_key_then_artefacts_with_their_states(site: Path) -> None:
     page = _open(site, "index.html")
-    assert [section["id"] for section in page("section")] == ["claims-toy", "key", "artefacts-toy", "sample"]
+    assert [section["id"] for section in page("section")] == ["claims-toy", "key", "artefacts-toy"]
+    assert "All 2 findings that text or captions state: as published fails 2; here holds 1, not" in _see(page)
     # As published 0.2088 is below 0.5; ours, 0.2088 [0.19, 0.22], above 0.1; of judged there is none of ours.
     claims = {claim.select_one(".says").text: _see(claim) for claim in page.select(".claims details")}
-    assert [*claims] == ["Overlap beats noise.", "Judging < noise.", "Judging is costly."]  # the headline first
+    assert [*claims] == ["Overlap beats noise.", "Judging is costly.", "Judging < noise."]  # the headline first
     assert "✗ fails: 0 of 1 holds Ours: ✓ holds: 1 of 1 holds" in claims["Overlap beats noise."]
     assert "Ours: ⊘ not testable here" in claims["Judging < noise."]
     assert "needs judge" in claims["Judging < noise."]
@@ -154,18 +152,17 @@ def test_page_has_the_papers_table_values_with_origin_and_stand_ins(site: Path) 
     assert [words for words in wanted if words not in _see(page)] == []
 
 
-def test_sample_values_stand_apart_and_are_marked(site: Path) -> None:
-    assert "0.77" not in _see(_open(site, "toy/table_01.html"))
-    page = _open(site, "sample/toy/table_01.html")
-    parts = (page.title, page.header, page.select_one(".values tbody tr"))
-    assert [part for part in parts if "SAMPLE" not in _see(part)] == []
+def test_values_of_the_sample_are_marked_and_not_compared(tmp_path: Path) -> None:
+    place = _make_checkout(tmp_path)
+    _write_run(place, [_row("overlap", "one", "tau", 0.77, origin="sample")])
+    page = _open(build_site(place).parent, "toy/table_01.html")
+    assert [part for part in (page.header, page.select_one(".values tbody tr")) if "SAMPLE" not in _see(part)] == []
     assert not page.select(".paper")
-    assert "SAMPLE" in _see(_open(site, "index.html").select_one("#sample"))
 
 
 def test_pages_hold_no_script_no_folder_of_the_machine_and_only_links_that_lead_somewhere(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
-    assert len(pages) == 5
+    assert len(pages) == 4
     for path in pages:
         text, page = path.read_text(encoding="utf-8"), BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
         assert not page("script"), path
@@ -198,16 +195,16 @@ def test_every_formula_of_the_notebooks_is_mathml(tmp_path: Path) -> None:
 def test_equal_inputs_give_equal_bytes_wherever_they_are(tmp_path: Path) -> None:
     contents = []
     for name in ("here", "there"):
-        place, sample = _make_checkout(tmp_path / name)
-        build_site(place)
-        build_site(place, sample=sample)  # over an old one
+        place = _make_checkout(tmp_path / name)
+        for _ in range(2):
+            build_site(place)  # over an old one
         pages = place.site.rglob("*.html")
         contents.append({path.relative_to(place.site): path.read_bytes() for path in pages})
     assert contents[0] == contents[1]
 
 
 def test_failed_build_names_the_file_and_leaves_the_old_site(tmp_path: Path) -> None:
-    place, _ = _make_checkout(tmp_path)
+    place = _make_checkout(tmp_path)
     before = build_site(place).read_bytes()
     (tmp_path / "results/toy/table_01.csv").write_text("[]")
     with pytest.raises(ValueError, match=r"table_01\.csv"):
@@ -226,18 +223,6 @@ def test_other_runs_are_marked_partial_and_only_an_artefact_without_notebook_say
         assert "Partial" in _see(_open(place.site, str(path)))
     shown = _see(_open(place.site, "toy/table_01.html"))
     assert [part for part in ("not run on this machine", "Ours is < theirs.") if part not in shown] == []
-
-
-@pytest.mark.parametrize(
-    ("origin", "shown"),
-    [("https://me:secret@forge.org/o/r.git", "https://forge.org/o/r/blob/"), ("git@forge.org:o/r.git", "https://forge.org/o/r/blob/"),
-     ("ssh://git@forge.org:22/o/r", "https://forge.org/o/r/blob/"), ("/srv/r", ""), ("", "")],
-)  # fmt: skip
-def test_sources_are_shown_on_the_forge_of_origin(tmp_path: Path, origin: str, shown: str) -> None:
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    if origin:
-        subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", origin], check=True)
-    assert find_forge(tmp_path) == (f"{shown}HEAD" if shown else "")
 
 
 def test_report_of_the_committed_results_is_small(tmp_path: Path) -> None:
@@ -260,7 +245,7 @@ def test_pages_fit_and_stay_local(site: Path) -> None:
         for width, scheme in ((375, "light"), (375, "dark"), (1400, "light"), (1400, "dark")):
             page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
             page.on("request", lambda request: requests.append(request.url))
-            for path in ("index.html", "toy/table_01.html", "toy/table_02.html", "sample/toy/table_01.html"):
+            for path in ("index.html", "toy/table_01.html", "toy/table_02.html"):
                 page.goto(f"{site.as_uri()}/{path}")
                 page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
                 assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)

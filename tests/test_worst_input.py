@@ -65,7 +65,6 @@ WORST: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {  # what is ca
     "clean_text": (prompts.clean_text, ("<<", "< / s ", "<s", "<question x", "[ / INST", "<|", "\r", "\x00")),
     "judge_status": (lambda text: server_errors.judge_status(400, text), ("model ", "a*", "*", "context_")),
     "paths": (partial(site._ABSOLUTE_PATH.sub, "…/"), ("/a", "/+/", "/a/", " /a/b", "/")),
-    "forge": (site._FORGE.fullmatch, ("a@", "a", "https://a", "a/", ":1", ".git")),
 }
 CASES = [(name, text) for name, (_, own) in WORST.items() for text in dict.fromkeys((*own, *ANYWHERE))]
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nfqa.files.paths import find_root, write_text
 from nfqa.metrics.references import SAMPLE
-from reproduction.claims import ALONE, COUNTS, READ, UNTESTABLE, count_claims, judge_claims
+from reproduction.claims import ALONE, COUNTS, UNTESTABLE, count_claims, judge_claims
 from reproduction.heads import fill_heads
 from reproduction.papers import Paper, list_row_keys, read_papers, show_name
 from reproduction.values import match_rows, read_values
@@ -124,18 +124,7 @@ def make_claims(root: Path) -> str:
         told = [claim.published_said, claim.here_said + needs, claim.stand_in_said or "–"]
         rows.append([f"*{name}*: {claim.says}", *told])
     table = pd.DataFrame(rows, columns=["", "as published", "here", "stand-in"]).to_markdown(index=False)
-    counts, said = count_claims(claims), []
-    kinds = claims.kind.mask(claims.stated == "figure", READ)
-    titles = {"finding": "findings that text or captions state", "data": "counts, sizes and sums of the data"}
-    titles |= {"by definition": "claims that are true or false by definition"}
-    for kind, title in (titles | {READ: "that we read off figures or counts ourselves"}).items():
-        told = [
-            f"{side} " + ", ".join(f"{verdict} {count}" for verdict, count in counts.loc[kind, column].items() if count)
-            for column, side in {"published": "as published", "here": "here", "stand_in": "stand-ins"}.items()
-            if counts.loc[kind, column].any()
-        ]
-        said.append(f"All {sum(kinds == kind)} {title}: {'; '.join(told)}.")
-    return "\n\n".join([table, " ".join([*said, f"{COUNTS}."])])
+    return "\n\n".join([table, " ".join([*count_claims(claims), f"{COUNTS}."])])
 
 
 TABLES = {"claims": make_claims, "results of linkage": make_table, "results of debateqa": make_debate_table}

@@ -143,7 +143,8 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
         print("failed: " + ", ".join(failed), file=sys.stderr)
     place = options.find_place(root)
     if not given.artefacts:
-        _report(root, options, given)
+        if done or failed or not (root / "build" / "site" / "index.html").is_file():
+            _report(root, options, given)
         if done or failed:
             from reproduction.check import compare_reference, say_moved
 
@@ -299,7 +300,7 @@ def _claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     papers = {name: paper for name, paper in papers.items() if only in ("", name)}
     judged = {name: judge_claims(paper, place.read_from / "results") for name, paper in papers.items()}
     for name, claims in judged.items():
-        print(f"{name}: {len(claims)} claims\n{count_claims(claims).to_string()}\n{papers[name].verdict}\n")
+        print(f"{name}: {len(claims)} claims", *count_claims(claims), papers[name].verdict, sep="\n", end="\n\n")
     print(f"{COUNTS}\n")
     for name, claims in judged.items():
         print(f"{name}\n", *map(write_claim, claims.to_dict("records")), sep="\n", end="\n\n")
@@ -331,14 +332,13 @@ def _spot_check(root: Path, options: RunOptions, given: argparse.Namespace) -> i
 def _report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     from reproduction.site import build_site  # heavy to import
 
-    place = replace(options, data="full").find_place(root)  # a sample run gets a section of its own there
-    sample = options.find_place(root) if options.data == "sample" else None
-    own = sample or place
+    place = replace(options, data="full").find_place(root)  # the sample says nothing of a paper
+    own = options.find_place(root)
     results = own.read_from / "results"
     made = sorted(str(path.relative_to(results).with_suffix("")) for path in results.glob("*/*.csv"))
     if options.variant and not made:
         raise ValueError("nothing was made with these variables yet; run `make PAPER/NAME` with them first")
-    index = build_site(place, sample=sample)
+    index = build_site(place)
     if options.parameters:  # few, and nowhere else to be seen beside each other
         _say_made(root, own, made)
     print(f"report: {index.relative_to(root)}")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from functools import cached_property
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, StringConstraints
+from pydantic import ConfigDict, Field, PrivateAttr, StringConstraints
 
 from nfqa.files.json_lines import Item, check, read_yaml, suggest
-from nfqa.models.roles import DEFAULTS, ROLES
+from nfqa.models.roles import DEFAULTS
 from reproduction.notebooks import hash_cells, hash_imports, hash_json, list_datasets, list_roles, read_cells
 
 if TYPE_CHECKING:
@@ -26,25 +24,7 @@ OURS = r"Ours is (-?[0-9]+\.?([0-9]*))"  # how the reason of a difference begins
 TOLD = ("artefact", "row", "heading", "printed", "unit", "tolerance", "needs", "setting", "read", "cause", "reason")
 
 
-def list_members(query: str) -> list[tuple[str, Any]]:
-    """Each column that a query names, with each literal that it is compared to; "" for those that it must not be.
-
-    Raises: ValueError for anything but comparisons of a column with literals.
-    """
-    members: list[tuple[str, Any]] = []
-    try:
-        for node in ast.walk(ast.parse(query, mode="eval")) if query else ():
-            if isinstance(node, ast.Compare):
-                column, literals = node.left, ast.literal_eval(node.comparators[0])
-                parts = literals if isinstance(literals, list) else [literals]
-                parts = [""] if isinstance(node.ops[0], (ast.NotIn, ast.NotEq)) else parts
-                members += [(column.id, part) for part in parts]  # type: ignore[attr-defined]
-    except (SyntaxError, AttributeError, ValueError):
-        raise ValueError(f"expected columns, each compared with literals: {query}") from None
-    return members
-
-
-Query = Annotated[str, StringConstraints(min_length=1), AfterValidator(lambda query: list_members(query) and query)]
+Query = Annotated[str, StringConstraints(min_length=1)]
 
 
 class _Entry(Item):
@@ -96,25 +76,21 @@ class Artefact(_Entry):
 
 
 class Order(_Entry):
-    """A test of a claim on one table: the rows of `upper` lie above those of `lower`.
+    """A test of a claim: the rows of `upper` lie above those of `lower`.
 
-    upper, lower: pandas queries over the table's columns, in which what does not apply is ''; or a number. where: a
-        further query on both. within: columns inside each combination of which rows are compared. by: at least so far
-        above, in natural units; at most so far below where it is negative. hold: how many of the comparisons must hold,
-        where the paper says "generally" or "can". needs: roles and datasets without which the rows aren't there.
-        column: what is compared, the value or how many it lacks. beside: further tables; `artefact` says which.
+    tables: the artefacts whose rows these are; `artefact` says which. upper, lower: pandas queries over their columns,
+        in which what does not apply is ''; or a number. where: a further query on both. within: columns inside each
+        combination of which rows are compared. by: at least so far above, in natural units; at most so far below where
+        it is negative. hold: how many comparisons must hold, where the paper says "generally" or "can".
     """
 
-    table: FileName
+    tables: tuple[FileName, ...]
     upper: Query | float
     lower: Query | float
-    where: Query = ""
+    where: str = ""
     within: tuple[str, ...] = ()
     by: float = 0.0
     hold: Literal["all", "most", "some"] = "all"
-    needs: tuple[str, ...] = ()
-    column: Literal["value", "dropped"] = "value"
-    beside: tuple[FileName, ...] = ()
 
 
 class StandIn(_Entry):
@@ -131,13 +107,11 @@ class StandIn(_Entry):
 class Claim(_Entry):
     """A sentence of the paper, in our words, with its place, and how it is tested.
 
-    published: of the published rows, and of ours in their place; all must hold. sums: what follows from them, such as
-    "table_01_all_n / table_01_all_m == table_01_all_ratio", to the digits of the last; a number is called by artefact
-    and all its conditions. here: of our own rows, where nothing of the paper is beside them. stand_in: what these are
-    measured with in the paper's place, "" where nothing is. needs: what a test on the paper's own rows would take,
-    where no row says. stated: in the text or a caption, or read off a figure by us. kind: a finding; or a count, size
-    or sum of the data, which holds more easily, or what is true or false by definition; these are counted apart.
-    primary: the statistic by which the paper decides.
+    published: of the published rows, and of ours in their place; all must hold. here: of our own rows, where nothing of
+    the paper is beside them. stand_in: what these are measured with in the paper's place, "" where nothing is. needs:
+    what a test on the paper's own rows would take, where no row says. stated: in the text or a caption, or read off a
+    figure by us. kind: a finding; or a count, size or sum of the data, which holds more easily, or what is true or
+    false by definition; these are counted apart. primary: the statistic by which the paper decides.
     """
 
     says: str
@@ -146,7 +120,6 @@ class Claim(_Entry):
     kind: Literal["finding", "data", "by definition"] = "finding"
     bar: str = ""  # what the test takes a word of the claim to mean ("strongly": above 0.8), and why
     published: tuple[Order, ...] = ()
-    sums: tuple[str, ...] = ()
     primary: str = ""
     here: tuple[Order, ...] = ()
     stand_in: str = ""
@@ -156,7 +129,7 @@ class Claim(_Entry):
     @property
     def tables(self) -> tuple[str, ...]:
         """The artefacts whose values test it, in order."""
-        return tuple(dict.fromkeys(t for o in (*self.published, *self.here) for t in (o.table, *o.beside)))
+        return tuple(dict.fromkeys(name for order in (*self.published, *self.here) for name in order.tables))
 
 
 class Paper(_Entry):
@@ -251,7 +224,7 @@ def describe_entry(paper: Paper, name: str) -> dict[str, Any]:
 def read_papers(root: Path) -> dict[str, Paper]:
     """All papers by name.
 
-    Raises: ValueError naming file and field for an entry that doesn't fit, or names what isn't listed.
+    Raises: ValueError naming file and field for an entry that doesn't fit.
     """
     papers: dict[str, Paper] = {}
     for path in sorted((root / "papers").glob("[!.]*.yml")):
@@ -259,33 +232,8 @@ def read_papers(root: Path) -> dict[str, Paper]:
         paper._numbers = path.with_suffix(".csv")
         for artefact in paper.artefacts.values():
             artefact._folder = root / "notebooks"
-        _check_names(path, paper)
         papers[paper.paper] = paper
     return papers
-
-
-def _check_names(path: Path, paper: Paper) -> None:
-    """What an entry names must be listed, and no artefact may wait for itself."""
-    named = {f"{name}.reads": artefact.reads for name, artefact in paper.artefacts.items()}
-    named |= {f"{name}.cites": artefact.cites for name, artefact in paper.artefacts.items()}
-    named |= {f"claims.{name}": claim.tables for name, claim in paper.claims.items()}
-    named |= {f"stand_ins[{place}]": entry.artefacts for place, entry in enumerate(paper.stand_ins)}
-    for field, names in named.items():
-        unknown = [name for name in names if name not in paper.artefacts]
-        if unknown:
-            raise ValueError(f"{path}: {field}: unknown {unknown[0]!r}; {suggest(unknown[0], paper.artefacts)}")
-    for name, claim in paper.claims.items():
-        orders = (*claim.published, *claim.here)
-        needed = dict.fromkeys([*claim.needs, *(need for order in orders for need in order.needs)])
-        unknown = [need for need in needed if need not in {*ROLES, *paper.names}]
-        if unknown:
-            raise ValueError(f"{path}: claims.{name}.needs: {unknown[0]!r} is no role, and not listed under names")
-        if not (orders or claim.sums or claim.needs):
-            raise ValueError(f"{path}: claims.{name}: nothing tests it; add an order, or what it needs")
-    try:
-        TopologicalSorter({name: artefact.reads for name, artefact in paper.artefacts.items()}).prepare()
-    except CycleError as error:
-        raise ValueError(f"{path}: {error.args[1][0]}.reads: it would wait for itself") from None
 
 
 def find_artefact(papers: dict[str, Paper], identifier: str) -> tuple[Paper, str]:

@@ -5,13 +5,10 @@ Pages open from disk and request nothing. A failed build leaves the old site in 
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +22,9 @@ from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from nfqa.files.json_lines import read_json
-from nfqa.files.paths import Place, hash_file
-from reproduction.check import list_files, run_git
-from reproduction.claims import judge_claims
+from nfqa.files.paths import Place
+from reproduction.check import list_files
+from reproduction.claims import count_claims, judge_claims
 from reproduction.compare import compare_published, list_replaced, name_rows, pivot_beside_paper
 from reproduction.notebooks import HEAD
 from reproduction.papers import STAND_IN, Paper, list_needs, read_papers
@@ -44,25 +41,19 @@ _PARTIAL = "Partial: a quick run, or one with other parameters. These are not th
 _ACTIVE = ["script", "iframe", "object", "embed", "link", "base", "meta", "form"]  # could run, fetch or lead away
 # At least two folders deep, so that "a/b", "</td>" and "// comment" stay as they are.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w/.:<~])/(?:[\w.+@-]+/)+(?=[\w.+@-])")
-_FORGE = re.compile(r"(?:https://|ssh://|(?=[^/@]+@))(?:[^/@]+@)?([\w.-]+)(?::\d+)?[:/](.+?)(?:\.git)?/?")
 
 
-def build_site(place: Place, *, sample: Place | None = None) -> Path:
-    """Bring the site of a place's results up to date, with those of a sample run in a section of their own.
+def build_site(place: Place) -> Path:
+    """Build the site of a place's results.
 
     Returns: its index.html.
     Raises: ValueError naming the file for results that can't be read.
     """
-    forge, record = find_forge(place.root), place.site / "inputs.txt"
-    digest = hash_inputs(place.root, [place, *([sample] if sample else [])], forge)
-    if record.is_file() and record.read_text(encoding="utf-8") == digest:
-        return place.site / "index.html"
     papers = [*reversed(read_papers(place.root).values())]
     sheets = [describe_artefact(paper, name, place) for paper in papers for name in paper.artefacts]
-    if sample is not None:
-        ran = [describe_artefact(paper, name, sample, "sample/") for paper in papers for name in paper.artefacts]
-        sheets += [sheet for sheet in ran if sheet["rows"]]
-    claims = [claim for paper in papers for claim in _judge(paper, place)]
+    judged = {paper.paper: judge_claims(paper, place.results) for paper in papers}
+    claims = [claim for paper in papers for claim in _list_claims(paper, judged[paper.paper])]
+    counts = {name: count_claims(table) for name, table in judged.items()}
     place.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.work, prefix=".site.new.") as scratch:
         site, templates = Path(scratch) / "site", _open_templates(place)
@@ -71,54 +62,25 @@ def build_site(place: Place, *, sample: Place | None = None) -> Path:
             page.parent.mkdir(parents=True, exist_ok=True)
             for ending, path in sheet["files"].items():
                 shutil.copyfile(path, page.with_suffix(f".{ending}"))
-            facts = {
-                "sheet": sheet,
-                "up": "../" * sheet["stem"].count("/"),
-                "claims": [] if sheet["is_sample"] else [claim for claim in claims if sheet["stem"] in claim["tables"]],
-                "sources": {name: _find_source(place.root, name) for name in sheet["made_from"].get("functions", [])},
-                "forge": forge,
-                "notebook": render_notebook(sheet["notebook"], place.root) if sheet["notebook"].is_file() else "",
-            }
-            page.write_text(templates.get_template("artefact.html").render(facts), encoding="utf-8")
-        index = templates.get_template("index.html").render(papers=papers, sheets=sheets, claims=claims)
+            tested = [claim for claim in claims if sheet["stem"] in claim["tables"]]
+            cells = render_notebook(sheet["notebook"], place.root) if sheet["notebook"].is_file() else ""
+            html = templates.get_template("artefact.html").render(sheet=sheet, claims=tested, notebook=cells)
+            page.write_text(html, encoding="utf-8")
+        index = templates.get_template("index.html").render(papers=papers, sheets=sheets, claims=claims, counts=counts)
         (site / "index.html").write_text(index, encoding="utf-8")
-        (site / record.name).write_text(digest, encoding="utf-8")
         if place.site.exists():
             place.site.rename(Path(scratch) / "old")
         site.rename(place.site)
     return place.site / "index.html"
 
 
-def hash_inputs(root: Path, places: Sequence[Place], forge: str) -> str:
-    """One hash over all that the site is built from: papers, code, the places' results, and where sources are shown."""
-    digest = hashlib.sha256(forge.encode())
-    shown = [
-        folder
-        for place in places
-        for folder in (place.read_from / "results", place.read_from / "figures", place.notebooks)
-    ]
-    for folder in [root / "papers", root / "src", *shown]:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                digest.update(os.fsencode(f"{file.relative_to(root)} {hash_file(file)}\n"))
-    return digest.hexdigest()
-
-
-def find_forge(root: Path) -> str:
-    """The address at which a browser finds the files of this commit; "" where `origin` is no https or ssh address."""
-    asked = (("remote", "get-url", "origin"), ("rev-parse", "HEAD"))
-    origin, commit = (run_git(root, *words).strip() for words in asked)
-    found = _FORGE.fullmatch(origin)
-    return f"https://{found[1]}/{found[2]}/blob/{commit}" if found else ""
-
-
-def describe_artefact(paper: Paper, name: str, place: Place, folder: str = "") -> dict[str, Any]:
-    """What the pages show of an artefact. `folder` is "sample/" for a sample run, of which nothing is compared.
+def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
+    """What the pages show of an artefact.
 
     Returns: paper, artefact, notebook (where it would be) and files (by ending) on this machine; stem, from the
         site's top folder; rows (its values, with their conditions in words) and made_from (its provenance), empty
         without results; published (beside ours), table (the same in the paper's shape), verdicts and origins (counts);
-        is_sample, stand_ins, state and needs (in words).
+        stand_ins, state and needs (in words). Of values of the bundled sample nothing is compared.
     """
     artefact, stem = paper.artefacts[name], f"{paper.paper}/{name}"
     files = {ending[1:]: path for ending, path in list_files(place.read_from, stem).items() if path.is_file()}
@@ -128,31 +90,31 @@ def describe_artefact(paper: Paper, name: str, place: Place, folder: str = "") -
         words = name_rows(paper, values, name_keys(values))
         rows = values.astype(object).where(values.notna(), None).assign(words=words).to_dict("records")
         stand_ins, origins = list_replaced(paper, name, values), Counter(sorted(values.origin))
-    is_sample = folder != "" or "sample" in origins
-    published = compare_published(paper, name, values)[: 0 if is_sample else None]
+    published = compare_published(paper, name, values)[: 0 if "sample" in origins else None]
     verdicts, needs = Counter(published.verdict), list_needs(paper, name)
     return {
         "paper": paper,
         "artefact": artefact,
         "notebook": place.notebooks / f"{stem}.ipynb",
         "files": files,
-        "stem": folder + stem,
+        "stem": stem,
         "rows": rows,
         "made_from": read_json(files["json"]) if "json" in files else {},
         "published": published,
         "table": "" if published.empty else _draw_table(paper, name, values),
         "verdicts": verdicts,
         "origins": origins,
-        "is_sample": is_sample,
         "stand_ins": stand_ins,
         "needs": needs,
-        "state": "sample" if is_sample else _find_state(artefact.notebook, verdicts, origins, needs),
+        "state": _find_state(artefact.notebook, verdicts, origins, needs),
     }
 
 
 def _find_state(notebook: str | None, verdicts: Counter[str], origins: Counter[str], needs: list[str]) -> str:
     """How far an artefact is."""
     own = set(origins) - {"paper"}
+    if "sample" in own:
+        return "sample"
     if not origins:
         return "not run" if notebook or needs or verdicts else "no numbers"
     if own <= {STAND_IN}:
@@ -171,12 +133,12 @@ def _draw_table(paper: Paper, name: str, values: pd.DataFrame | None) -> Markup:
     return Markup(style.to_html(table_uuid="paper", cell_ids=False))  # noqa: S704 - escaped above
 
 
-def _judge(paper: Paper, place: Place) -> list[dict[str, Any]]:
+def _list_claims(paper: Paper, judged: pd.DataFrame) -> list[dict[str, Any]]:
     """A paper's claims with their verdicts, each with the labels of the artefacts whose values test it, by stem."""
-    claims = judge_claims(paper, place.read_from / "results").to_dict("records")
+    claims = judged.to_dict("records")
     for claim in claims:
-        entry = paper.claims[claim["claim"]]
-        tables = {f"{paper.paper}/{name}": paper.artefacts[name].label for name in entry.tables}
+        names = paper.claims[claim["claim"]].tables
+        tables = {f"{paper.paper}/{name}": paper.artefacts[name].label for name in names}
         claim |= {"paper": paper, "tables": tables}
     return claims
 
@@ -238,10 +200,3 @@ def _write_number(number: float | None) -> str:
     if number is None:
         return ""
     return f"{number:,.0f}" if number == round(number) or abs(number) >= 1000 else f"{number:.4g}"
-
-
-def _find_source(root: Path, function: str) -> str:
-    """The file of MODULE:FUNCTION, or of MODULE:MODULE where a package's module is named."""
-    module, _, name = function.replace(".", "/").partition(":")
-    own = f"src/{module}/{name}.py"
-    return own if (root / own).is_file() else f"src/{module}.py"
