@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -166,14 +165,6 @@ def _name_rows(table: pd.DataFrame | None) -> pd.DataFrame:
 def _is_exact(numbers: np.ndarray) -> np.ndarray:
     """Which numbers have more digits than those that a model's floating point is behind."""
     return np.array([float(f"{number:.{MODEL_DIGITS}g}") != number for number in numbers], dtype=bool)
-
-
-def run_git(root: Path, *arguments: str) -> str:
-    """What git says; nothing where there is no git, no repository, or no such object."""
-    try:
-        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False).stdout
-    except FileNotFoundError:
-        return ""
 
 
 def say_moved(found: pd.DataFrame) -> bool:

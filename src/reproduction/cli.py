@@ -214,34 +214,14 @@ def _debates(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
 
 
 def _verdicts(root: Path, _: RunOptions, given: argparse.Namespace) -> int:
-    from nfqa.judge.committed_verdicts import VERDICTS, import_verdicts
-    from nfqa.judge.journal import Journal
-    from reproduction.judging import find_journal
+    from reproduction.judging import export_rows, import_journal
 
-    path = find_journal(root)
     if str(given.file) == ".":
-        raise ValueError("no file is named; set FILE, as in `make export-verdicts FILE=verdicts.parquet`")
-    if given.action != "import":
-        if given.file.suffix != ".parquet":
-            advice = "a journal is handed on by a copy"
-            raise ValueError(f"FILE is {given.file}; expected a name that ends in .parquet ({advice})")
-        if given.action == "losses":
-            from nfqa.files.paths import find_cache
-            from nfqa.models.committed_losses import LOSSES, list_losses
-            from nfqa.models.evaluator import hash_losses_code
-
-            form, rows = LOSSES, list_losses(find_cache(root, "losses"), made_by=hash_losses_code())
-        else:
-            lines = Journal(path).list_lines() if path.is_file() else []
-            form, rows = VERDICTS, [line for line in lines if line["model"].startswith(given.model)]
-        if not rows:
-            raise ValueError(f"there is nothing to write to {given.file}: no {given.action} of MODEL={given.model!r}")
-        print(form.merge(given.file, rows))
-        return 0
-    new, differing = import_verdicts(Journal(path), given.file)
+        raise ValueError("no file is named; set FILE, as in `make export-verdicts FILE=data/verdicts/NAME.parquet`")
     print(
-        f"{new:,} new completions imported"
-        + f"; {differing:,} stayed as they were, which differ there" * (differing > 0)
+        import_journal(root, given.file)
+        if given.action == "import"
+        else export_rows(root, given.file, given.action, given.model)
     )
     return 0
 

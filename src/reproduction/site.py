@@ -51,7 +51,7 @@ def build_site(place: Place) -> Path:
     """
     papers = [*reversed(read_papers(place.root).values())]
     sheets = [describe_artefact(paper, name, place) for paper in papers for name in paper.artefacts]
-    judged = {paper.paper: judge_claims(paper, place.results) for paper in papers}
+    judged = {paper.paper: judge_claims(paper, place.read_from / "results") for paper in papers}
     claims = [claim for paper in papers for claim in _list_claims(paper, judged[paper.paper])]
     counts = {name: count_claims(table) for name, table in judged.items()}
     place.work.mkdir(parents=True, exist_ok=True)

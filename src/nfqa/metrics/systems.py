@@ -46,7 +46,7 @@ def summarise_systems(parts: Iterable[pd.DataFrame], by: Sequence[str] = ("metri
     Args: parts: frames with question, system, score, missing, maybe flags, and those of `by`, "" where they don't
         apply; only their means are held in memory; by: the columns that tell ways of scoring apart.
     Returns: a row for each set of `by` and system, "" for all answers: statistic ("mean"), value, low, high, n
-        (questions), dropped (answers without a score) and dropped_because.
+        (questions), resampled, dropped (answers without a score) and dropped_because.
     """
     keys, sums, lost = [*by, "system"], [], []
     for scores in parts:
@@ -56,9 +56,8 @@ def summarise_systems(parts: Iterable[pd.DataFrame], by: Sequence[str] = ("metri
         lost.append(both[both.missing != ""].groupby([*keys, "missing"], sort=False).size())
     total = pd.concat(sums).groupby(level=[*keys, "question"], sort=False).sum()
     means = (total["sum"] / total["count"]).rename("measured").reset_index().assign(statistic="mean", missing="")
-    values = average(means, share=SHARES if "metric" in by else False)[
-        [*keys, "statistic", "value", "low", "high", "n"]
-    ]
+    columns = [*keys, "statistic", "value", "low", "high", "n", "resampled"]
+    values = average(means, share=SHARES if "metric" in by else False)[columns]
     counts = (
         pd.concat(lost).groupby(level=[*keys, "missing"], sort=False).sum().rename("dropped").reset_index("missing")
     )
