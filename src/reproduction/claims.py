@@ -237,6 +237,8 @@ def _say_counts(groups: _Groups) -> str:
 
 def count_claims(claims: pd.DataFrame) -> list[str]:
     """How many claims of each kind have each verdict, a sentence for each kind that there is."""
+    if claims.empty:
+        return []
     kinds, sentences = claims.kind.mask(claims.stated == "figure", READ), []
     for kind, title in KINDS.items():
         verdicts = claims.loc[kinds == kind, [*SIDES]]

@@ -232,11 +232,12 @@ def _write_tables(stem: Path, cells: pd.DataFrame, note: str) -> None:
 
 
 def tabulate_values(paper: Paper, name: str, table: pd.DataFrame, *, rows: int = 24) -> str:
-    """An artefact's values for a terminal: the paper's table, or each value with its conditions where it has none.
+    """An artefact's values for a terminal: the paper's table, or each value with its conditions.
 
+    The latter are those of the sample, which says nothing of a paper, and of an artefact without published numbers.
     A cell is ours, `*` for a stand-in, and the published value. Of more rows the first are printed.
     """
-    if (paper.published.artefact == name).any():
+    if (paper.published.artefact == name).any() and "sample" not in table.origin.tolist():
         cells = _flatten(pivot_beside_paper(paper, name, table)["cell"])
     else:
         words = name_rows(paper, table, name_keys(table))
