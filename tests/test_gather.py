@@ -14,7 +14,7 @@ import pytest
 
 from reproduction.data.gather import gather
 from reproduction.data.load import read_file
-from reproduction.data.registry import UpstreamFile, fetch_file
+from reproduction.data.registry import UnreachableError, UpstreamFile, fetch_file
 
 RATED = "To what extent is your perspective represented in this response?"
 SHOWN = "Question: Is it good? <br> <hr> LLM generated response: <br> <br> Yes.<br><br>And no.<br><br>"
@@ -55,7 +55,7 @@ def write_archive(path: Path, folder: str, **people: bytes) -> Path:
 
 
 def gather_people(folder: Path, **people: bytes) -> bytes:
-    return gather("debate_ratings", write_folder(folder, **people), "", "set")
+    return gather("debate_ratings", write_folder(folder, **people))
 
 
 def test_the_gathered_file_is_read_as_a_set(tmp_path: Path) -> None:
@@ -73,8 +73,6 @@ def test_neither_order_nor_names_of_folders_nor_unused_screens_matter(tmp_path: 
     first = gather_people(tmp_path / "a", secret_id=dump(one), other_id=dump(two))
     assert gather_people(tmp_path / "b", a001=dump(two), a002=dump(one)) == first
     assert gather_people(tmp_path / "c", a001=dump(two[1:]), a002=dump(one[1:])) == first
-    archive = write_archive(tmp_path / "a.tar.gz", "x/pilot", other_id=dump(two), secret_id=dump(one))
-    assert gather("debate_ratings", archive, "x/pilot", "set") == first
     assert b"secret_id" not in first
     assert b"time_string" not in first
 
@@ -82,7 +80,7 @@ def test_neither_order_nor_names_of_folders_nor_unused_screens_matter(tmp_path: 
 def register(content: bytes) -> UpstreamFile:
     sha256 = hashlib.sha256(content).hexdigest()
     fields = {"name": "set", "owner": "owner", "repo": "repo", "commit": "c0ffee", "path": "x/pilot"}
-    return UpstreamFile(**fields, sha256=sha256, licence="none", shape="debate_ratings", gather=True)
+    return UpstreamFile(**fields, sha256=sha256, licence="none", shape="debate_ratings")
 
 
 def test_a_folder_is_fetched_from_a_mirror_or_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,5 +107,5 @@ def test_a_folder_is_fetched_from_a_mirror_or_an_archive(tmp_path: Path, monkeyp
     assert [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()] == ["pilot.jsonl"]
     archive = archive[:100]
     (tmp_path / "store").rename(tmp_path / "old")
-    with pytest.raises(ValueError, match="the archive is not whole"):
+    with pytest.raises(UnreachableError, match="could not be fetched whole"):
         fetch_file(register(content), tmp_path / "store")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -50,7 +48,7 @@ READ = {
 def test_a_set_is_gathered_and_read_by_grades(shape: str, tmp_path: Path) -> None:
     for name, text in (FILES[shape] | {"notes.txt": "not read"}).items():
         (tmp_path / name).write_text(text)
-    made = gather(shape, tmp_path, "", "set")
+    made = gather(shape, tmp_path)
     (path := tmp_path / "gathered.jsonl").write_bytes(made)
     (question, *_), _ = read_file(path, shape)
     assert (question.text, {answer.text: answer.label for answer in question.answers}) == READ[shape]
@@ -58,19 +56,7 @@ def test_a_set_is_gathered_and_read_by_grades(shape: str, tmp_path: Path) -> Non
 
 def test_an_expert_is_a_number_and_an_answer_says_who_wrote_it(tmp_path: Path) -> None:
     (tmp_path / "HaluQuestQA.csv").write_text(PREFERRED)
-    made = gather("preferred", tmp_path, "", "set")
+    made = gather("preferred", tmp_path)
     rows = [json.loads(line) for line in made.splitlines()]
     assert [(row["id"], row["system"]) for row in rows[1:3]] == [("1-2", "model"), ("2-1", "model")]
     assert b"Zoe" not in made
-
-
-def test_an_archive_gives_the_same_bytes_as_a_folder(tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "repo.tar.gz", "w:gz") as tar:
-        for name, text in FILES["arguments"].items():
-            member = tarfile.TarInfo(f"repo-c0ffee/Data/{name}")
-            member.size = len(text)
-            tar.addfile(member, io.BytesIO(text.encode()))
-    (folder := tmp_path / "Data").mkdir()
-    for name, text in FILES["arguments"].items():
-        (folder / name).write_text(text)
-    assert gather("arguments", tmp_path / "repo.tar.gz", "Data", "set") == gather("arguments", folder, "", "set")

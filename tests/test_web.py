@@ -38,7 +38,7 @@ def test_documents_are_united_over_files_without_made_up_ones(tmp_path: Path) ->
     same = make_query(7, "Conflicting opinions and research outcomes")
     write_lines(tmp_path / _PLACE / "test.jsonl", same, make_query(3), make_query(459))
     write_lines(tmp_path / "elsewhere" / "val.jsonl", make_query(9))
-    content = gather("web_documents", tmp_path, ".", "set")
+    content = gather("web_documents", tmp_path)
     assert b"SECRET" not in content
     (tmp_path / "set.jsonl").write_bytes(content)
     frame = read_documents(tmp_path / "set.jsonl")
@@ -65,7 +65,7 @@ def test_ratings_of_sources_leave_out_who_rated_and_what_was_not_rated(tmp_path:
     row = {"question": "Q?", "annotator_id": "SECRET", "answers": {"s": {"claims": claims, "annotator_id": "SECRET"}}}
     write_lines(tmp_path / "rand_val.jsonl", row)
     write_lines(tmp_path / "domain_val.jsonl", row)
-    content = gather("source_reliability", tmp_path, "data/lfqa", "set")
+    content = gather("source_reliability", tmp_path)
     assert b"SECRET" not in content
     (tmp_path / "set.jsonl").write_bytes(content)
     frame = read_reliability(tmp_path / "set.jsonl")

@@ -8,9 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tarfile
 from collections.abc import Callable, Iterable
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,44 +30,25 @@ _RATED = "To what extent is your perspective represented in this response?"
 _INSTANCE = re.compile(rf"(\d{{1,9}})_({'|'.join(map(re.escape, SYSTEMS))}|question|select)")
 
 
-def gather(shape: str, source: Path, folder: str, where: str) -> bytes:
+def gather(shape: str, folder: Path) -> bytes:
     """One file of JSON lines of the rows that are used, from the files of a set of this shape.
 
     Two copies that differ in nothing that is used give equal bytes.
 
-    Args: shape: one of SETS; source: a mirror's folder, or a repository's archive, tar.gz, that has this `folder` in
-        it; where: what errors call the source.
-    Raises: ValueError for an archive that is not whole.
+    Args: shape: one of SETS; folder: with the files, as upstream has them.
     """
-    pattern, make = SETS[shape]  # makers get the lines of each .jsonl, or the bytes of other files by name
-    files = _read_folder(source, pattern) if source.is_dir() else _read_archive(source, folder, pattern, where)
-    read = [read_lines(files[name]) for name in sorted(files)] if pattern.endswith("jsonl") else files
-    return "".join(f"{_dump(line)}\n" for line in make(read)).encode()
+    patterns, make = SETS[shape]
+    files = sorted(path for pattern in patterns for path in folder.glob(pattern))
+    return "".join(f"{_dump(line)}\n" for line in make(files)).encode()
 
 
-def _read_folder(folder: Path, pattern: str) -> dict[str, bytes]:
-    named = ((path.relative_to(folder).as_posix(), path) for path in folder.rglob("*.*"))
-    return {name: path.read_bytes() for name, path in named if re.fullmatch(pattern, name)}
-
-
-def _read_archive(archive: Path, folder: str, pattern: str, where: str) -> dict[str, bytes]:
-    inside = "" if folder == "." else f"{re.escape(folder)}/"
-    wanted = re.compile(f"[^/]+/{inside}({pattern})")
-    try:
-        with tarfile.open(archive, "r:gz") as tar:
-            files = {found[1]: tar.extractfile(m) for m in tar if m.isfile() and (found := wanted.fullmatch(m.name))}
-            return {name: file.read() for name, file in files.items() if file is not None}
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise ValueError(f"{where}: the archive is not whole ({type(error).__name__}); fetch it again") from None
-
-
-def _gather_ratings(files: list[Lines]) -> Iterable[dict[str, Any]]:
+def _gather_ratings(files: list[Path]) -> Iterable[dict[str, Any]]:
     """First a line a question, then a line a person, numbered by the order of their content's hash.
 
     Screens that are not used (consent, demographics, times, marked passages) are left out.
     """
     questions: dict[int, dict[str, Any]] = {}
-    people = [_dump(_read_person(screens, questions)) for screens in files]
+    people = [_dump(_read_person(read_lines(file.read_bytes()), questions)) for file in files]
     yield from ({"question": number} | body for number, body in sorted(questions.items()))
     hashed = sorted((hashlib.sha256(person.encode()).hexdigest(), person) for person in people)
     for number, (_, person) in enumerate(hashed, start=1):
@@ -79,19 +58,19 @@ def _gather_ratings(files: list[Lines]) -> Iterable[dict[str, Any]]:
 def _read_person(screens: Lines, questions: dict[int, dict[str, Any]]) -> dict[str, Any]:
     person: dict[str, Any] = {"views": {}, "choices": {}, "ratings": {}}
     for screen in screens:
-        found = _INSTANCE.fullmatch(str(screen.get("id")))
-        if found is None:
+        instance = _INSTANCE.fullmatch(str(screen.get("id")))
+        if instance is None:
             continue  # a screen that asks none of the study's questions
-        key, kind, given = str(int(found[1])), found[2], screen["label_annotations"]
+        key, kind, labels = str(int(instance[1])), instance[2], screen["label_annotations"]
         text, answer = _read_shown(screen["displayed_text"])
         question = questions.setdefault(int(key), {"text": text, "answers": {}})
         if kind == "question":
-            person["views"][key] = " ".join(given.get("answer", {}).get("text_box", "").split())
+            person["views"][key] = " ".join(labels.get("answer", {}).get("text_box", "").split())
         elif kind == "select":
-            (person["choices"][key],) = given["selection"]
+            (person["choices"][key],) = labels["selection"]
         else:
             question["answers"][SYSTEMS[kind]] = answer
-            (rating,) = given[_RATED].values()
+            (rating,) = labels[_RATED].values()
             person["ratings"].setdefault(key, {})[SYSTEMS[kind]] = int(rating)
     return person
 
@@ -119,28 +98,29 @@ _KINDS = {  # how the documents of a question relate: as upstream spells it -> h
 _SYNTHETIC_FROM = 459  # from this id on upstream's questions and documents are made up, on domains that don't exist
 
 
-def _gather_documents(files: list[Lines]) -> Iterable[dict[str, Any]]:
+def _gather_documents(files: list[Path]) -> Iterable[dict[str, Any]]:
     """A line a question with its documents, by upstream's id; the fields that a language model wrote are left out."""
-    queries = {query["id"]: query for query in chain(*files) if int(query["id"][1:]) < _SYNTHETIC_FROM}
-    for _, query in sorted(queries.items()):
-        shown = query["retrieved_docs"]
-        documents = [{"address": d["source_url"].strip(), "text": d["snippet"].strip()} for d in shown]
-        kind = _KINDS[query["conflict_type"]]
-        yield {"question": query["query"].strip(), "kind": kind, "documents": documents}
+    queries = {query["id"]: query for file in files for query in read_lines(file.read_bytes())}
+    for name, query in sorted(queries.items()):
+        if int(name[1:]) < _SYNTHETIC_FROM:
+            sources = query["retrieved_docs"]
+            documents = [{"address": one["source_url"].strip(), "text": one["snippet"].strip()} for one in sources]
+            kind = _KINDS[query["conflict_type"]]
+            yield {"question": query["query"].strip(), "kind": kind, "documents": documents}
 
 
 _RELIABILITY = {"Not reliable at all": 1, "Somewhat reliable": 2, "Reliable": 3}  # any other: not rated
 _ADDRESS = re.compile(r"https?://[^\s\])>\"']+")
 
 
-def _gather_reliability(files: list[Lines]) -> Iterable[dict[str, Any]]:
+def _gather_reliability(files: list[Path]) -> Iterable[dict[str, Any]]:
     """A line a claim that was rated: its question, the addresses that it cites, and the rating.
 
     A question and system that several files hold counts once. Claims have running numbers, as have experts, who asked
     and rated; their ids are left out.
     """
     found: dict[tuple[str, str], tuple[str, list[dict[str, Any]]]] = {}
-    for asked in chain(*files):
+    for asked in (line for file in files for line in read_lines(file.read_bytes())):
         for system, answer in asked["answers"].items():
             found.setdefault((asked["question"].strip(), system), (asked["annotator_id"], answer["claims"]))
     numbers: dict[str, int] = {}
@@ -153,14 +133,15 @@ def _gather_reliability(files: list[Lines]) -> Iterable[dict[str, Any]]:
                 yield {"question": question, "expert": number, "system": system, "claim": place} | rated
 
 
-_SPLITS = r"sft_inference_pipeline_v2/data/splits/(?:val|test)|sft_inference_pipeline/data/splits/(?:val|test)_v5"
-_STAGE = "dataset_annotation_pipeline_v3/data/experiments/stagewise_multi/stage3_final"
-SETS: dict[str, tuple[str, Callable[[Any], Iterable[dict[str, Any]]]]] = {  # files; what makes the lines of them
-    "debate_ratings": (r"[^/]+/annotated_instances\.jsonl", _gather_ratings),
-    "web_documents": (rf"(?:{_SPLITS}|{_STAGE})\.jsonl", _gather_documents),
-    "source_reliability": (r"(?:rand_test|rand_val|domain_val)\.jsonl", _gather_reliability),
-    "arguments": (r"(?:arguments|topics)\.csv", rated.gather_arguments),
-    "convincing": (r"[^/]+\.csv", rated.gather_convincing),
-    "utility": (r"human_eval_utility_completed\.json", rated.gather_utility),
-    "preferred": (r"HaluQuestQA\.csv", rated.gather_preferred),
+_STAGE = "dataset_annotation_pipeline_v3/data/experiments/stagewise_multi/stage3_final.jsonl"
+_SPLITS = ["_v2/data/splits/val", "_v2/data/splits/test", "/data/splits/val_v5", "/data/splits/test_v5"]
+Maker: TypeAlias = Callable[[list[Path]], Iterable[dict[str, Any]]]
+SETS: dict[str, tuple[list[str], Maker]] = {  # files, sorted by their paths; what makes the lines of them
+    "debate_ratings": (["*/annotated_instances.jsonl"], _gather_ratings),
+    "web_documents": ([_STAGE, *(f"sft_inference_pipeline{split}.jsonl" for split in _SPLITS)], _gather_documents),
+    "source_reliability": (["rand_test.jsonl", "rand_val.jsonl", "domain_val.jsonl"], _gather_reliability),
+    "arguments": (["arguments.csv", "topics.csv"], rated.gather_arguments),
+    "convincing": (["*.csv"], rated.gather_convincing),
+    "utility": (["human_eval_utility_completed.json"], rated.gather_utility),
+    "preferred": (["HaluQuestQA.csv"], rated.gather_preferred),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path, PurePath
 from typing import Any
@@ -16,46 +16,47 @@ Rows = Iterable[dict[str, Any]]
 _QUALITIES = ("Logical Quality", "Rhetorical Quality", "Dialectical Quality")
 
 
-def gather_arguments(files: Mapping[str, bytes]) -> Rows:
+def gather_arguments(files: Sequence[Path]) -> Rows:
     """SIGIR-19: arguments on a query; the grade is the mean of three qualities from 1 to 4, rounded, less 1.
 
     What is no argument, -2 upstream, has grade 0.
     """
-    queries = {row["Topic ID"]: row["Query"] for row in _read_table(files["topics.csv"])}
-    for row in _read_table(files["arguments.csv"]):
+    arguments, topics = files
+    queries = {row["Topic ID"]: row["Query"] for row in _read_table(topics)}
+    for row in _read_table(arguments):
         label = max(0, round(sum(float(row[quality]) for quality in _QUALITIES) / 3 - 1))
         name = "-".join(row[key] for key in ("Topic ID", "Discussion ID", "Argument ID"))
         yield {"question": queries[row["Topic ID"]], "id": name, "text": row["Premise"], "label": label}
 
 
-def gather_convincing(files: Mapping[str, bytes]) -> Rows:
+def gather_convincing(files: Sequence[Path]) -> Rows:
     """UKPConvArg1: arguments for one side of a debate, ranked; the grade is the quarter of the side's ranks, 3 best."""
-    for name, content in sorted(files.items()):
-        rows = sorted(_read_table(content, delimiter="\t", quoting=csv.QUOTE_NONE), key=lambda row: float(row["rank"]))
-        question = PurePath(name).stem.replace("_", ": ").replace("-", " ")
+    for file in files:
+        rows = sorted(_read_table(file, delimiter="\t", quoting=csv.QUOTE_NONE), key=lambda row: float(row["rank"]))
+        question = file.stem.replace("_", ": ").replace("-", " ")
         for place, row in enumerate(rows):
             label = 3 - 4 * place // len(rows)
             yield {"question": question, "id": row["#id"], "text": row["argument"], "label": label}
 
 
-def gather_utility(files: Mapping[str, bytes]) -> Rows:
+def gather_utility(files: Sequence[Path]) -> Rows:
     """ALCE: answers of four systems to a question; the grade is people's utility from 1 to 5, less 1."""
-    (content,) = files.values()
-    for systems in json.loads(content).values():
+    (file,) = files
+    for systems in json.loads(file.read_bytes()).values():
         for system, answers in systems.items():
             for answer in (each for each in answers.values() if each.get("utility_score")):  # the last is an average
                 texts = {"question": answer["question"], "id": PurePath(system).stem, "text": answer["output"].strip()}
                 yield texts | {"label": answer["utility_score"] - 1}
 
 
-def gather_preferred(files: Mapping[str, bytes]) -> Rows:
+def gather_preferred(files: Sequence[Path]) -> Rows:
     """Experts' preferences between two long answers: the grade is 1 for the preferred one, else 0.
 
     `id` is the expert's number, by their place in the file, and the answer's; `system` is who wrote it.
     """
-    (content,) = files.values()
+    (file,) = files
     experts: dict[str, int] = {}
-    for row in _read_table(content, delimiter="\t"):
+    for row in _read_table(file, delimiter="\t"):
         name = experts.setdefault(row["annotator"], len(experts) + 1)
         for place in "12":
             texts = {"question": row["question_text"].strip(), "id": f"{name}-{place}", "text": row[f"ans{place}_text"]}
@@ -72,5 +73,5 @@ def read_rated(path: Path, lowest_label: int) -> Iterator[Question]:
     return (Question(text, tuple(answers)) for text, answers in asked.items())
 
 
-def _read_table(content: bytes, **how: Any) -> Iterable[dict[str, str]]:
-    return csv.DictReader(StringIO(content.decode("utf-8-sig"), newline=""), **how)
+def _read_table(path: Path, **options: Any) -> Iterable[dict[str, str]]:
+    return csv.DictReader(StringIO(path.read_bytes().decode("utf-8-sig"), newline=""), **options)

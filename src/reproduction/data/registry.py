@@ -10,20 +10,23 @@ import hashlib
 import os
 import shutil
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from pydantic import Field
 
 from nfqa.files.json_lines import Item, Text, check, read_yaml
 from nfqa.files.paths import hash_file, write_atomically
-from reproduction.data.gather import gather
+from reproduction.data.gather import SETS, gather
 
 _TIMEOUT = 20  # seconds without an answer before upstream counts as out of reach
 
 
 class UnreachableError(Exception):
-    """Neither the local store, nor the mirror, nor upstream could give a file. The message says what to do."""
+    """Neither the local store, nor the mirror, nor upstream gives a file. The message says what to do."""
 
 
 Blob = Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
@@ -32,7 +35,7 @@ Blob = Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
 class UpstreamFile(Item):
     """One file of a public repository, pinned by one of sha256, blob and parts, and how it is read.
 
-    With `gather` it is a folder of many files: `sha256` is that of the one file which `gather` makes of them.
+    Of a shape in `reproduction.data.gather.SETS` it is a folder of many: `sha256` is that of the one file made of them.
     With `parts` it is a folder of a few, each checked for itself. `blob` is the id that git gives a file's bytes, for a
     file of which no sha256 is known: the sha1 of "blob", a blank, their number, a zero byte and the bytes.
     """
@@ -49,7 +52,6 @@ class UpstreamFile(Item):
     shape: Text
     lowest_label: int = 0  # of a graded dataset
     sample: str = ""  # a prompt has none
-    gather: bool = False
     optional: bool = False
     local: bool = False
 
@@ -60,9 +62,14 @@ class UpstreamFile(Item):
 
     @property
     def files(self) -> list[UpstreamFile]:
-        """Its parts, each a file."""
-        changed = [{"path": f"{self.path}/{name}", "blob": blob, "parts": {}} for name, blob in self.parts.items()]
-        return [self.model_copy(update=each) for each in changed]
+        """Its parts, each a file; without parts itself."""
+        changes = [{"path": f"{self.path}/{name}", "blob": blob, "parts": {}} for name, blob in self.parts.items()]
+        return [self.model_copy(update=change) for change in changes] or [self]
+
+    @property
+    def gathered(self) -> bool:
+        """Whether it is a folder of many files, of which one is made."""
+        return self.shape in SETS
 
     @property
     def relative(self) -> Path:
@@ -72,12 +79,16 @@ class UpstreamFile(Item):
     @property
     def kept(self) -> Path:
         """Where in the store it is kept: a gathered folder is kept as the one file made of it."""
-        return self.relative.with_suffix(".jsonl") if self.gather else self.relative
+        return self.relative.with_suffix(".jsonl") if self.gathered else self.relative
 
     @property
     def url(self) -> str:
         archive = f"https://codeload.github.com/{self.owner}/{self.repo}/tar.gz/{self.commit}"
-        return archive if self.gather else f"https://raw.githubusercontent.com/{self.relative.as_posix()}"
+        return archive if self.gathered else f"https://raw.githubusercontent.com/{self.relative.as_posix()}"
+
+    def measure(self, path: Path) -> str:
+        """The hash of a copy, to be compared with `pin`."""
+        return hash_file(path, blob=bool(self.blob))
 
 
 def read_registry(root: Path) -> dict[str, UpstreamFile]:
@@ -99,74 +110,68 @@ def has_file(file: UpstreamFile, store: Path) -> bool:
     Where some of its parts are and others aren't, a warning names these.
     Raises: ValueError for a copy with the wrong hash.
     """
-    if file.parts:
-        lacking = [name for name, part in zip(file.parts, file.files, strict=True) if not has_file(part, store)]
-        if 0 < len(lacking) < len(file.parts):
-            warnings.warn(f"{file.name} is left out, as it lacks {', '.join(lacking)}", stacklevel=2)
-        return not lacking
-    try:
-        return bool(_find_kept(file, store) or (_find_near(file) and fetch_file(file, store)))
-    except UnreachableError:
-        return False
+    lacking = []
+    for part in file.files:
+        try:
+            fetch_file(part, store, download=False)
+        except UnreachableError:
+            lacking.append(part.relative.name)
+    if 0 < len(lacking) < len(file.parts):
+        warnings.warn(f"{file.name} is left out, as it lacks {', '.join(lacking)}", stacklevel=2)
+    return not lacking
 
 
-def fetch_file(file: UpstreamFile, store: Path) -> Path:
-    """The verified local copy of an upstream file, fetched if it isn't there; of one with parts, their folder.
+def fetch_file(file: UpstreamFile, store: Path, *, download: bool = True) -> Path:
+    """The verified copy of an upstream file in the store, fetched if it isn't there; of one with parts, their folder.
 
-    A copy in the store whose hash is wrong is replaced. $NFQA_MIRROR, when set, is read instead of the network. A local
-    file is read where it lies.
-
+    A copy in the store whose hash is wrong is replaced. $NFQA_MIRROR, when set, is read instead of the network, and
+    $NFQA_LOCAL for a local file.
+    Args: download: whether the network may be used.
     Raises: ValueError when the fetched bytes don't have the pinned hash (both hashes named, the bytes not kept);
         UnreachableError when there is no way to the file, or to one of its parts.
     """
     if file.parts:
-        return {fetch_file(part, store).parent for part in file.files}.pop()
-    if kept := _find_kept(file, store):
-        return kept
-    source, target = _find_near(file), store / file.kept
-    if file.local and source:
-        _refuse_hash(file, str(source), source)
-        return source
-    with write_atomically(target) as scratch:
-        if not source:
-            _download(file, scratch)
-        elif not file.gather:
+        return {fetch_file(part, store, download=download).parent for part in file.files}.pop()
+    target = store / file.kept
+    if target.is_file() and file.measure(target) == file.pin:
+        return target
+    with _open_source(file, download) as source, write_atomically(target) as scratch:
+        if file.gathered:
+            scratch.write_bytes(gather(file.shape, source))
+        else:
             shutil.copyfile(source, scratch)
-        if file.gather:  # the archive that was downloaded isn't kept
-            scratch.write_bytes(gather(file.shape, source or scratch, file.path, f"{file.name}: {source or file.url}"))
-        _refuse_hash(file, str(source or file.url), scratch)
+        if (measured := file.measure(scratch)) != file.pin:
+            hashes = f"{'git blob' if file.blob else 'sha256'} {measured}, expected {file.pin}"
+            advice = "take the right file, or correct data/registry.yml if the change is meant"
+            raise ValueError(f"{file.name}: {file.relative} has {hashes}; {advice}")
     return target
 
 
-def _download(file: UpstreamFile, target: Path) -> None:
+@contextmanager
+def _open_source(file: UpstreamFile, download: bool) -> Iterator[Path]:
+    """The file, or the folder that is gathered: under $NFQA_MIRROR or $NFQA_LOCAL, or downloaded for a while."""
+    folder = os.environ.get(variable := "NFQA_LOCAL" if file.local else "NFQA_MIRROR", "")
+    path = Path(folder).expanduser() / file.relative
+    if folder and path.exists():
+        yield path
+    elif folder or file.local or not download:
+        instead = "it can't be downloaded" if file.local else "unset it to download, or complete the mirror"
+        raise UnreachableError(f"{file.name}: {variable} has no {path}; {instead}")
+    else:
+        with TemporaryDirectory() as scratch:
+            yield _download(file, Path(scratch))
+
+
+def _download(file: UpstreamFile, folder: Path) -> Path:
     import pooch
     import requests
 
     try:
-        pooch.HTTPDownloader(progressbar=True, timeout=_TIMEOUT)(file.url, str(target), None)
-    except (requests.RequestException, ConnectionError) as error:
-        what = f"{file.name}: {file.url} could not be reached ({type(error).__name__})"
+        pooch.HTTPDownloader(progressbar=True, timeout=_TIMEOUT)(file.url, str(folder / "download"), None)
+        if not file.gathered:
+            return folder / "download"
+        shutil.unpack_archive(folder / "download", folder, "gztar", filter="data")
+    except (requests.RequestException, ConnectionError, EOFError, shutil.ReadError) as error:
+        what = f"{file.name}: {file.url} could not be fetched whole ({type(error).__name__})"
         raise UnreachableError(f"{what}; connect, or set NFQA_MIRROR to a folder with {file.relative}") from None
-
-
-def _refuse_hash(file: UpstreamFile, origin: str, path: Path) -> None:
-    if (got := hash_file(path, blob=bool(file.blob))) != file.pin:
-        what = f"{file.name}: {origin} has {'git blob' if file.blob else 'sha256'} {got}, expected {file.pin}"
-        raise ValueError(f"{what}; take the right file, or correct data/registry.yml if the change is meant")
-
-
-def _find_kept(file: UpstreamFile, store: Path) -> Path | None:
-    path = store / file.kept
-    return path if not file.local and path.is_file() and hash_file(path, blob=bool(file.blob)) == file.pin else None
-
-
-def _find_near(file: UpstreamFile) -> Path | None:
-    """The file, or the folder that is gathered, under $NFQA_MIRROR or, if local, $NFQA_LOCAL; None to download it."""
-    folder = os.environ.get(variable := "NFQA_LOCAL" if file.local else "NFQA_MIRROR", "")
-    path = Path(folder).expanduser() / file.relative
-    if folder and path.exists():
-        return path
-    if folder or file.local:
-        instead = "it can't be downloaded" if file.local else "unset it to download, or complete the mirror"
-        raise UnreachableError(f"{file.name}: {variable} has no {path}; {instead}")
-    return None
+    return folder / f"{file.repo}-{file.commit}" / file.path
