@@ -76,11 +76,11 @@ def test_bradley_terry_of_a_rater_by_hand():
 
 def test_resampled_rankings_follow_the_raters_drawn():
     comparisons = compare_answers(OPPOSED)
-    drawn = resample_rankings(comparisons, "bradley_terry", resamples=50, seed=1)
+    drawn = resample_rankings(comparisons, "bradley_terry", over="rater", resamples=50, seed=1)
     table = drawn.pivot(index="resample", columns="system", values="strength")
     assert (table.shape, table.index.min()) == ((50, 3), 1)  # 0 is for what was measured
     assert set(np.sign((table.a - table.c).round(6))) == {-1, 0, 1}  # x more often puts a first, y more often c
-    elo = resample_rankings(comparisons, "elo", resamples=50, seed=1)
+    elo = resample_rankings(comparisons, "elo", over="rater", resamples=50, seed=1)
     elo = elo.pivot(index="resample", columns="system", values="strength")
     decided = (table.a - table.c).round(6) != 0
     assert (np.sign(elo.a - elo.c) == np.sign(table.a - table.c))[decided].all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -19,12 +19,12 @@ SHARES = ("coverage", "coverage_of_reliable", "reliable_if_trusted", "reliable_i
 SOURCES = ("trusted", "others", "mixed")  # of a pool
 
 
-def add_domains(documents: pd.DataFrame, *, trusted: Collection[str] = TRUSTED) -> pd.DataFrame:
+def add_domains(documents: pd.DataFrame) -> pd.DataFrame:
     """The documents with domain, suffix and trusted.
 
     domain is the registered domain in lower case ("parliament.uk"), or the host where it has none (an IP address); ""
     without an address. suffix is its public suffix, such as "org" or "co.uk", "" without one. trusted tells whether the
-    suffix is one of `trusted`, so that "gov.uk" is not trusted where "gov" is.
+    suffix is one of TRUSTED, so that "gov.uk" is not trusted where "gov" is.
 
     Differs from: a test of an address's ending, which takes https://shop.com/terms.org for one under .org, and
         https://example.org.uk or https://gov.evil.com for none or one, depending on how it is written.
@@ -34,10 +34,9 @@ def add_domains(documents: pd.DataFrame, *, trusted: Collection[str] = TRUSTED) 
 
     extract = TLDExtract(suffix_list_urls=(), cache_dir=None)  # the bundled list: nothing is fetched or written
     parts = [extract(address.strip()) for address in documents.address]
-    suffixes = [part.suffix.lower() for part in parts]
     domains = [(part.top_domain_under_public_suffix or part.domain).lower() for part in parts]
-    known = [suffix in trusted for suffix in suffixes]
-    return documents.assign(domain=domains, suffix=suffixes, trusted=known)
+    suffixes = [part.suffix.lower() for part in parts]
+    return documents.assign(domain=domains, suffix=suffixes, trusted=[suffix in TRUSTED for suffix in suffixes])
 
 
 def draw_pools(documents: pd.DataFrame, *, seed: int) -> pd.DataFrame:

@@ -141,10 +141,9 @@ def keep_trusted(found: pd.DataFrame, *, every: bool = False) -> Stage:
     known = add_domains(found)
     known = known.assign(trusted=known.trusted | (known.address.str.strip() == ""))
     gone = known[~known.trusted & (not every)]
-    hosts = [f"domain {domain}" if domain else "an address without a domain" for domain in gone.domain]
-    details = [f"{host}, not under {', '.join(TRUSTED)}" for host in hosts]
-    documents = [f"{row.id}: {row.document}" for row in gone.itertuples()]
-    dropped = list_dropped("document", documents, "domain not trusted", details)
+    hosts = ("domain " + gone.domain).where(gone.domain != "", "an address without a domain")
+    details = hosts + f", not under {', '.join(TRUSTED)}"
+    dropped = list_dropped("document", gone.id + ": " + gone.document, "domain not trusted", details)
     return known.drop(gone.index).reset_index(drop=True), dropped
 
 
@@ -206,9 +205,9 @@ def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame, *, fewest: int 
     return parts[~parts.id.isin(few.index)].reset_index(drop=True), list_dropped("question", few.index, reason, details)
 
 
-def split_questions(identifiers: Sequence[str], *, seed: int = 0) -> pd.DataFrame:
+def split_questions(identifiers: Sequence[str]) -> pd.DataFrame:
     """Each id's split, test or dev: round(n · `TEST_SHARE`) drawn for the test split without replacement."""
-    drawn = np.random.default_rng(seed).permutation(len(identifiers))[: round(TEST_SHARE * len(identifiers))]
+    drawn = np.random.default_rng(0).permutation(len(identifiers))[: round(TEST_SHARE * len(identifiers))]
     split = np.where(np.isin(np.arange(len(identifiers)), drawn), "test", "dev")
     return pd.DataFrame({"id": list(identifiers), "split": split})
 

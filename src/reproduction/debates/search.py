@@ -102,13 +102,13 @@ def find_nearest(
     return places, np.einsum("qd,qtd->qt", queries, vectors[places])
 
 
-def fuse_rankings(rankings: pd.DataFrame, *, top: int, k: int = FUSION) -> pd.DataFrame:
-    """One ranking of several methods': a document's score is Σ 1 / (k + rank) over the methods that found it.
+def fuse_rankings(rankings: pd.DataFrame, *, top: int) -> pd.DataFrame:
+    """One ranking of several methods': a document's score is Σ 1 / (60 + rank) over the methods that found it.
 
     Of equal scores the document found first in `rankings` comes first.
     Source: Cormack, Clarke and Büttcher 2009, k = 60.
     """
-    shares = rankings.assign(score=1 / (k + rankings["rank"]))
+    shares = rankings.assign(score=1 / (FUSION + rankings["rank"]))
     return _number(shares.groupby(["query", "document"], sort=False, as_index=False).score.sum(), top, "fused")
 
 

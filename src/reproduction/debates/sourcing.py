@@ -141,11 +141,8 @@ def place_nearest(
 
     Args: vectors: [N, D] and topics: [N], of the texts that the topics were found in, where outliers have no part;
         others: [M, D]; all of unit length.
-    Raises: ValueError where every text is an outlier.
     """
     frame = pd.DataFrame(np.asarray(vectors)).groupby(np.asarray(topics)).mean().drop(index=OUTLIER, errors="ignore")
-    if frame.empty:
-        raise ValueError("no text is in a topic: all are outliers; ask for smaller topics")
     centres = frame.to_numpy() / np.linalg.norm(frame.to_numpy(), axis=1, keepdims=True)
     cosines = others @ centres.T
     return frame.index[cosines.argmax(axis=1)].tolist(), cosines.max(axis=1).tolist()

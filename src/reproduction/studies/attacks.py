@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -15,9 +14,6 @@ from nfqa.kernels.texts import FUNCTION_WORDS, WORD
 from nfqa.metrics.references import GOOD_FROM, Draw, choose, hash_name
 from nfqa.metrics.statistics import list_conditions
 from reproduction.studies.degrade import negate
-
-if TYPE_CHECKING:
-    pass
 
 ATTACK = "attack: "
 MOST_KEYWORDS = 40
@@ -36,12 +32,9 @@ def add_attacks(draws: pd.DataFrame) -> pd.DataFrame:
     if len(best) < 2:
         raise ValueError(f"{len(best)} question to attack; texts on other questions take two or more")
 
-    def attack(draw: Draw) -> Draw:
-        texts = _write(draw, best) if draw.candidates else {}
-        own = (Answer(f"{ATTACK}{name}", text, 0) for name, text in texts.items())
-        return replace(draw, candidates=(*draw.candidates, *own))
-
-    return draws.assign(draw=[attack(draw) for draw in draws.draw])
+    attacks = [_write(draw, best) if draw.candidates else () for draw in draws.draw]
+    attacked = zip(draws.draw, attacks, strict=True)
+    return draws.assign(draw=[replace(draw, candidates=(*draw.candidates, *texts)) for draw, texts in attacked])
 
 
 def count_beaten(scores: pd.DataFrame) -> pd.DataFrame:
@@ -72,7 +65,7 @@ def stuff_keywords(texts: Sequence[str], *, key: str) -> str:
     return " ".join(sorted([*words][:MOST_KEYWORDS], key=lambda word: hash_name(f"{key}|{word}")))
 
 
-def _write(draw: Draw, best: Mapping[str, str]) -> dict[str, str]:
+def _write(draw: Draw, best: Mapping[str, str]) -> list[Answer]:
     question, ordered = draw.question.text, sorted(draw.candidates, key=lambda answer: answer.label)
     others = [text for name, text in best.items() if name != question]
     first = choose(f"attack|{question}", len(others))
@@ -83,7 +76,7 @@ def _write(draw: Draw, best: Mapping[str, str]) -> dict[str, str]:
     padding = (word for text in unrelated for word in text.split())
     padded = [*worst, *islice(padding, max(0, 2 * longest - len(worst)))]
     opposite = negate(ordered[-1].text)
-    return {
+    texts = {
         "echo": question,
         "half_reference": " ".join(words[: max(3, len(words) // 2)]),
         "keywords": stuff_keywords([question, *good], key=question),
@@ -91,3 +84,4 @@ def _write(draw: Draw, best: Mapping[str, str]) -> dict[str, str]:
         "negated": opposite if opposite != ordered[-1].text else f"No. {opposite}",
         "off_topic": unrelated[0],
     }
+    return [Answer(f"{ATTACK}{name}", text, 0) for name, text in texts.items()]

@@ -18,10 +18,7 @@ _TRAINING_SEEDS = range(1_000, 1_005)  # apart from any evaluation seed, so that
 
 
 def train_scorers(
-    training: QuestionSet,
-    dataset: QuestionSet,
-    embedder: Embedder,
-    composition: Sequence[int] = (),
+    training: QuestionSet, dataset: QuestionSet, embedder: Embedder, composition: Sequence[int] = ()
 ) -> dict[tuple[str, str], Scorer]:
     """A scorer of five features for each (dataset, question), fitted on `training` without its fold (`fit_apart`).
 

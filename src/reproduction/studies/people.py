@@ -61,24 +61,15 @@ def rank_systems(
     heads = comparisons[list(by)][~groups.duplicated()]
     frames = []
     for number, head in enumerate(heads.to_dict("records")):
-        own = preferences[(groups == number).to_numpy()]
-        if rule == "elo":
-            strengths = rate_elo(own, systems=len(systems), orders=orders)
-        else:
-            strengths = rate_bradley_terry(own, systems=len(systems))
-        compared = np.union1d(own.left, own.right)
+        in_group = preferences[(groups == number).to_numpy()]
+        strengths = _rate(in_group, rule, len(systems), orders=orders)
+        compared = np.union1d(in_group.left, in_group.right)
         frames.append(pd.DataFrame(head | {"system": systems[compared], "strength": strengths[compared]}))
     return pd.concat(frames, ignore_index=True)
 
 
 def resample_rankings(
-    comparisons: pd.DataFrame,
-    rule: RatingRule,
-    *,
-    over: str = "rater",
-    resamples: int,
-    seed: int = 0,
-    orders: int = ORDERS,
+    comparisons: pd.DataFrame, rule: RatingRule, *, over: str, resamples: int, seed: int = 0, orders: int = ORDERS
 ) -> pd.DataFrame:
     """The ranking by all comparisons under resamples of `over`, each of which brings all its comparisons along.
 
@@ -87,33 +78,27 @@ def resample_rankings(
     """
     preferences, systems = _read_comparisons(comparisons)
     units, names = pd.factorize(comparisons[over], sort=True)
-    draws = []
-    for number, counts in enumerate(draw_counts(len(names), resamples=resamples, seed=seed)):
-        weights = counts[units]
-        if rule == "elo":
-            drawn = preferences.iloc[np.repeat(np.arange(len(preferences)), weights.astype(np.int64))]
-            draws.append(rate_elo(drawn, systems=len(systems), orders=orders, seed=number))
-        else:
-            draws.append(rate_bradley_terry(preferences, systems=len(systems), weights=weights))
+    draws = [
+        _rate(preferences, rule, len(systems), orders=orders, seed=number, weights=counts[units])
+        for number, counts in enumerate(draw_counts(len(names), resamples=resamples, seed=seed))
+    ]
     table = pd.DataFrame(draws, pd.RangeIndex(1, resamples + 1, name="resample"), systems).reset_index()
     return table.melt("resample", var_name="system", value_name="strength")
 
 
-def average_pairs(pairs: pd.DataFrame, *, over: str = "group") -> pd.DataFrame:
-    """The mean over pairs of two units, with its 95 % interval over these: one value for each set of conditions.
+def average_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The mean over pairs of groups, with its 95 % interval over these: one value for each set of conditions.
 
-    Args: pairs: first and second, the unit of either side (one unit, or two), measured, and conditions; over: what a
-        unit is called.
+    Args: pairs: first and second, the group of either side (one group, or two), measured, and conditions.
     Returns: the conditions in order of first appearance, value, low, high, n (pairs), resampled.
     Source: `nfqa.kernels.intervals.estimate_pairs`.
     """
-    rows = []
-    for key, part in iterate_groups(
-        pairs, [one for one in pairs.columns if one not in ("first", "second", "measured")]
-    ):
-        found = estimate_pairs(part["measured"], part["first"], part["second"])
-        rows.append(key | describe_interval(found, over))
-    return pd.DataFrame(rows)
+    conditions = list(pairs.columns.difference(["first", "second", "measured"], sort=False))
+    intervals = [
+        key | describe_interval(estimate_pairs(part["measured"], part["first"], part["second"]), "group")
+        for key, part in iterate_groups(pairs, conditions)
+    ]
+    return pd.DataFrame(intervals)
 
 
 def average_other_raters(ratings: pd.DataFrame, *, within: Sequence[str] = ("question", "system")) -> pd.Series:
@@ -195,6 +180,18 @@ def correlate_halves(ratings: pd.DataFrame, *, splits: int = 50, seed: int = 0) 
     table = each.groupby(["level", "statistic"], sort=False).agg(["mean", "std", "count"]).reset_index()
     table = table.rename(columns={"mean": "value", "std": "spread", "count": "n"})
     return table.assign(dropped=splits - table["n"])
+
+
+def _rate(
+    comparisons: pd.DataFrame, rule: RatingRule, n: int, *, orders: int, seed: int = 0, weights: NDArray | None = None
+) -> NDArray[np.float64]:
+    """The strengths of n systems; `weights` says how often each comparison counts."""
+    if rule == "bradley_terry":
+        return rate_bradley_terry(comparisons, systems=n, weights=weights)
+    times = 1 if weights is None else weights.astype(np.int64)
+    return rate_elo(
+        comparisons.iloc[np.repeat(np.arange(len(comparisons)), times)], systems=n, orders=orders, seed=seed
+    )
 
 
 def _read_comparisons(comparisons: pd.DataFrame) -> tuple[pd.DataFrame, NDArray]:
