@@ -32,7 +32,7 @@ WRITE = (
     "row = {'dataset': 's', 'metric': 'ours', 'statistic': 'number', 'value': %s}\n"
     "lab.write(lab.tidy(pd.DataFrame([row]).assign(signature=lab.roles['evaluator'])))"
 )
-RESULTS = "results/made_up"
+RESULTS = "build/results/made_up"
 
 
 @pytest.fixture

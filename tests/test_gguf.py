@@ -363,7 +363,7 @@ def test_the_public_functions_and_the_command_take_a_file(place: Path, capsys: p
     Path("lines.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in LINES))
     options = ["--methods=pd,da,linkage", f"--judge={spec}", f"--evaluator={spec}", "--out=scores"]
     assert main(["score", "lines.jsonl", *options]) == 0
-    assert "pd" in capsys.readouterr().out
+    assert "P.D. (lower is better)" in capsys.readouterr().out
     assert {part.name for part in Path("scores").iterdir()} >= {"summary.csv", "parts"}
 
 

@@ -129,7 +129,6 @@ def test_a_table_that_does_not_fit_is_refused_by_line_and_column(tmp_path: Path,
         ("my.xlsx", b"PK\x03\x04\x14\0"),
         ("my.xls", b"\xd0\xcf\x11\xe0\xa1"),
         ("my.pdf", b"%PDF-1.7\n%\xe2"),
-        ("my.json", b'\xef\xbb\xbf[\n {"question": "why?"}]'),
         ("my.txt", b"question\tanswer\nwhy?\ta\n"),
     ],
 )
@@ -140,7 +139,8 @@ def test_a_file_of_another_kind_says_what_is_expected(
     path = write(tmp_path / name, content)
     assert main(["score", str(path)]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"error: {path}: is neither a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8)")
+    assert error.startswith(f"error: {path}: is named {path.suffix}; expected JSON lines")
+    assert "save a workbook's sheet as CSV UTF-8" in error
     assert error.count("\n") == 1
 
 

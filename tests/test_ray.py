@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import psutil
 import pytest
-from test_bulk import write_lines
+from test_scoring import write_lines
 
 import nfqa
 

@@ -55,7 +55,7 @@ def cut_file(path: Path, size: int) -> Iterator[Part]:
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; name a file of answers")
     if ending not in cutters:
-        known = "JSON lines (.jsonl), Parquet (.parquet) or a table (.csv, .tsv)"
+        known = "JSON lines (.jsonl), Parquet (.parquet) or a table (.csv, .tsv; save a workbook's sheet as CSV UTF-8)"
         raise ValueError(f"{path}: is named {ending or 'without an ending'}; expected {known}")
     number = -1
     for number, cut in enumerate((_cut_table if _holds_rows(path) else cutters[ending])(path, size)):
