@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import matplotlib.pyplot as plt
+import nbformat
 import pytest
 from conftest import PROJECT
 
 from nfqa import opening
+from nfqa.kernels.perplexity import Settings
 from nfqa.models.chat import Decoding, Failure, Reply, Request
+from nfqa.models.restated import Restated, TargetLoss
 from nfqa.models.roles import RoleSpec
+from reproduction import open as lab_open
 from reproduction.notebooks import read_cells
+from reproduction.open import Lab
+from reproduction.papers import find_artefact, read_papers
+
+PAPERS = read_papers(PROJECT)
 
 
 def run_notebook(name: str, *, out: Path, tags: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:
@@ -24,15 +36,45 @@ def run_notebook(name: str, *, out: Path, tags: Sequence[str] = (), **parameters
     return run_cells(PROJECT / "notebooks" / f"{name}.ipynb", given, tags)
 
 
+def run_artefact(identifier: str, *, out: Path, tags: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:
+    """As `run_notebook`, by an artefact's identifier and with its own parameters."""
+    paper, name = find_artefact(PAPERS, identifier)
+    artefact = paper.artefacts[name]
+    notebook = str(artefact.notebook).removesuffix(".ipynb")
+    return run_notebook(notebook, out=out, tags=tags, **{"artefact": identifier} | artefact.parameters | parameters)
+
+
 def run_cells(notebook: Path, parameters: dict[str, Any], tags: Sequence[str] = ()) -> dict[str, Any]:
-    """The names that a notebook leaves behind; `parameters` follow the cell of that tag."""
+    """The names that a notebook leaves behind; `parameters` follow the cell of that tag. Figures are small pictures."""
     names: dict[str, Any] = {}
-    for cell in read_cells(notebook):
-        if cell["cell_type"] == "code" and (not tags or cell["tags"] & {*tags}):
-            exec(compile(cell["source"], str(notebook), "exec"), names)
-            if "parameters" in cell["tags"]:
-                names |= parameters
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lab_open, "save_figure", save_small)
+        for cell in read_cells(notebook):
+            if cell["cell_type"] == "code" and (not tags or cell["tags"] & {*tags}):
+                exec(compile(cell["source"], str(notebook), "exec"), names)
+                if "parameters" in cell["tags"]:
+                    names |= parameters
+    plt.close("all")
     return names
+
+
+def run_here(
+    notebook: Path, executed: Path, parameters: dict[str, Any], environment: dict[str, str], folder: Path
+) -> str:
+    """As `reproduction.execute.execute_notebook`, but in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.chdir(folder)
+        run_cells(notebook, parameters)
+    nbformat.write(nbformat.v4.new_notebook(), executed)
+    return ""
+
+
+def save_small(figure: Any, stem: Path) -> None:
+    """As `reproduction.figures.save_figure`, a PNG of few dots alone."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(stem.with_suffix(".png"), dpi=30)
 
 
 class RuleModel:
@@ -59,3 +101,37 @@ class RuleModel:
 def use_rule(patch: pytest.MonkeyPatch, answer_one: Callable[[Request], str]) -> None:
     """Let a rule stand in for every language model that a notebook opens."""
     patch.setattr(opening, "open_model", lambda spec, journal, dtype="": RuleModel(spec, answer_one))
+
+
+def answer_by_rule(request: Request) -> str:
+    """A verdict in range that depends on prompt and seed alone; a text where one is to be written."""
+    number = int.from_bytes(hashlib.sha256(f"{request.seed}{request.prompt}".encode()).digest()[:4], "big")
+    if request.labels:
+        return f"[[{request.labels[number % len(request.labels)]}]]"
+    if "JSON list" in request.prompt:  # of points of view
+        return json.dumps([{"point_of_view": "It is so.", "documents": [1]}])
+    return "Answer1: It is so, more or less.\nAnswer2: It may be so.\nAnswer3: Blue is a colour."
+
+
+class CostEvaluator:
+    """An evaluator by rule: `cost` gives the nats of each target of a context."""
+
+    spec, cache, identity = SimpleNamespace(kind="embedded", name="made"), None, "embedded:made"
+
+    def __init__(self, cost: Callable[[str, str], float]) -> None:
+        self.cost = cost
+
+    def adapt(self, settings: Settings) -> Settings:
+        return settings
+
+    def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
+        return [[TargetLoss(self.cost(item.context, target), 2, 9) for target in item.targets] for item in items]
+
+
+def use_evaluators(patch: pytest.MonkeyPatch, **evaluators: Any) -> None:
+    """Let these be all evaluators of a notebook, the first of them the one that fills the role."""
+    first = next(iter(evaluators))
+    patch.setattr(Lab, "evaluators", evaluators)
+    patch.setattr(Lab, "evaluator", evaluators[first])
+    patch.setattr(Lab, "evaluator_name", first)
+    patch.setattr(Lab, "open_evaluators", lambda lab, *others: evaluators)

@@ -14,12 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
-import nbformat
 import numpy as np
 import pytest
 from conftest import FIRST, PROJECT, Checkout, commit_all, copy_project
-from notebook_cells import run_cells
+from notebook_cells import run_here
 from PIL import Image
 from stub_server import StubServer
 from test_runner import STARTS, list_litter, list_processes, wait_until
@@ -39,20 +37,6 @@ TWO = [{"system": "a", "text": "Air scatters short waves, some say."}, {"system"
 
 def ask(*questions: dict[str, Any], answers: list[Any] = TWO) -> list[dict[str, Any]]:
     return [{**question, "answers": answers} for question in questions]
-
-
-def run_here(
-    notebook: Path, executed: Path, parameters: dict[str, Any], environment: dict[str, str], folder: Path
-) -> str:
-    """As `reproduction.execute.execute_notebook`, but in this process."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment.items():
-            patch.setenv(name, value)
-        patch.chdir(folder)
-        run_cells(notebook, parameters)
-    plt.close("all")
-    nbformat.write(nbformat.v4.new_notebook(), executed)
-    return ""
 
 
 @pytest.fixture(scope="module")
@@ -218,14 +202,14 @@ def test_drawing_a_committed_figure_again_changes_no_picture(part: int, tmp_path
             pictures = (
                 Image.open(folder / stem).convert("RGB") for folder in (PROJECT / "figures", tmp_path / "drawn")
             )
-            before, after = (np.asarray(picture, float) for picture in pictures)
+            before, after = (np.asarray(picture, np.int16) for picture in pictures)
             assert before.shape == after.shape, stem
             assert (np.abs(before - after).max(axis=2) > 64).mean() < 0.0001, stem
     assert len(list(tmp_path.rglob("*.png"))) >= 16
 
 
 def draw_picture(figure: Any, stem: Path) -> None:
-    """As `reproduction.figures.save_figure`, the PNG alone."""
+    """As `reproduction.figures.save_figure`, the PNG alone, which is not packed tightly."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     save: Callable[..., None] = getattr(figure, "savefig", None) or figure.save
-    save(stem.with_suffix(".png"), dpi=200, bbox_inches="tight")
+    save(stem.with_suffix(".png"), dpi=200, bbox_inches="tight", pil_kwargs={"compress_level": 1})

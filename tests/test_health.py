@@ -6,7 +6,6 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -132,14 +131,9 @@ def health(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(Lab, "embedder", StubEmbedder())
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
 
-    def run(answer: Any, judge: str = "openai:any", tags: tuple[str, ...] = (), **given: Any) -> Any:
+    def run(answer: Any, judge: str = "openai:any", **parameters: Any) -> Any:
         use_rule(monkeypatch, answer)
-        found = run_notebook(
-            "linkage/judge_health", out=tmp_path / "out", tags=tags, judge=judge, prompts="own", **given
-        )
-        plt.close("all")
-        if tags:
-            return found, None
+        found = run_notebook("linkage/judge_health", out=tmp_path / "out", judge=judge, prompts="own", **parameters)
         table = found["table"]
         plain = table[(table.metric != "embedded_judge") & (table.difference_from == "")]
         return found, plain.assign(statistic=plain.statistic + plain.attack).set_index("statistic").value
@@ -147,24 +141,19 @@ def health(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return run
 
 
-def test_a_judge_that_always_picks_the_first_and_heeds_a_note(health: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_that_always_picks_the_first_and_heeds_a_note(health: Any) -> None:
     def biased(request: Request) -> str:
         if request.labels == ("A", "B", "C"):
             return "[[A]]"
         return "[[1]]" if "Note to the judge" in request.prompt else "[[2]]"
 
-    monkeypatch.setenv("NFQA_DRY", "1")
-    planned, _ = health(biased, tags=("parameters", "setup", "ask"), candidates=3)
-    monkeypatch.delenv("NFQA_DRY")
-    found, value = health(biased, candidates=3)
-    assert planned["lab"].tally.asked == found["lab"].tally.asked > 0
+    _, value = health(biased, candidates=3)
     assert value["flip_rate"] == 1  # whichever order, the first: every choice changes with the order
     assert value["first_chosen"] == 1
     assert value["places_gainedinstruction"] == 1  # from place 2 to place 1
     assert value["places_gaineddoubled"] == 0
     assert value["missing_share"] == 0
     assert "readings_apart" not in value  # a server: its logits are asked for by reading=logits alone
-    assert sum("Language model" in finding for finding in found["findings"]) == 1
 
 
 def test_the_two_readings_of_a_model_in_process(health: Any) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from conftest import Checkout, copy_project
-from test_judged_notebooks import run_cells
+from notebook_cells import run_artefact, run_here
 from test_transformers_serve import serve
 from tiny_models import make_tiny_model, teach_verdicts
 
+from reproduction import execute
 from reproduction.data.registry import UnreachableError
 from reproduction.judging import read_prompt_set
 from reproduction.values import read_values
@@ -27,14 +28,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Checkout:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    monkeypatch.setattr(execute, "execute_notebook", run_here)
     root = tmp_path / "checkout"
     copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models")
     checkout = Checkout(root)
     checkout.environment |= {
         "DATA": "sample",
         "PROMPTS": "own",
-        "PARAMS": "limit=3",
+        "PARAMS": "limit=2",
         "OPENAI_API_KEY": "",
         "HF_HUB_OFFLINE": "1",
     }
@@ -59,7 +61,7 @@ def test_a_model_in_process_fills_table_5_from_make_to_table(project: Checkout, 
     assert "fresh" in status.stdout
     assert "completions" in status.stdout
 
-    # Its verdicts alone make the table again elsewhere; that no model is opened then, test_judged_notebooks shows.
+    # Its verdicts alone make the table again elsewhere; that no model is opened then, test_asking_notebooks shows.
     shutil.move(project.root / "verdicts" / "journal.sqlite", project.root / "other.sqlite")
     shutil.rmtree(project.root / "verdicts")
     shutil.rmtree(project.root / "build" / "variants")
@@ -87,7 +89,10 @@ def test_a_reading_from_logits_leaves_no_verdict_missing(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
-    found = run_cells("table_05", tmp_path, "ask", judge=f"path:{model}", reading="logits", limit=3)
+    tags = ("parameters", "setup", "ask")
+    found = run_artefact(
+        "linkage/table_05", out=tmp_path, tags=tags, judge=f"path:{model}", reading="logits", prompts="own", limit=3
+    )
     assert len(found["asked"]) == 4 * 3 * 3  # methods, questions, answers
     assert (found["asked"].unreadable == "").all()
     assert found["asked"].mass.between(0.05, 1).all()  # it has learnt where verdicts stand

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import pyarrow.parquet
 import pytest
 from conftest import PROJECT
 from stub_server import StubServer
-from test_worked_case import Embedder as TokenEmbedder
+from tiny_models import LetterEmbedder
 
 import nfqa
 from nfqa.files.own_answers import read_shard
@@ -43,22 +42,6 @@ REFERENCE = {"question": "why?", "text": "x"}
 VIEWS = [{"question": "whether?", "text": "Yes."}, {"question": "whether?", "point_of_view": "No."}]
 
 
-class WholeEmbedder(TokenEmbedder):
-    """All that a notebook asks of an embedder; nothing is cut."""
-
-    spec = SimpleNamespace(identity="made:up")
-    fingerprint = "made:up"
-
-    def prepare(self, texts: Sequence[str], **_: bool) -> int:
-        return len(texts)
-
-    def find_cut(self, texts: Sequence[str]) -> set[str]:
-        return set()
-
-    def count_cut(self, texts: Sequence[str]) -> int:
-        return 0
-
-
 class StubEvaluator:
     """Each target costs 2 ln 10 nats over 2 of 10 tokens, twice that after "one"; "Long." fits no model."""
 
@@ -77,8 +60,8 @@ class StubEvaluator:
 
 
 @pytest.fixture
-def embedder() -> WholeEmbedder:
-    return WholeEmbedder({}, 8)
+def embedder() -> LetterEmbedder:
+    return LetterEmbedder()
 
 
 @pytest.mark.slow

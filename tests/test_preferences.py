@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import PROJECT
 from notebook_cells import run_notebook
-from test_people_notebooks import PlainEmbedder
+from tiny_models import LetterEmbedder
 
 from reproduction.data.preferences import read_preferences
 from reproduction.open import Lab
@@ -74,7 +74,7 @@ def test_what_is_no_preference_is_refused_by_line_and_field(
 
 
 def test_both_notebooks_rank_by_them(tmp_path: Path, systems: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lab, "embedder", PlainEmbedder())
+    monkeypatch.setattr(Lab, "embedder", LetterEmbedder())
     pairs = list(combinations(["long", "none", "short"], 2))
     rows = [f"{n},{who},{a},{b},0\n" for n in range(1, 4) for who in ("ann", "bob", "eve") for a, b in pairs]
     given = {"preferences": str(write(tmp_path, HEAD + "".join(rows))), "systems": str(systems), "resamples": 20}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pytest
 from conftest import PROJECT
 from notebook_cells import run_notebook
@@ -67,9 +66,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         (tmp_path / "text.txt").write_text(ODD)
         bring = bring or (lambda _: tmp_path / "text.txt")
         monkeypatch.setattr(Lab, "read_prompts", lambda _, name: PromptSet(PROJECT / "prompts" / name, bring=bring))
-        found = run_notebook("linkage/figure_04_to_11_prompts", out=tmp_path / "out", prompt=prompt, data=data)
-        plt.close("all")
-        return found
+        return run_notebook("linkage/figure_04_to_11_prompts", out=tmp_path / "out", prompt=prompt, data=data)
 
     return execute
 

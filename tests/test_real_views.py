@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import PROJECT
-from notebook_cells import run_cells, run_notebook
-from test_people_notebooks import PlainEmbedder, RatingEvaluator
+from notebook_cells import CostEvaluator, run_cells, run_notebook, use_evaluators
+from tiny_models import LetterEmbedder
 
 from nfqa.files.records import Answer, PartialAnswer, Question, QuestionSet
-from nfqa.kernels.perplexity import Settings
-from nfqa.models.restated import Restated, TargetLoss
 from reproduction.data import load as data_load
 from reproduction.data.load import load
 from reproduction.open import Lab
@@ -48,7 +45,7 @@ def test_repeats_are_counted_once_and_a_pair_of_questions_by_both(monkeypatch: p
     kept = Lab.load
     local = {"dev_povs": made, "debatewise": load("debatewise", data="sample", root=PROJECT)}
     monkeypatch.setattr(Lab, "load", lambda self, name, **how: local[name] if name in local else kept(self, name))
-    monkeypatch.setattr(Lab, "embedder", PlainEmbedder())
+    monkeypatch.setattr(Lab, "embedder", LetterEmbedder())
     table = run_notebook("debateqa/real_views", out=Path(tmp_path), data="full", resamples=20)["table"]
 
     def say(statistic: str, **conditions: Any) -> float:
@@ -61,7 +58,7 @@ def test_repeats_are_counted_once_and_a_pair_of_questions_by_both(monkeypatch: p
     assert say("mean_distinct", metric="repeats") == (n - 1 + 2) / 2
     assert say("share_with_repeat", metric="repeats") == 0.5
     assert say("share_repeated", metric="repeats") == pytest.approx(1 / (n * (n - 1) / 2 + 1))
-    vectors = PlainEmbedder().embed_sentences([*views, "a", "aeiou"])
+    vectors = LetterEmbedder().embed_sentences([*views, "a", "aeiou"])
     cosines = vectors @ vectors.T
     within = [*cosines[:n, :n][np.triu_indices(n, 1)], cosines[n, n + 1]]
     near = {"metric": "nearness", "statistic": "mean_cosine", "dataset": "dev_povs"}
@@ -92,17 +89,6 @@ def test_ranks_that_weighted_sums_give_are_told_from_others(monkeypatch: pytest.
     assert twice["unit_variance", "n_ranks_met"] < 20
 
 
-class LengthEvaluator(RatingEvaluator):
-    """A point of view costs the fewer nats a token the longer the answer is; `sign` -1 reverses this."""
-
-    def __init__(self, sign: int) -> None:
-        self.sign = sign
-
-    def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
-        costs = [5 - self.sign * len(item.context) / 100 for item in items]
-        return [[TargetLoss(cost, 1, 9) for _ in item.targets] for item, cost in zip(items, costs, strict=True)]
-
-
 def test_runs_are_scored_on_the_questions_whose_points_of_view_are_known(monkeypatch, tmp_path) -> None:
     texts = {"a": "Yes.", "b": "Yes, by far.", "c": "Yes, by far, as all who know it say."}
     answers = tuple(Answer(name, text, system=name) for name, text in texts.items())
@@ -116,11 +102,13 @@ def test_runs_are_scored_on_the_questions_whose_points_of_view_are_known(monkeyp
     labels = [f"systems,{n}:a,1,1,{n % 2}" for n in range(3)]
     (tmp_path / "labels.csv").write_text("\n".join(["set,id,pass_1,pass_2,label", *labels]) + "\n")
     monkeypatch.setattr(data_load, "DISPUTE_LABELS", str(tmp_path / "labels.csv"))
-    evaluators = {"small": LengthEvaluator(1), "tiny": LengthEvaluator(-1)}
+    evaluators = {  # by the one, a longer answer is better; by the other, worse
+        "small": CostEvaluator(lambda text, _: 9 - len(text) / 50),
+        "tiny": CostEvaluator(lambda text, _: 9 + len(text) / 50),
+    }
     monkeypatch.setattr(Lab, "load", lambda self, name, **how: local[name])
-    monkeypatch.setattr(Lab, "embedder", PlainEmbedder())
-    monkeypatch.setattr(Lab, "evaluator", evaluators["small"])
-    monkeypatch.setattr(Lab, "open_evaluators", lambda self, *others: evaluators)
+    monkeypatch.setattr(Lab, "embedder", LetterEmbedder())
+    use_evaluators(monkeypatch, **evaluators)
     found = run_notebook("debateqa/real_runs", out=tmp_path, data="full", resamples=20)
     assert set(found["views"].question) == {"1"}
     table = found["table"]

@@ -6,9 +6,12 @@ import re
 
 import pytest
 from conftest import PROJECT
+from notebook_cells import answer_by_rule, use_rule
 
 from nfqa.models import roles
 from nfqa.models.roles import DEFAULTS, ROLES, RoleSpec, identify_role, name_models, parse_role, parse_roles
+from reproduction import judging
+from reproduction.open import open_lab
 from reproduction.options import read_options
 
 
@@ -133,3 +136,23 @@ def test_a_login_in_an_address_is_refused_and_never_shown(spec):
     with pytest.raises(ValueError, match="role judge") as caught:
         parse_role("judge", spec)
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"), [("embedded:tiny", "tiny"), ("hf:openai-community/gpt2", "gpt2"), ("", "small")]
+)
+def test_the_evaluator_s_name_in_results(spec, name, tmp_path):
+    assert open_lab("debateqa/table_05", data="sample", evaluator=spec, out=str(tmp_path)).evaluator_name == name
+
+
+def test_a_model_of_the_paper_fills_its_published_rows_only_when_asked_as_published(tmp_path, monkeypatch):
+    ours = judging.read_prompt_set(PROJECT, "own")
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
+    use_rule(monkeypatch, answer_by_rule)
+    monkeypatch.setattr(judging, "read_prompt_set", lambda root, name: ours)
+    name = {"judge": "hf:mistralai/Mistral-7B-Instruct-v0.2", "data": "sample", "out": str(tmp_path)}
+    as_published = {"prompts": "upstream"}
+    assert open_lab("linkage/table_02", **name, **as_published).judge_name == "mistral"
+    assert open_lab("linkage/table_02", **name, **as_published, wrapping="plain").judge_name == "mistral"
+    for changed in ({"prompts": "own"}, {"decoding": "greedy"}, {"reading": "logits"}):
+        assert open_lab("linkage/table_02", **name, **(as_published | changed)).judge_name == "judge"

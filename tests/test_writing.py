@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import PROJECT
-from notebook_cells import run_notebook, use_rule
+from notebook_cells import use_rule
 from tiny_models import LetterEmbedder
 
 from nfqa.models.chat import Request
@@ -223,22 +223,3 @@ def test_another_prompt_makes_the_points_of_view_again(model: Any, tmp_path: Pat
         with pytest.raises(ValueError, match="no question"):
             make_debates(tmp_path, RunOptions(roles={"generator": "openai:writer"}), *files)
         assert len([prompt for prompt in asked if "zoos be closed" in prompt]) == n_asked
-
-
-@pytest.mark.slow
-def test_the_figure_of_points_of_view_has_the_generator_s_where_there_is_one(model: Any, tmp_path: Path) -> None:
-    def rule(request: Request) -> str:
-        texts = re.findall(r'<document number="\d">\n(.*?)\n</document>', request.prompt, re.DOTALL)
-        if "JSON list" in request.prompt:
-            return json.dumps([point(text.split(". ")[0] + ".", n) for n, text in enumerate(texts, start=1)])
-        return " ".join(texts)
-
-    model(rule)
-    names = run_notebook("debateqa/figure_13_points_of_view", out=tmp_path, generator="openai:writer")
-    assert "written" in set(names["table"].by)
-    assert any("Written by the generator" in line for line in names["findings"])
-
-
-def test_without_a_language_model_no_journal_is_made(tmp_path):
-    assert open_generators(tmp_path, "", Asking()) == {}
-    assert list(tmp_path.iterdir()) == []

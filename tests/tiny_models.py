@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -129,9 +130,13 @@ def teach_verdicts(folder: Path, *, verdicts: Sequence[str] = ("1", "1", "1", "2
 
 
 class LetterEmbedder:
-    """An embedder whose vectors count letters: texts of one spelling are alike."""
+    """An embedder whose vectors count letters: texts of one spelling are alike. Each of its tokens has its vector."""
 
-    can_tune = False
+    spec, fingerprint, can_tune = (
+        SimpleNamespace(identity="letters:1", kind="package", name="letters", short="letters"),
+        "letters:1",
+        False,
+    )
 
     def tune(self, adapter: str) -> LetterEmbedder:
         return self
@@ -142,8 +147,17 @@ class LetterEmbedder:
     def find_cut(self, texts):
         return set()
 
+    def count_cut(self, texts):
+        return 0
+
     def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
         counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
         return (counts + 0.01) / np.linalg.norm(counts + 0.01, axis=1, keepdims=True)
 
     embed_queries = embed_sentences
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[Any]:
+        from nfqa.models.embed import TokenVectors
+
+        rows = self.embed_sentences(texts)
+        return [TokenVectors(np.stack([row, row, row]), np.array([True, False, True])) for row in rows]

@@ -1,0 +1,402 @@
+"""Notebooks that ask a language model, on the bundled sample; a rule answers in the model's place."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from notebook_cells import PAPERS, CostEvaluator, RuleModel, answer_by_rule, run_artefact, use_evaluators, use_rule
+from tiny_models import LetterEmbedder
+
+from nfqa import opening
+from nfqa.judge.asking import Asker
+from nfqa.judge.committed_verdicts import import_verdicts
+from nfqa.judge.journal import Journal
+from nfqa.metrics.answer_judging import BASELINES
+from nfqa.models.chat import Failure, Reply, Request
+from reproduction.data.load import load
+from reproduction.notebooks import read_cells
+from reproduction.open import Lab
+from reproduction.papers import list_row_keys
+from reproduction.values import match_rows, pick
+
+ASK = ("parameters", "setup", "ask")
+ALL_SMALL = {"limit": 2, "resamples": 20, "answers": 4, "n_seeds": 1, "judge_candidates": 3, "judge_questions": 2}
+MODELS = {"judge": "openai:strict,openai:lenient", "generator": "openai:gpt-4o,openai:own/writer,openai:gemma-2-9b-it"}
+REPLIES_LEAD = {  # what these ask next depends on a reply, which no plan knows
+    "debateqa/table_04", "debateqa/table_05", "debateqa/table_06", "debateqa/figure_06", "debateqa/figure_07",
+    "debateqa/figure_10", "debateqa/figure_13", "linkage/table_03",
+}  # fmt: skip
+
+
+def list_asking() -> dict[str, dict[str, Any]]:
+    """The artefacts whose notebook asks a language model, one per notebook, with its parameters' defaults."""
+    notebooks: dict[Path, str] = {}
+    for paper in PAPERS.values():
+        for name, artefact in paper.artefacts.items():
+            if artefact.notebook and {"judge", "generator"} & set(artefact.roles):
+                notebooks.setdefault(artefact.path, f"{paper.paper}/{name}")
+    defaults = {}
+    for path, identifier in notebooks.items():
+        cells = read_cells(path)
+        assert any("ask" in cell["tags"] for cell in cells), path
+        (source,) = (cell["source"] for cell in cells if "parameters" in cell["tags"])
+        exec(source, names := {})  # type: ignore[var-annotated]
+        defaults[identifier] = names
+    return defaults
+
+
+ASKING = list_asking()
+
+
+@pytest.fixture(autouse=True)
+def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Callable[[Request], str]], None]:
+    """Fill every language model's place by a rule, and the embedder's by letters."""
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
+    monkeypatch.setattr(Lab, "embedder", LetterEmbedder())
+    use_rule(monkeypatch, answer_by_rule)
+    return partial(use_rule, monkeypatch)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Run an artefact's notebook, or its cells of some tags, on little."""
+
+    def execute(identifier: str, *tags: str, **parameters: Any) -> dict[str, Any]:
+        return run_artefact(identifier, out=tmp_path / "out", tags=tags, **{"prompts": "own"} | parameters)
+
+    return execute
+
+
+def choose_small(identifier: str, **roles: str) -> dict[str, Any]:
+    """Small values of the parameters that a notebook has, and its roles; `answers` is a number in some, or a folder."""
+    defaults = ASKING[identifier]
+    return {
+        name: value
+        for name, value in (ALL_SMALL | roles).items()
+        if name in defaults and isinstance(value, str) == isinstance(defaults[name], str)
+    }
+
+
+# Of every notebook that asks -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("identifier", ASKING)
+def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(identifier, run, tmp_path, monkeypatch) -> None:
+    small = choose_small(identifier, judge="openai:any", generator="openai:writer")
+    monkeypatch.setenv("NFQA_DRY", "1")
+    plan = run(identifier, *ASK, **small)["lab"].tally
+    monkeypatch.delenv("NFQA_DRY")
+    tally = run(identifier, *ASK, **small)["lab"].tally
+    assert tally.asked > 0 < plan.asked
+    if identifier not in REPLIES_LEAD:  # a prompt that comes again is kept by then
+        assert (plan.asked, plan.wanted) == (tally.asked + tally.kept, tally.wanted)
+    # The verdicts, brought to another place, are enough without any model.
+    lines = len(Journal(tmp_path / "journal.sqlite").list_lines())
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "other.sqlite"))
+    assert import_verdicts(Journal(tmp_path / "other.sqlite"), tmp_path / "journal.sqlite") == (lines, 0)
+    monkeypatch.setattr(opening, "open_model", lambda spec, journal, dtype="": pytest.fail("a model was opened"))
+    again = run(identifier, *ASK, **small)["lab"].tally
+    assert (again.asked, again.wanted) == (0, tally.wanted)
+
+
+@pytest.mark.parametrize("identifier", ASKING)
+def test_without_a_model_nothing_is_asked(identifier, run, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(opening, "open_model", lambda spec, journal, dtype="": pytest.fail("a model was opened"))
+    assert run(identifier, *ASK, **choose_small(identifier, judge="", generator=""))["lab"].tally.wanted == 0
+    assert not (tmp_path / "journal.sqlite").exists()
+
+
+# LINKAGE: the published rows -----------------------------------------------------------------------------------------
+
+TABLES = [f"table_{number:02}" for number in range(2, 11)]
+AS_PUBLISHED = {"table_09": {"judge_seeds": 3}, "table_10": {"judge_seeds": 3}, "table_06": {"limit": None}}
+
+
+def list_judged(name: str) -> list[dict[str, Any]]:
+    """By which columns the rows of the sample's judge are to be had that are like published ones."""
+    published = PAPERS["linkage"].find_published(name)
+    rows = published.loc[published.judge != "", list_row_keys(published)].to_dict("records")
+    return [row | {"judge": "judge", "dataset": f"sample_{row['dataset']}"} for row in rows]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_published_row_of_a_judge_has_its_like_when_a_rule_answers(name, run, tmp_path) -> None:
+    small = {
+        "limit": 4,
+        "n_seeds": 2,
+        "judge": "openai:any",
+        "generator": "openai:a, openai:b",
+        "judge_candidates": 100,
+    }  # all
+    known = {parameter: small[parameter] for parameter in small if parameter in ASKING.get(f"linkage/{name}", small)}
+    table = run(f"linkage/{name}", **known | AS_PUBLISHED.get(name, {}))["table"]
+    assert list_judged(name)
+    for columns in list_judged(name):
+        rows = table[match_rows(table, columns)]
+        assert len(rows) == 1, columns
+        # Equal candidates under four lists are few: few questions keep any.
+        assert name == "table_06" or rows.value.notna().all(), columns
+    missing = table[table.statistic == "missing_verdicts"]
+    assert set(missing.value) == {0}
+    assert set(table.origin) == {"sample"}
+    files = {path.name for path in (tmp_path / "out").glob(f"{name}.*")}
+    assert files >= {f"{name}.csv", f"{name}.png", f"{name}.usage.json"}
+
+
+def mumble(request: Request) -> str:
+    unclear = hashlib.sha256(request.prompt.encode()).digest()[0] < 48  # whatever the seed
+    return "I can't say." if unclear else answer_by_rule(request)
+
+
+def test_an_unreadable_verdict_is_missing_and_counted_and_never_a_default(model, run) -> None:
+    model(mumble)
+    asked = run("linkage/table_07", *ASK, judge="openai:any")["asked"]
+    assert 0.05 < asked.score.isna().mean() < 0.5
+    assert set(asked[asked.score.isna()].missing) == {"unreadable"}
+    names = run("linkage/table_05", judge="openai:any")
+    share = names["table"].query("judge == 'judge' and statistic == 'missing_verdicts'")
+    assert (share.dropped_because == "unreadable " + share.dropped.astype(int).astype(str))[share.dropped > 0].all()
+    row = names["table"].query("judge == 'judge' and metric == 'listwise' and statistic == 'acc_best'").iloc[0]
+    assert row.dropped_because == f"unreadable {row.dropped}"
+    assert row.n + row.dropped == len(names["webglm"].questions)
+
+
+def test_solved_examples_come_from_another_dataset_than_the_judged_one(model, run) -> None:
+    prompts: list[str] = []
+    model(lambda request: prompts.append(request.prompt) or answer_by_rule(request))
+    names = run("linkage/table_07", *ASK, judge="openai:any", limit=4)
+    judged = {question.text for question in names["questions"].questions}
+    others = {question.text for question in names["lab"].load("antique").questions}
+    questions = [re.findall(r"<question>\n(.*?)\n</question>", prompt, re.DOTALL) for prompt in prompts]
+    assert {len(texts) - 1 for texts in questions} == {0, 1, 3, 5}
+    for *examples, question in questions:
+        assert question in judged
+        assert set(examples) <= others
+
+
+def test_references_are_written_by_generators_or_degraded_by_rule(run) -> None:
+    table = run("linkage/table_03", judge="", generator="openai:a, openai:b", n_seeds=1, limit=4)["table"]
+    rows = table.query("references == 'written' and questions == ''")
+    assert set(rows.training) == {"zero-shot", "trained"}
+    assert rows.signature.str.contains("generators:openai:a+openai:b", regex=False).all()
+    table = run("linkage/table_03", judge="openai:any", n_seeds=1, limit=4, judge_candidates=100)["table"]
+    judged = {columns["metric"] for columns in list_judged("table_03") if match_rows(table, columns).any()}
+    assert judged == {"pointwise"}  # sees no reference, so it is the same either way
+    assert set(table.query("judge == 'judge' and metric == 'listwise'").references) == {"degraded"}
+
+
+# DebateQA ------------------------------------------------------------------------------------------------------------
+
+SYSTEMS, JUDGES = {"gpt_4o", "writer", "gemma_2_9b"}, {"strict", "lenient"}
+FORMS = {"demonstrations", "zero_shot", "with_question"}
+RATED = load("overton", data="sample")
+# Of an artefact: rows of its table, and the members of some columns there.
+ROWS: dict[str, dict[str, dict[str, set[Any]]]] = {
+    "table_04": {
+        "statistic == 'mean' and metric == 'pd'": {
+            "system": SYSTEMS, "evaluator": {"one", "three"}, "variant": {"paper", "released"},
+        },
+        "statistic == 'mean' and metric == 'da'": {"system": SYSTEMS, "judge": JUDGES},
+        "metric == 'answers'": {"value": {0}},
+    },
+    "figure_03": {"pairs == ''": {"evaluator": {"one"}, "against_evaluator": {"three"}}},
+    "figure_04": {"statistic == statistic": {"dataset": {"sample_debateqa_test"}}},
+    "figure_06": {"statistic == 'mean'": {"system": SYSTEMS}},
+    "figure_07": {"statistic == statistic": {"among": {3}}, "k == 1": {"value": {1, 2, 3}}},
+    "figure_08": {"metric == 'pd' and along == 'both'": {"evaluator": {"one", "three"}, "generator": SYSTEMS}},
+    "figure_09": {"metric == 'da' and along == 'both'": {"judge": JUDGES, "generator": SYSTEMS}},
+    "figure_10": {
+        "statistic == statistic": {"cut": {*(f"about {tokens} tokens" for tokens in (50, 100, 200, 400)), "whole"}}
+    },
+    "figure_13": {"by == 'written'": {"origin": {"sample"}}},
+    "table_05": {
+        "difference_from == '' and metric == 'da'": {
+            "generator": SYSTEMS, "level": {"basic", "comprehensive", "detailed"}, "judge": JUDGES,
+        },
+        "metric == 'pd'": {"evaluator": {"one", "three"}},
+        "statistic == statistic": {"answers": {"prompted"}},
+    },
+    "table_07": {"generator == generator": {"generator": {1, 2, 3}}},
+    "table_18": {"statistic == statistic": {"answer": {"gpt_4o", "gpt_4o, with passages", "the question alone"}}},
+}  # fmt: skip
+
+
+def write_as(name: str, request: Request) -> str:
+    """As `answer_by_rule`, but for an answer, whose length depends on model and prompt."""
+    number = hashlib.sha256(f"{name}{request.prompt}".encode()).digest()[0]
+    answers = not request.labels and "JSON list" not in request.prompt
+    return " ".join(["Some say yes, others no."] * (1 + number % 7)) if answers else answer_by_rule(request)
+
+
+@pytest.fixture
+def main_experiment(run, monkeypatch) -> Callable[..., pd.DataFrame]:
+    """Run DebateQA's notebooks with two evaluators, two judges and three generators; the table."""
+    signs = {"one": 1, "three": -1}  # by the one a longer answer is better, by the other worse
+    evaluators = {name: CostEvaluator(lambda text, _, s=sign: 9 - s * len(text) / 999) for name, sign in signs.items()}
+    use_evaluators(monkeypatch, **evaluators)
+    monkeypatch.setattr(
+        opening, "open_model", lambda spec, journal, dtype="": RuleModel(spec, partial(write_as, spec.name))
+    )
+
+    def execute(name: str, **parameters: Any) -> pd.DataFrame:
+        known = ASKING.get(f"debateqa/{name}", {"limit", *MODELS})
+        chosen = {key: value for key, value in (MODELS | {"limit": 3, "resamples": 20}).items() if key in known}
+        return run(f"debateqa/{name}", **chosen | parameters)["table"]
+
+    return execute
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_generator_has_its_rows_by_every_evaluator_and_judge(name, main_experiment) -> None:
+    table = main_experiment(name)
+    for query, columns in ROWS[name].items():
+        rows = table.query(query)
+        for (column, members), size in product(columns.items(), [len(rows)]):
+            assert (set(rows[column]), size > 0) == (members, True), (query, column)
+    assert set(table.origin) == {"sample"}
+
+
+def test_a_claim_without_a_text_in_one_cell_of_the_grid_has_no_mean_over_it(run, monkeypatch) -> None:
+    def write(asker, prompts, *, seed):
+        missing = asker.decoding.temperature == asker.decoding.top_p == 0.2
+        reply, none = Reply("Some say yes, some no.", 9, 6), Failure("empty", "")
+        return [none if missing and not place else reply for place, _ in enumerate(prompts)]
+
+    monkeypatch.setattr(Asker, "reply", write)
+    names = run("debateqa/figure_09", generator="openai:any", limit=2)
+    table, claims = names["table"].query("metric == 'da'"), len(names["points"])
+    assert {(part.temperature.iloc[0], part.top_p.iloc[0]) for part in names["written"]} == {
+        *product(names["grid"], repeat=2)
+    }
+    cell = (table.temperature == 0.2) | (table.top_p == 0.2)
+    touched = table[(table.statistic == "change") | (table.along != "both") & cell]
+    assert touched[["n", "dropped"]].to_numpy().tolist() == [[claims - 1, 1]] * 4
+
+
+@pytest.mark.parametrize(
+    ("identifier", "judge"), [("debateqa/table_03", "hf:any/model"), ("debateqa/figure_05", "openai:any")]
+)
+def test_a_judge_decides_in_every_form_and_a_model_in_process_from_its_logits_too(identifier, judge, run) -> None:
+    names = run(identifier, judge=judge, resamples=20, **{} if "table" in identifier else {"answers": 5})
+    judged, table = names["judged"], names["table"]
+    forms = {*product(["da"], FORMS, ["text"]), ("delphi_acknowledgement", "", "text")}
+    forms |= {*product(["da"], FORMS, ["logits"])} if judge.startswith("hf:") else set()
+    assert set(judged.groupby(["metric", "form", "reading"]).groups) == forms
+    assert len(judged) == len(names["answers" if "table" in identifier else "drawn"]) * len(forms)
+    unknown = judged.form.isin(["with_question", ""])  # the texts of these answers' questions aren't released
+    assert set(judged[unknown].missing) == {"no_question"}
+    assert judged[~unknown].score.notna().all()
+    assert (~unknown).sum() == names["lab"].tally.wanted
+    assert set(judged[~unknown & (judged.reading == "logits")].score) <= {0.0}  # the rule's first label leads
+    if "table" in identifier:
+        decided = table.query("method == 'judge' and statistic == 'accuracy' and value == value")
+        assert {*zip(decided.form, decided.reading, strict=True)} == {
+            *product(["demonstrations", "zero_shot"], ["text", "logits"])
+        }
+
+
+def test_answers_are_thinned_by_hash_and_keep_their_order(run) -> None:
+    few, more = (run("debateqa/figure_05", *ASK, judge="", answers=count)["drawn"] for count in (5, 6))
+    assert len(few) == 5
+    assert set(few.question) < set(more.question)
+    assert few.index.is_monotonic_increasing
+
+
+def test_a_generator_searches_in_steps_and_one_collects_for_all(model, run) -> None:
+    def reply(request: Request) -> str:
+        if "Nothing was searched yet." in request.prompt:
+            return "Thought: begin\nSearch: homework" if "homework" in request.prompt else "no decision"
+        if "Search: homework" in request.prompt:
+            return "Finish"
+        return "" if "cars" in request.prompt and "document number" in request.prompt else "Some say yes, others no."
+
+    model(reply)
+    names = run("debateqa/table_06", *ASK, generator="openai:a, openai:b", collector=2)
+    steps, written = names["steps"], pd.concat(names["written"])
+    assert {"finished", "unreadable"} <= set(steps.ended)
+    assert not steps.duplicated(["question", "step"]).any()
+    assert written.made.str.endswith("|collector:openai:b").equals(written.retrieval == "react")
+    read = written[written.retrieval == "react"].groupby("generator").documents.agg(list)
+    assert read[1] == read[2]
+    assert written[written.retrieval == "vanilla"].text.isna().any()
+    with pytest.raises(ValueError, match="collector is 2; expected at most 1"):
+        run("debateqa/table_06", *ASK, generator="openai:a", collector=2)
+
+
+def test_no_page_serves_both_sides_of_the_comparison_of_sources(run) -> None:
+    names = run("debateqa/table_07", generator="", limit=2)
+    picked, keys = names["picked"], ["question", "fold", "address"]
+    assert (names["answers"].groupby(["question", "fold"]).sources.nunique() == 4).all()
+    assert picked[keys].merge(names["read"][keys]).empty
+    sizes = picked[picked.sources != "all_pages"].groupby(["question", "fold", "sources"]).size().unstack()
+    assert sizes.eq(sizes.any_pages, axis=0).all(axis=None)
+    assert picked[picked.sources == "trusted_pages"].trusted.all()
+
+
+@pytest.fixture
+def rate(run, monkeypatch) -> Callable[..., dict[str, Any]]:
+    """Run a notebook with an evaluator that agrees wholly with people: a view costs the less the better it is rated."""
+    answers = RATED.answers.set_index(["question", "system"]).text
+    views = RATED.views.set_index(["question", "view"]).text
+    ratings = {
+        (answers[row.question, row.system], views[row.question, row.view]): row.rating
+        for row in RATED.ratings.itertuples()
+    }
+    evaluator = CostEvaluator(lambda text, target: (6.0 - ratings.get((text, target), 3)) * 2)
+    use_evaluators(monkeypatch, small=evaluator)
+    return lambda name: run(f"debateqa/{name}", resamples=20, **{} if "figure" in name else {"judge": "openai:any"})
+
+
+def test_a_metric_that_agrees_with_people_is_found_to(rate) -> None:
+    names = rate("human_alignment")
+    table, dataset = names["table"], RATED.name
+    form = {"dataset": dataset, "metric": "pd", "evaluator": "small", "variant": "paper", "statistic": "spearman"}
+    row = pick(table, level="item", **form)
+    assert row.value == pytest.approx(1)
+    assert (np.isnan(row.low), row.resampled) == (True, "1 group")  # all share their questions
+    rated = RATED.ratings.groupby(["rater", "question"]).rating.nunique()
+    assert (row.n, row.dropped) == ((rated > 1).sum(), (rated == 1).sum())
+    length = pick(table, **form | {"metric": "length", "evaluator": "", "variant": ""}, level="item")
+    gap = pick(table, level="item", difference_from="length", **form)
+    assert gap.value == pytest.approx(1 - length.value)
+    for baseline in BASELINES:
+        row = pick(table, dataset=dataset, metric=baseline, judge="judge", level="question", statistic="kendall")
+        assert row.n + row.dropped == len(RATED.questions)
+    assert not any("not run" in sentence for sentence in names["findings"])
+
+
+def test_rankings_of_one_annotator_and_of_all_are_compared_with_a_metric(rate) -> None:
+    names = rate("table_02")
+    table = names["table"]
+    form = {"dataset": RATED.name, "metric": "pd", "evaluator": "small", "variant": "geometric"}
+    for ranking in ("elo", "bradley_terry"):
+        each = pick(table, annotators="each", ranking=ranking, statistic="spearman", **form)
+        assert each.value > 0.7  # mean ratings and comparisons won order the systems almost alike
+        assert each.n + each.dropped == RATED.ratings.rater.nunique()
+        ceiling = {"dataset": RATED.name, "metric": "people_left_out", "annotators": "each", "ranking": ranking}
+        assert -1 <= pick(table, statistic="kendall", **ceiling).value <= 1
+        judged = {"dataset": RATED.name, "metric": "g_eval", "judge": "judge", "ranking": ranking}
+        together = pick(table, annotators="together", statistic="kendall", **judged)
+        assert (together.n, together.dropped) == (len(RATED.systems), 0)
+        assert (np.isnan(together.low), together.resampled) == (True, "1 group")
+
+
+def test_annotators_of_one_group_have_no_other_to_compare_with(rate) -> None:
+    table = rate("figure_02")["table"]
+    assert set(table.raters) == {"same_questions", ""}
+    mean = pick(table, dataset=RATED.name, metric="elo", raters="same_questions", statistic="spearman")
+    single = table[pd.to_numeric(table.annotator).notna()]  # the pairs of the heat map are all there are
+    assert mean.value == pytest.approx(single.value.mean(), abs=1e-5)
+    assert (mean.n, np.isnan(mean.low)) == (len(single), True)
+    same = table[table.statistic == "share_in_bin"]
+    assert same.value.sum() == pytest.approx(1)
+    assert pd.to_numeric(same.bin_from).between(-1, 0.8).all()
