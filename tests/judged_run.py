@@ -14,10 +14,10 @@ from nfqa.judge.limits import Limits, Meter
 from nfqa.judge.openai_server import OpenAIServer
 from nfqa.judge.prompts import PromptSet
 from nfqa.metrics.judging import LanguageJudge, judge_draws
-from nfqa.metrics.references import draw_list
 from nfqa.models.chat import Decoding
 from nfqa.models.roles import parse_role
 from reproduction.data.load import load
+from reproduction.studies.drawing import draw_list
 
 CONCURRENCY = 4
 METHODS = ("listwise", "pairwise")

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from test_judging import LOGITS, find_fenced, list_prompts, make_draw, make_judge
 
-from nfqa.metrics.judging import measure_missing
 from nfqa.metrics.references import Draw
 from nfqa.models.chat import Reply
 from reproduction.studies.candidate_pairs import judge_candidates
+from reproduction.studies.health import measure_missing
 
 TEXTS = ("best", "good", "also good", "bad")
 

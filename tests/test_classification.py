@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from nfqa.kernels.classification import measure_classification
 from nfqa.kernels.intervals import draw_counts, find_interval, find_share
+from reproduction.studies.decisions import measure_classification
 
 NAN = float("nan")
 LABELS = [1, 1, 1, 0, 0, 0, 0, 1]

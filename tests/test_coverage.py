@@ -9,15 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nfqa.metrics.coverage import (
-    count_clusters,
-    measure_coverage,
-    measure_each,
-    score_baselines,
-    score_coverage,
-    sign_coverage,
-    split_answer,
-)
+from nfqa.metrics.coverage import measure_coverage, score_coverage, sign_coverage, split_answer
+from reproduction.studies.baselines import count_clusters, measure_each, score_baselines
 
 VECTORS = {
     "East.": (1.0, 0.0, 0.0),

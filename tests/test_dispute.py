@@ -18,11 +18,12 @@ from test_judging import LOGITS, PROMPTS, list_prompts, make_judge
 
 from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.parse import read_digit
-from nfqa.metrics.dispute_awareness import Form, compare_decisions, judge_awareness, judge_dispute, score_awareness
-from nfqa.metrics.dispute_detector import HEADS, Detector, Head, fit_head, hash_text, open_detector, pool_units
+from nfqa.metrics.dispute_awareness import Form, judge_awareness, score_awareness
+from nfqa.metrics.dispute_detector import HEADS, Detector, Head, hash_text, open_detector, pool_units
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.models.chat import Reply
 from reproduction.judging import read_prompt_set
+from reproduction.studies.decisions import compare_decisions, fit_head, judge_dispute
 
 NAN = float("nan")
 AWARE = "Whether zoos should exist is hotly debated. Some defend their breeding programmes, others call them prisons."

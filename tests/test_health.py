@@ -14,9 +14,10 @@ from scipy.stats import spearmanr
 from test_listwise import StubEmbedder
 
 from nfqa.files.records import Answer, Question
-from nfqa.metrics.references import Draw, alter_candidates
+from nfqa.metrics.references import Draw
 from nfqa.models.chat import Request
 from reproduction.open import Lab
+from reproduction.studies.drawing import alter_candidates
 from reproduction.studies.health import (
     average_by_question,
     correlate_seeds,

@@ -24,13 +24,13 @@ from nfqa.metrics.judging import (
     LanguageJudge,
     judge_by_language_model,
     judge_draws,
-    make_shots,
     score_verdicts,
     sign_verdicts,
-    to_ten,
 )
-from nfqa.metrics.references import Draw, draw_list
+from nfqa.metrics.references import Draw
 from nfqa.models.chat import Decoding, Failure, Reply
+from reproduction.studies.drawing import draw_list, make_shots
+from reproduction.studies.health import to_ten
 
 METHODS: tuple[JudgeMethod, ...] = get_args(JudgeMethod)
 REFERENCES = tuple(Answer(f"r{grade}", f"reference of grade {grade}", grade) for grade in (3, 2, 1, 0))

@@ -14,20 +14,26 @@ from numpy.typing import NDArray
 from nfqa.files.records import Answer, Question, QuestionSet
 from nfqa.metrics.listwise import (
     FEATURES,
-    FOLDS,
     Scorer,
-    describe_candidates,
     describe_draw,
-    find_fold,
-    is_development,
     judge_by_vectors,
     judge_draw,
     make_zero_shot,
-    open_scorers,
     read_trained,
 )
-from nfqa.metrics.references import Draw, draw_references
-from reproduction.studies.listwise_training import fit_by_size, fit_scorer, make_training_rows, train_scorers
+from nfqa.metrics.references import Draw
+from reproduction.studies.drawing import draw_references
+from reproduction.studies.listwise_training import (
+    FOLDS,
+    describe_candidates,
+    find_fold,
+    fit_by_size,
+    fit_scorer,
+    is_development,
+    make_training_rows,
+    open_scorers,
+    train_scorers,
+)
 
 LIST = (3, 2, 1, 0)
 

@@ -20,11 +20,12 @@ from test_embed import TEXTS, WORDS, make_model
 from nfqa.files.records import Answer, Question
 from nfqa.kernels.rouge import score_rouge_sets
 from nfqa.metrics import overlap
-from nfqa.metrics.overlap import LONGEST, METRICS, MOST_STOPS, UNSPACED, name_as_published, score_overlap, score_pairs
+from nfqa.metrics.overlap import LONGEST, METRICS, MOST_STOPS, UNSPACED, score_overlap, score_pairs
 from nfqa.metrics.references import Draw
 from nfqa.models.embed import EMBEDDER_CUT, Embedder, TokenVectors
 from reproduction.compare import mark_stand_ins
 from reproduction.papers import read_papers
+from reproduction.studies.baselines import name_as_published
 
 PLAIN = [name for name, metric in METRICS.items() if not metric.needs_embedder]
 CAT = ("the cat sat on the mat", "the cat lay on the rug")  # candidate, reference

@@ -17,12 +17,20 @@ from reproduction.studies.people import (
     group_raters,
     measure_alpha,
     measure_kappa,
+    measure_krippendorff_alpha,
     rank_systems,
     resample_rankings,
 )
 
 NAN = float("nan")
 RULES = ("elo", "bradley_terry")
+# Krippendorff (2011), "Computing Krippendorff's alpha-reliability", section D: four observers, twelve units
+WORKED = [
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NAN, 3],
+    [NAN, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NAN],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NAN],
+]
 
 
 def make_ratings(*questions: dict[str, list[float]]) -> pd.DataFrame:
@@ -138,6 +146,17 @@ def test_alpha_of_raters_who_agree_and_of_one_rater():
     assert np.isnan(measure_alpha(make_ratings({"x": [5, 3, 1]}), resamples=5).value[0])
 
 
+def test_alpha_of_the_published_example():
+    assert measure_krippendorff_alpha(WORKED) == pytest.approx(0.815, abs=5e-4)
+
+
+def test_alpha_without_items_that_two_rated_or_without_variation():
+    alone = [[*row, 1 if i == 0 else NAN] for i, row in enumerate(WORKED)]
+    assert measure_krippendorff_alpha(alone) == pytest.approx(measure_krippendorff_alpha(WORKED), abs=1e-12)
+    assert np.isnan(measure_krippendorff_alpha([[3, 3], [3, 3]]))
+    assert np.isnan(measure_krippendorff_alpha([[1, NAN], [NAN, 2]]))
+
+
 def test_kappa_takes_the_items_that_the_usual_number_of_raters_labelled():
     # Both raters give a 1 and b 2, so that every pair agrees; c has one label only and is dropped.
     ratings = make_ratings({"x": [1, 2, 3], "y": [1, 2, NAN]})
@@ -147,6 +166,10 @@ def test_kappa_takes_the_items_that_the_usual_number_of_raters_labelled():
     most = pd.DataFrame({"item": list("aaabbc"), "label": [1, 1, 0, 1, 1, 2]})
     highest = measure_kappa(most, "label", items=["item"], raters="most").iloc[0]
     assert (highest.value, highest.n, highest.dropped) == (pytest.approx(-0.5), 1, 2)  # P = 1/3, E = 5/9
+    # three raters, three items: 111, 110, 000. P = (1 + 1/3 + 1) / 3 = 7/9; shares 5/9, 4/9: E = 41/81
+    three = pd.DataFrame({"item": list("aaabbbccc"), "label": [1, 1, 1, 1, 0, 1, 0, 0, 0]})
+    assert measure_kappa(three, "label", items=["item"]).value[0] == pytest.approx(22 / 40, abs=1e-12)
+    assert np.isnan(measure_kappa(three.assign(label=1), "label", items=["item"]).value[0])  # nothing could disagree
     alone = measure_kappa(make_ratings({"x": [1, 2, 3]}), "rating", items=["question", "system"]).iloc[0]
     assert np.isnan(alone.value)
 

@@ -16,19 +16,13 @@ from tiny_models import SENTENCES, Architecture, make_tiny_model
 
 from nfqa.files.records import PartialAnswer
 from nfqa.kernels.perplexity import PAPER, RELEASED, Settings, settings
-from nfqa.metrics.perspective_diversity import (
-    find_carriers,
-    remove_sentences,
-    score_alone,
-    score_diversity,
-    score_forms,
-    score_views,
-)
+from nfqa.metrics.perspective_diversity import score_diversity, score_views
 from nfqa.models.engine import ContinuousCache
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, TargetLoss
 from nfqa.models.roles import parse_role
 from reproduction.studies.compose import compose_answers
+from reproduction.studies.diversity import find_carriers, remove_sentences, score_alone, score_forms
 
 
 class StubScorer:

@@ -1,4 +1,4 @@
-"""Elo and Bradley-Terry against hand arithmetic; preferences made from ratings."""
+"""Elo and Bradley-Terry against hand arithmetic."""
 
 from __future__ import annotations
 
@@ -10,20 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.kernels.rating import derive_preferences, rate_bradley_terry, rate_elo
+from reproduction.studies.rating import rate_bradley_terry, rate_elo
 
 
 def make_preferences(left, right, outcomes):
     return pd.DataFrame({"left": left, "right": right, "outcome": outcomes}).astype({"outcome": float})
-
-
-def test_ratings_of_a_group_become_all_its_pairs_with_ties_kept():
-    # group "a": systems 0, 1, 2 rated 3, 5, 3; group "b": systems 2, 0 rated 1, 4
-    made = derive_preferences([3, 5, 3, 1, 4], [0, 1, 2, 2, 0], ["a", "a", "a", "b", "b"]).to_numpy().tolist()
-    # 0 against 1: 3 < 5, right is preferred; 0 against 2: tie; 1 against 2: left; group b, 0 against 2: left
-    assert made == [["a", 0, 1, 0.0], ["a", 0, 2, 0.5], ["a", 1, 2, 1.0], ["b", 0, 2, 1.0]]
-    mixed = derive_preferences([4, 3, 1, 5, 3], [0, 2, 2, 1, 0], ["b", "a", "b", "a", "a"])
-    assert mixed.to_numpy().tolist() == made
 
 
 def test_elo_by_hand():
@@ -83,7 +74,9 @@ def test_a_weight_counts_as_so_many_comparisons():
 
 @given(st.lists(st.integers(1, 5), min_size=5, max_size=5), st.integers(0, 9))
 def test_on_one_round_of_all_pairs_bradley_terry_ranks_by_ratings_and_keeps_ties(ratings, seed):
-    preferences = derive_preferences(ratings, range(5), [0] * 5)
+    left, right = np.triu_indices(5, 1)
+    outcomes = [(np.sign(ratings[a] - ratings[b]) + 1) / 2 for a, b in zip(left, right, strict=True)]
+    preferences = make_preferences(left, right, outcomes)
     found = rate_bradley_terry(preferences.iloc[np.random.default_rng(seed).permutation(10)], systems=5)
     np.testing.assert_array_equal(
         np.sign(np.subtract.outer(found, found)), np.sign(np.subtract.outer(ratings, ratings))

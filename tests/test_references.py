@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nfqa.files.records import Answer, Question, QuestionSet
-from nfqa.metrics.references import COMPOSITIONS, Draw, draw_list, share_candidates, sign, use_given_references
+from nfqa.metrics.references import Draw, sign
+from reproduction.studies.drawing import COMPOSITIONS, draw_list, share_candidates, use_given_references
 
 
 def make_question(labels: list[int], text: str = "why?") -> Question:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.kernels.rounding import bound_deviation, can_be_equal
+from reproduction.studies.rounding import bound_deviation, can_be_equal
 
 
 def test_numbers_are_equal_at_the_coarser_precision() -> None:

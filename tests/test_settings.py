@@ -22,7 +22,7 @@ def test_the_page_is_as_the_code_is() -> None:
         ("", ""),
         ("nfqa.models.chat:Decoding.temperature", "0.8"),
         ("reproduction.debates.web_search:search_pages.top", "10"),
-        ("nfqa.metrics.references:find_own_list(trec_dl_nf)", "3, 2, 1, 0"),
+        ("reproduction.studies.drawing:find_own_list(trec_dl_nf)", "3, 2, 1, 0"),
         ("count nfqa.models.roles:EVALUATORS", "3"),
         ("linkage/table_08:dataset", "antique"),  # of its entry, before the notebook's own
         ("linkage/table_07:dataset", "trec_dl_nf"),

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
-from nfqa.metrics.systems import compare_rankings
+from reproduction.studies.rankings import compare_rankings
 
 
 def make_scores() -> pd.DataFrame:

@@ -8,9 +8,9 @@ import pytest
 from conftest import PROJECT
 from notebook_cells import run_notebook
 
-from nfqa.kernels.classification import resample_auroc
 from nfqa.metrics.overlap import score_pairs
-from nfqa.metrics.statistics import find_intervals
+from reproduction.studies.decisions import resample_auroc
+from reproduction.studies.rankings import find_intervals
 from reproduction.studies.stated_views import draw_wordings, keep_apart, pair_wordings, resample_stated
 from reproduction.values import read_values
 

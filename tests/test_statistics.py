@@ -9,7 +9,8 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from nfqa.kernels.intervals import draw_counts, estimate_difference, estimate_mean, find_interval
-from nfqa.metrics.statistics import METHODS, average, correlate, find_intervals, pool, resample_means, subtract
+from nfqa.metrics.statistics import METHODS, average, correlate, pool, subtract
+from reproduction.studies.rankings import find_intervals, resample_means
 
 
 def make_scores(questions: int = 6, seeds: int = 2, answers: int = 7) -> pd.DataFrame:

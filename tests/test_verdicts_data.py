@@ -24,7 +24,6 @@ from nfqa.judge.journal import WITHOUT, Entry, Journal, hash_text
 from nfqa.kernels.parse import Verdict
 from nfqa.kernels.perplexity import PAPER, SCRIPT
 from nfqa.metrics.judging import judge_by_language_model
-from nfqa.metrics.references import draw_references
 from nfqa.models import evaluator, gguf, roles
 from nfqa.models.chat import Reply
 from nfqa.models.committed_losses import LOSSES, list_losses
@@ -35,6 +34,7 @@ from nfqa.models.roles import parse_role
 from nfqa.opening import Asking
 from reproduction.data.load import load
 from reproduction.judging import open_generators, open_journal, open_judges
+from reproduction.studies.drawing import draw_references
 
 MODEL, SPEC = "gguf:m@0|float32", "gguf:m@0"
 ENTRY = Entry(hash_text("prompt"), MODEL, "chat:1", "logits|chat", 0, ("1", "2", "é"))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 
 from nfqa.files.paths import find_root, write_text
-from nfqa.metrics.references import SAMPLE
 from reproduction.claims import ALONE, COUNTS, UNTESTABLE, count_claims, judge_claims
 from reproduction.heads import fill_heads
 from reproduction.papers import Paper, list_row_keys, read_papers, show_name
+from reproduction.studies.drawing import SAMPLE
 from reproduction.values import match_rows, read_values
 
 SPEARMAN = {"statistic": "spearman"}

@@ -17,8 +17,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import StratifiedGroupKFold
 
 from nfqa.files.paths import find_root
-from nfqa.metrics.dispute_detector import HEADS, Detector, fit_head, fit_sentences, hash_text
+from nfqa.metrics.dispute_detector import HEADS, Detector, fit_sentences, hash_text
 from reproduction.data.load import LABELLED, load, read_dispute_labels
+from reproduction.studies.decisions import fit_head
 
 FOLDS = 10
 

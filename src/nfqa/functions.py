@@ -214,7 +214,8 @@ def dispute_awareness(
     Source: DebateQA, section 4. Differs from: it, in that the detector is no language model; DebateQA's Table 3 here
         has how often it decides as labelled.
     """
-    from nfqa.metrics.dispute_awareness import open_detector, score_awareness
+    from nfqa.metrics.dispute_awareness import score_awareness
+    from nfqa.metrics.dispute_detector import open_detector
     from nfqa.opening import open_judge
 
     with open_judge(open_detector() if judge == "embedded" else judge, prompts, journal) as opened:

@@ -14,7 +14,6 @@ from nfqa.metrics.systems import note_cut
 from nfqa.models.adapters import COVERAGE
 from nfqa.models.embed import Embedder
 
-CLUSTER_DISTANCE = 0.5  # mean cosine distance up to which two groups of sentences are one
 _ATTRIBUTES = r"(?:[ \t]+[\w:-]+=(?:\"[^\"<>\n]*\"|'[^'<>\n]*'|[^\s<>\"']+))*[ \t]*"  # of a tag; not in `a <b and c> d`
 # Tags that end a line, ellipses before a word, full-width stops (slow by sentencex on a long line) and bullets.
 _BREAK = re.compile(
@@ -31,34 +30,6 @@ _MASKED = re.compile(r"(?<![\w%s*_])[%s*_]+(?=[\w$¿¡-])|(?<=[.!?])[%s]+(?=\s)"
 _CLOSING = re.compile(rf"(?:[{re.escape(_QUOTES)}]+(?!\w)|[)\]}}」』）】》〉]+)?")
 _BLANKS = [code for code in range(0x3001) if chr(code).isspace()]
 _PLAIN = dict.fromkeys(map(ord, _QUOTES), "’") | dict.fromkeys(_BLANKS, " ") | dict.fromkeys(range(0xD800, 0xE000), "?")
-
-
-def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
-    """The three baselines of every answer, higher is more: one row an answer and metric.
-
-    Args: answers: dataset, question, text (NaN where a system gave none), and any columns that name the answer; views:
-        dataset, question, view, text (`QuestionSet.views`).
-    Returns: the columns of `answers` but text and grade; metric: `length` in words, `coverage`, the mean of
-        `score_coverage` over the views, `sentence_clusters`; score, missing ("no_text" where there is no score) and
-        signature.
-    """
-    texts = answers["text"].fillna("").tolist()
-    covered = score_coverage(answers.assign(row=range(len(answers))), views, embedder)
-    names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
-    made = names.assign(
-        length=[float(len(text.split())) or np.nan for text in texts],
-        coverage=covered.groupby("row")["score"].mean().reindex(names.index),
-        sentence_clusters=[count_clusters(text, embedder) for text in texts],
-    )
-    by_cosine = f"linkage:average|cosine_distance:{CLUSTER_DISTANCE}"
-    signatures = {
-        "length": "words:split",
-        "coverage": sign_coverage(embedder),
-        "sentence_clusters": f"{by_cosine}|split:sentencex|embedder:{embedder.spec.identity}",
-    }
-    scores = made.melt([*names.columns], var_name="metric", value_name="score")
-    missing = np.where(scores.score.isna(), "no_text", "")
-    return scores.assign(missing=missing, signature=scores.metric.map(signatures))
 
 
 def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
@@ -133,31 +104,3 @@ def measure_coverage(answer: str, perspectives: Sequence[str], embedder: Embedde
         return np.full(len(perspectives), np.nan)
     cosines = embedder.embed_sentences(list(perspectives)) @ embedder.embed_sentences(sentences).T  # [n, T]
     return np.asarray(cosines.max(1), dtype=np.float64).clip(-1, 1)
-
-
-def measure_each(answers: Sequence[str], perspectives: Sequence[str], embedder: Embedder) -> NDArray[np.float64]:
-    """The coverage of each perspective by the answer beside it, as `measure_coverage`; all are embedded at once."""
-    sentences = [sentence for answer in answers for sentence in split_answer(answer)]
-    embedder.prepare([*perspectives, *sentences], tokens=False)
-    pairs = zip(answers, perspectives, strict=True)
-    return np.array([measure_coverage(answer, [perspective], embedder)[0] for answer, perspective in pairs])
-
-
-def count_clusters(answer: str, embedder: Embedder) -> float:
-    """The number of clusters of an answer's sentences: two are merged while their mean cosine distance is small.
-
-    Returns: the number of groups, from 1 to the number of sentences; NaN for an answer without a sentence. Two groups
-        are one where 1 - cosine, averaged over their pairs, is below CLUSTER_DISTANCE.
-    Source: average-linkage clustering of scikit-learn; an embedded stand-in for counting points of view.
-    """
-    from sklearn.cluster import AgglomerativeClustering
-
-    sentences = list(dict.fromkeys(split_answer(answer)))
-    if len(sentences) < 2:
-        return float(len(sentences)) or float("nan")
-    vectors = embedder.embed_sentences(sentences)
-    distances = np.clip(1 - vectors @ vectors.T, 0, 2)
-    made = AgglomerativeClustering(
-        n_clusters=None, metric="precomputed", linkage="average", distance_threshold=CLUSTER_DISTANCE
-    ).fit(distances)
-    return float(made.n_clusters_)

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal, get_args
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from nfqa.judge.prompts import PromptSet
-from nfqa.kernels.classification import MEASURES, Measure, measure_classification
-from nfqa.metrics.answer_judging import mark_answers
-from nfqa.metrics.dispute_detector import Detector, open_detector
+from nfqa.metrics.dispute_detector import Detector
 from nfqa.metrics.dispute_rules import Rule, apply_rule
-from nfqa.metrics.judging import LanguageJudge
-from nfqa.metrics.statistics import count_reasons, describe_interval, iterate_groups
-
-__all__ = ["compare_decisions", "judge_awareness", "judge_dispute", "open_detector", "score_awareness"]
+from nfqa.metrics.judging import LanguageJudge, mark_answers
 
 Form = Literal["dispute_awareness", "dispute_awareness_zero_shot", "dispute_awareness_question"]  # names of templates
-_FORMS = dict(zip(get_args(Form), ("demonstrations", "zero_shot", "with_question"), strict=True))
 
 
 def score_awareness(
@@ -39,11 +31,11 @@ def score_awareness(
     """
     given, texts = answers["text"].notna().to_numpy(), answers["text"].fillna("").tolist()
     if isinstance(by, LanguageJudge):
-        marks = judge_awareness(_pair(answers), by, form=form)
-        found = marks.assign(method="judge", probability=marks.score, score=_decide(marks.score))
+        marks = judge_awareness(pair_texts(answers), by, form=form)
+        found = marks.assign(method="judge", probability=marks.score, score=decide(marks.score))
     elif isinstance(by, Detector):
         names = answers["dataset"] + ":" + answers["question"].astype(str)
-        found = by.decide(texts, names, [asked for asked, _ in _pair(answers)])
+        found = by.decide(texts, names, [asked for asked, _ in pair_texts(answers)])
         found = found.assign(method="detector", missing="", signature=by.signature)
     else:
         found = pd.DataFrame({"score": apply_rule(texts, by), "probability": np.nan})
@@ -52,76 +44,6 @@ def score_awareness(
     found.loc[~given, ["score", "probability", "missing"]] = [np.nan, np.nan, "no_answer"]
     names = answers.drop(columns=["text", "question_text", "grade"], errors="ignore").reset_index(drop=True)
     return names.assign(metric="da").join(found[["method", "score", "probability", "missing", "signature"]])
-
-
-def judge_dispute(
-    answers: pd.DataFrame, judges: Mapping[str, LanguageJudge], *, released: PromptSet | None = None
-) -> pd.DataFrame:
-    """A language model's decisions on the dispute in each answer, in every way it is asked.
-
-    D.A. with demonstrations and without, and with the question shown, under each reading; with the released prompt, and
-    without its demonstrations, read from text; and DELPHI's acknowledgement under the first reading.
-
-    Args: answers: as `score_awareness`; judges: the model by how it is read ("text", "logits"), with prompts as
-        prompts/own; none where no language model fills the role, for an empty frame; released: prompts/upstream, None
-        to leave the released prompt out.
-    Returns: as `score_awareness`, and form ("demonstrations", "zero_shot", "with_question", "released_demonstrations",
-        "released_zero_shot", "" for DELPHI) and reading; metric is "da" or "delphi_acknowledgement", whose score is 1
-        for a mark of 0.5 or more. One row an answer and way; all but the first two forms show the question, and without
-        its text they are missing as "no_question".
-    """
-    ways = [(reading, "", judge) for reading, judge in judges.items()]
-    if released and "text" in judges:
-        ways.append(("text", "released_", replace(judges["text"], prompts=released)))
-    frames = [
-        score_awareness(answers, judge, form=form).assign(form=kind + named, reading=reading)
-        for reading, kind, judge in ways
-        for form, named in _FORMS.items()
-        if form in judge.prompts
-    ]
-    for reading, judge in list(judges.items())[:1]:
-        marks = mark_answers(_pair(answers), "delphi_acknowledgement", judge)
-        frames.append(frames[0].assign(
-            metric="delphi_acknowledgement", form="", reading=reading, probability=marks.score,
-            score=_decide(marks.score), missing=marks.missing, signature=marks.signature,
-        ))  # fmt: skip
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-
-
-def compare_decisions(
-    decided: pd.DataFrame,
-    *,
-    by: Sequence[str],
-    against: str = "label",
-    measures: Sequence[Measure] = MEASURES,
-    over: str = "",
-    resamples: int = 1_000,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """How far decisions agree with labels, or with other decisions: one value for each set of conditions and measure.
-
-    Args: decided: score and `against` (0 or 1, NaN without a verdict), the columns of `by`, and where there are any:
-        probability (of 1; AUROC ranks by it, and by the score where it is NaN), missing (why there is no score); by:
-        the conditions; over: what is resampled as a whole, "" for each row alone.
-    Returns: the columns of `by`, statistic (the measure), value, low, high, n, dropped (rows without a verdict on
-        either side) and dropped_because, in order of first appearance.
-    Source: `nfqa.kernels.classification.measure_classification`.
-    """
-    rows: list[dict[str, Any]] = []
-    for key, group in iterate_groups(decided, by):
-        lost = group["score"].isna() | group[against].isna()
-        reasons = group.get("missing", pd.Series("", group.index))[lost].replace("", "no_verdict")
-        labels, decisions = group[against].fillna(0), group["score"].mask(lost)
-        ranks = group.get("probability", decisions).fillna(decisions).mask(lost)
-        groups = group[over].tolist() if over else None
-        for measure in measures:
-            scores = ranks if measure == "auroc" else decisions
-            found = measure_classification(
-                labels, scores, measure=measure, groups=groups, resamples=resamples, seed=seed
-            )
-            lacking = {"dropped": found.n_missing, "dropped_because": count_reasons(reasons)}
-            rows.append(key | {"statistic": measure} | describe_interval(found, over or "answer") | lacking)
-    return pd.DataFrame(rows)
 
 
 def judge_awareness(
@@ -149,12 +71,12 @@ def judge_awareness(
     return mark_answers(pairs, form, judge, digit=True)
 
 
-def _pair(answers: pd.DataFrame) -> list[tuple[str, str]]:
+def pair_texts(answers: pd.DataFrame) -> list[tuple[str, str]]:
     """Each answer's question and text, "" for what is not there."""
     both = answers.reindex(columns=["question_text", "text"]).astype(object).fillna("")
     return list(both.itertuples(index=False, name=None))
 
 
-def _decide(probabilities: pd.Series) -> pd.Series:
+def decide(probabilities: pd.Series) -> pd.Series:
     """0 or 1, NaN without a verdict."""
     return (probabilities >= 0.5).astype(float).where(probabilities.notna())

@@ -29,7 +29,6 @@ _GROUPS = {
 # Chosen by cross-validation over topics on the sentences alone.
 _PENALTY = 10.0  # inverse strength of the sentences' regression
 _CUE_SCALE = 0.3  # beside n-grams of unit length
-_WORDS_PENALTY = 3.0  # of the regression over words
 _SHORTEST = 45  # words of a labelled answer
 
 
@@ -123,30 +122,6 @@ def fit_sentences() -> Any:
     model = LogisticRegression(C=_PENALTY, max_iter=5_000)
     pipeline = make_pipeline(make_union(grams, FunctionTransformer(_scale_cues)), model)
     return pipeline.fit(table.text, table.kind.map(_GROUPS).fillna("none"))
-
-
-def fit_head(described: NDArray, labels: NDArray, groups: NDArray, *, folds: int = 10) -> Head:
-    """A head for labelled answers, whose threshold maximises the mean of both labels' recalls on left-out groups.
-
-    The words have a regression of their own. What it says of groups that it was not fitted on is the ninth feature
-    beside the other eight; the head's slopes are both regressions in one.
-    Args: described: [n, 9 + words], as `Detector.describe`; labels: [n], 0 or 1; groups: [n], such as questions, never
-        split.
-    Source: scikit-learn's TunedThresholdClassifierCV; stacking, Wolpert 1992.
-    """
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedGroupKFold, TunedThresholdClassifierCV, cross_val_predict
-
-    folds = min(folds, np.bincount(labels).min())
-    splits = list(StratifiedGroupKFold(folds).split(described, labels, groups))
-    few, _, counted = np.split(described, [8, 9], axis=1)
-    words = LogisticRegression(C=_WORDS_PENALTY, max_iter=1_000)
-    ninth = cross_val_predict(words, counted, labels, cv=splits, method="decision_function")
-    stacked = np.column_stack([few, ninth])
-    tuned = TunedThresholdClassifierCV(LogisticRegression(max_iter=1_000), cv=splits).fit(stacked, labels)
-    *slopes, weight = tuned.estimator_.coef_[0]
-    of_words = weight * np.append(words.fit(counted, labels).intercept_, words.coef_)
-    return Head((*slopes, *of_words), float(tuned.estimator_.intercept_[0]), float(tuned.best_threshold_))
 
 
 def pool_units(most: pd.DataFrame) -> NDArray[np.float64]:

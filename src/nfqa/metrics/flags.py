@@ -18,10 +18,9 @@ from nfqa.metrics.listwise import Scorer, judge_by_vectors
 from nfqa.metrics.references import Draw
 from nfqa.models.embed import Embedder
 
-# Chosen on the development half of ANTIQUE (`nfqa.metrics.listwise.is_development`): of a grid in the notebook
-# linkage/judge_health, the strictest value at which at most 1 % of its answers, all written by people in good faith,
-# are beyond it. A cosine to the question was tried and left out: from 0.85 on it marks answers that people there grade
-# above average, 2.1 of 3 against 1.6.
+# Chosen on the development half of ANTIQUE: of a grid in the notebook linkage/judge_health, the strictest value at
+# which at most 1 % of its answers, all written by people in good faith, are beyond it. A cosine to the question was
+# tried and left out: from 0.85 on it marks answers that people there grade above average, 2.1 of 3 against 1.6.
 THRESHOLDS = {
     "words": 1,  # fewer: `empty`. Not by that rule: people there grade 22 of 48 answers of one word 2 or 3
     "question_share": 0.8,  # from here on, with half of the question's words: `repeats_question`

@@ -9,14 +9,12 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from nfqa.files.records import Answer, Question
+from nfqa.files.records import Answer
 from nfqa.judge.asking import Asker
 from nfqa.judge.prompts import PromptSet, Shot
 from nfqa.kernels.parse import CHOICES, Pick, Verdict, expect_value, read_digit, read_number, read_preference
-from nfqa.metrics.references import Draw, draw_list, hash_name, list_candidates, sign
-from nfqa.metrics.statistics import count_reasons, iterate_groups, list_conditions
+from nfqa.metrics.references import Draw, hash_name, list_candidates, sign
 from nfqa.models.chat import Reply, Request
 
 JudgeMethod = Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
@@ -25,8 +23,6 @@ MAX_WORDS = 1_000  # of one text; the longest of the released data has 763
 LEAST_MASS = 1e-6  # of the next token's distribution on verdicts: with less, a reading from logits is noise
 CHARACTERS_A_WORD = 20  # a text of few, endless words is too long as well
 _CHOICES = tuple(CHOICES)
-_SHOT_GRADES = (3, 1, 2, 0)
-_SHOT_SEED = 2_000  # apart from any evaluation seed and from the seeds of the embedded judge's training
 
 
 @dataclass
@@ -111,7 +107,7 @@ def judge_draws(
         nothing was asked), value (higher is better, NaN where no verdict could be had), reason (why not) and mass (on
         verdicts, from logits). A candidate that is not asked about has one row.
     Raises: ValueError for a reference without a grade in a pairwise comparison.
-    Source: LINKAGE, equations 1 and 3 to 5; equation 2 is `reproduction.studies.candidate_pairs.judge_candidates`.
+    Source: LINKAGE, equations 1 and 3 to 5.
     """
     planned = [(place, *one) for place, draw in enumerate(draws) for one in _plan(draw, method, judge, shots, order)]
     read = partial(read_verdict, pick=judge.prompts.get(method).pick, whole=method == "listwise")
@@ -167,7 +163,7 @@ def judge_by_language_model(
 
     Score = the mean of the verdicts f that could be read (`judge_draws`).
 
-    Args: draws: as `nfqa.metrics.references.draw_references` gives them, perhaps with columns of conditions; judge:
+    Args: draws: dataset, draw, and any columns of conditions; judge:
         None where no language model fills the role, for an empty frame; named: what the column `judge` calls it; shots:
         solved examples for each dataset, listwise alone.
     Returns: a row a candidate: the columns of `draws` but for `draw`, answer, grade, metric (the method), judge, shots
@@ -220,59 +216,30 @@ def sign_verdicts(judge: LanguageJudge, method: JudgeMethod, *, order: PairOrder
     return made + f"|order:{order}|weights:1,1,1,1" * (method == "pairwise")
 
 
-def measure_missing(scores: pd.DataFrame) -> pd.DataFrame:
-    """Values of how many verdicts are missing, and from logits the mean mass on verdicts.
+def mark_answers(
+    pairs: Sequence[tuple[str, str]], name: str, judge: LanguageJudge, *, steps: str | None = None, digit: bool = False
+) -> pd.DataFrame:
+    """Ask the judge for its mark of every answer.
 
-    Args: scores: as `judge_by_language_model` gives them; all columns that are of no single answer, question or seed
-        are conditions.
-    Returns: a row for each set of conditions and statistic: `missing_verdicts`, a share, with n, dropped and
-        dropped_because; `verdict_mass`.
+    Args: pairs: (question, answer), the question "" where its text isn't known; name: of a template with a lowest and
+        a highest mark; steps: of examination, for a prompt with a place for them; digit: as `read_verdict`.
+    Returns: score (NaN where no verdict could be had; from logits the expected mark), missing, verdicts (1),
+        unreadable, mass and signature of each pair. An empty answer is not asked for and is missing as "no_text", one
+        without a question's text, where the prompt shows it, as "no_question"; where `steps` is "", all as "no_steps".
     """
-    rows: list[dict[str, object]] = []
-    for key, group in iterate_groups(scores, list_conditions(scores, "question", "seed")) if len(scores) else ():
-        reasons = group.unreadable.str.split("; ").explode()
-        wanted, lost = int(group.verdicts.sum()), int((reasons != "").sum())
-        rows.append(key | {
-            "statistic": "missing_verdicts", "value": lost / wanted if wanted else np.nan, "n": wanted - lost,
-            "dropped": lost, "dropped_because": count_reasons(reasons),
-        })  # fmt: skip
-        if group.mass.notna().any():
-            rows.append(key | {"statistic": "verdict_mass", "value": group.mass.mean(), "n": int(group.mass.count())})
-    return pd.DataFrame(rows)
-
-
-def make_shots(questions: Sequence[Question], composition: Sequence[int], *, count: int) -> tuple[Shot, ...]:
-    """Solved examples for listwise prompts, from questions that are not evaluated.
-
-    Questions are taken in the order of a hash of their text, those that can fill the composition before those
-    that can't, each once before any serves again; the candidates' grades go round 3, 1, 2, 0 as far as a question has
-    them, so that a few examples show different ranks. A candidate's rank is 1 plus the number of references of a
-    higher grade: it stands before references of its own.
-    Raises: ValueError when there are fewer candidates than `count`.
-    """
-    draws = [draw_list(question, composition, seed=_SHOT_SEED) for question in questions]
-    names = {draw.question.key: f"shot|0|{draw.question.key}" for draw in draws}
-    draws.sort(key=lambda draw: (len(draw.references) < len(composition), hash_name(names[draw.question.key])))
-    rounds = [(draw, list(draw.candidates)) for draw in draws if draw.references]
-    shots: list[Shot] = []
-    while len(shots) < count:
-        rounds = [(draw, left) for draw, left in rounds if left]
-        if not rounds:
-            raise ValueError(f"{count} shots wanted, but the questions leave only {len(shots)} candidates to show")
-        for draw, left in rounds[: count - len(shots)]:
-            turn = _SHOT_GRADES[len(shots) % 4 :] + _SHOT_GRADES[: len(shots) % 4]
-            name = names[draw.question.key]
-            chosen = min(left, key=lambda a: (turn.index(a.label), hash_name(f"{name}|{a.id}")))
-            left.remove(chosen)
-            rank = 1 + sum(reference.label > chosen.label for reference in draw.references)
-            texts = tuple(reference.text for reference in draw.references)
-            shots.append(Shot(draw.question.text, texts, chosen.text, f"[[{rank}]]"))
-    return tuple(shots)
-
-
-def to_ten(scores: NDArray, method: JudgeMethod, references: int) -> NDArray[np.float64]:
-    """A method's scores on one scale from 0 (worst) to 10 (best); pointwise scores are there already."""
-    scores = np.asarray(scores, dtype=np.float64)
-    if method == "pairwise":
-        return 5 * (scores + 1)
-    return 10 * (references + 1 + scores) / references if method == "listwise" else scores
+    template = judge.prompts.get(name)
+    labels = tuple(str(n) for n in range(template.lowest or 0, (template.highest or 0) + 1))
+    planned: list[Request | Verdict] = []
+    for question, answer in pairs:
+        shown = trim_text(question, judge) if "question" in template.placeholders else None
+        candidate = trim_text(answer, judge)
+        texts = {"no_steps": steps, "no_text": candidate, "no_question": shown}
+        if lacking := [reason for reason, text in texts.items() if text is not None and not text.strip()]:
+            planned.append(Verdict(None, lacking[0]))
+        else:
+            prompt = judge.prompts.render(name, question=shown, candidate=candidate, steps=steps)
+            planned.append(Request(prompt, judge.seed, labels, f"{name}|{shown or ''}"))
+    found = ask_planned(planned, judge, partial(read_verdict, pick=template.pick, digit=digit))
+    marks = {"score": found.value, "missing": found.reason, "verdicts": 1, "unreadable": found.reason}
+    signature = f"judge:{judge.asker.identity}|{judge.sign(name)}"  # after asking: a model is known once it is open
+    return pd.DataFrame(marks | {"mass": found.mass, "signature": signature})

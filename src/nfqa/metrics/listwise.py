@@ -9,14 +9,13 @@ of references that score higher, each reference being scored against the rest of
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.files.records import Question, QuestionSet
 from nfqa.metrics.references import GOOD_FROM, Draw, list_candidates, sign
 from nfqa.models.adapters import ADAPTERS, name_adapter
 from nfqa.models.embed import EMBEDDER_CUT, Embedder
@@ -31,9 +30,8 @@ FEATURES = (
 KERNEL = {"grade_near": 0.05, "grade_about": 0.1, "grade_around": 0.2}
 """Read by a scorer with eight weights: the references' mean grade, weighted by the softmax of cosine / temperature."""
 _OWN = ("cos_question", "log_words")  # what a text has without a list
-# Chosen on the development half of ANTIQUE (`is_development`), from weights 1, 2 and penalties 0, 1/4, 1/2, 3/4, 1.
+# Chosen on a half of ANTIQUE, from weights 1, 2 and penalties 0, 1/4, 1/2, 3/4, 1.
 ZERO_SHOT = (1.0, 2.0, -1.0, 0.0, 0.0)
-FOLDS = 5  # of ANTIQUE
 
 
 @dataclass(frozen=True)
@@ -63,30 +61,6 @@ def read_trained(embedder: Embedder, fold: int | None = None) -> Scorer:
     name = name_adapter(fold)
     made = json.loads((ADAPTERS / "judge.json").read_text(encoding="utf-8"))["made"][name]
     return Scorer("trained", np.array(made["weights"]), made["questions"], name if embedder.can_tune else "")
-
-
-def open_scorers(sets: Iterable[QuestionSet], embedder: Embedder) -> list[Scorer | dict[tuple[str, str], Scorer]]:
-    """The two embedded judges of these questions, with fixed weights and trained, as `judge_by_vectors` takes them.
-
-    A question of ANTIQUE is judged by what was trained without its fold.
-    """
-    trained = {fold: read_trained(embedder, fold) for fold in (None, *range(FOLDS))}
-    folds = {
-        (one.name, question.text): find_fold(question) if one.name == "antique" else None
-        for one in sets
-        for question in one.questions
-    }
-    return [make_zero_shot(), {key: trained[fold] for key, fold in folds.items()}]
-
-
-def find_fold(question: Question) -> int:
-    """The fold of a question, 0 to FOLDS - 1; independent of `is_development`."""
-    return question.key // 2 % FOLDS
-
-
-def is_development(question: Question) -> bool:
-    """Whether the question belongs to the half on which features and fixed weights were chosen."""
-    return question.key % 2 == 0
 
 
 def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -119,8 +93,8 @@ def judge_by_vectors(
 ) -> pd.DataFrame:
     """The embedded judge's scores and ranks of every candidate of every draw.
 
-    Args: draws: as `nfqa.metrics.references.draw_references` gives them, perhaps with columns of conditions; scorers:
-        one scorer for all, or that of each (dataset, question), as `open_scorers` gives them.
+    Args: draws: dataset, question, draw, and any columns of conditions; scorers:
+        one scorer for all, or that of each (dataset, question).
     Returns: two rows a candidate, `output` "score" and "rank" (its score is minus the rank): the columns of `draws` but
         for `draw`, answer, grade, metric ("embedded_judge"), training, output, score, missing, signature, note (where
         a text was cut).
@@ -154,19 +128,6 @@ def judge_by_vectors(
     found.loc[candidates.missing == ""] = np.concatenate([np.zeros((0, 2)), *map(np.column_stack, verdicts)])
     frames = [judged.assign(output="score", score=found.score), judged.assign(output="rank", score=-found["rank"])]
     return pd.concat(frames, ignore_index=True)
-
-
-def describe_candidates(draws: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
-    """The features that the embedded judge sees of every candidate of every draw; weighted and summed, its score.
-
-    Returns: a row a candidate: the columns of `draws` but for `draw`, answer, grade, missing, and FEATURES, NaN for a
-        draw without candidates.
-    """
-    candidates = list_candidates(draws)
-    rows = [describe_draw(draw, embedder)[1] for draw in draws.draw if draw.candidates]
-    candidates[list(FEATURES)] = np.nan
-    candidates.loc[candidates.missing == "", list(FEATURES)] = np.concatenate([np.zeros((0, len(FEATURES))), *rows])
-    return candidates
 
 
 def describe_draw(

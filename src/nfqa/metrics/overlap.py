@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from math import exp, fsum, log
-from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -25,7 +24,6 @@ Against = Literal["best", "good"]  # the best reference, or each good one of the
 Pairs = Sequence[tuple[str, str]]  # (candidate, reference)
 _PAIRS_AT_ONCE = 2_000
 LONGEST = 100_000  # characters of a text, about 17,000 words; the longest of the datasets has 14,100
-PAPER_ENCODER = "bert-base-uncased"  # whose [CLS] vectors LINKAGE's released code compares
 MOST_STOPS = 2_000  # full stops of a text: ROUGE-L compares every sentence of one text with every one of the other
 
 
@@ -46,7 +44,7 @@ def score_overlap(
 ) -> pd.DataFrame:
     """Scores of every candidate against its draw's best reference: one row a candidate and metric.
 
-    Args: draws: as `nfqa.metrics.references.draw_references` gives them, perhaps with columns of conditions; metrics:
+    Args: draws: dataset, question, draw, and any columns of conditions; metrics:
         names in METRICS; against: "good" for the highest score against any of the list's good references.
     Returns: the columns of `draws` but for `draw`, answer, grade, metric, score, missing ("too_long" for what
         `score_pairs` leaves out), note (where a text was cut, or has no blanks between its words), signature.
@@ -76,21 +74,6 @@ def score_overlap(
 def _lacks_blanks(text: str) -> bool:
     """Whether most letters are of writing without blanks between words: of Chinese, Japanese, Thai, Lao, Khmer, ..."""
     return 2 * len(_UNSPACED.findall(text)) > sum(map(str.isalpha, text))
-
-
-def name_as_published(scores: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
-    """Scores under the paper's names: with its own encoder, what it calls BERTScore is the cosine of [CLS] vectors.
-
-    Args: scores: as `score_overlap` gives them, of bertscore and cls_cosine among others.
-    Returns: as given where the embedder is another. With PAPER_ENCODER the rows of cls_cosine stand under bertscore as
-        well, in the place of BERTScore proper, and the signature of both names the encoder.
-    Source: LINKAGE's released code; `score_cls_cosine`.
-    """
-    if Path(embedder.spec.name).name != PAPER_ENCODER:
-        return scores
-    signature = scores.signature.mask(scores.metric == "cls_cosine", scores.signature + f"|encoder:{PAPER_ENCODER}")
-    scores = scores.assign(signature=signature)[scores.metric != "bertscore"]
-    return pd.concat([scores, scores[scores.metric == "cls_cosine"].assign(metric="bertscore")], ignore_index=True)
 
 
 def score_pairs(name: str, pairs: Pairs, embedder: Embedder | None = None) -> NDArray[np.float64]:

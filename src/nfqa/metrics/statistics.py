@@ -24,11 +24,9 @@ from nfqa.kernels.intervals import (
     FEWEST,
     Interval,
     clip_share,
-    draw_counts,
     estimate_difference,
     estimate_mean,
     estimate_ratio,
-    find_interval,
     find_share,
 )  # fmt: skip
 
@@ -188,58 +186,6 @@ def pool(items: pd.DataFrame, *, sums: str, sizes: str, over: str | Sequence[str
         found = estimate_ratio(group[sums], group[sizes], *(group[way] for way in ways))
         units = [count_units(group.loc[group[sizes] > 0, way].nunique(), way) for way in ways]
         rows.append(key | describe_interval(found, ways[0]) | {"resampled": ", ".join(units)})
-    return pd.DataFrame(rows)
-
-
-def resample_means(
-    scores: pd.DataFrame,
-    *,
-    by: Sequence[str],
-    over: str = "question",
-    within: str = "",
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Each system's mean as measured and in resamples of the questions: what places of systems are found from.
-
-    Args: scores: `over`, `system`, `score` and those of `by`; by: one or more conditions, each group of which has its
-        own means; over, within: as `average`. All groups and systems are resampled alike.
-    Returns: the columns of `by`, `resample` (0: as measured), `system`, `mean` over those of `over` with a score (NaN
-        without any) and `units`, how many are drawn from.
-    Raises: ValueError for a missing column, or two scores of one of `over` (or `within`) and system in a group.
-    """
-    require_columns(scores, [*by, over, "system", "score"])
-    index = scores[over].drop_duplicates()
-    counts = np.vstack([np.ones(len(index)), draw_counts(len(index), resamples=resamples, seed=seed)])
-    frames = []
-    for key, group in iterate_groups(scores, by):
-        if group.duplicated([within or over, "system"]).any():
-            raise ValueError(
-                f"several scores of one {within or over} and system; name what tells them apart in by={by}"
-            )
-        table = group.pivot_table("score", over, "system", dropna=False).reindex(index)
-        with np.errstate(invalid="ignore"):
-            means = (counts @ table.fillna(0).to_numpy(np.float64)) / (counts @ table.notna().to_numpy(np.float64))
-        drawn = pd.DataFrame(means, columns=table.columns).rename_axis("resample").reset_index()
-        frames.append(drawn.melt("resample", value_name="mean").assign(**key, units=len(index)))
-    return pd.concat(frames, ignore_index=True)
-
-
-def find_intervals(draws: pd.DataFrame, *, over: str = "question") -> pd.DataFrame:
-    """Values of statistics that were computed anew in each resample, with 95 % intervals by expanded percentiles.
-
-    Args: draws: `resample` (0: as measured), `measured`, `units` (how many were drawn from), `n` (optional, as many)
-        and conditions; over: what was drawn.
-    Returns: the conditions in order of first appearance, value, low, high, n, resampled. Resamples without a value are
-        left out.
-    Source: `nfqa.kernels.intervals.find_interval`.
-    """
-    rows = []
-    for key, group in _split(draws.assign(n=draws.get("n", draws.units)), ["resample", "measured", "units", "n"]):
-        measured = group["resample"] == 0
-        units, n = int(group.units.iloc[0]), int(group.n.iloc[0])
-        found = find_interval(group.measured[measured].item(), group.measured[~measured], units=units, n=n)
-        rows.append(key | describe_interval(found, over))
     return pd.DataFrame(rows)
 
 

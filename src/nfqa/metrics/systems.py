@@ -1,4 +1,4 @@
-"""Comparing systems that answer the same questions: means, shares of wins and orders, frame to frame.
+"""Means of systems that answer the same questions, frame to frame.
 
 A system's name is a value of the column `system`, whatever it is; "" is that of answers that name none.
 """
@@ -6,13 +6,12 @@ A system's name is a value of the column `system`, whatever it is; "" is that of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
 from typing import Any
 
 import pandas as pd
 
 from nfqa.metrics.flags import TOLD
-from nfqa.metrics.statistics import average, correlate, find_intervals, iterate_groups, list_conditions, resample_means
+from nfqa.metrics.statistics import average, iterate_groups, list_conditions
 from nfqa.models.embed import EMBEDDER_CUT, Embedder
 
 SHARES = ("da",)  # metrics of 0 or 1, whose mean is a share
@@ -71,50 +70,6 @@ def drop_flagged(scores: pd.DataFrame) -> pd.DataFrame:
     flagged = ~scores["flags"].isin(["", *TOLD])
     missing = scores.missing.mask(flagged & (scores.missing == ""), "flagged")
     return scores.assign(score=scores.score.mask(flagged), missing=missing)
-
-
-def compare_rankings(
-    scores: pd.DataFrame, *, by: Sequence[str], over: str = "question", resamples: int = 10_000, seed: int = 0
-) -> pd.DataFrame:
-    """Kendall's tau between every two ways of measuring: of the order of systems, and of the answers to a question.
-
-    Systems are ordered by their means over questions, whose interval comes from resamples of `over`; answers are
-    ordered within each question, and tau is averaged over questions. Several answers of a system to one question count
-    as their mean.
-
-    Args: scores: question, `over`, system, score, answer (where a system has several) and those of `by`; by: the
-        columns that tell one way from another, such as evaluator and cache; over: what was drawn independently;
-        resamples, seed: of the 95 % intervals.
-    Returns: a row for each pair and `of` ("systems", "answers"): the columns of `by`, `against_` each for the second
-        way, statistic ("kendall"), value, low, high, n (systems, or questions), dropped, dropped_because.
-    Raises: ValueError for fewer than two ways.
-    """
-    ways = scores[list(by)].drop_duplicates().to_dict("records")
-    if len(ways) < 2:
-        raise ValueError(f"{len(ways)} way of measuring in {', '.join(by)}; comparing orders takes two or more")
-    questions = list(dict.fromkeys(["question", over]))
-    keys = [*by, *questions, "system"]
-    if not scores.duplicated([*keys, *scores.columns.intersection(["answer"])]).any():
-        scores = scores.groupby(keys, sort=False, dropna=False).score.mean().reset_index()
-    means = resample_means(scores, by=list(by), over=over, within="question", resamples=resamples, seed=seed)
-    frames = []
-    for first, second in combinations(ways, 2):
-        named = first | {f"against_{name}": value for name, value in second.items()}
-        pairs = _pair(means.rename(columns={"mean": "score"}), first, second, ["resample", "system"])
-        drawn = correlate(pairs, y="other", by=["resample"], methods=["kendall"])
-        counts = {"units": means.units.iloc[0], "n": pairs.system.nunique()}
-        systems = find_intervals(drawn.drop(columns="missing").assign(**counts), over=over)
-        both = _pair(scores, first, second, [*questions, "system"])
-        answers = average(correlate(both, y="other", by=questions, methods=["kendall"]), over=over, within="question")
-        frames += [systems.assign(of="systems", dropped=0, **named), answers.assign(of="answers", **named)]
-    return pd.concat(frames, ignore_index=True)
-
-
-def _pair(scores: pd.DataFrame, first: dict[str, object], second: dict[str, object], on: list[str]) -> pd.DataFrame:
-    """Both ways' scores beside each other, the second's as `other`, where both have one."""
-    one, other = (scores.merge(pd.DataFrame([way]))[[*on, "score"]] for way in (first, second))
-    both = one.merge(other.rename(columns={"score": "other"}), on=on, validate="1:1")
-    return both.assign(score=both.score.where(both.other.notna()), missing="")
 
 
 def _split(scores: pd.DataFrame, *others: str) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

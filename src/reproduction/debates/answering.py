@@ -16,7 +16,7 @@ from nfqa.files.json_lines import read_items
 from nfqa.files.own_answers import Generation
 from nfqa.files.paths import write_atomically, write_text
 from nfqa.kernels.texts import name_lack
-from nfqa.metrics.raters import add_groups
+from reproduction.studies.people import add_groups
 
 if TYPE_CHECKING:
     from nfqa.files.records import QuestionSet

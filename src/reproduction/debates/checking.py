@@ -13,12 +13,12 @@ from pydantic import BeforeValidator
 
 from nfqa.files.json_lines import Extra, Item, Name, check, read_number, refuse_twin
 from nfqa.files.own_tables import parse_rows
-from nfqa.metrics.coverage import measure_each
 from nfqa.metrics.judging import ask_planned, read_verdict
 from nfqa.models.adapters import COVERAGE
 from nfqa.models.chat import UNSETTLED, Request
 from reproduction.debates.pipeline import Stage, list_dropped, say_cosine
 from reproduction.debates.sourcing import remove_near_duplicates
+from reproduction.studies.baselines import measure_each
 
 if TYPE_CHECKING:
     from nfqa.metrics.judging import LanguageJudge

@@ -13,7 +13,8 @@ from functools import partial
 from math import ceil
 
 from nfqa.kernels.texts import FUNCTION_WORDS, WORD
-from nfqa.metrics.references import choose, hash_name
+from nfqa.metrics.references import hash_name
+from reproduction.studies.drawing import choose
 
 _OPPOSITES = (
     "always never", "all none", "more less", "better worse", "good bad", "best worst", "increase decrease",

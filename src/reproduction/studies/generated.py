@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 
 from nfqa.files.records import Answer, Question, QuestionSet
-from nfqa.metrics.references import COMPOSITIONS, Draw, choose, draw_each, draw_list, hash_name
+from nfqa.metrics.references import Draw, hash_name
 from reproduction.studies.degrade import degrade
+from reproduction.studies.drawing import COMPOSITIONS, choose, draw_each, draw_list
 
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker

@@ -11,10 +11,11 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from nfqa.metrics.judging import LanguageJudge, PairOrder, judge_draws, sign_verdicts
+from nfqa.metrics.judging import JudgeMethod, LanguageJudge, PairOrder, judge_draws, sign_verdicts
 from nfqa.metrics.references import Draw, hash_name
-from nfqa.metrics.statistics import correlate, list_conditions, subtract
+from nfqa.metrics.statistics import correlate, count_reasons, iterate_groups, list_conditions, subtract
 
 # Of the two texts that a judge compares.
 PAIR_ORDERS: tuple[PairOrder, PairOrder] = ("candidate_first", "reference_first")
@@ -150,3 +151,32 @@ def score_orders(choices: pd.DataFrame) -> pd.DataFrame:
     both = (means.candidate_first - means.reference_first) / 2
     pairs = means.assign(score=both, other=means.candidate_first.where(both.notna()))
     return pairs.drop(columns=list(PAIR_ORDERS))
+
+
+def measure_missing(scores: pd.DataFrame) -> pd.DataFrame:
+    """Values of how many verdicts are missing, and from logits the mean mass on verdicts.
+
+    Args: scores: as `judge_by_language_model` gives them; all columns that are of no single answer, question or seed
+        are conditions.
+    Returns: a row for each set of conditions and statistic: `missing_verdicts`, a share, with n, dropped and
+        dropped_because; `verdict_mass`.
+    """
+    rows: list[dict[str, object]] = []
+    for key, group in iterate_groups(scores, list_conditions(scores, "question", "seed")) if len(scores) else ():
+        reasons = group.unreadable.str.split("; ").explode()
+        wanted, lost = int(group.verdicts.sum()), int((reasons != "").sum())
+        rows.append(key | {
+            "statistic": "missing_verdicts", "value": lost / wanted if wanted else np.nan, "n": wanted - lost,
+            "dropped": lost, "dropped_because": count_reasons(reasons),
+        })  # fmt: skip
+        if group.mass.notna().any():
+            rows.append(key | {"statistic": "verdict_mass", "value": group.mass.mean(), "n": int(group.mass.count())})
+    return pd.DataFrame(rows)
+
+
+def to_ten(scores: NDArray, method: JudgeMethod, references: int) -> NDArray[np.float64]:
+    """A method's scores on one scale from 0 (worst) to 10 (best); pointwise scores are there already."""
+    scores = np.asarray(scores, dtype=np.float64)
+    if method == "pairwise":
+        return 5 * (scores + 1)
+    return 10 * (references + 1 + scores) / references if method == "listwise" else scores

@@ -9,10 +9,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.files.records import Question, QuestionSet
-from nfqa.metrics.listwise import FEATURES, KERNEL, Scorer, describe_draw, find_fold, make_zero_shot
-from nfqa.metrics.references import Draw, draw_list, find_own_list, hash_name
+from nfqa.metrics.listwise import FEATURES, KERNEL, Scorer, describe_draw, make_zero_shot, read_trained
+from nfqa.metrics.references import Draw, hash_name, list_candidates
 from nfqa.models.embed import Embedder
+from reproduction.studies.drawing import draw_list, find_own_list
 
+FOLDS = 5  # of ANTIQUE
 _RIDGES = np.logspace(-1, 4, 12)
 _TRAINING_SEEDS = range(1_000, 1_005)  # apart from any evaluation seed, so that no evaluated list is trained on
 
@@ -128,3 +130,40 @@ def _keep_out(taught: Taught, dataset: QuestionSet) -> list[int | None]:
 
 def _shuffle(taught: Taught, seed: int) -> Taught:
     return sorted(taught, key=lambda each: hash_name(f"{seed}|{each[0].key}"))
+
+
+def open_scorers(sets: Iterable[QuestionSet], embedder: Embedder) -> list[Scorer | dict[tuple[str, str], Scorer]]:
+    """The two embedded judges of these questions, with fixed weights and trained, as `judge_by_vectors` takes them.
+
+    A question of ANTIQUE is judged by what was trained without its fold.
+    """
+    trained = {fold: read_trained(embedder, fold) for fold in (None, *range(FOLDS))}
+    folds = {
+        (one.name, question.text): find_fold(question) if one.name == "antique" else None
+        for one in sets
+        for question in one.questions
+    }
+    return [make_zero_shot(), {key: trained[fold] for key, fold in folds.items()}]
+
+
+def find_fold(question: Question) -> int:
+    """The fold of a question, 0 to FOLDS - 1; independent of `is_development`."""
+    return question.key // 2 % FOLDS
+
+
+def is_development(question: Question) -> bool:
+    """Whether the question belongs to the half on which features and fixed weights were chosen."""
+    return question.key % 2 == 0
+
+
+def describe_candidates(draws: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
+    """The features that the embedded judge sees of every candidate of every draw; weighted and summed, its score.
+
+    Returns: a row a candidate: the columns of `draws` but for `draw`, answer, grade, missing, and FEATURES, NaN for a
+        draw without candidates.
+    """
+    candidates = list_candidates(draws)
+    rows = [describe_draw(draw, embedder)[1] for draw in draws.draw if draw.candidates]
+    candidates[list(FEATURES)] = np.nan
+    candidates.loc[candidates.missing == "", list(FEATURES)] = np.concatenate([np.zeros((0, len(FEATURES))), *rows])
+    return candidates

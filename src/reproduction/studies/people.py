@@ -11,14 +11,13 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from nfqa.kernels.agreement import average_others, measure_fleiss_kappa, measure_krippendorff_alpha
 from nfqa.kernels.correlation import Coefficient
 from nfqa.kernels.intervals import draw_counts, estimate_pairs
-from nfqa.kernels.rating import derive_preferences, rate_bradley_terry, rate_elo
-from nfqa.metrics.raters import group_raters
-from nfqa.metrics.statistics import correlate, describe_interval, find_intervals, iterate_groups
+from nfqa.metrics.statistics import correlate, describe_interval, iterate_groups
+from reproduction.studies.rankings import find_intervals
+from reproduction.studies.rating import rate_bradley_terry, rate_elo
 
 RatingRule = Literal["elo", "bradley_terry"]
 # Shuffles of the comparisons over which Elo is averaged: one rater's are few, those of all differ by little.
@@ -32,17 +31,18 @@ def compare_answers(ratings: pd.DataFrame) -> pd.DataFrame:
     Returns: dataset, question, rater, left, right (systems), outcome (1 left is preferred, 0 right, 0.5 a tie), rater
         by rater, each in the order of the questions.
     Raises: ValueError for a dataset without ratings.
-    Source: `nfqa.kernels.rating.derive_preferences`.
+    Source: DebateQA, section B.1.1: all 10 pairs of five answers to a question. Differs from: its annotators were
+        asked for each pair, so that theirs can be cyclic; preferences from ratings can't.
     """
     if ratings.empty:
         raise ValueError("the dataset has no ratings by people; use overton, or a dataset of the same shape")
     keys = ["dataset", "question", "rater"]
-    ordered = ratings.sort_values("rater", kind="stable")
-    numbers, names = pd.factorize(ordered.system, sort=True)
-    group = ordered.groupby(keys, sort=False).ngroup()
-    pairs = derive_preferences(ordered.rating, numbers, group)
-    heads = ordered.drop_duplicates(keys)[keys].iloc[pairs.group].reset_index(drop=True)
-    return heads.assign(left=names[pairs.left], right=names[pairs.right], outcome=pairs.outcome.to_numpy())
+    rated = ratings.sort_values("rater", kind="stable")[[*keys, "system", "rating"]]
+    group = rated.groupby(keys, sort=False).ngroup()
+    rated = rated.assign(group=group).sort_values(["group", "system"])
+    pairs = rated.merge(rated, on=[*keys, "group"]).query("system_x < system_y").reset_index(drop=True)
+    outcome = (np.sign(pairs.rating_x - pairs.rating_y) + 1) / 2
+    return pairs[keys].assign(left=pairs.system_x, right=pairs.system_y, outcome=outcome)
 
 
 def rank_systems(
@@ -106,19 +106,17 @@ def average_other_raters(ratings: pd.DataFrame, *, within: Sequence[str] = ("que
 
     Args: within: what ratings share to be of the same answer: "stance" in it leaves the raters of the same side.
     Returns: in the order of `ratings`; NaN where nobody else rated the answer.
-    Source: `nfqa.kernels.agreement.average_others`.
     """
-    table = ratings.pivot(index="rater", columns=list(within), values="rating")
-    others = pd.DataFrame(average_others(table), table.index, table.columns).unstack()
-    wanted = pd.MultiIndex.from_frame(ratings[[*within, "rater"]])
-    return pd.Series(others.reindex(wanted).to_numpy(), ratings.index, name="others")
+    groups = ratings.groupby(list(within)).rating
+    others = (groups.transform("sum") - ratings.rating) / (groups.transform("count") - 1)
+    return others.round(9).rename("others")
 
 
 def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd.DataFrame:
     """Krippendorff's alpha of the ratings of all answers, ordinal, with its 95 % interval over groups of raters.
 
     Returns: one row: statistic `alpha_ordinal`, value, low, high, n (ratings), resampled, dropped.
-    Source: `nfqa.kernels.agreement.measure_krippendorff_alpha`; `group_raters`.
+    Source: `measure_krippendorff_alpha`; `group_raters`.
     """
     raters = np.unique(ratings.rater)
     tables = [
@@ -134,6 +132,24 @@ def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd
     return find_intervals(frame.assign(units=len(tables), n=len(ratings)), over="group").assign(dropped=0)
 
 
+def measure_krippendorff_alpha(ratings: ArrayLike) -> float:
+    """Krippendorff's ordinal alpha = 1 - D_o / D_e, the disagreement observed over that expected by chance.
+
+    Two values differ by the ratings that lie between them.
+
+    Args: ratings: [raters, items], NaN for missing.
+    Returns: alpha, 1 at most; NaN with no item that two raters rated, or all of these values equal.
+    Source: Krippendorff (2018), by evalica. Differs from: it, which gives 1 where all values are equal; here NaN.
+    """
+    from evalica import alpha
+
+    table = np.asarray(ratings, dtype=np.float64)
+    shared = table[:, (~np.isnan(table)).sum(0) >= 2]
+    if len(np.unique(shared[~np.isnan(shared)])) < 2:
+        return float("nan")
+    return float(alpha(pd.DataFrame(shared), distance="ordinal").alpha)
+
+
 def measure_kappa(
     labels: pd.DataFrame, column: str, *, items: Sequence[str], raters: Literal["usual", "most"] = "usual"
 ) -> pd.DataFrame:
@@ -143,13 +159,17 @@ def measure_kappa(
         items that the "usual" number of raters labelled, or the highest ("most").
     Returns: one row: statistic `fleiss_kappa`, value (NaN with one rater an item), n (items), dropped (items that
         another number of raters labelled), signature.
-    Source: `nfqa.kernels.agreement.measure_fleiss_kappa`.
+    Source: Fleiss (1971), by statsmodels. Differs from: it gives NaN with a warning where all labels are the same, as
+        nothing could disagree; here without one.
     """
+    from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
+
     each = labels.groupby(list(items))[column].agg(list)
     counts = each.str.len()
     wanted = counts.max() if raters == "most" else counts.mode()[0]
     kept = each[counts == wanted]
-    kappa = measure_fleiss_kappa(kept.tolist()) if wanted > 1 else np.nan
+    table, categories = aggregate_raters(kept.tolist())
+    kappa = float(fleiss_kappa(table)) if wanted > 1 and len(categories) > 1 else np.nan
     row = {"value": kappa, "n": len(kept), "dropped": len(each) - len(kept), "signature": f"items_judged_by:{wanted}"}
     return pd.DataFrame([{"statistic": "fleiss_kappa"} | row])
 
@@ -199,3 +219,26 @@ def _read_comparisons(comparisons: pd.DataFrame) -> tuple[pd.DataFrame, NDArray]
     systems, numbers = np.unique(comparisons[["left", "right"]].to_numpy(dtype=str), return_inverse=True)
     left, right = numbers.reshape(-1, 2).T
     return comparisons.assign(left=left, right=right), systems
+
+
+def group_raters(ratings: pd.DataFrame) -> pd.Series:
+    """Raters who share questions, directly or through others: the number of each one's group.
+
+    Returns: indexed by rater; groups are numbered from 1 in the order of their first questions.
+    Source: connected components of the graph of raters and questions, by scipy.
+    """
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    questions, asked = pd.factorize(ratings.question)
+    raters, names = pd.factorize(ratings.rater, sort=True)
+    size = len(asked) + len(names)
+    graph = coo_matrix((np.ones(len(ratings)), (questions, len(asked) + raters)), shape=(size, size))
+    labels = pd.factorize(connected_components(graph, directed=False)[1])[0]  # the questions come first
+    return pd.Series(labels[len(asked) :] + 1, index=pd.Index(names, name="rater"), name="group")
+
+
+def add_groups(measurements: pd.DataFrame, ratings: pd.DataFrame) -> pd.DataFrame:
+    """Measurements of questions with the column `group`: the number of the raters who share them, as `group_raters`."""
+    group = ratings.rater.map(group_raters(ratings)).groupby(ratings.question).first()
+    return measurements.assign(group=measurements.question.map(group))

@@ -9,15 +9,16 @@ import numpy as np
 import pandas as pd
 
 from nfqa.files.records import Answer, Question
-from nfqa.kernels.classification import resample_auroc
 from nfqa.kernels.perplexity import settings
-from nfqa.metrics.coverage import measure_each, sign_coverage
-from nfqa.metrics.perspective_diversity import find_nats
+from nfqa.metrics.coverage import sign_coverage
 from nfqa.metrics.references import Draw, hash_name
 from nfqa.metrics.statistics import iterate_groups, require_columns
 from nfqa.models.adapters import COVERAGE
 from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
+from reproduction.studies.baselines import measure_each
+from reproduction.studies.decisions import resample_auroc
+from reproduction.studies.diversity import find_nats
 
 
 def is_held_out(claim: str) -> bool:

@@ -13,9 +13,9 @@ import pytest
 from test_dispute import use_made_up_script
 from test_judging import LOGITS, PROMPTS, list_prompts, make_judge
 
-from nfqa.metrics.answer_judging import BASELINES, judge_answers, mark_answers
 from nfqa.metrics.dispute_awareness import Form, judge_awareness
 from nfqa.models.chat import Reply
+from reproduction.studies.baselines import BASELINES, judge_answers, mark_baseline
 
 PAIRS = [("Is tea better than coffee?", "Some say tea, others coffee."), ("Is tea better than coffee?", "Tea.")]
 RANGES = {
@@ -37,7 +37,7 @@ def test_each_answer_is_asked_for_once_within_the_range_of_the_prompt(baseline, 
     sent = []
     ask = judge.asker.ask
     monkeypatch.setattr(judge.asker, "ask", lambda requests, read: sent.append(list(requests)) or ask(requests, read))
-    marks = mark_answers(PAIRS, baseline, judge)
+    marks = mark_baseline(PAIRS, baseline, judge)
     lowest, highest = RANGES[baseline]
     assert [len(batch) for batch in sent] == ([1, 2] if baseline == "g_eval" else [2])
     assert {request.labels for request in sent[-1]} == {tuple(str(n) for n in range(lowest, highest + 1))}
@@ -48,7 +48,7 @@ def test_each_answer_is_asked_for_once_within_the_range_of_the_prompt(baseline, 
 
 def test_g_eval_is_marked_by_the_steps_that_the_model_wrote():
     judge = make_judge(mark_longer)
-    marks = mark_answers(PAIRS, "g_eval", judge)
+    marks = mark_baseline(PAIRS, "g_eval", judge)
     written, *marked = sorted(list_prompts(judge), key=lambda prompt: "<candidate>" in prompt)
     assert "numbered steps" in written
     assert all("<steps>\n1. Read.\n2. Give the mark.\n</steps>" in prompt for prompt in marked)
@@ -59,12 +59,12 @@ def test_from_logits_a_mark_is_the_expected_one():
     # p = 0.2, 0, 0, 0, 0.6 over 1 to 5 and the rest elsewhere: (0.2 * 1 + 0.6 * 5) / 0.8 = 4
     logs = (math.log(0.2), *[-math.inf] * 3, math.log(0.6))
     judge = make_judge(lambda _: Reply("", 10, 0, finish="logits", logprobs=logs), decoding=LOGITS)
-    marks = mark_answers(PAIRS[:1], "direct_score", judge)
+    marks = mark_baseline(PAIRS[:1], "direct_score", judge)
     assert marks.score.tolist() == [pytest.approx(4)]
     writer = make_judge(mark_longer).asker
-    assert mark_answers(PAIRS[:1], "g_eval", judge, writer=writer).score.tolist() == [pytest.approx(4)]
+    assert mark_baseline(PAIRS[:1], "g_eval", judge, writer=writer).score.tolist() == [pytest.approx(4)]
     with pytest.raises(ValueError, match="g_eval needs a writer for its steps"):
-        mark_answers(PAIRS[:1], "g_eval", judge)
+        mark_baseline(PAIRS[:1], "g_eval", judge)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_from_logits_a_mark_is_the_expected_one():
     ],
 )
 def test_a_mark_that_is_none_is_missing_with_its_reason(baseline, completion, reason):
-    marks = mark_answers(PAIRS[:1], baseline, make_judge(lambda _: completion))
+    marks = mark_baseline(PAIRS[:1], baseline, make_judge(lambda _: completion))
     assert np.isnan(marks.score).all()
     assert marks.missing.tolist() == [reason]
 
@@ -110,7 +110,7 @@ def test_a_completion_is_read_only_as_what_it_says(name, released, tmp_path):
     prompts = use_made_up_script(tmp_path) if released else PROMPTS
     for completion, score in SAID.items():
         judge = make_judge(lambda prompt, said=completion: "1. Read." if "numbered steps" in prompt else said)
-        ask = partial(judge_awareness, form=name) if name in get_args(Form) else partial(mark_answers, baseline=name)
+        ask = partial(judge_awareness, form=name) if name in get_args(Form) else partial(mark_baseline, baseline=name)
         marks = ask(PAIRS[:1], judge=replace(judge, prompts=prompts))
         np.testing.assert_array_equal(marks.score, [score], err_msg=completion)
         assert marks.missing[0] in ([""] if score == 1 else ["unreadable", "empty"]), completion
@@ -118,7 +118,7 @@ def test_a_completion_is_read_only_as_what_it_says(name, released, tmp_path):
 
 def test_empty_answers_are_not_asked_for_and_leave_others_in_place_and_long_ones_are_cut():
     judge = make_judge(lambda _: "[[4]]", max_words=3)
-    marks = mark_answers([("Why not tea?", " "), ("Why not tea?", "one two three four")], "direct_score", judge)
+    marks = mark_baseline([("Why not tea?", " "), ("Why not tea?", "one two three four")], "direct_score", judge)
     np.testing.assert_array_equal(marks.score, [np.nan, 4])
     assert marks.missing.tolist() == ["no_text", ""]
     (prompt,) = list_prompts(judge)
@@ -135,6 +135,6 @@ def test_answers_of_a_frame_have_a_row_each_and_baseline():
     np.testing.assert_array_equal(found.score, [1, np.nan] * 5)
     assert found.missing.tolist() == found.unreadable.tolist() == ["", "no_text"] * 5
     assert set(found.judge) == {"some"}
-    assert found.signature[4] == mark_answers(PAIRS[:1], "count_povs", judge).signature[0]
+    assert found.signature[4] == mark_baseline(PAIRS[:1], "count_povs", judge).signature[0]
     assert "text" not in found
     assert judge_answers(answers, {}, None).empty

@@ -1,38 +1,12 @@
-"""Ratings of systems from pairwise preferences: Elo and Bradley-Terry, and preferences from graded answers."""
+"""Ratings of systems from pairwise preferences: Elo and Bradley-Terry."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _TOLERANCE, _STEPS = 1e-10, 100_000  # Bradley-Terry: where the iteration stops
-
-
-def derive_preferences(ratings: ArrayLike, systems: ArrayLike, groups: ArrayLike) -> pd.DataFrame:
-    """Every pair of systems that was rated in one group (one rater on one question) becomes a comparison.
-
-    The higher rating is preferred; equal ratings are a tie and stay one. A group of n systems gives n (n - 1) / 2
-    comparisons: 10 for five systems.
-
-    Args: ratings: [N], finite; systems: [N], whole numbers; groups: [N], equal entries belong together and rate no
-        system twice.
-    Returns: a row a comparison: group, left (the lower-numbered system), right, and outcome, 1 where left is preferred,
-        0 where right is, 0.5 for a tie.
-    Source: DebateQA, section B.1.1: all 10 pairs of five answers to a question. Differs from: its annotators were
-        asked for each pair, so that theirs can be cyclic; preferences from ratings can't.
-    """
-    import pandas as pd
-
-    columns = {"group": np.asarray(groups), "system": np.asarray(systems, dtype=np.int64)}
-    rated = pd.DataFrame(columns | {"rating": np.asarray(ratings, dtype=float)}).sort_values(["group", "system"])
-    pairs = rated.merge(rated, on="group").query("system_x < system_y")
-    pairs["outcome"] = (np.sign(pairs["rating_x"] - pairs["rating_y"]) + 1) / 2
-    return pairs.rename(columns={"system_x": "left", "system_y": "right"})[["group", "left", "right", "outcome"]]
 
 
 def rate_elo(
@@ -50,12 +24,11 @@ def rate_elo(
     e = 1 / (1 + 10^((R_right - R_left) / 400)). Later comparisons weigh more, so the order matters: the mean over
     `orders` seeded shuffles is given, or with orders=0 the rating in the order given.
 
-    Args: comparisons: left, right and outcome, as `derive_preferences` gives them; systems: how many there are, S,
-        numbered from 0; k: the step; initial: everyone's first rating.
+    Args: comparisons: left, right (numbers) and outcome (1 where left is preferred, 0 where right is, 0.5 for a tie);
+        systems: how many there are, S, numbered from 0; k: the step; initial: everyone's first rating.
     Returns: ratings, [S], in Elo points; a system without comparisons keeps `initial`.
     Source: Elo (1978) by evalica. Differs from: DebateQA, which names neither step nor order.
     """
-    import pandas as pd
     from evalica import Winner, elo
 
     generator = np.random.default_rng(seed)
@@ -82,7 +55,6 @@ def rate_bradley_terry(
     Returns: b, [S], in nats, with mean 0. Equal records give equal strengths. With no comparison and a prior, all 0.
     Source: Bradley and Terry (1952), by evalica. Differs from: evalica's, which has no prior.
     """
-    import pandas as pd
     from evalica import Winner, bradley_terry
 
     left, right, outcomes = (comparisons[name].to_numpy() for name in ("left", "right", "outcome"))

@@ -1,16 +1,27 @@
-"""How well yes-or-no decisions agree with labels: accuracy, F1, AUROC, MCC and Cohen's kappa, with intervals."""
+"""Yes-or-no decisions on the dispute in answers: every way to ask, agreement with labels, fitting the detector's head.
+
+The measures are accuracy, F1, AUROC, MCC and Cohen's kappa, with intervals.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.intervals import Interval, draw_counts, estimate_ratio, find_interval, find_share
+from nfqa.metrics.dispute_awareness import Form, decide, pair_texts, score_awareness
+from nfqa.metrics.dispute_detector import Head
+from nfqa.metrics.judging import LanguageJudge, mark_answers
+from nfqa.metrics.statistics import count_reasons, describe_interval, iterate_groups
 
+_FORMS = dict(zip(get_args(Form), ("demonstrations", "zero_shot", "with_question"), strict=True))
+_WORDS_PENALTY = 3.0  # of the regression over words, chosen by cross-validation over topics on the sentences alone
 Measure = Literal["accuracy", "f1", "auroc", "mcc", "kappa", "agreement"]
 MEASURES: tuple[Measure, ...] = ("accuracy", "f1", "auroc", "mcc")  # those of DebateQA's Table 3
 
@@ -116,3 +127,97 @@ def resample_auroc(
         else:
             won, compared = (np.einsum("rg,gh,rh->r", weights, table, weights, optimize=True) for table in between)
         return np.asarray(won / compared)
+
+
+def judge_dispute(
+    answers: pd.DataFrame, judges: Mapping[str, LanguageJudge], *, released: PromptSet | None = None
+) -> pd.DataFrame:
+    """A language model's decisions on the dispute in each answer, in every way it is asked.
+
+    D.A. with demonstrations and without, and with the question shown, under each reading; with the released prompt, and
+    without its demonstrations, read from text; and DELPHI's acknowledgement under the first reading.
+
+    Args: answers: as `score_awareness`; judges: the model by how it is read ("text", "logits"), with prompts as
+        prompts/own; none where no language model fills the role, for an empty frame; released: prompts/upstream, None
+        to leave the released prompt out.
+    Returns: as `score_awareness`, and form ("demonstrations", "zero_shot", "with_question", "released_demonstrations",
+        "released_zero_shot", "" for DELPHI) and reading; metric is "da" or "delphi_acknowledgement", whose score is 1
+        for a mark of 0.5 or more. One row an answer and way; all but the first two forms show the question, and without
+        its text they are missing as "no_question".
+    """
+    ways = [(reading, "", judge) for reading, judge in judges.items()]
+    if released and "text" in judges:
+        ways.append(("text", "released_", replace(judges["text"], prompts=released)))
+    frames = [
+        score_awareness(answers, judge, form=form).assign(form=kind + named, reading=reading)
+        for reading, kind, judge in ways
+        for form, named in _FORMS.items()
+        if form in judge.prompts
+    ]
+    for reading, judge in list(judges.items())[:1]:
+        marks = mark_answers(pair_texts(answers), "delphi_acknowledgement", judge)
+        frames.append(frames[0].assign(
+            metric="delphi_acknowledgement", form="", reading=reading, probability=marks.score,
+            score=decide(marks.score), missing=marks.missing, signature=marks.signature,
+        ))  # fmt: skip
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def compare_decisions(
+    decided: pd.DataFrame,
+    *,
+    by: Sequence[str],
+    against: str = "label",
+    measures: Sequence[Measure] = MEASURES,
+    over: str = "",
+    resamples: int = 1_000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """How far decisions agree with labels, or with other decisions: one value for each set of conditions and measure.
+
+    Args: decided: score and `against` (0 or 1, NaN without a verdict), the columns of `by`, and where there are any:
+        probability (of 1; AUROC ranks by it, and by the score where it is NaN), missing (why there is no score); by:
+        the conditions; over: what is resampled as a whole, "" for each row alone.
+    Returns: the columns of `by`, statistic (the measure), value, low, high, n, dropped (rows without a verdict on
+        either side) and dropped_because, in order of first appearance.
+    Source: `reproduction.studies.decisions.measure_classification`.
+    """
+    rows: list[dict[str, Any]] = []
+    for key, group in iterate_groups(decided, by):
+        lost = group["score"].isna() | group[against].isna()
+        reasons = group.get("missing", pd.Series("", group.index))[lost].replace("", "no_verdict")
+        labels, decisions = group[against].fillna(0), group["score"].mask(lost)
+        ranks = group.get("probability", decisions).fillna(decisions).mask(lost)
+        groups = group[over].tolist() if over else None
+        for measure in measures:
+            scores = ranks if measure == "auroc" else decisions
+            found = measure_classification(
+                labels, scores, measure=measure, groups=groups, resamples=resamples, seed=seed
+            )
+            lacking = {"dropped": found.n_missing, "dropped_because": count_reasons(reasons)}
+            rows.append(key | {"statistic": measure} | describe_interval(found, over or "answer") | lacking)
+    return pd.DataFrame(rows)
+
+
+def fit_head(described: NDArray, labels: NDArray, groups: NDArray, *, folds: int = 10) -> Head:
+    """A head for labelled answers, whose threshold maximises the mean of both labels' recalls on left-out groups.
+
+    The words have a regression of their own. What it says of groups that it was not fitted on is the ninth feature
+    beside the other eight; the head's slopes are both regressions in one.
+    Args: described: [n, 9 + words], as `Detector.describe`; labels: [n], 0 or 1; groups: [n], such as questions, never
+        split.
+    Source: scikit-learn's TunedThresholdClassifierCV; stacking, Wolpert 1992.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedGroupKFold, TunedThresholdClassifierCV, cross_val_predict
+
+    folds = min(folds, np.bincount(labels).min())
+    splits = list(StratifiedGroupKFold(folds).split(described, labels, groups))
+    few, _, counted = np.split(described, [8, 9], axis=1)
+    words = LogisticRegression(C=_WORDS_PENALTY, max_iter=1_000)
+    ninth = cross_val_predict(words, counted, labels, cv=splits, method="decision_function")
+    stacked = np.column_stack([few, ninth])
+    tuned = TunedThresholdClassifierCV(LogisticRegression(max_iter=1_000), cv=splits).fit(stacked, labels)
+    *slopes, weight = tuned.estimator_.coef_[0]
+    of_words = weight * np.append(words.fit(counted, labels).intercept_, words.coef_)
+    return Head((*slopes, *of_words), float(tuned.estimator_.intercept_[0]), float(tuned.best_threshold_))
