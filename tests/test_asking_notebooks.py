@@ -20,12 +20,12 @@ from nfqa import opening
 from nfqa.judge.asking import Asker
 from nfqa.judge.committed_verdicts import import_verdicts
 from nfqa.judge.journal import Journal
-from nfqa.metrics.answer_judging import BASELINES
 from nfqa.models.chat import Failure, Reply, Request
 from reproduction.data.load import load
 from reproduction.notebooks import read_cells
 from reproduction.open import Lab
 from reproduction.papers import list_row_keys
+from reproduction.studies.baselines import BASELINES
 from reproduction.values import match_rows, pick
 
 ASK = ("parameters", "setup", "ask")
