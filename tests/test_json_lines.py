@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
+from nfqa.files.answers import read_answers
 from nfqa.files.json_lines import Item, Name, Text, check, parse_lines
-from nfqa.files.own_answers import read_answers
 from reproduction.data.load import read_file
 
 GOOD = b'{"name": 7, "text": "why?"}'

@@ -19,8 +19,8 @@ from stub_server import StubServer
 from tiny_models import LetterEmbedder
 
 import nfqa
-from nfqa.files.own_answers import read_shard
-from nfqa.files.shards import cut_file
+from nfqa.files.answers import read_part
+from nfqa.files.parts import cut_file
 from nfqa.job import LABELS
 from nfqa.models.restated import TOO_LONG, TargetLoss
 from reproduction.values import read_values
@@ -122,8 +122,8 @@ COLUMNS = {"question": ["why?"] * 4, "system": ["x", "x", "x-1", "y"], "text": l
 
 @pytest.mark.parametrize("kind", ["frame", "table", "csv", "lines", "shard", "parquet"])
 def test_several_answers_of_one_system_are_numbered_apart_and_told(kind: str, tmp_path: Path) -> None:
-    from nfqa.files.own_answers import read_shard
-    from nfqa.files.shards import cut_file
+    from nfqa.files.answers import read_part
+    from nfqa.files.parts import cut_file
 
     frame = pd.DataFrame(COLUMNS)
     line = {"question": "why?", "answers": frame.drop(columns="question").to_dict("records")}
@@ -134,7 +134,7 @@ def test_several_answers_of_one_system_are_numbered_apart_and_told(kind: str, tm
     paths = {"shard": tmp_path / "a.jsonl", "parquet": tmp_path / "a.parquet"}
     kinds = {"frame": frame, "table": table, "csv": tmp_path / "a.csv", "lines": tmp_path / "a.jsonl"}
     path = paths.get(kind)
-    frames = nfqa.read(read_shard(path, next(cut_file(path, 9))) if path else kinds[kind])
+    frames = nfqa.read(read_part(path, next(cut_file(path, 9))) if path else kinds[kind])
     assert frames.answers.answer.tolist() == ["x-2", "x-3", "x-1", "y"], "x-1 is a system's name"
     assert frames.noticed["answers_without_ids_numbered"] == 2
 
@@ -205,7 +205,7 @@ def test_thinking_odd_blanks_and_half_characters_are_no_part_of_an_answer(form: 
     frames = {
         "file": lambda: nfqa.read(path),
         "lines": lambda: nfqa.read([VIEWS_OF | {"answers": answers}]),
-        "parquet": lambda: nfqa.read(read_shard(parts, *cut_file(parts, 9))),
+        "parquet": lambda: nfqa.read(read_part(parts, *cut_file(parts, 9))),
         "table": lambda: nfqa.read(rows.rename(columns={"text": "answer"}).assign(partial_answer_1="It\u202fhelps.")),
         "tidy": lambda: nfqa.read(rows, views=[{"question": "Uni forms?", "text": "It\u202fhelps."}]),
     }[form]()

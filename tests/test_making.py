@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from tiny_models import LetterEmbedder
 
-from nfqa.files.own_answers import read_answers
+from nfqa.files.answers import read_answers
 from nfqa.files.readers import read_questions
 from reproduction.cli import main
 from reproduction.data.own_debates import LARGEST, hash_folder, read_folder

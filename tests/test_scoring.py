@@ -19,7 +19,7 @@ from stub_server import StubServer
 
 import nfqa
 from nfqa.cli import main
-from nfqa.files.shards import cut_file
+from nfqa.files.parts import cut_file
 
 METRICS = ["rouge1", "rouge2", "rougel"]
 
@@ -211,7 +211,7 @@ def test_parquet_says_the_same(lines: Path, flat: bool) -> None:
     pd.testing.assert_frame_equal(found, expected) if not flat else None
     by = ["question", "answer", "metric", "score"]
     assert sorted(map(tuple, found[by].to_numpy())) == sorted(map(tuple, expected[by].to_numpy()))
-    assert [part.lines for part in cut_file(other, 3)] == ([4, 4, 4, 4, 4] if flat else [3, 3, 3, 1])
+    assert [part.lines for part in cut_file(other, 3)] == [3, 3, 3, 1], "questions"
 
 
 def test_a_table_says_the_same_wherever_its_rows_are(lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -338,7 +338,7 @@ def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) ->
     assert len(skipped) == 1
     assert "line 8" in skipped[0]
     assert FAULTS[fault] in skipped[0]
-    lines.write_text(f"{fault}\n" * 5)
+    lines.write_text("{\n" * 5)
     with pytest.raises(ValueError, match=r"every line was skipped \(5\); .*out/skipped\.csv says why"):
         run(lines, skip_bad=True)
     run(write_lines(lines), skip_bad=True)
@@ -347,7 +347,7 @@ def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) ->
 
 def test_bytes_that_are_no_text_are_named(lines: Path) -> None:
     lines.write_bytes(lines.read_bytes() + b'{"question": "\xff", "answers": ["a"]}\n')
-    with pytest.raises(ValueError, match=r"line 11: byte 15 is not UTF-8"):
+    with pytest.raises(ValueError, match=r"line 11: byte 0xff at offset 2289 is not UTF-8"):
         run(lines)
 
 
@@ -381,6 +381,7 @@ def test_refused(lines: Path, how: dict[str, Any], said: str) -> None:
     (lines.parent / "blank.jsonl").write_text("\n\n")
     (lines.parent / "header.csv").write_text("question,answer\n")
     (lines.parent / "text.parquet").write_text("no table")
+    (lines.parent / "answers.txt").write_text("no table")
     given = {"methods": ["rouge"], "answers": lines.name, "progress": False} | how
     with pytest.raises(ValueError, match=said):
         nfqa.score(lines.parent / given.pop("answers"), lines.parent / "out", **given)

@@ -32,7 +32,7 @@ _SCORE: dict[str, dict[str, Any]] = {
     "--engine": {"help": "local, ray or ray:ADDRESS"},
     "--workers": {"help": "of Ray; by default one a core, or GPU", "type": int},
     "--gpus": {"help": "of each worker, such as 0.5", "type": float},
-    "--shard": {"help": "lines of a part, 1000 by default", "type": int},
+    "--shard": {"help": "questions of a part, 1000 by default", "type": int},
     "--skip-bad": {"help": "skip invalid lines and list them in skipped.csv", "action": "store_true"},
     "--dry-run": {"help": "estimate time and cost; score nothing", "action": "store_true"},
 }
@@ -112,7 +112,7 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
 
 
 def _template(options: argparse.Namespace) -> int:
-    from nfqa.files.own_tables import write_template
+    from nfqa.files.tables import write_template
 
     write_template(options.file)
     name = shlex.quote(str(options.file))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nfqa.files.own_tables import Table
     from nfqa.files.records import QuestionSet
+    from nfqa.files.tables import Table
     from nfqa.kernels.correlation import Coefficient
     from nfqa.kernels.perplexity import Variant
     from nfqa.metrics.dispute_detector import Detector
@@ -77,7 +77,7 @@ def read(
         blanks are plain; an answer that then says nothing is left out. `noticed` counts it all, and what isn't read.
     Raises: ValueError naming file and line, or frame and row, and the field that is missing, misspelt or doesn't fit.
     """
-    from nfqa.files.own_answers import read_answers, read_frames
+    from nfqa.files.answers import read_answers, read_frames
     from nfqa.files.records import QuestionSet
 
     if isinstance(answers, Frames):

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from nfqa.files.answers import list_lines, read_answers
 from nfqa.files.code import hash_maker
 from nfqa.files.json_lines import suggest
-from nfqa.files.own_answers import list_lines, read_answers
+from nfqa.files.parts import Part, cut_file, read_note
 from nfqa.files.paths import hash_file, write_text
-from nfqa.files.shards import Part, cut_file, read_note
 from nfqa.metrics.dispute_detector import HEADS, SENTENCES
 from nfqa.models.loading import read_precision
 from nfqa.models.roles import identify_role

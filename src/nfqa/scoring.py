@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from nfqa import functions
-from nfqa.files.own_answers import read_shard
-from nfqa.files.own_tables import escape_formula
+from nfqa.files.answers import read_part
+from nfqa.files.parts import Part, count_rows, read_note, write_table
 from nfqa.files.paths import lock_file, write_atomically
-from nfqa.files.shards import Part, count_rows, read_note, write_table
+from nfqa.files.tables import escape_formula
 from nfqa.job import LABELS, METHODS, Job
 from nfqa.judge.asking import Tally, merge_tallies
 from nfqa.judge.served_evaluator import ServedEvaluator
@@ -55,7 +55,7 @@ class Worker:
         skipped: list[str] | None = [] if self.job.skip_bad else None
         advice = "mend the line, or leave it out with --skip-bad, and "
         try:
-            own = read_shard(Path(self.job.path), given, skipped)
+            own = read_part(Path(self.job.path), given, skipped)
             frames, advice = functions.read(own), ""
             flags = flag_frames(frames.answers, frames.references, frames.views, frames.texts_by_name)
             for method in self.job.list_missing(given):
@@ -281,7 +281,7 @@ def estimate(job: Job, *, shard: int) -> pd.DataFrame:
         todo = [part for part in parts if method in job.list_missing(part)]
         row: dict[str, Any] = {"method": method, "lines": sum(part.lines for part in todo)}
         if todo:
-            own, worker = read_shard(Path(job.path), todo[0], []), Worker(asdict(job), dry=True)
+            own, worker = read_part(Path(job.path), todo[0], []), Worker(asdict(job), dry=True)
             some = own.questions[:_SAMPLE]
             frames = functions.read(replace(own, questions=some))
             share = row["lines"] / todo[0].lines * len(own.questions) / max(1, len(some))

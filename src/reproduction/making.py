@@ -15,10 +15,10 @@ import pandas as pd
 from tqdm import tqdm
 
 from nfqa.files.code import hash_maker
-from nfqa.files.own_tables import escape_formula
 from nfqa.files.paths import find_cache, hash_file, write_text
 from nfqa.files.readers import read_questions
 from nfqa.files.store import Store
+from nfqa.files.tables import escape_formula
 from nfqa.judge.asking import Asker
 from nfqa.models.adapters import COVERAGE
 from nfqa.models.chat import UNSETTLED

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 
@@ -107,11 +108,19 @@ def _list_near(name: str, known: tuple[str, ...], cutoff: float) -> list[str]:
 class Extra:
     """What becomes of a user's fields that no shape knows: those to keep stay, others are counted by name.
 
-    One that resembles a known field is refused as misspelt, unless that field is there too.
+    One that resembles a known field is refused as misspelt, unless that field is there too. skipped: takes what is
+    wrong with each line that is left out; None where the first such line is refused.
     """
 
     counts: Counter[str]
     keep: Collection[str] = ()
+    skipped: list[str] | None = None
+
+    def skip(self, error: ValueError) -> None:
+        """Keep what is wrong with a line. Raises: the error where no line is left out."""
+        if self.skipped is None:
+            raise error
+        self.skipped.append(str(error))
 
 
 class Item(BaseModel):
@@ -233,39 +242,48 @@ def refuse_repeats(values: Iterable[str], what: str) -> None:
 def parse_lines(name: str, content: bytes, counts: Counter[str]) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Each line's number, where it is in words, and its object, of the bytes of a file that errors call `name`.
 
-    Lines end at a line feed alone: other separators may be part of a JSON text. Blank lines are counted and left out.
+    Raises: as `parse_line`.
+    """
+    start = 0
+    for number, line in enumerate(BytesIO(content), start=1):
+        if (item := parse_line(name, line, counts, number, start)) is not None:
+            yield number, f"{name}, line {number}", item
+        start += len(line)
+
+
+def parse_line(name: str, line: bytes, counts: Counter[str], number: int, start: int) -> dict[str, Any] | None:
+    """The JSON object of the line that begins at byte `start` of a file that errors call `name`; None of a blank one.
+
+    A line ends at a line feed alone: other separators may be part of a JSON text. What is odd about it is counted.
     Raises: ValueError naming file and line for bytes that are no UTF-8, a line that is not one whole object, and a
         field that an object has twice.
     """
-    lines = decode_text(name, content).removeprefix("\ufeff").split("\n")
-    counts["byte_order_mark"] += content.startswith(codecs.BOM_UTF8)
-    counts["carriage_returns"] += sum(line.endswith("\r") for line in lines)
-    for number, line in enumerate(lines, start=1):
-        last, where = number == len(lines), f"{name}, line {number}"
-        if line.strip():
-            hint = "the file ends inside this line, so it may have been cut short; " if last else ""
-            yield number, where, parse_object(where, line, hint)
-        else:
-            counts["blank_lines"] += bool(line) or not last
-
-
-def parse_object(where: str, line: str, hint: str = "") -> dict[str, Any]:
-    """The JSON object of a line. Raises: ValueError naming `where` for anything else, or a field that it has twice."""
-    item = _parse(where, line, f"{hint}expected one whole object a line")
+    where, text = f"{name}, line {number}", decode_text(name, line, number, start)
+    counts["byte_order_mark"] += start == 0 and text.startswith("\ufeff")
+    counts["carriage_returns"] += text.endswith(("\r\n", "\r"))
+    text = text.removeprefix("\ufeff" if start == 0 else "")
+    if not text.strip():
+        counts["blank_lines"] += 1
+        return None
+    cut = "" if text.endswith("\n") else "the file ends inside this line, so it may have been cut short; "
+    item = _parse(where, text, f"{cut}expected one whole object a line")
     if not isinstance(item, dict):
         raise ValueError(f"{where}: found {_describe(item)}; expected one JSON object a line")
     return item
 
 
-def decode_text(name: str, content: bytes) -> str:
-    """The text of a file that errors call `name`. Raises: ValueError naming file and line for what is no UTF-8."""
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+def decode_text(name: str, content: bytes, line: int = 1, start: int = 0) -> str:
+    """The text of a file that errors call `name`, or of what begins at its `line` and byte `start`.
+
+    Raises: ValueError naming file and line for what is no UTF-8.
+    """
+    if start == 0 and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ValueError(f"{name}: is UTF-16; save it as UTF-8")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        byte = f"byte 0x{content[error.start]:02x} at offset {error.start}"
+        line += content[: error.start].count(b"\n")
+        byte = f"byte 0x{content[error.start]:02x} at offset {start + error.start}"
         raise ValueError(f"{name}, line {line}: {byte} is not UTF-8; save the whole file as UTF-8") from None
 
 

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any, Literal
 
 import nfqa
-from nfqa.files.own_answers import LACKS
+from nfqa.files.answers import LACKS
 from nfqa.kernels.texts import name_lack
 
 Measure = Literal["perspective_diversity", "dispute_awareness", "linkage"]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
+from nfqa.files.answers import read_answers
 from nfqa.files.json_lines import Extra, Item, Name, check, parse_lines, read_number, refuse_twin
-from nfqa.files.own_answers import read_answers
-from nfqa.files.own_tables import TABLES, parse_rows
 from nfqa.files.paths import hash_file
 from nfqa.files.records import Question, QuestionSet
+from nfqa.files.tables import TABLES, parse_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from nfqa.files.answers import Generation
 from nfqa.files.json_lines import read_items
-from nfqa.files.own_answers import Generation
 from nfqa.files.paths import write_atomically, write_text
 from nfqa.kernels.texts import name_lack
 from reproduction.studies.people import add_groups

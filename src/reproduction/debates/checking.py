@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import BeforeValidator
 
 from nfqa.files.json_lines import Extra, Item, Name, check, read_number, refuse_twin
-from nfqa.files.own_tables import parse_rows
+from nfqa.files.tables import parse_rows
 from nfqa.metrics.judging import ask_planned, read_verdict
 from nfqa.models.adapters import COVERAGE
 from nfqa.models.chat import UNSETTLED, Request

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nfqa.files.own_answers import read_answers, spread_grades
+from nfqa.files.answers import read_answers, spread_grades
 from nfqa.files.records import UNLABELLED, Excluded
 
 LINE = {"question": "why?", "references": ["best", "worst"], "answers": ["one", "two"]}

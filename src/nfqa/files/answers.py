@@ -6,9 +6,8 @@ JSON lines, tables and frames all become the objects of JSON lines, which are ch
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -23,16 +22,18 @@ from nfqa.files.json_lines import (
     Name,
     Text,
     check,
-    parse_object,
     read_items,
     refuse_repeats,
     refuse_twin,
 )
-from nfqa.files.own_tables import (
+from nfqa.files.parts import Part, find_kind, read_objects
+from nfqa.files.paths import hash_file
+from nfqa.files.readers import Points, make_points, read_debateqa
+from nfqa.files.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
+from nfqa.files.tables import (
     EXAMPLES,
     OF_TABLES,
     SAMPLE,
-    TABLES,
     TOP_GRADE,
     Grade,
     Lines,
@@ -42,10 +43,6 @@ from nfqa.files.own_tables import (
     gather_rows,
     list_records,
 )  # fmt: skip
-from nfqa.files.paths import hash_file
-from nfqa.files.readers import Points, make_points, read_debateqa
-from nfqa.files.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
-from nfqa.files.shards import PARQUET, Part, read_objects, read_part
 from nfqa.kernels.texts import name_lack
 
 OWN = "own_answers"  # the dataset's name
@@ -81,10 +78,6 @@ class Generation(Item):
     generation: AnyText
 
 
-# How a workbook, a PDF, a JSON array and a table begin, and no JSON lines.
-_OTHER = re.compile(rb'(?:\xef\xbb\xbf)?\s*[\w"%\xd0\[]')
-
-
 def read_answers(
     path: str | Path, questions: str | Path = "", *, data: str = "full", keep: Collection[str] = ()
 ) -> QuestionSet:
@@ -110,16 +103,14 @@ def read_answers(
         raise ValueError(f"questions is {str(questions)!r}, but no file of answers is named")
     name, origin = (OWN, "measured" if data == "full" else "sample") if path else (f"sample_{OWN}", "sample")
     path = Path(path or SAMPLE / "answers.jsonl")
-    table = path.suffix.lower() in (*TABLES, PARQUET)
-    if not table and _OTHER.match(path.read_bytes()):
-        known = "a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8), Parquet"
-        raise ValueError(f"{path}: is neither {known} nor JSON lines (an object a line)")
+    kind = find_kind(path)
+    if questions and kind in ("table", "parquet"):
+        raise ValueError(f"{path}: is a table, which holds its questions itself; leave out QUESTIONS={questions}")
     if questions:
-        if table:
-            raise ValueError(f"{path}: is a table, which holds its questions itself; leave out QUESTIONS={questions}")
         return _read_generations(path, Path(questions), name, origin)
     extra = Extra(Counter(), keep)
-    return _make_set(read_objects(path, extra), extra, str(path), QuestionSet(name, (), origin, hash_file(path)))
+    made = _make_set(read_objects(path, extra), extra, QuestionSet(name, (), origin, hash_file(path)), named=True)
+    return _refuse_empty(made, extra, str(path), "one JSON object a line" if kind == "lines" else "one answer a row")
 
 
 def read_frames(
@@ -145,23 +136,18 @@ def read_frames(
             ways = "give references= and views=, or call the column of texts 'answer', as in a table"
             raise ValueError(f"answers: {min(wrong)!r} is not read beside 'text'; {ways}")
         lines = gather_frames(records, references, views, extra)
-    return _make_set(lines, extra, "", QuestionSet(OWN, (), "measured", ""))
+    made = _make_set(lines, extra, QuestionSet(OWN, (), "measured", ""), named=False)
+    return _refuse_empty(made, extra, "answers", f"rows such as {EXAMPLES['answers']}")
 
 
 def list_lines(answered: QuestionSet) -> list[dict[str, Any]]:
     """The questions with their points of view and answers as objects of JSON lines."""
-    return [
-        {
-            "id": question.id,
-            "question": question.text,
-            "partial_answers": [
-                {"point_of_view": view.point_of_view, "explanation": view.explanation}
-                for view in question.partial_answers
-            ],
-            "answers": [{"id": answer.id, "text": answer.text} for answer in question.answers],
-        }
-        for question in answered.questions
-    ]
+    lines: list[dict[str, Any]] = []
+    for question in answered.questions:
+        views = [{"point_of_view": v.point_of_view, "explanation": v.explanation} for v in question.partial_answers]
+        answers = [{"id": answer.id, "text": answer.text} for answer in question.answers]
+        lines.append({"id": question.id, "question": question.text, "partial_answers": views, "answers": answers})
+    return lines
 
 
 def spread_grades(count: int) -> list[int]:
@@ -174,24 +160,37 @@ def spread_grades(count: int) -> list[int]:
     return [(2 * TOP_GRADE * (count - 1 - place) + count - 1) // (2 * (count - 1)) for place in range(count)]
 
 
-def read_shard(path: Path, part: Part, skipped: list[str] | None = None) -> QuestionSet:
+def read_part(path: Path, part: Part, skipped: list[str] | None = None) -> QuestionSet:
     """The questions of one part of a large file, as `read_answers` reads them.
 
     Args: skipped: takes what is wrong with each line that is left out; None to stop at the first.
     Returns: no question where every line was left out. Ids are told apart within the part alone.
     """
-    empty, extra = QuestionSet(OWN, (), "measured", part.digest), Extra(Counter())
-    return _fill(empty, read_part(path, part, extra.counts), extra, named=True, skipped=skipped)
+    extra = Extra(Counter(), skipped=skipped)
+    return _make_set(read_objects(path, extra, part), extra, QuestionSet(OWN, (), "measured", part.digest), named=True)
 
 
-def _make_set(lines: Iterable[tuple[int, str, Any]], extra: Extra, path: str, empty: QuestionSet) -> QuestionSet:
-    """Check the objects of JSON lines, and fill the empty set with them."""
-    made = _fill(empty, lines, extra, named=bool(path))
+def _make_set(lines: Lines, extra: Extra, empty: QuestionSet, *, named: bool) -> QuestionSet:
+    """The empty set filled with the questions of objects of JSON lines; `named` by their numbers, or by their texts."""
+    questions: list[Question] = []
+    excluded: list[Excluded] = []
+    seen: dict[tuple[str, str], str] = {}
+    for number, where, item in lines:
+        try:
+            made, left_out = _make_question(f"line{number}" if named else "", where, item, extra, seen)
+        except ValueError as error:
+            extra.skip(error)
+        else:
+            excluded += left_out
+            questions += [made] if made.answers else []
+    return replace(empty, questions=tuple(questions), irregularities=dict(+extra.counts), excluded=tuple(excluded))
+
+
+def _refuse_empty(made: QuestionSet, extra: Extra, name: str, expected: str) -> QuestionSet:
+    """The set, if it holds a question and every field that is to be kept. Raises: ValueError where it doesn't."""
     if not made.questions:
         why = "every answer is empty, so there is nothing to score" if made.excluded else "holds no question"
-        expected = "one answer a row" if path.lower().endswith(TABLES) else "one JSON object a line"
-        expected = expected if path else f"rows such as {EXAMPLES['answers']}"
-        raise ValueError(f"{path or 'answers'}: {why}; expected {expected}")
+        raise ValueError(f"{name}: {why}; expected {expected}")
     names = set[str]().union(*(answer.extra for question in made.questions for answer in question.answers))
     if wrong := set(extra.keep).difference(names - _TAKEN):
         what = "a column of scores or answers" if min(wrong) in _TAKEN & names else "no further column of any row"
@@ -199,69 +198,35 @@ def _make_set(lines: Iterable[tuple[int, str, Any]], extra: Extra, path: str, em
     return made
 
 
-def _fill(
-    empty: QuestionSet,
-    lines: Iterable[tuple[int, str, Any]],
-    extra: Extra,
-    *,
-    named: bool,
-    skipped: list[str] | None = None,
-) -> QuestionSet:
-    questions: list[Question] = []
-    excluded: list[Excluded] = []
-    seen: dict[tuple[str, str], str] = {}
-    for number, where, item in lines:
-        try:
-            made, left_out = _make_question(number, where, item, extra, seen, named=named)
-        except ValueError as error:
-            if skipped is None:
-                raise
-            skipped.append(str(error))
-            continue
-        excluded += left_out
-        if made.answers:
-            questions.append(made)
-    return replace(empty, questions=tuple(questions), irregularities=dict(+extra.counts), excluded=tuple(excluded))
-
-
 def _make_question(
-    number: int, where: str, item: Any, extra: Extra, seen: dict[tuple[str, str], str], *, named: bool
+    name: str, where: str, item: dict[str, Any], extra: Extra, seen: dict[tuple[str, str], str]
 ) -> tuple[Question, list[Excluded]]:
-    """A question of the object of a JSON line, of the line itself, or of rows of a table; and what it leaves out."""
-    if isinstance(item, bytes):
-        try:
-            item = parse_object(where, item.decode().removeprefix("\ufeff"))
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{where}: byte {error.start + 1} is not UTF-8; save the whole file as UTF-8") from None
-    elif isinstance(item, list):
-        before = where.rpartition(" ")[0]
-        rows = [(place, f"{before} {place}", row) for place, row in enumerate(item, number)]
-        item = item[0] if "answers" in item[0] else next(iter(gather_rows(rows, extra)))[2]
+    """The question of an object of JSON lines, called `name` or as its text where it has no id; what it leaves out."""
     if set(item) == {"id", "generation"}:
         what = f"{where}: is an answer in the released scripts' format"
         raise ValueError(f"{what}; name the file of its questions too, as in `make score QUESTIONS=test.jsonl ...`")
     line, counts = check(_Line, item, where, extra), extra.counts
-    identifier = line.id or (f"line{number}" if named else line.question)
+    identifier = line.id or name or line.question
     references = _make_references(where, line.references, counts)
     points = make_points(identifier, line.partial_answers, counts)
     refuse_repeats((answer.id for answer in line.answers if answer.id), f"{where}: the answers' id")
-    answers = [
-        Answer(name, a.text, a.label, a.system, (line.model_extra or {}) | (a.model_extra or {}))
-        for name, a in zip(_name_answers(line.answers, counts), line.answers, strict=True)
-    ]
     for field, value in (("id", identifier), ("question", line.question)):
         refuse_twin(seen, where, field, value)
-    lacks = {answer.id: lack for answer in answers if (lack := name_lack(answer.text))}
-    counts.update(f"{lack}_answers" for lack in lacks.values())
-    excluded = [Excluded(identifier, a.id, LACKS[lacks[a.id]], a.system) for a in answers if a.id in lacks]
-    kept = tuple(answer for answer in answers if answer.id not in lacks)
-    if not kept:
+    answers, excluded = list[Answer](), list[Excluded]()
+    for identity, each in zip(_name_answers(line.answers, counts), line.answers, strict=True):
+        if lack := name_lack(each.text):
+            counts[f"{lack}_answers"] += 1
+            excluded.append(Excluded(identifier, identity, LACKS[lack], each.system))
+        else:
+            further = (line.model_extra or {}) | (each.model_extra or {})
+            answers.append(Answer(identity, each.text, each.label, each.system, further))
+    if not answers:
         counts["questions_without_answers"] += 1
         excluded.append(Excluded(identifier, "", "every answer is empty"))
     else:
-        counts["copies_of_a_reference"] += sum(a.text in {r.text for r in references} for a in kept)
+        counts["copies_of_a_reference"] += sum(a.text in {r.text for r in references} for a in answers)
         counts["questions_without_references"] += not references and not points
-    return Question(line.question, kept, tuple(references), identifier, points), excluded
+    return Question(line.question, tuple(answers), tuple(references), identifier, points), excluded
 
 
 def _name_answers(answers: Sequence[_Answer], counts: Counter[str]) -> list[str]:

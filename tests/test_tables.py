@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from conftest import PROJECT
 
-from nfqa.files.own_answers import read_answers, read_shard
-from nfqa.files.own_tables import TABLES
-from nfqa.files.shards import cut_file
+from nfqa.files.answers import read_answers, read_part
+from nfqa.files.parts import cut_file
+from nfqa.files.tables import TABLES
 from reproduction.cli import main
 
 HEADER = ["question", "answer", "system", "label", "id", "reference_1", "reference_2", "partial_answer_1"]
@@ -163,7 +163,7 @@ def test_the_template_is_a_table_that_is_read_and_no_file_is_overwritten(
     frame = pd.read_csv(path)
     frame.to_parquet(parquet := tmp_path / "my.parquet")
     frame.to_json(lines := tmp_path / "my.jsonl", orient="records", lines=True)
-    parts = [read_shard(lines, part) for part in cut_file(lines, 1)]
+    parts = [read_part(lines, part) for part in cut_file(lines, 1)]
     for same in ([read_answers(parquet)], [read_answers(lines)], parts):
         questions = [question for each in same for question in each.questions]
         assert [(q.text, q.answers, q.references) for q in questions] == [

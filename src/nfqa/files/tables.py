@@ -40,6 +40,7 @@ Lines = Iterable[tuple[int, str, dict[str, Any]]]  # number, where it is in word
 Table: TypeAlias = "pd.DataFrame | Sequence[Mapping[str, Any]]"
 OF_TABLES = {"answer", "answer_id", "label", "reference_1", "partial_answer_1"}  # columns, where none is called text
 _FURTHER = re.compile(r"(reference|partial_answer)_([2-9]|[1-9]\d+)")
+_OF_QUESTION, _LINE = {"id", "reference_1", "partial_answer_1"}, {"id", "question", "answers"}
 _FORMULA = re.compile(r"[=@\t]|[+-](?!\d*\.?\d*(e[+-]?\d+)?$)")  # -2.5 and +1e-7 are numbers
 EXAMPLES = {  # what an error shows of a frame
     "answers": '{"question": "Why is the sky blue?", "text": "Air scatters short waves.", "system": "mine"}',
@@ -63,10 +64,10 @@ class _Row(Item):
     answer: AnyText = Field(serialization_alias="text")
     system: Name = ""
     label: Grade | None = None
-    id: Name = Field("", exclude=True)
+    id: Name = ""
     answer_id: Name = Field("", serialization_alias="id")
-    reference_1: Text = Field("", exclude=True)  # and further numbers of these two, which are read apart
-    partial_answer_1: Text = Field("", exclude=True)
+    reference_1: Text = ""  # and further numbers of these two, which are read apart
+    partial_answer_1: Text = ""
 
 
 class _AnswerRow(Item):
@@ -126,26 +127,24 @@ def gather_rows(rows: Lines, extra: Extra) -> Lines:
     Columns: question and answer; system, label, answer_id; id, reference_1 ... and partial_answer_1 ..., of the
     question, on one of its rows at least, or alike on several. A blank cell is not given.
     """
-    lines: dict[str, tuple[int, str, dict[str, Any], list[dict[str, Any]]]] = {}
+    lines: dict[str, tuple[int, str, dict[str, Any]]] = {}
     seen: dict[tuple[str, str], str] = {}
     for number, where, cells in rows:
         fields = _drop_blanks(cells)
         further = {name: fields.pop(name) for name in cells if _FURTHER.fullmatch(name)}
         row = check(_Row, fields, where, extra)
         question = row.question.strip()
-        _, first, shared, answers = lines.setdefault(question, (number, where, {}, []))
-        own = {"id": row.id, "reference_1": row.reference_1, "partial_answer_1": row.partial_answer_1}
-        for column, cell in (own | further).items():
+        _, first, line = lines.setdefault(question, (number, where, {"question": question, "answers": []}))
+        for column, cell in (row.model_dump(include=_OF_QUESTION) | further).items():
             text = read_value(cell) and check(Text, cell, f"{where}: {column}")
-            if text and shared.setdefault(column, text) != text:
-                known = f"that of {first.rpartition(', ')[2]}, {shared[column]!r:.60}"
+            if text and line.setdefault(column, text) != text:
+                known = f"that of {first.rpartition(', ')[2]}, {line[column]!r:.60}"
                 raise ValueError(f"{where}: {column} {text!r:.60} is not {known}; give it once")
-        answers.append(_dump_item(row, seen, where))
-    for question, (number, where, shared, answers) in lines.items():
-        line: dict[str, Any] = {"id": shared.pop("id", None), "question": question, "answers": answers}
-        for column in sorted(shared, key=lambda column: (len(column), column)):  # 2 before 10
-            line.setdefault(f"{column.rpartition('_')[0]}s", []).append(shared[column])
-        yield number, where, line
+        line["answers"].append(_dump_item(row, seen, where))
+    for _, _, line in lines.values():
+        for column in sorted(line.keys() - _LINE, key=lambda column: (len(column), column)):  # 2 before 10
+            line.setdefault(f"{column.rpartition('_')[0]}s", []).append(line.pop(column))
+    return lines.values()
 
 
 def gather_frames(answers: list[dict[str, Any]], references: Table | None, views: Table | None, extra: Extra) -> Lines:
@@ -187,7 +186,7 @@ def _drop_blanks(cells: dict[str, Any]) -> dict[str, Any]:
 
 def _dump_item(row: Any, seen: dict[tuple[str, str], str], where: str) -> dict[str, Any]:
     """A row as in JSON lines, without its question. Raises: ValueError where an answer `seen` to it has the same id."""
-    item = row.model_dump(exclude={"question"}, exclude_defaults=True, by_alias=True)
+    item = row.model_dump(exclude={"question", *_OF_QUESTION}, exclude_defaults=True, by_alias=True)
     if "id" in item:
         refuse_twin(seen, where, f"the answer's id to {row.question.strip()!r:.60}", item["id"])
     return item
