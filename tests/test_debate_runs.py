@@ -83,6 +83,8 @@ def test_what_needs_an_absent_file_is_skipped_and_keeps_its_result(debates: Chec
     before = (debates.root / RESULTS / "first.csv").read_bytes()
 
     (tmp_path / "debateqa_system_answers_sample.jsonl").unlink()
+    (kept,) = (debates.root / "build" / "data").rglob("debateqa_system_answers_sample.jsonl")
+    kept.unlink()
     done = debates.run("reproduce")
     assert words in done.stdout
     assert "artefacts: 0 run, 2 fresh, 0 failed" in done.stdout, done.stdout
