@@ -139,8 +139,7 @@ def test_a_file_of_another_kind_says_what_is_expected(
     path = write(tmp_path / name, content)
     assert main(["score", str(path)]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"error: {path}: is named {path.suffix}; expected JSON lines")
-    assert "save a workbook's sheet as CSV UTF-8" in error
+    assert error.startswith(f"error: {path}: is neither a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8)")
     assert error.count("\n") == 1
 
 

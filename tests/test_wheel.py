@@ -112,7 +112,7 @@ def test_a_template_is_written_and_a_file_of_each_kind_scored(installed: Install
     ("command", "words"),
     [
         ("score none.jsonl", "none.jsonl: No such file"),
-        ("score my.docx", "expected JSON lines (.jsonl), Parquet (.parquet) or a table (.csv, .tsv"),
+        ("score my.docx", "my.docx: No such file"),
         ("template my.txt", "expected a name that ends in .csv, as in `nfqa template my.csv`"),
     ],
 )

@@ -32,7 +32,7 @@ from reproduction.fingerprint import (
     write_record,
 )
 from reproduction.options import RunOptions
-from reproduction.progress import describe_running, expect, open_bar
+from reproduction.progress import read_progress
 
 
 def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
@@ -114,6 +114,26 @@ def run_pending(place: Place, pending: Sequence[Target], *, jobs: int) -> tuple[
                 end_processes(RUN)
     lost = [target.identifier for target in failed]
     return [name for name, future in futures.items() if name not in lost and future.result()], lost
+
+
+def expect(target: Target) -> float:
+    """The seconds that an artefact is taken to need: as last time, or as its entry says; a minute where unknown."""
+    return target.seconds if target.seconds < inf else 60.0
+
+
+def describe_running(place: Place, names: Sequence[str]) -> str:
+    """The notebooks at work, and how far the batch is that one asks a model."""
+    parts = ((name.rpartition("/")[2], read_progress(place.work / "scratch" / name)[1]) for name in names)
+    return ", ".join(" ".join(filter(None, part)) for part in parts)
+
+
+def open_bar(targets: Sequence[Target]) -> tqdm:
+    """A bar of the seconds that artefacts are taken to need; where no one watches, a line every 30 seconds."""
+    shape, seconds = "{percentage:.0f} % after {elapsed}, {remaining} left: {desc}\n", 30.0
+    if sys.stderr.isatty():
+        shape, seconds = "{percentage:3.0f}%|{bar}| {elapsed}, {remaining} left: {desc}", 0.5
+    total = sum(map(expect, targets))
+    return tqdm(total=total, bar_format=shape, miniters=0, mininterval=seconds, delay=min(seconds, 2))
 
 
 class FailedError(Exception):
