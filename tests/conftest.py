@@ -52,7 +52,7 @@ FIRST = [
 ]
 SECOND = [
     "artefact = 'made_up/second'\ndata = 'full'\nout = ''",
-    "from nfqa.kernels import rating\nfrom reproduction.open import open_lab",
+    "from nfqa.kernels import rouge\nfrom reproduction.open import open_lab",
     "lab = open_lab(artefact, data=data, out=out)",
     "table = lab.read('first')\ntable = table.assign(statistic='twice', value=table.value * 2)\nlab.write(table)",
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -62,7 +64,8 @@ def test_a_model_in_process_fills_table_5_from_make_to_table(project: Checkout, 
     assert "completions" in status.stdout
 
     # Its verdicts alone make the table again elsewhere; that no model is opened then, test_asking_notebooks shows.
-    shutil.move(project.root / "verdicts" / "journal.sqlite", project.root / "other.sqlite")
+    with closing(sqlite3.connect(project.root / "verdicts" / "journal.sqlite")) as journal:
+        journal.execute("VACUUM INTO ?", [str(project.root / "other.sqlite")])  # a copy, whoever has it open
     shutil.rmtree(project.root / "verdicts")
     shutil.rmtree(project.root / "build" / "variants")
     assert "new completions imported" in project.run("verdicts", "import", "other.sqlite").stdout

@@ -71,12 +71,12 @@ def test_an_edit_stales_just_what_depends_on_it(ran: Checkout, monkeypatch: pyte
     ran.edit_notebook("made_up/second.ipynb", SECOND)
     assert list_stale(ran) == {}
     module, sample, papers = (
-        root / "src" / "nfqa" / "kernels" / "rating.py", root / "data" / "sample" / "cqa.json",
+        root / "src" / "nfqa" / "kernels" / "rouge.py", root / "data" / "sample" / "cqa.json",
         root / "papers" / "made_up.yml",
     )  # fmt: skip
     text, parameter = papers.read_text(), "made_up/first.ipynb, parameters: {value: 3.0},"
     for path, changed, stale in [
-        (module, module.read_text() + "CHANGED = 1\n", {"second": "module nfqa.kernels.rating changed", "third": ""}),
+        (module, module.read_text() + "CHANGED = 1\n", {"second": "module nfqa.kernels.rouge changed", "third": ""}),
         (sample, sample.read_text() + "\n", {"first": "", "second": "", "third": ""}),
         (papers, text.replace("made_up/first.ipynb,", parameter),
          {"first": "parameter value is new", "second": "", "third": "reads second, which is stale"}),

@@ -187,19 +187,22 @@ def test_what_a_killed_export_left_is_not_read_and_a_damaged_copy_is_to_be_delet
         open_journal(root)
 
 
+TEXT = replace(make_entry(9), decoding="text|chat|t0|p1|max512")
+
+
 def test_an_export_adds_to_a_file_and_replaces_nothing(root):
     path = find_file(root)
     before = path.read_bytes()
     assert write_verdicts(fill(Journal(), 2), path) == f"3 rows in {path}, 0 of them new"
     assert path.read_bytes() == before
     other, changed = fill(Journal(), 5), Journal()
-    other.keep(make_entry(9), replace(REPLY, text="so", logprobs=None), Verdict(None, "unreadable"), spec=SPEC)
+    other.keep(TEXT, replace(REPLY, text="so", logprobs=None), Verdict(None, "unreadable"), spec=SPEC)
     changed.keep(make_entry(0), replace(REPLY, logprobs=(-1.0, -2.0, -3.0)), Verdict(1.0), spec=SPEC)
     assert write_verdicts(other, path) == f"6 rows in {path}, 3 of them new"
     assert write_verdicts(changed, path).startswith(f"6 rows in {path}, 0 of them new; 1 stayed as they were")
     journal = open_journal(root)
     assert journal.find(make_entry(0)).logprobs == REPLY.logprobs
-    assert (journal.find(make_entry(9)).text, journal.find(make_entry(9)).logprobs) == ("so", None)
+    assert (journal.find(TEXT).text, journal.find(TEXT).logprobs) == ("so", None)
 
 
 @settings(max_examples=50, deadline=None)
@@ -309,7 +312,7 @@ CELLS = [
     "reading = 'text'\ndecoding = 'paper'\nprompts = 'own'",
     "from nfqa.kernels.perplexity import PAPER\nfrom reproduction.open import open_lab\n"
     "from nfqa.metrics.judging import judge_by_language_model\n"
-    "from nfqa.metrics.references import draw_references\nfrom nfqa.models.restated import Restated\n"
+    "from nfqa.models.restated import Restated\nfrom reproduction.studies.drawing import draw_references\n"
     "given = dict(judge=judge, generator=generator, evaluator=evaluator, reading=reading, decoding=decoding)\n"
     "lab = open_lab(artefact, data=data, out=out, prompts=prompts, **given)",
     "questions = lab.load('antique', limit=2)\n"

@@ -110,8 +110,9 @@ def run_pending(place: Place, pending: Sequence[Target], *, jobs: int) -> tuple[
                 bar.update(0)  # shows it, if it is time to
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            while wait(futures.values(), timeout=0.1).not_done:  # after an interruption alone: nothing may run on
+            while any(future.running() for future in futures.values()):  # after an interruption alone
                 end_processes(RUN)
+                time.sleep(0.1)
     lost = [target.identifier for target in failed]
     return [name for name, future in futures.items() if name not in lost and future.result()], lost
 

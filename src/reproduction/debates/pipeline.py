@@ -141,7 +141,7 @@ def keep_trusted(found: pd.DataFrame, *, every: bool = False) -> Stage:
     known = add_domains(found)
     known = known.assign(trusted=known.trusted | (known.address.str.strip() == ""))
     gone = known[~known.trusted & (not every)]
-    hosts = ("domain " + gone.domain).where(gone.domain != "", "an address without a domain")
+    hosts = ("domain " + gone.domain.astype(str)).where(gone.domain != "", "an address without a domain")
     details = hosts + f", not under {', '.join(TRUSTED)}"
     dropped = list_dropped("document", gone.id + ": " + gone.document, "domain not trusted", details)
     return known.drop(gone.index).reset_index(drop=True), dropped
