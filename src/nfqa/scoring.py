@@ -58,14 +58,13 @@ class Worker:
             own = read_part(Path(self.job.path), given, skipped)
             frames, advice = functions.read(own), ""
             flags = flag_frames(frames.answers, frames.references, frames.views, frames.texts_by_name)
+            flagged = "flag " + flags["flags"][flags["flags"] != ""].str.split("; ").explode()
             for method in self.job.list_missing(given):
                 scores = self.score(method, frames, own.excluded, flags)
                 late = scores.missing.str.removeprefix("server: ").isin(UNSETTLED).any()  # asked again by the next run
                 note = {"made_from": "" if late else self.job.sign(method, given), "part": given.digest}
                 texts = scores.melt("metric", ["note", "guarded"], value_name="text").query("text != ''")
-                note["flags"] = (
-                    ("flag " + flags["flags"][flags["flags"] != ""].str.split("; ").explode()).value_counts().to_dict()
-                )
+                note["flags"] = flagged.value_counts().to_dict()
                 note["of_rows"] = (texts.metric + ": " + texts.text).value_counts().to_dict()
                 write_table(
                     self.job.find(method, given.number),

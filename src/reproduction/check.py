@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -27,7 +26,6 @@ TEXTS = ["dropped_because", "origin", "signature"]
 # Of 1, or of the largest number of its row: what a near tie that another processor decides otherwise changes.
 _FLIPPED = 1e-4
 _SPREADS = 3  # by how many of its own standard deviations over seeds a value that varies may move
-_NUMBER = re.compile(r"-?\d[\d.,]*")
 
 
 def check_published(root: Path, place: Place) -> pd.DataFrame:
@@ -69,9 +67,11 @@ def accept_results(root: Path, place: Place, only: Sequence[str]) -> list[str]:
     Returns: their identifiers.
     Raises: ValueError for one that was not made here.
     """
-    compared = compare_reference(root, place, unrun=False)
-    moved = compared[compared.state.isin([MOVED, GONE, NEW])].artefact.unique()
-    for identifier in only or moved:
+    accepted = [*only]
+    if not accepted:
+        compared = compare_reference(root, place, unrun=False)
+        accepted = list(compared[compared.state.isin([MOVED, GONE, NEW])].artefact.unique())
+    for identifier in accepted:
         for ending, file in list_files(place.work, identifier).items():
             reference = list_files(root, identifier)[ending]
             if ending == ".csv" and not file.is_file():
@@ -80,7 +80,7 @@ def accept_results(root: Path, place: Place, only: Sequence[str]) -> list[str]:
             if file.is_file():
                 reference.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, reference)
-    return list(only or moved)
+    return accepted
 
 
 def list_files(folder: Path, identifier: str) -> dict[str, Path]:

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def list_commands(root: Path) -> dict[str, Any]:
-    """The commands of a checkout, and the installed ones; without options `score` makes a report.
+    """The commands of a checkout, and the installed ones; `score` makes a report too.
 
     Returns: by name what is called with the parsed arguments, the help, and the arguments.
     """
