@@ -18,12 +18,25 @@ endif
 READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER SEARCHER ANSWERS \
 	OUT METHODS ENGINE TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER FRESH N SEED
 export $(READ)
-KNOWN := $(READ) ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
+KNOWN := $(READ) RUN WORK ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY OMP_NUM_THREADS
 unknown := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name))))
 near = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1) or ["one of make help"])
 ifneq ($(unknown),)
 $(error there is no variable $(unknown); did you mean $(shell $(PYTHON) -c '$(near)' '$(firstword $(unknown))' $(KNOWN))?)
+endif
+
+# What an artefact depends on is in its key. The commands `reproduce` and `run` write the keys of what is stale, and call
+# make again to run the notebooks by papermill: a record that is older than its key is made anew, or stays as it was.
+ifdef WORK
+include $(WORK)/keys/pending.mk
+.PHONY: made
+made: $(MADE)
+$(MADE): $(WORK)/runs/%.json: $(WORK)/keys/%.json
+	@mkdir -p $(WORK)/scratch/$(*D)
+	@$(RUN) make $(WORK) $* > $(WORK)/scratch/$*.log 2>&1 || { mv $(WORK)/scratch/$*.log $(WORK)/scratch/$*.failed; exit 1; }
+else
+.NOTPARALLEL:
 endif
 
 hash = $(shell cat $(1) | $(PYTHON) -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest()[:16])')
@@ -34,7 +47,6 @@ READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
 install = $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python $(1) || $(PIP) $(1)
 
-.NOTPARALLEL:
 .PHONY: train-evaluator train-judge train-coverage train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check accept claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
 
 help: ## this text

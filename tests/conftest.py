@@ -151,6 +151,7 @@ def make_checkout() -> Callable[[Path], Checkout]:
 
     def make(root: Path) -> Checkout:
         copy_project(root, "src", "data")
+        shutil.copy(PROJECT / "Makefile", root)
         (root / "papers").mkdir()
         (root / "papers" / "made_up.yml").write_text(STUDY)
         (root / "papers" / "made_up.csv").write_text(NUMBERS)

@@ -18,11 +18,11 @@ from nfqa.judge.journal import Entry, Journal
 from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import Reply
 from nfqa.opening import show_bar
-from reproduction.fingerprint import Record as RunRecord
-from reproduction.fingerprint import choose_parameters, explain_staleness
+from reproduction.keys import Record as RunRecord
+from reproduction.keys import choose_parameters, explain_staleness
 from reproduction.options import RunOptions
 from reproduction.papers import read_papers
-from reproduction.progress import read_progress, show_progress
+from reproduction.roles import show_progress
 
 
 @pytest.mark.parametrize(
@@ -267,9 +267,9 @@ def test_a_bar_is_drawn_of_each_batch_or_of_none(capsys, monkeypatch) -> None:
         assert ("4/4" in drawn, "3/3" in drawn, " verdicts/s" in drawn) == (shown,) * 3
 
 
-def test_progress_tells_the_seconds_that_the_rest_of_a_batch_takes(tmp_path: Path, monkeypatch) -> None:
+def test_a_batch_notes_how_far_it_is_until_it_ends(tmp_path: Path, monkeypatch) -> None:
     show = show_progress(tmp_path, "verdicts")
-    for now, done, left in ((100, 0, 0), (110, 300, 30), (160, 1_200, 0)):
+    for now, done, note in ((100, 0, "0 of 1,200 verdicts"), (110, 300, "300 of 1,200 verdicts"), (111, 1_200, "")):
         monkeypatch.setattr(time, "monotonic", lambda now=now: now)
         show(done, 1_200)
-        assert read_progress(tmp_path) == (left, f"{done:,} of 1,200 verdicts" * (done < 1_200))
+        assert (tmp_path / "progress.txt").read_text() == note

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
-from conftest import Checkout, copy_project
+from conftest import PROJECT, Checkout, copy_project
 from notebook_cells import run_cells, use_rule
 
 from nfqa.files.records import Question
-from reproduction import fingerprint
+from reproduction import keys
 from reproduction.data import load
-from reproduction.fingerprint import QUICK_LIMIT, Target, choose_parameters, list_targets
+from reproduction.keys import QUICK_LIMIT, Target, choose_parameters, list_targets
 from reproduction.notebooks import read_cells
 from reproduction.options import RunOptions
 
@@ -31,6 +32,8 @@ KINDS = ["linkage/table_01", "linkage/table_03", "linkage/table_09", "linkage/fi
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "checkout"
+    root.mkdir()
+    shutil.copy(PROJECT / "Makefile", root)
     copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models")
     monkeypatch.setenv("NFQA_ROOT", str(root))
     return root
@@ -87,7 +90,7 @@ def local(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(load, "find_path", find)
     monkeypatch.setattr(load, "has_file", lambda file, _: file.name in files)
-    monkeypatch.setattr(fingerprint, "has_file", load.has_file)
+    monkeypatch.setattr(keys, "has_file", load.has_file)
 
 
 def test_what_reads_local_files_runs_on_two_questions(root, local, tmp_path):

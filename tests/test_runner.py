@@ -211,7 +211,9 @@ def test_a_kill_at_any_moment_is_healed_by_the_next_run(checkout: Checkout) -> N
 def test_what_a_killed_process_started_ends_too(checkout: Checkout, victim: str) -> None:
     process = start_and_wait(checkout)
     assert len(list_processes(checkout.root)) >= 5  # runner, kernel, and what this one started
-    kernel = next(child for child in psutil.Process(process.pid).children() if child.cwd() == str(checkout.root))
+    kernel = next(
+        each for each in psutil.Process(process.pid).children(recursive=True) if "ipykernel" in str(each.cmdline())
+    )
     os.kill(process.pid if victim == "runner" else kernel.pid, signal.SIGKILL)
     process.communicate(timeout=30)
     wait_until(lambda: not list_processes(checkout.root), 5)

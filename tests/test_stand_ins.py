@@ -66,7 +66,7 @@ def test_a_note_says_what_stands_in_and_whether_all_of_ours_does(name, origins, 
 
 
 def test_tables_and_labels_name_what_stands_in(tmp_path, monkeypatch):
-    monkeypatch.setenv("NFQA_GIVEN", json.dumps({"tables": str(tmp_path)}))
+    monkeypatch.setenv("NFQA_GIVEN", json.dumps({"work": str(tmp_path)}))
     lab, table = open_with_results("linkage/table_02", tmp_path)
     page = lab.beside_paper(table[table.difference_from == ""]).to_html()
     files = [(tmp_path / "linkage" / f"table_02{ending}").read_text(encoding="utf-8") for ending in (".md", ".tex")]

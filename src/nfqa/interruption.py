@@ -15,7 +15,7 @@ import psutil
 
 MESSAGE = "Interrupted. Finished work is saved; run the same command to resume."
 MARK = "NFQA_STARTED_BY"  # a variable that the processes of a run have, as they inherit it
-RUN = f"{os.getpid()}-{time.time_ns()}/"
+RUN = f"{os.environ.get(MARK, '')}{os.getpid()}-{time.time_ns()}/"  # begins as that of what started it
 SIGNALS = list[int]()  # that came to the command; 0: it ended
 _PATIENCE = 3.0  # seconds
 

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from nfqa import cli
 from nfqa.files.json_lines import read_json
-from nfqa.files.paths import find_root
+from nfqa.files.paths import Place, find_root
 from reproduction.data.registry import UnreachableError
-from reproduction.fingerprint import list_targets
+from reproduction.keys import list_targets
 from reproduction.options import RunOptions, read_choice, read_count, read_options
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from nfqa.files.paths import Place
 
 OWN_ANSWERS = "linkage/use_your_own_answers"
 _NOT_SCORED_BY = ("DATA", "PROFILE", "PARAMS", "SEEDS", "READING", "DECODING", "WRAPPING", "GENERATOR", "RERANKER")
@@ -52,6 +50,8 @@ def list_commands(root: Path) -> dict[str, Any]:
     commands: dict[str, tuple[_Command, str, dict[str, dict[str, Any]]]] = {
         "reproduce": (_reproduce, "bring every artefact and the report up to date", some),
         "run": (_reproduce, "bring the named artefacts up to date", named),
+        "make": (_make, "run the notebook of an artefact whose key is written, as its rule in the Makefile does",
+                 {"work": {"help": "the folder of its kind of run, as build"}, "artefact": {"metavar": "PAPER/NAME"}}),
         "status": (_status, "say of each artefact whether it is fresh", some),
         "check": (_check, "compare results with the published and the committed ones", {}),
         "accept": (_accept, "copy what was made here into results/ and figures/: what moved, or what is named", some),
@@ -91,7 +91,7 @@ def _run(root: Path, command: _Command, given: argparse.Namespace) -> int:
     """Run a command with Make's variables, checked."""
     options = RunOptions()
     given.artefacts = getattr(given, "artefacts", [])
-    if command is not _verdicts:  # the journal is the same whatever a run is given
+    if command not in (_verdicts, _make):  # the journal is the same whatever a run is given; a key holds all it was
         takes: dict[_Command, tuple[str, ...]] = {_debates: ("searcher",), _answers: ("generator",)}
         options = read_options(root, given.artefacts, takes=takes.get(command, ()), makes=command is not _report)
     return command(root, options, given)
@@ -111,7 +111,7 @@ def _score(root: Path, score: _Installed, given: argparse.Namespace) -> int:
     paper, name = find_artefact(read_papers(root), OWN_ANSWERS)
     report, folder = given.out / "report.ipynb", str(given.out)
     parameters = {"scores": folder, "out": folder}
-    failure = execute_notebook(paper.artefacts[name].path, report, parameters, os.environ, root)
+    failure = execute_notebook(paper.artefacts[name].path, report, parameters, root)
     if failure:
         print(failure, file=sys.stderr)
         return 1
@@ -134,7 +134,8 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
         print("Running on the small bundled SAMPLE instead, into build/sample/; it says nothing of a paper.\n")
         options = replace(options, data="sample")
     targets = list_targets(root, options, given.artefacts)  # an optional file may have come
-    done, failed = run_targets(root, options, targets, jobs=jobs)
+    failed = run_targets(root, options, targets, jobs=jobs)
+    done = [target.identifier for target in targets if target.stale and target.identifier not in failed]
     skipped = [target for target in targets if target.lacks]
     print(*(f"{target.identifier}: {describe_target(target)}\n" for target in skipped), sep="", end="")
     fresh = len(targets) - len(done) - len(failed) - len(skipped)
@@ -155,6 +156,12 @@ def _reproduce(root: Path, options: RunOptions, given: argparse.Namespace) -> in
         if options.variant:
             print("\nits page: `make report` with the same variables")
     return int(bool(failed or {target.identifier for target in skipped} & set(given.artefacts)))
+
+
+def _make(root: Path, _: RunOptions, arguments: argparse.Namespace) -> int:
+    from reproduction.execute import make_artefact
+
+    return make_artefact(Place(root, root / arguments.work, is_full=arguments.work == "build"), arguments.artefact)
 
 
 def _say_made(root: Path, place: Place, identifiers: Sequence[str]) -> None:

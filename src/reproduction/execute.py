@@ -1,67 +1,113 @@
-"""Running one notebook by papermill, in a kernel of its own. The kernel ends by itself when its runner is gone."""
+"""One artefact, in a process that its rule in the Makefile starts: papermill runs the notebook, its files are moved."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import sys
+import time
 import warnings
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, Any
-
-import papermill
-from jupyter_core.utils import ensure_event_loop
-from papermill.clientwrap import PapermillNotebookClient
-from papermill.engines import NBClientEngine, papermill_engines
+from typing import Any
 
 from nfqa.files.code import PACKAGES
-from nfqa.interruption import SIGNALS
+from nfqa.files.json_lines import read_json
+from nfqa.files.paths import Place, copy_file, hash_file, lock_file, write_text
+from nfqa.interruption import RUN, SIGNALS, end_processes
+from reproduction.check import list_files
+from reproduction.keys import Key, Record, explain_staleness, hash_result, read_record
 from reproduction.notebooks import read_cells
 
 warnings.filterwarnings("ignore", module="papermill|nbclient|jupyter_client|zmq")  # not the notebook's own
 
 
-class _Engine(NBClientEngine):  # type: ignore[misc]
-    """papermill's own engine, but for the kernel's environment, folder and log."""
+def make_artefact(place: Place, identifier: str) -> int:
+    """Run the notebook of an artefact whose key is written, and move what it made into place on success.
 
-    @classmethod
-    def execute_managed_notebook(
-        cls, notebook: Any, kernel_name: str, *, environment: Mapping[str, str], folder: Path, log: IO[bytes], **_: Any
-    ) -> None:
-        client = PapermillNotebookClient(notebook, kernel_name=kernel_name, startup_timeout=120)
-        client.execute(env=dict(environment), cwd=str(folder), stdout=log, stderr=log)
+    A language model is asked by one notebook at a time: verdicts that two share are paid once, and a model in process
+    fills a device alone. Once asking has failed, no other notebook of the run asks.
+    Returns: 0; 1 where it failed, with the reason on stdout; the last result stays then.
+    """
+    scratch, started = place.work / "scratch" / identifier, time.monotonic()
+    key = Key.model_validate_json((place.work / "keys" / f"{identifier}.json").read_bytes())
+    read = [part.removeprefix("result ") for part in key.parts if part.startswith("result ")]  # perhaps made just now
+    parts = key.parts | {f"result {name}": hash_result(place, f"{Path(identifier).parent}/{name}") for name in read}
+    record = read_record(place, identifier)
+    if record and not explain_staleness(record, parts, place):
+        (place.runs / f"{identifier}.json").touch()
+        return 0
+    lock, stopped = place.root / "build" / "model-lock", place.work / "scratch" / "asking-failed"
+    alone = lock_file(lock, "waiting for the model", wait=True) if key.fills_machine else nullcontext()
+    with alone:
+        scratch.mkdir(parents=True)
+        os.environ |= {
+            "NFQA_GIVEN": json.dumps({"parameters": key.parameters, "size": key.size, "work": str(place.work)}),
+            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            # Two notebooks at a time on two cores, sums in one order; but a model in process has the machine alone.
+            "OMP_NUM_THREADS": str(os.cpu_count() or 1) if key.fills_machine else "1",
+            # tqdm.auto, which transformers imports, misses widgets that nothing here uses
+            "PYTHONWARNINGS": ",".join(filter(None, [os.getenv("PYTHONWARNINGS"), "ignore:IProgress not found"])),
+        }
+        if key.asks and stopped.exists():
+            failure = "not run, because the model failed before; see above"
+        else:
+            failure = execute_notebook(Path(key.notebook), scratch / "executed.ipynb", key.parameters, place.root)
+        end_processes(RUN)  # what the notebook started ends with it
+        name = scratch.name
+        if not failure and not (scratch / f"{name}.csv").is_file():
+            failure = "it ended without writing a result; its last cell must be lab.write"
+        if failure:
+            print(failure)
+            if key.asks:
+                stopped.touch()
+            return 1
+    files = list_files(place.work, identifier)
+    for suffix, file in files.items():
+        if (scratch / f"{name}{suffix}").is_file():
+            copy_file(scratch / f"{name}{suffix}", file)
+        else:
+            file.unlink(missing_ok=True)  # what the notebook no longer makes must not look as if it did
+    copy_file(scratch / "executed.ipynb", place.notebooks / f"{identifier}.ipynb")
+    outputs = {str(file.relative_to(place.root)): hash_file(file) for file in files.values() if file.is_file()}
+    usage = scratch / f"{name}.usage.json"
+    record = Record(
+        parts=parts, outputs=outputs, missing=read_json(usage)["missing"] if usage.is_file() else {},
+        minutes=round((time.monotonic() - started) / 60, 3),
+    )  # fmt: skip
+    shutil.rmtree(scratch)
+    write_text(place.runs / f"{identifier}.json", record.model_dump_json(indent=1))  # last: before, it is stale
+    return 0
 
 
-papermill_engines.register("nfqa", _Engine)
-
-
-def execute_notebook(
-    notebook: Path, executed: Path, parameters: Mapping[str, Any], environment: Mapping[str, str], folder: Path
-) -> str:
+def execute_notebook(notebook: Path, executed: Path, parameters: Mapping[str, Any], folder: Path) -> str:
     """Run a notebook with its working directory at `folder`; returns why it failed, "" on success."""
-    with closing(ensure_event_loop()), executed.with_name("log.txt").open("w+b") as log:  # the loop of this thread
-        for _ in range(2):
-            try:
-                papermill.execute_notebook(
-                    notebook, executed, parameters=dict(parameters), kernel_name="python3", progress_bar=False,
-                    engine_name="nfqa", environment=environment, folder=folder, log=log,
-                )  # fmt: skip
-                return ""
-            except papermill.PapermillExecutionError as error:
-                if error.ename == "KeyboardInterrupt":  # a signal to all processes of a run came here first
-                    raise KeyboardInterrupt from None
-                number = "?" if error.exec_count is None else error.exec_count
-                ours = any(package in "".join(error.traceback[-2:]) for package in PACKAGES)
-                if ours and error.ename in ("ValueError", "UnreachableError", "StoppedError"):
-                    return f"cell [{number}]: {error.evalue}"  # our own refusal says what to do
-                frames = "\n".join(error.traceback[-6:])
-                return f"cell [{number}] failed:\n\n{error.source}\n\n{frames}"
-            except RuntimeError as error:  # two kernels that start at once can be given one port: tried once more
-                begun = any(cell.get("execution_count") for cell in read_cells(executed))  # saved after each cell
-                what = "died in the middle of the notebook, out of memory perhaps" if begun else "did not start"
-                log.seek(0)
-                lines = log.read().decode(errors="replace").splitlines()
-                said = "".join(f"\n{line}" for line in lines if not line.startswith("[IPKernelApp]"))
-                failure = f"the kernel {what} ({error}){said}"
-                if begun or SIGNALS:
-                    break
+    # jsonschema, behind papermill, takes up to 2 s to compile a grammar of IRIs, a format that no notebook has; it does
+    # without what can't be imported.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    import papermill
+
+    for _ in range(2):
+        try:
+            papermill.execute_notebook(notebook, executed, dict(parameters), kernel_name="python3", progress_bar=False,
+                                       cwd=folder, start_timeout=120)  # fmt: skip
+            return ""
+        except papermill.PapermillExecutionError as error:
+            if error.ename == "KeyboardInterrupt":  # a signal to all processes of a run came here first
+                raise KeyboardInterrupt from None
+            number = "?" if error.exec_count is None else error.exec_count
+            ours = any(package in "".join(error.traceback[-2:]) for package in PACKAGES)
+            if ours and error.ename in ("ValueError", "UnreachableError", "StoppedError"):
+                return f"cell [{number}]: {error.evalue}"  # our own refusal says what to do
+            frames = "\n".join(error.traceback[-6:])
+            return f"cell [{number}] failed:\n\n{error.source}\n\n{frames}"
+        except RuntimeError as error:  # two kernels that start at once can be given one port: tried once more
+            begun = any(cell.get("execution_count") for cell in read_cells(executed))  # saved after each cell
+            state = "died in the middle of the notebook, out of memory perhaps" if begun else "did not start"
+            failure = f"the kernel {state} ({error})"
+            if begun or SIGNALS:
+                break
     return failure

@@ -35,8 +35,9 @@ class Lab(Roles):
 
     def __init__(self, identifier: str, *, data: str, out: str, roles: Mapping[str, str], asking: Asking) -> None:
         self.identifier = identifier
-        self.given = json.loads(os.environ.get("NFQA_GIVEN", "{}"))  # by the runner
-        self.size = self.given.get("size", "")  # of a quick run
+        run = json.loads(os.environ.get("NFQA_GIVEN", "{}"))  # by what runs the notebook
+        self.size, self._parameters = run.get("size", ""), run.get("parameters", {})
+        self._work = Path(run["work"]) if "work" in run else None
         root = find_root()
         self.paper, self.name = find_artefact(read_papers(root), identifier)
         self.artefact = self.paper.artefacts[self.name]
@@ -147,7 +148,7 @@ class Lab(Roles):
 
         self._check_listed(name, "reads", "reads")
         name = name or self.name
-        made = Path(self.given.get("results") or find_place(self.root, data=self.data).results)
+        made = (self._work or find_place(self.root, data=self.data).work) / "results"
         places = (self.out / f"{name}.csv", made / self.paper.paper / f"{name}.csv")
         reference = self.root / "results" / self.paper.paper / f"{name}.csv"
         return read_values(next((path for path in places if path.is_file()), reference))
@@ -179,8 +180,8 @@ class Lab(Roles):
         """The table in the paper's own shape: ours with its interval above the published value, rows of ours below."""
         from reproduction.compare import lay_beside_paper
 
-        folder = Path(self.given.get("tables") or find_place(self.root, profile="drafts").tables)
-        return lay_beside_paper(self.paper, self.name, table, folder)
+        work = self._work or find_place(self.root, profile="drafts").work
+        return lay_beside_paper(self.paper, self.name, table, work / "tables")
 
     def label(self, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
         """The table for a figure: each row with its label in words, published beside ours."""
@@ -233,12 +234,12 @@ class Lab(Roles):
     def _describe(self) -> dict[str, Any]:
         """What all values of the artefact depend on, in one place."""
         notebook = self.artefact.path
-        given = read_parameters(notebook) | self.given.get("parameters", {})
+        parameters = read_parameters(notebook) | self._parameters
         return {
             "artefact": self.identifier,
             "inputs": self._inputs,
             "notebook": str(self.artefact.notebook),
-            "parameters": {name: value for name, value in given.items() if name not in ("artefact", "out")},
+            "parameters": {name: value for name, value in parameters.items() if name not in ("artefact", "out")},
             "reads": sorted(self.artefact.reads),
             "roles": {role: identify_role(role, self.roles[role]) for role in self.artefact.roles},
             "functions": list_functions(notebook),

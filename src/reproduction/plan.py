@@ -14,8 +14,8 @@ from nfqa.files.paths import find_committed, write_text
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
-from reproduction.fingerprint import Target, make_fingerprint
 from reproduction.judging import find_journal
+from reproduction.keys import Target, hash_parts
 from reproduction.notebooks import hash_json
 from reproduction.options import RunOptions
 from reproduction.replay import count_asked
@@ -34,7 +34,7 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
     for target in targets:
         if not target.asks:
             continue
-        parts = make_fingerprint(target.paper, target.name, place, target.options)
+        parts = hash_parts(target.paper, target.name, place, target.options)
         depends = hash_json([target.identifier, parts, str(find_journal(root)), journal])
         path = place.work / "plans" / f"{depends}.json"
         if options.parameters or not path.is_file():  # a parameter may name a file, which may change

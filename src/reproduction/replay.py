@@ -10,7 +10,7 @@ from typing import Any
 
 from nfqa.files.paths import Place
 from nfqa.judge.asking import Tally
-from reproduction.fingerprint import choose_parameters
+from reproduction.keys import choose_parameters
 from reproduction.notebooks import HEAD, read_cells
 from reproduction.options import RunOptions
 from reproduction.papers import Paper

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nfqa.files.paths import find_cache, find_committed
+from nfqa.files.paths import find_cache, find_committed, write_text
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.models.chat import Reading
 from nfqa.models.roles import DEFAULTS, EVALUATORS, name_models, parse_role, parse_roles
 from nfqa.opening import Asking, make_evaluator
 from reproduction.judging import open_generators, open_journal, open_judges
-from reproduction.progress import show_progress
 
 if TYPE_CHECKING:
     from nfqa.metrics.judging import LanguageJudge
@@ -25,6 +25,22 @@ if TYPE_CHECKING:
     from nfqa.models.roles import RoleSpec
     from reproduction.debates.search import Scorer
     from reproduction.papers import Paper
+
+
+def show_progress(folder: Path, unit: str) -> Callable[[int, int], None]:
+    """A callback that notes in FOLDER/progress.txt how far a batch is, such as "340 of 1,200 verdicts", for the runner.
+
+    It writes once a second at most; nothing is left once the batch has ended.
+    """
+    path, last = folder / "progress.txt", 0.0
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > 1 or done == total:
+            last = time.monotonic()
+            write_text(path, f"{done:,} of {total:,} {unit}" if done < total else "")
+
+    return show
 
 
 class Roles:

@@ -1,38 +1,25 @@
-"""Bring artefacts up to date: decide by hash, run notebooks side by side, move results into place on success only."""
+"""Bring artefacts up to date: write the keys of what is stale, let Make run its notebooks, say what came of it."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from math import inf
 from pathlib import Path
-from threading import Lock
 
 from tqdm import tqdm
 
-from nfqa.files.json_lines import read_json
-from nfqa.files.paths import Place, hash_file, lock_file, write_atomically
-from nfqa.interruption import MARK, RUN, end_processes
+from nfqa.files.paths import Place, lock_file, write_text
+from nfqa.interruption import RUN, end_processes
 from reproduction.data.load import GRADED
 from reproduction.data.registry import UnreachableError, fetch_file, read_registry
-from reproduction.fingerprint import (
-    QUICK_LIMIT,
-    Record,
-    Target,
-    choose_parameters,
-    explain_staleness,
-    make_fingerprint,
-    read_record,
-    write_record,
-)
+from reproduction.keys import QUICK_LIMIT, Target
 from reproduction.options import RunOptions
-from reproduction.progress import read_progress
 
 
 def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
@@ -51,70 +38,83 @@ def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
     return problems
 
 
-def run_targets(
-    root: Path, options: RunOptions, targets: Sequence[Target], *, jobs: int = 2
-) -> tuple[list[str], list[str]]:
-    """Run what is stale; returns the identifiers of artefacts that were run and of those that failed.
+def run_targets(root: Path, options: RunOptions, targets: Sequence[Target], *, jobs: int = 2) -> list[str]:
+    """Run what is stale, `jobs` notebooks at a time; returns the identifiers of those that failed.
 
     A target waits for those it reads. One that fails keeps its last good result, and what reads it is not run.
     """
-    pending = [target for target in targets if target.stale]
+    pending = sorted((target for target in targets if target.stale), key=lambda target: -target.seconds)
     if not pending:
-        return [], []
+        return []
     place = options.find_place(root)
-    held = "another run is at work in this checkout; wait for it, or stop it first"
-    with hold_scratch(place.work / "scratch", root / "build" / "lock", held):
-        known = sum(target.seconds for target in pending if target.seconds < inf) / jobs
+    with hold_scratch(place.work / "scratch", root / "build" / "lock"):
+        minutes = sum(target.seconds for target in pending if target.seconds < inf) / jobs / 60
         count = f"{len(pending)} artefact{'s' * (len(pending) > 1)} to run"
-        print(f"{count}, {jobs} at a time; about {known / 60:.1f} min as they last took", flush=True)
+        print(f"{count}, {jobs} at a time; about {minutes:.1f} min as they last took", flush=True)
         graded = {name for name, file in read_registry(root).items() if file.shape in GRADED}
         wanted = {d for t in pending if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded
         if wanted:
             prepare_vectors(root, options, sorted(wanted), limit=QUICK_LIMIT if options.profile == "quick" else None)
-        return run_pending(place, pending, jobs=jobs)
+        write_keys(place, pending)
+        return run_make(place, pending, jobs=jobs)
 
 
-def run_pending(place: Place, pending: Sequence[Target], *, jobs: int) -> tuple[list[str], list[str]]:
-    """Run targets in notebooks of their own, the longest first, into `place`; returns as `run_targets`.
+def write_keys(place: Place, pending: Sequence[Target]) -> None:
+    """Write the key of each target, and which of them read which, for the Makefile."""
+    names = {target.identifier for target in pending}
+    runs = place.runs.relative_to(place.root)
+    lines = [f"MADE := {' '.join(f'{runs}/{target.identifier}.json' for target in pending)}"]
+    for target in pending:
+        key = target.make_key(place)
+        if key.size:
+            print(f"{target.identifier}, {key.size}")
+        write_text(place.work / "keys" / f"{target.identifier}.json", key.model_dump_json(indent=1))
+        lines += [f"{runs}/{target.identifier}.json: {runs}/{name}.json" for name in sorted(target.reads & names)]
+    write_text(place.work / "keys" / "pending.mk", "\n".join(lines) + "\n")
 
-    A language model is asked by one notebook at a time: verdicts that two share are paid once, and a model in process
-    fills a device alone. Once asking has failed, no other notebook asks.
-    """
-    names, alone = {target.identifier for target in pending}, Lock()
-    futures, failed = dict[str, Future[bool]](), list[Target]()
 
-    def run(target: Target) -> bool:
-        for name in sorted(target.reads & names):  # submitted before it
-            if futures[name].exception():
-                raise FailedError(f"not run, because it reads {name}, which failed")
-        with alone if target.fills_machine else nullcontext():
-            if target.asks and any(other.asks for other in failed):
-                raise FailedError("not run, because the model failed before; see above")
-            return run_target(place, target)
-
-    readers_last = sorted(pending, key=lambda target: 1 if target.reads & names else -target.seconds)
-    waiting = {target.identifier: target for target in readers_last}
-    with ThreadPoolExecutor(jobs) as pool, open_bar(pending) as bar:
+def run_make(place: Place, pending: Sequence[Target], *, jobs: int) -> list[str]:
+    """Let Make bring the records of targets up to date with their keys; returns the identifiers that failed."""
+    scratch, waiting, failed = place.work / "scratch", {target.identifier: target for target in pending}, []
+    os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    words = ["make", "-k", f"-j{jobs}", f"RUN={sys.executable} -m reproduction",
+             f"WORK={place.work.relative_to(place.root)}", "made"]  # fmt: skip
+    log = scratch / "make.log"
+    with log.open("w") as file, open_bar(pending) as bar:
+        process = subprocess.Popen(words, cwd=place.root, env=environment, stdout=file, stderr=file)
         try:
-            for name, target in waiting.items():
-                futures[name] = pool.submit(run, target)
             while waiting:
-                for future in wait([futures[name] for name in waiting], timeout=0.5, return_when=FIRST_COMPLETED).done:
-                    target = waiting.pop(next(name for name in waiting if futures[name] is future))
-                    bar.update(expect(target))
-                    if isinstance(error := future.exception(), FailedError):
-                        failed.append(target)
-                        tqdm.write(f"\n{target.identifier} FAILED; its last good result stays.\n{error}\n", sys.stderr)
-                running = [name for name in waiting if futures[name].running()]
-                bar.set_description_str(describe_running(place, running), refresh=False)
+                ended = process.poll() is not None
+                for name, target in list(waiting.items()):
+                    failure = find_outcome(place, target, ended=ended)
+                    if failure is not None:
+                        bar.update(expect(waiting.pop(name)))
+                    if failure:
+                        failed.append(name)
+                        tqdm.write(f"\n{name} FAILED; its last good result stays.\n{failure}\n", sys.stderr)
+                bar.set_description_str(describe_running(scratch, waiting), refresh=False)
                 bar.update(0)  # shows it, if it is time to
+                time.sleep(0 if ended else 0.2)
+            process.wait()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            while any(future.running() for future in futures.values()):  # after an interruption alone
-                end_processes(RUN)
-                time.sleep(0.1)
-    lost = [target.identifier for target in failed]
-    return [name for name, future in futures.items() if name not in lost and future.result()], lost
+            end_processes(RUN)  # after an interruption
+    if process.returncode and not failed:
+        raise ValueError(f"make failed: {log.read_text(errors='replace').strip()}")
+    return failed
+
+
+def find_outcome(place: Place, target: Target, *, ended: bool) -> str | None:
+    """Why a target failed, "" if it was made, None while it waits or runs."""
+    key, record = (folder / f"{target.identifier}.json" for folder in (place.work / "keys", place.runs))
+    if record.is_file() and record.stat().st_mtime_ns >= key.stat().st_mtime_ns:
+        return ""
+    log = place.work / "scratch" / f"{target.identifier}.failed"
+    if log.is_file():
+        lines = log.read_text(errors="replace").splitlines()
+        return "\n".join(line for line in lines if not line.startswith("[IPKernelApp]"))
+    reads = " and ".join(sorted(target.reads))
+    return (f"not run, because it reads {reads}, which failed" if reads else "it did not run") if ended else None
 
 
 def expect(target: Target) -> float:
@@ -122,9 +122,11 @@ def expect(target: Target) -> float:
     return target.seconds if target.seconds < inf else 60.0
 
 
-def describe_running(place: Place, names: Sequence[str]) -> str:
-    """The notebooks at work, and how far the batch is that one asks a model."""
-    parts = ((name.rpartition("/")[2], read_progress(place.work / "scratch" / name)[1]) for name in names)
+def describe_running(scratch: Path, names: Iterable[str]) -> str:
+    """The notebooks at work, and how far the batch is that one asks a model, as `reproduction.roles` notes it."""
+    running = [name for name in names if (scratch / name).is_dir()]
+    notes = {name: scratch / name / "progress.txt" for name in running}
+    parts = ([Path(name).name, note.read_text() if note.is_file() else ""] for name, note in notes.items())
     return ", ".join(" ".join(filter(None, part)) for part in parts)
 
 
@@ -135,73 +137,6 @@ def open_bar(targets: Sequence[Target]) -> tqdm:
         shape, seconds = "{percentage:3.0f}%|{bar}| {elapsed}, {remaining} left: {desc}", 0.5
     total = sum(map(expect, targets))
     return tqdm(total=total, bar_format=shape, miniters=0, mininterval=seconds, delay=min(seconds, 2))
-
-
-class FailedError(Exception):
-    """A notebook that gave no result; the message says why."""
-
-
-def run_target(place: Place, target: Target) -> bool:
-    """Run a target's notebook and move what it wrote into place; False if it proves fresh and isn't run.
-
-    Raises: FailedError where the notebook fails or writes no result; the last one stays.
-    """
-    from reproduction.check import list_files
-
-    # jsonschema, behind papermill, takes up to 2 s to compile a grammar of IRIs, a format that no notebook has; it does
-    # without what can't be imported.
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-    from reproduction.execute import execute_notebook
-
-    started, name, identifier, options = time.monotonic(), target.name, target.identifier, target.options
-    parts = make_fingerprint(target.paper, name, place, options)
-    if not explain_staleness(read_record(place, identifier), parts, place):
-        return False
-    scratch, notebook = place.work / "scratch" / identifier, target.artefact.path
-    scratch.mkdir(parents=True, exist_ok=True)
-    parameters = choose_parameters(target.paper, name, options, scratch)
-    size = options.say_size(parameters)
-    if size:
-        tqdm.write(f"{identifier}, {size}")
-    given = {"parameters": parameters, "size": size, "results": str(place.results), "tables": str(place.tables)}
-    environment = os.environ | {
-        MARK: f"{RUN}{identifier}/",
-        "NFQA_GIVEN": json.dumps(given),  # for the lab, which a notebook hands a part of its parameters
-        "NFQA_RUN": os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"),
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        # Two notebooks at a time on two cores, sums in one order; but a model in process has the machine alone.
-        "OMP_NUM_THREADS": str(os.cpu_count() or 1) if target.fills_machine else "1",
-        # tqdm.auto, which transformers imports, misses widgets that nothing here uses
-        "PYTHONWARNINGS": ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), "ignore:IProgress not found"])),
-    }
-    try:
-        failure = execute_notebook(notebook, scratch / "executed.ipynb", parameters, environment, place.root)
-    finally:
-        end_processes(environment[MARK])  # what the notebook started ends with it
-    if not failure and not (scratch / f"{name}.csv").is_file():
-        failure = "it ended without writing a result; its last cell must be lab.write"
-    if failure:
-        raise FailedError(failure)
-    files = list_files(place.work, identifier)
-    for suffix, file in files.items():
-        if (scratch / f"{name}{suffix}").is_file():
-            copy_file(scratch / f"{name}{suffix}", file)
-        else:
-            file.unlink(missing_ok=True)  # what the notebook no longer makes must not look as if it did
-    copy_file(scratch / "executed.ipynb", place.notebooks / f"{identifier}.ipynb")
-    outputs = {str(kept.relative_to(place.root)): hash_file(kept) for kept in files.values() if kept.is_file()}
-    usage, minutes = scratch / f"{name}.usage.json", round((time.monotonic() - started) / 60, 3)
-    missing = read_json(usage)["missing"] if usage.is_file() else {}
-    record = Record(parts=parts, outputs=outputs, missing=missing, minutes=minutes)
-    write_record(place, identifier, record)  # last: a kill before leaves the artefact stale
-    return True
-
-
-def copy_file(made: Path, kept: Path) -> None:
-    """Put a file in place whole; a copy, as results may lie on another disk than build."""
-    with write_atomically(kept) as scratch:
-        shutil.copyfile(made, scratch)
 
 
 def prepare_vectors(root: Path, options: RunOptions, datasets: Sequence[str], *, limit: int | None) -> None:
@@ -220,13 +155,14 @@ def prepare_vectors(root: Path, options: RunOptions, datasets: Sequence[str], *,
 
 
 @contextmanager
-def hold_scratch(scratch: Path, lock: Path, held: str) -> Iterator[None]:
+def hold_scratch(scratch: Path, lock: Path) -> Iterator[None]:
     """An empty scratch folder for this run alone, gone afterwards however the run ends.
 
-    Raises: ValueError, saying `held`, where another run holds the file `lock`.
+    Raises: ValueError where another run holds the file `lock`.
     """
-    with lock_file(lock, held):
+    with lock_file(lock, "another run is at work in this checkout; wait for it, or stop it first"):
         shutil.rmtree(scratch, ignore_errors=True)  # what a killed run left
+        scratch.mkdir(parents=True)
         try:
             yield
         finally:

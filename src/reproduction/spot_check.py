@@ -22,8 +22,8 @@ from nfqa.models.restated import Restated
 from nfqa.models.roles import SMOLLM2
 from nfqa.opening import open_model
 from reproduction.data.registry import has_file
-from reproduction.fingerprint import find_upstream
 from reproduction.judging import open_committed_journal
+from reproduction.keys import find_upstream
 from reproduction.options import RunOptions
 from reproduction.papers import list_chosen
 from reproduction.replay import count_asked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,12 @@ def write_text(path: Path, text: str) -> None:
     """Write a text in UTF-8, moved into place whole."""
     with write_atomically(path) as scratch:
         scratch.write_text(text, encoding="utf-8")
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file, in place whole or not at all."""
+    with write_atomically(target) as scratch:
+        shutil.copyfile(source, scratch)
 
 
 @contextmanager

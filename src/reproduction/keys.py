@@ -1,4 +1,4 @@
-"""The fingerprint of an artefact: what it depends on, the record of its last run, whether it is stale and why."""
+"""The key of an artefact: what it depends on, by hash; the record of its last run; the difference between the two."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from nfqa.files.json_lines import check, suggest
-from nfqa.files.paths import Place, find_committed, hash_file, write_text
+from nfqa.files.paths import Place, find_committed, hash_file
 from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, SMOLLM2, identify_role
 from reproduction.data.registry import UpstreamFile, has_file, read_registry
@@ -24,7 +24,7 @@ from reproduction.papers import Artefact, Paper, describe_entry, list_chosen
 QUICK_LIMIT = 8  # questions of each dataset in a quick run
 _QUICK_MINUTES = 0.6  # about what a long artefact takes in it
 _FILES = ("answers", "preferences", "systems")  # parameters that name files of a user's own, or a folder
-_OWN = (  # the project's own files, which modules read
+_BUNDLED = (  # the project's own files, which modules read
     "src/nfqa/metrics/*.csv", "src/nfqa/metrics/*.json", "src/nfqa/models/embedded/judge/*",
     "src/nfqa/models/embedded/coverage/*", "data/labels/*.csv", "data/sample/*.csv",
 )  # fmt: skip
@@ -41,8 +41,7 @@ def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -
     """
     artefact = paper.artefacts[name]
     known, identifier = read_parameters(artefact.path), f"{paper.paper}/{name}"
-    asked = artefact.parameters | options.parameters
-    for parameter, value in asked.items():
+    for parameter, value in (artefact.parameters | options.parameters).items():
         if parameter not in known:
             near = suggest(parameter, known)
             raise ValueError(f"{identifier} has no parameter {parameter!r}; {near}known: {', '.join(known)}")
@@ -56,12 +55,12 @@ def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -
     if options.data == "sample":
         chosen |= dict.fromkeys((*ASKED, "evaluator"), "")
     chosen |= options.asking | ({"answers": options.answers} if options.answers else {})
-    found = {key: value for key, value in chosen.items() if key in known} | artefact.parameters
-    found |= {key: value for key, value in options.roles.items() if key in known} | options.parameters
-    for key, value in found.items():
+    parameters = {key: value for key, value in chosen.items() if key in known} | artefact.parameters
+    parameters |= {key: value for key, value in options.roles.items() if key in known} | options.parameters
+    for key, value in parameters.items():
         if re.search("[\ud800-\udfff]", str(value)):  # a notebook, which is JSON, can't hold it
             raise ValueError(f"{identifier}: {key} is {value!r}, which is not UTF-8; rename it")
-    return found
+    return parameters
 
 
 def _check_kind(where: str, value: Any, default: Any) -> None:
@@ -72,7 +71,7 @@ def _check_kind(where: str, value: Any, default: Any) -> None:
     check(kinds.get(type(default), count), value, f"{where}, by default {default!r}")
 
 
-def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions) -> dict[str, str]:
+def hash_parts(paper: Paper, name: str, place: Place, options: RunOptions) -> dict[str, str]:
     """Everything an artefact depends on, hashed: notebook, entry, parameters, modules, data, roles, results read.
 
     Raises: ValueError as `choose_parameters`, or for a role spec that can't be read.
@@ -81,32 +80,35 @@ def make_fingerprint(paper: Paper, name: str, place: Place, options: RunOptions)
     parameters = choose_parameters(paper, name, options, Path())
     parts = {"notebook": hash_cells(artefact.path), "entry": hash_json(describe_entry(paper, name))}
     parts |= {f"parameter {key}": hash_json(value) for key, value in parameters.items() if key != "out"}
-    given = [Path(value) for key, value in parameters.items() if key in _FILES and value]
-    named = [path for each in given for path in (sorted(each.glob("*")) if each.is_dir() else [each])]
-    parts |= {f"file {path}": hash_file(path) for path in named if path.is_file()}
+    named = [Path(value) for key, value in parameters.items() if key in _FILES and value]
+    users = [path for each in named for path in (sorted(each.glob("*")) if each.is_dir() else [each])]
+    parts |= {f"file {path}": hash_file(path) for path in users if path.is_file()}
     parts |= {f"module {module}": digest for module, digest in hash_imports(artefact.path).items()}
     parts |= {f"package {package}": version for package, version in read_versions().items()}
     data = (*artefact.datasets, *artefact.needs_files)
     parts |= {f"data {file}": _hash_upstream(root, file, options.data) for file in data}
     parts |= {f"file {file}": _hash_upstream(root, file, "full") for file in artefact.files}
-    own = [path for pattern in _OWN for path in root.glob(pattern)]
-    own += [root / file for file in artefact.bundled]
-    filled = {role: options.find_role(role, default) for role, default in artefact.roles.items()}
-    parts |= {f"role {role}": identify_role(role, spec) for role, spec in filled.items()}
+    files = [path for pattern in _BUNDLED for path in root.glob(pattern)]
+    files += [root / file for file in artefact.bundled]
+    roles = {role: options.find_role(role, default) for role, default in artefact.roles.items()}
+    parts |= {f"role {role}": identify_role(role, spec) for role, spec in roles.items()}
     if "evaluator" in artefact.roles:  # some notebooks open all of them, whichever fills the role
         every = [f"embedded:{model}" for model in EVALUATORS] + [SMOLLM2] * (options.data == "full")
         parts |= {f"model {model.partition(':')[2]}": identify_role("evaluator", model) for model in every}
-        own += find_committed(root, "losses")
+        files += find_committed(root, "losses")
     if artefact.prompts or options.asks(artefact.roles):  # released texts are pinned by data/registry.yml
-        own += [path for path in (root / "prompts").rglob("*") if path.is_file()]
+        files += [path for path in (root / "prompts").rglob("*") if path.is_file()]
     if options.asks(artefact.roles):
-        own += find_committed(root, "verdicts")
-    parts |= {f"file {os.path.relpath(path, root)}": hash_file(path) for path in sorted(own)}
-    for other in artefact.reads:
-        if paper.artefacts[other].notebook:
-            result = place.find("results", f"{paper.paper}/{other}.csv")
-            parts[f"result {other}"] = hash_file(result) if result.is_file() else "missing"
-    return parts
+        files += find_committed(root, "verdicts")
+    parts |= {f"file {os.path.relpath(path, root)}": hash_file(path) for path in sorted(files)}
+    read = (other for other in artefact.reads if paper.artefacts[other].notebook)
+    return parts | {f"result {other}": hash_result(place, f"{paper.paper}/{other}") for other in read}
+
+
+def hash_result(place: Place, identifier: str) -> str:
+    """The hash of an artefact's values, "missing" where there are none."""
+    file = place.find("results", f"{identifier}.csv")
+    return hash_file(file) if file.is_file() else "missing"
 
 
 def find_upstream(root: Path, name: str) -> UpstreamFile:
@@ -122,20 +124,31 @@ def find_upstream(root: Path, name: str) -> UpstreamFile:
 
 def _hash_upstream(root: Path, name: str, data: str) -> str:
     file = find_upstream(root, name)
-    how = f"{file.shape} {file.lowest_label}"
+    form = f"{file.shape} {file.lowest_label}"
     if data == "sample":
-        return f"{how} {hash_file(root / 'data' / 'sample' / file.sample) if file.sample else 'no sample'}"
+        return f"{form} {hash_file(root / 'data' / 'sample' / file.sample) if file.sample else 'no sample'}"
     absent = (file.optional or file.local) and not has_file(file, root / "build" / "data")
-    return f"{how} {'absent' if absent else file.pin}"
+    return f"{form} {'absent' if absent else file.pin}"
 
 
-# The record of its last run -------------------------------------------------------------------------------------------
+# A key, the record of the last run, and their difference --------------------------------------------------------------
+
+
+class Key(BaseModel):
+    """What an artefact is made from, in WORK/keys/PAPER/NAME.json: the prerequisite of its rule in the Makefile."""
+
+    notebook: str
+    parameters: dict[str, Any]  # for papermill
+    parts: dict[str, str]  # all that it depends on, hashed
+    size: str  # of a quick run
+    asks: bool  # a language model that the user named
+    fills_machine: bool
 
 
 class Record(BaseModel):
-    """What an artefact's last run read and wrote, by hash; how long it took.
+    """What an artefact's last run read and wrote, by hash, in WORK/runs/PAPER/NAME.json: the target of its rule.
 
-    `missing` counts, of all that was asked of language models and is kept, the verdicts without a number, by reason.
+    `missing` counts, of all that was asked of language models, the verdicts without a number, by reason.
     """
 
     parts: dict[str, str]
@@ -150,14 +163,6 @@ def read_record(place: Place, identifier: str) -> Record | None:
         return Record.model_validate_json((place.runs / f"{identifier}.json").read_bytes())
     except (FileNotFoundError, ValueError):
         return None
-
-
-def write_record(place: Place, identifier: str, record: Record) -> None:
-    """Keep an artefact's run record."""
-    write_text(place.runs / f"{identifier}.json", record.model_dump_json(indent=1))
-
-
-# Whether it is stale, and in what order all run -----------------------------------------------------------------------
 
 
 def explain_staleness(record: Record | None, parts: dict[str, str], place: Place) -> list[str]:
@@ -215,8 +220,8 @@ class Target:
     @property
     def fills_machine(self) -> bool:
         """Whether a model fills one of its roles that should not share the machine with another notebook's."""
-        own = "evaluator" in self.artefact.roles and not self.options.find_role("evaluator").startswith("embedded:")
-        return own or self.asks
+        evaluator = self.options.find_role("evaluator") if "evaluator" in self.artefact.roles else "embedded:"
+        return self.asks or not evaluator.startswith("embedded:")
 
     @property
     def seconds(self) -> float:
@@ -231,6 +236,16 @@ class Target:
             return inf
         return 60 * min(self.artefact.minutes, _QUICK_MINUTES if self.options.profile == "quick" else inf)
 
+    def make_key(self, place: Place) -> Key:
+        """Its key, as it stands now."""
+        folder = place.work / "scratch" / self.identifier
+        parameters = choose_parameters(self.paper, self.name, self.options, folder)
+        return Key(
+            notebook=str(self.artefact.path), parameters=parameters, size=self.options.say_size(parameters),
+            parts=hash_parts(self.paper, self.name, place, self.options), asks=self.asks,
+            fills_machine=self.fills_machine,
+        )  # fmt: skip
+
 
 def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> list[Target]:
     """Every artefact with a notebook, or those named and what they read, in the papers' order, each with its state.
@@ -243,7 +258,7 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
     targets: dict[str, Target] = {}
     for paper, name in list_chosen(root, only):
         identifier, artefact = f"{paper.paper}/{name}", paper.artefacts[name]
-        own = options if identifier in only else replace(options, parameters={})
+        settings = options if identifier in only else replace(options, parameters={})
         read = [targets[f"{paper.paper}/{other}"] for other in artefact.reads if f"{paper.paper}/{other}" in targets]
         files = [find_upstream(root, file) for file in artefact.needs_files]
         at_hand = {f.path: bool(f.sample) if options.data == "sample" else has_file(f, store) for f in files}
@@ -254,12 +269,12 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
             if t.lacks and not place.find("results", f"{t.identifier}.csv").is_file()
         ]
         if lacks:
-            targets[identifier] = Target(paper, name, own, (), None, tuple(lacks))
+            targets[identifier] = Target(paper, name, settings, (), None, tuple(lacks))
             continue
-        parts = make_fingerprint(paper, name, place, own)
+        parts = hash_parts(paper, name, place, settings)
         record = read_record(place, identifier)
         stale = explain_staleness(record, parts, place) + [f"reads {t.name}, which is stale" for t in read if t.stale]
         minutes = record.minutes if record else None
         committed = minutes is None and place.find("results", f"{identifier}.csv").is_file()
-        targets[identifier] = Target(paper, name, own, tuple(stale), minutes, committed=committed)
+        targets[identifier] = Target(paper, name, settings, tuple(stale), minutes, committed=committed)
     return list(targets.values())
