@@ -1,15 +1,10 @@
-"""Figures: one way to draw intervals and counts; notebooks' heads show what is committed."""
-
-import shutil
+"""Figures: one way to draw intervals and counts."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import PROJECT
 
 from reproduction.figures import ORIGINS, PALETTE, PUBLISHED, draw_counts, draw_intervals, draw_pairs, say_units
-from reproduction.heads import fill_heads, make_heads
-from reproduction.notebooks import HEAD, hash_cells, read_cells
 
 ROWS = pd.DataFrame(
     {
@@ -80,24 +75,3 @@ def test_counts_are_bars_with_their_numbers_and_none_where_nothing_was_counted()
     assert axes.containers[1].patches[0].get_facecolor()[:3] == pytest.approx(
         [int(PUBLISHED[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     )
-
-
-def test_every_notebook_begins_with_its_title_and_its_committed_results() -> None:
-    for path, text in make_heads(PROJECT).items():
-        title, head = read_cells(path)[:2]
-        assert title["source"].startswith("# ")
-        assert HEAD in head["tags"], path.name
-        assert head["source"] == text, f"{path.name}: python -m tools.readme_tables"
-        assert "](../../figures/" in text
-
-
-def test_a_head_that_is_filled_anew_makes_nothing_stale(tmp_path) -> None:
-    for folder in ("papers", "results", "data"):
-        (tmp_path / folder).symlink_to(PROJECT / folder)
-    shutil.copytree(PROJECT / "notebooks", tmp_path / "notebooks")
-    path = tmp_path / "notebooks" / "linkage" / "table_02_agreement_with_people.ipynb"
-    before, whole = hash_cells(path), path.read_bytes()
-    path.write_text(whole.decode().replace("[Table 2](../../figures", "[Old](../../figures"))
-    assert fill_heads(tmp_path) == [path]
-    assert (path.read_bytes(), hash_cells(path)) == (whole, before)
-    assert fill_heads(tmp_path) == []

@@ -249,15 +249,13 @@ def _check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
 
 
 def _accept(root: Path, options: RunOptions, given: argparse.Namespace) -> int:
-    from reproduction.check import accept_results
-    from reproduction.heads import fill_heads
+    from reproduction.accept import accept_artefacts
 
     place = options.find_place(root)
     if not place.is_full:
         raise ValueError("the reference is of full runs without overrides; unset the other variables")
-    accepted = accept_results(root, place, given.artefacts)
-    fill_heads(root)
-    print(f"taken into results/ and figures/: {', '.join(accepted) or 'nothing, as no value moved'}")
+    accepted = accept_artefacts(root, place, given.artefacts)
+    print(f"taken into results/, figures/ and notebooks/: {', '.join(accepted) or 'nothing, as no value moved'}")
     return 0
 
 

@@ -15,7 +15,6 @@ from nfqa.files.code import PACKAGES, hash_modules, parse
 from nfqa.files.paths import stamp
 from nfqa.models.roles import DEFAULTS
 
-HEAD = "head"  # the tag of the cell that shows an artefact's results; a run refreshes it
 _PACKAGES = (
     "matplotlib", "nltk", "numpy", "pandas", "rapidfuzz", "rouge-score", "sacrebleu", "scikit-learn", "scipy",
     "sentence-transformers", "torch", "transformers",
@@ -94,9 +93,8 @@ def hash_imports(notebook: Path) -> dict[str, str]:
 
 
 def hash_cells(notebook: Path) -> str:
-    """A hash of all cells, prose too, but for that of the results, whatever their outputs."""
-    cells = [cell for cell in read_cells(notebook) if HEAD not in cell["tags"]]
-    return hash_json([[cell["cell_type"], cell["source"]] for cell in cells])
+    """A hash of all cells, prose too, whatever their outputs."""
+    return hash_json([[cell["cell_type"], cell["source"]] for cell in read_cells(notebook)])
 
 
 def hash_json(value: Any) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 from nfqa.files.paths import Place
 from nfqa.judge.asking import Tally
 from reproduction.keys import choose_parameters
-from reproduction.notebooks import HEAD, read_cells
+from reproduction.notebooks import read_cells
 from reproduction.options import RunOptions
 from reproduction.papers import Paper
 from reproduction.values import read_values
 
 _SCORES = "scores"  # what stands for a tag of the cells between those that ask and those that show
-_NOT_SCORES = {"parameters", "setup", "ask", "figure", HEAD}
+_NOT_SCORES = {"parameters", "setup", "ask", "figure"}
 
 
 def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) -> bool:

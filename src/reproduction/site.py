@@ -26,7 +26,6 @@ from nfqa.files.paths import Place
 from reproduction.check import list_files
 from reproduction.claims import count_claims, judge_claims
 from reproduction.compare import compare_published, list_replaced, name_rows, pivot_beside_paper
-from reproduction.notebooks import HEAD
 from reproduction.papers import STAND_IN, Paper, list_needs, read_papers
 from reproduction.values import name_keys, read_values
 
@@ -169,7 +168,6 @@ def render_notebook(path: Path, root: Path) -> Markup:
     """An executed notebook's cells as HTML that runs nothing and names no folder of the machine."""
     text = path.read_text(encoding="utf-8").replace(str(root), ".")
     notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
-    notebook.cells = [cell for cell in notebook.cells if HEAD not in cell.metadata.get("tags", [])]
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"  # some are drawn at random, and pages must not change by themselves
     body, _ = _Exporter(template_name="basic").from_notebook_node(notebook)  # type: ignore[no-untyped-call]

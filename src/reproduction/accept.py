@@ -1,0 +1,70 @@
+"""Taking over what was made here: results and figures into the reference, tables and lines into committed notebooks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4 import BeautifulSoup
+
+from nfqa.files.json_lines import read_json
+from nfqa.files.paths import Place, write_text
+from reproduction.check import accept_results
+from reproduction.notebooks import read_parameters
+from reproduction.papers import find_artefact, read_papers
+
+TEXTS = "texts"  # the tag of a cell that prints texts of an upstream dataset, which aren't committed
+_INJECTED = "injected-parameters"  # papermill's
+
+
+def accept_artefacts(root: Path, place: Place, only: Sequence[str]) -> list[str]:
+    """Take over the artefacts named, else those of which a value moved; returns their identifiers.
+
+    Raises: ValueError for one that was not made here, or whose notebook was edited since.
+    """
+    accepted, papers = accept_results(root, place, only), read_papers(root)
+    for identifier in accepted:
+        paper, name = find_artefact(papers, identifier)
+        notebook = paper.artefacts[name].path
+        if read_parameters(notebook)["artefact"] == identifier:  # one notebook may make several
+            keep_outputs(notebook, place.notebooks / f"{identifier}.ipynb", root)
+    return accepted
+
+
+def keep_outputs(notebook: Path, executed: Path, root: Path) -> None:
+    """Write the outputs of an executed notebook into the committed one: its tables and printed lines.
+
+    Pictures stay in figures/, to which the first cell links. Neither is kept what differs between two equal runs:
+    times, ids, warnings, paths of the machine.
+    Raises: ValueError where the notebook's code was edited since.
+    """
+    committed, run = read_json(notebook), read_json(executed)
+    cells = [cell for cell in committed["cells"] if cell["cell_type"] == "code"]
+    made = [cell for cell in run["cells"] if cell["cell_type"] == "code"]
+    made = [cell for cell in made if _INJECTED not in cell["metadata"].get("tags", [])]
+    if ["".join(cell["source"]) for cell in cells] != ["".join(cell["source"]) for cell in made]:
+        raise ValueError(f"{notebook} was edited since it was run; run it again")
+    for number, (cell, source) in enumerate(zip(cells, made, strict=True), 1):
+        outputs = [] if TEXTS in cell["metadata"].get("tags", []) else source["outputs"]
+        cell["outputs"] = [output for each in outputs for output in _clean_output(each, root)]
+        cell["execution_count"] = number
+    write_text(notebook, json.dumps(committed, indent=1, ensure_ascii=False) + "\n")
+
+
+def _clean_output(output: dict[str, Any], root: Path) -> Iterator[dict[str, Any]]:
+    data = output.get("data", {})
+    if output.get("name") == "stderr" or "image/png" in data:
+        return
+    if "text/html" in data:  # which a forge shows; without styles and ids, drawn at random
+        page = BeautifulSoup("".join(data["text/html"]), "html.parser")
+        for tag in [*page(True)]:
+            tag.attrs = {name: value for name, value in tag.attrs.items() if name in ("colspan", "rowspan", "href")}
+            if tag.name == "style":
+                tag.decompose()
+        html = re.sub(r">\s+<", "><", str(page)).strip().replace("</tr>", "</tr>\n")
+        output = output | {"data": {"text/html": html.splitlines(keepends=True)}}
+    text = json.dumps(output, ensure_ascii=False).replace(str(root), ".")
+    yield json.loads(text) | ({"execution_count": None} if "execution_count" in output else {})
