@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import FIRST, PROJECT, Checkout, commit_all, copy_project
-from notebook_cells import run_here
+from notebook_cells import run_all_here, run_here
 from PIL import Image
 from stub_server import StubServer
 from test_runner import STARTS, list_litter, list_processes, wait_until
@@ -50,6 +50,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     commit_all(root)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execute, "execute_notebook", run_here)
+        patch.setattr(runner, "run_make", run_all_here)
         yield made
 
 

@@ -1,4 +1,4 @@
-"""The README's tables and the notebooks' heads, from results; `python -m tools.readme_tables` rewrites them."""
+"""The README's tables, from results; `python -m tools.readme_tables` rewrites them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pandas as pd
 
 from nfqa.files.paths import find_root, write_text
 from reproduction.claims import ALONE, COUNTS, UNTESTABLE, count_claims, judge_claims
-from reproduction.heads import fill_heads
 from reproduction.papers import Paper, list_row_keys, read_papers, show_name
 from reproduction.studies.drawing import SAMPLE
 from reproduction.values import match_rows, read_values
@@ -147,4 +146,3 @@ def fill_tables(root: Path, text: str) -> str:
 if __name__ == "__main__":
     readme = find_root() / "README.md"
     write_text(readme, fill_tables(find_root(), readme.read_text(encoding="utf-8")))
-    fill_heads(find_root())
