@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def find_journal(root: Path) -> Path:
     """Where verdicts are kept: $NFQA_JOURNAL, or verdicts/journal.sqlite. Not under build/, which may be deleted."""
-    named = os.environ.get("NFQA_JOURNAL")
-    return Path(named).expanduser().absolute() if named else root / "verdicts" / "journal.sqlite"
+    path = os.environ.get("NFQA_JOURNAL")
+    return Path(path).expanduser().absolute() if path else root / "verdicts" / "journal.sqlite"
 
 
 def open_judges(root: Path, spec: str, asking: Asking, **options: Any) -> dict[str, LanguageJudge]:

@@ -80,8 +80,8 @@ def hash_parts(paper: Paper, name: str, place: Place, options: RunOptions) -> di
     parameters = choose_parameters(paper, name, options, Path())
     parts = {"notebook": hash_cells(artefact.path), "entry": hash_json(describe_entry(paper, name))}
     parts |= {f"parameter {key}": hash_json(value) for key, value in parameters.items() if key != "out"}
-    named = [Path(value) for key, value in parameters.items() if key in _FILES and value]
-    users = [path for each in named for path in (sorted(each.glob("*")) if each.is_dir() else [each])]
+    paths = [Path(value) for key, value in parameters.items() if key in _FILES and value]
+    users = [path for each in paths for path in (sorted(each.glob("*")) if each.is_dir() else [each])]
     parts |= {f"file {path}": hash_file(path) for path in users if path.is_file()}
     parts |= {f"module {module}": digest for module, digest in hash_imports(artefact.path).items()}
     parts |= {f"package {package}": version for package, version in read_versions().items()}

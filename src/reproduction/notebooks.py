@@ -36,7 +36,7 @@ def _parse_notebook(path: Path, *_: int) -> Sequence[dict[str, Any]]:
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         parsed = ({"source": "".join(cell["source"]), "tags": {*cell["metadata"].get("tags", [])}} for cell in cells)
-        return [cell | own for cell, own in zip(cells, parsed, strict=True)]
+        return [cell | fields for cell, fields in zip(cells, parsed, strict=True)]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not a notebook ({type(error).__name__}: {error})") from None
 
@@ -65,26 +65,26 @@ def list_datasets(notebook: Path) -> tuple[str, ...]:
     names = []
     for node in _walk_code(notebook):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("lab.load", "lab.load_frame"):
-            names += [str(given.value) for given in node.args[:1] if isinstance(given, ast.Constant)]
+            names += [str(argument.value) for argument in node.args[:1] if isinstance(argument, ast.Constant)]
     return tuple(dict.fromkeys(names))
 
 
 def list_imports(notebook: Path) -> list[tuple[str, str]]:
     """What a notebook imports from nfqa, as (module, name); the name is "" where the module itself is imported."""
-    found = []
+    imports = []
     for node in _walk_code(notebook):
         if isinstance(node, ast.ImportFrom):
-            found += [(node.module or "", alias.name) for alias in node.names]
+            imports += [(node.module or "", alias.name) for alias in node.names]
         elif isinstance(node, ast.Import):
-            found += [(alias.name, "") for alias in node.names]
-    return [(module, name) for module, name in found if module.split(".")[0] in PACKAGES]
+            imports += [(alias.name, "") for alias in node.names]
+    return [(module, name) for module, name in imports if module.split(".")[0] in PACKAGES]
 
 
 def list_functions(notebook: Path) -> list[str]:
     """The functions and classes of nfqa that a notebook imports, MODULE:NAME: what its values were made by."""
     tools = ("reproduction.open", "reproduction.figures")
-    found = [(module, name) for module, name in list_imports(notebook) if name and module not in tools]
-    return sorted(f"{module}:{name}" for module, name in found if not name.isupper())
+    imports = [(module, name) for module, name in list_imports(notebook) if name and module not in tools]
+    return sorted(f"{module}:{name}" for module, name in imports if not name.isupper())
 
 
 def hash_imports(notebook: Path) -> dict[str, str]:

@@ -50,13 +50,13 @@ class Lab(Roles):
         if self.artefact.bundled:
             what = "your own file, or the bundled SAMPLE"
         always = ("embedder", "evaluator")
-        shown = [role for role in self.artefact.roles if role in always or self.roles[role] != DEFAULTS[role]]
-        roles = "".join(f" {role.capitalize()}: {self.roles[role]}." for role in shown)
+        used = [role for role in self.artefact.roles if role in always or self.roles[role] != DEFAULTS[role]]
+        roles = "".join(f" {role.capitalize()}: {self.roles[role]}." for role in used)
         return f"{self.artefact.label}: {self.artefact.title}. Data: {what}.{roles}"
 
     # Data -------------------------------------------------------------------------------------------------------------
 
-    def load(self, name: str, **how: Any) -> Any:
+    def load(self, name: str, **options: Any) -> Any:
         """A dataset by its registered name; the bundled stand-in when the run is on the sample.
 
         Args: how: `limit`, `first`, `split` or `repeats`, as `reproduction.data.load.load` has them.
@@ -65,7 +65,7 @@ class Lab(Roles):
         from reproduction.data.load import load
 
         self._check_listed(name, "loads", "datasets", "needs_files")
-        return self.use(load(name, data=self.data, root=self.root, **how))
+        return self.use(load(name, data=self.data, root=self.root, **options))
 
     def load_debates(self, *, limit: int | None = None, fewest: int = 1) -> QuestionSet:
         """Debatable questions: DebateQA's test split where its file is at hand, else claims of Debatewise in its place.
@@ -80,7 +80,7 @@ class Lab(Roles):
             raise ValueError(f"{every.name}: no question has {fewest} partial answers; use a larger set")
         return replace(every, questions=tuple(chosen))
 
-    def load_answers(self, *, files: str = "", limit: int | None = None, fewest: int = 1, **how: Any) -> Answered:
+    def load_answers(self, *, files: str = "", limit: int | None = None, fewest: int = 1, **options: Any) -> Answered:
         """Answers of several systems to debatable questions, all to the same.
 
         They are those of a folder of files, or of the generator role's models, to the questions of `load_debates`; or,
@@ -97,13 +97,13 @@ class Lab(Roles):
             return Answered(overton, overton.answers[["dataset", "question", "system", "text"]])
         questions = self.load_debates(limit=limit, fewest=fewest)
         if files:
-            found = read_answer_files(Path(files), questions.texts_by_name)
+            answers = read_answer_files(Path(files), questions.texts_by_name)
             self._inputs["answers"] = f"sha256:{hash_folder(Path(files))}"
         else:
-            own = read_prompt_set(self.root, "own")
-            found = answer_questions(questions.texts_by_name, self.writers, own, **how)
-            self._inputs |= {f"answers of {row.system}": row.made for row in found.itertuples()}
-        return Answered.gather(questions, found)
+            prompts = read_prompt_set(self.root, "own")
+            answers = answer_questions(questions.texts_by_name, self.writers, prompts, **options)
+            self._inputs |= {f"answers of {row.system}": row.made for row in answers.itertuples()}
+        return Answered.gather(questions, answers)
 
     def load_frame(self, name: str) -> pd.DataFrame:
         """A registered table, as `reproduction.data.web` has them; the bundled stand-in when the run is on the sample.
@@ -148,8 +148,8 @@ class Lab(Roles):
 
         self._check_listed(name, "reads", "reads")
         name = name or self.name
-        made = (self._work or find_place(self.root, data=self.data).work) / "results"
-        places = (self.out / f"{name}.csv", made / self.paper.paper / f"{name}.csv")
+        results = (self._work or find_place(self.root, data=self.data).work) / "results"
+        places = (self.out / f"{name}.csv", results / self.paper.paper / f"{name}.csv")
         reference = self.root / "results" / self.paper.paper / f"{name}.csv"
         return read_values(next((path for path in places if path.is_file()), reference))
 
@@ -169,8 +169,8 @@ class Lab(Roles):
         from reproduction.compare import mark_stand_ins
         from reproduction.values import read_values, tidy_values
 
-        asked = [role for role in ("judge", "generator") if self.roles[role] != DEFAULTS[role]]
-        roles = {"embedder", "evaluator", "reranker", *asked} & set(self.artefact.roles)
+        judging = [role for role in ("judge", "generator") if self.roles[role] != DEFAULTS[role]]
+        roles = {"embedder", "evaluator", "reranker", *judging} & set(self.artefact.roles)
         origin = "sample" if self.data == "sample" or self.artefact.bundled else "measured"
         table = tidy_values(values, origin=origin, exact=exact if roles else True)
         table = mark_stand_ins(self.paper, self.name, table)
@@ -219,8 +219,8 @@ class Lab(Roles):
 
         if list(table.columns)[-len(MEASURED) :] != list(MEASURED):
             raise ValueError("the table is not as lab.tidy gives it; write what tidy returned")
-        told = self._describe() | {"findings": list(findings)} | ({"varies": True} if varies else {})
-        write_values(self.out / self.name, table, told)
+        provenance = self._describe() | {"findings": list(findings)} | ({"varies": True} if varies else {})
+        write_values(self.out / self.name, table, provenance)
         if self.out.is_relative_to(self.root / "build" / "drafts"):
             print(f"written to {(self.out / self.name).relative_to(self.root)}.csv, a draft; `make` writes results/")
         if figure is not None:
@@ -245,7 +245,7 @@ class Lab(Roles):
             "functions": list_functions(notebook),
             "code": hash_code(notebook, self.paper, self.name),
             "packages": read_versions(),
-        } | {name: said for name, said in {"size": self.size, "dtype": read_precision("")}.items() if said}
+        } | {name: note for name, note in {"size": self.size, "dtype": read_precision("")}.items() if note}
 
     def _check_listed(self, name: str, does: str, *fields: str) -> None:
         """What an artefact uses must be in its entry, on which its staleness depends; "" is the artefact itself."""
@@ -254,7 +254,7 @@ class Lab(Roles):
             raise ValueError(f"{self.identifier} {does} {name} but {where}")
 
 
-def open_lab(identifier: str, *, data: str = "full", out: str = "", **given: Any) -> Lab:
+def open_lab(identifier: str, *, data: str = "full", out: str = "", **options: Any) -> Lab:
     """Open an artefact's lab inside a notebook.
 
     Args: identifier: PAPER/NAME; data: "full" or "sample"; out: folder for the results, "" for build/drafts, so that
@@ -265,8 +265,8 @@ def open_lab(identifier: str, *, data: str = "full", out: str = "", **given: Any
     """
     if data not in ("full", "sample"):
         raise ValueError(f"data is {data!r}; expected 'full' or 'sample'")
-    roles = {role: spec for role in DEFAULTS if (spec := given.pop(role, ""))}
+    roles = {role: spec for role in DEFAULTS if (spec := options.pop(role, ""))}
     for role, spec in roles.items():
         identify_role(role, spec)
     use_style()
-    return Lab(identifier, data=data, out=out, roles=roles, asking=Asking(**given))
+    return Lab(identifier, data=data, out=out, roles=roles, asking=Asking(**options))

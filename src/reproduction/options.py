@@ -44,12 +44,12 @@ class RunOptions:
     @property
     def variant(self) -> str:
         """A folder name for a run with overrides, what they are and a hash of them; "" without any."""
-        named = {role: identify_role(role, spec) for role, spec in self.roles.items()}  # wherever a model is served
-        told = {name: given for name in ("seeds", "dtype", "answers") if (given := getattr(self, name))}
-        changed = [told, named, self.asking, self.parameters]
+        roles = {role: identify_role(role, spec) for role, spec in self.roles.items()}  # wherever a model is served
+        settings = {name: value for name in ("seeds", "dtype", "answers") if (value := getattr(self, name))}
+        changed = [settings, roles, self.asking, self.parameters]
         if not any(changed):
             return ""
-        pairs = [pair for given in changed for pair in sorted(given.items())]
+        pairs = [pair for value in changed for pair in sorted(value.items())]
         words = ["quick"] if self.profile == "quick" else []
         words += [f"{name}-{_shorten(value)}".rstrip("-") for name, value in pairs]
         digest = hashlib.sha256(json.dumps([*changed, self.profile], sort_keys=True).encode()).hexdigest()[:8]
@@ -60,8 +60,8 @@ class RunOptions:
         if self.profile != "quick":
             return ""
         counts = {"question": parameters.get("limit"), "draw": parameters.get("n_seeds")}
-        told = ", ".join(f"{count:,} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count)
-        return f"quick: {told}" if told else "quick"
+        words = ", ".join(f"{count:,} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count)
+        return f"quick: {words}" if words else "quick"
 
     def find_role(self, role: str, default: str = "") -> str:
         """The spec that fills a role: the user's, or a notebook's default, or that of all notebooks.
@@ -75,9 +75,9 @@ class RunOptions:
     def asks(self, roles: Mapping[str, str]) -> bool:
         """Whether one of the roles, given with its default, is filled by a language model that takes prompts."""
         filled = {role: self.find_role(role, default) for role, default in roles.items()}
-        named = {role: re.findall(r"(?:^|,)\s*(\w+):", spec) for role, spec in filled.items()}
-        asked = {kind for role in ASKED for kind in named.get(role, ())}
-        return "openai" in named.get("evaluator", ()) or bool(asked - {"embedded"})
+        kinds = {role: re.findall(r"(?:^|,)\s*(\w+):", spec) for role, spec in filled.items()}
+        models = {kind for role in ASKED for kind in kinds.get(role, ())}
+        return "openai" in kinds.get("evaluator", ()) or bool(models - {"embedded"})
 
     def find_place(self, root: Path) -> Place:
         """The folders of a run with these options."""
@@ -101,8 +101,8 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, ta
     for name in asking:
         about = ("judge", "generator", "evaluator") if name == "wrapping" else ("judge", "generator")
         if not set(about) & set(roles):
-            said = " or ".join(role.upper() for role in about)
-            raise ValueError(f"{name.upper()} is set, but no {said} that it could be about")
+            takers = " or ".join(role.upper() for role in about)
+            raise ValueError(f"{name.upper()} is set, but no {takers} that it could be about")
     parameters = _read_parameters(os.environ.get("PARAMS", ""))
     if parameters and not artefacts and makes:
         raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")

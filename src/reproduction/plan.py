@@ -51,12 +51,12 @@ def describe_journal(root: Path) -> list[str]:
     Then the files of committed verdicts, which count for nothing there.
     """
     path = find_journal(root)
-    found = Journal(path).count() if path.is_file() else []
+    models = Journal(path).count() if path.is_file() else []
     lines = [
         f"journal: {each['model']}: {each['completions']:,} completions, {each['unreadable']:,} unreadable,"
         f" {each['prompt_tokens']:,} tokens in, {each['completion_tokens']:,} out"
         f"{_price(each['prompt_tokens'], each['completion_tokens'])}"
-        for each in found
+        for each in models
     ] or ["journal: no verdicts yet"]
     return lines + [f"committed: {path.relative_to(root)}, at no cost" for path in find_committed(root, "verdicts")]
 
@@ -74,8 +74,8 @@ def describe_target(target: Target) -> str:
     from reproduction.papers import list_needs, show_name
 
     reasons = "; ".join(target.stale[:3]) + (f"; and {len(target.stale) - 3} more" if len(target.stale) > 3 else "")
-    named = [show_name(target.paper, role) for role in target.options.roles]
-    missing = [need for need in list_needs(target.paper, target.name) if need not in named]
+    filled = [show_name(target.paper, role) for role in target.options.roles]
+    missing = [need for need in list_needs(target.paper, target.name) if need not in filled]
     state = f"STALE  ({minutes}): {reasons}"
     if target.minutes is None:
         state = f"{'committed, ' if target.committed else ''}not run here  ({minutes})"
@@ -83,11 +83,13 @@ def describe_target(target: Target) -> str:
 
 
 def _describe(tally: Tally) -> str:
-    tokens, said = round(tally.tokens_to_ask), f"{tally.wanted:,} verdicts wanted"
+    tokens, wanted = round(tally.tokens_to_ask), f"{tally.wanted:,} verdicts wanted"
     if not tally.asked:
-        return f"{said}, all in the journal"
+        return f"{wanted}, all in the journal"
     price = _price(tokens, tally.asked * _COMPLETION_TOKENS)
-    return f"{said}, {tally.kept:,} in the journal, {tally.asked:,} to ask: about {tokens / 1e6:.1f} M tokens in{price}"
+    return (
+        f"{wanted}, {tally.kept:,} in the journal, {tally.asked:,} to ask: about {tokens / 1e6:.1f} M tokens in{price}"
+    )
 
 
 def _price(tokens_in: int, tokens_out: int) -> str:

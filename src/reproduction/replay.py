@@ -35,10 +35,10 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
         raise ValueError(f"{paper.paper}/{name} has no results to draw; run `make {paper.paper}/{name}` first")
     mpl.use("Agg")
     parameters = choose_parameters(paper, name, options, Path())
-    found = _run_cells(notebook, {"parameters", "setup"}, {}, parameters)
-    lab, table = found["lab"], read_values(path)
+    names = _run_cells(notebook, {"parameters", "setup"}, {}, parameters)
+    lab, table = names["lab"], read_values(path)
     lab.size = options.say_size(parameters)  # which is noted below the figure
-    figure = _run_cells(notebook, {"figure"}, found | {"table": table}).get("figure")
+    figure = _run_cells(notebook, {"figure"}, names | {"table": table}).get("figure")
     if isinstance(figure, Figure):  # drawn once before it is kept, as a notebook shows it: this settles its layout
         figure.savefig(BytesIO(), dpi="figure", bbox_inches="tight")
     if figure is not None:
@@ -56,14 +56,14 @@ def count_asked(paper: Paper, name: str, place: Place, options: RunOptions, reco
     artefact = paper.artefacts[name]
     parameters = choose_parameters(paper, name, options, place.work / "scratch" / "dry")
     with redirect_stdout(StringIO()):
-        found = _run_cells(artefact.path, {"parameters", "setup"}, {}, parameters)
-        found["lab"].dry, found["lab"].recorder = True, recorder
-        _run_cells(artefact.path, {"ask"}, found)
+        names = _run_cells(artefact.path, {"parameters", "setup"}, {}, parameters)
+        names["lab"].dry, names["lab"].recorder = True, recorder
+        _run_cells(artefact.path, {"ask"}, names)
         if recorder and recorder.draws_losses and "evaluator" in artefact.roles:
-            found["lab"].embedder = None  # a cell that needs vectors may take minutes, and ends it
+            names["lab"].embedder = None  # a cell that needs vectors may take minutes, and ends it
             with suppress(Exception):  # as does one that can't go on without values, or a recorder that has enough
-                _run_cells(artefact.path, {_SCORES}, found)
-    return found["lab"].tally
+                _run_cells(artefact.path, {_SCORES}, names)
+    return names["lab"].tally
 
 
 def _run_cells(

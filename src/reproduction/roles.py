@@ -125,8 +125,8 @@ class Roles:
         return next(iter(self._open_judges(reading).values()), None)
 
     def _open_judges(self, reading: Reading | Literal[""]) -> dict[str, LanguageJudge]:
-        asking, how = replace(self.asking, reading=reading), self._describe_asker("verdicts")
-        judges = open_judges(self.root, self.roles["judge"], asking, **how)
+        asking, options = replace(self.asking, reading=reading), self._describe_asker("verdicts")
+        judges = open_judges(self.root, self.roles["judge"], asking, **options)
         self._askers += [judge.asker for judge in judges.values()]
         return judges
 
@@ -153,8 +153,8 @@ class Roles:
         """The generator role's language models by name; none where rules fill it. One of the paper's has its name."""
         opened = open_generators(self.root, self.roles["generator"], self.asking, **self._describe_asker("texts"))
         self._askers += opened.values()
-        named = {name: [s for s, form in self.systems.items() if re.fullmatch(form, name.lower())] for name in opened}
-        return {next(iter(named[name]), name): asker for name, asker in opened.items()}
+        systems = {name: [s for s, form in self.systems.items() if re.fullmatch(form, name.lower())] for name in opened}
+        return {next(iter(systems[name]), name): asker for name, asker in opened.items()}
 
     @property
     def generators(self) -> list[Asker]:
