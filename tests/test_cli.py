@@ -138,7 +138,7 @@ def test_a_run_record_of_another_shape_counts_as_none(checkout: Checkout, conten
     committed = checkout.root / "build" / "sample" / "results" / "made_up" / "first.csv"
     committed.parent.mkdir(parents=True)
     committed.write_text("")
-    assert "made_up/first            committed, not run here  (about 0.1 min)" in checkout.run("status").stdout
+    assert "made_up/first            not run here  (about 0.1 min)" in checkout.run("status").stdout
 
 
 def test_outside_a_checkout_it_says_so(checkout: Checkout) -> None:

@@ -14,7 +14,7 @@ from conftest import PROJECT, copy_project
 from nfqa.files import code
 from nfqa.files.paths import find_place
 from nfqa.models.roles import DEFAULTS
-from reproduction.keys import Record, choose_parameters, explain_staleness, hash_parts
+from reproduction.keys import Record, choose_parameters, explain_staleness, make_key
 from reproduction.notebooks import hash_imports
 from reproduction.options import RunOptions
 from reproduction.papers import Paper, find_artefact, hash_code, list_chosen, read_papers
@@ -79,12 +79,12 @@ def test_a_changed_module_table_or_adapter_leaves_an_artefact_stale(changed, tmp
     monkeypatch.setattr(code, "_SOURCE", tmp_path / "src")
     paper, name = find_artefact(read_papers(tmp_path), "debateqa/tld_reliability")
     place = find_place(tmp_path, data="sample")
-    record = Record(parts=hash_parts(paper, name, place, QUICK), outputs={}, minutes=1)
+    record = Record(parts=make_key(paper, name, place, QUICK).parts, outputs={}, minutes=1)
     path = tmp_path / changed
     path.write_bytes(path.read_bytes() + b"# a comment\n" * changed.endswith(".py"))
-    assert explain_staleness(record, hash_parts(paper, name, place, QUICK), place) == []
+    assert explain_staleness(record, make_key(paper, name, place, QUICK).parts, place) == []
     path.write_bytes(path.read_bytes() + b"\nCHANGED = 1\n")
-    (reason,) = explain_staleness(record, hash_parts(paper, name, place, QUICK), place)
+    (reason,) = explain_staleness(record, make_key(paper, name, place, QUICK).parts, place)
     assert reason == ("module reproduction.data.web changed" if changed.endswith(".py") else f"file {changed} changed")
 
 

@@ -250,6 +250,7 @@ def test_what_was_made_here_is_compared_with_the_reference_and_taken_over(ran: C
     made, reference = ran.root / "build" / "results" / "made_up", ran.root / "results" / "made_up"
     for folder in (made, reference):
         shutil.copytree(ran.root / "build" / "sample" / "results" / "made_up", folder, dirs_exist_ok=True)
+    shutil.copytree(ran.root / "build" / "sample" / "notebooks", ran.root / "build" / "notebooks")
     (made / "first.csv").unlink()
     full = {"DATA": "full"}
     checked = ran.run("check", **full)
@@ -262,7 +263,8 @@ def test_what_was_made_here_is_compared_with_the_reference_and_taken_over(ran: C
         str.split, checked.stdout.splitlines()
     )
     assert (checked.returncode, "make accept" in checked.stderr) == (1, True)
-    assert ran.run("accept", **full).stdout == "taken into results/ and figures/: made_up/first\n"
+    assert ran.run("accept", **full).stdout == "taken into results/, figures/ and notebooks/: made_up/first\n"
+    assert '"execution_count": 4' in (ran.root / "notebooks" / "made_up" / "first.ipynb").read_text()
     assert (reference / "first.csv").read_text() == moved
     assert "moved" not in ran.run("check", **full).stdout
     assert ran.run("accept", "made_up/second", **full).returncode == 0

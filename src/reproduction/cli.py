@@ -179,7 +179,7 @@ def status(root: Path, options: RunOptions, arguments: argparse.Namespace) -> in
     lines = (f"{target.identifier:24} {describe_target(target)}" for target in targets)
     print(*lines, *describe_journal(root), sep="\n")
     stale = [target for target in targets if target.stale]
-    if any(target.asks for target in stale):
+    if any(target.key and target.key.asks for target in stale):
         print("A run would ask (what two artefacts share is asked once):")
         for line in plan_targets(root, stale, options):
             print(line, flush=True)

@@ -16,7 +16,7 @@ from nfqa.files.json_lines import check, suggest
 from nfqa.files.paths import Place, find_committed, hash_file
 from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, SMOLLM2, identify_role
-from reproduction.data.registry import UpstreamFile, has_file, read_registry
+from reproduction.data.registry import has_file, read_registry
 from reproduction.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
 from reproduction.options import ASKED, RunOptions
 from reproduction.papers import Artefact, Paper, describe_entry, list_chosen
@@ -30,7 +30,27 @@ _BUNDLED = (  # the project's own files, which modules read
 )  # fmt: skip
 
 
-# What it depends on ---------------------------------------------------------------------------------------------------
+class Key(BaseModel):
+    """What an artefact is made from, in WORK/keys/PAPER/NAME.json: the prerequisite of its rule in the Makefile."""
+
+    notebook: str
+    parameters: dict[str, Any]  # for papermill
+    parts: dict[str, str]  # all that it depends on, hashed
+    size: str  # of a quick run
+    asks: bool  # a language model that the user named; what notebooks ask by default is committed
+    fills_machine: bool  # a model that should not share the machine with another notebook's
+
+
+class Record(BaseModel):
+    """What an artefact's last run read and wrote, by hash, in WORK/runs/PAPER/NAME.json: the target of its rule.
+
+    `missing` counts, of all that was asked of language models, the verdicts without a number, by reason.
+    """
+
+    parts: dict[str, str]
+    outputs: dict[str, str]
+    missing: dict[str, int] = {}
+    minutes: Annotated[float, Field(ge=0, lt=1e9)]
 
 
 def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -> dict[str, Any]:
@@ -71,13 +91,13 @@ def _check_kind(where: str, value: Any, default: Any) -> None:
     check(kinds.get(type(default), count), value, f"{where}, by default {default!r}")
 
 
-def hash_parts(paper: Paper, name: str, place: Place, options: RunOptions) -> dict[str, str]:
-    """Everything an artefact depends on, hashed: notebook, entry, parameters, modules, data, roles, results read.
+def make_key(paper: Paper, name: str, place: Place, options: RunOptions) -> Key:
+    """The key of an artefact: notebook, entry, parameters, modules, packages, data, roles, and results that it reads.
 
     Raises: ValueError as `choose_parameters`, or for a role spec that can't be read.
     """
-    artefact, root = paper.artefacts[name], place.root
-    parameters = choose_parameters(paper, name, options, Path())
+    artefact, root, identifier = paper.artefacts[name], place.root, f"{paper.paper}/{name}"
+    parameters = choose_parameters(paper, name, options, place.work / "scratch" / identifier)
     parts = {"notebook": hash_cells(artefact.path), "entry": hash_json(describe_entry(paper, name))}
     parts |= {f"parameter {key}": hash_json(value) for key, value in parameters.items() if key != "out"}
     paths = [Path(value) for key, value in parameters.items() if key in _FILES and value]
@@ -101,8 +121,13 @@ def hash_parts(paper: Paper, name: str, place: Place, options: RunOptions) -> di
     if options.asks(artefact.roles):
         files += find_committed(root, "verdicts")
     parts |= {f"file {os.path.relpath(path, root)}": hash_file(path) for path in sorted(files)}
-    read = (other for other in artefact.reads if paper.artefacts[other].notebook)
-    return parts | {f"result {other}": hash_result(place, f"{paper.paper}/{other}") for other in read}
+    parts |= {f"result {other}": hash_result(place, f"{paper.paper}/{other}") for other in artefact.reads}
+    asks = options.asks(dict.fromkeys(artefact.roles, ""))
+    evaluator = options.find_role("evaluator") if "evaluator" in artefact.roles else "embedded:"
+    return Key(
+        notebook=str(artefact.path), parameters=parameters, size=options.say_size(parameters), parts=parts, asks=asks,
+        fills_machine=asks or not evaluator.startswith("embedded:"),
+    )  # fmt: skip
 
 
 def hash_result(place: Place, identifier: str) -> str:
@@ -111,50 +136,13 @@ def hash_result(place: Place, identifier: str) -> str:
     return hash_file(file) if file.is_file() else "missing"
 
 
-def find_upstream(root: Path, name: str) -> UpstreamFile:
-    """The registered file that papers/*.yml names.
-
-    Raises: ValueError for a name that isn't in data/registry.yml.
-    """
-    registry = read_registry(root)
-    if name not in registry:
-        raise ValueError(f"papers/*.yml needs the file {name!r}; data/registry.yml has {', '.join(registry)}")
-    return registry[name]
-
-
 def _hash_upstream(root: Path, name: str, data: str) -> str:
-    file = find_upstream(root, name)
+    file = read_registry(root)[name]
     form = f"{file.shape} {file.lowest_label}"
     if data == "sample":
         return f"{form} {hash_file(root / 'data' / 'sample' / file.sample) if file.sample else 'no sample'}"
     absent = (file.optional or file.local) and not has_file(file, root / "build" / "data")
     return f"{form} {'absent' if absent else file.pin}"
-
-
-# A key, the record of the last run, and their difference --------------------------------------------------------------
-
-
-class Key(BaseModel):
-    """What an artefact is made from, in WORK/keys/PAPER/NAME.json: the prerequisite of its rule in the Makefile."""
-
-    notebook: str
-    parameters: dict[str, Any]  # for papermill
-    parts: dict[str, str]  # all that it depends on, hashed
-    size: str  # of a quick run
-    asks: bool  # a language model that the user named
-    fills_machine: bool
-
-
-class Record(BaseModel):
-    """What an artefact's last run read and wrote, by hash, in WORK/runs/PAPER/NAME.json: the target of its rule.
-
-    `missing` counts, of all that was asked of language models, the verdicts without a number, by reason.
-    """
-
-    parts: dict[str, str]
-    outputs: dict[str, str]
-    missing: dict[str, int] = {}
-    minutes: Annotated[float, Field(ge=0, lt=1e9)]
 
 
 def read_record(place: Place, identifier: str) -> Record | None:
@@ -185,16 +173,16 @@ def explain_staleness(record: Record | None, parts: dict[str, str], place: Place
 class Target:
     """One artefact of a run. `stale` lists why it must run; empty when it is fresh.
 
-    `lacks` lists the files without which it can't run; it is skipped then, and its last result stays.
+    `lacks` lists the files without which it can't run; it is skipped then, has no key, and its last result stays.
     """
 
     paper: Paper
     name: str
     options: RunOptions  # without the user's parameters where it is only read by the artefact that was named
-    stale: tuple[str, ...]
-    minutes: float | None  # of its last run here; None before the first
+    key: Key | None = None
+    stale: tuple[str, ...] = ()
+    minutes: float | None = None  # of its last run here; None before the first
     lacks: tuple[str, ...] = ()
-    committed: bool = False  # whether its results are at hand, and no run here wrote them
 
     @property
     def identifier(self) -> str:
@@ -210,41 +198,14 @@ class Target:
         return {f"{self.paper.paper}/{other}" for other in self.artefact.reads}
 
     @property
-    def asks(self) -> bool:
-        """Whether the user fills one of its roles by a language model that takes prompts.
-
-        What a notebook asks by default is committed: it needs no plan, and not the machine alone.
-        """
-        return self.options.asks(dict.fromkeys(self.artefact.roles, ""))
-
-    @property
-    def fills_machine(self) -> bool:
-        """Whether a model fills one of its roles that should not share the machine with another notebook's."""
-        evaluator = self.options.find_role("evaluator") if "evaluator" in self.artefact.roles else "embedded:"
-        return self.asks or not evaluator.startswith("embedded:")
-
-    @property
     def seconds(self) -> float:
         """About how long it takes: as last time, or as its entry says; infinity for another model or a user's file."""
         if self.minutes is not None:
             return 60 * self.minutes
-        if (
-            self.options.answers
-            or {*self.options.roles} & {*self.artefact.roles}
-            or {*_FILES} & {*self.options.parameters}
-        ):
+        models = {*self.options.roles} & {*self.artefact.roles}
+        if models or self.options.answers or {*_FILES} & {*self.options.parameters}:
             return inf
         return 60 * min(self.artefact.minutes, _QUICK_MINUTES if self.options.profile == "quick" else inf)
-
-    def make_key(self, place: Place) -> Key:
-        """Its key, as it stands now."""
-        folder = place.work / "scratch" / self.identifier
-        parameters = choose_parameters(self.paper, self.name, self.options, folder)
-        return Key(
-            notebook=str(self.artefact.path), parameters=parameters, size=self.options.say_size(parameters),
-            parts=hash_parts(self.paper, self.name, place, self.options), asks=self.asks,
-            fills_machine=self.fills_machine,
-        )  # fmt: skip
 
 
 def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> list[Target]:
@@ -254,27 +215,20 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
     it reads has changed.
     Raises: ValueError for an unknown artefact, or one without a notebook.
     """
-    place, store = options.find_place(root), root / "build" / "data"
-    targets: dict[str, Target] = {}
+    place, registry, targets = options.find_place(root), read_registry(root), dict[str, Target]()
     for paper, name in list_chosen(root, only):
-        identifier, artefact = f"{paper.paper}/{name}", paper.artefacts[name]
+        identifier = f"{paper.paper}/{name}"
         settings = options if identifier in only else replace(options, parameters={})
-        read = [targets[f"{paper.paper}/{other}"] for other in artefact.reads if f"{paper.paper}/{other}" in targets]
-        files = [find_upstream(root, file) for file in artefact.needs_files]
-        at_hand = {f.path: bool(f.sample) if options.data == "sample" else has_file(f, store) for f in files}
-        lacks = [path for path, here in at_hand.items() if not here]
-        lacks += [
-            f"results of {t.name}"
-            for t in read
-            if t.lacks and not place.find("results", f"{t.identifier}.csv").is_file()
-        ]
+        target = Target(paper, name, settings)
+        files = [registry[file] for file in target.artefact.needs_files]
+        is_sample, store = options.data == "sample", root / "build" / "data"
+        lacks = [file.path for file in files if not (file.sample if is_sample else has_file(file, store))]
         if lacks:
-            targets[identifier] = Target(paper, name, settings, (), None, tuple(lacks))
+            targets[identifier] = replace(target, lacks=tuple(lacks))
             continue
-        parts = hash_parts(paper, name, place, settings)
-        record = read_record(place, identifier)
-        stale = explain_staleness(record, parts, place) + [f"reads {t.name}, which is stale" for t in read if t.stale]
+        key, record = make_key(paper, name, place, settings), read_record(place, identifier)
+        stale = explain_staleness(record, key.parts, place)
+        stale += [f"reads {t.name}, which is stale" for t in map(targets.get, target.reads) if t and t.stale]
         minutes = record.minutes if record else None
-        committed = minutes is None and place.find("results", f"{identifier}.csv").is_file()
-        targets[identifier] = Target(paper, name, settings, tuple(stale), minutes, committed=committed)
+        targets[identifier] = replace(target, key=key, stale=tuple(stale), minutes=minutes)
     return list(targets.values())

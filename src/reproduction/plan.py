@@ -15,7 +15,7 @@ from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
 from reproduction.judging import find_journal
-from reproduction.keys import Target, hash_parts
+from reproduction.keys import Target
 from reproduction.notebooks import hash_json
 from reproduction.options import RunOptions
 from reproduction.replay import count_asked
@@ -32,10 +32,9 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
     """
     place, journal = options.find_place(root), describe_journal(root)
     for target in targets:
-        if not target.asks:
+        if not target.key or not target.key.asks:
             continue
-        parts = hash_parts(target.paper, target.name, place, target.options)
-        depends = hash_json([target.identifier, parts, str(find_journal(root)), journal])
+        depends = hash_json([target.identifier, target.key.parts, str(find_journal(root)), journal])
         path = place.work / "plans" / f"{depends}.json"
         if options.parameters or not path.is_file():  # a parameter may name a file, which may change
             tally = replace(count_asked(target.paper, target.name, place, target.options), missing=Counter())
@@ -78,7 +77,7 @@ def describe_target(target: Target) -> str:
     missing = [need for need in list_needs(target.paper, target.name) if need not in filled]
     state = f"STALE  ({minutes}): {reasons}"
     if target.minutes is None:
-        state = f"{'committed, ' if target.committed else ''}not run here  ({minutes})"
+        state = f"not run here  ({minutes})"
     return state + (f"; some rows need {', '.join(missing)}" if missing else "")
 
 

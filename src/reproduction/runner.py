@@ -64,8 +64,7 @@ def write_keys(place: Place, pending: Sequence[Target]) -> None:
     names = {target.identifier for target in pending}
     runs = place.runs.relative_to(place.root)
     lines = [f"MADE := {' '.join(f'{runs}/{target.identifier}.json' for target in pending)}"]
-    for target in pending:
-        key = target.make_key(place)
+    for target, key in ((target, target.key) for target in pending if target.key):
         if key.size:
             print(f"{target.identifier}, {key.size}")
         write_text(place.work / "keys" / f"{target.identifier}.json", key.model_dump_json(indent=1))

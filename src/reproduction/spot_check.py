@@ -21,9 +21,8 @@ from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated
 from nfqa.models.roles import SMOLLM2
 from nfqa.opening import open_model
-from reproduction.data.registry import has_file
+from reproduction.data.registry import has_file, read_registry
 from reproduction.judging import open_committed_journal
-from reproduction.keys import find_upstream
 from reproduction.options import RunOptions
 from reproduction.papers import list_chosen
 from reproduction.replay import count_asked
@@ -98,7 +97,7 @@ def check_spots(root: Path, options: RunOptions, only: Sequence[str], *, size: i
         if sample.is_enough or (any(sample.drawn.values()) and time.monotonic() > end):
             break
         sample.place, needed = f"{paper.paper}/{name}", paper.artefacts[name].needs_files
-        if options.data == "sample" or all(has_file(find_upstream(root, f), root / "build" / "data") for f in needed):
+        if options.data == "sample" or all(has_file(read_registry(root)[f], root / "build" / "data") for f in needed):
             count_asked(paper, name, options.find_place(root), options, sample)
     places = sorted({place for drawn in sample.drawn.values() for place, *_ in drawn.values()})
     if not places:
