@@ -23,8 +23,7 @@ from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits, Meter
 from nfqa.judge.openai_server import OpenAIServer
-from nfqa.judge.server_errors import judge_status, make_cleaner
-from nfqa.judge.server_replies import spread_labels
+from nfqa.judge.server_replies import judge_status, make_cleaner, spread_labels
 from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
@@ -335,7 +334,7 @@ EXTRA = {"loc": ["body", "top_p"], "msg": "Extra inputs are not permitted", "inp
 )
 def test_a_refused_field_is_read_from_what_the_server_says_and_never_from_an_echo(body, refused):
     error = judge_status(400, body, prompt=f"Judge this:\n{ECHOED}")
-    assert ([*error.refused_fields], error.failure.reason, error.failure.fatal) == (refused, "bad_request", False)
+    assert ([*error.refused], error.failure.reason, error.failure.fatal) == (refused, "bad_request", False)
 
 
 def test_one_refused_prompt_costs_its_request_alone():

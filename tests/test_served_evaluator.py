@@ -17,8 +17,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 import nfqa
 from nfqa.judge.asking import StoppedError
-from nfqa.judge.server_errors import RequestError
-from nfqa.judge.server_replies import find_first, read_echo, reading
+from nfqa.judge.server_replies import RequestError, find_first, read_echo
 from nfqa.kernels.perplexity import settings
 from nfqa.models.chat import Reply
 from nfqa.models.evaluator import Evaluator
@@ -142,7 +141,7 @@ def test_characters_of_several_tokens_count_as_in_process(alter, show, composed)
 def test_tokens_of_a_text_that_begins_with_a_part_of_a_character_are_all_counted(tokens, count) -> None:
     given = {"tokens": tokens, "token_logprobs": [None, *[-1.0] * (len(tokens) - 1)]}
     before, text = "A.\n\n", "\u00c9t\u00e9"
-    assert read_echo(given, before, text, Reply(before + text, len(tokens), 0)) == (-1.0,) * count
+    assert read_echo(given, Reply(before + text, len(tokens), 0), before, text) == (-1.0,) * count
 
 
 def test_perspective_diversity_by_name(look_back: LookBack, tmp_path: Path) -> None:
@@ -212,7 +211,7 @@ def test_tokens_are_found_by_their_text(tokens: list[str], count: int) -> None:
     for written in ([], ["!"]):
         given = {"tokens": [*tokens, *written], "token_logprobs": [None, *[-1.0] * (len(tokens + written) - 1)]}
         reply = Reply("".join(["The sea", *written]), len(tokens), 1)
-        assert read_echo(given, "The", " sea", reply) == (-1.0,) * count
+        assert read_echo(given, reply, "The", " sea") == (-1.0,) * count
 
 
 @pytest.mark.parametrize(
@@ -232,7 +231,7 @@ def test_tokens_are_found_by_their_text(tokens: list[str], count: int) -> None:
 def test_tokens_of_another_text_are_refused(tokens: list[str], before: str, text: str) -> None:
     given = {"tokens": tokens, "token_logprobs": [-1.0] * len(tokens)}
     with pytest.raises(RequestError, match="aren't those"):
-        read_echo(given, before, text, Reply(before + text, len(tokens), 0))
+        read_echo(given, Reply(before + text, len(tokens), 0), before, text)
 
 
 def test_a_text_begins_where_characters_beyond_ascii_end_if_all_are_shown() -> None:
@@ -242,10 +241,10 @@ def test_a_text_begins_where_characters_beyond_ascii_end_if_all_are_shown() -> N
 def test_a_token_without_a_log_probability_costs_the_loss() -> None:
     given = {"tokens": ["The", " sea", " is"], "token_logprobs": [None, None, -1.0]}
     with pytest.raises(RequestError, match="aren't those"):
-        read_echo(given, "The", " sea is", Reply("The sea is", 3, 0))
+        read_echo(given, Reply("The sea is", 3, 0), "The", " sea is")
 
 
 def test_a_log_probability_above_0_is_refused() -> None:
     given = {"tokens": ["The", " sea"], "token_logprobs": [None, 0.5]}
-    with pytest.raises(RequestError, match=r"0\.5 is no log-probability"), reading():
-        read_echo(given, "The", " sea", Reply("The sea", 2, 0))
+    with pytest.raises(ValueError, match=r"0\.5 is no log-probability"):
+        read_echo(given, Reply("The sea", 2, 0), "The", " sea")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nfqa.judge import prompts, server_errors
+from nfqa.judge import prompts, server_replies
 from nfqa.kernels import parse, texts
 from nfqa.metrics import coverage, dispute_detector, dispute_rules
 from nfqa.models import pretrained
@@ -63,7 +63,7 @@ WORST: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {  # what is ca
     "shown_answer": (show(ANSWER), ("<br>", "\n<br> ", "x<b")),
     "instance": (gather._INSTANCE.fullmatch, ("1", "1_")),
     "clean_text": (prompts.clean_text, ("<<", "< / s ", "<s", "<question x", "[ / INST", "<|", "\r", "\x00")),
-    "judge_status": (lambda text: server_errors.judge_status(400, text), ("model ", "a*", "*", "context_")),
+    "judge_status": (lambda text: server_replies.judge_status(400, text), ("model ", "a*", "*", "context_")),
     "paths": (partial(site._ABSOLUTE_PATH.sub, "…/"), ("/a", "/+/", "/a/", " /a/b", "/")),
 }
 CASES = [(name, text) for name, (_, own) in WORST.items() for text in dict.fromkeys((*own, *ANYWHERE))]

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nfqa.files.json_lines import check
-from nfqa.judge.server_errors import RequestError
+from nfqa.judge.server_replies import RequestError
 
 _MOST = 10**9  # beyond it a cost is no number any more
 _Amount = Annotated[float, Field(ge=0, le=_MOST)]

@@ -1,4 +1,4 @@
-"""A language model behind any server that speaks OpenAI's protocol: asked at once, capped, counted."""
+"""A language model behind any server that speaks OpenAI's protocol: many requests at a time, capped, counted."""
 
 from __future__ import annotations
 
@@ -16,8 +16,18 @@ from threading import Lock, Semaphore
 from typing import Any
 
 from nfqa.judge.limits import Meter
-from nfqa.judge.server_errors import SAMPLING, RequestError, judge_status, make_cleaner
-from nfqa.judge.server_replies import Top, read_completion, read_echo, read_top, read_usage, reading, spread_labels
+from nfqa.judge.server_replies import (
+    SAMPLING,
+    RequestError,
+    Top,
+    judge_status,
+    make_cleaner,
+    read_completion,
+    read_echo,
+    read_top,
+    read_usage,
+    spread_labels,
+)
 from nfqa.kernels.texts import replace_surrogates
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import ADDRESS, RoleSpec
@@ -29,7 +39,6 @@ _NO_ECHO = (
     "gives no log-probabilities of a prompt's tokens; use one whose /v1/completions heeds echo and logprobs, such as"
     " `vllm serve MODEL`, SGLang or llama-cpp-python's server, or the model in process (hf:NAME, path:FILE.gguf)"
 )
-Sent = tuple[Reply, Any]  # and the probabilities of its tokens
 
 
 class OpenAIServer:
@@ -98,33 +107,29 @@ class OpenAIServer:
         fatal failure no further request is sent; it comes last, for all that got no reply, after every reply that was
         on its way or waiting to be tried again.
         """
-        concurrency = self.meter.limits.concurrency
-        free, unanswered = Semaphore(concurrency), set(range(len(requests)))
-        fatal: list[Failure] = []
-        ended = False
+        free, ended, fatal = Semaphore(self.meter.limits.concurrency), False, dict[int, Failure]()
 
         def send() -> Iterator[int]:
             for number in range(len(requests)):
                 free.acquire()
-                if fatal or ended:
+                if ended:
                     return
                 yield number
 
         def ask(number: int) -> tuple[int, Reply | Failure]:
-            result = self._ask(requests[number], decoding)
+            result = next(iter(fatal.values()), None) or self._ask(requests[number], decoding)
             if isinstance(result, Failure) and result.fatal:
-                fatal.append(result)
+                fatal[number] = result
             return number, result
 
         # ThreadPool's threads are daemons, an executor's are not: an interrupt needn't wait for a server that hangs.
-        pool = ThreadPool(max(1, min(concurrency, len(requests))))
+        pool = ThreadPool(max(1, min(self.meter.limits.concurrency, len(requests))))
         try:
             for number, result in pool.imap_unordered(ask, send()):
-                if not (isinstance(result, Failure) and result.fatal):
-                    unanswered.remove(number)
+                if number not in fatal:
                     yield number, result
                 free.release()
-            yield from ((number, fatal[0]) for number in sorted(unanswered))
+            yield from fatal.items()
         finally:
             ended = True
             free.release()  # lets `send` end, if it waits
@@ -135,10 +140,9 @@ class OpenAIServer:
         self._client.close()
 
     def _ask(self, request: Request, decoding: Decoding) -> Reply | Failure:
+        ways = {"echo": self._look_back, "logits": self._weigh, "text": self._write}
         try:
-            if decoding.reading == "echo":
-                return self._look_back(request)
-            return (self._weigh if decoding.reading == "logits" else self._write)(request, decoding)
+            return ways[decoding.reading](request, decoding)
         except RequestError as error:
             failure = error.failure
             if failure.reason == "unknown_model":
@@ -155,10 +159,10 @@ class OpenAIServer:
         """A distribution over the labels, by the next token after a forced `[[`; the text is the likeliest label.
 
         Needs a server that goes on with an unfinished message (vLLM, SGLang), or, for "plain", completions with
-        logprobs. A server that ignores the wish to go on can't be told from here; the mass that `expect_value` gives
-        is then small.
+        logprobs. Whether a server ignores the wish to go on can't be seen; the mass that `expect_value` gives is then
+        small.
         """
-        looked: list[tuple[int, int, float]] = []
+        looks: list[tuple[int, int, float]] = []
         options: dict[str, Any] = {"temperature": 1, "top_p": 1, "max_tokens": 1, "logprobs": _TOP}
         if decoding.wrapping == "chat":
             options |= {"logprobs": True, "top_logprobs": _TOP}
@@ -167,10 +171,8 @@ class OpenAIServer:
         def look(written: str) -> Top:
             top, why = Top(), "its reply holds none"
             try:
-                reply, logprobs = self._post(_frame(request.prompt, "[[" + written, decoding), options)
-                looked.append((reply.prompt_tokens, reply.completion_tokens, reply.seconds))
-                with reading():
-                    top = read_top(logprobs)
+                reply, top = self._post(_frame(request.prompt, "[[" + written, decoding), options, read_top)
+                looks.append((reply.prompt_tokens, reply.completion_tokens, reply.seconds))
             except RequestError as error:
                 why = error.failure.detail
                 if error.failure.reason != "bad_request" or not any(field in why for field in _LOGIT_FIELDS):
@@ -182,11 +184,11 @@ class OpenAIServer:
 
         logprobs = spread_labels(request.labels, look)
         best, label = max(zip(logprobs, request.labels, strict=True), key=itemgetter(0))
-        tokens_in, tokens_out, seconds = map(sum, zip(*looked, strict=True))
+        tokens_in, tokens_out, seconds = map(sum, zip(*looks, strict=True))
         text = f"[[{label}]]" if best > -math.inf else ""
         return Reply(text, tokens_in, tokens_out, "logits", seconds, logprobs)
 
-    def _look_back(self, request: Request) -> Reply:
+    def _look_back(self, request: Request, _: Decoding) -> Reply:
         """The log-probability of each token of the text after the prompt; a token over both counts as the text's.
 
         Needs completions that heed `echo` and `logprobs` (vLLM, SGLang, llama-cpp-python's server), of which a trial
@@ -209,23 +211,25 @@ class OpenAIServer:
     def _read_back(self, before: str, text: str) -> Reply:
         before, text = replace_surrogates(before), replace_surrogates(text)
         options = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
-        reply, logprobs = self._post({"prompt": before + text}, options)
-        if not reply.prompt_tokens:
-            raise RequestError("bad_reply", "the server's reply doesn't say how many tokens it read and wrote")
-        with reading():
-            return replace(reply, text="", finish="echo", logprobs=read_echo(logprobs, before, text, reply))
+        reply, logprobs = self._post({"prompt": before + text}, options, partial(read_echo, before=before, text=text))
+        return replace(reply, text="", finish="echo", logprobs=logprobs)
 
-    def _post(self, framed: dict[str, Any], options: dict[str, Any]) -> Sent:
-        """A field that the server refuses is left out at once, and for good if that helped."""
+    def _post(
+        self, framed: dict[str, Any], options: dict[str, Any], read: Callable[..., Any] = lambda *_: None
+    ) -> tuple[Reply, Any]:
+        """A reply, and what `read` makes of its log-probabilities.
+
+        A field that the server refuses is left out at once, and for good if that helped.
+        """
         left_out = set(self.refused_fields)
         while True:
-            sent = {name: value for name, value in options.items() if name not in left_out}
+            fields = {name: value for name, value in options.items() if name not in left_out}
             if "max_tokens" in left_out:
-                sent["max_completion_tokens"] = options["max_tokens"]
+                fields["max_completion_tokens"] = options["max_tokens"]
             try:
-                result = self._send(framed, sent)
+                result = self._send(framed, fields, read)
             except RequestError as error:
-                refused = [field for field in error.refused_fields if field in sent]
+                refused = [field for field in error.refused if field in fields]
                 if not refused:
                     raise
                 left_out.add(refused[0])
@@ -233,45 +237,47 @@ class OpenAIServer:
                 self.refused_fields |= left_out
                 return result
 
-    def _send(self, framed: dict[str, Any], options: dict[str, Any]) -> Sent:
+    def _send(self, framed: dict[str, Any], fields: dict[str, Any], read: Callable[..., Any]) -> tuple[Reply, Any]:
+        """One request. Raises: RequestError for every way in which it may fail."""
         import openai
 
-        started, prompt = (
+        prompt = framed["prompt"] if "prompt" in framed else framed["messages"][0]["content"]
+        completions, start = (
+            (self._client.chat if "messages" in framed else self._client).completions,
             time.perf_counter(),
-            framed["prompt"] if "prompt" in framed else framed["messages"][0]["content"],
         )
-        completions = (self._client.chat if "messages" in framed else self._client).completions
         try:
-            with reading():
-                # Not the client's own records: it checks none of their fields, and reads no JSON sent as plain text.
-                raw = completions.with_raw_response.create(model=self.spec.name, **framed, extra_body=options)
-                body = raw.http_response.json()
+            # Not the client's own records: it checks none of their fields, and reads no JSON sent as plain text.
+            raw = completions.with_raw_response.create(model=self.spec.name, **framed, extra_body=fields)
+            seconds, body = time.perf_counter() - start, raw.http_response.json()
+            usage = read_usage(body)
+            self.meter.count(*usage or (0, 0))  # a reply that can't be read is paid for as well
+            text, finish, logprobs = read_completion(body, prompt=prompt)
+            self.meter.unmetered |= usage is None
+            reply = Reply(text, *usage or (0, 0), finish, seconds)
+            return reply, read(logprobs, reply)
+        except RequestError:
+            raise
         except openai.APIStatusError as error:
             raise judge_status(error.status_code, error.body, prompt=prompt) from None
         except openai.APITimeoutError:
             raise RequestError("timeout", f"{self.address} was silent for {self.timeout:g} seconds") from None
         except openai.APIConnectionError as error:
-            why = f"{type(error.__cause__).__name__}: {error.__cause__}"
-            raise RequestError("connection", f"{self.address}: {why}") from None
-        seconds, usage = time.perf_counter() - started, read_usage(body)
-        if usage:  # a reply that can't be read is paid for as well
-            self.meter.count(*usage)
-        with reading():
-            text, finish, logprobs = read_completion(body, prompt=prompt)
-        if not usage:
-            self.meter.unmetered = True
-        return Reply(text, *usage or (0, 0), finish, seconds), logprobs
+            cause = f"{type(error.__cause__).__name__}: {error.__cause__}"
+            raise RequestError("connection", f"{self.address}: {cause}") from None
+        except Exception as error:  # whatever a reply may do to a parser or a codec
+            message = f"the server's reply can't be read ({type(error).__name__}: {error})"
+            raise RequestError("bad_reply", message) from None
 
     def _list_models(self) -> str:
         """What the server offers, as the end of a sentence; it is asked once, and waited for less than for a reply."""
         client = self._client.with_options(timeout=min(10.0, self.timeout), max_retries=0)
         try:
-            names = sorted(str(model.id) for model in client.models.list())
+            names = sorted(str(model.id) for model in client.models.list())[:20]
         except Exception:  # the client checks no shape
             names = []
-        if not names:
-            return "what it offers could not be listed: check the address, which mostly ends in /v1"
-        return f"it offers {', '.join(names[:20])}" + ", …" * (len(names) > 20)
+        unknown = "what it offers could not be listed: check the address, which mostly ends in /v1"
+        return f"it offers {', '.join(names)}" if names else unknown
 
 
 def _frame(prompt: str, begun: str, decoding: Decoding) -> dict[str, Any]:
@@ -282,7 +288,7 @@ def _frame(prompt: str, begun: str, decoding: Decoding) -> dict[str, Any]:
     return {"messages": messages}
 
 
-def _reserve(meter: Meter, sent: Any) -> None:
+def _reserve(meter: Meter, attempt: Any) -> None:
     """Before each attempt to send an `httpx` request. Raises: RequestError at a cap."""
-    if sent.method == "POST":
+    if attempt.method == "POST":
         meter.reserve()

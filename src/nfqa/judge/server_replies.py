@@ -1,12 +1,15 @@
-"""A model server's reply: the text, how it ended, the usage, and the probabilities of tokens."""
+"""A model server's replies and refusals: text, ending, usage, probabilities of tokens, and what an error means.
+
+No server sent what it promises to: whatever reading a reply raises is that request's failure (`OpenAIServer`).
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate, product
 from os.path import commonprefix
@@ -14,10 +17,27 @@ from typing import Any
 
 import numpy as np
 
-from nfqa.judge.server_errors import RequestError, judge_status
 from nfqa.kernels.texts import replace_surrogates
-from nfqa.models.chat import Reply
+from nfqa.models.chat import Failure, Reply
 
+SAMPLING = ("top_p", "temperature")  # of several that a server names, the first is left out first
+# What a server may refuse by name, and the field of ours that is then left out.
+_REFUSABLE = {"max_completion_tokens": "max_tokens", "top_p": "top_p", "temperature": "temperature", "seed": "seed"}
+_LONGEST = 600  # characters of a failure's message
+_READ = 2_000  # characters of a server's message that are looked through
+_LEAST_SECRET = 8  # characters; a shorter one stands in too many texts to be searched for
+_TOO_LONG = re.compile(
+    r"context[_ -]?(?:length|window|size)|maximum context|too long|too many tokens|reduce the length|longer than the m",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(
+    r"model_not_found|\bmodel\b.{0,120}(?:does not exist|not found|not available|not loaded)|pinned to", re.IGNORECASE
+)
+_MASKED = r"[^\s'\"]{2,}\*{3,}[^\s'\"]*"  # a key as services quote it: its ends, and stars between
+_REASONS = {
+    401: "no_access", 402: "no_access", 403: "no_access", 404: "unknown_model", 408: "timeout", 409: "server_error",
+    413: "too_long", 425: "server_error", 429: "rate_limited",
+}  # fmt: skip
 _WHOLE = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call"}  # finish_reason
 _CUT = {"length", "max_tokens", "model_length"}
 _ROUNDING = 1e-3  # above 0, that a log-probability may be
@@ -27,17 +47,53 @@ _FORMS: tuple[Callable[[str], str], ...] = (str, partial(unicodedata.normalize, 
 _UNSURE = ("(?!)", r"[^\x00-\x7f]", r"[^\x00-\x7f]| ")
 
 
-@contextmanager
-def reading() -> Iterator[None]:
-    """While a reply is read, of which nothing is sure. Raises: RequestError, "bad_reply", for one of another shape."""
-    import openai
+class RequestError(Exception):
+    """A request that brought no completion. refused: the fields of ours that the server takes none of, in the order in
+    which to leave them out."""
 
-    try:
-        yield
-    except (RequestError, openai.APIStatusError, openai.APIConnectionError):
-        raise
-    except Exception as error:  # whatever a reply may do to a parser or a codec: it costs this request alone
-        raise RequestError("bad_reply", f"the server's reply can't be read ({type(error).__name__}: {error})") from None
+    def __init__(self, reason: str, detail: str, *, fatal: bool = False, refused: Sequence[str] = ()) -> None:
+        super().__init__(detail)
+        self.failure, self.refused = Failure(reason, detail, fatal), refused
+
+
+def judge_status(status: int, body: object, *, prompt: str = "") -> RequestError:
+    """What an HTTP error status and what came with it mean.
+
+    Words of the server that stand in the prompt as well may be an echo and decide nothing, but for a named `param`. The
+    detail ends in the server's message, which may hold a key: `make_cleaner` is for what is shown.
+    """
+    message, prompt = " ".join(_find_message(body)[:_READ].split()), " ".join(prompt.split())
+    detail = f"the server answered {status}: {message}"
+    reason = _REASONS.get(status) or ("server_error" if status >= 500 else "bad_request")
+    if status in (400, 422) and _TOO_LONG.search(message):
+        reason = "too_long"
+    elif status not in (401, 404, 413) and status < 500 and any(m not in prompt for m in _NO_MODEL.findall(message)):
+        reason = "unknown_model"
+    elif status == 429 and re.search("insufficient_quota|billing", message):
+        reason = "no_access"
+    if status == 401:  # its message often quotes part of the key
+        detail = "the server answered 401: it wants a key, or another one; set OPENAI_API_KEY"
+    words = {word for word in re.findall(r"\w+", message) if word not in prompt}
+    words.add(str(body.get("param")) if isinstance(body, dict) else "")
+    refused = [field for word, field in _REFUSABLE.items() if word in words and reason == "bad_request"]
+    return RequestError(reason, detail, fatal=reason in ("no_access", "unknown_model"), refused=refused)
+
+
+def _find_message(body: object) -> str:
+    """The words in an error's body, whatever its shape: OpenAI's, vLLM's, FastAPI's, a page of HTML, or nothing."""
+    if isinstance(body, dict) and body.get("error"):
+        body = body["error"]
+    if isinstance(body, dict):
+        parts = [body[name] for name in ("code", "param", "message", "detail") if body.get(name)] or [body]
+        return " ".join(part if isinstance(part, str) else json.dumps(part) for part in parts)
+    return str(body or "no message")
+
+
+def make_cleaner(secrets: Iterable[str]) -> Callable[[str], str]:
+    """A function that takes these secrets out of a text and cuts it. No `repr` or `vars` of it shows them."""
+    hidden = sorted({s.strip() for s in secrets if len(s.strip()) >= _LEAST_SECRET}, key=len, reverse=True)
+    pattern = re.compile("|".join([*map(re.escape, hidden), _MASKED]))
+    return lambda text: pattern.sub("[hidden]", text)[:_LONGEST]  # cut last: half a key must not be left at the end
 
 
 def read_completion(body: Any, *, prompt: str = "") -> tuple[str, str, Any]:
@@ -53,29 +109,27 @@ def read_completion(body: Any, *, prompt: str = "") -> tuple[str, str, Any]:
     choice = body["choices"][0]
     message = choice.get("message", choice)  # in completions the text is beside it
     refusal, ended = message.get("refusal"), choice.get("finish_reason")
+    ended = "stop" if ended is None else ended
     text = message.get("content") if "content" in message or refusal else message["text"]
     if isinstance(text, list):  # a part that is reasoning is none of the text
         text = "".join(part.get("text") or "" for part in text if part.get("type") in (None, "text"))
     text = replace_surrogates(refusal or text or "")
     if refusal or ended == "content_filter":
         return text, "refused", None
-    ended = "stop" if ended is None else ended.lower()
-    if ended not in _WHOLE | _CUT:
+    if ended.lower() not in _WHOLE | _CUT:
         raise RequestError("bad_reply", f"the completion ended as {ended!r:.40}, so its text may not be whole")
     # No text at all: thinking took every token.
-    return text, "length" if ended in _CUT else "stop", choice.get("logprobs")
+    return text, "length" if ended.lower() in _CUT else "stop", choice.get("logprobs")
 
 
 def read_usage(body: Any) -> tuple[int, int] | None:
     """Tokens of the prompt and of the completion; None where the server reports none, or numbers that can't be true."""
-    usage: Any = body.get("usage") if isinstance(body, dict) else None
-    if not isinstance(usage, dict):
-        return None
+    usage = body.get("usage") or {}
     counts: tuple[Any, Any] = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0
     return counts if all(type(count) is int and 0 <= count < 10**9 for count in counts) else None
 
 
-def read_top(logprobs: Any) -> Top:
+def read_top(logprobs: Any, _: Reply) -> Top:
     """The likely first tokens, from either endpoint's form; nothing where there are none."""
     if not logprobs:
         return []
@@ -85,13 +139,16 @@ def read_top(logprobs: Any) -> Top:
     return [(token, _read_logprob(value)) for token, value in top[0].items()]
 
 
-def read_echo(logprobs: Any, before: str, text: str, reply: Reply) -> tuple[float, ...]:
+def read_echo(logprobs: Any, reply: Reply, before: str, text: str) -> tuple[float, ...]:
     """The log-probability of each token of a text after what stands before it; a token over both is the text's.
 
     A token with nothing before it has none.
     reply: of which the tokens are; its text is the prompt and what was written after it, which may be nothing.
-    Raises: RequestError, "bad_reply", for tokens that aren't the prompt's, or a log-probability that can't be one.
+    Raises: RequestError, "bad_reply", for a reply without usage, or for tokens that aren't the prompt's; ValueError for
+        a log-probability that can't be one.
     """
+    if not reply.prompt_tokens:
+        raise RequestError("bad_reply", "the server's reply doesn't say how many tokens it read and wrote")
     tokens, values = (logprobs or {}).get("tokens", ()), (logprobs or {}).get("token_logprobs", ())
     beyond = max(0, len(tokens) - reply.prompt_tokens)
     count = len(tokens) - (beyond if reply.text == before + text else reply.completion_tokens)
@@ -104,19 +161,19 @@ def read_echo(logprobs: Any, before: str, text: str, reply: Reply) -> tuple[floa
 def find_first(tokens: Sequence[str], before: str, text: str) -> int | None:
     """The first token that reaches into a text after what stands before it; None for tokens of another prompt.
 
-    Servers show a token that is part of a character in five ways, and give no offsets that hold for it. So what they
-    show is compared without characters beyond ASCII, and without spaces, where it isn't the prompt to the letter. A
+    Servers show a token that is part of a character in five ways, and give no offsets that hold for it. So tokens are
+    compared without characters beyond ASCII, and without spaces, where it isn't the prompt to the letter. A
     mark at the beginning (<s>) is passed over; a tokenizer may have put letters and accents together (Unicode's NFC).
     """
     for unsure, form, marks in product(_UNSURE, _FORMS, (0, 1)):
         prompt = form(before + text)
-        begun = commonprefix([form(before), prompt])  # noqa: RUF071
-        if re.fullmatch(unsure, begun[-1:]) and not begun[-1:].isspace():  # where it ends can't be seen
+        context = commonprefix([form(before), prompt])  # noqa: RUF071
+        if re.fullmatch(unsure, context[-1:]) and not context[-1:].isspace():  # where it ends can't be seen
             continue
-        begin, *shown = (re.sub(unsure, "", part) for part in (begun, *tokens[marks:]))
-        if "".join(shown) == re.sub(unsure, "", prompt):
-            ends = accumulate(map(len, shown))
-            reached = (end > len(begin) or end - len(own) >= len(begin) for end, own in zip(ends, shown, strict=True))
+        begin, *parts = (re.sub(unsure, "", part) for part in (context, *tokens[marks:]))
+        if "".join(parts) == re.sub(unsure, "", prompt):
+            ends = accumulate(map(len, parts))
+            reached = (end > len(begin) or end - len(part) >= len(begin) for end, part in zip(ends, parts, strict=True))
             return next((marks + number for number, reaches in enumerate(reached) if reaches), len(tokens))
     return None
 
