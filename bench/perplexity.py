@@ -33,7 +33,6 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("src", "bench")]
 from kernels import describe_machine, finish, time_calls  # noqa: E402
 
 from nfqa.models.engine import Engine  # noqa: E402
-from nfqa.models.loading import refuse_slow  # noqa: E402
 from nfqa.models.restated import TargetRow  # noqa: E402
 
 TARGETS = {"ratio": 4.0, "share_of_matmul_rate": 0.85, "half_ratio": 8.0, "largest_difference": 1e-4}
@@ -106,7 +105,7 @@ def score_as_released(model: Any, questions: Questions) -> list[list[float]]:
 def score_shared(engine: Engine, questions: Questions) -> list[list[float]]:
     """The same losses, each answer run once."""
     found = [[0.0] * len(rows) for rows in questions]
-    for batch in engine.find_logprobs([[row.asked for row in rows] for rows in questions]):
+    for batch in engine.find_logprobs([[row.row for row in rows] for rows in questions]):
         for number, place, logprobs in batch:
             found[number][place] = -float(logprobs.sum())
     return found
@@ -215,9 +214,9 @@ def measure_device(device: str, *, quick: bool) -> dict[str, Any]:
             continue
         found["parameters"] = sum(weights.numel() for weights in models[0].parameters())
         found |= measure(models, count, ANSWER, LENGTHS) | {"equal": measure(models, count, ANSWER, EQUAL)}
-        refused = say_slow(device)
-        halves = models[0], deepcopy(models[1]).to(torch.bfloat16)
-        found["half"] = {"refused": refused} if refused else measure(halves, count, ANSWER, LENGTHS)
+        found["half"] = {"refused": "few processors have instructions for it"}
+        if device == "cuda":
+            found["half"] = measure((models[0], deepcopy(models[1]).to(torch.bfloat16)), count, ANSWER, LENGTHS)
         for n in GROWTH["partial_answers"]:
             growth["partial_answers"].append({"value": n} | measure(models, 1, ANSWER, spread_lengths(n)))
         for tokens in GROWTH["answer_tokens"]:
@@ -225,15 +224,6 @@ def measure_device(device: str, *, quick: bool) -> dict[str, Any]:
     if device == "cuda":
         found["device"] = torch.cuda.get_device_name()
     return found | {"growth": growth}
-
-
-def say_slow(device: str) -> str:
-    """Why this processor doesn't run bfloat16, "" where it does."""
-    try:
-        refuse_slow("bfloat16", device)
-    except ValueError as error:
-        return str(error)
-    return ""
 
 
 def find_missed(device: str, found: dict[str, Any]) -> list[str]:

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers.utils import logging
 
-from nfqa.models import loading, vectors
+from nfqa.models import vectors
 from nfqa.models.causal_lm import CausalLM
 from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.reranker import open_cross_encoder
-from nfqa.models.roles import DEFAULTS, parse_role
+from nfqa.models.roles import DEFAULTS, find_package_file, parse_role
 
 LONGEST = 16  # the tiny model's limit: [CLS], 14 words, [SEP]
 WORDS = ["the", "cat", "sat", "on", "mat", "dog", "ran", "a", "big", "red", "hat", ".", ",", "##s", "##ing"]
@@ -193,7 +193,6 @@ def test_another_model_does_not_read_the_first_one_s_vectors(spec, tmp_path):
 
 
 def test_half_precision_has_vectors_of_its_own_near_the_others(spec, fresh, monkeypatch):
-    monkeypatch.setattr(loading, "measure_rate", lambda _: 1.0)
     monkeypatch.setenv("NFQA_DTYPE", "bfloat16")
     half = Embedder(spec)
     assert half.fingerprint == f"{fresh.fingerprint}|bfloat16"
@@ -228,7 +227,7 @@ def test_a_package_without_a_model_or_not_installed_is_refused():
 
 def test_the_default_embedder_s_folder_is_inside_its_package():
     spec = parse_role("embedder", DEFAULTS["embedder"])
-    assert (vectors.find_package_model(spec.name) / "config.json").is_file()
+    assert (find_package_file(spec.name, "modules.json").parent / "config.json").is_file()
     assert spec.identity == f"package:{spec.name}@{importlib.metadata.version(spec.name)}"
 
 

@@ -25,7 +25,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from nfqa.files import code
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
 from nfqa.metrics.perspective_diversity import score_diversity
-from nfqa.models import embed, evaluator, loading, roles
+from nfqa.models import embed, evaluator, roles
 from nfqa.models.engine import ContinuousCache, Engine
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.pretrained import Pretrained
@@ -339,11 +339,15 @@ def test_a_loss_is_made_once_and_kept(gpt2, tmp_path, monkeypatch):
 
 
 # no code, or what an identity says
-NAMING = {"nfqa.models", "nfqa.models.gguf", "nfqa.models.roles", "nfqa.models.loading"}
+NAMING = {"nfqa.models", "nfqa.models.roles", "nfqa.models.loading"}
 
 
 @pytest.mark.parametrize(
-    ("made_by", "others"), [(evaluator._CODE, {"nfqa.kernels", *NAMING, "nfqa.models.chat"}), (embed._CODE, NAMING)]
+    ("made_by", "others"),
+    [
+        (evaluator._CODE, {"nfqa.kernels", *NAMING, "nfqa.models.chat", "nfqa.models.gguf"}),
+        (embed._CODE, NAMING - {"nfqa.models.loading"}),
+    ],
 )
 def test_nothing_that_a_loss_or_a_vector_is_made_by_is_left_out_of_its_key(made_by, others):
     assert set(code.hash_modules(made_by, within=("nfqa.models", "nfqa.kernels"))) - {*made_by} == others
@@ -387,7 +391,7 @@ def test_a_loss_that_is_no_number_is_given_and_not_kept(gpt2, tmp_path):
     store = tmp_path / "losses.sqlite"
     model = open_folder(gpt2, store=store)
     with torch.no_grad():
-        model._engine.model.lm_head.weight[7] = math.nan
+        model._loaded.engine.model.lm_head.weight[7] = math.nan
     ((found,),) = model.score([Restated("sea", ("salt",))], PAPER)
     assert math.isnan(found.nats)
     assert found.reason == "not_finite"
@@ -428,7 +432,6 @@ def test_an_embedded_evaluator_that_is_not_there_says_how_to_get_it(embedded):
 
 
 def test_the_identity_tells_model_precision_and_cache_apart(gpt2, folders, monkeypatch):
-    monkeypatch.setattr(loading, "measure_rate", lambda _: 1.0)
     options = ({}, {"cache": ContinuousCache()}, {"cache": ContinuousCache(theta=9)}, {"dtype": "bfloat16"})
     identities = {open_folder(gpt2, **option).identity for option in options} | {open_folder(folders["llama"]).identity}
     assert len(identities) == 5
@@ -437,17 +440,6 @@ def test_the_identity_tells_model_precision_and_cache_apart(gpt2, folders, monke
     assert rough.nats == pytest.approx(exact.nats, rel=0.1)
     monkeypatch.setenv("NFQA_DTYPE", "bfloat16")
     assert open_folder(gpt2).identity == open_folder(gpt2, dtype="bfloat16").identity
-
-
-def test_a_precision_that_the_processor_is_slow_in_is_refused_with_both_rates(gpt2, monkeypatch):
-    monkeypatch.setattr(loading, "measure_rate", {"float32": 51.2, "bfloat16": 0.8}.__getitem__)
-    with pytest.raises(ValueError, match=r"bfloat16 at 0\.8 GFLOP/s and float32 at 51\.2: .* leave NFQA_DTYPE unset"):
-        _ = open_folder(gpt2, dtype="bfloat16").identity
-    loading.refuse_slow("bfloat16", "cuda")  # taken as it is
-
-
-def test_a_rate_is_measured():
-    assert loading.measure_rate("float32") > 0.1
 
 
 def test_gpt2s_activation_is_run_in_one_step(folders):

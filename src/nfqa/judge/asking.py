@@ -55,7 +55,7 @@ class _Session:
     recalled: dict[bool, Identity] = field(default_factory=dict)
     served: dict[bool, Identity] = field(default_factory=dict)
     decodings: dict[str, str] = field(default_factory=dict)  # as the journal has them
-    told: set[str] = field(default_factory=set)
+    warnings: set[str] = field(default_factory=set)
     sent: int = 0
     failed: int = 0  # over all batches: a bad hour may fall on many small ones
     failed_in_a_row: int = 0
@@ -103,21 +103,30 @@ class Asker:
         """Model, revision and precision: of the open model, else as the journal has them, else the spec alone."""
         return self._identify()[0]
 
+    def _identify(self) -> Identity:
+        session, plain = self._session, self.decoding.wrapping == "plain"
+        if session.model is not None:
+            return _identify(session.model, plain)
+        if plain not in session.recalled:
+            models = self.journal.find_models(self.spec.identity, plain=plain)
+            fitting = (model for model in models if not self.precision or model[0].endswith(f"|{self.precision}"))
+            session.recalled[plain] = next(fitting, (self.spec.identity, "unknown"))
+        return session.recalled[plain]
+
     @property
     def signature(self) -> str:
         """The decoding, and what of it the server would not take: of the open model, else as the journal has it."""
-        session, signature = self._session, self.decoding.signature
+        decodings, signature = self._session.decodings, self.decoding.signature
         if self._left_out or self.decoding.reading != "text":
             return signature + self._left_out
-        if signature not in session.decodings:
-            known = self.journal.find_decodings(self.spec.identity, signature)
-            session.decodings[signature] = known[0] if known else signature
-        return session.decodings[signature]
+        if signature not in decodings:
+            decodings[signature] = next(iter(self.journal.find_decodings(self.spec.identity, signature)), signature)
+        return decodings[signature]
 
     @property
     def _left_out(self) -> str:
-        named = getattr(self._session.model, "left_out", "") if self.decoding.reading == "text" else ""
-        return f"{WITHOUT}{named}" if named else ""
+        names = getattr(self._session.model, "left_out", "") if self.decoding.reading == "text" else ""
+        return f"{WITHOUT}{names}" if names else ""
 
     def ask(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
         """The verdict of each request, in order.
@@ -130,17 +139,16 @@ class Asker:
         self.tally.wanted += len(requests)
         verdicts = self._obtain(requests, read)
         for attempt in range(1, self.retries + 1):
-            todo = [i for i, verdict in enumerate(verdicts) if verdict.reason in _WORTH_ANOTHER_TRY]
-            shifted = [replace(requests[i], seed=requests[i].seed + attempt * _STRIDE) for i in todo]
-            for i, found in zip(todo, self._obtain(shifted, read), strict=True):
-                verdicts[i] = found
+            unread = [i for i, verdict in enumerate(verdicts) if verdict.reason in _WORTH_ANOTHER_TRY]
+            again = [replace(requests[i], seed=requests[i].seed + attempt * _STRIDE) for i in unread]
+            for i, verdict in zip(unread, self._obtain(again, read), strict=True):
+                verdicts[i] = verdict
         self.tally.missing.update(verdict.reason for verdict in verdicts if verdict.value is None)
         return verdicts
 
     def write(self, prompts: Sequence[str], *, seed: int = 0, whole: bool = False) -> list[str | None]:
         """Completions as texts, for a model that writes answers; None where none came, or one that says nothing."""
-        replies = self.reply(prompts, seed=seed, whole=whole)
-        return [found.text if isinstance(found, Reply) else None for found in replies]
+        return [getattr(reply, "text", None) for reply in self.reply(prompts, seed=seed, whole=whole)]
 
     def reply(self, prompts: Sequence[str], *, seed: int = 0, whole: bool = False) -> list[Reply | Failure]:
         """Each prompt's completion, or why there is none; `finish` is "length" for one that was cut at its limit.
@@ -152,15 +160,15 @@ class Asker:
 
         def read(reply: Reply, request: Request) -> Verdict:
             lack = "empty" if whole and reply.finish == "length" else name_lack(reply.text)
-            if not lack:
-                replies[request.prompt] = reply
+            replies[request.prompt] = replace(reply, text=leave_out_thinking(reply.text))
+            thinking[request.prompt] = not lack and replies[request.prompt] != reply
             return Verdict(None, lack) if lack else Verdict(0.0)  # "cut_short" where an empty one was
 
+        thinking: dict[str, bool] = {}
         verdicts = self.ask([Request(prompt, seed) for prompt in prompts], read)
-        texts = {prompt: leave_out_thinking(reply.text) for prompt, reply in replies.items()}
-        self.tally.thinking += sum(texts[prompt] != reply.text for prompt, reply in replies.items())
+        self.tally.thinking += sum(thinking.values())
         return [
-            Failure(verdict.reason, "") if verdict.value is None else replace(replies[prompt], text=texts[prompt])
+            Failure(verdict.reason, "") if verdict.value is None else replies[prompt]
             for prompt, verdict in zip(prompts, verdicts, strict=True)
         ]
 
@@ -169,7 +177,7 @@ class Asker:
         entries, replies = self._look_up(requests)
         if self.note:
             self.note(self, requests, entries)
-        asks = not self.dry and any(entry.key not in replies for entry in entries)
+        asks = not self.dry and len(replies) < len({entry.key for entry in entries})
         with self.journal.lock() if asks else nullcontext():
             if asks:
                 self._open()
@@ -177,26 +185,19 @@ class Asker:
             if replies:
                 self.tally.kept += sum(entry.key in replies for entry in entries)
                 self._session.served[self.decoding.wrapping == "plain"] = (entries[0].model, entries[0].template)
-            missing = {entry.key: i for i, entry in enumerate(entries) if entry.key not in replies}  # equal ones once
-            if self.dry:
-                self.tally.asked += len(missing)
-                asked = [requests[i] for i in missing.values()]
-                follows = self.decoding.reading == "echo"  # the text that is looked at, after its prompt
-                self.tally.tokens_to_ask += sum(len(one.prompt + "".join(one.labels) * follows) for one in asked) / 4
-                replies |= dict.fromkeys(missing, Failure("planned", ""))
-            elif missing:
-                replies |= self._send([(requests[i], entries[i]) for i in missing.values()], read)
+            todo = {e.key: (r, e) for e, r in zip(entries, requests, strict=True) if e.key not in replies}
+            replies |= (self._plan if self.dry else self._send)(todo, read) if todo else {}
         return [_read(replies[entry.key], request, read) for entry, request in zip(entries, requests, strict=True)]
 
     def _look_up(self, requests: Sequence[Request]) -> tuple[list[Entry], dict[str, Reply | Failure]]:
         """What each completion depends on, and those that the journal has, by key."""
-        common, weighed = Entry("", *self._identify(), self.signature, 0), self.decoding.reading != "text"
+        common, text = Entry("", *self._identify(), self.signature, 0), self.decoding.reading == "text"
         entries = [
-            replace(common, prompt=hash_text(one.prompt), **({"labels": one.labels} if weighed else {"seed": one.seed}))
+            replace(common, prompt=hash_text(one.prompt), **({"seed": one.seed} if text else {"labels": one.labels}))
             for one in requests
         ]
-        found = ((entry.key, self.journal.find(entry)) for entry in entries)
-        return entries, {key: reply for key, reply in found if reply is not None}
+        replies = ((entry.key, self.journal.find(entry)) for entry in entries)
+        return entries, {key: reply for key, reply in replies if reply is not None}
 
     def _open(self) -> ChatModel:
         """The model. Raises: StoppedError where this run has used completions of another."""
@@ -204,40 +205,38 @@ class Asker:
         if session.model is None:
             session.model = self.open_model(self.spec)
             for plain, (model, template) in session.served.items():
-                now, how = _identify(session.model, plain)
-                if (now, how) != (model, template):
+                now = _identify(session.model, plain)
+                if now != (model, template):
                     raise StoppedError(
                         f"{self.tally.kept} verdicts of this run are kept ones of {model} ({template}), but the model"
-                        f" is now {now} ({how}): run it as it was (NFQA_DTYPE names a precision), or name its"
+                        f" is now {now[0]} ({now[1]}): run it as it was (NFQA_DTYPE names a precision), or name its"
                         " revision or another journal, or ask for committed ones anew with FRESH=1"
                     )
         return session.model
 
-    def _identify(self) -> Identity:
-        """Of the open model, else as the journal remembers it, else by the spec alone."""
-        session, plain = self._session, self.decoding.wrapping == "plain"
-        if session.model is not None:
-            return _identify(session.model, plain)
-        if plain not in session.recalled:
-            found = self.journal.find_models(self.spec.identity, plain=plain)
-            found = [one for one in found if one[0].endswith(f"|{self.precision}" if self.precision else "")]
-            session.recalled[plain] = found[0] if found else (self.spec.identity, "unknown")
-        return session.recalled[plain]
+    def _plan(self, todo: dict[str, tuple[Request, Entry]], _: Reader) -> dict[str, Reply | Failure]:
+        """Count what would be asked."""
+        echo = self.decoding.reading == "echo"  # the text that is looked at follows its prompt
+        self.tally.asked += len(todo)
+        self.tally.tokens_to_ask += sum(len(one.prompt + "".join(one.labels) * echo) for one, _ in todo.values()) / 4
+        return dict.fromkeys(todo, Failure("planned", ""))
 
-    def _send(self, asked: list[tuple[Request, Entry]], read: Reader) -> dict[str, Reply | Failure]:
+    def _send(self, todo: dict[str, tuple[Request, Entry]], read: Reader) -> dict[str, Reply | Failure]:
+        """Ask for what is missing, each completion kept when it arrives."""
         session, last = self._session, ""
         show = self.progress or (lambda _done, _total: None)
         lost = Failure("unanswered", "the backend gave neither a completion nor a failure")
-        found: dict[str, Reply | Failure] = {entry.key: lost for _, entry in asked}
-        session.sent += len(asked)
-        show(0, len(asked))
-        requests = [replace(request, seed=scatter_seed(entry.seed, entry.prompt)) for request, entry in asked]
+        results: dict[str, Reply | Failure] = dict.fromkeys(todo, lost)
+        session.sent += len(todo)
+        show(0, len(todo))
+        pairs = list(todo.values())
+        requests = [replace(request, seed=scatter_seed(entry.seed, entry.prompt)) for request, entry in pairs]
         for done, (number, result) in enumerate(self._open().answer(requests, self.decoding), 1):
-            request, entry = asked[number]
+            request, entry = pairs[number]
             if isinstance(result, Reply) and any(map(isnan, result.logprobs or ())):
                 result = Failure("bad_logprobs", "the model gave no probabilities (NaN)")
-            found[entry.key] = result
-            show(done, len(asked))
+            results[entry.key] = result
+            show(done, len(todo))
             if isinstance(result, Failure):
                 last = result.detail
                 session.failed_in_a_row += 1
@@ -245,16 +244,17 @@ class Asker:
                 if result.fatal or (session.failed_in_a_row >= _ENOUGH_IN_A_ROW and result.reason in UNSETTLED):
                     raise StoppedError(f"{self.spec.identity}: {last}")
                 if result.reason == "bad_request":
-                    self._tell(result.reason, f"a request was refused, and is missing: {last}")
+                    self._warn(result.reason, f"a request was refused, and is missing: {last}")
                 continue
             session.failed_in_a_row = 0
-            verdict = _read(result, request, read)
-            made = replace(entry, decoding=self.decoding.signature + self._left_out)
-            if self._left_out:
-                names = self._left_out.removeprefix(WITHOUT)
-                self._tell(self._left_out, f"takes no {names}, so its own default counts; signatures say so")
+            if names := self._left_out.removeprefix(WITHOUT):
+                self._warn(names, f"takes no {names}, so its own default counts; signatures say so")
+            actual, verdict = (
+                replace(entry, decoding=self.decoding.signature + self._left_out),
+                _read(result, request, read),
+            )
             try:
-                found[entry.key] = self.journal.keep(made, result, verdict, spec=self.spec.identity)
+                results[entry.key] = self.journal.keep(actual, result, verdict, spec=self.spec.identity)
             except ValueError as error:  # what else was on its way is lost, but no more than that
                 raise StoppedError(f"{error}; nothing more is asked; make room or mend it, and run again") from None
             self.tally.asked += 1
@@ -265,13 +265,13 @@ class Asker:
                 f"{self.spec.identity}: {session.failed} of {session.sent} requests failed, too many to leave out;"
                 f" what was answered is kept, run again. The last: {last}"
             )
-        return found
+        return results
 
-    def _tell(self, subject: str, words: str) -> None:
+    def _warn(self, subject: str, message: str) -> None:
         """Warn of a subject, once for a model."""
-        if subject not in self._session.told:
-            self._session.told.add(subject)
-            warnings.warn(f"{self.spec.identity}: {words}", stacklevel=2)
+        if subject not in self._session.warnings:
+            self._session.warnings.add(subject)
+            warnings.warn(f"{self.spec.identity}: {message}", stacklevel=2)
 
 
 def scatter_seed(seed: int, prompt: str) -> int:

@@ -84,7 +84,8 @@ def _find_message(body: object) -> str:
     if isinstance(body, dict) and body.get("error"):
         body = body["error"]
     if isinstance(body, dict):
-        parts = [body[name] for name in ("code", "param", "message", "detail") if body.get(name)] or [body]
+        names = ("code", "param", "message", "detail")
+        parts = [body[name] for name in names if body.get(name) and not isinstance(body[name], int)] or [body]
         return " ".join(part if isinstance(part, str) else json.dumps(part) for part in parts)
     return str(body or "no message")
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.engine import Engine, Row, count_common
 from nfqa.models.pretrained import Pretrained, break_marks
-from nfqa.models.roles import RoleSpec
 
 if TYPE_CHECKING:
     import torch
@@ -41,38 +39,12 @@ class LabelRows:
         return max((row.tokens for row in self.rows), key=len)
 
 
-class CausalLM:
-    """Completions and next-token readings of a model that `Pretrained` opens.
+class CausalLM(Pretrained):
+    """Completions and next-token readings of a pretrained model.
 
-    device, dtype and trust_remote_code are `Pretrained`'s; only float32 keeps the shared and the plain way within 1e-4
-    of each other. batch_tokens is the `Engine`'s.
-
-    Of the model's own generation settings only the stop tokens count: no penalty or top-k applies that `Decoding`
-    does not name.
+    Only float32 keeps the shared and the plain way within 1e-4 of each other. Of the model's own generation settings
+    only the stop tokens count: no penalty or top-k applies that `Decoding` does not name.
     """
-
-    def __init__(
-        self,
-        spec: RoleSpec,
-        *,
-        device: str = "auto",
-        dtype: str = "auto",
-        batch_tokens: int = 16_384,
-        trust_remote_code: bool = False,
-    ) -> None:
-        self._batch_tokens = batch_tokens
-        self._writes = spec.role == "generator"
-        self._loaded = Pretrained(spec, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
-
-    @property
-    def identity(self) -> str:
-        """Name, commit (or revision, or "unpinned"; of a folder the hash of its files) and precision."""
-        return self._loaded.identity
-
-    @property
-    def template(self) -> str:
-        """The word chat and the hash of the model's chat template, or "none"; plain wrapping takes no notice of it."""
-        return self._loaded.template
 
     def answer(
         self, requests: Sequence[Request], decoding: Decoding, *, share: bool = True
@@ -87,44 +59,33 @@ class CausalLM:
         Raises: ValueError for a judge's "chat" wrapping without a chat template (a generator then reads plain text), or
         a model that can't be loaded.
         """
-        if self._writes and self.template == "none":
+        if self.spec.role == "generator" and self.template == "none":
             decoding = replace(decoding, wrapping="plain")
-        marks = self._loaded.find_marks(decoding.wrapping)
-        engine = self._engine if share else Engine(self._loaded.model, batch_tokens=1, share=False)
+        marks = self.find_marks(decoding.wrapping)
+        engine = self.engine if share else Engine(self.model, batch_tokens=1, share=False)
         run = self._read if decoding.reading == "logits" else self._write
         order = sorted(range(len(requests)), key=lambda number: requests[number].group)
         groups = [[*numbers] for _, numbers in groupby(order, lambda number: requests[number].group)]
-        while groups:
-            some, groups = groups[:_GROUPS], groups[_GROUPS:]
-            made = [
-                {number: self._prepare(requests[number], decoding, marks) for number in numbers} for numbers in some
-            ]
-            yield from ((i, plan) for plans in made for i, plan in plans.items() if isinstance(plan, Failure))
-            plans = [{i: plan for i, plan in plans.items() if isinstance(plan, LabelRows)} for plans in made]
-            yield from run(requests, plans, decoding, engine)
-
-    def close(self) -> None:
-        """Let go of the model's memory; the next request loads it again."""
-        self._loaded.drop_model()
-        self.__dict__.pop("_engine", None)
-
-    @cached_property
-    def _engine(self) -> Engine:
-        return Engine(self._loaded.model, batch_tokens=self._batch_tokens)
+        for first in range(0, len(groups), _GROUPS):
+            some = groups[first : first + _GROUPS]
+            plans = {i: self._prepare(requests[i], decoding, marks) for numbers in some for i in numbers}
+            yield from ((i, plan) for i, plan in plans.items() if isinstance(plan, Failure))
+            fitting = [{i: plan for i in numbers if isinstance(plan := plans[i], LabelRows)} for numbers in some]
+            yield from run(requests, fitting, decoding, engine)
 
     def _prepare(self, request: Request, decoding: Decoding, marks: frozenset[str]) -> LabelRows | Failure:
         """The request as tokens, or why it can't be run."""
         text = break_marks(request.prompt, marks)
         if decoding.wrapping == "chat":
-            text = self._loaded.wrap(text)
+            text = self.wrap(text)
         if decoding.reading == "logits":
             ends = ["[[", *(f"[[{label}]]" for label in request.labels)]
-            stub, *sequences = self._loaded.tokenise_ends(text, ends, decoding.wrapping)
+            stub, *sequences = self.tokenise([text + end for end in ends], decoding.wrapping)
             plan, room = plan_labels(request.labels, sequences, stub), 0
         else:
-            (tokens,) = self._loaded.tokenise([text], decoding.wrapping)
+            (tokens,) = self.tokenise([text], decoding.wrapping)
             plan, room = LabelRows(len(tokens), (Row(tuple(tokens), (), ()),), ()), 1
-        context = self._loaded.context
+        context = self.context
         if context is not None and len(plan.tokens) + room > context:
             return Failure("too_long", f"{len(plan.tokens):,} tokens of prompt, but the model's context is {context:,}")
         return plan
@@ -135,36 +96,34 @@ class CausalLM:
         """The labels' probabilities; nothing is written."""
         owners = [[number for number, plan in plans.items() for _ in plan.rows] for plans in groups]
         rows = [[row for plan in plans.values() for row in plan.rows] for plans in groups]
-        read: dict[int, dict[int, Any]] = {number: {} for plans in groups for number in plans}
+        done: dict[int, dict[int, Any]] = {number: {} for plans in groups for number in plans}
         for group, place, logprobs, seconds in _time_each(engine.find_logprobs(rows)):
             number = owners[group][place]
-            read[number][place] = logprobs
-            plan = groups[group][number]
-            if len(read[number]) == len(plan.rows):
-                found = [logprobs for _, logprobs in sorted(read.pop(number).items())]
-                yield number, _read_reply(requests[number], plan, found, seconds)
+            plan, results = groups[group][number], done[number]
+            results[place] = logprobs
+            if len(results) == len(plan.rows):
+                yield number, _read_reply(requests[number], plan, [results[i] for i in sorted(results)], seconds)
 
     def _write(
-        self, requests: Sequence[Request], made: Sequence[dict[int, LabelRows]], decoding: Decoding, engine: Engine
+        self, requests: Sequence[Request], groups: Sequence[dict[int, LabelRows]], decoding: Decoding, engine: Engine
     ) -> Iterator[tuple[int, Reply | Failure]]:
         """Completions. One that the context leaves less room than it was given is written alone, up to its end."""
-        plans = {number: plan for each in made for number, plan in each.items()}
-        tokenizer, stops, most = self._loaded.tokenizer, self._loaded.stops, decoding.max_tokens
-        context = self._loaded.context
+        plans = {number: plan for plans in groups for number, plan in plans.items()}
+        stops, most, context = self.stops, decoding.max_tokens, self.context
         rooms = {i: min(most, context - plan.forced if context else most) for i, plan in plans.items()}
 
         def write(numbers: list[int]) -> list[list[int]]:
             prompts, seeds = [plans[i].tokens for i in numbers], [requests[i].seed for i in numbers]
             limited = replace(decoding, max_tokens=rooms[numbers[0]])
-            return complete(self._loaded.model, prompts, seeds, limited, stops)
+            return complete(self.model, prompts, seeds, limited, stops)
 
-        groups = [[i for i in plans if rooms[i] == most], *([i] for i in plans if rooms[i] < most)]
-        runs = (engine.run_batches(own, lambda i: plans[i].forced + rooms[i], write) for own in groups)
+        queues = [[i for i in plans if rooms[i] == most], *([i] for i in plans if rooms[i] < most)]
+        runs = (engine.run_batches(queue, lambda i: plans[i].forced + rooms[i], write) for queue in queues)
         for number, tokens, seconds in _time_each(chain.from_iterable(runs)):
             if isinstance(tokens, str):
                 yield number, _tell_too_large(plans[number], tokens)
                 continue
-            text = tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            text = self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
             finish = "stop" if tokens[-1] in stops else "length"
             yield number, Reply(text, plans[number].forced, len(tokens), finish, seconds)
 
@@ -211,19 +170,19 @@ def _time_each(batches: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[tuple[A
     start = time.perf_counter()
     for batch in batches:
         seconds = (time.perf_counter() - start) / max(len(batch), 1)
-        yield from ((*found, seconds) for found in batch)
+        yield from ((*result, seconds) for result in batch)
         start = time.perf_counter()
 
 
-def _read_reply(request: Request, plan: LabelRows, found: Sequence[Any], seconds: float) -> Reply | Failure:
-    """found: for each row its log-probabilities, or why there are none."""
-    for message in found:
+def _read_reply(request: Request, plan: LabelRows, results: Sequence[Any], seconds: float) -> Reply | Failure:
+    """results: for each row its log-probabilities, or why there are none."""
+    for message in results:
         if isinstance(message, str):
             return _tell_too_large(plan, message)
     # six digits: batches and threads move the last ones
     sums = [
-        found[row][own].sum() + (1 - found[row][longer].exp().sum()).clamp(min=1e-12).log()
-        for row, own, longer in plan.parts
+        results[row][tokens].sum() + (1 - results[row][longer].exp().sum()).clamp(min=1e-12).log()
+        for row, tokens, longer in plan.parts
     ]
     logprobs = tuple(float(f"{float(each):.6g}") for each in sums)
     likeliest = request.labels[max(range(len(logprobs)), key=logprobs.__getitem__)]

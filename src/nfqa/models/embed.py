@@ -18,8 +18,8 @@ from nfqa.files.paths import hash_file
 from nfqa.files.store import Store
 from nfqa.models.adapters import find_adapter
 from nfqa.models.loading import open_quietly, read_precision
-from nfqa.models.roles import RoleSpec, parse_role
-from nfqa.models.vectors import SentenceModel, find_package_model
+from nfqa.models.roles import RoleSpec, find_package_file, parse_role
+from nfqa.models.vectors import SentenceModel
 
 # A change of this makes all vectors anew, and so does another version of these packages.
 _CODE = ("nfqa.models.vectors", "nfqa.models.adapters")
@@ -161,13 +161,13 @@ class Embedder:
 def find_file(spec: RoleSpec, name: str) -> Path | None:
     """A small file beside a model's weights; None where it has no such file."""
     if spec.kind != "hf":
-        path = (find_package_model(spec.name) if spec.kind == "package" else Path(spec.name)) / name
-        return path if path.is_file() else None
+        folder = find_package_file(spec.name, "modules.json").parent if spec.kind == "package" else Path(spec.name)
+        return folder / name if (folder / name).is_file() else None
     from sentence_transformers.util import load_file_path
 
     with open_quietly(spec):
-        found = load_file_path(spec.name, name, revision=spec.revision)
-    return Path(found) if found else None
+        file = load_file_path(spec.name, name, revision=spec.revision)
+    return Path(file) if file else None
 
 
 def _normalise(vector: bytes) -> NDArray[np.float32]:

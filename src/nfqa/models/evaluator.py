@@ -15,7 +15,7 @@ from typing import Literal
 from nfqa.files.code import hash_maker
 from nfqa.kernels.perplexity import Settings
 from nfqa.models.committed_losses import LOSS, LOSSES, make_loss, open_losses
-from nfqa.models.engine import ContinuousCache, Engine
+from nfqa.models.engine import ContinuousCache
 from nfqa.models.loading import read_precision
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import Restated, RowMaker, TargetLoss, find_losses, find_plain_losses
@@ -59,12 +59,12 @@ class Evaluator:
         progress: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> None:
         self.spec, self._progress, self._note = spec, progress, note
-        own = spec.kind == "embedded"
-        where = RoleSpec("evaluator", "path", str(find_evaluator(spec.name))) if own else spec
-        self.cache = cache if cache != "own" else _read_cache(Path(where.name)) if own else None
-        self._loaded = Pretrained(where, device=device, dtype=read_precision("float32") if dtype == "auto" else dtype)
-        self._batch_tokens = batch_tokens
-        self._store, self._committed = open_losses(store), LOSSES.read(() if own else committed)
+        embedded = spec.kind == "embedded"
+        where = RoleSpec("evaluator", "path", str(find_evaluator(spec.name))) if embedded else spec
+        self.cache = cache if cache != "own" else _read_cache(Path(where.name)) if embedded else None
+        dtype = read_precision("float32") if dtype == "auto" else dtype
+        self._loaded = Pretrained(where, device=device, dtype=dtype, batch_tokens=batch_tokens, cache=self.cache)
+        self._store, self._committed = open_losses(store), LOSSES.read(() if embedded else committed)
 
     @cached_property
     def identity(self) -> str:
@@ -117,7 +117,7 @@ class Evaluator:
             about = (self.identity, self._template, hash_losses_code())
             self._progress(done, total)
             wanted = {i: Restated(items[i].context, tuple(targets.values())) for i, targets in missing.items()}
-            for batch in find_losses(self._engine, RowMaker(self._loaded, settings), wanted):
+            for batch in find_losses(self._loaded.engine, RowMaker(self._loaded, settings), wanted):
                 made = {list(missing[number])[place]: loss for number, place, loss in batch}
                 finite = {key: astuple(loss) for key, loss in made.items() if math.isfinite(loss.nats)}
                 self._store.write((key, *loss, lasting[key], *about) for key, loss in finite.items())
@@ -133,7 +133,7 @@ class Evaluator:
 
     def score_plain(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         """The same by a loop over single rows with nothing shared, batched or kept: the reference implementation."""
-        return find_plain_losses(self._engine, RowMaker(self._loaded, settings), items)
+        return find_plain_losses(self._loaded.engine, RowMaker(self._loaded, settings), items)
 
     def forget(self) -> None:
         """Let go of all losses that are not on disk."""
@@ -141,12 +141,7 @@ class Evaluator:
 
     def close(self) -> None:
         """Let go of the model's memory; the next call loads it again."""
-        self._loaded.drop_model()
-        self.__dict__.pop("_engine", None)
-
-    @cached_property
-    def _engine(self) -> Engine:
-        return Engine(self._loaded.model, batch_tokens=self._batch_tokens, cache=self.cache)
+        self._loaded.close()
 
     def _hash(self, item: Restated, target: str, settings: Settings) -> tuple[bytes, bytes]:
         """The key of a loss in the store; and the one without code and versions, under which it is committed."""
@@ -163,5 +158,5 @@ def hash_losses_code() -> str:
 
 def _read_cache(folder: Path) -> ContinuousCache | None:
     """The cache that an embedded model's evaluator.json names; null is none."""
-    named = json.loads((folder / "evaluator.json").read_text(encoding="utf-8"))["cache"]
-    return None if named is None else ContinuousCache(**named)
+    options = json.loads((folder / "evaluator.json").read_text(encoding="utf-8"))["cache"]
+    return None if options is None else ContinuousCache(**options)

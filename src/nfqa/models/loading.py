@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 from nfqa.models.roles import RoleSpec
@@ -21,31 +19,6 @@ def read_precision(default: str = "auto") -> str:
     if name not in ("auto", *DTYPES):
         raise ValueError(f"NFQA_DTYPE is {name!r}; expected auto, {', '.join(DTYPES[:-1])} or {DTYPES[-1]}")
     return default if name == "auto" else name
-
-
-def refuse_slow(dtype: str, device: str) -> None:
-    """Refuse a dtype in which a processor multiplies more slowly than in float32, as it has no instructions for it.
-
-    Other devices than "cpu" are taken as they are. Raises: ValueError with both rates.
-    """
-    half = device == "cpu" and dtype in ("bfloat16", "float16")
-    if half and (rate := measure_rate(dtype)) < (usual := measure_rate("float32")):
-        raise ValueError(
-            f"this processor multiplies {dtype} at {rate:,.1f} GFLOP/s and float32 at {usual:,.1f}: {dtype} would only"
-            " be slower here; leave NFQA_DTYPE unset"
-        )
-
-
-@cache
-def measure_rate(dtype: str) -> float:
-    """GFLOP/s of a product of two matrices of 1,024 rows and columns on this processor."""
-    import torch
-
-    matrix = torch.ones(1024, 1024, dtype=getattr(torch, dtype))
-    matrix[:64] @ matrix  # the first product of a kind also sets things up
-    start = time.perf_counter()
-    matrix @ matrix
-    return 2 * 1024**3 / (time.perf_counter() - start) / 1e9
 
 
 @contextmanager

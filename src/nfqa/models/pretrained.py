@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.models.chat import Wrapping
+from nfqa.models.engine import ContinuousCache, Engine
 from nfqa.models.gguf import convert_gguf
-from nfqa.models.loading import open_quietly, refuse_slow
+from nfqa.models.loading import open_quietly
 from nfqa.models.roles import RoleSpec
 
 _PLACEHOLDER = "PROMPT-GOES-HERE"
@@ -18,7 +19,6 @@ _USE_PLAIN = 'use wrapping="plain" (WRAPPING=plain)'
 _CHANGED = f"its chat template leaves out or changes a message's text; {_USE_PLAIN}"
 _BRACKETED = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")  # <|user|>, [/INST]
 _CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
-_TAIL = 200  # characters before the end of a prompt; what is written after it changes no token further back
 # For templates that tell the date: a verdict must not depend on the day.
 _FIXED_DAY = "{% macro strftime_now(form) %}{{ {'%Y-%m-%d': '2024-07-26'}.get(form, '26 Jul 2024') }}{% endmacro %}"
 
@@ -29,8 +29,9 @@ class Pretrained:
     Each is loaded when it is first needed; a GGUF file is converted once (`nfqa.models.gguf`).
 
     device: "auto" is the accelerator that torch finds, else cpu. dtype: "auto" is bfloat16 on cuda (float16 where it
-    has none) and float32 elsewhere. Weights are read from safetensors alone; remote code is run only if asked for.
-    Raises: ValueError for a dtype that `refuse_slow` refuses, or what transformers can't load.
+    has none) and float32 elsewhere. batch_tokens and cache are the `Engine`'s. Weights are read from safetensors alone;
+    remote code is run only if asked for.
+    Raises: ValueError for what transformers can't load.
     """
 
     def __init__(
@@ -39,18 +40,21 @@ class Pretrained:
         *,
         device: str = "auto",
         dtype: str = "auto",
+        batch_tokens: int = 16_384,
+        cache: ContinuousCache | None = None,
         trust_remote_code: bool = False,
     ) -> None:
         self.name = f"{spec.kind}:{spec.name}"
-        self._spec, self._device, self._dtype = spec, device, dtype
+        self.spec, self._device, self._dtype = spec, device, dtype
+        self._batch_tokens, self._cache = batch_tokens, cache
         self._options = {"revision": spec.revision, "trust_remote_code": trust_remote_code}
 
     @cached_property
     def identity(self) -> str:
         """Name, commit (or revision, or "unpinned"; of a folder or file its hash) and precision."""
-        name = self._spec.identity
-        if self._spec.kind == "hf":
-            commit = getattr(self.config, "_commit_hash", None) or self._spec.revision or "unpinned"
+        name = self.spec.identity
+        if self.spec.kind == "hf":
+            commit = getattr(self.config, "_commit_hash", None) or self.spec.revision or "unpinned"
             name = f"{self.name}@{commit}"
         return f"{name}|{self.precision}"
 
@@ -63,17 +67,15 @@ class Pretrained:
     @cached_property
     def _where(self) -> str:
         """A hub's name of it, or its folder; a GGUF file is converted to one."""
-        if not self._spec.gguf_file:
-            return self._spec.name
-        with open_quietly(self._spec):
-            return str(convert_gguf(self._spec.gguf_file))
+        if not self.spec.gguf_file:
+            return self.spec.name
+        with open_quietly(self.spec):
+            return str(convert_gguf(self.spec.gguf_file))
 
     def _read_template(self) -> str:
-        """A folder's only chat template, "" where it is kept elsewhere: read without importing transformers."""
-        folder = Path(self._where)
-        kept = folder / "chat_template.jinja"
-        alone = self._spec.kind != "hf" and kept.is_file() and not (folder / "additional_chat_templates").exists()
-        return kept.read_text(encoding="utf-8") if alone else ""
+        """A folder's chat template, "" where it is kept elsewhere: read without importing transformers."""
+        file = Path(self._where, "chat_template.jinja")
+        return file.read_text(encoding="utf-8") if self.spec.kind != "hf" and file.is_file() else ""
 
     def tokenise(self, texts: list[str], wrapping: Wrapping) -> list[list[int]]:
         """Each text as tokens that more can follow. A chat template writes the special ones itself.
@@ -93,20 +95,6 @@ class Pretrained:
         while size > least and special[size - 1]:
             size -= 1
         return size
-
-    def tokenise_ends(self, text: str, ends: list[str], wrapping: Wrapping) -> list[list[int]]:
-        """The text with each end after it, as tokens.
-
-        A long text is tokenised once: the ends are put after its last words alone, if those words come out the same
-        there as in the whole (not so where a tokenizer writes a beginning differently); else each is done in full.
-        """
-        cut = text.rfind(" ", 0, max(len(text) - _TAIL, 0))
-        if cut > 0:
-            whole = self.tokenise([text + ends[0]], wrapping)[0]
-            tails = self.tokenizer([text[cut:] + end for end in ends], add_special_tokens=False)["input_ids"]
-            if whole[-len(tails[0]) :] == tails[0]:
-                return [whole[: -len(tails[0])] + tail for tail in tails]
-        return self.tokenise([text + end for end in ends], wrapping)
 
     def wrap(self, text: str, *, generation_prompt: bool = True) -> str:
         """The text as the one user message of the model's chat template.
@@ -174,8 +162,7 @@ class Pretrained:
     def context(self) -> int | None:
         """The model's longest input, in tokens, or None where its config names none (as of state-space models)."""
         text = self.config.get_text_config(decoder=True)
-        found = (getattr(text, name, None) for name in _CONTEXT_FIELDS)
-        return next((int(value) for value in found if value), None)
+        return next((int(size) for name in _CONTEXT_FIELDS if (size := getattr(text, name, None))), None)
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -191,9 +178,9 @@ class Pretrained:
         from transformers import AutoModelForCausalLM, GenerationConfig
 
         # GPT-2's activation takes transformers six steps; torch has the same function in one
-        named = [name for name in ("activation_function", "hidden_act") if getattr(self.config, name, "") == "gelu_new"]
-        how = dict.fromkeys(named, "gelu_pytorch_tanh") | {"dtype": getattr(torch, self.precision)}
-        model = self._load(AutoModelForCausalLM, use_safetensors=True, **how).to(self.place).eval()
+        slow = [name for name in ("activation_function", "hidden_act") if getattr(self.config, name, "") == "gelu_new"]
+        options = dict.fromkeys(slow, "gelu_pytorch_tanh") | {"dtype": getattr(torch, self.precision)}
+        model = self._load(AutoModelForCausalLM, use_safetensors=True, **options).to(self.place).eval()
         stops = model.generation_config.eos_token_id
         # Only the stops stay: generate would take a penalty or a top-k from here.
         model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
@@ -201,11 +188,17 @@ class Pretrained:
         )
         return model
 
-    def drop_model(self) -> None:
+    @cached_property
+    def engine(self) -> Engine:
+        """What runs the model."""
+        return Engine(self.model, batch_tokens=self._batch_tokens, cache=self._cache)
+
+    def close(self) -> None:
         """Let go of the model's memory; it is loaded again when it is next needed."""
         import torch
 
-        self.__dict__.pop("model", None)
+        for name in ("engine", "model"):
+            self.__dict__.pop(name, None)
         torch.cuda.empty_cache()  # nothing without a device
 
     @property
@@ -226,8 +219,6 @@ class Pretrained:
     def precision(self) -> str:
         """The dtype by name."""
         if self._dtype != "auto":
-            if self._dtype != "float32":  # whose place needs no torch to be known
-                refuse_slow(self._dtype, self.place)
             return self._dtype
         if not self.place.startswith("cuda"):
             return "float32"
@@ -238,12 +229,12 @@ class Pretrained:
     def _load(self, loader: Any, **more: Any) -> Any:
         from safetensors import SafetensorError
 
-        with open_quietly(self._spec):
+        with open_quietly(self.spec):
             try:
                 return loader.from_pretrained(self._where, **self._options, **more)
             except (OSError, ValueError, SafetensorError) as error:
                 first = str(error).partition("\n")[0]
-                cure = f"; delete {self._where}, and it is converted again" if self._spec.gguf_file else ""
+                cure = f"; delete {self._where}, and it is converted again" if self.spec.gguf_file else ""
                 raise ValueError(
                     f"{self.name} can't be loaded (weights as safetensors alone): {first}{cure}"
                 ) from error
@@ -255,7 +246,7 @@ def break_marks(text: str, marks: frozenset[str]) -> str:
     A tokenizer reads the string of a control token in any text as that token, so a candidate could end the prompt or
     speak as the model. A mark of one character becomes a space.
     """
-    while found := [mark for mark in marks if mark in text]:
-        for mark in sorted(found, key=len, reverse=True):
+    while matches := [mark for mark in marks if mark in text]:
+        for mark in sorted(matches, key=len, reverse=True):
             text = text.replace(mark, f"{mark[0]} {mark[1:]}" if len(mark) > 1 else " ")
     return text

@@ -63,8 +63,8 @@ class TargetRow:
     padded: bool = False
 
     @property
-    def asked(self) -> Row:
-        """What the engine is asked: the probability of each target token that has a token before it."""
+    def row(self) -> Row:
+        """For the engine: the probability of each target token that has a token before it."""
         first = max(self.first, 1)
         return Row(self.tokens, tuple(range(first - 1, len(self.tokens) - 1)), self.tokens[first:], self.answer)
 
@@ -124,16 +124,16 @@ class RowMaker:
         """Tokens, and the characters of each; no mark at the end."""
         tokenizer, plain = self._loaded.tokenizer, self._settings.wrapping == "plain"
         counted = self._settings.boundary == "counted"
-        given = tokenizer(
+        encoded = tokenizer(
             text,
             add_special_tokens=plain or counted,  # a chat template writes them itself
             return_offsets_mapping=True,
             return_special_tokens_mask=True,
             verbose=False,
         )
-        tokens, special = given["input_ids"], given["special_tokens_mask"]
+        tokens, special = encoded["input_ids"], encoded["special_tokens_mask"]
         size = self._loaded.count_open(tokens, special) if plain and not counted else len(tokens)
-        return tokens[:size], given["offset_mapping"][:size]
+        return tokens[:size], encoded["offset_mapping"][:size]
 
     def _join(self, text: str, target: str, begin: int, end: int) -> TargetRow:
         """Context and target tokenised as one text."""
@@ -192,7 +192,7 @@ def find_losses(
     """
     numbers = list(items)
     rows = [maker.make_rows(item, f"item {number}") for number, item in items.items()]
-    for batch in engine.find_logprobs([[row.asked for row in group] for group in rows]):
+    for batch in engine.find_logprobs([[row.row for row in group] for group in rows]):
         found = []
         for group, place, logprobs in batch:
             row = rows[group][place]
@@ -205,7 +205,7 @@ def find_losses(
 def find_plain_losses(engine: Engine, maker: RowMaker, items: Sequence[Restated]) -> list[list[TargetLoss]]:
     """The same by a loop over single rows with nothing shared or batched: the reference implementation."""
     rows = [maker.make_rows(item, f"item {number}") for number, item in enumerate(items)]
-    return [[_describe(row, engine.find_plain(row.asked)) for row in group] for group in rows]
+    return [[_describe(row, engine.find_plain(row.row)) for row in group] for group in rows]
 
 
 def _describe(row: TargetRow, logprobs: Tensor) -> TargetLoss:

