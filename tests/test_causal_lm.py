@@ -18,9 +18,8 @@ from conftest import count_tokens
 from tiny_models import SENTENCES, make_tiny_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from nfqa.models.causal_lm import CausalLM, plan_labels
+from nfqa.models.causal_lm import CausalLM
 from nfqa.models.chat import Decoding, Reply, Request
-from nfqa.models.engine import Row
 from nfqa.models.pretrained import break_marks
 from nfqa.models.roles import RoleSpec
 
@@ -126,27 +125,6 @@ def test_a_label_s_probability_is_that_of_its_tokens_up_to_where_it_stands_alone
     assert 0 < sum(map(math.exp, reply.logprobs)) <= 1
 
 
-def test_labels_are_summed_along_their_paths():
-    # After the forced [7, 8]: label a is 1 2, label b is 1 3, label c is 4; a and b part at their second token.
-    plan = plan_labels(["a", "b", "c"], [[7, 8, 1, 2, 9], [7, 8, 1, 3, 9], [7, 8, 4, 9]], [7, 8])
-    assert plan.forced == 2
-    assert plan.rows == (Row((7, 8, 1), places=(1, 2, 1, 2, 1), targets=(1, 2, 1, 3, 4)),)
-    assert [own for _, own, _ in plan.parts] == [slice(0, 2), slice(2, 4), slice(4, 5)]
-    assert not any(plan.rows[0].targets[longer] for *_, longer in plan.parts)
-    # "10" and "11" share the token 1 after the forced [7]; without the stub it would be taken as given.
-    plan = plan_labels(["10", "11"], [[7, 1, 0, 9], [7, 1, 1, 9]], [7])
-    assert (plan.forced, plan.rows) == (1, (Row((7, 1), (0, 1, 0, 1), (1, 0, 1, 1)),))
-    # There are as many rows as beginnings of labels.
-    plan = plan_labels(["10", "11", "20", "21"], [[7, 1, 0], [7, 1, 1], [7, 2, 0], [7, 2, 1]], [7])
-    assert [row.tokens for row in plan.rows] == [(7, 1), (7, 2)]
-    assert [row for row, *_ in plan.parts] == [0, 0, 1, 1]
-    # 1 is read as 1 and no 0 or 2 after it, whatever closes a label (9); 2 needs no more than itself.
-    plan = plan_labels(["1", "2", "10", "12"], [[7, 1, 9], [7, 2, 9], [7, 1, 0, 9], [7, 1, 2, 9]], [7])
-    (row,) = plan.rows
-    assert row == Row((7, 1), (0, 1, 1, 0, 0, 1, 0, 1), (1, 0, 2, 2, 1, 0, 1, 2))
-    assert plan.parts[0] == (0, slice(0, 1), slice(1, 3))
-
-
 # Drawing
 
 
@@ -227,18 +205,6 @@ def test_a_template_that_tells_the_day_tells_the_same_one_always(alter, form, da
     folder = alter("llama", "tokenizer_config.json")
     (folder / "chat_template.jinja").write_text(f"{{{{ strftime_now('{form}') }}}}: {{{{ messages[0]['content'] }}}}")
     assert open_folder(folder).wrap("Rank:") == f"{day}: Rank:"
-
-
-PARTS = "{% for m in messages %}<|{{ m.role }}|>{% for p in m.content %}{{ p.text }}{% endfor %}</s>{% endfor %}"
-
-
-def test_a_template_made_for_lists_of_parts_is_given_one(alter):
-    folder = alter("llama")
-    (folder / "chat_template.jinja").write_text(PARTS)
-    model = open_folder(folder)
-    assert model.wrap("Why?") == "<|user|>Why?</s>"
-    first, second = collect(model, [Request("Rank salt:", labels=TEN), Request("Rank 7 rivers:", labels=TEN)], LOGITS)
-    assert first.logprobs != pytest.approx(second.logprobs, abs=1e-3)  # equal while both were wrapped as nothing
 
 
 @pytest.mark.parametrize(

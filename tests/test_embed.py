@@ -14,7 +14,6 @@ import pytest
 from huggingface_hub import constants
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers.utils import logging
 
 from nfqa.models import vectors
 from nfqa.models.causal_lm import CausalLM
@@ -248,10 +247,6 @@ def test_queries_stand_behind_the_prompt_that_the_model_publishes_for_them_and_t
     assert plain.fingerprint != asked.fingerprint
 
 
-def test_the_packaged_model_has_no_prompt_for_queries() -> None:
-    assert Embedder(DEFAULTS["embedder"])._query_prompt == ""
-
-
 HUB_MODELS = {
     "embedder": lambda: Embedder("hf:a/b").embed_sentences(["a"]),
     "reranker": lambda: open_cross_encoder(parse_role("reranker", "hf:a/b")),
@@ -275,11 +270,3 @@ def test_a_hub_that_can_not_be_reached_is_told_in_one_line_at_once(role, monkeyp
     for fact in (endpoint, str(tmp_path), "HF_HOME", "path:FOLDER", "package:NAME"):
         assert fact in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_no_bar_of_loading_is_shown_and_others_are_left_on(spec, capfd, monkeypatch) -> None:
-    monkeypatch.setattr(logging, "_tqdm_active", True)
-    Embedder(spec).embed_sentences(["the cat"])
-    assert "%|" not in capfd.readouterr().err
-    logging.tqdm(range(2), desc="the user's").close()
-    assert "the user's" in capfd.readouterr().err

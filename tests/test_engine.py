@@ -28,7 +28,6 @@ from transformers import (
     OPTConfig,
     Qwen3NextConfig,
 )
-from transformers.cache_utils import DynamicLayer
 
 from nfqa.models import causal_lm
 from nfqa.models.causal_lm import complete, draw_tokens
@@ -198,23 +197,6 @@ def test_too_little_memory_halves_the_batch_and_one_row_too_large_says_so(models
             results = collect(made.find_logprobs(groups)).values()
         assert {type(result) for result in results} == {str, torch.Tensor}
         assert {result for result in results if isinstance(result, str)} == {"no more"}
-
-
-@pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
-def test_memory_that_runs_out_between_keys_and_values_leaves_the_beginning_whole(models, cache, monkeypatch):
-    made, update, calls = Engine(models["mistral"], batch_tokens=150, cache=cache), DynamicLayer.update, []
-
-    def run_out(layer: Any, keys: Any, values: Any, *more: Any, **named: Any) -> Any:
-        if layer.is_initialized and len(calls) < 3:  # after a beginning
-            calls.append(1)
-            if len(calls) == 2:
-                layer.keys = torch.cat([layer.keys, keys], -2)
-                raise torch.OutOfMemoryError("values")
-        return update(layer, keys, values, *more, **named)
-
-    monkeypatch.setattr(DynamicLayer, "update", run_out)
-    assert_plain(made, make_groups(longest=400))
-    assert len(calls) == 3
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

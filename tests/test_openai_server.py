@@ -134,15 +134,6 @@ def test_a_fault_that_stays_ends_in_its_reason(fault, reason, fatal, attempts, w
     assert sum(stub.asked.values()) == attempts
 
 
-def test_an_odd_reply_costs_one_request_and_the_next_is_asked():
-    with StubServer(script=[*ODD, "plain_text", "codec"]) as stub:
-        *failures, reply, another = ask(stub, make_requests(len(ODD) + 2), concurrency=1)
-    assert {failure.reason for failure in failures} == {"bad_reply", "server_error"}
-    assert reply.text == reply_to(f"Rank answer {len(ODD)}.", len(ODD))
-    assert isinstance(another, Reply)
-    assert len(stub.bodies) == len(ODD) + 2
-
-
 @pytest.mark.parametrize(
     ("change", "text", "finish"),
     [
@@ -333,15 +324,6 @@ def test_a_refused_field_is_read_from_what_the_server_says_and_never_from_an_ech
     assert ([*error.refused], error.failure.reason, error.failure.fatal) == (refused, "bad_request", False)
 
 
-def test_one_refused_prompt_costs_its_request_alone():
-    with StubServer() as stub:
-        stub.refusal = lambda body: f"Rejected: '{body}'" if "temperature" in body["messages"][0]["content"] else None
-        server = open_server(stub)
-        failure, *replies = collect(server, [Request(ECHOED), *make_requests(20)])
-    assert (failure.reason, failure.fatal, server.refused_fields) == ("bad_request", False, set())
-    assert all(isinstance(reply, Reply) for reply in replies)
-
-
 def test_a_bad_request_that_only_speaks_of_seeds_does_not_make_the_server_seedless():
     with StubServer(script=["status:400"] * 3, echo="a seed needs soil") as stub:
         server = open_server(stub)
@@ -527,15 +509,6 @@ def test_spreading_labels_gives_back_the_distribution_that_made_the_tokens(weigh
         table = {"": first, "1": {t: p["1" + t.strip("]")] / first["1"] for t in ("]]", "0", "1", "2")}}
     found = spread_labels(labels, lambda written: look_after(table)("[[" + written))
     assert [math.exp(value) for value in found] == pytest.approx([p[label] for label in labels])
-
-
-def test_a_token_of_nothing_or_noise_moves_no_mass():
-    table = {"": {" ": 0.4, "\n": 0.1, "1": 0.2, "]]": 0.1, "12": 0.1}}
-    found = spread_labels(("1", "2"), lambda written: look_after(table)("[[" + written))
-    assert found == pytest.approx((math.log(0.2), -math.inf))
-    with StubServer(top=look_after({"": {"The": 0.7, "It": 0.3}})) as stub:  # it begins anew
-        (reply,) = ask(stub, [Request("Rank it.", labels=("1", "2"))], LOGITS)
-    assert (reply.text, reply.logprobs) == ("", (-math.inf, -math.inf))
 
 
 @pytest.mark.parametrize("wrapping", ["chat", "plain"])

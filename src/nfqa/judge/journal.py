@@ -45,7 +45,7 @@ class Entry:
     @cached_property
     def key(self) -> str:
         """sha256 over every field: a change of any one is a miss."""
-        return _hash({"format": 1} | asdict(self))
+        return hash_text(json.dumps({"format": 1} | asdict(self), sort_keys=True))
 
 
 def hash_text(text: str) -> str:
@@ -74,17 +74,18 @@ class Journal:
         """Let no other process ask through this journal meanwhile, so that none pays for what another is asking."""
         if self.path is None:
             return nullcontext()
-        held = f"waiting for another process that asks through {self.path}"
-        return lock_file(self.path.with_name(f"{self.path.name}.lock"), held, wait=True)
+        waiting = f"waiting for another process that asks through {self.path}"
+        return lock_file(self.path.with_name(f"{self.path.name}.lock"), waiting, wait=True)
 
     def find(self, entry: Entry) -> Reply | None:
         """The kept completion, or None."""
-        line = self._look_up(entry.key)
-        if line is None:
+        rows = self._store.read([entry.key])
+        if not rows:
             return self.committed.find(entry) if self.committed else None
-        logprobs = line["logprobs"] and [-inf if value is None else float(value) for value in line["logprobs"]]
-        fields = {field.name: line[field.name] for field in dataclasses.fields(Reply)}
-        return Reply(**fields | {"logprobs": None if logprobs is None else tuple(logprobs)})
+        line = _read_row(entry.key, rows[entry.key])
+        if line["logprobs"] is not None:
+            line["logprobs"] = tuple(-inf if value is None else float(value) for value in line["logprobs"])
+        return Reply(**{field.name: line[field.name] for field in dataclasses.fields(Reply)})
 
     def keep(self, entry: Entry, reply: Reply, verdict: Verdict, *, spec: str = "") -> Reply:
         """Write a completion at once, and what was read from it, for counts and for readers of the file.
@@ -155,18 +156,10 @@ class Journal:
         rows = [line | common | {name: json.dumps(line[name], allow_nan=False) for name in _LISTS} for line in lines]
         return self._store.write((row["key"], *(row[name] for name in _COLUMNS)) for row in rows)
 
-    def _look_up(self, key: str) -> dict[str, Any] | None:
-        rows = self._store.read([key])
-        return _read_row(key, rows[key]) if rows else None
-
 
 def find_key(line: dict[str, Any]) -> str:
     """The key that follows from a completion's fields."""
     return Entry(**{field.name: line[field.name] for field in dataclasses.fields(Entry)}).key
-
-
-def _hash(value: dict[str, Any]) -> str:
-    return hash_text(json.dumps(value, sort_keys=True))
 
 
 def _read_row(key: str, row: Sequence[Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from nfqa.files.json_lines import Item, Text, check, read_yaml
+from nfqa.files.paths import hash_file
 from nfqa.kernels.parse import Pick
 
 Kind = Literal["rank", "score", "choice", "text"]
@@ -40,7 +41,7 @@ _MARKS = re.compile(
 )
 _ROUND = str.maketrans("<>[]", "()()")
 _UNUSUAL = re.compile(r"[^\n\t -~]")
-_SHOWN = {"Cc": "", "Cf": "", "Cs": "\ufffd"}  # by Unicode category; all others stay as they are
+_VISIBLE = {"Cc": "", "Cf": "", "Cs": "\ufffd"}  # by Unicode category; all others stay as they are
 _LINE_ENDS = "\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
@@ -65,17 +66,21 @@ class _Literal(Item):
     def find(self, script: str) -> str:
         """The text, unstripped; "" where the script has no such variable."""
         nodes = (node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Assign))
-        found = (ast.literal_eval(node.value) for node in nodes if ast.unparse(node.targets[0]) == self.variable)
-        text: str = next(found, "")
+        values = (ast.literal_eval(node.value) for node in nodes if ast.unparse(node.targets[0]) == self.variable)
+        text: str = next(values, "")
         return text[: text.find(self.skip_from)] + text[text.find(self.skip_to) :] if self.skip_from else text
 
 
-class _Entry(Item):
-    """One template's settings: its text is a file beside them, a registered upstream file, or another set's.
+class Template(Item):
+    """A prompt and how it is filled in: its settings, and what reading it adds.
 
-    literal: where in a registered script the text is. placeholders: field -> what stands for it. lowest, highest: of a
-    score. solved: how many solved examples the text holds itself. shot_from: where the part begins that is repeated
-    for each solved example that is set in.
+    Its text is a file beside the settings, a registered upstream file, or another set's (`use`). literal: where in a
+    registered script the text is. placeholders: field -> what stands for it. lowest, highest: of a score. solved: how
+    many solved examples the text holds itself. shot_from: where the part begins that is repeated for each solved
+    example that is set in.
+    text: as rendered: line ends made `\\n`, blanks stripped at both ends but those of a script's text. identity: hash
+    of the file's bytes and of the settings, so that a change of either shows. pick: of several verdicts, none or the
+    first.
     """
 
     file: str = ""
@@ -91,9 +96,15 @@ class _Entry(Item):
     solved: int = 0
     shot_from: str = ""
     shots: ShotLayout | None = None
+    protect: bool = True
+    set_name: str = Field("", exclude=True)
+    name: str = Field("", exclude=True)
+    text: str = Field("", exclude=True)
+    identity: str = Field("", exclude=True)
+    pick: Pick = Field("only", exclude=True)
 
     @model_validator(mode="after")
-    def _has_one_source(self) -> _Entry:
+    def _has_one_source(self) -> Template:
         if sum(map(bool, (self.file, self.registered, self.use))) != 1 or self.not_released != bool(self.use):
             raise ValueError("expected one of file, registered, or not_released with the set to use instead")
         if (self.answer == "score") != (self.lowest is not None and self.highest is not None):
@@ -102,12 +113,17 @@ class _Entry(Item):
             raise ValueError("a place for references goes with a reference_line that holds {text}")
         return self
 
+    @property
+    def signature(self) -> str:
+        """SET:NAME@HASH, as it stands in signatures, and the number of solved examples where settings give it."""
+        return f"{self.set_name}:{self.name}@{self.identity[:12]}" + f"(solved:{self.solved})" * bool(self.solved)
+
 
 class _Settings(Item):
     set: str
     protect: bool
     pick: Pick = "only"
-    templates: dict[str, _Entry]
+    templates: dict[str, Template]
 
 
 @dataclass(frozen=True)
@@ -118,28 +134,6 @@ class Shot:
     references: tuple[str, ...]
     candidate: str
     verdict: str
-
-
-class Template(_Entry):
-    """A prompt and how it is filled in.
-
-    text: as rendered: line ends made `\\n`, blanks stripped at both ends but those of a script's text. sha256: of the
-    file's bytes. identity: hash of these bytes and of the settings, so that a change of either shows. pick: of several
-    verdicts, none or the first.
-    """
-
-    set_name: str
-    name: str
-    text: str
-    sha256: str
-    identity: str
-    protect: bool
-    pick: Pick
-
-    @property
-    def signature(self) -> str:
-        """SET:NAME@HASH, as it stands in signatures, and the number of solved examples where settings give it."""
-        return f"{self.set_name}:{self.name}@{self.identity[:12]}" + f"(solved:{self.solved})" * bool(self.solved)
 
 
 class PromptSet:
@@ -164,11 +158,8 @@ class PromptSet:
         Raises: ValueError for an unknown name or a text that doesn't fit its settings; what `bring` raises for a
             registered file that can't be brought.
         """
-        known = self._settings.templates
-        if name not in known:
-            raise ValueError(f"prompt set {self._settings.set} has no {name!r}; it has {', '.join(known)}")
         if name not in self._read:
-            self._read[name] = self._load(name, known[name])
+            self._read[name] = self._load(name)
         return self._read[name]
 
     def signature(self, name: str) -> str:
@@ -183,22 +174,25 @@ class PromptSet:
         Raises: ValueError for a text that the template has a place for and that isn't given, or the other way round.
         """
         template = self.get(name)
-        given = {field: text for field, text in texts.items() if text is not None}
+        fields = {field: text for field, text in texts.items() if text is not None}
         if not shots:
-            return _fill(template, template.text, given, references)
+            return _fill(template, template.text, fields, references)
         if template.shots is None:
             raise ValueError(f"prompt {template.signature} has no shot_from, so it takes no solved examples")
         head, mark, tail = template.text.partition(template.shot_from)
         solved = ""
         for shot in shots:
-            texts_of_shot = {"question": shot.question, "candidate": shot.candidate}
-            block = _fill(template, mark + tail, texts_of_shot, shot.references)
+            example = {"question": shot.question, "candidate": shot.candidate}
+            block = _fill(template, mark + tail, example, shot.references)
             solved += _replace_marks(template.shots.each, {"{block}": block, "{verdict}": shot.verdict})
-        asked = _fill(template, mark + tail, given, references)
-        return f"{head}{template.shots.open}{solved}{template.shots.close}{asked}"
+        last = _fill(template, mark + tail, fields, references)
+        return f"{head}{template.shots.open}{solved}{template.shots.close}{last}"
 
-    def _load(self, name: str, entry: _Entry) -> Template:
-        folder, where = self._path.parent, f"{self._path}: templates.{name}"
+    def _load(self, name: str) -> Template:
+        settings, folder, where = self._settings, self._path.parent, f"{self._path}: templates.{name}"
+        if name not in settings.templates:
+            raise ValueError(f"prompt set {settings.set} has no {name!r}; it has {', '.join(settings.templates)}")
+        entry = settings.templates[name]
         if entry.use:
             return PromptSet(folder.parent / entry.use, bring=self._bring).get(name)
         source = folder / entry.file if entry.file else self._bring(entry.registered)
@@ -207,25 +201,28 @@ class PromptSet:
         for field, mark in entry.placeholders.items():
             if mark not in text:
                 raise ValueError(f"{where}.placeholders.{field}: {mark} doesn't stand in {source.name}")
-        protect = self._settings.protect
         strays = set(re.findall(r"\{\{\w*\}\}", text)) - set(entry.placeholders.values())
-        if protect and strays:
+        if settings.protect and strays:
             raise ValueError(f"{where}.placeholders: {source.name} holds {sorted(strays)[0]}, which is not listed")
         if entry.shot_from and text.count(entry.shot_from) != 1:
             raise ValueError(f"{where}.shot_from: {entry.shot_from!r} must stand once in {source.name}")
-        sha256 = hashlib.sha256(source.read_bytes()).hexdigest()
+        facts = {
+            "set_name": settings.set,
+            "name": name,
+            "text": text,
+            "pick": settings.pick,
+            "protect": settings.protect,
+        }
+        template = entry.model_copy(update=facts)
         apart = {"file", "registered", "solved"} | (set() if entry.literal else {"literal"})
-        how = entry.model_dump(mode="json", exclude=apart) | {"protect": protect}
-        return Template(
-            **dict(entry), set_name=self._settings.set, name=name, text=text, sha256=sha256,
-            identity=hashlib.sha256(f"{sha256}{json.dumps(how, sort_keys=True)}".encode()).hexdigest(),
-            protect=protect, pick=self._settings.pick,
-        )  # fmt: skip
+        options = json.dumps(template.model_dump(mode="json", exclude=apart), sort_keys=True)
+        identity = hashlib.sha256(f"{hash_file(source)}{options}".encode()).hexdigest()
+        return template.model_copy(update={"identity": identity})
 
 
 def _fill(template: Template, text: str, texts: dict[str, str], references: Sequence[str]) -> str:
     clean = clean_text if template.protect else str
-    values = {field: clean(given) for field, given in texts.items()}
+    values = {field: clean(value) for field, value in texts.items()}
     if references:
         lines = enumerate(map(clean, references), start=1)
         values["references"] = "".join(
@@ -242,7 +239,7 @@ def _fill(template: Template, text: str, texts: dict[str, str], references: Sequ
 def _replace_marks(text: str, values: dict[str, str]) -> str:
     """In one pass, the longest mark that fits: what a value holds is never replaced itself."""
     marks = "|".join(map(re.escape, sorted(values, key=len, reverse=True)))
-    return re.sub(marks, lambda found: values[found[0]], text) if values else text
+    return re.sub(marks, lambda match: values[match[0]], text) if values else text
 
 
 def clean_text(text: str) -> str:
@@ -254,8 +251,8 @@ def clean_text(text: str) -> str:
     verdict stays: only a judge's completion is ever read for one.
     """
 
-    def show(found: re.Match[str]) -> str:
-        return "\n" if found[0] in _LINE_ENDS else _SHOWN.get(unicodedata.category(found[0]), found[0])
+    def show(match: re.Match[str]) -> str:
+        return "\n" if match[0] in _LINE_ENDS else _VISIBLE.get(unicodedata.category(match[0]), match[0])
 
     text = _UNUSUAL.sub(show, text.replace("\r\n", "\n").replace("\r", "\n"))
-    return _MARKS.sub(lambda found: found[0].translate(_ROUND), text)
+    return _MARKS.sub(lambda match: match[0].translate(_ROUND), text)

@@ -9,13 +9,12 @@ import json
 import math
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate, product
 from os.path import commonprefix
 from typing import Any
-
-import numpy as np
 
 from nfqa.kernels.texts import replace_surrogates
 from nfqa.models.chat import Failure, Reply
@@ -187,29 +186,28 @@ def spread_labels(labels: Sequence[str], look: Callable[[str], Top]) -> tuple[fl
     itself (10 as 1 and 0), one more look after that token splits its mass: onto the longer label, and the rest onto
     the shorter one, whatever follows it. A label that is not among the likely tokens gets minus infinity.
     """
-    mass = dict.fromkeys(labels, -math.inf)
+    shares = dict.fromkeys(labels, 0.0)
 
     def follow(written: str, reached: float) -> None:
-        opened: dict[str, float] = {}
+        opened = defaultdict[str, float](float)
         for token, logprob in look(written):
             text, bracket, _ = (written + token).strip().partition("]")
-            text, value = text.strip(), reached + logprob
-            if bracket and text in mass and text != written:
-                mass[text] = float(np.logaddexp(mass[text], value))
+            text, share = text.strip(), reached * math.exp(logprob)
+            if bracket and text in shares and text != written:
+                shares[text] += share
             elif not bracket and len(text) > len(written):
-                opened[text] = float(np.logaddexp(opened.get(text, -math.inf), value))
-        if written in mass:
-            begun = [text for text in opened if any(label.startswith(text) for label in labels)]
-            longer = sum(math.exp(opened[text] - reached) for text in begun)
-            mass[written] = float(np.logaddexp(mass[written], reached + math.log(max(1 - longer, 1e-12))))
-        for text, value in opened.items():
+                opened[text] += share
+        if written in shares:
+            longer = sum(share for text, share in opened.items() if any(label.startswith(text) for label in labels))
+            shares[written] += max(reached - longer, reached * 1e-12)
+        for text, share in opened.items():
             if any(label.startswith(text) and label != text and label not in opened for label in labels):
-                follow(text, value)
-            elif text in mass:
-                mass[text] = float(np.logaddexp(mass[text], value))
+                follow(text, share)
+            elif text in shares:
+                shares[text] += share
 
-    follow("", 0.0)
-    return tuple(mass[label] for label in labels)
+    follow("", 1.0)
+    return tuple(math.log(share) if share else -math.inf for share in shares.values())
 
 
 def _read_logprob(value: Any) -> float:

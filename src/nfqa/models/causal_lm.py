@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
@@ -97,12 +96,12 @@ class CausalLM(Pretrained):
         owners = [[number for number, plan in plans.items() for _ in plan.rows] for plans in groups]
         rows = [[row for plan in plans.values() for row in plan.rows] for plans in groups]
         done: dict[int, dict[int, Any]] = {number: {} for plans in groups for number in plans}
-        for group, place, logprobs, seconds in _time_each(engine.find_logprobs(rows)):
+        for group, place, logprobs in chain.from_iterable(engine.find_logprobs(rows)):
             number = owners[group][place]
             plan, results = groups[group][number], done[number]
             results[place] = logprobs
             if len(results) == len(plan.rows):
-                yield number, _read_reply(requests[number], plan, [results[i] for i in sorted(results)], seconds)
+                yield number, _read_reply(requests[number], plan, [results[i] for i in sorted(results)])
 
     def _write(
         self, requests: Sequence[Request], groups: Sequence[dict[int, LabelRows]], decoding: Decoding, engine: Engine
@@ -119,13 +118,13 @@ class CausalLM(Pretrained):
 
         queues = [[i for i in plans if rooms[i] == most], *([i] for i in plans if rooms[i] < most)]
         runs = (engine.run_batches(queue, lambda i: plans[i].forced + rooms[i], write) for queue in queues)
-        for number, tokens, seconds in _time_each(chain.from_iterable(runs)):
+        for number, tokens in chain.from_iterable(chain.from_iterable(runs)):
             if isinstance(tokens, str):
                 yield number, _tell_too_large(plans[number], tokens)
                 continue
             text = self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
             finish = "stop" if tokens[-1] in stops else "length"
-            yield number, Reply(text, plans[number].forced, len(tokens), finish, seconds)
+            yield number, Reply(text, plans[number].forced, len(tokens), finish)
 
 
 def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub: Sequence[int]) -> LabelRows:
@@ -165,16 +164,7 @@ def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub:
     return LabelRows(forced, tuple(rows), tuple(parts))
 
 
-def _time_each(batches: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:
-    """Each row of a batch, with its share of the seconds that the batch took."""
-    start = time.perf_counter()
-    for batch in batches:
-        seconds = (time.perf_counter() - start) / max(len(batch), 1)
-        yield from ((*result, seconds) for result in batch)
-        start = time.perf_counter()
-
-
-def _read_reply(request: Request, plan: LabelRows, results: Sequence[Any], seconds: float) -> Reply | Failure:
+def _read_reply(request: Request, plan: LabelRows, results: Sequence[Any]) -> Reply | Failure:
     """results: for each row its log-probabilities, or why there are none."""
     for message in results:
         if isinstance(message, str):
@@ -186,7 +176,7 @@ def _read_reply(request: Request, plan: LabelRows, results: Sequence[Any], secon
     ]
     logprobs = tuple(float(f"{float(each):.6g}") for each in sums)
     likeliest = request.labels[max(range(len(logprobs)), key=logprobs.__getitem__)]
-    return Reply(f"[[{likeliest}]]", plan.forced, 0, "logits", seconds, logprobs)
+    return Reply(f"[[{likeliest}]]", plan.forced, 0, "logits", logprobs=logprobs)
 
 
 def _tell_too_large(plan: LabelRows, message: str) -> Failure:

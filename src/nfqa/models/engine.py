@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -125,8 +126,8 @@ class Engine:
         width: Callable[[_Item], int],
         run: Callable[[list[_Item]], Sequence[Any]],
         *,
-        most: int | None = None,
-        padding: int | None = None,
+        most: int = sys.maxsize,
+        padding: int = sys.maxsize,
     ) -> Iterator[list[tuple[_Item, Any]]]:
         """Each item with what `run` gave for it, or with a text where there was no memory for it alone.
 
@@ -137,11 +138,9 @@ class Engine:
 
         queue = sorted(queue, key=width, reverse=True)
         while queue:
-            widest, bound = max(width(queue[0]), 1), min(self.batch_tokens, most or self.batch_tokens)
-            size = max(bound // widest, 1) if self.shares else 1
-            if padding is not None:
-                size = sum(width(item) >= widest - padding for item in queue[:size])
-            batch, message = queue[:size], ""
+            widest, message = max(width(queue[0]), 1), ""
+            size = max(min(self.batch_tokens, most) // widest, 1) if self.shares else 1
+            batch = [item for item in queue[:size] if width(item) >= widest - padding]
             try:
                 results = run(batch)
             except torch.OutOfMemoryError as error:
@@ -231,8 +230,8 @@ class Engine:
         if self.cache is not None and states is not None:
             begin, end = row.answer
             followers = torch.tensor(row.tokens[begin + 1 : end], dtype=torch.long, device=logits.device)
-            asked, remembered = states[list(row.places)], states[begin : begin + len(followers)]
-            logprobs = mix_logprobs(self.cache, logprobs, asked, targets, remembered, followers)
+            queries, remembered = states[list(row.places)], states[begin : begin + len(followers)]
+            logprobs = mix_logprobs(self.cache, logprobs, queries, targets, remembered, followers)
         return logprobs.cpu().double()
 
 

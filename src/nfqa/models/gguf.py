@@ -37,13 +37,15 @@ def convert_gguf(file: Path) -> Path:
         with lock_file(folder.with_suffix(".lock"), waiting, wait=True):
             if not folder.is_dir():
                 shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
-                for part in _read_model(file):
-                    part.save_pretrained(scratch)
-                scratch.rename(folder)
+                try:
+                    for part in _read_model(file):
+                        part.save_pretrained(scratch)
+                    scratch.rename(folder)
+                finally:
+                    shutil.rmtree(scratch, ignore_errors=True)
     except ValueError:
         raise
     except Exception as error:  # of the file system, or safetensors' own
-        shutil.rmtree(scratch, ignore_errors=True)
         raise ValueError(
             f"{file.name} can't be converted into {folder.parent} ({error}); its weights need four bytes each there:"
             " make room, make the folder writable, or outside a checkout set XDG_CACHE_HOME to another one"

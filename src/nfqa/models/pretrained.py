@@ -102,43 +102,31 @@ class Pretrained:
         It ends where the model is to speak, or, without a generation prompt, where the user's turn is over.
         Raises: ValueError for a template that fails, or that leaves out or changes the text.
         """
-        parts, begin = self._frame
-        wrapped = self._render(text, parts, generation_prompt)
-        if wrapped.find(text.strip(), begin) < 0:  # many templates strip a message
+        wrapped = self._render(text, generation_prompt)
+        if wrapped.find(text.strip(), self.message_begin) < 0:  # many templates strip a message
             raise ValueError(f"{self.name}: {_CHANGED}")
         return wrapped
 
-    @property
+    @cached_property
     def message_begin(self) -> int:
         """Where in the chat template's output the message begins."""
-        return self._frame[1]
+        begin = self._render(_PLACEHOLDER, True).find(_PLACEHOLDER)
+        if begin < 0:
+            raise ValueError(f"{self.name}: {_CHANGED}")
+        return begin
 
-    @cached_property
-    def _frame(self) -> tuple[bool, int]:
-        """Whether the chat template wants a message as a list of parts, and where in its output the message begins."""
-        problem = ValueError(f"{self.name}: {_CHANGED}")
-        for parts in (False, True):  # a template made for parts renders a string as nothing
-            try:
-                begin = self._render(_PLACEHOLDER, parts, True).find(_PLACEHOLDER)
-            except ValueError as error:
-                problem = error
-            else:
-                if begin >= 0:
-                    return parts, begin
-        raise problem
-
-    def _render(self, text: str, parts: bool, generation_prompt: bool) -> str:
+    def _render(self, text: str, generation_prompt: bool) -> str:
         template = self.tokenizer.get_chat_template()
         try:
             return self.tokenizer.apply_chat_template(
-                [{"role": "user", "content": [{"type": "text", "text": text}] if parts else text}],
+                [{"role": "user", "content": text}],
                 chat_template=_FIXED_DAY + template if "strftime_now" in template else template,
                 tokenize=False,
                 add_generation_prompt=generation_prompt,
             )
         except Exception as error:  # a template is a program: it may refuse a message, or fail in any way
-            words = f"{type(error).__name__}: {error}"
-            raise ValueError(f"{self.name}: its chat template fails ({words}); {_USE_PLAIN}") from error
+            message = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{self.name}: its chat template fails ({message}); {_USE_PLAIN}") from error
 
     def find_marks(self, wrapping: Wrapping) -> frozenset[str]:
         """The strings that end a turn or begin one, as the tokenizer and the chat template have them."""

@@ -214,8 +214,8 @@ def find_package_file(package: str, ending: str = ".gguf") -> Path:
     files = [file for file in importlib.metadata.files(package) or [] if file.name.endswith(ending)]
     if len(files) != 1:
         raise ValueError(
-            f"the package {package} carries {len(files)} files *{ending}, but one was expected; name another package,"
-            f" such as {', '.join(MODEL_PACKAGES)}, or a path"
+            f"the package {package} carries {len(files)} files *{ending}; expected one; name another package, or"
+            " a file or folder (path:FILE.gguf, path:FOLDER)"
         )
     return Path(str(files[0].locate()))
 
