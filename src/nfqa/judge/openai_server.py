@@ -7,7 +7,7 @@ import os
 import re
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from multiprocessing.pool import ThreadPool
@@ -215,27 +215,29 @@ class OpenAIServer:
         return replace(reply, text="", finish="echo", logprobs=logprobs)
 
     def _post(
-        self, framed: dict[str, Any], options: dict[str, Any], read: Callable[..., Any] = lambda *_: None
+        self,
+        framed: dict[str, Any],
+        options: dict[str, Any],
+        read: Callable[..., Any] = lambda *_: None,
+        left_out: Set[str] = frozenset(),
     ) -> tuple[Reply, Any]:
         """A reply, and what `read` makes of its log-probabilities.
 
         A field that the server refuses is left out at once, and for good if that helped.
         """
-        left_out = set(self.refused_fields)
-        while True:
-            fields = {name: value for name, value in options.items() if name not in left_out}
-            if "max_tokens" in left_out:
-                fields["max_completion_tokens"] = options["max_tokens"]
-            try:
-                result = self._send(framed, fields, read)
-            except RequestError as error:
-                refused = [field for field in error.refused if field in fields]
-                if not refused:
-                    raise
-                left_out.add(refused[0])
-            else:
-                self.refused_fields |= left_out
-                return result
+        left_out = left_out | self.refused_fields
+        fields = {name: value for name, value in options.items() if name not in left_out}
+        if "max_tokens" in left_out:
+            fields["max_completion_tokens"] = options["max_tokens"]
+        try:
+            result = self._send(framed, fields, read)
+        except RequestError as error:
+            refused = [field for field in error.refused if field in fields]
+            if not refused:
+                raise
+            return self._post(framed, options, read, left_out | {refused[0]})
+        self.refused_fields |= left_out
+        return result
 
     def _send(self, framed: dict[str, Any], fields: dict[str, Any], read: Callable[..., Any]) -> tuple[Reply, Any]:
         """One request. Raises: RequestError for every way in which it may fail."""

