@@ -77,10 +77,10 @@ def test_only_what_the_journal_lacks_is_asked_and_the_model_not_even_opened_wher
     assert [v.value for v in asker.ask(requests_for("b", "a", "c"), read)] == [2, 1, 3]
     assert sorted(model.asked) == [("a", 0), ("b", 0), ("c", 0)]
     # 2 replies of 10 + 2 tokens
-    assert asker.tally == Tally(wanted=3, kept=1, asked=2, prompt_tokens=20, completion_tokens=4)
+    assert asker.tally == Tally(verdicts=3, cached=1, requests=2, prompt_tokens=20, completion_tokens=4)
     again = make_asker(None, journal)
     assert again.ask(requests_for("a"), read) == first
-    assert again.tally == Tally(wanted=1, kept=1)
+    assert again.tally == Tally(verdicts=1, cached=1)
     assert again.ask([], read) == []
 
 
@@ -90,7 +90,7 @@ def test_equal_requests_of_a_batch_are_asked_once():
     verdicts = asker.ask([Request("a", 0), Request("a", 0, group="x"), Request("a", 1), Request("a", 0)], read)
     assert [v.value for v in verdicts] == [1, 1, 2, 1]
     assert sorted(model.asked) == [("a", 0), ("a", 1)]
-    assert (asker.tally.wanted, asker.tally.asked) == (4, 2)
+    assert (asker.tally.verdicts, asker.tally.requests) == (4, 2)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_what_stays_unreadable_is_missing_with_its_reason_and_never_a_number(rep
     # the next run finds that all tries were made
     again = make_asker(None, journal)
     assert again.ask(requests_for("a"), read) == [Verdict(None, reason)]
-    assert again.tally.kept == 1 + RETRIES
+    assert again.tally.cached == 1 + RETRIES
 
 
 def test_a_reading_from_logits_knows_no_seed_and_is_never_asked_again():
@@ -167,7 +167,7 @@ def test_a_failure_is_missing_now_never_kept_and_that_try_is_asked_again_by_the_
     model, journal = Scripted(lambda *_: next(replies)), Journal()
     asker = make_asker(model, journal)
     assert asker.ask(requests_for("a"), read) == [Verdict(None, "timeout")]
-    assert (len(journal.list_lines()), asker.tally.asked, asker.tally.missing) == (tries, tries, {"timeout": 1})
+    assert (len(journal.list_lines()), asker.tally.requests, asker.tally.missing) == (tries, tries, {"timeout": 1})
     assert make_asker(model, journal).ask(requests_for("a"), read) == [Verdict(5.0)]
     assert model.asked == [*[("a", 0)] * tries, ("a", tries * _STRIDE), ("a", tries * _STRIDE)]
 
@@ -232,7 +232,7 @@ def test_a_dry_run_counts_and_asks_nothing():
     verdicts = asker.ask(requests_for("known", "12345678", "12345678", "1234", "tried"), read)
     assert verdicts == [Verdict(2), *[Verdict(None, "planned")] * 4]
     # asked: the two new prompts once each, and another try at the unreadable one, 8 + 4 + 5 characters
-    assert asker.tally == Tally(wanted=5, kept=2, asked=3, missing=Counter(planned=4), tokens_to_ask=17 / 4)
+    assert asker.tally == Tally(verdicts=5, cached=2, requests=3, missing=Counter(planned=4), tokens_to_ask=17 / 4)
     assert len(journal.list_lines()) == 2
 
 
@@ -255,7 +255,7 @@ def test_what_is_written_comes_back_in_order_and_is_kept():
     anew = make_asker(Scripted(lambda prompt, seed: "second" if seed == 3 + _STRIDE else ""), Journal())
     assert anew.write(["a"], seed=3) == ["second"]
     dry = make_asker(None, Journal(), dry=True)
-    assert (dry.write(["a", "b"]), dry.tally.asked) == ([None, None], 2)
+    assert (dry.write(["a", "b"]), dry.tally.requests) == ([None, None], 2)
 
 
 def test_what_is_written_comes_without_thinking_and_thinking_alone_is_nothing():
@@ -282,7 +282,7 @@ def test_an_asker_with_another_decoding_shares_model_journal_and_tally():
     assert (other.write(["a"]), asker.write(["a"]), other.write(["a"])) == (["hm"], ["hm"], ["hm"])
     assert told == [Decoding(0.2, 0.4), TEXT]  # each is another completion
     assert opened == [SPEC]
-    assert (asker.decoding, asker.tally.asked, asker.tally.kept) == (TEXT, 2, 1)
+    assert (asker.decoding, asker.tally.requests, asker.tally.cached) == (TEXT, 2, 1)
     assert asker.with_decoding(GREEDY).retries == 0
 
 

@@ -96,22 +96,22 @@ def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(identifi
     plan = run(identifier, *ASK, **small)["lab"].tally
     monkeypatch.delenv("NFQA_DRY")
     tally = run(identifier, *ASK, **small)["lab"].tally
-    assert tally.asked > 0 < plan.asked
+    assert tally.requests > 0 < plan.requests
     if identifier not in REPLIES_LEAD:  # a prompt that comes again is kept by then
-        assert (plan.asked, plan.wanted) == (tally.asked + tally.kept, tally.wanted)
+        assert (plan.requests, plan.verdicts) == (tally.requests + tally.cached, tally.verdicts)
     # The verdicts, brought to another place, are enough without any model.
     lines = len(Journal(tmp_path / "journal.sqlite").list_lines())
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "other.sqlite"))
     assert import_verdicts(Journal(tmp_path / "other.sqlite"), tmp_path / "journal.sqlite") == (lines, 0)
     monkeypatch.setattr(opening, "open_model", lambda spec, journal, dtype="": pytest.fail("a model was opened"))
     again = run(identifier, *ASK, **small)["lab"].tally
-    assert (again.asked, again.wanted) == (0, tally.wanted)
+    assert (again.requests, again.verdicts) == (0, tally.verdicts)
 
 
 @pytest.mark.parametrize("identifier", ASKING)
 def test_without_a_model_nothing_is_asked(identifier, run, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(opening, "open_model", lambda spec, journal, dtype="": pytest.fail("a model was opened"))
-    assert run(identifier, *ASK, **choose_small(identifier, judge="", generator=""))["lab"].tally.wanted == 0
+    assert run(identifier, *ASK, **choose_small(identifier, judge="", generator=""))["lab"].tally.verdicts == 0
     assert not (tmp_path / "journal.sqlite").exists()
 
 
@@ -295,7 +295,7 @@ def test_a_judge_decides_in_every_form_and_a_model_in_process_from_its_logits_to
     unknown = judged.form.isin(["with_question", ""])  # the texts of these answers' questions aren't released
     assert set(judged[unknown].missing) == {"no_question"}
     assert judged[~unknown].score.notna().all()
-    assert (~unknown).sum() == names["lab"].tally.wanted
+    assert (~unknown).sum() == names["lab"].tally.verdicts
     assert set(judged[~unknown & (judged.reading == "logits")].score) <= {0.0}  # the rule's first label leads
     if "table" in identifier:
         decided = table.query("method == 'judge' and statistic == 'accuracy' and value == value")

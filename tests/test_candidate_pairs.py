@@ -45,7 +45,7 @@ def test_shares_of_wins_by_hand_and_every_pair_is_asked_for_once_in_both_orders(
     asked = sorted(map(find_pair, list_prompts(judge)))
     assert asked == sorted([*permutations(TEXTS, 2), ("bad", "good"), ("good", "bad")])
     assert len(asked) == 4 * 3 + 2 * 1
-    assert judge.asker.tally.wanted == len(asked)
+    assert judge.asker.tally.verdicts == len(asked)
     assert set(found.metric) == {"pairwise_candidates"}
     assert found.signature.str.contains("order:both").all()
 

@@ -137,7 +137,7 @@ def test_a_model_sees_the_transcript_and_a_second_run_asks_nothing(tmp_path: Pat
     again = open_asker(tmp_path, lambda _: pytest.fail("asked again"))
     found = search_in_steps(["aab", "x"], search, decide_by_model(again, use_own()), each=2)
     pd.testing.assert_frame_equal(found[1], log)
-    assert again.tally.asked == 0
+    assert again.tally.requests == 0
 
 
 def test_answers_are_written_from_the_passages_and_their_sources(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_a_completion_that_was_cut_is_asked_for_again_then_missing_and_counted()
     assert (first.dropped, second.dropped) == ("no_generated_list", None)
     assert second.references[-1].text == "three"
     assert asker.tally.missing == {"cut_short": 1}
-    assert asker.tally.asked == 2 + 2 + asker.retries
+    assert asker.tally.requests == 2 + 2 + asker.retries
 
 
 @pytest.mark.parametrize(

@@ -152,8 +152,8 @@ def test_a_run_that_is_cancelled_is_resumed(spec: RoleSpec, tmp_path: Path) -> N
     resumed = open_asker()
     assert all(verdict.value for verdict in resumed.ask(requests, read))
     resumed.close()
-    assert resumed.tally.kept >= 2
-    assert resumed.tally.kept + resumed.tally.asked == 12
+    assert resumed.tally.cached >= 2
+    assert resumed.tally.cached + resumed.tally.requests == 12
 
 
 @pytest.mark.parametrize("reading", ["logits", "text"])

@@ -285,16 +285,16 @@ def estimate(job: Job, *, shard: int) -> pd.DataFrame:
             frames = functions.read(replace(own, questions=some))
             share = row["lines"] / todo[0].lines * len(own.questions) / max(1, len(some))
             worker.score(method, frames)  # opens what it needs
-            asked = worker.tally
+            tally = worker.tally
             worker.forget()
             started = time.perf_counter()
             worker.score(method, frames)
             seconds = time.perf_counter() - started
-            if asked.asked:
-                tokens = share * asked.tokens_to_ask
-                written = share * asked.asked * (1 if method == "pd" else _WRITTEN)
+            if tally.requests:
+                tokens = share * tally.tokens_to_ask
+                written = share * tally.requests * (1 if method == "pd" else _WRITTEN)
                 cost = Limits.from_environment().price(round(tokens), round(written))
-                row |= {"tokens": tokens, "requests": share * asked.asked, "cost": cost}
+                row |= {"tokens": tokens, "requests": share * tally.requests, "cost": cost}
             else:
                 row["seconds"] = share * seconds
                 if method == "pd" and len(frames.views):  # of the losses that were just made

@@ -149,7 +149,7 @@ def make_answers(root: Path, options: RunOptions, path: Path | None, folder: Pat
     prompts, generators = read_prompt_set(root, "own"), options.roles["generator"]
     planned = open_generators(root, generators, asking, dry=True)
     answer_questions(questions, planned, prompts)
-    counts = {name: (asker.tally.wanted, asker.tally.kept, asker.tally.asked) for name, asker in planned.items()}
+    counts = {name: (asker.tally.verdicts, asker.tally.cached, asker.tally.requests) for name, asker in planned.items()}
     print(pd.DataFrame(counts, index=["answers wanted", "in the journal", "to ask"]).T.to_string(), flush=True)
     with tqdm(unit="answer", disable=None) as bar:
 

@@ -225,7 +225,7 @@ class Lab(Roles):
             print(f"written to {(self.out / self.name).relative_to(self.root)}.csv, a draft; `make` writes results/")
         if figure is not None:
             self.draw(figure, table, self.out / self.name)
-        if self._askers and self.tally.wanted:  # beside the result: equal results, however they came about
+        if self._askers and self.tally.verdicts:  # beside the result: equal results, however they came about
             tally = self.tally
             cost = Limits.from_environment().price(tally.prompt_tokens, tally.completion_tokens)
             usage = vars(tally) | {"missing": dict(tally.missing), "cost": cost}

@@ -82,13 +82,12 @@ def describe_target(target: Target) -> str:
 
 
 def _describe(tally: Tally) -> str:
-    tokens, wanted = round(tally.tokens_to_ask), f"{tally.wanted:,} verdicts wanted"
-    if not tally.asked:
-        return f"{wanted}, all in the journal"
-    price = _price(tokens, tally.asked * _COMPLETION_TOKENS)
-    return (
-        f"{wanted}, {tally.kept:,} in the journal, {tally.asked:,} to ask: about {tokens / 1e6:.1f} M tokens in{price}"
-    )
+    tokens, verdicts = round(tally.tokens_to_ask), f"{tally.verdicts:,} verdicts wanted"
+    if not tally.requests:
+        return f"{verdicts}, all in the journal"
+    price = _price(tokens, tally.requests * _COMPLETION_TOKENS)
+    new = f"{tally.requests:,} to ask: about {tokens / 1e6:.1f} M tokens in{price}"
+    return f"{verdicts}, {tally.cached:,} in the journal, {new}"
 
 
 def _price(tokens_in: int, tokens_out: int) -> str:

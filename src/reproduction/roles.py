@@ -180,6 +180,6 @@ class Roles:
             return "No language model was asked: the judge role is filled by the embedded judge."
         t = self.tally
         return (
-            f"{t.wanted:,} verdicts wanted; {t.kept:,} completions from the journal, {t.asked:,} asked now (an"
+            f"{t.verdicts:,} verdicts wanted; {t.cached:,} completions from the journal, {t.requests:,} asked now (an"
             f" unreadable one up to twice more): {t.prompt_tokens:,} tokens in, {t.completion_tokens:,} out."
         )

@@ -26,14 +26,14 @@ def answer_questions(
     prompt: str = "answer_basic",
     longest: int | None = None,
     seed: int = 0,
-    **filled: Any,
+    **fields: Any,
 ) -> pd.DataFrame:
     """Every generator's answer to every question, each kept in the journal when it arrives.
 
     Args: questions: text by name; generators: by the system's name, greedy or not as each is opened; prompt: a template
         of `prompts`, by default one that gives no hint that a question is debatable; longest: tokens of an answer, by
         default LONGEST, or LONGEST_PACKAGED of a packaged model; by a generator in process no more than its context
-        has room for; filled: what else the template has a place for.
+        has room for; fields: what else the template has a place for.
     Returns: system, question, text (None where no answer came), ended ("stop"; "length" where the answer was cut at
         its limit; else why there is none: "empty", "only_thinking", "refused" ...), made (model, prompt, decoding).
     Raises: StoppedError where more than a few requests fail for causes that pass; another run goes on from there.
@@ -43,8 +43,8 @@ def answer_questions(
     for system, generator in generators.items():
         most = longest or (LONGEST_PACKAGED if generator.spec.kind == "package" else LONGEST)
         writer = generator.with_decoding(replace(generator.decoding, max_tokens=most))
-        asked = [prompts.render(prompt, question=text, **filled) for text in questions.values()]
-        replies = writer.reply(asked, seed=seed)
+        texts = [prompts.render(prompt, question=text, **fields) for text in questions.values()]
+        replies = writer.reply(texts, seed=seed)
         ends = [(r.text, r.finish) if isinstance(r, Reply) else (None, r.reason) for r in replies]
         frame = pd.DataFrame(ends, columns=["text", "ended"], dtype=object)
         made = f"generator:{writer.identity}|prompt:{prompts.signature(prompt)}|{writer.signature}|seed:{seed}"

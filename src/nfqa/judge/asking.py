@@ -34,11 +34,11 @@ class StoppedError(ValueError):
 
 @dataclass
 class Tally:
-    """What asking came to. `kept` completions were in the journal before, `asked` are new; `missing` by reason."""
+    """What asking came to: verdicts needed, completions from the journal, new requests; `missing` by reason."""
 
-    wanted: int = 0
-    kept: int = 0
-    asked: int = 0
+    verdicts: int = 0
+    cached: int = 0
+    requests: int = 0
     missing: Counter[str] = field(default_factory=Counter)
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -136,7 +136,7 @@ class Asker:
         Raises: StoppedError when every further request would fail alike, when the journal can't be written, or when
             verdicts of this run came from the journal and the model that opens now is another than theirs.
         """
-        self.tally.wanted += len(requests)
+        self.tally.verdicts += len(requests)
         verdicts = self._obtain(requests, read)
         for attempt in range(1, self.retries + 1):
             unread = [i for i, verdict in enumerate(verdicts) if verdict.reason in _WORTH_ANOTHER_TRY]
@@ -183,7 +183,7 @@ class Asker:
                 self._open()
                 entries, replies = self._look_up(requests)  # with what another process was asking until now
             if replies:
-                self.tally.kept += sum(entry.key in replies for entry in entries)
+                self.tally.cached += sum(entry.key in replies for entry in entries)
                 self._session.served[self.decoding.wrapping == "plain"] = (entries[0].model, entries[0].template)
             todo = {e.key: (r, e) for e, r in zip(entries, requests, strict=True) if e.key not in replies}
             replies |= (self._plan if self.dry else self._send)(todo, read) if todo else {}
@@ -208,7 +208,7 @@ class Asker:
                 now = _identify(session.model, plain)
                 if now != (model, template):
                     raise StoppedError(
-                        f"{self.tally.kept} verdicts of this run are kept ones of {model} ({template}), but the model"
+                        f"{self.tally.cached} verdicts of this run are kept ones of {model} ({template}), but the model"
                         f" is now {now[0]} ({now[1]}): run it as it was (NFQA_DTYPE names a precision), or name its"
                         " revision or another journal, or ask for committed ones anew with FRESH=1"
                     )
@@ -217,7 +217,7 @@ class Asker:
     def _plan(self, todo: dict[str, tuple[Request, Entry]], _: Reader) -> dict[str, Reply | Failure]:
         """Count what would be asked."""
         echo = self.decoding.reading == "echo"  # the text that is looked at follows its prompt
-        self.tally.asked += len(todo)
+        self.tally.requests += len(todo)
         self.tally.tokens_to_ask += sum(len(one.prompt + "".join(one.labels) * echo) for one, _ in todo.values()) / 4
         return dict.fromkeys(todo, Failure("planned", ""))
 
@@ -257,7 +257,7 @@ class Asker:
                 results[entry.key] = self.journal.keep(actual, result, verdict, spec=self.spec.identity)
             except ValueError as error:  # what else was on its way is lost, but no more than that
                 raise StoppedError(f"{error}; nothing more is asked; make room or mend it, and run again") from None
-            self.tally.asked += 1
+            self.tally.requests += 1
             self.tally.prompt_tokens += result.prompt_tokens
             self.tally.completion_tokens += result.completion_tokens
         if last and session.failed >= _FEW and session.failed > _TOLERATED * session.sent:

@@ -10,7 +10,7 @@ from typing import Any
 
 from nfqa.files.committed import RowFormat
 from nfqa.files.paths import hash_file
-from nfqa.judge.journal import SAID, Journal, find_key
+from nfqa.judge.journal import CONTENT, Journal, find_key
 
 # The journal's columns without the key, which follows from the others, and without what differs between two runs.
 _COLUMNS = {
@@ -40,7 +40,7 @@ def _can_be(row: dict[str, Any]) -> bool:
     return len(logprobs) == len(row["labels"]) and sum(map(exp, known)) <= 1 + _ROUNDING
 
 
-VERDICTS = RowFormat(_COLUMNS, find_key, SAID, _can_be)
+VERDICTS = RowFormat(_COLUMNS, find_key, CONTENT, _can_be)
 
 
 def open_committed(files: Sequence[Path], cache: Path) -> Journal | None:
@@ -67,8 +67,8 @@ def import_verdicts(journal: Journal, path: Path) -> tuple[int, int]:
     lines = _read_files([path]) if path.suffix == ".parquet" else [*journal.read_other(path).values()]
     if impossible := sum(not _can_be(line) for line in lines):
         raise ValueError(f"{path}: no model gives the numbers of {impossible:,} completions; nothing is imported")
-    kept = {line["key"]: line for line in journal.list_lines()}
-    differing = sum(any(kept.get(line["key"], line)[name] != line[name] for name in SAID) for line in lines)
+    present = {line["key"]: line for line in journal.list_lines()}
+    differing = sum(any(present.get(line["key"], line)[name] != line[name] for name in CONTENT) for line in lines)
     return journal.add(lines, "imported"), differing
 
 

@@ -42,8 +42,8 @@ class Limits(BaseModel):
     def from_environment(cls) -> Limits:
         """Read CONCURRENCY, MAX_REQUESTS, MAX_COST, PRICE_IN and PRICE_OUT; what is unset or empty is the default."""
         names = [name.upper() for name in cls.model_fields]
-        given = {name: os.environ[name] for name in names if os.environ.get(name, "").strip()}
-        return check(cls, given, "environment")
+        options = {name: os.environ[name] for name in names if os.environ.get(name, "").strip()}
+        return check(cls, options, "environment")
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """What so many tokens cost; None without both prices."""

@@ -50,10 +50,12 @@ class ServedEvaluator(Evaluator):
         known: dict[Request, TargetLoss] = {}
 
         def read(reply: Reply, request: Request) -> Verdict:
-            own = reply.logprobs or ()
-            nats = float(f"{0.0 - sum(own):.6g}")
-            known[request] = TargetLoss(nats, len(own), reply.prompt_tokens, reason="" if own else "no_tokens")
-            return Verdict(nats if own else None, "" if own else "no_tokens")
+            logprobs = reply.logprobs or ()
+            nats = float(f"{0.0 - sum(logprobs):.6g}")
+            known[request] = TargetLoss(
+                nats, len(logprobs), reply.prompt_tokens, reason="" if logprobs else "no_tokens"
+            )
+            return Verdict(nats if logprobs else None, "" if logprobs else "no_tokens")
 
         def ask_for(context: str, target: str) -> Request:
             return Request(before + settings.join(context) + after, labels=(target,))

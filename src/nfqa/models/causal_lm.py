@@ -147,20 +147,20 @@ def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub:
     inner = sorted({tail[:-1] for tail in tails})
     contexts = [a for a in inner if not any(b != a and b[: len(a)] == a for b in inner)]
     closing = count_common([tail[::-1] for tail in whole])
-    asked: list[list[tuple[int, int]]] = [[] for _ in contexts]  # place and target
+    pairs: list[list[tuple[int, int]]] = [[] for _ in contexts]  # place and target
     parts = []
     for tail, full in zip(tails, whole, strict=True):
         row = next(i for i, context in enumerate(contexts) if context[: len(tail) - 1] == tail[:-1])
-        own, longer = tail, set[int]()
+        tokens, longer = tail, set[int]()
         if len(tail) > len(full) - closing:
-            own = tail[:-1]
-            longer = {other[len(own)] for other in whole if other[: len(own)] == own and other != full}
-        steps = [*enumerate(own), *((len(own), token) for token in sorted(longer))]
-        start, middle = len(asked[row]), len(asked[row]) + len(own)
+            tokens = tail[:-1]
+            longer = {other[len(tokens)] for other in whole if other[: len(tokens)] == tokens and other != full}
+        steps = [*enumerate(tokens), *((len(tokens), token) for token in sorted(longer))]
+        start, middle = len(pairs[row]), len(pairs[row]) + len(tokens)
         parts.append((row, slice(start, middle), slice(middle, start + len(steps))))
-        asked[row] += [(forced - 1 + step, token) for step, token in steps]
+        pairs[row] += [(forced - 1 + step, token) for step, token in steps]
     begin = tuple(sequences[0][:forced])
-    rows = [Row(begin + context, *zip(*pairs, strict=True)) for context, pairs in zip(contexts, asked, strict=True)]
+    rows = [Row(begin + context, *zip(*each, strict=True)) for context, each in zip(contexts, pairs, strict=True)]
     return LabelRows(forced, tuple(rows), tuple(parts))
 
 
@@ -196,9 +196,9 @@ def complete(
 
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
-    def force_drawn(_: Tensor, scores: Tensor) -> Tensor:
-        drawn = draw_tokens(scores, generators, decoding)
-        return torch.full_like(scores, -torch.inf).scatter(1, drawn[:, None], 0.0)
+    def force_tokens(_: Tensor, scores: Tensor) -> Tensor:
+        tokens = draw_tokens(scores, generators, decoding)
+        return torch.full_like(scores, -torch.inf).scatter(1, tokens[:, None], 0.0)
 
     settings = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=False,
@@ -214,7 +214,7 @@ def complete(
             torch.tensor(ids, device=model.device),
             attention_mask=torch.tensor(mask, device=model.device),
             generation_config=settings,
-            logits_processor=LogitsProcessorList([force_drawn]),
+            logits_processor=LogitsProcessorList([force_tokens]),
         )
     written = done[:, width:].tolist()
     ends = [next((i for i, token in enumerate(row, 1) if token in stops), len(row)) for row in written]
@@ -238,8 +238,8 @@ def draw_tokens(logits: Tensor, generators: Sequence[torch.Generator], decoding:
     if (ordered[:, :-1].sum(-1) <= decoding.top_p).any():  # some row's set is larger
         ordered, order = probabilities.sort(descending=True, stable=True)
     summed = ordered.cumsum(-1)
-    kept = summed - ordered < decoding.top_p  # [B, V or _LIKELIEST]
+    nucleus = summed - ordered < decoding.top_p  # [B, V or _LIKELIEST]
     uniform = torch.stack([torch.rand((), generator=generator) for generator in generators]).to(logits.device)
-    place = (summed < (uniform * (ordered * kept).sum(-1))[:, None]).sum(-1)
-    place = place.minimum(kept.sum(-1) - 1)
+    place = (summed < (uniform * (ordered * nucleus).sum(-1))[:, None]).sum(-1)
+    place = place.minimum(nucleus.sum(-1) - 1)
     return order.gather(1, place[:, None])[:, 0]

@@ -116,8 +116,8 @@ class Evaluator:
             done, total = 0, sum(map(len, missing.values()))
             about = (self.identity, self._template, hash_losses_code())
             self._progress(done, total)
-            wanted = {i: Restated(items[i].context, tuple(targets.values())) for i, targets in missing.items()}
-            for batch in find_losses(self._loaded.engine, RowMaker(self._loaded, settings), wanted):
+            todo = {i: Restated(items[i].context, tuple(targets.values())) for i, targets in missing.items()}
+            for batch in find_losses(self._loaded.engine, RowMaker(self._loaded, settings), todo):
                 made = {list(missing[number])[place]: loss for number, place, loss in batch}
                 finite = {key: astuple(loss) for key, loss in made.items() if math.isfinite(loss.nats)}
                 self._store.write((key, *loss, lasting[key], *about) for key, loss in finite.items())

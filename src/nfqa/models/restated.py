@@ -98,8 +98,8 @@ class RowMaker:
         rows = []
         for number, target in enumerate(targets):
             if self._settings.boundary == "apart":
-                own = self._loaded.tokenizer(target, add_special_tokens=False, verbose=False)["input_ids"]
-                row = TargetRow((*tokens, *own), len(tokens), _find_tokens(offsets, begin, end))
+                ids = self._loaded.tokenizer(target, add_special_tokens=False, verbose=False)["input_ids"]
+                row = TargetRow((*tokens, *ids), len(tokens), _find_tokens(offsets, begin, end))
             else:
                 row = self._join(text, target, begin, end)
             if not row.first and self._loaded.tokenizer.bos_token_id is not None:
@@ -193,13 +193,13 @@ def find_losses(
     numbers = list(items)
     rows = [maker.make_rows(item, f"item {number}") for number, item in items.items()]
     for batch in engine.find_logprobs([[row.row for row in group] for group in rows]):
-        found = []
+        losses = []
         for group, place, logprobs in batch:
             row = rows[group][place]
             if isinstance(logprobs, str):
                 raise ValueError(f"a context and a target of {len(row.tokens):,} tokens don't fit: {logprobs}")
-            found.append((numbers[group], place, _describe(row, logprobs)))
-        yield found
+            losses.append((numbers[group], place, _describe(row, logprobs)))
+        yield losses
 
 
 def find_plain_losses(engine: Engine, maker: RowMaker, items: Sequence[Restated]) -> list[list[TargetLoss]]:
