@@ -163,7 +163,7 @@ def test_the_plain_loop_is_what_transformers_gives(models, architecture):
     assert found == pytest.approx(-loss * len(row.targets), rel=1e-4)
 
 
-@hypothesis_settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), architecture=st.sampled_from(["gpt2", "mistral"]), batch_tokens=st.integers(1, 400))
 def test_shapes_and_batches_move_nothing(models, seed, architecture, batch_tokens):
     assert_plain(Engine(models[architecture], batch_tokens=batch_tokens), make_groups(seed))

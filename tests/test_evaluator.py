@@ -111,7 +111,7 @@ WORDS = st.lists(st.sampled_from(["sea", "salt", " ", "7", "é", "🌊", "\n", "
 TEXTS = WORDS.map("".join)
 
 
-@hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     items=st.lists(st.tuples(TEXTS, st.lists(TEXTS, max_size=4)), min_size=1, max_size=5),
     boundary=st.sampled_from(["apart", "joint"]),

@@ -77,7 +77,7 @@ class Asker:
     journal: Journal
     decoding: Decoding
     dry: bool = False
-    progress: Callable[[int, int], None] | None = None
+    progress: Callable[[int, int], None] = lambda _done, _total: None
     precision: str = ""
     note: Callable[[Asker, Sequence[Request], Sequence[Entry]], None] | None = None
     tally: Tally = field(default_factory=Tally)
@@ -224,11 +224,10 @@ class Asker:
     def _send(self, todo: dict[str, tuple[Request, Entry]], read: Reader) -> dict[str, Reply | Failure]:
         """Ask for what is missing, each completion kept when it arrives."""
         session, last = self._session, ""
-        show = self.progress or (lambda _done, _total: None)
         lost = Failure("unanswered", "the backend gave neither a completion nor a failure")
         results: dict[str, Reply | Failure] = dict.fromkeys(todo, lost)
         session.sent += len(todo)
-        show(0, len(todo))
+        self.progress(0, len(todo))
         pairs = list(todo.values())
         requests = [replace(request, seed=scatter_seed(entry.seed, entry.prompt)) for request, entry in pairs]
         for done, (number, result) in enumerate(self._open().answer(requests, self.decoding), 1):
@@ -236,7 +235,7 @@ class Asker:
             if isinstance(result, Reply) and any(map(isnan, result.logprobs or ())):
                 result = Failure("bad_logprobs", "the model gave no probabilities (NaN)")
             results[entry.key] = result
-            show(done, len(todo))
+            self.progress(done, len(todo))
             if isinstance(result, Failure):
                 last = result.detail
                 session.failed_in_a_row += 1

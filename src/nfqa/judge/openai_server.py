@@ -78,9 +78,9 @@ class OpenAIServer:
         headers = (line.partition(":")[2] for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines())
         self._clean = make_cleaner([key, os.environ.get("OPENAI_ADMIN_KEY", ""), *headers])
         # A redirect would carry custom headers, which may hold a key, to another host.
-        self.spec, self.timeout, self.meter = spec, timeout, meter or Meter()
-        # A hook that holds no server: one that is dropped unclosed lets go of its connections then.
-        hooks: dict[str, list[Callable[..., Any]]] = {"request": [partial(_reserve, self.meter)]}
+        self.spec, self.timeout, self.meter = spec, timeout, (meter := meter or Meter())
+        # Before each attempt. It holds no server: one that is dropped unclosed lets go of its connections then.
+        hooks = {"request": [lambda attempt: attempt.method == "POST" and meter.reserve()]}
         transport = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=hooks)
         weakref.finalize(self, transport.close)
         self._client = openai.OpenAI(
@@ -288,9 +288,3 @@ def _frame(prompt: str, begun: str, decoding: Decoding) -> dict[str, Any]:
         return {"prompt": prompt + begun}
     messages = [{"role": "user", "content": prompt}] + ([{"role": "assistant", "content": begun}] if begun else [])
     return {"messages": messages}
-
-
-def _reserve(meter: Meter, attempt: Any) -> None:
-    """Before each attempt to send an `httpx` request. Raises: RequestError at a cap."""
-    if attempt.method == "POST":
-        meter.reserve()

@@ -24,6 +24,8 @@ class ServedEvaluator(Evaluator):
     asker: of the "echo" reading, whose journal keeps each loss.
     """
 
+    chats = False  # a server is given the text as it is
+
     def __init__(self, asker: Asker) -> None:
         self.spec, self.asker, self.cache = asker.spec, asker, None
 
@@ -31,11 +33,6 @@ class ServedEvaluator(Evaluator):
     def identity(self) -> str:
         """Model and tag."""
         return f"{self.asker.identity}|cache:none"
-
-    @property
-    def chats(self) -> bool:
-        """Never: a server is given the text as it is."""
-        return False
 
     def adapt(self, settings: Settings) -> Settings:
         """The settings that a server can keep to."""

@@ -32,6 +32,8 @@ def convert_gguf(file: Path) -> Path:
     folder = caches / "gguf" / f"{hash_file(file)[:16]}-{_RECIPE}"
     if folder.is_dir():
         return folder
+    from safetensors import SafetensorError
+
     scratch, waiting = folder.with_suffix(".part"), f"waiting for another process that converts {file.name}"
     try:
         with lock_file(folder.with_suffix(".lock"), waiting, wait=True):
@@ -43,9 +45,7 @@ def convert_gguf(file: Path) -> Path:
                     scratch.rename(folder)
                 finally:
                     shutil.rmtree(scratch, ignore_errors=True)
-    except ValueError:
-        raise
-    except Exception as error:  # of the file system, or safetensors' own
+    except (OSError, SafetensorError) as error:
         raise ValueError(
             f"{file.name} can't be converted into {folder.parent} ({error}); its weights need four bytes each there:"
             " make room, make the folder writable, or outside a checkout set XDG_CACHE_HOME to another one"
