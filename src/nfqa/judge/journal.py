@@ -105,22 +105,22 @@ class Journal:
 
         What is committed comes after what is this journal's own, as a model of the user's own may not be mixed with it.
         """
-        query = """SELECT model, template FROM {table} WHERE spec = ? AND (template = 'plain') = ?
-                   GROUP BY model, template ORDER BY COUNT(*) DESC, MAX(rowid) DESC"""
-        committed = self.committed.find_models(spec, plain=plain) if self.committed else []
-        return list(dict.fromkeys(self._store.select(query, (spec, plain)) + committed))
+        return self._rank("model, template", "spec = ? AND (template = 'plain') = ?", spec, plain)
 
     def find_decodings(self, spec: str, signature: str) -> list[str]:
         """The decodings under which a model was asked for one, the most used first: as it is, or without a setting.
 
         What is committed comes last.
         """
-        query = """SELECT decoding FROM {table} WHERE spec = ? AND (decoding = ? OR substr(decoding, 1, ?) = ?)
-                   GROUP BY decoding ORDER BY COUNT(*) DESC, MAX(rowid) DESC"""
-        mark = signature + WITHOUT
-        committed = self.committed.find_decodings(spec, signature) if self.committed else []
-        decodings = [row[0] for row in self._store.select(query, (spec, signature, len(mark), mark))]
-        return list(dict.fromkeys(decodings + committed))
+        mark, condition = signature + WITHOUT, "spec = ? AND (decoding = ? OR substr(decoding, 1, ?) = ?)"
+        return [row[0] for row in self._rank("decoding", condition, spec, signature, len(mark), mark)]
+
+    def _rank(self, columns: str, condition: str, *values: Any) -> list[tuple[Any, ...]]:
+        """What stands in some columns where a condition holds, the most used first and what is committed last."""
+        query = f"""SELECT {columns} FROM {{table}} WHERE {condition}
+                    GROUP BY {columns} ORDER BY COUNT(*) DESC, MAX(rowid) DESC"""  # noqa: S608 - names of ours
+        committed = self.committed._rank(columns, condition, *values) if self.committed else []
+        return list(dict.fromkeys(self._store.select(query, values) + committed))
 
     def count(self) -> list[dict[str, Any]]:
         """Of each model: completions, those unreadable, tokens in and out."""

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -138,19 +139,18 @@ class Engine:
 
         queue = sorted(queue, key=width, reverse=True)
         while queue:
-            widest, message = max(width(queue[0]), 1), ""
+            widest = max(width(queue[0]), 1)
             size = max(min(self.batch_tokens, most) // widest, 1) if self.shares else 1
             batch = [item for item in queue[:size] if width(item) >= widest - padding]
             try:
                 results = run(batch)
             except torch.OutOfMemoryError as error:
-                message = str(error).partition("\n")[0][:200] or "no more memory"
-            if message:
+                results = [str(error).partition("\n")[0][:200] or "no more memory"]
+            if isinstance(results[0], str):
                 torch.cuda.empty_cache()  # out of the handler: its traceback would hold on to the batch's tensors
                 if len(batch) > 1:
                     self.batch_tokens = max(1, len(batch) * widest // 2)
                     continue
-                results = [message]
             yield list(zip(batch, results, strict=True))
             queue = queue[len(batch) :]
 
@@ -176,22 +176,20 @@ class Engine:
     def _find_after(self, begun: _Beginning, rows: list[_PlacedRow]) -> Iterator[list[_Result]]:
         """The log-probabilities of rows by passes after what they begin with."""
 
-        def run(batch: list[_PlacedRow]) -> list[Tensor]:
-            return (
-                self._find_batch(begun, [row for *_, row in batch]) if self.shares else [self.find_plain(batch[0][2])]
-            )
-
         def width(placed: _PlacedRow) -> int:
             return len(placed[2].tokens) - begun.size * 7 // 8
 
-        device = "cuda" if self.model.device.type == "cuda" else "cpu"
-        for batch in self.run_batches(rows, width, run, most=_LARGEST[device], padding=_PADDING[device]):
+        device, find = "cuda" if self.model.device.type == "cuda" else "cpu", partial(self._find_batch, begun)
+        for batch in self.run_batches(rows, width, find, most=_LARGEST[device], padding=_PADDING[device]):
             yield [(group, place, result) for (group, place, _), result in batch]
 
-    def _find_batch(self, begun: _Beginning, rows: Sequence[Row]) -> list[Tensor]:
+    def _find_batch(self, begun: _Beginning, placed: Sequence[_PlacedRow]) -> list[Tensor]:
         """The log-probabilities of rows by one pass."""
         import torch
 
+        rows = [row for *_, row in placed]
+        if not self.shares:
+            return [self.find_plain(row) for row in rows]
         places = sorted({place - begun.size for row in rows for place in row.places})
         column = {place + begun.size: number for number, place in enumerate(places)}
         output = self._run([row.tokens[begun.size :] for row in rows], begun, places)
