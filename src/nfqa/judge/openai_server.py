@@ -80,7 +80,7 @@ class OpenAIServer:
         # A redirect would carry custom headers, which may hold a key, to another host.
         self.spec, self.timeout, self.meter = spec, timeout, (meter := meter or Meter())
         # Before each attempt. It holds no server: one that is dropped unclosed lets go of its connections then.
-        hooks = {"request": [lambda attempt: attempt.method == "POST" and meter.reserve()]}
+        hooks = {"request": [lambda attempt: meter.reserve() if attempt.method == "POST" else None]}
         transport = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=hooks)
         weakref.finalize(self, transport.close)
         self._client = openai.OpenAI(

@@ -149,6 +149,9 @@ class PromptSet:
         self._bring = bring
         self._read: dict[str, Template] = {}
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._settings.templates
+
     def get(self, name: str) -> Template:
         """The template called `name`. Where the set says to use another set's, that one, with its own signature.
 
