@@ -71,7 +71,9 @@ def write_notebook(path: Path, cells: list[str]) -> None:
 
 
 def copy_project(root: Path, *folders: str) -> None:
-    """Copy folders of the project, without what running it left in them."""
+    """Copy folders of the project, without what running it left in them, and its Makefile."""
+    root.mkdir(parents=True, exist_ok=True)
+    shutil.copy(PROJECT / "Makefile", root)
     for folder in folders:
         shutil.copytree(PROJECT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
 
@@ -151,7 +153,6 @@ def make_checkout() -> Callable[[Path], Checkout]:
 
     def make(root: Path) -> Checkout:
         copy_project(root, "src", "data")
-        shutil.copy(PROJECT / "Makefile", root)
         (root / "papers").mkdir()
         (root / "papers" / "made_up.yml").write_text(STUDY)
         (root / "papers" / "made_up.csv").write_text(NUMBERS)

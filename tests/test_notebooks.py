@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
-from conftest import PROJECT, Checkout, copy_project
+from conftest import Checkout, copy_project
 from notebook_cells import run_cells, use_rule
 
 from nfqa.files.records import Question
@@ -32,8 +31,6 @@ KINDS = ["linkage/table_01", "linkage/table_03", "linkage/table_09", "linkage/fi
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "checkout"
-    root.mkdir()
-    shutil.copy(PROJECT / "Makefile", root)
     copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models")
     monkeypatch.setenv("NFQA_ROOT", str(root))
     return root
