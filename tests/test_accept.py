@@ -79,7 +79,7 @@ def test_each_notebook_is_small_and_shows_its_figures_and_what_its_run_printed()
         assert any(True for _ in list_outputs(path)), f"{path.name}: run it, then `make accept ONLY=PAPER/NAME`"
 
 
-STYLED = '<style>td {}</style>\n<table id="T_1">\n <tr>\n <td class="a" colspan="2">0.5</td>\n</tr></table>'
+STYLED = '<style>td {}</style>\n<table id="T_1">\n <tr>\n <td class="a" colspan="2">0.5\n0.4</td>\n</tr></table>'
 OUTPUTS = [
     nbformat.v4.new_output("stream", name="stdout", text="in {root}/build\n"),
     nbformat.v4.new_output("stream", name="stderr", text="a warning"),
@@ -119,7 +119,7 @@ def test_a_committed_notebook_keeps_tables_and_lines_alone(tmp_path: Path) -> No
     assert [len(cell["outputs"]) for cell in cells] == [0, 2, 0]
     line, table = cells[1]["outputs"]
     assert "".join(line["text"]) == "in ./build\n"
-    assert "".join(table["data"]["text/html"]) == '<table><tr><td colspan="2">0.5</td></tr>\n</table>'
+    assert "".join(table["data"]["text/html"]) == '<table><tr><td colspan="2">0.5 / 0.4</td></tr>\n</table>'
     before = path.read_bytes()
     keep_outputs(path, executed, tmp_path)
     assert path.read_bytes() == before

@@ -64,6 +64,8 @@ def _clean_output(output: dict[str, Any], root: Path) -> Iterator[dict[str, Any]
             tag.attrs = {name: value for name, value in tag.attrs.items() if name in ("colspan", "rowspan", "href")}
             if tag.name == "style":
                 tag.decompose()
+            elif tag.name == "td" and tag.string:  # ours above the published value, a line each
+                tag.string = " / ".join(tag.string.strip().splitlines())
         html = re.sub(r">\s+<", "><", str(page)).strip().replace("</tr>", "</tr>\n")
         output = output | {"data": {"text/html": html.splitlines(keepends=True)}}
     text = json.dumps(output, ensure_ascii=False).replace(str(root), ".")
