@@ -84,15 +84,6 @@ def test_only_what_the_journal_lacks_is_asked_and_the_model_not_even_opened_wher
     assert again.ask([], read) == []
 
 
-def test_equal_requests_of_a_batch_are_asked_once():
-    model = Scripted(lambda prompt, seed: f"[[{1 + seed}]]")
-    asker = make_asker(model, Journal())
-    verdicts = asker.ask([Request("a", 0), Request("a", 0, group="x"), Request("a", 1), Request("a", 0)], read)
-    assert [v.value for v in verdicts] == [1, 1, 2, 1]
-    assert sorted(model.asked) == [("a", 0), ("a", 1)]
-    assert (asker.tally.verdicts, asker.tally.requests) == (4, 2)
-
-
 @pytest.mark.parametrize(
     ("decoding", "request_", "spec"),
     [

@@ -79,8 +79,12 @@ class OpenAIServer:
         self._clean = make_cleaner([key, os.environ.get("OPENAI_ADMIN_KEY", ""), *headers])
         # A redirect would carry custom headers, which may hold a key, to another host.
         self.spec, self.timeout, self.meter = spec, timeout, (meter := meter or Meter())
-        # Before each attempt. It holds no server: one that is dropped unclosed lets go of its connections then.
-        hooks = {"request": [lambda attempt: meter.reserve() if attempt.method == "POST" else None]}
+
+        def reserve(attempt: Any) -> None:  # it holds no server: one dropped unclosed lets go of its connections
+            if attempt.method == "POST":
+                meter.reserve()
+
+        hooks: dict[str, list[Callable[..., Any]]] = {"request": [reserve]}
         transport = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=hooks)
         weakref.finalize(self, transport.close)
         self._client = openai.OpenAI(
