@@ -378,7 +378,7 @@ def test_the_key_is_nowhere_to_be_seen_and_no_completion_altered(monkeypatch, ca
 
 def test_of_many_requests_with_faults_each_ends_once():
     requests = make_requests(300)
-    with StubServer(share=0.1, faults=[*RETRIED, *ODD, "refusal", "too_long"]) as stub:
+    with StubServer(share=0.1, faults=[*RETRIED, *ODD, "refusal", "too_long"], delay=0.02) as stub:
         server = open_server(stub, concurrency=16)
         results = collect(server, requests)
     for request, result in zip(requests, results, strict=True):
