@@ -58,7 +58,7 @@ def test_repeated_passages_are_treated_as_named(tmp_path: Path) -> None:
     for repeats, kept in (("keep", "abcde"), ("first", "ace"), ("drop_conflicting", "cde")):
         found = load("antique", data="sample", repeats=repeats, root=tmp_path)  # type: ignore[arg-type]
         assert "".join(found.answers["answer"]) == kept
-        assert found.irregularities == ({} if repeats == "keep" else {"dropped_repeats": 2})
+        assert found.warnings == ({} if repeats == "keep" else {"dropped_repeats": 2})
 
 
 @pytest.mark.parametrize("name", ["antique", "debatewise"])

@@ -99,14 +99,14 @@ def test_the_bundled_stand_ins_are_whole_and_split_by_claim() -> None:
     claims, train, held_out = (
         load("debatewise", data="sample", split=split, root=PROJECT) for split in ("all", "train", "held_out")
     )
-    assert (claims.name, claims.origin, claims.irregularities) == ("sample_debatewise", "sample", {})
+    assert (claims.name, claims.origin, claims.warnings) == ("sample_debatewise", "sample", {})
     assert all(len(question.partial_answers) >= 4 for question in claims.questions)
     assert {*train.questions} | {*held_out.questions} == {*claims.questions}
     assert len(held_out.questions) >= 2
     assert {q.key % 4 == 0 for q in held_out.questions} == {True} != {q.key % 4 == 0 for q in train.questions}
     ratings = load("overton", data="sample", root=PROJECT)
     assert len(ratings.systems) == 4
-    assert ratings.irregularities == {"views_missing": 1, "ratings_without_a_view": 4}
+    assert ratings.warnings == {"views_missing": 1, "ratings_without_a_view": 4}
     demo = load("demo_answers", data="sample", root=PROJECT)
     assert (len(demo.questions), demo.systems) == (12, ["demo"])
 

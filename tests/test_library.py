@@ -136,19 +136,19 @@ def test_several_answers_of_one_system_are_numbered_apart_and_told(kind: str, tm
     path = paths.get(kind)
     frames = nfqa.read(read_part(path, next(cut_file(path, 9))) if path else kinds[kind])
     assert frames.answers.answer.tolist() == ["x-2", "x-3", "x-1", "y"], "x-1 is a system's name"
-    assert frames.noticed["answers_without_ids_numbered"] == 2
+    assert frames.warnings["answers_without_ids_numbered"] == 2
 
 
 def test_further_columns_are_told_or_kept_and_what_stands_beside_its_right_name_is_no_misspelling() -> None:
     rows = [ROW | {"notes": "n", "questions": 1, "url": None}, ROW | {"notes": None, "text": "b"}]
     frames = nfqa.read(rows, keep=["notes"])
     assert frames.answers.notes.fillna("none").tolist() == ["n", "none"]
-    assert {name: n for name, n in frames.noticed.items() if "not_read" in name} == {
+    assert {name: n for name, n in frames.warnings.items() if "not_read" in name} == {
         "column_not_read: questions": 1, "column_not_read: url": 1,
     }  # fmt: skip
     assert nfqa.dispute_awareness(frames).notes.equals(frames.answers.notes), "scores take it along"
     mistyped = nfqa.read([ROW], references=[ROW, ROW | {"question": "whi?"}])
-    assert mistyped.noticed["references_of_unanswered_questions"] == 1
+    assert mistyped.warnings["references_of_unanswered_questions"] == 1
     nested = [{"question": "why?", "topic": "t", "answers": [{"text": "a", "seconds": 3}]}]
     kept = nfqa.read(nested, keep=["topic", "seconds"]).answers
     assert kept[["topic", "seconds"]].to_numpy().tolist() == [["t", 3]]
@@ -183,7 +183,7 @@ def test_json_lines_that_pandas_writes_are_read(tmp_path: Path) -> None:
     frames = nfqa.read(tmp_path / "a.jsonl")
     assert frames.answers[["answer", "text"]].to_numpy().tolist() == [["7", "a"], ["a2", "b"]]
     assert frames.answers.grade.replace(np.nan, None).tolist() == [2, None]
-    assert frames.noticed["empty_answers"] == 1
+    assert frames.warnings["empty_answers"] == 1
 
 
 VIEWS_OF = {"question": "Uni\u00a0forms?", "partial_answers": ["It\u202fhelps.", "It harms."]}
@@ -212,8 +212,8 @@ def test_thinking_odd_blanks_and_half_characters_are_no_part_of_an_answer(form: 
     texts = dict(zip(frames.answers.system, frames.answers.text, strict=True))
     assert texts == {system: text for system, (_, text) in ODD.items() if text}
     assert ([*frames.texts_by_name.values()], frames.views.point_of_view[0]) == (["Uni forms?"], "It helps.")
-    counts = {name: frames.noticed[name] for name in ("only_thinking_answers", "empty_answers", "thinking_left_out")}
-    assert ([*counts.values()], frames.noticed["blanks_made_plain"] >= 5) == ([1, 1, 3], True)  # of each cell
+    counts = {name: frames.warnings[name] for name in ("only_thinking_answers", "empty_answers", "thinking_left_out")}
+    assert ([*counts.values()], frames.warnings["blanks_made_plain"] >= 5) == ([1, 1, 3], True)  # of each cell
     scores = nfqa.perspective_diversity(frames, "embedded:tiny")
     assert scores.signature.str.endswith("|texts:thinking_left_out,blanks_made_plain").all()
     alike = scores.set_index("system").score
@@ -227,14 +227,14 @@ def test_answers_in_the_released_format_lose_their_thinking_too(tmp_path: Path) 
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, items)))
     frames = nfqa.read(tmp_path / "my.jsonl", tmp_path / "asked.jsonl")
     assert (frames.answers.text.tolist(), frames.views.point_of_view[0]) == (["Yes. \ufffd"], "It helps.")
-    assert frames.noticed.items() >= {"half_characters": 1, "thinking_left_out": 1, "only_thinking_answers": 1}.items()
+    assert frames.warnings.items() >= {"half_characters": 1, "thinking_left_out": 1, "only_thinking_answers": 1}.items()
 
 
 def test_diversity_by_hand_and_without_a_text() -> None:
     # two targets, each exp(2 ln 10 / 2) = 10 after any context but one with "one" in it, there 100
     rows = [{"question": "whether?", "text": text} for text in ("both", "one", None)]
     frames = nfqa.read(rows, views=VIEWS)
-    assert frames.noticed["empty_answers"] == 1
+    assert frames.warnings["empty_answers"] == 1
     found = nfqa.perspective_diversity(frames, StubEvaluator())
     assert found.score.tolist() == pytest.approx([20, 200])
     assert found.signature.str.startswith("pd:agg:sum").all()

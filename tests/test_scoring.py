@@ -136,8 +136,8 @@ def test_flagged_answers_count_in_no_mean_and_are_counted(tmp_path: Path) -> Non
     scores = read_scores(tmp_path / "answers.jsonl")
     assert set(scores[scores.system == "z"]["flags"]) == {"repeats_question"}
     assert scores.score.notna().all()
-    noticed = pd.read_csv(tmp_path / "out" / "noticed.csv", index_col="what")["count"]
-    assert noticed["flag repeats_question"] == 6
+    warnings = pd.read_csv(tmp_path / "out" / "warnings.csv", index_col="what")["count"]
+    assert warnings["flag repeats_question"] == 6
 
 
 def test_a_text_that_a_spreadsheet_would_run_is_escaped(tmp_path: Path) -> None:
@@ -261,8 +261,8 @@ def test_several_answers_and_further_columns_are_told_and_a_question_counts_once
     pd.DataFrame(rows).to_parquet(tmp_path / "a.parquet")
     row = run(tmp_path / "a.parquet").query("metric == 'rouge1' and system == 'x'").iloc[0]
     assert (row.value, row.n) == (pytest.approx(1 / 3, abs=1e-6), 6), "2/3 and 0 to each question"
-    noticed = pd.read_csv(tmp_path / "out" / "noticed.csv", index_col="what")["count"].to_dict()
-    assert noticed == {"answers_without_ids_numbered": 12, "column_not_read: notes": 12,
+    warnings = pd.read_csv(tmp_path / "out" / "warnings.csv", index_col="what")["count"].to_dict()
+    assert warnings == {"answers_without_ids_numbered": 12, "column_not_read: notes": 12,
                        "questions_graded_by_place": 6}  # fmt: skip
 
 
@@ -480,6 +480,6 @@ def test_what_rows_say_of_their_scores_is_counted(tmp_path: Path) -> None:
     line = {"question": "狗吃什么？", "references": ["狗吃肉。", "狗吃草。"], "answers": ["狗吃肉。", "猫。"]}
     (tmp_path / "my.jsonl").write_text(json.dumps(line))
     nfqa.score(tmp_path / "my.jsonl", tmp_path / "out", ["rouge"], progress=False)
-    noticed = pd.read_csv(tmp_path / "out" / "noticed.csv", index_col="what")["count"]
-    assert noticed.filter(like="no blanks between words").tolist() == [2, 2, 2]
-    assert noticed.filter(like="rouge1: ").tolist() == [2]
+    warnings = pd.read_csv(tmp_path / "out" / "warnings.csv", index_col="what")["count"]
+    assert warnings.filter(like="no blanks between words").tolist() == [2, 2, 2]
+    assert warnings.filter(like="rouge1: ").tolist() == [2]

@@ -58,7 +58,7 @@ def test_a_table_is_read_as_the_same_json_lines(
     same = read_answers(write(tmp_path / "my.jsonl", "\n".join(map(json.dumps, SAME))))
     for frame in ("answers", "references", "views"):
         pd.testing.assert_frame_equal(getattr(own, frame), getattr(same, frame))
-    assert (own.questions, own.excluded, own.irregularities) == (same.questions, same.excluded, same.irregularities)
+    assert (own.questions, own.excluded, own.warnings) == (same.questions, same.excluded, same.warnings)
     assert len(own.answers) == 3
 
 
@@ -76,7 +76,7 @@ def test_a_table_is_read_as_the_same_json_lines(
 def test_what_pandas_excel_and_real_exports_add_is_read(tmp_path: Path, table: str, noted: dict[str, int]) -> None:
     own = read_answers(write(tmp_path / "my.csv", table))
     assert [answer.text for answer in own.questions[0].answers] == ["a", "b"]
-    assert own.irregularities == noted | {"questions_without_references": 1}
+    assert own.warnings == noted | {"questions_without_references": 1}
 
 
 def test_blank_rows_columns_without_a_name_and_short_rows_are_as_spreadsheets_leave_them(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_blank_rows_columns_without_a_name_and_short_rows_are_as_spreadsheets_le
         ("line3", "wh\ny?", ["a1", "a2"]), ("line7", "other?", ["a1"]),
     ]  # fmt: skip
     assert [reference.text for reference in own.questions[0].references] == ["best", "worse"]
-    assert own.irregularities["blank_lines"] == 1
+    assert own.warnings["blank_lines"] == 1
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_template_is_a_table_that_is_read_and_no_file_is_overwritten(
     own = read_answers(path)
     assert (own.systems, len(own.answers), len(own.questions)) == (["careful", "hasty"], 4, 2)
     assert [(len(q.references), len(q.partial_answers)) for q in own.questions] == [(3, 0), (0, 3)]
-    assert own.irregularities == {"questions_graded_by_place": 1}
+    assert own.warnings == {"questions_graded_by_place": 1}
     frame = pd.read_csv(path)
     frame.to_parquet(parquet := tmp_path / "my.parquet")
     frame.to_json(lines := tmp_path / "my.jsonl", orient="records", lines=True)

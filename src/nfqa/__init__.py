@@ -67,7 +67,7 @@ def score(
 
     Args: answers: a file as `read` takes it (in Parquet, the rows of one question beside each other); out: the folder,
         of this file alone, for `parts/METHOD-NUMBER.parquet` (a row per answer and metric; of coverage, and point of
-        view), `scores.csv` (the same, for at most 100,000 rows), `summary.csv`, `noticed.csv` and, where lines were
+        view), `scores.csv` (the same, for at most 100,000 rows), `summary.csv`, `warnings.csv` and, where lines were
         skipped, `skipped.csv`; methods: "pd", "da", "coverage", "linkage", "rouge" (1, 2 and L, as the released code),
         "bertscore", and by a language model as judge "pointwise", "pointwise_ref", "pairwise"; questions: as `read`;
         judge: of linkage and D.A.; embedder, evaluator, prompts: as the functions of those names; engine: "local", or
@@ -81,10 +81,13 @@ def score(
     Raises: ValueError naming file, line and field for what doesn't fit, or where no line is left, the folder holds
         scores of another file, or another run writes there.
     """
-    from nfqa.job import make_job
+    from nfqa.job import Job
     from nfqa.scoring import estimate, score_file
 
-    job = make_job(Path(answers), Path(out), methods, evaluator, judge, embedder, prompts, skip_bad, questions)
+    paths, unique = (Path(answers).resolve(), Path(out).resolve()), tuple(dict.fromkeys(methods))
+    job = Job(*paths, unique, evaluator, judge, embedder, prompts, skip_bad)
+    if questions:
+        job = job.join(Path(questions))
     if dry_run:
         return estimate(job, shard=shard)
     return score_file(job, shard=shard, engine=engine, workers=workers, gpus=gpus, progress=progress)

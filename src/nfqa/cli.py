@@ -103,7 +103,7 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
     missing = table[(table.system == "all answers") & (table.dropped > 0)]
     for reason, rows in missing.groupby("dropped_because", sort=False):
         yield f"answers without a score by {', '.join(rows.label)}: {reason}"
-    counts = pd.read_csv(folder / "noticed.csv", index_col="what")["count"].to_dict()
+    counts = pd.read_csv(folder / "warnings.csv", index_col="what")["count"].to_dict()
     skipped = folder / "skipped.csv"
     counts |= {"lines left out": len(pd.read_csv(skipped)) if skipped.exists() else 0}
     warnings = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)

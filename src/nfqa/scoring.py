@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from nfqa import functions
 from nfqa.files.answers import read_part
-from nfqa.files.parts import Part, count_rows, read_note, write_table
+from nfqa.files.parts import Part, read_note, write_table
 from nfqa.files.paths import lock_file, write_atomically
 from nfqa.files.tables import escape_formula
 from nfqa.job import LABELS, METHODS, Job
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 _TEXTS = ("question", "answer", "system", "metric", "view", "missing", "guarded", "note", "flags", "signature")
 _NUMBERS = {"grade": "float", "score": "float", "rank": "Int64", "probability": "float"}
-_NEEDS = {"pd": "views", "coverage": "views", "da": "answers", "pointwise": "answers"}  # all others: references
 _MOST_ROWS = 100_000  # of scores.csv; parts hold all
 _SAMPLE = 16  # questions, to tell how long all will take
 _WRITTEN = 12  # tokens that a judge writes, about: a bare verdict
@@ -46,37 +45,38 @@ _WRITTEN = 12  # tokens that a judge writes, about: a bare verdict
 class Worker:
     """Scores parts, one after the other; models are opened once."""
 
-    def __init__(self, job: dict[str, Any], *, dry: bool = False) -> None:
-        self.job, self.dry, self._open = Job(**job), dry, ExitStack()
+    def __init__(self, job: Job, *, dry: bool = False) -> None:
+        self.job, self.dry, self._open = job, dry, ExitStack()
 
-    def __call__(self, part: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """Score a part by the methods that it lacks. What is wrong is returned: Ray would wrap an exception."""
-        given = Part(**part)
-        skipped: list[str] | None = [] if self.job.skip_bad else None
+        part, job = Part(**row), self.job
+        skipped: list[str] | None = [] if job.skip_bad else None
         advice = "mend the line, or leave it out with --skip-bad, and "
         try:
-            own = read_part(Path(self.job.path), given, skipped)
-            frames, advice = functions.read(own), ""
+            answered = read_part(job.path, part, skipped)
+            frames, advice = functions.read(answered), ""
             flags = flag_frames(frames.answers, frames.references, frames.views, frames.texts_by_name)
             flagged = "flag " + flags["flags"][flags["flags"] != ""].str.split("; ").explode()
-            for method in self.job.list_missing(given):
-                scores = self.score(method, frames, own.excluded, flags)
+            of_part = {
+                "part": part.digest, "source": job.source, "skipped": skipped or [],
+                "warnings": answered.warnings | flagged.value_counts().to_dict(),
+            }  # fmt: skip
+            for method in job.list_missing(part):
+                scores = self.score(method, frames, answered.excluded, flags)
                 late = scores.missing.str.removeprefix("server: ").isin(UNSETTLED).any()  # asked again by the next run
-                note = {"made_from": "" if late else self.job.sign(method, given), "part": given.digest}
                 texts = scores.melt("metric", ["note", "guarded"], value_name="text").query("text != ''")
-                note["flags"] = flagged.value_counts().to_dict()
-                note["of_rows"] = (texts.metric + ": " + texts.text).value_counts().to_dict()
-                write_table(
-                    self.job.find(method, given.number),
-                    scores,
-                    note | {"skipped": skipped or [], "noticed": own.irregularities, "source": self.job.source},
-                )
+                note = of_part | {
+                    "made_from": "" if late else job.sign(method, part), "rows": len(scores),
+                    "of_rows": (texts.metric + ": " + texts.text).value_counts().to_dict(),
+                }  # fmt: skip
+                write_table(job.find(method, part.number), scores, note)
         except (ValueError, OSError) as error:
             advice = f"Finished parts are saved; {advice}run the same command to resume."
-            return {"lines": given.lines, "error": f"{error}. {advice}"}
+            return {"lines": part.lines, "error": f"{error}. {advice}"}
         finally:
             self.forget()
-        return {"lines": given.lines, "error": ""}
+        return {"lines": part.lines, "error": ""}
 
     def score(
         self,
@@ -90,21 +90,20 @@ class Worker:
 
         from nfqa.metrics.references import sign_texts
 
-        needed = _NEEDS.get(method, "references")
-        if getattr(frames, needed).empty:
-            scores = pd.concat(frames.answers.assign(metric=name) for name in self._name_metrics(method))
-            scores = scores.assign(missing=f"needs {needed}", signature="")
+        metrics, needs = self.job.list_metrics(method), METHODS[method].needs
+        if getattr(frames, needs).empty:
+            lacking = frames.answers.assign(missing=f"needs {needs}", signature="")
+            scores = pd.concat(lacking.assign(metric=name) for name in metrics)
         else:
-            scores = self._score(method, frames)
-        names = ["question", "answer", "missing", "system"]
-        empty = pd.DataFrame([tuple(vars(each).values()) for each in excluded if each.answer], columns=names)
-        unscored = (empty.assign(metric=name, signature="") for name in self._name_metrics(method))
-        scores = sign_texts(pd.concat([scores, *unscored], ignore_index=True), frames.noticed)
+            scores = self._score(method, frames, metrics)
+        empty = pd.DataFrame(list(excluded), columns=["question", "answer", "missing", "system"]).assign(signature="")
+        unscored = (empty.assign(metric=name) for name in metrics)
+        scores = sign_texts(pd.concat([scores, *unscored], ignore_index=True), frames.warnings)
         scores = scores if flags is None else scores.merge(flags, "left", ["question", "answer"])
         texts = scores.reindex(columns=_TEXTS).astype(object).fillna("").astype(str)
         return texts.join(scores.reindex(columns=[*_NUMBERS]).astype(_NUMBERS))
 
-    def _score(self, method: str, frames: functions.Frames) -> pd.DataFrame:
+    def _score(self, method: str, frames: functions.Frames, metrics: list[str]) -> pd.DataFrame:
         from nfqa.metrics.overlap import score_overlap
         from nfqa.metrics.references import gather_draws
         from nfqa.metrics.systems import add_unscored
@@ -121,17 +120,12 @@ class Worker:
             case "pointwise" | "pointwise_ref" | "pairwise":
                 return functions.linkage(frames, self.judge, method=method)
         draws = gather_draws(frames.answers, frames.references, frames.texts_by_name, ungraded=False)
-        embedder = self.embedder if "embedder" in METHODS[method] else None
-        scores = score_overlap(draws, self._name_metrics(method), embedder)
-        return add_unscored(scores, frames.answers, missing="needs references")
-
-    def _name_metrics(self, method: str) -> list[str]:
-        ranked = "embedded_judge" if self.job.judge.startswith("embedded") else "listwise"
-        return {"linkage": [ranked], "rouge": ["rouge1", "rouge2", "rougel"]}.get(method, [method])
+        embedder = self.embedder if "embedder" in METHODS[method].roles else None
+        return add_unscored(score_overlap(draws, metrics, embedder), frames.answers, missing="needs references")
 
     @property
     def _journal(self) -> str | None:
-        path = os.environ.get("NFQA_JOURNAL") or str(Path(self.job.out, "verdicts.sqlite"))
+        path = os.environ.get("NFQA_JOURNAL") or str(self.job.out / "verdicts.sqlite")
         return path if not self.dry or Path(path).exists() else None
 
     @property
@@ -165,7 +159,7 @@ class Worker:
     @cached_property
     def judge(self) -> str | LanguageJudge:
         """The judge role: "embedded", or a language model."""
-        if self.job.judge.startswith("embedded"):
+        if self.job.has_embedded_judge:
             return self.job.judge
         judge = self._open.enter_context(open_judge(self.job.judge, self.job.prompts, self._journal, bar=False))
         judge.asker.dry = self.dry
@@ -184,18 +178,18 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
     parts = job.cut(shard)  # a file or model that doesn't fit leaves no folder
     for part in parts[:1]:
         job.list_missing(part)
-    with lock_file(Path(job.out, ".lock"), held):
+    with lock_file(job.out / ".lock", held):
         todo = [part for part in parts if job.list_missing(part)]
-        for made in Path(job.out, "parts").glob("*.parquet"):
-            method, _, number = made.stem.rpartition("-")
-            surplus = made.name.startswith(".") or int(number) >= len(parts)  # of a killed run, of a longer file
-            if surplus or (method not in job.methods and read_note(made).get("part") != parts[int(number)].digest):
-                made.unlink()
+        for file in (job.out / "parts").glob("*.parquet"):
+            method, _, number = file.stem.rpartition("-")
+            surplus = file.name.startswith(".") or int(number) >= len(parts)  # of a killed run, of a longer file
+            if surplus or (method not in job.methods and read_note(file).get("part") != parts[int(number)].digest):
+                file.unlink()
         rows = [asdict(part) for part in todo]
-        done = _run_ray(job, rows, address, workers, gpus) if kind == "ray" else map(Worker(asdict(job)), rows)
+        results = _run_ray(job, rows, address, workers, gpus) if kind == "ray" else map(Worker(job), rows)
         total, left = (sum(part.lines for part in some) for some in (parts, todo))
         with tqdm(total=total, initial=total - left, desc="scoring", unit="line", disable=not progress) as bar:
-            for result in done if todo else ():
+            for result in results if todo else ():
                 if result["error"]:
                     raise ValueError(result["error"])
                 bar.update(result["lines"])
@@ -212,12 +206,12 @@ def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, g
     if not ray.is_initialized():
         ray.init(address or None, log_to_driver=False, include_dashboard=False)
     if not workers:
-        there = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        workers = int(there.get("GPU", 0) / gpus if gpus else there["CPU"])
+        resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        workers = int(resources.get("GPU", 0) / gpus if gpus else resources["CPU"])
     ray.data.DataContext.get_current().enable_progress_bars = False
     dataset = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
         Worker,  # type: ignore[arg-type]
-        fn_constructor_args=(asdict(job),), num_gpus=gpus or None, num_cpus=None if gpus else 1,
+        fn_constructor_args=(job,), num_gpus=gpus or None, num_cpus=None if gpus else 1,
         compute=ray.data.ActorPoolStrategy(size=max(1, min(workers, len(rows)))),
     )  # fmt: skip
     try:
@@ -227,40 +221,38 @@ def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, g
 
 
 def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
-    """Write summary.csv by `summarise_systems`, scores.csv, noticed.csv, and skipped.csv if a line was left out.
+    """Write summary.csv by `summarise_systems`, scores.csv, warnings.csv, and skipped.csv if a line was left out.
 
-    Noticed is what `Frames.noticed` and flags count; scores.csv holds the parts where they have at most 100,000 rows.
+    Warnings are what `Frames.warnings` and flags count; scores.csv holds the parts where they have at most 100,000
+    rows.
     Raises: ValueError where no line is left.
     """
     import pandas as pd
 
     from nfqa.metrics.systems import summarise_systems
 
-    files = [job.find(method, part.number) for part in parts for method in job.methods]
-    rows = sum(map(count_rows, files))
-    of_methods = [[read_note(job.find(method, part.number)) for part in parts] for method in job.methods]
-    notes, every = of_methods[0], [note for method in of_methods for note in method]
-    skipped = pd.DataFrame({"why": [why for note in notes for why in note.get("skipped", [])]})
-    counted = [note.get(name, {}) for note in notes for name in ("noticed", "flags")]
-    noticed = sum(map(Counter, [job.noticed, *counted, *(note.get("of_rows", {}) for note in every)]), Counter[str]())
-    tables = {"noticed": pd.DataFrame(noticed.items(), columns=["what", "count"])}
-    tables |= {} if skipped.empty else {"skipped": skipped}
+    files = [job.find(method, part.number) for method in job.methods for part in parts]
+    notes = list(map(read_note, files))
+    of_parts, rows = notes[: len(parts)], sum(note["rows"] for note in notes)  # other methods say the same of a part
+    counts = [job.warnings, *(note["warnings"] for note in of_parts), *(note["of_rows"] for note in notes)]
+    tables = {"warnings": pd.DataFrame(sum(map(Counter, counts), Counter[str]()).items(), columns=["what", "count"])}
+    if skipped := [why for note in of_parts for why in note["skipped"]]:
+        tables["skipped"] = pd.DataFrame({"why": skipped})
     if rows:
         columns = ["question", "answer", "system", "metric", "score", "missing", "flags"]
-        summary = summarise_systems(pd.read_parquet(file, columns=columns) for file in files)
-        summary.insert(1, "label", summary.metric.map(LABELS))
-        tables["summary"] = summary
+        tables["summary"] = summarise_systems(pd.read_parquet(file, columns=columns) for file in files)
+        tables["summary"].insert(1, "label", tables["summary"].metric.map(LABELS))
     if 0 < rows <= _MOST_ROWS:
         tables["scores"] = pd.concat(map(pd.read_parquet, files), ignore_index=True)
     for name in ("scores", "skipped"):
-        Path(job.out, f"{name}.csv").unlink(missing_ok=True)
+        (job.out / f"{name}.csv").unlink(missing_ok=True)
     for name, table in tables.items():
-        with write_atomically(Path(job.out, f"{name}.csv")) as scratch:
+        with write_atomically(job.out / f"{name}.csv") as scratch:
             table.map(escape_formula).to_csv(scratch, index=False, lineterminator="\n")
     if not rows:
         why = f"every line was skipped ({len(skipped):,}); {job.out}/skipped.csv says why"
-        raise ValueError(f"{job.path}: {'holds no answer; expected one JSON object a line' if skipped.empty else why}")
-    return summary
+        raise ValueError(f"{job.path}: {why if skipped else 'holds no answer; expected one JSON object a line'}")
+    return tables["summary"]
 
 
 def estimate(job: Job, *, shard: int) -> pd.DataFrame:
@@ -280,10 +272,10 @@ def estimate(job: Job, *, shard: int) -> pd.DataFrame:
         todo = [part for part in parts if method in job.list_missing(part)]
         row: dict[str, Any] = {"method": method, "lines": sum(part.lines for part in todo)}
         if todo:
-            own, worker = read_part(Path(job.path), todo[0], []), Worker(asdict(job), dry=True)
-            some = own.questions[:_SAMPLE]
-            frames = functions.read(replace(own, questions=some))
-            share = row["lines"] / todo[0].lines * len(own.questions) / max(1, len(some))
+            answered, worker = read_part(job.path, todo[0], []), Worker(job, dry=True)
+            sample = answered.questions[:_SAMPLE]
+            frames = functions.read(replace(answered, questions=sample))
+            share = row["lines"] / todo[0].lines * len(answered.questions) / max(1, len(sample))
             worker.score(method, frames)  # opens what it needs
             tally = worker.tally
             worker.forget()
@@ -298,7 +290,7 @@ def estimate(job: Job, *, shard: int) -> pd.DataFrame:
             else:
                 row["seconds"] = share * seconds
                 if method == "pd" and len(frames.views):  # of the losses that were just made
-                    read = score_views(frames.answers, frames.views, worker.evaluator, too_long="cut_tail")
-                    row["tokens"] = share * read.attended.sum()
+                    losses = score_views(frames.answers, frames.views, worker.evaluator, too_long="cut_tail")
+                    row["tokens"] = share * losses.attended.sum()
         rows.append(row)
     return pd.DataFrame(rows, columns=["method", "lines", "tokens", "seconds", "requests", "cost"]).round(2)

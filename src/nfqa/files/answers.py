@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,12 +27,11 @@ from nfqa.files.json_lines import (
 )
 from nfqa.files.parts import Part, find_kind, read_objects
 from nfqa.files.paths import hash_file
-from nfqa.files.readers import Points, make_points, read_debateqa
+from nfqa.files.readers import Debate, Points, make_points
 from nfqa.files.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
 from nfqa.files.tables import (
     EXAMPLES,
     OF_TABLES,
-    SAMPLE,
     TOP_GRADE,
     Grade,
     Lines,
@@ -78,9 +76,7 @@ class Generation(Item):
     generation: AnyText
 
 
-def read_answers(
-    path: str | Path, questions: str | Path = "", *, data: str = "full", keep: Collection[str] = ()
-) -> QuestionSet:
+def read_answers(path: str | Path, questions: str | Path = "", *, keep: Collection[str] = ()) -> QuestionSet:
     """Read a file of answers: with questions in it, or in the released format beside a file of its questions.
 
     A line of JSON is `{"id": optional, "question": text, "references": optional, "partial_answers": optional,
@@ -93,24 +89,22 @@ def read_answers(
     (`spread_grades`); graded ones are sorted, best first. An empty answer is excluded; a question whose answers are all
     empty goes with them.
 
-    Args: path: "" for the bundled example; questions: "" where they are in the file of answers; data: "sample" where
-        what judges learn from is a bundled stand-in; keep: further fields that answers take along, as `Answer.extra`.
-    Returns: named "own_answers", of origin "measured"; the example is "sample_own_answers", and a sample.
+    Args: questions: "" where they are in the file of answers; keep: further fields that answers take along, as
+        `Answer.extra`.
+    Returns: named "own_answers", of origin "measured".
     Raises: ValueError naming file, line and field for what the shape doesn't allow, and for two lines with one id or
         one question, since one would hide the other.
     """
-    if questions and not path:
-        raise ValueError(f"questions is {str(questions)!r}, but no file of answers is named")
-    name, origin = (OWN, "measured" if data == "full" else "sample") if path else (f"sample_{OWN}", "sample")
-    path = Path(path or SAMPLE / "answers.jsonl")
-    kind = find_kind(path)
-    if questions and kind in ("table", "parquet"):
-        raise ValueError(f"{path}: is a table, which holds its questions itself; leave out QUESTIONS={questions}")
+    path, extra = Path(path), Extra(Counter(), keep)
     if questions:
-        return _read_generations(path, Path(questions), name, origin)
-    extra = Extra(Counter(), keep)
-    made = _make_set(read_objects(path, extra), extra, QuestionSet(name, (), origin, hash_file(path)), named=True)
-    return _refuse_empty(made, extra, str(path), "one JSON object a line" if kind == "lines" else "one answer a row")
+        items, counts = join_questions(path, Path(questions))
+        extra.counts.update(counts)
+        lines: Lines = [(number, str(path), item) for number, item in enumerate(items, start=1)]
+        digest = hashlib.sha256(f"{hash_file(Path(questions))} {hash_file(path)}".encode()).hexdigest()
+    else:
+        lines, digest = read_objects(path, extra), hash_file(path)
+    expected = "one JSON object a line" if find_kind(path) == "lines" else "one answer a row"
+    return _refuse_empty(_make_set(lines, extra, digest, named=True), extra, str(path), expected)
 
 
 def read_frames(
@@ -136,18 +130,8 @@ def read_frames(
             ways = "give references= and views=, or call the column of texts 'answer', as in a table"
             raise ValueError(f"answers: {min(wrong)!r} is not read beside 'text'; {ways}")
         lines = gather_frames(records, references, views, extra)
-    made = _make_set(lines, extra, QuestionSet(OWN, (), "measured", ""), named=False)
+    made = _make_set(lines, extra, "", named=False)
     return _refuse_empty(made, extra, "answers", f"rows such as {EXAMPLES['answers']}")
-
-
-def list_lines(answered: QuestionSet) -> list[dict[str, Any]]:
-    """The questions with their points of view and answers as objects of JSON lines."""
-    lines: list[dict[str, Any]] = []
-    for question in answered.questions:
-        views = [{"point_of_view": v.point_of_view, "explanation": v.explanation} for v in question.partial_answers]
-        answers = [{"id": answer.id, "text": answer.text} for answer in question.answers]
-        lines.append({"id": question.id, "question": question.text, "partial_answers": views, "answers": answers})
-    return lines
 
 
 def spread_grades(count: int) -> list[int]:
@@ -167,11 +151,11 @@ def read_part(path: Path, part: Part, skipped: list[str] | None = None) -> Quest
     Returns: no question where every line was left out. Ids are told apart within the part alone.
     """
     extra = Extra(Counter(), skipped=skipped)
-    return _make_set(read_objects(path, extra, part), extra, QuestionSet(OWN, (), "measured", part.digest), named=True)
+    return _make_set(read_objects(path, extra, part), extra, part.digest, named=True)
 
 
-def _make_set(lines: Lines, extra: Extra, empty: QuestionSet, *, named: bool) -> QuestionSet:
-    """The empty set filled with the questions of objects of JSON lines; `named` by their numbers, or by their texts."""
+def _make_set(lines: Lines, extra: Extra, digest: str, *, named: bool) -> QuestionSet:
+    """The questions of objects of JSON lines; `named` by their numbers, or by their texts."""
     questions: list[Question] = []
     excluded: list[Excluded] = []
     seen: dict[tuple[str, str], str] = {}
@@ -183,7 +167,7 @@ def _make_set(lines: Lines, extra: Extra, empty: QuestionSet, *, named: bool) ->
         else:
             excluded += left_out
             questions += [made] if made.answers else []
-    return replace(empty, questions=tuple(questions), irregularities=dict(+extra.counts), excluded=tuple(excluded))
+    return QuestionSet(OWN, tuple(questions), "measured", digest, dict(+extra.counts), tuple(excluded))
 
 
 def _refuse_empty(made: QuestionSet, extra: Extra, name: str, expected: str) -> QuestionSet:
@@ -222,7 +206,6 @@ def _make_question(
             answers.append(Answer(identity, each.text, each.label, each.system, further))
     if not answers:
         counts["questions_without_answers"] += 1
-        excluded.append(Excluded(identifier, "", "every answer is empty"))
     else:
         counts["copies_of_a_reference"] += sum(a.text in {r.text for r in references} for a in answers)
         counts["questions_without_references"] += not references and not points
@@ -256,30 +239,23 @@ def _make_references(where: str, given: Sequence[Reference], counts: Counter[str
     return ordered
 
 
-def _read_generations(path: Path, questions: Path, name: str, origin: str) -> QuestionSet:
-    """Read answers in the released scripts' format, `{"id", "generation"}` a line, and put each to its question by id.
+def join_questions(path: Path, questions: Path) -> tuple[list[dict[str, Any]], Counter[str]]:
+    """Answers in the released scripts' format, `{"id", "generation"}` a line, put into the lines of their questions.
 
-    `questions` is in the shape of the released `test.jsonl`, `{"id", "question", "partial_answers"}` a line. An answer
-    to an id that is not there, a question without an answer, and an empty answer are excluded, each named and counted.
+    Args: questions: in the shape of the released `test.jsonl`, `{"id", "question", "partial_answers"}` a line.
+    Returns: objects of JSON lines, without questions that have no answer; and what was counted: those, answers to an
+        id that is not there, and what was odd about the files and texts.
+    Raises: as `read_answers`.
     """
-    asked_counts: Counter[str] = Counter()
-    asked = list(read_debateqa(questions, asked_counts, clean=True))
-    refuse_repeats((question.text for question in asked), f"{questions}: the question")
-    counts: Counter[str] = Counter()
-    found = {line.id: line.generation for line in read_items(path, Generation, counts, once="id", clean=True)}
-    lacks = {question.id: name_lack(found[question.id]) if question.id in found else "no" for question in asked}
-    reasons = {identifier: LACKS.get(lack, "no answer") for identifier, lack in lacks.items() if lack}
-    answered = tuple(replace(q, answers=(Answer("a1", found[q.id]),)) for q in asked if q.id not in reasons)
-    known = {question.id for question in asked}
-    reasons |= {identifier: "answer to an unknown question" for identifier in found if identifier not in known}
-    times = Counter(reasons.values())
-    if not answered:
-        said = ", ".join(f"{reason}: {number}" for reason, number in sorted(times.items()))
-        raise ValueError(f"{path}: no answer belongs to a question of {questions} ({said}); check the ids")
-    counts += asked_counts
-    counts["answers_to_unknown_questions"] = times["answer to an unknown question"]
-    counts["questions_without_answer"] = times["no answer"]
-    counts.update({f"{lack}_answers": times[reason] for lack, reason in LACKS.items()})
-    excluded = tuple(Excluded(identifier, "", reason) for identifier, reason in reasons.items())
-    digest = hashlib.sha256(f"{hash_file(questions)} {hash_file(path)}".encode()).hexdigest()
-    return QuestionSet(name, answered, origin, digest, dict(+counts), excluded)
+    if find_kind(path) in ("table", "parquet"):
+        raise ValueError(f"{path}: is a table, which holds its questions itself; leave out QUESTIONS={questions}")
+    counts = Counter[str]()
+    debates = list(read_items(questions, Debate, counts, once="id", clean=True))
+    refuse_repeats((debate.question for debate in debates), f"{questions}: the question")
+    texts = {line.id: line.generation for line in read_items(path, Generation, counts, once="id", clean=True)}
+    lines = [each.model_dump() | {"answers": [texts[each.id]]} for each in debates if each.id in texts]
+    if not lines:
+        raise ValueError(f"{path}: no answer belongs to a question of {questions}; check the ids")
+    counts["questions_without_answer"] = len(debates) - len(lines)
+    counts["answers_to_unknown_questions"] = len(texts) - len(lines)
+    return lines, +counts

@@ -192,13 +192,6 @@ def write_table(path: Path, table: pd.DataFrame, note: dict[str, Any]) -> None:
         parquet.write_table(made, scratch, compression="zstd")
 
 
-def count_rows(path: Path) -> int:
-    """How many rows a table has."""
-    from pyarrow.parquet import read_metadata
-
-    return int(read_metadata(path).num_rows)
-
-
 def read_note(path: Path) -> dict[str, Any]:
     """The note of a table; empty where there is no table, or none of ours."""
     from pyarrow import ArrowException

@@ -36,7 +36,9 @@ def make_points(question: str, points: Sequence[PointOfView], counts: Counter[st
     return made
 
 
-class _Debate(Item):
+class Debate(Item):
+    """A line of a file of questions, as DebateQA is released."""
+
     id: Name
     question: Text
     partial_answers: Points
@@ -48,7 +50,7 @@ def read_debateqa(path: Path, counts: Counter[str], *, clean: bool = False) -> I
     Args: clean: as `read_items`.
     Raises: ValueError naming file, line and field for another shape, or an id that is there twice.
     """
-    for line in read_items(path, _Debate, counts, once="id", clean=clean):
+    for line in read_items(path, Debate, counts, once="id", clean=clean):
         points = make_points(line.id, line.partial_answers, counts)
         yield Question(line.question, id=line.id, partial_answers=points)
 

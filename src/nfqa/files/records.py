@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,9 +84,8 @@ class Question:
         return int.from_bytes(hashlib.sha256((self.text or self.id).encode()).digest()[:8], "big")
 
 
-@dataclass(frozen=True)
-class Excluded:
-    """Something of a user's file that is not scored, and why. `answer` is "" where it is the whole question."""
+class Excluded(NamedTuple):
+    """An answer of a user's file that is not scored, and why."""
 
     question: str
     answer: str
@@ -98,7 +97,7 @@ class Excluded:
 class QuestionSet:
     """A named dataset. `origin` is 'measured' for public data and 'sample' for the bundled one.
 
-    `irregularities` counts, by name, what was left out, put right or is worth knowing. The frames name a question by
+    `warnings` counts, by name, what was left out, put right or is worth knowing. The frames name a question by
     `Question.name`; an item that a question lacks has no row.
     """
 
@@ -106,7 +105,7 @@ class QuestionSet:
     questions: tuple[Question, ...]
     origin: str
     sha256: str
-    irregularities: dict[str, int] = field(default_factory=dict)
+    warnings: dict[str, int] = field(default_factory=dict)
     excluded: tuple[Excluded, ...] = ()
 
     @property

@@ -101,7 +101,7 @@ def gather_draws(
 def sign_texts(scores: pd.DataFrame, counts: Mapping[str, int]) -> pd.DataFrame:
     """Scores whose signatures say, once, how the user's texts were changed when they were read.
 
-    Args: counts: as `Frames.noticed`.
+    Args: counts: as `Frames.warnings`.
     """
     end = sign_changes(counts)
     if not end:
