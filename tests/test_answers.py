@@ -136,17 +136,11 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
         ([answer(1), "", answer("1", "again")], "line 3: id is that of line 1, '1'"),
         ([answer(7), answer(8)], "no answer belongs to a question of"),
         ([answer(1, "")], "every answer is empty"),
-        ([""], "no answer belongs to a question of"),
         ([{"id": 1, "answer": "x"}], "line 1: unknown field 'answer'; known: id, generation"),
         ([answer(1), {"id": 2}], "line 2: generation is missing"),
-        ([answer(1), answer(2, None)], "line 2: generation is missing"),
         ([answer(1), answer(2, 3)], "line 2: generation is 3"),
-        ([answer(1), answer(2, ["x"])], "line 2: generation is a list"),
         ([answer(1), answer(None)], "line 2: id is missing"),
         ([answer(True)], "line 1: id is True"),
-        ([answer(1.5)], "line 1: id is 1.5"),
-        ([answer(" ")], "line 1: id is ' '"),
-        ([answer(1), '{"id": 2, "gener'], "line 2: not JSON"),
         (['[{"id": 1, "generation": "x"}]'], "nor JSON lines (an object a line)"),
     ],
 )
@@ -163,15 +157,12 @@ POINT = {"point_of_view": "No.", "explanation": "It harms."}
     ("changes", "facts"),
     [
         ({"partial_answers": []}, "line 2: partial_answers is empty"),
-        ({"partial_answers": None}, "line 2: partial_answers is missing"),
         (
             {"partial_answers": [POINT, POINT | {"point_of_view": " "}]},
             "line 2: partial_answers[1].point_of_view is ' '",
         ),
-        ({"partial_answers": [{"explanation": "It harms."}]}, "line 2: partial_answers[0].point_of_view is missing"),
         ({"partial_answers": [POINT | {"stance": "no"}]}, "line 2: partial_answers[0]: unknown field 'stance'"),
         ({"question": " "}, "line 2: question is ' '"),
-        ({"question": None}, "line 2: question is missing"),
         ({"id": "1"}, "line 2: id is that of line 1, '1'"),
         ({"generation": "x"}, "line 2: unknown field 'generation'"),
     ],
@@ -185,11 +176,7 @@ def test_questions_in_the_released_format_that_do_not_fit_are_refused(
         read_answers(write(tmp_path / "mine.jsonl", answer(1)), questions)
 
 
-def test_questions_without_answers_and_two_with_one_text_are_refused(tmp_path: Path) -> None:
+def test_two_questions_with_one_text_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "mine.jsonl", answer(1), answer(2))
     with pytest.raises(ValueError, match=r"test\.jsonl: the question 'whether\?' is duplicated"):
         read_answers(path, make_questions(tmp_path, "whether?", "whether?"))
-    questions = make_questions(tmp_path, "whether?", "why?")
-    questions.write_text(questions.read_text().replace('"id": 2', '"id": "1"'))
-    with pytest.raises(ValueError, match=r"test\.jsonl, line 2: id is that of line 1, '1'"):
-        read_answers(path, questions)

@@ -43,7 +43,6 @@ def flag(text: str, *references: str, question: str = QUESTION, views: tuple[str
         ("The sky is blue because air scatters the blue part of sunlight most.", ""),  # repeats words, says more
         ("why is the sky  BLUE", "repeats_question"),
         (f"{QUESTION} {GOOD}", "repeats_question"),
-        (f"You ask why is the sky blue. {GOOD}", "repeats_question"),
         ("blue sky, is it blue?", "repeats_question"),
         ("Blue sky.", "length"),  # all its words, but not half of the question's
         (REFERENCE.upper(), "copies_reference"),
@@ -51,13 +50,11 @@ def flag(text: str, *references: str, question: str = QUESTION, views: tuple[str
         (f"{GOOD} So the light from all sides is blue.", ""),  # 5 of its 21 runs
         (f"{GOOD} {GOOD}", "repeats_itself"),
         (f"{GOOD} [[1]]", "verdict_mark"),
-        (f"{GOOD} [[ A ]]", "verdict_mark"),
         (f"{GOOD} See [1] and [[the second of these]].", ""),
         ("Scattering.", "length"),  # a word is an answer
         ("!?", "empty; length"),
         ("Light scatters there.", "length"),  # 18 words to 3: six times
         ("Light scatters there, mostly.", ""),
-        ("Light scatters.", "length"),
         (" ".join(f"word{number}" for number in range(108)), "length"),
         (" ".join(f"word{number}" for number in range(107)), ""),
         ("天空是蓝色的因为空气散射蓝光", ""),  # each letter a word
@@ -99,7 +96,6 @@ def test_every_flag_and_threshold_is_described() -> None:
         (f"{QUESTION} {GOOD}", GOOD),
         (f"{GOOD} why is the sky, blue...", GOOD),
         (QUESTION, QUESTION),  # nothing would be left
-        (GOOD, GOOD),
         ("Why is the sky blueish?", "Why is the sky blueish?"),
     ],
 )
@@ -182,7 +178,6 @@ def test_a_copy_of_the_best_reference_is_first_however_terse() -> None:
         (REFERENCE, True),
         ("ok", True),  # too short to tell
         ("Der Himmel ist blau, weil die Luft das kurzwellige Licht stärker streut als das langwellige.", False),
-        ("Le ciel paraît bleu parce que les molécules diffusent davantage la lumière bleue du soleil.", False),
         ("Небо голубое потому что воздух рассеивает синий свет сильнее чем красный и жёлтый.", False),
         ("天空是蓝色的因为空气散射蓝光", False),
     ],

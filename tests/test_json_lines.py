@@ -105,7 +105,7 @@ def mutate(draw: st.DrawFn, value: Any) -> Any:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=30, deadline=None, database=None)
 @given(data=st.data())
 def test_a_mutated_file_is_read_or_refused_by_name_and_never_fails_otherwise(
     shape: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

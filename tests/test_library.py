@@ -120,11 +120,8 @@ def test_files_dictionaries_and_frames_say_the_same(given: Callable, tmp_path: P
 COLUMNS = {"question": ["why?"] * 4, "system": ["x", "x", "x-1", "y"], "text": list("abcd")}
 
 
-@pytest.mark.parametrize("kind", ["frame", "table", "csv", "lines", "shard", "parquet"])
+@pytest.mark.parametrize("kind", ["frame", "csv", "shard", "parquet"])
 def test_several_answers_of_one_system_are_numbered_apart_and_told(kind: str, tmp_path: Path) -> None:
-    from nfqa.files.answers import read_part
-    from nfqa.files.parts import cut_file
-
     frame = pd.DataFrame(COLUMNS)
     line = {"question": "why?", "answers": frame.drop(columns="question").to_dict("records")}
     table = frame.rename(columns={"text": "answer"})
@@ -132,9 +129,9 @@ def test_several_answers_of_one_system_are_numbered_apart_and_told(kind: str, tm
     table.to_parquet(tmp_path / "a.parquet")
     (tmp_path / "a.jsonl").write_text(json.dumps(line))
     paths = {"shard": tmp_path / "a.jsonl", "parquet": tmp_path / "a.parquet"}
-    kinds = {"frame": frame, "table": table, "csv": tmp_path / "a.csv", "lines": tmp_path / "a.jsonl"}
     path = paths.get(kind)
-    frames = nfqa.read(read_part(path, next(cut_file(path, 9))) if path else kinds[kind])
+    whole = frame if kind == "frame" else tmp_path / "a.csv"
+    frames = nfqa.read(read_part(path, next(cut_file(path, 9))) if path else whole)
     assert frames.answers.answer.tolist() == ["x-2", "x-3", "x-1", "y"], "x-1 is a system's name"
     assert frames.warnings["answers_without_ids_numbered"] == 2
 
@@ -394,9 +391,7 @@ def test_frames_of_scores_are_alike_and_summarised_in_one_call(embedder: Any) ->
     [
         (lambda: nfqa.read([]), ["answers", '"question"']),
         (lambda: nfqa.read([{"question": "q", "reply": "t"}]), ["row 1", "did you mean text or answer?", '"text"']),
-        (lambda: nfqa.read([{"text": "t"}]), ["answers, row 1", "question is missing"]),
         (lambda: nfqa.dispute_awareness(["text"]), ["answers, row 1", "question is missing", '"text"']),
-        (lambda: nfqa.read([None]), ["answers, row 1", "question is missing"]),
         (lambda: nfqa.read([{"question": "q", "answer": 3}]), ["row 1", "answer is 3"]),
         (lambda: nfqa.read(TIDY, references=[{"question": "why?"}]), ["references, row 1", "text is", '"grade"']),
         (lambda: nfqa.read(TIDY, views=[{"question": "?", "text": "t"}]), ["views", "'?'"]),
@@ -404,17 +399,12 @@ def test_frames_of_scores_are_alike_and_summarised_in_one_call(embedder: Any) ->
         (lambda: nfqa.read(TIDY.assign(answer="a")), ["answers, row 2", "id to 'why?' is that of row 1, 'a'"]),
         (lambda: nfqa.read(TIDY.assign(text=None)), ["answers: every answer is empty", "expected rows such as {"]),
         (lambda: nfqa.read(TIDY.rename(columns={"grade": "lable"})), ["row 1", "'lable'; did you mean grade?"]),
-        (lambda: nfqa.read(TIDY.rename(columns={"grade": "lables"})), ["'lables'; did you mean grade?"]),
-        (lambda: nfqa.read([{"question": "q", "reponse": "a"}]), ["'reponse'; did you mean text or answer?"]),
         (lambda: nfqa.read(TIDY.assign(score=1.0), keep=["score"]), ["'score'", "rename the column"]),
         (lambda: nfqa.read([{"question": "q", "answer": "a", "ref_1": "r"}]), ["'ref_1'; did you mean reference_1?"]),
-        (lambda: nfqa.read(TIDY.assign(sytem="x")), ["row 1", "'sytem'; did you mean system?"]),
-        (lambda: nfqa.read(TABLE.rename(columns={"answer": "output"})), ["'output'; did you mean answer?"]),
         (lambda: nfqa.read(TABLE.assign(reference_2=5)), ["answers, row 1: reference_2: found 5"]),
         (lambda: nfqa.read(TIDY, references=[REFERENCE, REFERENCE | {"grade": 2}]), ["references, row 2", "or none"]),
         (lambda: nfqa.read(TIDY, keep="nots"), ["'nots'", "no further column"]),
         (lambda: nfqa.read([ROW | {"references": ["r"]}]), ["'references' is not read beside 'text'", "references="]),
-        (lambda: nfqa.read([{"question": "q", "answers": ["t"], "refs": []}]), ["row 1", "'refs'", "references"]),
         (lambda: nfqa.linkage(LINES[1:]), ["references", '"references": ['],),
         (lambda: nfqa.linkage(LINES, "embeded"), ["judge is 'embeded'", "expected embedded or", "openai:"]),
         (lambda: nfqa.summarise(nfqa.read(LINES)), ["Frames", "a data frame"]),
@@ -423,7 +413,6 @@ def test_frames_of_scores_are_alike_and_summarised_in_one_call(embedder: Any) ->
         (lambda: nfqa.perspective_diversity(LINES[:1]), ["views", '"partial_answers": [']),
         (lambda: nfqa.perspective_diversity(LINES, "embedded:huge"), ["embedded:huge", "embedded:small"]),
         (lambda: nfqa.agreement(pd.DataFrame({"question": ["q"], "score": [1.0]})), ["no column grade"]),
-        (lambda: nfqa.agreement(pd.DataFrame({"question": ["q"], "score": [1.0], "grade": [1]})), ["3 graded answers"]),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_with_its_place(call: Callable[[], object], facts: list[str]) -> None:

@@ -235,12 +235,10 @@ def test_a_table_says_the_same_wherever_its_rows_are(lines: Path, capsys: pytest
 
 
 def test_many_rows_of_parquet_are_all_read(tmp_path: Path) -> None:
-    rows = [make_line(n) for n in range(2_600)]
-    for number, group in enumerate((10_000, 700)):
-        path = tmp_path / f"{number}.parquet"
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=group)
-        summary = nfqa.score(path, tmp_path / f"out{number}", ["rouge"], shard=900, progress=False)
-        assert set(summary.n) == {2_600}
+    rows = [make_line(n) for n in range(1_300)]
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=1_100)
+    assert set(nfqa.score(path, tmp_path / "out", ["rouge"], shard=500, progress=False).n) == {1_300}
 
 
 def test_a_frame_that_was_filtered_and_holds_nulls(tmp_path: Path) -> None:
@@ -264,22 +262,6 @@ def test_several_answers_and_further_columns_are_told_and_a_question_counts_once
     warnings = pd.read_csv(tmp_path / "out" / "warnings.csv", index_col="what")["count"].to_dict()
     assert warnings == {"answers_without_ids_numbered": 12, "column_not_read: notes": 12,
                        "questions_graded_by_place": 6}  # fmt: skip
-
-
-def test_two_nested_rows_of_one_question_are_refused(tmp_path: Path) -> None:
-    rows = [make_line(1), make_line(1) | {"id": "other"}]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="row 2: question is that of row 1"):
-        nfqa.score(tmp_path / "a.parquet", tmp_path / "out", ["rouge"], progress=False)
-
-
-def test_an_empty_answer_is_counted_for_its_system(lines: Path) -> None:
-    given = [make_line(n) for n in range(4)]
-    for line in given[:2]:
-        line["answers"][0]["text"] = " "
-    lines.write_text("".join(f"{json.dumps(line)}\n" for line in given))
-    row = run(lines).query("metric == 'rouge1' and system == 'x'").iloc[0]
-    assert (row.n, row.dropped, row.dropped_because) == (2, 2, "empty answer: 2")
 
 
 def test_a_method_counts_once_and_parts_of_the_old_file_go(lines: Path) -> None:
@@ -343,12 +325,6 @@ def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) ->
         run(lines, skip_bad=True)
     run(write_lines(lines), skip_bad=True)
     assert not (lines.parent / "out" / "skipped.csv").exists()
-
-
-def test_bytes_that_are_no_text_are_named(lines: Path) -> None:
-    lines.write_bytes(lines.read_bytes() + b'{"question": "\xff", "answers": ["a"]}\n')
-    with pytest.raises(ValueError, match=r"line 11: byte 0xff at offset 2289 is not UTF-8"):
-        run(lines)
 
 
 def test_what_a_method_needs_is_said_of_each_answer(lines: Path) -> None:

@@ -85,8 +85,8 @@ def read(
     keep = [keep] if isinstance(keep, str) else keep
     if isinstance(answers, str | Path):
         answers = read_answers(answers, questions, keep=keep)
-    own = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views, keep=keep)
-    return Frames(own.answers, own.references, own.views, own.texts_by_name, own.warnings)
+    dataset = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views, keep=keep)
+    return Frames(dataset.answers, dataset.references, dataset.views, dataset.texts_by_name, dataset.warnings)
 
 
 def perspective_diversity(
@@ -114,11 +114,11 @@ def perspective_diversity(
     from nfqa.metrics.perspective_diversity import score_diversity
     from nfqa.opening import open_evaluator
 
-    given = _read_with(frames, "views", "partial_answers")
+    inputs = _read_with(frames, "views", "partial_answers")
     model = open_evaluator(evaluator, journal) if isinstance(evaluator, str) else evaluator
-    named = evaluator if isinstance(evaluator, str) else model.identity
-    how = {"too_long": "cut_tail", "named": named, "variant": variant} | switches
-    return finish_scores(given, lambda answers: score_diversity(answers, given.views, model, **how))
+    name = evaluator if isinstance(evaluator, str) else model.identity
+    options = {"too_long": "cut_tail", "named": name, "variant": variant} | switches
+    return finish_scores(inputs, lambda answers: score_diversity(answers, inputs.views, model, **options))
 
 
 def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.DataFrame:
@@ -135,10 +135,10 @@ def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.
     from nfqa.metrics.coverage import score_coverage
     from nfqa.opening import open_embedder
 
-    given, embedder = _read_with(frames, "views", "partial_answers"), open_embedder(embedder)
-    scores = finish_scores(given, lambda answers: score_coverage(answers, given.views, embedder))
+    inputs, embedder = _read_with(frames, "views", "partial_answers"), open_embedder(embedder)
+    scores = finish_scores(inputs, lambda answers: score_coverage(answers, inputs.views, embedder))
     keys = ["dataset", "question", "view"]
-    with_texts = scores.merge(given.views[[*keys, "point_of_view"]], on=keys, how="left", validate="m:1")
+    with_texts = scores.merge(inputs.views[[*keys, "point_of_view"]], on=keys, how="left", validate="m:1")
     return with_texts.fillna({"point_of_view": ""})
 
 
@@ -178,20 +178,20 @@ def linkage(
 
     if method not in get_args(JudgeMethod):
         raise ValueError(f"method is {method!r}; expected one of {', '.join(get_args(JudgeMethod))}")
-    given = read(frames) if method == "pointwise" else _read_with(frames, "references", "references")
-    draws = gather_draws(given.answers, given.references, given.texts_by_name, ungraded=method == "pointwise")
+    inputs = read(frames) if method == "pointwise" else _read_with(frames, "references", "references")
+    draws = gather_draws(inputs.answers, inputs.references, inputs.texts_by_name, ungraded=method == "pointwise")
     if judge in ("embedded", "embedded:trained", "embedded:zero_shot"):
         judge = make_zero_shot() if judge == "embedded:zero_shot" else read_trained(open_embedder(embedder))
     if isinstance(judge, str | LanguageJudge):
         with open_judge(judge, prompts, journal) as model:
-            found = judge_by_language_model(draws, model, method).drop(columns="shots")
-        found["rank"] = -found.score.round() if method == "listwise" else float("nan")
+            verdicts = judge_by_language_model(draws, model, method).drop(columns="shots")
+        verdicts["rank"] = -verdicts.score.round() if method == "listwise" else float("nan")
     else:
         both = judge_guarded(draws, judge, open_embedder(embedder))
         ranks = -both[both.output == "rank"].score.to_numpy()
-        found = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
-    scores = add_unscored(found, given.answers, missing="needs references").fillna({"guarded": "", "note": ""})
-    return sign_texts(scores.astype({"missing": str, "rank": "Int64"}), given.warnings)
+        verdicts = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
+    scores = add_unscored(verdicts, inputs.answers, missing="needs references").fillna({"guarded": "", "note": ""})
+    return sign_texts(scores.astype({"missing": str, "rank": "Int64"}), inputs.warnings)
 
 
 def dispute_awareness(
@@ -219,9 +219,9 @@ def dispute_awareness(
     from nfqa.opening import open_judge
 
     with open_judge(open_detector() if judge == "embedded" else judge, prompts, journal) as opened:
-        given = read(frames)
-        asked = given.answers.question.map(given.texts_by_name)
-        return finish_scores(given, lambda answers: score_awareness(answers.assign(question_text=asked), opened))
+        inputs = read(frames)
+        texts = inputs.answers.question.map(inputs.texts_by_name)
+        return finish_scores(inputs, lambda answers: score_awareness(answers.assign(question_text=texts), opened))
 
 
 def answer_questions(
@@ -250,12 +250,12 @@ def answer_questions(
     from nfqa.opening import open_writers, read_prompts
 
     if isinstance(questions, str | Path):
-        asked = read_questions(Path(questions)).set_index("id").question.to_dict()
+        texts = read_questions(Path(questions)).set_index("id").question.to_dict()
     else:
-        asked = {text: text for text in questions}
+        texts = {text: text for text in questions}
     writers = open_writers([generators] if isinstance(generators, str) else generators, journal)
     try:
-        return answer_questions(asked, writers, read_prompts("own"), prompt=prompt, longest=longest, seed=seed)
+        return answer_questions(texts, writers, read_prompts("own"), prompt=prompt, longest=longest, seed=seed)
     finally:
         for writer in writers.values():
             writer.close()
@@ -310,8 +310,8 @@ def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None = None) ->
 
 
 def _read_with(frames: Frames | Table, needed: str, called: str) -> Frames:
-    given = read(frames)
-    if getattr(given, needed).empty:
-        shown = f'{{"question": "...", "{called}": ["...", "..."], "answers": ["..."]}}'
-        raise ValueError(f"no question has {needed}; give some, as in {shown} or nfqa.read(answers, {needed}=frame)")
-    return given
+    inputs = read(frames)
+    if getattr(inputs, needed).empty:
+        example = f'{{"question": "...", "{called}": ["...", "..."], "answers": ["..."]}}'
+        raise ValueError(f"no question has {needed}; give some, as in {example} or nfqa.read(answers, {needed}=frame)")
+    return inputs

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
 
-    Kept = Journal | str | Path | None  # where completions are kept: a journal, its file, or nowhere
+    Keeping = Journal | str | Path | None  # where completions are kept: a journal, its file, or nowhere
 
 PROMPTS = Path(__file__).parent / "prompts"
 
@@ -80,7 +80,7 @@ def open_evaluator(spec: str, journal: str | Path | None = None, *, bar: bool = 
 
 
 def make_evaluator(
-    spec: RoleSpec, journal: Kept, *, progress: Callable[[int, int], None], dry: bool = False, **options: Any
+    spec: RoleSpec, journal: Keeping, *, progress: Callable[[int, int], None], dry: bool = False, **options: Any
 ) -> Evaluator:
     """An evaluator in process, or one behind a server, which is asked through `journal`.
 
@@ -96,11 +96,11 @@ def make_evaluator(
 
 
 @cache
-def open_embedder(given: str | Embedder) -> Embedder:
+def open_embedder(embedder: str | Embedder) -> Embedder:
     """An embedder by its spec, or as it is."""
     from nfqa.models.embed import Embedder
 
-    return Embedder(given) if isinstance(given, str) else given
+    return Embedder(embedder) if isinstance(embedder, str) else embedder
 
 
 @contextmanager
@@ -150,14 +150,14 @@ def open_writers(generators: Sequence[str], journal: str | Path | None) -> dict[
 
 
 def open_askers(
-    specs: Sequence[RoleSpec], find_decoding: Callable[[RoleSpec], Decoding], journal: Kept, **options: Any
+    specs: Sequence[RoleSpec], find_decoding: Callable[[RoleSpec], Decoding], journal: Keeping, **options: Any
 ) -> dict[str, Asker]:
     """Requests to several models, by the name of each. Args: options: as `nfqa.judge.asking.Asker` has them."""
-    named = zip(name_models(specs), specs, strict=True)
-    return {name: open_asker(spec, find_decoding(spec), journal, **options) for name, spec in named}
+    pairs = zip(name_models(specs), specs, strict=True)
+    return {name: open_asker(spec, find_decoding(spec), journal, **options) for name, spec in pairs}
 
 
-def open_asker(spec: RoleSpec, decoding: Decoding, journal: Kept, *, dtype: str = "", **options: Any) -> Asker:
+def open_asker(spec: RoleSpec, decoding: Decoding, journal: Keeping, *, dtype: str = "", **options: Any) -> Asker:
     """Requests to one model, each completion kept in a journal, or as long as this lives.
 
     Args: dtype: of a model in process, by default what NFQA_DTYPE names; options: as `nfqa.judge.asking.Asker` has
@@ -166,10 +166,10 @@ def open_asker(spec: RoleSpec, decoding: Decoding, journal: Kept, *, dtype: str 
     from nfqa.judge.asking import Asker
     from nfqa.judge.journal import Journal
 
-    kept = journal if isinstance(journal, Journal) else Journal(Path(journal) if journal else None)
+    store = journal if isinstance(journal, Journal) else Journal(Path(journal) if journal else None)
     precision = "" if spec.kind == "openai" else dtype or read_precision("")
-    opens = partial(open_model, journal=kept, dtype=dtype)
-    return Asker(spec, opens, kept, decoding, precision=precision, **options)
+    opens = partial(open_model, journal=store, dtype=dtype)
+    return Asker(spec, opens, store, decoding, precision=precision, **options)
 
 
 def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:

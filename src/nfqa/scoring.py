@@ -174,11 +174,11 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
     kind, _, address = engine.partition(":")
     if kind not in ("local", "ray"):
         raise ValueError(f"engine is {engine!r}; expected local, ray or ray:ADDRESS")
-    held = f"{job.out}: another run writes there; wait for it, or name another folder"
+    message = f"{job.out}: another run writes there; wait for it, or name another folder"
     parts = job.cut(shard)  # a file or model that doesn't fit leaves no folder
     for part in parts[:1]:
         job.list_missing(part)
-    with lock_file(job.out / ".lock", held):
+    with lock_file(job.out / ".lock", message):
         todo = [part for part in parts if job.list_missing(part)]
         for file in (job.out / "parts").glob("*.parquet"):
             method, _, number = file.stem.rpartition("-")

@@ -104,7 +104,7 @@ def read_answers(path: str | Path, questions: str | Path = "", *, keep: Collecti
     else:
         lines, digest = read_objects(path, extra), hash_file(path)
     expected = "one JSON object a line" if find_kind(path) == "lines" else "one answer a row"
-    return _refuse_empty(_make_set(lines, extra, digest, named=True), extra, str(path), expected)
+    return _refuse_empty(_make_set(lines, extra, digest, numbered=True), extra, str(path), expected)
 
 
 def read_frames(
@@ -130,8 +130,8 @@ def read_frames(
             ways = "give references= and views=, or call the column of texts 'answer', as in a table"
             raise ValueError(f"answers: {min(wrong)!r} is not read beside 'text'; {ways}")
         lines = gather_frames(records, references, views, extra)
-    made = _make_set(lines, extra, "", named=False)
-    return _refuse_empty(made, extra, "answers", f"rows such as {EXAMPLES['answers']}")
+    question_set = _make_set(lines, extra, "", numbered=False)
+    return _refuse_empty(question_set, extra, "answers", f"rows such as {EXAMPLES['answers']}")
 
 
 def spread_grades(count: int) -> list[int]:
@@ -151,35 +151,35 @@ def read_part(path: Path, part: Part, skipped: list[str] | None = None) -> Quest
     Returns: no question where every line was left out. Ids are told apart within the part alone.
     """
     extra = Extra(Counter(), skipped=skipped)
-    return _make_set(read_objects(path, extra, part), extra, part.digest, named=True)
+    return _make_set(read_objects(path, extra, part), extra, part.digest, numbered=True)
 
 
-def _make_set(lines: Lines, extra: Extra, digest: str, *, named: bool) -> QuestionSet:
-    """The questions of objects of JSON lines; `named` by their numbers, or by their texts."""
+def _make_set(lines: Lines, extra: Extra, digest: str, *, numbered: bool) -> QuestionSet:
+    """The questions of objects of JSON lines; `numbered`: named by their lines, else by their texts."""
     questions: list[Question] = []
     excluded: list[Excluded] = []
     seen: dict[tuple[str, str], str] = {}
     for number, where, item in lines:
         try:
-            made, left_out = _make_question(f"line{number}" if named else "", where, item, extra, seen)
+            question, left_out = _make_question(f"line{number}" if numbered else "", where, item, extra, seen)
         except ValueError as error:
             extra.skip(error)
         else:
             excluded += left_out
-            questions += [made] if made.answers else []
+            questions += [question] if question.answers else []
     return QuestionSet(OWN, tuple(questions), "measured", digest, dict(+extra.counts), tuple(excluded))
 
 
-def _refuse_empty(made: QuestionSet, extra: Extra, name: str, expected: str) -> QuestionSet:
+def _refuse_empty(question_set: QuestionSet, extra: Extra, name: str, expected: str) -> QuestionSet:
     """The set, if it holds a question and every field that is to be kept. Raises: ValueError where it doesn't."""
-    if not made.questions:
-        why = "every answer is empty, so there is nothing to score" if made.excluded else "holds no question"
+    if not question_set.questions:
+        why = "every answer is empty, so there is nothing to score" if question_set.excluded else "holds no question"
         raise ValueError(f"{name}: {why}; expected {expected}")
-    names = set[str]().union(*(answer.extra for question in made.questions for answer in question.answers))
+    names = set[str]().union(*(answer.extra for question in question_set.questions for answer in question.answers))
     if wrong := set(extra.keep).difference(names - _TAKEN):
         what = "a column of scores or answers" if min(wrong) in _TAKEN & names else "no further column of any row"
         raise ValueError(f"keep names {min(wrong)!r}, which is {what}; mend its name, or rename the column")
-    return made
+    return question_set
 
 
 def _make_question(
@@ -224,8 +224,8 @@ def _name_answers(answers: Sequence[_Answer], counts: Counter[str]) -> list[str]
     return names
 
 
-def _make_references(where: str, given: Sequence[Reference], counts: Counter[str]) -> list[Answer]:
-    texts, grades = [reference.text for reference in given], [reference.grade for reference in given]
+def _make_references(where: str, items: Sequence[Reference], counts: Counter[str]) -> list[Answer]:
+    texts, grades = [reference.text for reference in items], [reference.grade for reference in items]
     if UNLABELLED in grades:
         if len(set(grades)) > 1:
             place = grades.index(UNLABELLED)

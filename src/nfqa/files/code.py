@@ -25,16 +25,16 @@ def hash_modules(names: Iterable[str], *, within: tuple[str, ...] = PACKAGES) ->
 
     Args: names: modules, or MODULE.FUNCTION as an import statement may mean them. within: packages to stay inside.
     """
-    todo, found = list(names), dict[str, str]()
+    todo, hashes = list(names), dict[str, str]()
     while todo:
         name = todo.pop()
         path = _SOURCE.joinpath(*name.split("."))
         files = [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
-        if files and name not in found and name.startswith(within):
-            found[name], imports = _scan(files[0], *stamp(files[0]))
+        if files and name not in hashes and name.startswith(within):
+            hashes[name], imports = _scan(files[0], *stamp(files[0]))
             package = name.rpartition(".")[0]  # whose __init__ runs first; nfqa's own imports what its functions need
             todo += [*imports, *([package] if package not in ("", "nfqa") else [])]
-    return dict(sorted(found.items()))
+    return dict(sorted(hashes.items()))
 
 
 @cache

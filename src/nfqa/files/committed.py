@@ -66,8 +66,8 @@ class RowFormat:
         try:
             table = parquet.ParquetFile(path, page_checksum_verification=True).read()
             if not table.schema.equals(self._schema):
-                shown = [", ".join(f"{each.name} ({each.type})" for each in s) for s in (table.schema, self._schema)]
-                raise ValueError(f"{path}: its columns are {shown[0]}; expected {shown[1]}; {advice}")
+                texts = [", ".join(f"{each.name} ({each.type})" for each in s) for s in (table.schema, self._schema)]
+                raise ValueError(f"{path}: its columns are {texts[0]}; expected {texts[1]}; {advice}")
             return table.to_pylist()
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             first = str(error).partition("\n")[0]
@@ -87,4 +87,4 @@ class RowFormat:
 
         types = {name: pyarrow.type_for_alias(kind.removesuffix("s")) for name, kind in self.columns.items()}
         types |= {name: pyarrow.list_(types[name]) for name, kind in self.columns.items() if kind.endswith("s")}
-        return pyarrow.schema(pyarrow.field(name, own, nullable=name in _MAY_LACK) for name, own in types.items())
+        return pyarrow.schema(pyarrow.field(name, each, nullable=name in _MAY_LACK) for name, each in types.items())

@@ -153,8 +153,8 @@ class Item(BaseModel):
             del fields[name]
             extra.counts[f"column_not_read: {name}"] += 1
         values = {name: read_value(one) for name, one in fields.items()}
-        given = {name: one for name, one in values.items() if one is not None or name not in known}
-        return {cls.blank: ""} | given if cls.blank in fields else given
+        content = {name: one for name, one in values.items() if one is not None or name not in known}
+        return {cls.blank: ""} | content if cls.blank in fields else content
 
 
 class LooseItem(Item):
@@ -186,11 +186,11 @@ def _explain(error: ValidationError) -> str:
     field = "".join(parts).lstrip(".")
     if fault["type"] == "missing":
         return f"{field} is missing; add it"
-    said = fault["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
+    message = fault["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
     if fault["type"] == "value_error" and isinstance(fault["input"], dict):  # our own words for several fields at once
-        return f"{field}: {said}".removeprefix(": ")
-    found = f"{field} is" if field else "found"
-    return f"{found} {_describe(fault['input'])}; {said[0].lower()}{said[1:]}"
+        return f"{field}: {message}".removeprefix(": ")
+    subject = f"{field} is" if field else "found"
+    return f"{subject} {_describe(fault['input'])}; {message[0].lower()}{message[1:]}"
 
 
 def _describe(value: Any) -> str:
@@ -220,9 +220,9 @@ def read_items(path: Path, shape: type[T], counts: Counter[str], *, once: str, c
     """
     seen: dict[tuple[str, str], str] = {}
     for _, where, item in parse_lines(str(path), path.read_bytes(), counts):
-        found = check(shape, item, where, counts if clean else None)
-        refuse_twin(seen, where, once, getattr(found, once))
-        yield found
+        line = check(shape, item, where, counts if clean else None)
+        refuse_twin(seen, where, once, getattr(line, once))
+        yield line
 
 
 def refuse_twin(seen: dict[tuple[str, str], str], where: str, field: str, value: str) -> None:

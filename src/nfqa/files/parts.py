@@ -186,10 +186,10 @@ def write_table(path: Path, table: pd.DataFrame, note: dict[str, Any]) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    made = pyarrow.Table.from_pandas(table, preserve_index=False)
-    made = made.replace_schema_metadata({**(made.schema.metadata or {}), _NOTE: json.dumps(note).encode()})
+    arrow = pyarrow.Table.from_pandas(table, preserve_index=False)
+    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), _NOTE: json.dumps(note).encode()})
     with write_atomically(path) as scratch:
-        parquet.write_table(made, scratch, compression="zstd")
+        parquet.write_table(arrow, scratch, compression="zstd")
 
 
 def read_note(path: Path) -> dict[str, Any]:

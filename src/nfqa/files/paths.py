@@ -19,8 +19,8 @@ def find_root() -> Path:
 
     Raises: ValueError when there is none.
     """
-    named, here = os.environ.get("NFQA_ROOT"), Path.cwd()
-    candidates = [Path(named).resolve()] if named else [here, *here.parents]
+    variable, here = os.environ.get("NFQA_ROOT"), Path.cwd()
+    candidates = [Path(variable).resolve()] if variable else [here, *here.parents]
     for folder in candidates:
         if (folder / "data" / "registry.yml").is_file():
             return folder
@@ -56,10 +56,10 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def lock_file(path: Path, held: str, *, wait: bool = False) -> Iterator[None]:
-    """Hold a file for this process alone; where another process holds it, say `held`, and wait if that is wanted.
+def lock_file(path: Path, message: str, *, wait: bool = False) -> Iterator[None]:
+    """Hold a file for this process alone; where another process holds it, say `message`, and wait if that is wanted.
 
-    Raises: ValueError, saying `held`, where it is not.
+    Raises: ValueError, saying `message`, where it is not.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
@@ -67,8 +67,8 @@ def lock_file(path: Path, held: str, *, wait: bool = False) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if not wait:
-                raise ValueError(held) from None
-            print(held, flush=True)
+                raise ValueError(message) from None
+            print(message, flush=True)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -109,8 +109,8 @@ class Place:
 
     def find(self, folder: Literal["results", "figures"], name: str) -> Path:
         """A file that was made here, else the reference's, in results/ or figures/ of the checkout."""
-        made = self.work / folder / name
-        return self.root / folder / name if self.is_full and not made.is_file() else made
+        file = self.work / folder / name
+        return self.root / folder / name if self.is_full and not file.is_file() else file
 
 
 def find_place(root: Path, *, data: str = "full", profile: str = "full", variant: str = "") -> Place:

@@ -31,9 +31,9 @@ Points = Annotated[list[PointOfView], Field(min_length=1)]
 def make_points(question: str, points: Sequence[PointOfView], counts: Counter[str]) -> tuple[PartialAnswer, ...]:
     """Partial answers QUESTION.1, QUESTION.2 ...; repeated ones are counted, and kept."""
     texts = ((point.point_of_view.strip(), point.explanation.strip()) for point in points)
-    made = tuple(PartialAnswer(f"{question}.{place}", *text) for place, text in enumerate(texts, start=1))
-    counts["repeated_partial_answers"] += len(made) - len({point.text for point in made})
-    return made
+    partial_answers = tuple(PartialAnswer(f"{question}.{place}", *text) for place, text in enumerate(texts, start=1))
+    counts["repeated_partial_answers"] += len(partial_answers) - len({point.text for point in partial_answers})
+    return partial_answers
 
 
 class Debate(Item):

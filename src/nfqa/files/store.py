@@ -34,8 +34,8 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
         with self._explain():
             self._db = sqlite3.connect(path or ":memory:", timeout=60, check_same_thread=False)
-            held = [row[1] for row in self._db.execute(f"PRAGMA table_info({table})")]
-            if held not in ([], ["key", *columns]):
+            names = [row[1] for row in self._db.execute(f"PRAGMA table_info({table})")]
+            if names not in ([], ["key", *columns]):
                 raise sqlite3.DatabaseError("its table has other columns")
             for left in reversed(range(200)):  # where two make it at once, sqlite tells one "locked" and doesn't wait
                 try:

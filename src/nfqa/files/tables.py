@@ -107,13 +107,13 @@ def parse_rows(name: str, content: bytes, counts: Counter[str]) -> Lines:
         begin = reader.line_num + 1
         for cells in reader:
             where, first, begin = f"{name}, line {begin}", begin, reader.line_num + 1
-            named = list(zip_longest(columns, cells[: len(columns)]))  # a short row lacks some
-            beyond = cells[len(columns) :] + [cell or "" for column, cell in named[1:] if not column]
+            pairs = list(zip_longest(columns, cells[: len(columns)]))  # a short row lacks some
+            beyond = cells[len(columns) :] + [cell or "" for column, cell in pairs[1:] if not column]
             if "".join(beyond).strip():
                 raise ValueError(f"{where}: a cell has no named column; name it, or quote texts with {separator!r}")
             counts["column_not_read: the first, without a name"] += columns[:1] == [""] and cells[:1] not in ([], [""])
             if "".join(cells).strip():
-                yield first, where, {column: cell for column, cell in named if column and cell is not None}
+                yield first, where, {column: cell for column, cell in pairs if column and cell is not None}
             else:
                 counts["blank_lines"] += 1
     except csv.Error as error:

@@ -15,19 +15,19 @@ _ONE = Lock()  # a model serves one call at a time
 
 
 def score_answer(
-    measure: Measure, question: str, answer: str, given: Mapping[str, Any] | None, **how: Any
+    measure: Measure, question: str, answer: str, metadata: Mapping[str, Any] | None, **options: Any
 ) -> tuple[float, str]:
     """One answer's score, and why it has none (the score is NaN then).
 
-    Args: given: `partial_answers` for P.D., `references` (best first) for LINKAGE, texts or objects as in JSON lines;
-        how: as the function of that name in `nfqa`.
+    Args: metadata: `partial_answers` for P.D., `references` (best first) for LINKAGE, texts or objects as in JSON
+        lines; options: as the function of that name in `nfqa`.
     Returns: P.D. (lower is better), D.A. (0 or 1), or the rank (1 is best).
     Raises: ValueError where what the measure needs is not given.
     """
     if lack := name_lack(answer):
         return float("nan"), LACKS[lack]
-    more = {name: given[name] for name in ("partial_answers", "references") if given and name in given}
+    more = {name: metadata[name] for name in ("partial_answers", "references") if metadata and name in metadata}
     with _ONE:
-        scores = getattr(nfqa, measure)([{"question": question, "answers": [answer]} | more], **how)
+        scores = getattr(nfqa, measure)([{"question": question, "answers": [answer]} | more], **options)
     score = scores["rank" if measure == "linkage" else "score"].astype(float).iloc[0]
     return float(score), scores.missing.iloc[0]

@@ -14,16 +14,17 @@ from nfqa.frameworks import Measure, score_answer
 class NfqaMetric(BaseMetric):
     """P.D., D.A. or the LINKAGE rank of the actual output; the test case's metadata hold what `score_answer` needs.
 
-    A test succeeds where D.A. is at least the threshold, or P.D. or the rank at most. how: as the function in `nfqa`.
+    A test succeeds where D.A. is at least the threshold, or P.D. or the rank at most.
+    Args: options: as the function in `nfqa`.
     """
 
-    def __init__(self, measure: Measure, *, threshold: float, **how: Any) -> None:
-        self.measure_named, self.threshold, self.how = measure, threshold, how
+    def __init__(self, measure: Measure, *, threshold: float, **options: Any) -> None:
+        self.measured, self.threshold, self.options = measure, threshold, options
 
     def measure(self, test_case: LLMTestCase, *_: Any, **__: Any) -> float:
         """The score, NaN where there is none, with the reason."""
         question, answer = test_case.input, test_case.actual_output or ""
-        self.score, self.reason = score_answer(self.measure_named, question, answer, test_case.metadata, **self.how)
+        self.score, self.reason = score_answer(self.measured, question, answer, test_case.metadata, **self.options)
         self.is_successful()
         return self.score
 
@@ -33,11 +34,11 @@ class NfqaMetric(BaseMetric):
 
     def is_successful(self) -> bool:
         """Whether there is a score on the right side of the threshold."""
-        above, limit = self.measure_named == "dispute_awareness", self.threshold or 0.0
+        above, limit = self.measured == "dispute_awareness", self.threshold or 0.0
         score = float("nan") if self.score is None else self.score
         self.success = score >= limit if above else score <= limit
         return self.success
 
     @property
     def __name__(self) -> str:
-        return self.measure_named.replace("_", " ")
+        return self.measured.replace("_", " ")

@@ -85,7 +85,7 @@ def estimate_ratio(sums: ArrayLike, sizes: ArrayLike, *names: ArrayLike) -> Inte
     Source: the ratio estimator, Cochran (1977), chapter 6.
     """
     s, d = np.asarray(sums, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
-    ways = [np.unique(np.asarray(own)[d > 0], return_inverse=True)[1] for own in names or [np.arange(len(d))]]
+    ways = [np.unique(np.asarray(each)[d > 0], return_inverse=True)[1] for each in names or [np.arange(len(d))]]
     s, d = s[d > 0], d[d > 0]
     if not len(d):
         return Interval(np.nan, np.nan, np.nan, None, 0, 0, 0)
@@ -95,10 +95,10 @@ def estimate_ratio(sums: ArrayLike, sizes: ArrayLike, *names: ArrayLike) -> Inte
         for way in [*ways, np.unique(ways, axis=1, return_inverse=True)[1].ravel()]
     ]
     low, high = _find_ends(value, [(m, len(m)) for m in moved[:-1]], twice=(moved[-1] ** 2).sum())
-    found = clip_share(Interval(float(value), low, high, None, int(d.sum()), 0, len(moved[0])))
+    share = clip_share(Interval(float(value), low, high, None, int(d.sum()), 0, len(moved[0])))
     tables = [[np.bincount(way, of) for of in (s, d)] for way in ways]
     bounds = [find_share(s / d, d) for s, d in tables if min((s > 0).sum(), (s < d).sum()) < FEWEST]
-    return replace(found, low=min(b.low for b in bounds), high=max(b.high for b in bounds)) if bounds else found
+    return replace(share, low=min(b.low for b in bounds), high=max(b.high for b in bounds)) if bounds else share
 
 
 def estimate_pairs(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> Interval:
@@ -110,8 +110,8 @@ def estimate_pairs(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> In
     """
     v, sides = np.asarray(values, dtype=np.float64), np.array([first, second])
     names = np.unique(sides)
-    kept = (sides[:, None] != names[:, None]).all(0)  # [units, pairs]
-    return estimate_jackknife(v.mean(), _average(np.where(kept, v, np.nan), 1), n=len(v))
+    valid = (sides[:, None] != names[:, None]).all(0)  # [units, pairs]
+    return estimate_jackknife(v.mean(), _average(np.where(valid, v, np.nan), 1), n=len(v))
 
 
 def estimate_jackknife(value: float, *left_out: ArrayLike, n: int) -> Interval:
@@ -145,13 +145,13 @@ def find_share(values: ArrayLike, sizes: ArrayLike | None = None) -> Interval:
     from scipy.special import ndtri
 
     v = np.asarray(values, dtype=np.float64)
-    kept = ~np.isnan(v)
-    present = v[kept]
+    valid = ~np.isnan(v)
+    present = v[valid]
     if v.ndim != 1 or not ((present >= 0) & (present <= 1)).all():
         raise ValueError(f"values are of shape {v.shape}; expected one row of numbers from 0 to 1, or NaN")
     if not len(present):
         return Interval(np.nan, np.nan, np.nan, None, 0, v.size, 0)
-    w = np.ones(len(present)) if sizes is None else np.asarray(sizes, dtype=np.float64)[kept]
+    w = np.ones(len(present)) if sizes is None else np.asarray(sizes, dtype=np.float64)[valid]
     share, n, z = float(w @ present / w.sum()), w.sum() ** 2 / (w @ w), ndtri((1 + CONFIDENCE) / 2)
     half = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     ends = (np.array([share - half, share + half]) + z**2 / (2 * n)) / (1 + z**2 / n)
@@ -167,9 +167,9 @@ def draw_counts(rows: int, *, resamples: int, seed: int = 0) -> NDArray[np.float
     """
     if rows < 1 or resamples < 1:
         raise ValueError(f"rows is {rows} and resamples is {resamples}; expected 1 or more of both")
-    drawn = np.random.default_rng(seed).integers(rows, size=(resamples, rows), dtype=np.int64)
-    drawn += rows * np.arange(resamples)[:, None]
-    return np.bincount(drawn.ravel(), minlength=resamples * rows).reshape(resamples, rows).astype(np.float64)
+    places = np.random.default_rng(seed).integers(rows, size=(resamples, rows), dtype=np.int64)
+    places += rows * np.arange(resamples)[:, None]
+    return np.bincount(places.ravel(), minlength=resamples * rows).reshape(resamples, rows).astype(np.float64)
 
 
 def find_interval(value: float, draws: ArrayLike, *, units: int, n: int, n_missing: int = 0) -> Interval:
@@ -181,12 +181,12 @@ def find_interval(value: float, draws: ArrayLike, *, units: int, n: int, n_missi
     """
     from scipy.special import ndtr, stdtrit
 
-    kept = np.asarray(draws, dtype=np.float64)
-    kept = kept[~np.isnan(kept)]
-    if np.isnan(value) or not len(kept) or units < FEWEST:
+    values = np.asarray(draws, dtype=np.float64)
+    values = values[~np.isnan(values)]
+    if np.isnan(value) or not len(values) or units < FEWEST:
         return Interval(float(value), np.nan, np.nan, None, n, n_missing, units)
     below = ndtr(-np.sqrt(units / (units - 1)) * stdtrit(units - 1, (1 + CONFIDENCE) / 2))
-    low, high = np.quantile(kept, [below, 1 - below])
+    low, high = np.quantile(values, [below, 1 - below])
     low, high = (low, high) if high - low > ALIKE * abs(value) else (np.nan, np.nan)
     return Interval(float(value), float(low), float(high), None, n, n_missing, units)
 

@@ -47,9 +47,9 @@ def read_number(completion: str, *, lowest: int, highest: int, whole: bool = Tru
     Source: LINKAGE's released code. Differs from: it takes any whole number, in range or not, and gives an answer
         whose verdict it can't read rank 2; here that is missing.
     """
-    found = [float(text) for text in _list_marks(completion, pick) if _NUMBER.fullmatch(text)]
-    allowed = [value for value in found if lowest <= value <= highest and not (whole and value % 1)]
-    return _pick_one(completion, found, allowed, pick)
+    marks = [float(text) for text in _list_marks(completion, pick) if _NUMBER.fullmatch(text)]
+    allowed = [value for value in marks if lowest <= value <= highest and not (whole and value % 1)]
+    return _pick_one(completion, marks, allowed, pick)
 
 
 def read_preference(completion: str, *, pick: Pick = "only") -> Verdict:
@@ -58,8 +58,8 @@ def read_preference(completion: str, *, pick: Pick = "only") -> Verdict:
     Args, Returns: as `read_number`.
     Source: LINKAGE, equation 4, and the format that its pairwise prompt asks for.
     """
-    found = [CHOICES[text.upper()] for text in _list_marks(completion, pick) if text.upper() in CHOICES]
-    return _pick_one(completion, found, found, pick)
+    marks = [CHOICES[text.upper()] for text in _list_marks(completion, pick) if text.upper() in CHOICES]
+    return _pick_one(completion, marks, marks, pick)
 
 
 def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Verdict:
@@ -74,15 +74,15 @@ def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Verdic
     Source: DebateQA's metric, which asks for 0 or 1. Differs from: its released script, which looks for the digit in
         prompt and completion together; models that write "1" or "Answer: 1" instead of `[[1]]` are understood here.
     """
-    said = leave_out_thinking(completion).strip()
+    speech = leave_out_thinking(completion).strip()
     marked = [text for text in _list_marks(completion, "only") if _NUMBER.fullmatch(text)]
-    found = [float(text) for text in marked or [*_NAMED.findall(said), *_LAST.findall(said)]]
-    return _pick_one(completion, found, {*map(float, digits)}, "only")
+    marks = [float(text) for text in marked or [*_NAMED.findall(speech), *_LAST.findall(speech)]]
+    return _pick_one(completion, marks, {*map(float, digits)}, "only")
 
 
 def _list_marks(completion: str, pick: Pick) -> list[str]:
-    said = completion.rpartition("</think>")[2] if pick == "first" else leave_out_thinking(completion)
-    return [found.strip() for found in _MARKED.findall(said)]
+    speech = completion.rpartition("</think>")[2] if pick == "first" else leave_out_thinking(completion)
+    return [mark.strip() for mark in _MARKED.findall(speech)]
 
 
 def _pick_one(completion: str, values: Sequence[float], allowed: Collection[float], pick: Pick) -> Verdict:

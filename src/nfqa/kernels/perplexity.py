@@ -68,9 +68,9 @@ class Settings:
         wrapping = "chat" if self.wrapping == "chat" else f"plain:{self.plain_format!r}"
         opened = f"|gen:{'yes' if self.generation_prompt else 'no'}" if self.wrapping == "chat" else ""
         instruction = repr(self.instruction) if self.instruction else "none"
-        kept = "|marks:kept" if self.marks == "kept" else ""
-        kept += f"|padding:{self.padding}" if self.padding != "none" else ""
-        return f"instr:{instruction}|wrap:{wrapping}{opened}|bound:{self.boundary}|long:{self.too_long}{kept}"
+        rest = "|marks:kept" if self.marks == "kept" else ""
+        rest += f"|padding:{self.padding}" if self.padding != "none" else ""
+        return f"instr:{instruction}|wrap:{wrapping}{opened}|bound:{self.boundary}|long:{self.too_long}{rest}"
 
     @property
     def signature(self) -> str:
@@ -110,8 +110,8 @@ def compute_perplexities(
     Differs from: that script's value is below the perplexity whenever there is a context, and falls towards 1 as the
         context grows, whatever the target.
     """
-    losses, own, every = (np.asarray(values, dtype=np.float64) for values in (nats, tokens, attended))
-    divisors = own if denominator == "target" else np.maximum(every - 1, 1)
+    losses, targets, every = (np.asarray(values, dtype=np.float64) for values in (nats, tokens, attended))
+    divisors = targets if denominator == "target" else np.maximum(every - 1, 1)
     with np.errstate(over="ignore"):  # the result is then inf
         return np.exp(losses / divisors)
 

@@ -35,21 +35,21 @@ def score_rouge_sets(candidate: Sentences, reference: Sentences) -> RougeF:
         return RougeF(0.0, 0.0, 0.0)
     c_words = [word for sentence in candidate for word in sentence]
     r_words = [word for sentence in reference for word in sentence]
-    found: set[str] = set()
+    matches: set[str] = set()
     c_sentences = [(sentence, frozenset(sentence)) for sentence in dict.fromkeys(map(tuple, candidate))]
     for r_sentence in dict.fromkeys(map(tuple, reference)):
-        missing = set(r_sentence) - found
+        missing = set(r_sentence) - matches
         for c_sentence, c_present in c_sentences:
             if not missing.isdisjoint(c_present):  # else the pair could only find again what was found
                 new = _find_subsequence(r_sentence, c_sentence)
-                found |= new
+                matches |= new
                 missing -= new
     c_set, r_set = set(c_words), set(r_words)
     c_pairs, r_pairs = set(pairwise(c_words)), set(pairwise(r_words))
     return RougeF(
         _combine(len(c_set & r_set), len(c_set), len(r_set)),
         _combine(len(c_pairs & r_pairs), len(c_pairs), len(r_pairs)),
-        _combine(len(found), len(c_set), len(r_set)),
+        _combine(len(matches), len(c_set), len(r_set)),
     )
 
 

@@ -54,31 +54,31 @@ def leave_out_thinking(text: str) -> str:
     a line before others counts; else the last, or the first where a beginning follows it. Marks around what is said
     afterwards go too.
     """
-    said = _find_said(text)
-    spoken = _SPEAKING.match(said)
-    if spoken and "|>" not in spoken[0] and not _SPOKEN.search(said):  # <answer> as a word of the answer
+    speech = _find_speech(text)
+    spoken = _SPEAKING.match(speech)
+    if spoken and "|>" not in spoken[0] and not _SPOKEN.search(speech):  # <answer> as a word of the answer
         spoken = None
-    if said is not text or spoken:
-        said = _SPOKEN.sub("", said[spoken.end() :] if spoken else said).strip()
-    return said
+    if speech is not text or spoken:
+        speech = _SPOKEN.sub("", speech[spoken.end() :] if spoken else speech).strip()
+    return speech
 
 
-def _find_said(text: str) -> str:
+def _find_speech(text: str) -> str:
     start = text.lstrip(_UNSEEN).removeprefix("<|start|>assistant")
     lowered, marks = start.lower(), list(_END.finditer(start))
     fences = [fence.start() for fence in re.finditer("```", start)]
     ends = [end for end in marks if bisect(fences, end.start()) % 2 == 0]
     for begin, mark in _THINKING.items():
         if lowered.startswith(begin.lower()):
-            own = [[end for end in some if end[0].lower() == mark.lower()] for some in (ends, marks)]
-            closing = own[0] or own[1]
+            same_kind = [[end for end in some if end[0].lower() == mark.lower()] for some in (ends, marks)]
+            closing = same_kind[0] or same_kind[1]
             if not closing:
                 return text if begin == _STRIPPED and not start[len(begin) :][:1].isupper() else ""
             at_line_end = [end for end in closing if _AT_LINE_END.match(start, end.end())]
             speaks_of_it = begin.lower() in lowered[closing[0].end() :]
-            said = start[(at_line_end or closing[: 1 if speaks_of_it else None])[-1].end() :]
-            again = re.search(rf"^[ \t]*{re.escape(begin)}", said, re.IGNORECASE | re.MULTILINE)  # without an end
-            return "" if again and begin != _STRIPPED else said
+            speech = start[(at_line_end or closing[: 1 if speaks_of_it else None])[-1].end() :]
+            again = re.search(rf"^[ \t]*{re.escape(begin)}", speech, re.IGNORECASE | re.MULTILINE)  # without an end
+            return "" if again and begin != _STRIPPED else speech
     begun = {end for end, begin in _BEGIN_OF.items() if begin in lowered} | {_THINKING[_STRIPPED]}
     alone = [
         end for end in ends
@@ -96,8 +96,8 @@ def name_lack(text: str) -> str:
 
     Blanks, control and format characters, and accents without a letter are nothing.
     """
-    for name, said in (("empty", text), ("only_thinking", leave_out_thinking(text))):
-        kinds = (unicodedata.category(character) for character in plain_blanks(said))
+    for name, speech in (("empty", text), ("only_thinking", leave_out_thinking(text))):
+        kinds = (unicodedata.category(character) for character in plain_blanks(speech))
         if all(kind[0] in "ZM" or kind in ("Cc", "Cf", "Cs") for kind in kinds):
             return name
     return ""

@@ -45,9 +45,9 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedde
     """
     signature, embedder = sign_coverage(embedder), embedder.tune(COVERAGE)
     embedder.prepare(views["text"].tolist(), tokens=False)
-    given = answers.drop(columns="grade", errors="ignore").assign(place=range(len(answers)))
-    own = views[["dataset", "question", "view", "text"]].rename(columns={"text": "view_text"})
-    pairs = given.merge(own, "left", ["dataset", "question"]).fillna({"view": "", "view_text": ""})
+    numbered = answers.drop(columns="grade", errors="ignore").assign(place=range(len(answers)))
+    view_texts = views[["dataset", "question", "view", "text"]].rename(columns={"text": "view_text"})
+    pairs = numbered.merge(view_texts, "left", ["dataset", "question"]).fillna({"view": "", "view_text": ""})
     viewed = pairs.view_text != ""
     cosines = [
         measure_coverage(str(part["text"].fillna("").iloc[0]), part["view_text"].tolist(), embedder)

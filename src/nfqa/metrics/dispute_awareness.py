@@ -29,21 +29,21 @@ def score_awareness(
         "no_question") and signature.
     Raises: as `judge_awareness`.
     """
-    given, texts = answers["text"].notna().to_numpy(), answers["text"].fillna("").tolist()
+    present, texts = answers["text"].notna().to_numpy(), answers["text"].fillna("").tolist()
     if isinstance(by, LanguageJudge):
         marks = judge_awareness(pair_texts(answers), by, form=form)
-        found = marks.assign(method="judge", probability=marks.score, score=decide(marks.score))
+        marks = marks.assign(method="judge", probability=marks.score, score=decide(marks.score))
     elif isinstance(by, Detector):
         names = answers["dataset"] + ":" + answers["question"].astype(str)
-        found = by.decide(texts, names, [asked for asked, _ in pair_texts(answers)])
-        found = found.assign(method="detector", missing="", signature=by.signature)
+        marks = by.decide(texts, names, [question for question, _ in pair_texts(answers)])
+        marks = marks.assign(method="detector", missing="", signature=by.signature)
     else:
-        found = pd.DataFrame({"score": apply_rule(texts, by), "probability": np.nan})
-        found = found.assign(method=by, missing="", signature=f"rule:{by}")
-    found = found.astype({"score": float})
-    found.loc[~given, ["score", "probability", "missing"]] = [np.nan, np.nan, "no_answer"]
+        marks = pd.DataFrame({"score": apply_rule(texts, by), "probability": np.nan})
+        marks = marks.assign(method=by, missing="", signature=f"rule:{by}")
+    marks = marks.astype({"score": float})
+    marks.loc[~present, ["score", "probability", "missing"]] = [np.nan, np.nan, "no_answer"]
     names = answers.drop(columns=["text", "question_text", "grade"], errors="ignore").reset_index(drop=True)
-    return names.assign(metric="da").join(found[["method", "score", "probability", "missing", "signature"]])
+    return names.assign(metric="da").join(marks[["method", "score", "probability", "missing", "signature"]])
 
 
 def judge_awareness(

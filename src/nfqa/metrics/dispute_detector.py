@@ -79,17 +79,18 @@ class Detector:
         rows = [map(hash_text, row) for row in zip(texts, *questions, strict=True)]
         heads = [self.heads[next(filter(None, map(self.fold_of.get, row)), "all")] for row in rows]
         logits = [row @ head.slopes + head.intercept for row, head in zip(self.describe(texts), heads, strict=True)]
-        found = pd.DataFrame({"probability": 1 / (1 + np.exp(-np.array(logits, dtype=np.float64)))}).fillna(0.0)
-        return found.assign(score=(found.probability >= [head.threshold for head in heads]).astype(float))
+        decisions = pd.DataFrame({"probability": 1 / (1 + np.exp(-np.array(logits, dtype=np.float64)))}).fillna(0.0)
+        return decisions.assign(score=(decisions.probability >= [head.threshold for head in heads]).astype(float))
 
     def describe(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """The features of each answer, [len(texts), 9 + len(words)]; NaN for one without a sentence."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         split = [split_answer(text) for text in texts]
-        units = pd.Series([[*own, *map(" ".join, pairwise(own))] for own in split], dtype=object).explode().dropna()
-        found = self.sentences.predict_proba([*units, ""])[:-1]
-        most = pd.DataFrame(found, units.index, self.sentences.classes_).groupby(level=0).max()
+        runs = [[*sentences, *map(" ".join, pairwise(sentences))] for sentences in split]
+        units = pd.Series(runs, dtype=object).explode().dropna()
+        probabilities = self.sentences.predict_proba([*units, ""])[:-1]
+        most = pd.DataFrame(probabilities, units.index, self.sentences.classes_).groupby(level=0).max()
         pooled = pool_units(most.reindex(range(len(texts))))
         cues = np.array([list_cues(text) for text in texts], dtype=np.float64).reshape(-1, 6)
         known = TfidfVectorizer(vocabulary=list(self.words), sublinear_tf=True)
@@ -101,11 +102,11 @@ class Detector:
 @cache
 def open_detector() -> Detector:
     """The detector that comes with nfqa; its model of sentences is fitted here, in less than a second."""
-    made = json.loads(HEADS.read_text(encoding="utf-8"))
-    heads = {fold: Head(**head) for fold, head in made["heads"].items()}
-    fold_of = {key: fold for fold, keys in made["left_out"].items() for key in keys}
+    fitted = json.loads(HEADS.read_text(encoding="utf-8"))
+    heads = {fold: Head(**head) for fold, head in fitted["heads"].items()}
+    fold_of = {key: fold for fold, keys in fitted["left_out"].items() for key in keys}
     name = "+".join(hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in (SENTENCES, HEADS))
-    return Detector(fit_sentences(), made["words"], heads, fold_of, name)
+    return Detector(fit_sentences(), fitted["words"], heads, fold_of, name)
 
 
 def fit_sentences() -> Any:

@@ -30,23 +30,11 @@ THRESHOLDS = {
 }
 FLAGS = {  # after "It ..."
     "empty": "has no word",
-    "repeats_question": (
-        f"holds the whole question, or {THRESHOLDS['question_share']:.0%} of its words are the question's and half of"
-        " the question's are in it, so that closeness to the question says nothing"
-    ),
-    "copies_reference": (
-        f"has a reference's words, or {THRESHOLDS['copied']:.0%} of its runs of four words are in one, so that"
-        " closeness to the references shows the copy alone"
-    ),
-    "copies_view": (
-        f"has a point of view's words, or {THRESHOLDS['copied']:.0%} of its runs of four words are in points of view,"
-        " so that P.D. shows the copy alone"
-    ),
-    "repeats_itself": f"has {THRESHOLDS['repeated']:.0%} or more runs of four words that were there before",
-    "length": (
-        f"is {THRESHOLDS['times']:g} times as long as its longest reference or more, or as short as its shortest, and"
-        " overlap and closeness depend on length"
-    ),
+    "repeats_question": "holds the whole question, or little but its words, half of them or more",
+    "copies_reference": "has a reference's words, or half of its runs of four words are in one",
+    "copies_view": "has a point of view's words, or half of its runs of four words are in points of view",
+    "repeats_itself": "repeats 30 % or more of its runs of four words",
+    "length": "is six times as long as its longest reference, or a sixth of its shortest one",
     "verdict_mark": "holds a mark such as [[1]], by which a language model's verdict is read",
 }
 TOLD = ["length"]  # alone, such answers count: people there grade short ones 1.2 of 3 on average, long ones 2.6
@@ -87,10 +75,10 @@ def describe_answers(
         a verdict could be read in it. Case and punctuation don't count.
     """
     known = {name: [_split(text) for text in texts] for name, texts in references.items()}
-    held = {name: [_split(text) for text in texts] for name, texts in (views or {}).items()}
-    asked = {name: _split(text) for name, text in questions.items()}
+    view_words = {name: [_split(text) for text in texts] for name, texts in (views or {}).items()}
+    question_words = {name: _split(text) for name, text in questions.items()}
     rows = [
-        _describe(text, asked[name], known.get(name, ()), held.get(name, ()))
+        _describe(text, question_words[name], known.get(name, ()), view_words.get(name, ()))
         for text, name in zip(answers.text, answers.question, strict=True)
     ]
     described = pd.DataFrame(rows, index=answers.index)
@@ -102,17 +90,11 @@ def flag_answers(described: pd.DataFrame) -> pd.DataFrame:
 
     `copies_view` is told only of answers that were described beside points of view.
     """
-    beyond = {name: is_beyond(described[name], name) for name in THRESHOLDS}
-    flagged = {
-        "empty": beyond["words"],
-        "repeats_question": described.question_inside | beyond["question_share"],
-        "copies_reference": beyond["copied"],
-        "copies_view": is_beyond(described.copied_view, "copied") if "copied_view" in described else None,
-        "repeats_itself": beyond["repeated"],
-        "length": beyond["times"],
-        "verdict_mark": described.mark,
-    }
-    return pd.DataFrame({name: held for name, held in flagged.items() if held is not None})
+    beyond = pd.DataFrame({name: is_beyond(described[name], name) for name in THRESHOLDS})
+    of_views = {"copies_view": is_beyond(described.copied_view, "copied")} if "copied_view" in described else {}
+    flagged = {"empty": beyond.words, "repeats_question": described.question_inside | beyond.question_share}
+    flagged |= {"copies_reference": beyond.copied, **of_views, "repeats_itself": beyond.repeated}
+    return pd.DataFrame(flagged | {"length": beyond.times, "verdict_mark": described.mark})
 
 
 def flag_frames(
@@ -201,7 +183,7 @@ def _guard(draw: Draw) -> dict[str, tuple[str, str]]:
 
     def guard(text: str) -> tuple[str, str]:
         words, bare = _split(text), remove_question(text, draw.question.text)
-        own = _list_runs(words, 2)
+        runs = _list_runs(words, 2)
         if _measure_question_share(words, question) >= THRESHOLDS["question_share"]:
             reason = LAST[0]
         elif (
@@ -209,7 +191,7 @@ def _guard(draw: Draw) -> dict[str, tuple[str, str]]:
             and len(words) >= KEYWORDS["words"]
             and _share_function_words(words) < KEYWORDS["function_words"]
             and sum(word in known for word in words) >= KEYWORDS["known"] * len(words)
-            and sum(pair in pairs for pair in own) <= KEYWORDS["pairs"] * len(own)
+            and sum(pair in pairs for pair in runs) <= KEYWORDS["pairs"] * len(runs)
         ):
             reason = LAST[1]
         else:

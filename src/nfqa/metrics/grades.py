@@ -31,10 +31,8 @@ def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> 
     Raises: ValueError for what is no frame, a missing column, a score that is no number, or several of one answer.
     """
     if not isinstance(scores, pd.DataFrame):
-        given = type(scores).__name__
-        raise ValueError(
-            f"scores are of type {given}; expected a data frame, as nfqa.coverage(...) and the like return"
-        )
+        kind = type(scores).__name__
+        raise ValueError(f"scores are of type {kind}; expected a data frame, as nfqa.coverage(...) and the like return")
     by = [by] if isinstance(by, str) else by
     views = ["view"] if "view" in scores and "view" not in (by or ()) else []
     require_columns(scores, ["question", "score", *(by or ()), *(["answer"] if views else [])])
@@ -136,16 +134,16 @@ def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None) -> pd.Dat
     """As `nfqa.summarise` has it."""
     rows, ways = list_scores(scores, by)
     blank = rows.reindex(columns=[*ways, "system"]).astype(object).fillna("")
-    found = summarise_systems([rows.assign(**blank)], ways)
-    return found[sorted(found, key="signature".__eq__)]  # the longest comes last
+    summary = summarise_systems([rows.assign(**blank)], ways)
+    return summary[sorted(summary, key="signature".__eq__)]  # the longest comes last
 
 
-def _read_numbers(frame: pd.DataFrame, column: str, named: str) -> pd.Series:
+def _read_numbers(frame: pd.DataFrame, column: str, frame_name: str) -> pd.Series:
     """A column as numbers, NaN for none. Raises: ValueError naming the first row with anything else."""
     numbers = pd.to_numeric(frame[column], errors="coerce").astype(float)
     if (odd := (numbers.isna() & frame[column].notna()).to_numpy()).any():
         place = odd.argmax()
-        raise ValueError(f"{named}, row {place + 1}: {column} is {frame[column].iloc[place]!r}; expected a number")
+        raise ValueError(f"{frame_name}, row {place + 1}: {column} is {frame[column].iloc[place]!r}; expected a number")
     return numbers
 
 

@@ -41,8 +41,8 @@ class LanguageJudge:
     def sign(self, *templates: str) -> str:
         """How verdicts of these templates are made, for signatures: prompts, decoding, cut, seed and retries."""
         prompts = "+".join(self.prompts.signature(name) for name in templates)
-        asked = f"{self.asker.signature}|cut_tail:{self.max_words}w"
-        return f"prompt:{prompts}|{asked}|seed:{self.seed}|retries:{self.asker.retries}"
+        request = f"{self.asker.signature}|cut_tail:{self.max_words}w"
+        return f"prompt:{prompts}|{request}|seed:{self.seed}|retries:{self.asker.retries}"
 
 
 def trim_text(text: str, judge: LanguageJudge) -> str:
@@ -51,8 +51,8 @@ def trim_text(text: str, judge: LanguageJudge) -> str:
     if len(words) <= judge.max_words and len(text) <= most:
         return text
     judge.cut += 1
-    kept = text[: len(text) - len(words[-1])] if len(words) > judge.max_words else text
-    return kept.strip()[:most].rstrip()
+    start = text[: len(text) - len(words[-1])] if len(words) > judge.max_words else text
+    return start.strip()[:most].rstrip()
 
 
 def ask_planned(
@@ -61,8 +61,8 @@ def ask_planned(
     """Ask the requests; a `Verdict` among them is kept as it is. Returns: value (NaN if missing), reason and mass."""
     answered = iter(judge.asker.ask([one for one in planned if isinstance(one, Request)], read))
     verdicts = [next(answered) if isinstance(one, Request) else one for one in planned]
-    found = pd.DataFrame(verdicts, columns=["value", "reason", "mass"])
-    return found.astype({"value": float, "reason": object, "mass": float})
+    table = pd.DataFrame(verdicts, columns=["value", "reason", "mass"])
+    return table.astype({"value": float, "reason": object, "mass": float})
 
 
 def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = True, digit: bool = False) -> Verdict:
@@ -74,8 +74,8 @@ def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = Tr
     """
     if reply.logprobs is not None:
         values = [CHOICES[label] if label in CHOICES else float(label) for label in request.labels]
-        found = expect_value(reply.logprobs, values)
-        return found if found.mass is None or found.mass >= LEAST_MASS else Verdict(None, "no_mass", found.mass)
+        verdict = expect_value(reply.logprobs, values)
+        return verdict if verdict.mass is None or verdict.mass >= LEAST_MASS else Verdict(None, "no_mass", verdict.mass)
     if reply.finish == "length" and (pick == "only" or digit):  # another verdict may have been on its way
         return Verdict(None, "cut_short")
     if digit:
@@ -113,9 +113,9 @@ def judge_draws(
     read = partial(read_verdict, pick=judge.prompts.get(method).pick, whole=method == "listwise")
     verdicts = ask_planned([request for *_, request in planned], judge, read)
     rows = [(place, answer.id, float(answer.label), first) for place, answer, first, _ in planned]
-    found = pd.DataFrame(rows, columns=["draw", "answer", "grade", "first"])
-    own_side = -1.0 if method == "listwise" else np.where(found["first"].eq(True), 1.0, -1.0)
-    return found.join(verdicts.assign(value=verdicts.value * own_side))
+    table = pd.DataFrame(rows, columns=["draw", "answer", "grade", "first"])
+    own_side = -1.0 if method == "listwise" else np.where(table["first"].eq(True), 1.0, -1.0)
+    return table.join(verdicts.assign(value=verdicts.value * own_side))
 
 
 def _plan(
@@ -180,21 +180,21 @@ def judge_by_language_model(
     for dataset, part in draws.groupby("dataset", sort=False):
         examples = tuple((shots or {}).get(str(dataset), ()))
         verdicts = judge_draws(part.draw, method, judge, shots=examples)
-        how = sign_verdicts(judge, method)  # after asking: a model is known whole once it is open
+        signature = sign_verdicts(judge, method)  # after asking: a model is known whole once it is open
         count = float(len(examples)) if method == "listwise" else np.nan  # other forms have no examples
-        frames.append(list_scores(part, verdicts, how, metric=method, judge=named, shots=count))
+        frames.append(list_scores(part, verdicts, signature, metric=method, judge=named, shots=count))
     return pd.concat(frames, ignore_index=True)
 
 
-def list_scores(draws: pd.DataFrame, verdicts: pd.DataFrame, how: str, **named: object) -> pd.DataFrame:
+def list_scores(draws: pd.DataFrame, verdicts: pd.DataFrame, signature: str, **columns: object) -> pd.DataFrame:
     """A row a candidate with the score of its verdicts, as `judge_by_language_model` has it.
 
-    Args: verdicts: as `judge_draws` gives them; how: they were made, for the signature; named: further columns.
+    Args: verdicts: as `judge_draws` gives them; signature: how they were made; columns: further ones.
     """
     rows = list_candidates(draws.assign(place=range(len(draws))))
     rows = rows.join(score_verdicts(verdicts), on=["place", "answer"]).drop(columns="place")
     rows["missing"] = rows.pop("why").fillna(rows.missing.replace("", "fewer_than_two"))
-    rows = rows.fillna({"verdicts": 0, "unreadable": ""}).assign(**named, signature=sign(rows, how))
+    rows = rows.fillna({"verdicts": 0, "unreadable": ""}).assign(**columns, signature=sign(rows, signature))
     return rows.astype({"score": float, "verdicts": int, "mass": float})
 
 
@@ -202,7 +202,7 @@ def score_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     """A row a candidate of what `judge_draws` gives: score, why (there is none), verdicts, unreadable and mass."""
     read = verdicts.assign(read=verdicts.value.notna(), value=verdicts.value.fillna(0.0))
     groups = read.groupby(["draw", "answer"], sort=False)
-    reasons = groups.reason.agg(lambda own: "; ".join(filter(None, own))).astype(str)
+    reasons = groups.reason.agg(lambda each: "; ".join(filter(None, each))).astype(str)
     scores = groups.value.sum() / groups.read.sum()
     why = reasons.str.replace("; .*", "", regex=True).where(scores.isna(), "")
     return pd.DataFrame(
@@ -212,8 +212,8 @@ def score_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 def sign_verdicts(judge: LanguageJudge, method: JudgeMethod, *, order: PairOrder = "drawn") -> str:
     """How verdicts of `judge_draws` are made, for signatures."""
-    made = f"judge:{judge.asker.identity}|method:{method}|{judge.sign(method)}"
-    return made + f"|order:{order}|weights:1,1,1,1" * (method == "pairwise")
+    signature = f"judge:{judge.asker.identity}|method:{method}|{judge.sign(method)}"
+    return signature + f"|order:{order}|weights:1,1,1,1" * (method == "pairwise")
 
 
 def mark_answers(
@@ -231,15 +231,15 @@ def mark_answers(
     labels = tuple(str(n) for n in range(template.lowest or 0, (template.highest or 0) + 1))
     planned: list[Request | Verdict] = []
     for question, answer in pairs:
-        shown = trim_text(question, judge) if "question" in template.placeholders else None
+        question_text = trim_text(question, judge) if "question" in template.placeholders else None
         candidate = trim_text(answer, judge)
-        texts = {"no_steps": steps, "no_text": candidate, "no_question": shown}
+        texts = {"no_steps": steps, "no_text": candidate, "no_question": question_text}
         if lacking := [reason for reason, text in texts.items() if text is not None and not text.strip()]:
             planned.append(Verdict(None, lacking[0]))
         else:
-            prompt = judge.prompts.render(name, question=shown, candidate=candidate, steps=steps)
-            planned.append(Request(prompt, judge.seed, labels, f"{name}|{shown or ''}"))
-    found = ask_planned(planned, judge, partial(read_verdict, pick=template.pick, digit=digit))
-    marks = {"score": found.value, "missing": found.reason, "verdicts": 1, "unreadable": found.reason}
+            prompt = judge.prompts.render(name, question=question_text, candidate=candidate, steps=steps)
+            planned.append(Request(prompt, judge.seed, labels, f"{name}|{question_text or ''}"))
+    verdicts = ask_planned(planned, judge, partial(read_verdict, pick=template.pick, digit=digit))
+    marks = {"score": verdicts.value, "missing": verdicts.reason, "verdicts": 1, "unreadable": verdicts.reason}
     signature = f"judge:{judge.asker.identity}|{judge.sign(name)}"  # after asking: a model is known once it is open
-    return pd.DataFrame(marks | {"mass": found.mass, "signature": signature})
+    return pd.DataFrame(marks | {"mass": verdicts.mass, "signature": signature})

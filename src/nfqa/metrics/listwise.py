@@ -59,8 +59,8 @@ def read_trained(embedder: Embedder, fold: int | None = None) -> Scorer:
     It reads FEATURES and KERNEL, of vectors that an adapter has changed where the embedder is the packaged one.
     """
     name = name_adapter(fold)
-    made = json.loads((ADAPTERS / "judge.json").read_text(encoding="utf-8"))["made"][name]
-    return Scorer("trained", np.array(made["weights"]), made["questions"], name if embedder.can_tune else "")
+    scorer = json.loads((ADAPTERS / "judge.json").read_text(encoding="utf-8"))["made"][name]
+    return Scorer("trained", np.array(scorer["weights"]), scorer["questions"], name if embedder.can_tune else "")
 
 
 def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -80,9 +80,9 @@ def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> tuple[NDArray[
     references, candidates = describe_draw(draw, embedder, scorer)
     scores = np.round(candidates @ scorer.weights, 10)
     if len(draw.references) == 1:  # no rest of a list to hold it against: the two stand on what is their own
-        own = np.array([name in _OWN for name in (*FEATURES, *KERNEL)])[: len(scorer.weights)]
-        references, candidates = references[:, own], candidates[:, own]
-        alone = np.round((references - candidates) @ scorer.weights[own], 10) > 0
+        of_text = np.array([name in _OWN for name in (*FEATURES, *KERNEL)])[: len(scorer.weights)]
+        references, candidates = references[:, of_text], candidates[:, of_text]
+        alone = np.round((references - candidates) @ scorer.weights[of_text], 10) > 0
         return scores, 1 + alone.astype(np.int64)
     beaten_by = np.round(references @ scorer.weights, 10)[None, :] > scores[:, None]
     return scores, 1 + beaten_by.sum(1)
@@ -103,18 +103,18 @@ def judge_by_vectors(
     one = dict.fromkeys(keys, scorers) if isinstance(scorers, Scorer) else scorers
     adapters = [one[key].adapter for key in keys]
     for name in filter(None, dict.fromkeys(adapters)):  # all at once: short batches of one question cost more
-        own = [draw for draw, adapter in zip(draws.draw, adapters, strict=True) if adapter == name]
-        embedder.tune(name).prepare([text for draw in own for text in draw.texts], tokens=False)
+        each = [draw for draw, adapter in zip(draws.draw, adapters, strict=True) if adapter == name]
+        embedder.tune(name).prepare([text for draw in each for text in draw.texts], tokens=False)
     verdicts = [judge_draw(draw, one[key], embedder) for key, draw in zip(keys, draws.draw, strict=True)]
     counts = pd.Series([scorer.trained_on for scorer in one.values()], [dataset for dataset, _ in one])
-    ends = counts.groupby(level=0).agg(lambda own: "-".join(map(str, sorted({own.min(), own.max()}))))
+    ends = counts.groupby(level=0).agg(lambda each: "-".join(map(str, sorted({each.min(), each.max()}))))
     name = next(iter(one.values())).name.replace("_", "-")
     candidates = list_candidates(draws)
-    made = f"weights:{name}|adapters:{'judge' if any(adapters) else 'none'}"
-    signature = sign(candidates, f"embedded_judge|{made}|trained_on:" + candidates.dataset.map(ends))
+    weights = f"weights:{name}|adapters:{'judge' if any(adapters) else 'none'}"
+    signature = sign(candidates, f"embedded_judge|{weights}|trained_on:" + candidates.dataset.map(ends))
     cut = {
         adapter: embedder.tune(adapter).find_cut(
-            [text for draw, own in zip(draws.draw, adapters, strict=True) if own == adapter for text in draw.texts]
+            [text for draw, each in zip(draws.draw, adapters, strict=True) if each == adapter for text in draw.texts]
         )
         for adapter in dict.fromkeys(adapters)
     }
@@ -124,9 +124,9 @@ def judge_by_vectors(
         for read in [(one.text, *draw.texts[: 1 + len(draw.references)]) for one in draw.candidates] or [()]
     ]
     judged = candidates.assign(metric="embedded_judge", training=name, signature=signature, note=note)
-    found = pd.DataFrame(np.nan, candidates.index, ["score", "rank"])
-    found.loc[candidates.missing == ""] = np.concatenate([np.zeros((0, 2)), *map(np.column_stack, verdicts)])
-    frames = [judged.assign(output="score", score=found.score), judged.assign(output="rank", score=-found["rank"])]
+    values = pd.DataFrame(np.nan, candidates.index, ["score", "rank"])
+    values.loc[candidates.missing == ""] = np.concatenate([np.zeros((0, 2)), *map(np.column_stack, verdicts)])
+    frames = [judged.assign(output="score", score=values.score), judged.assign(output="rank", score=-values["rank"])]
     return pd.concat(frames, ignore_index=True)
 
 
@@ -153,9 +153,9 @@ def describe_draw(
     if count > 1:
         seen[np.arange(count), np.arange(count)] = False
     means = []
-    for kept in (seen & (grades >= GOOD_FROM), seen & (grades < GOOD_FROM)):
-        kept = np.where(kept.any(1, keepdims=True), kept, seen)
-        means.append(np.where(kept, to_references, 0.0).sum(1) / kept.sum(1))
+    for mask in (seen & (grades >= GOOD_FROM), seen & (grades < GOOD_FROM)):
+        mask = np.where(mask.any(1, keepdims=True), mask, seen)
+        means.append(np.where(mask, to_references, 0.0).sum(1) / mask.sum(1))
     beaten = (to_question[:count] < to_question[:, None]) & seen
     words = np.log1p([len(text.split()) for text in texts[1:]])
     columns = [to_question, *means, beaten.sum(1) / seen.sum(1), words]

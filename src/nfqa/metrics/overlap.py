@@ -83,14 +83,14 @@ def score_pairs(name: str, pairs: Pairs, embedder: Embedder | None = None) -> ND
         of them is made for such texts, which would take hours or all memory.
     """
     metric = METRICS[name]
-    given = (embedder,) if metric.needs_embedder else ()
+    models = (embedder,) if metric.needs_embedder else ()
     texts = {text for pair in pairs for text in pair}
     too_long = {text for text in texts if len(text) > LONGEST or text.count(".") > MOST_STOPS}
     fitting = [place for place, pair in enumerate(pairs) if too_long.isdisjoint(pair)]
     scores = np.full(len(pairs), np.nan)
     for start in range(0, len(fitting), _PAIRS_AT_ONCE):
         block = fitting[start : start + _PAIRS_AT_ONCE]
-        scores[block] = metric.score([pairs[place] for place in block], *given)
+        scores[block] = metric.score([pairs[place] for place in block], *models)
     return scores
 
 
@@ -128,8 +128,8 @@ def split_sentences(text: str) -> list[list[str]]:
 def forget_texts() -> None:
     """Let go of what is kept of the texts that were scored."""
     by_google = (_google_rouge, _load_google_tokenizer)
-    for kept in (_rouge, split_sentences, *by_google, _match_words, _count_ngrams, _lacks_blanks):
-        kept.cache_clear()
+    for cached in (_rouge, split_sentences, *by_google, _match_words, _count_ngrams, _lacks_blanks):
+        cached.cache_clear()
 
 
 def score_google_rouge(pairs: Pairs, *, variant: RougeVariant, stem: bool) -> NDArray[np.float64]:
@@ -150,9 +150,9 @@ def _google_rouge(candidate: str, reference: str, stem: bool) -> dict[str, float
     c, r = tokenise(candidate), tokenise(reference)
     matches = [*_match_ngrams(c, r, 2), (LCSseq.similarity(c, r), len(c), len(r))]
     scores = []
-    for found, own, other in matches:
-        precision, recall = found / max(own, 1), found / max(other, 1)
-        scores.append(2 * precision * recall / (precision + recall) if found else 0.0)
+    for shared, size, other in matches:
+        precision, recall = shared / max(size, 1), shared / max(other, 1)
+        scores.append(2 * precision * recall / (precision + recall) if shared else 0.0)
     return dict(zip(get_args(RougeVariant), scores, strict=True))
 
 
@@ -181,10 +181,10 @@ def _combine_counts(matches: Sequence[tuple[int, int, int]], smoothing: str) -> 
     if not common:
         return 0.0
     logs, empty = [], 0
-    for found, own, _ in matches:
-        empty, most = empty + (not found), max(own, 1)
+    for shared, size, _ in matches:
+        empty, most = empty + (not shared), max(size, 1)
         smoothed = {"none": sys.float_info.min, "method1": 0.1 / most, "method3": 1 / (2**empty * most)}[smoothing]
-        logs.append(log(found / most if found else smoothed))
+        logs.append(log(shared / most if shared else smoothed))
     return min(1.0, exp(1 - other / length)) * exp(fsum(0.25 * each for each in logs))
 
 
@@ -195,11 +195,11 @@ def _match_words(candidate: str, reference: str) -> list[tuple[int, int, int]]:
 
 def _match_ngrams(candidate: tuple[str, ...], reference: tuple[str, ...], most: int) -> list[tuple[int, int, int]]:
     """For 1-grams up to `most`: how many the texts share, each as often as both have it, and how many each has."""
-    found = []
-    for own, other in zip(_count_ngrams(candidate, most), _count_ngrams(reference, most), strict=True):
-        shared = sum(min(count, other[gram]) for gram, count in own.items() if gram in other)
-        found.append((shared, own.total(), other.total()))
-    return found
+    matches = []
+    for counts, other in zip(_count_ngrams(candidate, most), _count_ngrams(reference, most), strict=True):
+        shared = sum(min(count, other[gram]) for gram, count in counts.items() if gram in other)
+        matches.append((shared, counts.total(), other.total()))
+    return matches
 
 
 @lru_cache(maxsize=32)  # a reference is compared with all candidates of its question, one after the other

@@ -60,16 +60,16 @@ def score_diversity(
         happens to texts that are too long.
     """
     chosen = evaluator.adapt(settings(variant, **switches))
-    found = _restate(answers, views, evaluator, chosen)
-    read = found[found.missing == ""].groupby("place").perplexity
-    values = read.agg(lambda own: aggregate_perplexities(own, aggregate=chosen.aggregate))
-    weight = found.missing.map(dict(zip(_OF_A_VIEW, range(4), strict=True))).fillna(4)
-    gravest = found.loc[weight.sort_values().index].groupby("place").missing.last()
+    losses = _restate(answers, views, evaluator, chosen)
+    read = losses[losses.missing == ""].groupby("place").perplexity
+    values = read.agg(lambda each: aggregate_perplexities(each, aggregate=chosen.aggregate))
+    weight = losses.missing.map(dict(zip(_OF_A_VIEW, range(4), strict=True))).fillna(4)
+    gravest = losses.loc[weight.sort_values().index].groupby("place").missing.last()
     texts = answers["text"].reset_index(drop=True)
     missing = gravest.reindex(texts.index).fillna("needs views")
     missing = missing.mask(texts.str.strip() == "", "empty_answer").mask(texts.isna(), "no_answer")
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
-    was_cut = found.groupby("place").cut.max().reindex(texts.index) > 0
+    was_cut = losses.groupby("place").cut.max().reindex(texts.index) > 0
     return names.assign(
         metric="pd", evaluator=named, cache=cache, variant=variant,
         score=values.reindex(texts.index).astype(float).where(missing == ""), missing=missing,
@@ -88,10 +88,10 @@ def score_views(
         perplexity. A row whose text is missing gives none.
     Raises: as `score_diversity`.
     """
-    given = answers[answers["text"].notna()]
-    found = _restate(given, views, evaluator, evaluator.adapt(settings(variant, **switches)))
-    names = given.drop(columns=["text", "grade"], errors="ignore").iloc[found.pop("place")].reset_index(drop=True)
-    return names.join(found)
+    present = answers[answers["text"].notna()]
+    losses = _restate(present, views, evaluator, evaluator.adapt(settings(variant, **switches)))
+    names = present.drop(columns=["text", "grade"], errors="ignore").iloc[losses.pop("place")].reset_index(drop=True)
+    return names.join(losses)
 
 
 def _restate(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, chosen: Settings) -> pd.DataFrame:
@@ -102,21 +102,21 @@ def _restate(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, c
         require_columns(views, ["point_of_view", "explanation"])
         views = views.assign(text=views.point_of_view + chosen.between + views.explanation)
     keys = ["dataset", "question"]
-    given = answers[keys].assign(place=range(len(answers)), context=answers["text"].fillna(""))
-    found = given.merge(views.reindex(columns=[*keys, "view", "text"]), on=keys)
-    if len(answers) and found.empty:
+    contexts = answers[keys].assign(place=range(len(answers)), context=answers["text"].fillna(""))
+    rows = contexts.merge(views.reindex(columns=[*keys, "view", "text"]), on=keys)
+    if len(answers) and rows.empty:
         first = tuple(answers[keys].iloc[0])
         raise ValueError(f"no view on any of the questions that are answered, such as {first}; check both frames")
-    asked = found[found.context.str.strip() != ""]
-    items = [Restated(*item) for item in asked.groupby("place").agg({"context": "first", "text": tuple}).to_numpy()]
+    requests = rows[rows.context.str.strip() != ""]
+    items = [Restated(*item) for item in requests.groupby("place").agg({"context": "first", "text": tuple}).to_numpy()]
     losses = [loss for row in evaluator.score(items, chosen) for loss in row] if items else []
     names = ["nats", "tokens", "attended", "cut", "reason"]
-    found = found.assign(perplexity=np.nan).join(pd.DataFrame(losses, asked.index).reindex(columns=names))
-    known = found[found.tokens > 0]
-    found.loc[known.index, "perplexity"] = compute_perplexities(
+    rows = rows.assign(perplexity=np.nan).join(pd.DataFrame(losses, requests.index).reindex(columns=names))
+    known = rows[rows.tokens > 0]
+    rows.loc[known.index, "perplexity"] = compute_perplexities(
         known.nats, known.tokens, known.attended, denominator=chosen.denominator
     )
-    finite = np.isfinite(found.perplexity)
-    reasons = found.reason.astype(object).replace("", "not_finite").where(~finite, "").fillna("empty_answer")
-    found = found.assign(perplexity=found.perplexity.where(finite), missing=reasons)
-    return found[["place", "view", "perplexity", "nats", "tokens", "attended", "cut", "missing"]]
+    finite = np.isfinite(rows.perplexity)
+    reasons = rows.reason.astype(object).replace("", "not_finite").where(~finite, "").fillna("empty_answer")
+    rows = rows.assign(perplexity=rows.perplexity.where(finite), missing=reasons)
+    return rows[["place", "view", "perplexity", "nats", "tokens", "attended", "cut", "missing"]]

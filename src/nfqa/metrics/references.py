@@ -52,20 +52,20 @@ def list_candidates(draws: pd.DataFrame, *, texts: bool = False) -> pd.DataFrame
 
     A draw without candidates keeps one row, whose answer is blank and whose `missing` says why it was dropped.
     """
-    own = [name for name in draws.columns if name != "draw"]
+    columns = [name for name in draws.columns if name != "draw"]
     places, rows = [], []
     for place, draw in enumerate(draws.draw):
-        found = [(answer.id, answer.text, float(answer.label), "") for answer in draw.candidates]
-        rows += found or [("", "", float("nan"), draw.dropped or "fewer_than_two")]
-        places += [place] * max(1, len(found))
+        items = [(answer.id, answer.text, float(answer.label), "") for answer in draw.candidates]
+        rows += items or [("", "", float("nan"), draw.dropped or "fewer_than_two")]
+        places += [place] * max(1, len(items))
     unfolded = pd.DataFrame(rows, columns=["answer", "text", "grade", "missing"])
-    unfolded = pd.concat([draws[own].iloc[places].reset_index(drop=True), unfolded], axis=1)
+    unfolded = pd.concat([draws[columns].iloc[places].reset_index(drop=True), unfolded], axis=1)
     return unfolded if texts else unfolded.drop(columns="text")
 
 
-def sign(candidates: pd.DataFrame, how: str | pd.Series) -> pd.Series:
+def sign(candidates: pd.DataFrame, scored_by: str | pd.Series) -> pd.Series:
     """The column `signature` of scores: how their draws were made, where these say so, then how they were judged."""
-    judged = pd.Series(how, candidates.index)
+    judged = pd.Series(scored_by, candidates.index)
     if "signature" not in candidates:
         return judged
     return judged.where(candidates.signature.isna(), candidates.signature.astype(str) + "|" + judged)
@@ -86,13 +86,13 @@ def gather_draws(
 
     def gather(frame: pd.DataFrame, name: str) -> dict[Any, tuple[Answer, ...]]:
         texts, grades = frame["text"], frame.grade.fillna(UNLABELLED).astype(int)
-        made = pd.Series(map(Answer, frame[name].astype(str), texts, grades), frame.index, dtype=object)
-        return made.groupby([frame.dataset, frame.question], sort=False).agg(tuple).to_dict()
+        items = pd.Series(map(Answer, frame[name].astype(str), texts, grades), frame.index, dtype=object)
+        return items.groupby([frame.dataset, frame.question], sort=False).agg(tuple).to_dict()
 
     known = gather(references, "reference")
     rows = [
-        (*key, Draw(Question(texts_by_name[key[1]], id=key[1]), known.get(key, ()), own))
-        for key, own in gather(answers, "answer").items()
+        (*key, Draw(Question(texts_by_name[key[1]], id=key[1]), known.get(key, ()), candidates))
+        for key, candidates in gather(answers, "answer").items()
         if ungraded or key in known
     ]
     return pd.DataFrame(rows, columns=["dataset", "question", "draw"])

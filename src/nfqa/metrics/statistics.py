@@ -72,9 +72,9 @@ def correlate(
     why = np.where(sizes == 0, why, "")
     frames = []
     for method in methods:
-        found = correlate_groups(first, second, sizes, method=method)
-        reasons = np.array(["", *REASONS[1:]], dtype=object)[found.reasons]
-        measured = np.where((reasons != "") & (undefined == "zero") & (why == ""), 0.0, found.values)
+        result = correlate_groups(first, second, sizes, method=method)
+        reasons = np.array(["", *REASONS[1:]], dtype=object)[result.reasons]
+        measured = np.where((reasons != "") & (undefined == "zero") & (why == ""), 0.0, result.values)
         reasons = np.where(np.isnan(measured), np.where(why != "", why, reasons), "")
         frames.append(heads[keys].assign(statistic=method, measured=measured, missing=reasons))
     return pd.concat(frames, ignore_index=True)
@@ -157,13 +157,13 @@ def subtract(
     Raises: ValueError where a group has several bases.
     Source: `nfqa.kernels.intervals.estimate_difference`.
     """
-    own = [over, "seed", within, *_MEASURED]
-    shared = [name for name in measurements.columns if name not in (*own, *across)]
-    bases = {_hashable(key, shared): group for key, group in _split(measurements[base], own)}
+    columns = [over, "seed", within, *_MEASURED]
+    shared = [name for name in measurements.columns if name not in (*columns, *across)]
+    bases = {_hashable(key, shared): group for key, group in _split(measurements[base], columns)}
     if len(bases) < len(measurements[base].drop_duplicates([*shared, *across])):
         raise ValueError(f"a group has several bases; name the conditions that tell them apart in across={across}")
     rows = []
-    for key, group in _split(measurements[~base], own):
+    for key, group in _split(measurements[~base], columns):
         other = bases.get(_hashable(key, shared))
         if other is None:
             continue
@@ -183,9 +183,9 @@ def pool(items: pd.DataFrame, *, sums: str, sizes: str, over: str | Sequence[str
     """
     rows, ways = [], [over] if isinstance(over, str) else [*over]
     for key, group in iterate_groups(items, [name for name in items.columns if name not in (*ways, sums, sizes)]):
-        found = estimate_ratio(group[sums], group[sizes], *(group[way] for way in ways))
+        share = estimate_ratio(group[sums], group[sizes], *(group[way] for way in ways))
         units = [count_units(group.loc[group[sizes] > 0, way].nunique(), way) for way in ways]
-        rows.append(key | describe_interval(found, ways[0]) | {"resampled": ", ".join(units)})
+        rows.append(key | describe_interval(share, ways[0]) | {"resampled": ", ".join(units)})
     return pd.DataFrame(rows)
 
 
@@ -214,10 +214,10 @@ def count_units(units: int, noun: str) -> str:
     return f"{units:,} {noun}{'s' * (units != 1)}"
 
 
-def describe_interval(found: Interval, over: str) -> dict[str, object]:
+def describe_interval(interval: Interval, over: str) -> dict[str, object]:
     """The columns value, low, high, n and resampled of an interval over units called `over`."""
-    values = {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
-    return values | {"resampled": count_units(found.units, over)}
+    values = {"value": interval.value, "low": interval.low, "high": interval.high, "n": interval.n}
+    return values | {"resampled": count_units(interval.units, over)}
 
 
 def count_reasons(reasons: pd.Series) -> str:
@@ -226,10 +226,10 @@ def count_reasons(reasons: pd.Series) -> str:
     return "; ".join(f"{reason} {count}" for reason, count in counts.items())
 
 
-def _split(measurements: pd.DataFrame, own: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+def _split(measurements: pd.DataFrame, others: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """Each set of conditions, which are all columns but `own`, with its measurements."""
-    require_columns(measurements, [own[0], "measured"])
-    return iterate_groups(measurements, [name for name in measurements.columns if name not in own])
+    require_columns(measurements, [others[0], "measured"])
+    return iterate_groups(measurements, [name for name in measurements.columns if name not in others])
 
 
 def _hashable(key: dict[str, Any], names: Sequence[str]) -> tuple[object, ...]:
@@ -249,9 +249,9 @@ def _tabulate(group: pd.DataFrame, over: str, columns: str, within: str, index: 
 
 def _describe(interval: Interval, group: pd.DataFrame, over: str, columns: str) -> dict[str, object]:
     crossed = f", {count_units(group.loc[group.measured.notna(), columns].nunique(), columns)}" if columns else ""
-    found = describe_interval(interval, over)
-    return found | {
+    row = describe_interval(interval, over)
+    return row | {
         "spread": np.nan if interval.spread is None else interval.spread, "dropped": interval.n_missing,
         "dropped_because": count_reasons(group.missing) if "missing" in group else "",
-        "resampled": f"{found['resampled']}{crossed}",
+        "resampled": f"{row['resampled']}{crossed}",
     }  # fmt: skip

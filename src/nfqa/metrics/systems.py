@@ -24,9 +24,9 @@ def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str) -
         the reason where an answer has no row yet.
     Returns: the columns of `answers` but text, and those of `scores`; in the order of the answers.
     """
-    keys, named = ["dataset", "question", "answer"], answers.drop(columns="text")
-    own = scores.drop(columns=answers.columns.difference(keys), errors="ignore")
-    whole = ((key, named.merge(group, "left", keys, validate="1:1")) for key, group in _split(own))
+    keys, names = ["dataset", "question", "answer"], answers.drop(columns="text")
+    scored = scores.drop(columns=answers.columns.difference(keys), errors="ignore")
+    whole = ((key, names.merge(group, "left", keys, validate="1:1")) for key, group in _split(scored))
     frames = [rows.assign(**key).fillna({"missing": missing}) for key, rows in whole]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 

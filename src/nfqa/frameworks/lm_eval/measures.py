@@ -22,18 +22,18 @@ def load_questions(*, questions: str = "", evaluator: str = "embedded:small", **
     """
     if not questions:
         raise ValueError("""name the questions, as in --metadata '{"questions": "debates.jsonl"}'""")
-    asked = list(read_debateqa(Path(questions), Counter()))
-    if not asked:
+    debates = list(read_debateqa(Path(questions), Counter()))
+    if not debates:
         raise ValueError(f"{questions}: holds no question; expected DebateQA's lines, as test.jsonl")
-    rows = [{"question": q.text, "views": [view.text for view in q.partial_answers]} for q in asked]
+    rows = [{"question": q.text, "views": [view.text for view in q.partial_answers]} for q in debates]
     return {"test": Dataset.from_list([row | {"evaluator": evaluator} for row in rows])}
 
 
 def score(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """P.D. and D.A. of a model's answer, those that it has."""
-    asked, given = (doc["question"], results[0]), {"partial_answers": doc["views"]}
+    pair, metadata = (doc["question"], results[0]), {"partial_answers": doc["views"]}
     scores = {
-        "perspective_diversity": score_answer("perspective_diversity", *asked, given, evaluator=doc["evaluator"])[0],
-        "dispute_awareness": score_answer("dispute_awareness", *asked, given)[0],
+        "perspective_diversity": score_answer("perspective_diversity", *pair, metadata, evaluator=doc["evaluator"])[0],
+        "dispute_awareness": score_answer("dispute_awareness", *pair, metadata)[0],
     }
     return {name: value for name, value in scores.items() if isfinite(value)}
