@@ -11,15 +11,24 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nfqa.files.json_lines import read_json, refuse_repeats
+from nfqa.files.json_lines import read_json
 from nfqa.files.paths import Place
 from reproduction.compare import compare_published
 from reproduction.data.registry import has_file, read_registry
 from reproduction.papers import Artefact, list_chosen, read_papers
-from reproduction.values import COUNTS, EXACT_DIGITS, MEASURED, MODEL_DIGITS, NUMBERS, name_keys, read_values
+from reproduction.values import (
+    COUNTS,
+    EXACT_DIGITS,
+    MEASURED,
+    MODEL_DIGITS,
+    NUMBERS,
+    name_keys,
+    read_values,
+    round_digits,
+)  # fmt: skip
 
 UNRUN = "not run here"
-SAME, LAST_DIGIT, WITHIN = "same", "same but for the last digit", "same within tolerance"
+SAME, WITHIN = "same", "same within tolerance"
 MOVED, GONE, NEW, LACKING = "moved", "gone", "new", "needs a file that is not here"
 ENDINGS = {".csv": "results", ".json": "results", ".png": "figures", ".pdf": "figures"}  # of an artefact's files
 TEXTS = ["dropped_because", "origin", "signature"]
@@ -34,8 +43,7 @@ def check_published(root: Path, place: Place) -> pd.DataFrame:
     for paper in read_papers(root).values():
         for name in paper.published.artefact.unique():
             identifier = f"{paper.paper}/{name}"
-            path = place.find("results", f"{identifier}.csv")
-            ours = read_values(path) if path.is_file() else None
+            ours = _read(place.find("results", f"{identifier}.csv"))
             frames.append(compare_published(paper, name, ours).assign(artefact=identifier))
     return pd.concat(frames, ignore_index=True)
 
@@ -49,16 +57,17 @@ def compare_reference(root: Path, place: Place, *, unrun: bool = True) -> pd.Dat
     frames = []
     for paper, name in list_chosen(root):
         identifier = f"{paper.paper}/{name}"
-        then, now = _read(root / "results", identifier), _read(place.results, identifier)
-        if now is None:
-            compared = compare_values(then, then)
-            compared = compared.assign(state=compared.state.replace(SAME, UNRUN))[: None if unrun else 0]
-        else:
+        then, now = (_read(folder / f"{identifier}.csv") for folder in (root / "results", place.results))
+        if now is not None:
             varies = bool(read_json(place.results / f"{identifier}.json").get("varies"))
             compared = compare_values(then, now, lacks=lacks_files(root, paper.artefacts[name]), varies=varies)
+        elif unrun:
+            compared = compare_values(then, then).replace({"state": {SAME: UNRUN}})
+        else:
+            continue
         frames.append(compared.assign(artefact=identifier))
     columns = ["artefact", "row", "column", "committed", "now", "change", "state"]
-    return pd.concat(frames, ignore_index=True)[columns]
+    return pd.concat([pd.DataFrame(columns=columns), *frames], ignore_index=True)[columns]
 
 
 def accept_results(root: Path, place: Place, only: Sequence[str]) -> list[str]:
@@ -94,8 +103,7 @@ def lacks_files(root: Path, artefact: Artefact) -> bool:
     return any((file.optional or file.local) and not has_file(file, root / "build" / "data") for file in files)
 
 
-def _read(folder: Path, identifier: str) -> pd.DataFrame | None:
-    path = folder / f"{identifier}.csv"
+def _read(path: Path) -> pd.DataFrame | None:
     return read_values(path) if path.is_file() else None
 
 
@@ -104,82 +112,67 @@ def compare_values(
 ) -> pd.DataFrame:
     """Every number of two versions of an artefact's values, and the texts in which they differ.
 
-    A number is "same"; "same but for the last digit" where it differs by no more than 1e-5 relative, or 1e-11 without a
-    model behind it: the last of the digits that are kept; "same within
-    tolerance" where a value behind a model differs by no more than 1e-4 (of 1, or of the largest number of its row):
-    vectors that differ in their last bits decide a near tie otherwise, which moves an average of ranks by some 1e-5;
-    else "moved".
+    A number is "same"; "same within tolerance" where it differs by its last digit (1e-5 relative, 1e-11 without a model
+    behind it), or a value behind a model by no more than 1e-4 (of 1, or of the largest number of its row): vectors that
+    differ in their last bits decide a near tie otherwise, which moves an average of ranks by some 1e-5; else "moved".
     Counts are compared exactly, and so are origin, signature and reasons. A row is "gone" or "new" where only one side
     has it.
 
     Args: lacks: a file is missing, so that rows may be gone; varies: the values depend on the processor as they do on a
         seed. Those with a spread may then move by three of it, and rows without one, of a single seed, don't count.
     Returns: row (its key in words), column, committed, now, change (relative), state.
-    """
-    sides = [_name_rows(side) for side in (then, now)]
-    if varies:
-        sides = [side[side.spread.notna()] for side in sides]
-    columns = [*NUMBERS, *COUNTS, *TEXTS]
-    long = [side[["row", *columns]].melt("row", columns, "column", "cell") for side in sides]
-    both = long[0].merge(long[1], "outer", ["row", "column"], suffixes=("_then", "_now"), indicator=True)
-    is_text = both.column.isin(TEXTS)
-    moved = both[is_text & (both._merge == "both") & (both.cell_then.fillna("") != both.cell_now.fillna(""))]
-    both = both[~is_text & ~(varies & (both.column == "spread"))].reset_index(drop=True)
-    old, new = (both[name].to_numpy(dtype=np.float64) for name in ("cell_then", "cell_now"))
-    gap, largest = np.abs(new - old), np.fmax(np.abs(old), np.abs(new))
-    is_count = both.column.isin(COUNTS).to_numpy()
-    is_exact = is_count | _is_exact(old) | _is_exact(new)
-    # a small difference of large values moves as they do
-    size = pd.Series(largest).mask(is_count).groupby(both.row).transform("max").fillna(1.0).clip(lower=1.0)
-    tolerance = np.where(is_exact, 0.0, _FLIPPED * size)
-    if varies:
-        spreads = pd.concat([side.set_index("row").spread for side in sides]).groupby(level=0).max()
-        own = _SPREADS * both.row.map(spreads).to_numpy(dtype=np.float64)
-        tolerance = np.where(both.column == "value", np.maximum(tolerance, own), tolerance)
-    last = np.where(is_count, 0.0, 10.0 ** (1 - np.where(is_exact, EXACT_DIGITS, MODEL_DIGITS)))
-    cases = {
-        LACKING if lacks else GONE: both._merge == "left_only",
-        NEW: both._merge == "right_only",
-        SAME: np.isclose(new, old, rtol=0, atol=0, equal_nan=True),
-        LAST_DIGIT: np.isclose(new, old, rtol=last, atol=0),
-        WITHIN: gap <= tolerance,
-    }
-    state = np.select([*cases.values()], [*cases], MOVED)
-    numbers = both[["row", "column"]].assign(committed=old, now=new, change=pd.Series(gap) / largest, state=state)
-    return pd.concat([numbers, moved[["row", "column"]].assign(state=MOVED)], ignore_index=True)
-
-
-def _name_rows(table: pd.DataFrame | None) -> pd.DataFrame:
-    """Its key in words as the column `row`, its numbers, counts too, and its texts; no row of None.
-
     Raises: ValueError where two rows have one key.
     """
-    if table is None:
-        table = pd.DataFrame(columns=["statistic", *MEASURED])
+    sides = [
+        _name_rows(pd.DataFrame(columns=["statistic", *MEASURED]) if side is None else side) for side in (then, now)
+    ]
+    sides = [side[side.spread.notna() | (not varies)] for side in sides]
+    both = sides[0].merge(sides[1], "outer", "row", suffixes=("_then", "_now"), indicator="side", validate="1:1")
+    numbers = both.filter(regex=f"^({'|'.join(NUMBERS)})_").abs()
+    sizes = numbers.max(axis=1).fillna(1.0).clip(lower=1.0)  # a small difference of large values moves as they do
+    spreads = both[["spread_then", "spread_now"]].max(axis=1)
+    frames = []
+    for name in [*NUMBERS, *COUNTS, *TEXTS]:
+        old, new, compared = both[f"{name}_then"], both[f"{name}_now"], both[["row"]].assign(column=name)
+        if name in TEXTS:
+            frames.append(compared[(both.side == "both") & (old.fillna("") != new.fillna(""))].assign(state=MOVED))
+        elif name != "spread" or not varies:
+            is_exact = (round_digits(old, MODEL_DIGITS) != old) | (round_digits(new, MODEL_DIGITS) != new)
+            last = 10.0 ** (1 - np.where(is_exact, EXACT_DIGITS, MODEL_DIGITS)) * (name in NUMBERS)
+            most = _FLIPPED * sizes * (~is_exact & (name in NUMBERS))
+            most = np.fmax(most, _SPREADS * spreads) if varies and name == "value" else most
+            cases = {
+                LACKING if lacks else GONE: both.side == "left_only",
+                NEW: both.side == "right_only",
+                SAME: np.isclose(new, old, rtol=0, atol=0, equal_nan=True),
+                WITHIN: np.isclose(new, old, rtol=last, atol=most),
+            }
+            change = (new - old).abs() / np.fmax(old.abs(), new.abs())
+            state = np.select([*cases.values()], [*cases], MOVED)
+            frames.append(compared.assign(committed=old, now=new, change=change, state=state))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _name_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The key in words as the column `row`, the numbers, counts too, and the texts."""
     rows = table[name_keys(table)].to_dict("records")
     words = [" ".join(f"{k}={v}" for k, v in row.items() if not pd.isna(v) and v != "") for row in rows]
-    refuse_repeats(words, "in results the row")
-    return table.assign(row=np.array(words, dtype=object)).astype(dict.fromkeys((*NUMBERS, *COUNTS), np.float64))
+    table = table[[*NUMBERS, *COUNTS, *TEXTS]].assign(row=np.array(words, dtype=object))
+    return table.astype(dict.fromkeys((*NUMBERS, *COUNTS), np.float64))
 
 
-def _is_exact(numbers: np.ndarray) -> np.ndarray:
-    """Which numbers have more digits than those that a model's floating point is behind."""
-    return np.array([float(f"{number:.{MODEL_DIGITS}g}") != number for number in numbers], dtype=bool)
-
-
-def say_moved(found: pd.DataFrame) -> bool:
+def say_moved(compared: pd.DataFrame) -> bool:
     """Say how results compare with the committed ones; True where one moved, is gone or is new without a reason."""
-    if found.empty:
+    if compared.empty:
         return False
-    counts = ", ".join(f"{state} {count:,}" for state, count in found.state.value_counts().items())
-    print(f"{len(found):,} numbers against the reference in results/: {counts}")
+    counts = ", ".join(f"{state} {count:,}" for state, count in compared.state.value_counts().items())
+    print(f"{len(compared):,} numbers against the reference in results/: {counts}")
     # STRICT, on the machine that made the reference: what another processor may move as well
-    failing = found[found.state.isin([MOVED, GONE, NEW, *([WITHIN] if os.environ.get("STRICT") else [])])]
-    changed = found[~found.state.isin([SAME, UNRUN]) & found.change.notna()].sort_values("change", ascending=False)
-    for shown in (changed, failing[failing.change.isna()].drop(columns=["committed", "now", "change"])):
-        if len(shown):
-            print(shown.head(10).to_string(index=False))
+    failing = compared[compared.state.isin([MOVED, GONE, NEW, *([WITHIN] if os.environ.get("STRICT") else [])])]
+    changed = compared[~compared.state.isin([SAME, UNRUN]) & compared.change.notna()]
+    for rows in (changed.sort_values("change", ascending=False), failing[failing.change.isna()]):
+        if len(rows):
+            print(rows.head(10).dropna(axis=1, how="all").to_string(index=False))
     if len(failing):
-        advice = "If intended, take them over by `make accept`, and state why in the commit."
-        print(f"Values moved. {advice}", file=sys.stderr)
+        print("Values moved. If intended, run `make accept` and state why in the commit.", file=sys.stderr)
     return bool(len(failing))

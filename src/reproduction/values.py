@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nfqa.files.json_lines import refuse_repeats
 from nfqa.files.paths import write_text
 
 NUMBERS = ("value", "low", "high", "spread")
@@ -44,38 +43,38 @@ def tidy_values(values: pd.DataFrame, *, origin: str, exact: Collection[str] | b
     lacking = [name for name in ("statistic", "value") if name not in values]
     if lacking:
         raise ValueError(f"the values have no column {', '.join(lacking)}; they have {', '.join(values.columns)}")
-    table = values.drop(columns="note", errors="ignore")  # of single scores
-    for name in MEASURED:
-        if name not in table:
-            table[name] = np.nan if name in (*NUMBERS, *COUNTS) else ""
+    blank = {name: np.nan if name in (*NUMBERS, *COUNTS) else "" for name in MEASURED if name not in values}
+    table = values.drop(columns="note", errors="ignore").assign(**blank)  # a note is one of single scores
     table["origin"] = table.origin.replace("", np.nan).fillna(origin)
     keys = name_keys(table)
     for name in keys:
         if not pd.api.types.is_numeric_dtype(table[name]):
             texts = table[name].astype(object).where(table[name].notna(), "").astype(str)
             table[name] = texts if name in NAMES else _read_numbers(texts)
-    exactly = np.full(len(table), exact) if isinstance(exact, bool) else table.get("metric", "").isin(list(exact))
+    is_exact = np.full(len(table), exact) if isinstance(exact, bool) else table.get("metric", "").isin(list(exact))
     for name in NUMBERS:
         column = table[name].astype(np.float64)
-        if np.isinf(column).any():
-            raise ValueError(f"{name} is infinite in row {table.loc[np.isinf(column), keys].iloc[0].to_dict()}")
-        table[name] = np.where(exactly, _round(column, EXACT_DIGITS), _round(column, MODEL_DIGITS))
-    for name in COUNTS:
-        table[name] = table[name].astype("Int64")
-    for name in ("resampled", "dropped_because", "signature"):
-        table[name] = table[name].fillna("")
-    twins = table.duplicated(keys)
-    if twins.any():
-        raise ValueError(f"two rows have the key {table.loc[twins, keys].iloc[0].to_dict()}; a condition is missing")
+        rounded = round_digits(column, MODEL_DIGITS).mask(is_exact, round_digits(column, EXACT_DIGITS))
+        table[name] = column.where(column % 1 == 0, rounded) + 0.0  # no minus zero
+    table = table.astype(dict.fromkeys(COUNTS, "Int64"))
+    table = table.fillna(dict.fromkeys(("resampled", "dropped_because", "signature"), ""))
+    _check_rows(table)
     in_order = {"key": lambda column: _read_numbers(column) if column.name in NAMES else column}  # 3 before 27
     return table[[*keys, *MEASURED]].sort_values(keys, ignore_index=True, na_position="first", **in_order)
 
 
-def _round(column: pd.Series, digits: int) -> np.ndarray:
-    numbers = column.to_numpy(dtype=np.float64)
-    whole = np.isnan(numbers) | (numbers == np.round(numbers))
-    rounded = [number if keep else float(f"{number:.{digits}g}") for number, keep in zip(numbers, whole, strict=True)]
-    return np.array(rounded, dtype=np.float64) + 0.0  # no minus zero
+def _check_rows(table: pd.DataFrame) -> None:
+    """Refuse an infinite number, and two rows with one key."""
+    keys = name_keys(table)
+    infinite = np.isinf(table[[*NUMBERS]].to_numpy(dtype=np.float64)).any(axis=1)
+    for rows, problem in ((infinite, "infinite value"), (table.duplicated(keys), "duplicate (a condition is missing)")):
+        if rows.any():
+            raise ValueError(f"{problem}: the row {table.loc[rows, keys].iloc[0].to_dict()}")
+
+
+def round_digits(column: pd.Series, digits: int) -> pd.Series:
+    """Numbers rounded to significant digits."""
+    return column.map(f"{{:.{digits}g}}".format).astype(np.float64)
 
 
 def write_values(stem: Path, table: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
@@ -99,20 +98,16 @@ def read_values(path: Path | StringIO) -> pd.DataFrame:
     """
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
-        for name in NUMBERS:
-            table[name] = pd.to_numeric(table[name])
-        for name in COUNTS:
-            table[name] = pd.to_numeric(table[name]).astype("Int64")
-        keys = name_keys(table)
         lacking = [name for name in ("statistic", *MEASURED) if name not in table]
         if lacking or table.empty:
             raise ValueError(f"it has no column {', '.join(lacking)}" if lacking else "it has no rows")
-        if np.isinf(table[list(NUMBERS)].to_numpy(dtype=np.float64)).any():
-            raise ValueError("a number is infinite")
-        refuse_repeats(map(str, table[keys].to_numpy().tolist()), "the row")
-    except (KeyError, ValueError, TypeError, OverflowError) as error:  # pandas on counts that are no whole numbers
+        table = table.assign(**{name: pd.to_numeric(table[name]) for name in (*NUMBERS, *COUNTS)})
+        table = table.astype(dict.fromkeys(COUNTS, "Int64"))
+        _check_rows(table)
+    except (ValueError, TypeError, OverflowError) as error:  # pandas on counts that are no whole numbers
         raise ValueError(f"{path}: not a values file ({error}); run the artefact again") from None
-    return table.assign(**{name: _read_numbers(table[name]) for name in keys if name not in NAMES})
+    conditions = [name for name in name_keys(table) if name not in NAMES]
+    return table.assign(**{name: _read_numbers(table[name]) for name in conditions})
 
 
 def _read_numbers(column: pd.Series) -> pd.Series:
@@ -135,8 +130,8 @@ def name_row(conditions: Mapping[Any, object]) -> frozenset[tuple[Any, str]]:
 
 def query_rows(table: pd.DataFrame, query: str) -> pd.Series:
     """Which rows a pandas query picks; all without one. What does not apply is '', as is a column that isn't there."""
-    named = {node.id for node in ast.walk(ast.parse(query, mode="eval")) if isinstance(node, ast.Name)} if query else {}
-    blank = table.reset_index(drop=True).reindex(columns=list(named)).astype(object)
+    names = {node.id for node in ast.walk(ast.parse(query, mode="eval")) if isinstance(node, ast.Name)} if query else {}
+    blank = table.reset_index(drop=True).reindex(columns=list(names)).astype(object)
     picked = blank.where(blank.notna(), "").query(query, engine="python").index if query else blank.index
     return pd.Series(blank.index.isin(picked), table.index)
 
@@ -146,10 +141,10 @@ def pick(table: pd.DataFrame, **conditions: object) -> pd.Series:
 
     Raises: ValueError naming the conditions where no row has them.
     """
-    found = table[match_rows(table, conditions)]
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} rows have {conditions}; expected one. The columns are {name_keys(table)}")
-    return found.assign(said=write_intervals(found, digits=3)).iloc[0]
+    rows = table[match_rows(table, conditions)]
+    if len(rows) != 1:
+        raise ValueError(f"{len(rows)} rows have {conditions}; expected one. The columns are {name_keys(table)}")
+    return rows.assign(said=write_intervals(rows, digits=3)).iloc[0]
 
 
 def write_intervals(
@@ -160,14 +155,14 @@ def write_intervals(
     Args: whole_from: rows whose value is of this size or more are written without decimals; tiny: a positive value
         that would come out as 0 without being it is written as "<0.01".
     """
-    said = []
+    texts = []
     for value, low, high in table[["value", "low", "high"]].astype(float).itertuples(index=False):
         form = ",.0f" if abs(value) >= whole_from else f".{digits}f"
         interval = "" if np.isnan(low) else f" [{low:{form}}, {high:{form}}]"
         small = tiny and 0 < value < 0.5 * 10**-digits
-        shown = "undefined" if np.isnan(value) else f"<{10**-digits:{form}}" if small else f"{value:{form}}"
-        said.append(f"{shown}{interval}")
-    return said
+        number = "undefined" if np.isnan(value) else f"<{10**-digits:{form}}" if small else f"{value:{form}}"
+        texts.append(f"{number}{interval}")
+    return texts
 
 
 def say_change(
@@ -198,7 +193,7 @@ def list_changes(differences: pd.DataFrame, **words: str) -> str:
 
     Those without a value or an interval come last; without any difference "no difference".
     """
-    said = [say_change(row, shown=False, **words) for _, row in differences.iterrows()]  # type: ignore[arg-type]
-    groups = pd.Series(differences.index.astype(str), said).groupby(level=0, sort=False)
+    changes = [say_change(row, shown=False, **words) for _, row in differences.iterrows()]  # type: ignore[arg-type]
+    groups = pd.Series(differences.index.astype(str), changes).groupby(level=0, sort=False)
     parts = [f"{word}: {', '.join(names)}" for word, names in groups]
     return "; ".join(sorted(parts, key=lambda part: part.startswith(("is undefined", "has no")))) or "no difference"
