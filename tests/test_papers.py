@@ -12,6 +12,8 @@ from nfqa.models.roles import ROLES
 from reproduction.papers import OURS, Paper, find_artefact, list_chosen, read_papers
 from reproduction.values import read_values
 
+CLAIM = "says: s, where: w, stated: text"
+
 
 def write_papers(root: Path, text: str = STUDY, numbers: str = NUMBERS) -> Path:
     (root / "papers").mkdir()
@@ -31,9 +33,8 @@ def write_papers(root: Path, text: str = STUDY, numbers: str = NUMBERS) -> Path:
         ("  third: ", "  ../third: ", "is '../third'"),
         (
             "artefacts:",
-            "claims: {c: {says: s, where: w, stated: text, "
-            "here: [{tables: [first], upper: '', lower: 0}]}}\nartefacts:",
-            "claims.c.here[0].upper",
+            f"claims: {{c: {{{CLAIM}, here: [{{tables: [first], upper: '', lower: 0}}]}}}}\nartefacts:",
+            "upper",
         ),
         ("artefacts:", "claims: {c: {says: s, where: w}}\nartefacts:", "claims.c.stated is missing"),
     ],

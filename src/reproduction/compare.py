@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 EXPLAINED, UNEXPLAINED = "differs, explained", "differs, cause unknown"
 VERDICTS = ("equal", "near", EXPLAINED, UNEXPLAINED, "differs", "missing", "not run")
+_ROWS = 24  # of a table on a terminal
 NO_NUMBER = "–"  # in the place of a published number where there is none
 SHADES = {"equal": "#cfe8d5", "near": "#e6f2e8", EXPLAINED: "#fbeecb", UNEXPLAINED: "#fbeecb", "differs": "#f6cfc9"}
 
@@ -47,43 +48,36 @@ def note_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> str:
 def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd.DataFrame:
     """Every published number of an artefact beside ours, in the paper's order.
 
-    Returns: the columns of `Paper.find_published`, and value, low, high, n, origin, verdict, why. Verdicts: equal, at
-        the printed digits; near, within its tolerance or with the published value in our 95 % interval; differs,
+    Returns: the columns of `Paper.find_published`, and key, value, low, high, n, origin, verdict, why. Verdicts: equal,
+        at the printed digits; near, within its tolerance or with the published value in our 95 % interval; differs,
         explained, or cause unknown, where papers/*.csv lists a reason for a number of ours that this is, to a unit of
         its last digit; not run, where it needs something; missing,
         where it needs nothing and the value is not there.
     """
     measured = ["value", "low", "high", "n", "origin"]
     table = pd.DataFrame(columns=["statistic", *measured], dtype=object) if table is None else table
-    ours = _add_keys(table, name_keys(table))
-    both = _read_published(paper, name).merge(ours[["key", *measured]], "left", "key", validate="m:1")
-    both = both.drop(columns="key").astype(dict.fromkeys(measured[:3], np.float64))
-    gap = both.value - both.published
-    said = gap.map("{:+.4f}, ".format).astype(str)
-    needs = ["; ".join(show_name(paper, need) for need in each.split("; ") if need) for each in both.needs]
+    ours = _add_keys(table, name_keys(table))[["key", *measured]]
+    published = paper.find_published(name)
+    both = _add_keys(published, list_row_keys(published)).merge(ours, "left", "key", validate="m:1")
+    both = both.astype(dict.fromkeys(measured[:3], np.float64))
+    gap, size = both.value - both.published, both.reason.str.extract(OURS)
+    change = gap.map("{:+.4f}, ".format).astype(str)
+    needs = ["; ".join(show_name(paper, need) for need in each.split("; ")) for each in both.needs]
     printed = both[["value", "decimals", "published"]].itertuples(index=False, name=None)
     equal = [round(value, decimals) == published for value, decimals, published in printed]
-    size = both.reason.str.extract(OURS)
     listed = (both.value - size[0].astype(np.float64)).abs() <= 1.001 * 10.0 ** -size[1].str.len().astype(np.float64)
     cases = [
         (both.value.isna() & (both.needs != ""), "not run", "needs: " + pd.Series(needs, dtype=str)),
         (both.value.isna(), "missing", "run `make reproduce`"),
         (np.array(equal, dtype=bool), "equal", "the same at the printed digits"),
-        (gap.abs() <= both.tolerance, "near", said + "within " + both.tolerance.astype(str)),
-        (both.published.between(both.low, both.high), "near", said + "published value inside our 95 % interval"),
+        (gap.abs() <= both.tolerance, "near", change + "within " + both.tolerance.astype(str)),
+        (both.published.between(both.low, both.high), "near", change + "published value inside our 95 % interval"),
         (listed & (both.cause == "known"), EXPLAINED, both.reason),
         (listed & (both.cause == "unknown"), UNEXPLAINED, "cause not established. " + both.reason),
+        (gap.notna(), "differs", change + "no reason listed"),
     ]
     where, verdicts, why = zip(*cases, strict=True)
-    return both.assign(
-        verdict=np.select(where, verdicts, "differs"), why=np.select(where, why, said + "no reason listed")
-    )
-
-
-def _read_published(paper: Paper, name: str) -> pd.DataFrame:
-    """The published numbers of an artefact, each with the key of the row of results that is beside it."""
-    published = paper.find_published(name)
-    return _add_keys(published, list_row_keys(published))
+    return both.assign(verdict=np.select(where, verdicts, ""), why=np.select(where, why, ""))
 
 
 def _add_keys(table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
@@ -100,19 +94,25 @@ def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame, folder: Path)
     Raises: ValueError for an artefact without published numbers.
     """
     pivot = pivot_beside_paper(paper, name, table)
-    cells, verdicts = pivot["cell"], pivot["verdict"]
-    note = note_stand_ins(paper, name, table)
-    _write_tables(folder / paper.paper / name, cells, note)
+    verdicts, note = pivot["verdict"], note_stand_ins(paper, name, table)
+    flat = _flatten(pivot["cell"])
+    for ending, text in (
+        (".md", f"{flat.to_markdown()}\n\n{note.replace('* ', chr(92) + '* ')}"),
+        (".tex", flat.style.to_latex(hrules=True) + note),
+    ):
+        write_text((folder / paper.paper / name).with_suffix(ending), text.replace("\n* ", "\n\n* ").rstrip() + "\n")
     colours = verdicts.map(lambda verdict: f"background-color: {SHADES[verdict]}" if verdict in SHADES else "")
     look = {"white-space": "pre-line", "text-align": "left"}
-    style = cells.style.apply(lambda _: colours, axis=None).set_properties(**look)
-    alone = ~verdicts.any(axis=1).to_numpy()
-    below = "caption-side: bottom; text-align: left; white-space: pre-line;"
-    rules: list[CSSDict] = [{"selector": "caption", "props": below}] if note else []
-    if alone.any():
-        first = f"tbody tr:nth-child({np.flatnonzero(alone)[0] + 1}) > *"
+    style = pivot["cell"].style.apply(lambda _: colours, axis=None).set_properties(**look)
+    rules: list[CSSDict] = []
+    if note:
+        rules.append({"selector": "caption", "props": "caption-side: bottom; text-align: left; white-space: pre-line;"})
+        style = style.set_caption(note)
+    alone = np.flatnonzero(~verdicts.any(axis=1))  # rows of ours
+    if len(alone):
+        first = f"tbody tr:nth-child({alone[0] + 1}) > *"
         rules.append({"selector": first, "props": "border-top: 2px solid #5b6470;"})
-    return (style.set_caption(note) if note else style).set_table_styles(rules)
+    return style.set_table_styles(rules)
 
 
 def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> pd.DataFrame:
@@ -129,35 +129,34 @@ def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> p
     several = {side: len(both[side].unique()) > 1 for side in ("row", "dataset")}
     index = "dataset" if several["dataset"] and not several["row"] else "row"
     columns = ["dataset", "heading"] if several["dataset"] and index == "row" else ["heading"]
-    both["ours"] = False
     if table is not None:
-        ours = _list_ours_alone(paper, name, table).merge(both[columns].drop_duplicates(), on=columns)
+        ours = _list_ours_alone(paper, table, both).merge(both[columns].drop_duplicates(), on=columns)
         ours = ours[ours.dataset.isin(both.dataset)] if "dataset" in ours else ours  # not the sample's
-        both = pd.concat([both, ours.assign(ours=True, printed="", verdict="", unit=both.unit[0])], ignore_index=True)
-    both["places"] = both.printed.str.partition(".")[2].str.len()
-    both["places"] = both.places.where(both.printed != "", both.places.max())
+        ours = ours.assign(ours=True, printed="", verdict="", unit=both.unit[0])
+        both = pd.concat([both.assign(ours=False), ours], ignore_index=True)
+    places = both.printed.str.partition(".")[2].str.len()
+    both["places"] = places.where(both.printed != "", places.max())
     both["cell"] = [_write_cell(row) for row in both.to_dict("records")]
     for side in ("dataset", "heading"):
         both[side] = both[side].map(lambda part: show_name(paper, part))
     both["origin"] = both.origin.astype(object).fillna("")
-    shown = ["cell", "verdict", "origin"]
-    pivot = both.pivot_table(shown, ["ours", index], columns, aggfunc="first", sort=False).fillna("")
-    pivot = pivot.sort_index(level="ours", sort_remaining=False).droplevel("ours")
+    rows = ["ours", index] if "ours" in both else [index]
+    pivot = both.pivot_table(["cell", "verdict", "origin"], rows, columns, aggfunc="first", sort=False).fillna("")
+    if "ours" in both:
+        pivot = pivot.sort_index(level="ours", sort_remaining=False).droplevel("ours")
     return pivot.rename_axis(index=None, columns=[*[None] * len(columns), "ours / published"])
 
 
-def _list_ours_alone(paper: Paper, name: str, table: pd.DataFrame) -> pd.DataFrame:
+def _list_ours_alone(paper: Paper, table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Rows of ours that no published number is beside, each with the heading of its column; named by its conditions."""
-    published, keys = _read_published(paper, name), name_keys(table)
+    keys, conditions = name_keys(table), [name for name in list_row_keys(published) if name != "dataset"]
     cells = published.groupby(["row", "dataset"])
-    told = [name for name in list_row_keys(published) if name != "dataset" and cells[name].nunique().max() > 1]
-    told = told or ["statistic"]
-    headings = _add_keys(published, told)[["key", "heading"]].drop_duplicates("key")
+    by = [name for name in conditions if cells[name].nunique().max() > 1] or ["statistic"]  # what a heading says
     rows = _add_keys(table[query_rows(table, "difference_from == ''")], keys)
-    rows = rows[~rows.key.isin(published.key)]
-    rows = _add_keys(rows, [name for name in told if name in keys])  # by what a heading says
-    named = [name for name in keys if name not in ("dataset", "statistic", *told)]
-    return rows.assign(row=name_rows(paper, rows, named)).merge(headings, on="key").drop(columns="key")
+    rows = _add_keys(rows[~rows.key.isin(published.key)], [name for name in by if name in keys])
+    words = name_rows(paper, rows, [name for name in keys if name not in ("dataset", "statistic", *by)])
+    headings = _add_keys(published, by)[["key", "heading"]].drop_duplicates("key")
+    return rows.assign(row=words).merge(headings, on="key").drop(columns="key")
 
 
 def label_rows(paper: Paper, name: str, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
@@ -167,16 +166,18 @@ def label_rows(paper: Paper, name: str, table: pd.DataFrame, by: Sequence[str] =
     ours alone. An asterisk ends the label of a stand-in. `dataset` and `statistic` are kept as they are, `panel` is the
     dataset's title. by: the columns that make the label, in its order; all conditions where none are named.
     """
-    named = [key for key in by or name_keys(table) if key in table and key not in ("dataset", "statistic")]
-    ours = _add_keys(table, name_keys(table)).assign(label=name_rows(paper, table, named))
-    published = compare_published(paper, name, table)
-    conditions = list_row_keys(paper.find_published(name))
-    published = _add_keys(published, conditions).assign(place=pd.factorize(published.row)[0])
+    keys, published = name_keys(table), compare_published(paper, name, table)
+    labels = name_rows(
+        paper, table, [key for key in by or keys if key in table and key not in ("dataset", "statistic")]
+    )
+    ours = _add_keys(table, keys).assign(label=labels)
+    conditions = list_row_keys(published)
+    published["place"] = pd.factorize(published.row)[0]
     both = ours.merge(published[["key", "row", "published", "place"]], "left", "key", validate="m:1")
     both["label"] = both.row.fillna(both.label) + np.where(both.origin == STAND_IN, "*", "")
     lonely = published[~published.key.isin(ours.key)][[*conditions, "row", "published", "place", "why"]]
     lonely = lonely.rename(columns={"row": "label"})
-    for column in set(name_keys(table)) & set(conditions):
+    for column in {*keys} & {*conditions}:
         if pd.api.types.is_numeric_dtype(table[column]):
             lonely[column] = pd.to_numeric(lonely[column])
     both = pd.concat([both.drop(columns="row"), lonely], ignore_index=True)
@@ -184,23 +185,22 @@ def label_rows(paper: Paper, name: str, table: pd.DataFrame, by: Sequence[str] =
     return both.assign(panel=[show_name(paper, part) for part in both.dataset] if "dataset" in both else "")
 
 
-def name_rows(paper: Paper, table: pd.DataFrame, named: Iterable[str]) -> list[str]:
+def name_rows(paper: Paper, table: pd.DataFrame, names: Iterable[str]) -> list[str]:
     """Each row's metric and conditions in words."""
-    return [say_conditions(paper, row) for row in table[list(named)].to_dict("records")]
+    return [say_conditions(paper, row) for row in table[list(names)].to_dict("records")]
 
 
 def say_conditions(paper: Paper, conditions: Mapping[Hashable, object]) -> str:
     """Conditions in words, those that are given: a number after its column, a difference as "A minus B"."""
-    said = ""
+    words = ""
     for name, part in conditions.items():
         if part is None or part != part or part == "":
             continue
         both = f"{name}={part}"  # where a value means another thing in this column than elsewhere
-        shown = show_name(paper, both if both in paper.names else part)
-        if re.fullmatch(r"-?\d+(\.\d+)?", shown):
-            shown = f"{show_name(paper, name)} {shown}"
-        said += f"{' minus ' if name == 'difference_from' else ', '}{shown}"
-    return said.removeprefix(", ").strip()
+        word = show_name(paper, both if both in paper.names else part)
+        word = f"{show_name(paper, name)} {word}" if re.fullmatch(r"-?\d+(\.\d+)?", word) else word
+        words += f"{' minus ' if name == 'difference_from' else ', '}{word}"
+    return words.removeprefix(", ").strip()
 
 
 def _write_cell(row: Mapping[Hashable, Any]) -> str:
@@ -221,27 +221,18 @@ def _flatten(cells: pd.DataFrame) -> pd.DataFrame:
     return flat.rename_axis(cells.columns.names[-1])
 
 
-def _write_tables(stem: Path, cells: pd.DataFrame, note: str) -> None:
-    """The table as STEM.md and STEM.tex."""
-    flat = _flatten(cells)
-    for ending, text in (
-        (".md", "\n\n".join([flat.to_markdown(), note.replace("* ", r"\* ").replace("\n", "\n\n")])),
-        (".tex", flat.style.to_latex(hrules=True) + note.replace("\n", "\n\n")),
-    ):
-        write_text(stem.with_suffix(ending), text.rstrip() + "\n")
-
-
-def tabulate_values(paper: Paper, name: str, table: pd.DataFrame, *, rows: int = 24) -> str:
+def tabulate_values(paper: Paper, name: str, table: pd.DataFrame) -> str:
     """An artefact's values for a terminal: the paper's table, or each value with its conditions.
 
     The latter are those of the sample, which says nothing of a paper, and of an artefact without published numbers.
-    A cell is ours, `*` for a stand-in, and the published value. Of more rows the first are printed.
+    A cell is ours, `*` for a stand-in, and the published value. Of more than 24 rows the first are printed.
     """
     if (paper.published.artefact == name).any() and "sample" not in table.origin.tolist():
         cells = _flatten(pivot_beside_paper(paper, name, table)["cell"])
     else:
         words = name_rows(paper, table, name_keys(table))
         cells = pd.DataFrame({"ours": write_intervals(table, digits=3, whole_from=100)}, words)
-    lines = [cells.head(rows).to_string(line_width=150), note_stand_ins(paper, name, table)]
-    lines += [f"... and {len(cells) - rows} more rows in the CSV"] if len(cells) > rows else []
-    return "\n".join(filter(None, lines))
+    more = f"... and {len(cells) - _ROWS} more rows in the CSV" if len(cells) > _ROWS else ""
+    return "\n".join(
+        filter(None, [cells.head(_ROWS).to_string(line_width=150), note_stand_ins(paper, name, table), more])
+    )

@@ -21,9 +21,8 @@ Role = Literal["embedder", "judge", "generator", "evaluator", "searcher", "reran
 STAND_IN = "stand-in"  # the origin of what is measured on other data or with another model than the paper's row
 OURS = r"Ours is (-?[0-9]+\.?([0-9]*))"  # how the reason of a difference begins: it excuses no other number
 # columns of papers/*.csv that tell nothing of how ours is found: all others are conditions of a row of results
-TOLD = ("artefact", "row", "heading", "printed", "unit", "tolerance", "needs", "setting", "read", "cause", "reason")
-
-
+PRINTED = ("artefact", "row", "heading", "printed", "unit", "tolerance", "needs", "setting", "read", "cause", "reason")
+_COMPARED = ("published", "decimals", "key", "value", "low", "high", "n", "origin", "verdict", "why")  # nor do these
 Query = Annotated[str, StringConstraints(min_length=1)]
 
 
@@ -160,7 +159,7 @@ class Paper(_Entry):
         import pandas as pd
 
         if self._numbers is None or not self._numbers.is_file():
-            return pd.DataFrame(columns=[*TOLD, "dataset", "metric", "statistic", "published", "decimals"])
+            return pd.DataFrame(columns=[*PRINTED, "dataset", "metric", "statistic", "published", "decimals"])
         table = pd.read_csv(self._numbers, dtype=str, keep_default_na=False)
         return table.assign(
             heading=table.heading.where(table.heading != "", table.statistic),
@@ -189,8 +188,8 @@ def show_name(paper: Paper, name: object) -> str:
     text = str(int(name) if isinstance(name, float) and name.is_integer() else name)
     base = text.removeprefix("sample_")
     artefact = paper.artefacts.get(text)
-    shown = paper.names.get(text) or paper.names.get(base) or (artefact.label if artefact else base.replace("_", " "))
-    return f"{shown} (sample)" if base != text else shown
+    words = paper.names.get(text) or paper.names.get(base) or (artefact.label if artefact else base.replace("_", " "))
+    return f"{words} (sample)" if base != text else words
 
 
 def list_needs(paper: Paper, name: str) -> list[str]:
@@ -202,7 +201,7 @@ def list_needs(paper: Paper, name: str) -> list[str]:
 
 def list_row_keys(published: pd.DataFrame) -> list[str]:
     """The columns of published numbers that say which row of results is beside them."""
-    return [name for name in published.columns if name not in (*TOLD, "published", "decimals", "key")]
+    return [name for name in published.columns if name not in (*PRINTED, *_COMPARED)]
 
 
 def hash_code(notebook: Path, paper: Paper, name: str) -> str:
@@ -213,10 +212,10 @@ def hash_code(notebook: Path, paper: Paper, name: str) -> str:
 def describe_entry(paper: Paper, name: str) -> dict[str, Any]:
     """The parts of papers/* that reach a notebook: a claim or a note changes no number."""
     artefact = paper.artefacts[name]
-    named = [name, *artefact.reads, *artefact.cites]
+    names = [name, *artefact.reads, *artefact.cites]
     return {
-        "artefacts": [[paper.artefacts[other].title, paper.artefacts[other].label] for other in named],
-        "published": paper.published[paper.published.artefact.isin(named)].astype(str).to_dict("records"),
+        "artefacts": [[paper.artefacts[other].title, paper.artefacts[other].label] for other in names],
+        "published": paper.published[paper.published.artefact.isin(names)].astype(str).to_dict("records"),
         "stand_ins": [entry.rows for entry in paper.list_stand_ins(name)],
     }
 
@@ -256,17 +255,15 @@ def list_chosen(root: Path, only: Sequence[str] = ()) -> list[tuple[Paper, str]]
     Raises: ValueError for an unknown artefact, or one without a notebook.
     """
     papers = read_papers(root)
-    wanted = set()
-    for identifier in only:
-        paper, name = find_artefact(papers, identifier)
+    wanted = [find_artefact(papers, identifier) for identifier in only]
+    for paper, name in wanted:
         if paper.artefacts[name].notebook is None:
-            raise ValueError(f"{identifier} has no notebook")
-        wanted |= {(paper.paper, read) for read in _list_chain(paper, name)}
+            raise ValueError(f"{paper.paper}/{name} has no notebook")
     chosen = []
     for paper in papers.values():
         ordered = dict.fromkeys(read for name in paper.artefacts for read in _list_chain(paper, name))
-        named = (name for name in ordered if not only or (paper.paper, name) in wanted)
-        chosen += [(paper, name) for name in named if paper.artefacts[name].notebook]
+        names = {read for other, name in wanted if other is paper for read in _list_chain(paper, name)}
+        chosen += [(paper, name) for name in ordered if paper.artefacts[name].notebook and (name in names or not only)]
     return chosen
 
 
