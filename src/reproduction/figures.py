@@ -47,11 +47,11 @@ def use_style() -> None:
     mpl.rcParams.update(cast("Any", _STYLE | {"axes.prop_cycle": cycler("color", PALETTE)}))
 
 
-def subplots(*shape: int, **how: Any) -> tuple[Figure, Any]:
+def subplots(*shape: int, **options: Any) -> tuple[Figure, Any]:
     """As `matplotlib.pyplot.subplots`, but shown once, where a cell ends with the figure's name, not a second time."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(*shape, **how)
+    figure, axes = plt.subplots(*shape, **options)
     plt.close(figure)  # what pyplot still knows at a cell's end, JupyterLab shows of itself
     return figure, axes
 
@@ -59,46 +59,46 @@ def subplots(*shape: int, **how: Any) -> tuple[Figure, Any]:
 def draw_intervals(
     rows: pd.DataFrame, *, y: str = "label", panel: str = "panel", by: str = "origin", order: Sequence[str] = (),
     line: float | Mapping[str, float] | None = None, stacked: bool = False, xlabel: str = "", width: float = 6.4,
-    **how: Any,
+    **options: Any,
 ) -> Figure:  # fmt: skip
     """Values as dots with their 95 % intervals: a row per label, a panel per measure, hollow diamonds for the paper's.
 
     Args: rows: value, low, high and, where there are any, published; y, panel: columns of words; by: a column whose
         words have a colour and shape each, side by side in a row; order: the labels from the top, by default as they
         come; line: where a dashed line stands, in every panel or in those named; stacked: panels one below the other,
-        each with its own labels; xlabel: below them all, before what the intervals are over; how: for `subplots`.
+        each with its own labels; xlabel: below them all, before what the intervals are over; options: for `subplots`.
     """
     every, series = list(dict.fromkeys(order or rows[y])), list(dict.fromkeys(rows[by].dropna()))
     rows = rows.assign(panel=rows.get(panel, ""), published=rows.get("published", np.nan))
-    colours = ORIGINS if by == "origin" else dict(zip(series, PALETTE, strict=False))
-    marks = _MARKS if by == "origin" else dict(zip(series, MARKERS, strict=False))
-    lanes = len(series) if rows.groupby(["panel", y])[by].nunique().max() > 1 else 1
-    lane = rows[by].map({name: place for place, name in enumerate(series)})  # then among those that the row has
-    lane = lane.groupby([rows.panel, rows[y]]).rank(method="dense")
-    rows["lane"] = 0.6 * ((lane - 0.5) / lane.groupby([rows.panel, rows[y]]).transform("max") - 0.5)
+    colours, marks = (
+        (ORIGINS, _MARKS)
+        if by == "origin"
+        else (dict(zip(series, choices, strict=False)) for choices in (PALETTE, MARKERS))
+    )
+    lane = rows[by].map(series.index, na_action="ignore").groupby([rows.panel, rows[y]])  # among those of its row
+    rows["lane"] = 0.6 * ((lane.rank(method="dense") - 0.5) / lane.transform("nunique") - 0.5)
+    lanes = len(series) if lane.nunique().max() > 1 else 1
     panels = dict(list(rows.groupby("panel", sort=False)))
-    labels = {title: [each for each in every if not stacked or each in set(own[y])] for title, own in panels.items()}
+    labels = {title: [each for each in every if not stacked or each in set(part[y])] for title, part in panels.items()}
     words = {label: textwrap.fill(str(label), 28) for label in every}
-    heights = [
-        sum(max(0.23 + 0.13 * words[each].count("\n"), 0.06 + 0.12 * lanes) for each in own) for own in labels.values()
-    ]
+    room = {label: max(0.23 + 0.13 * text.count("\n"), 0.06 + 0.12 * lanes) for label, text in words.items()}
+    heights = [sum(room[label] for label in part) for part in labels.values()]
     shape: dict[str, Any] = {"figsize": (width, 1.1 + max(heights)), "ncols": len(panels), "sharey": True}
     if stacked:
         size = (width, 0.7 + 0.4 * len(panels) + sum(heights))
         shape = {"figsize": size, "nrows": len(panels), "height_ratios": heights}
-    figure, grid = subplots(squeeze=False, **shape | how)
+    figure, grid = subplots(squeeze=False, **shape | options)
     for axes, (title, inside) in zip(grid.flat, panels.items(), strict=True):
         inside = inside.assign(place=inside[y].map(labels[title].index) + inside.lane.fillna(0))
         for name in series:
-            own, label = inside[inside[by] == name], f"{name}*" if name == "stand-in" else name
-            axes.hlines(own.place, own.low, own.high, color=colours[name], lw=1.6)
-            if own.value.notna().any():
-                axes.plot(own.value, own.place, marks[name], color=colours[name], ms=4.5, label=label)
-        of_paper = inside.assign(own=inside[by] if by != "origin" else "").dropna(subset="published")
-        for name, printed in of_paper.groupby("own", sort=False, dropna=False):
-            coloured = name in colours
-            edge, label = (colours[name], f"{name}, published") if coloured else (PUBLISHED, "published")
-            axes.scatter(printed.published, printed.place, 36, "none", marker="D", edgecolors=edge, label=label)
+            part, label = inside[inside[by] == name], f"{name}*" if name == "stand-in" else name
+            axes.hlines(part.place, part.low, part.high, color=colours[name], lw=1.6)
+            if part.value.notna().any():
+                axes.plot(part.value, part.place, marks[name], color=colours[name], ms=4.5, label=label)
+        of_paper = inside.assign(series=inside[by] if by != "origin" else "").dropna(subset="published")
+        for name, part in of_paper.groupby("series", sort=False, dropna=False):
+            edge, label = (colours[name], f"{name}, published") if name in colours else (PUBLISHED, "published")
+            axes.scatter(part.published, part.place, 36, "none", marker="D", edgecolors=edge, label=label)
         if line is not None and (not isinstance(line, Mapping) or title in line):
             axes.axvline(line[title] if isinstance(line, Mapping) else line, color=RULE, lw=1, ls="--")
         axes.set_yticks(range(len(labels[title])), [words[each] for each in labels[title]])
@@ -106,39 +106,35 @@ def draw_intervals(
         axes.set_title(title, fontsize=9 if len(panels) < 4 else 8)
         axes.locator_params(axis="x", nbins=5)
         axes.grid(axis="y", visible=False)
-    kinds = [axes.get_legend_handles_labels() for axes in grid.flat]
-    shown = {label: handle for handles, names in kinds for handle, label in zip(handles, names, strict=True)}
-    if len(shown) > 1 or by == "origin":
-        figure.legend(
-            shown.values(), shown.keys(), loc="outside upper right", ncols=4 if len("".join(shown)) < 100 else 2
-        )
+    pairs = [axes.get_legend_handles_labels() for axes in grid.flat]
+    legend = {label: handle for handles, names in pairs for handle, label in zip(handles, names, strict=True)}
+    if len(legend) > 1 or by == "origin":
+        columns = 4 if len("".join(legend)) < 100 else 2
+        figure.legend(legend.values(), legend.keys(), loc="outside upper right", ncols=columns)
     figure.supxlabel("; ".join(filter(None, [xlabel, say_units(rows)])), fontsize=8)
     return figure
 
 
 def draw_pairs(
-    pairs: pd.DataFrame, *, one: str, other: str, by: str, below: str, above: str, order: Sequence[str], **how: Any
+    pairs: pd.DataFrame, *, one: str, other: str, by: str, below: str, above: str, order: Sequence[str], **options: Any
 ) -> Figure:
     """Two measures of every two things in one matrix, in which the columns have the numbers of the rows.
 
     Args: pairs: `value`, and columns of words: one, other: two things, in either order; by: the measure; below, above:
-        which measure stands under the diagonal, which over it; order: the things from the top; how: for
+        which measure stands under the diagonal, which over it; order: the things from the top; options: for
         `seaborn.heatmap`.
     """
     import pandas as pd
     import seaborn as sns
 
     both = pd.concat([pairs, pairs.rename(columns={one: other, other: one})])
-    under, over = (
-        both[both[by] == name].pivot(index=one, columns=other, values="value").reindex(index=order, columns=order)
-        for name in (below, above)
-    )
-    numbers = range(1, len(order) + 1)
-    labels = [textwrap.fill(f"{number}  {name}", 28) for number, name in zip(numbers, order, strict=True)]
+    squares = both.pivot(index=[by, one], columns=other, values="value")
+    under, over = (squares.loc[name].reindex(index=order, columns=order) for name in (below, above))
+    labels = [textwrap.fill(f"{number}  {name}", 28) for number, name in enumerate(order, 1)]
     figure, axes = subplots(figsize=(7.2, 1 + 0.46 * len(order)))
     style = {"annot": True, "fmt": ".2f", "linewidths": 0.5, "cmap": "Blues", "annot_kws": {"size": 9}, "ax": axes}
-    shown = under.where(np.tri(len(order), dtype=bool), over)
-    sns.heatmap(shown, xticklabels=numbers, yticklabels=labels, cbar_kws={"pad": 0.02}, **style | how)
+    style |= {"xticklabels": range(1, len(order) + 1), "yticklabels": labels, "cbar_kws": {"pad": 0.02}}
+    sns.heatmap(under.where(np.tri(len(order), dtype=bool), over), **style | options)
     axes.grid(visible=False)
     axes.tick_params(length=0, labelrotation=0)
     axes.set(xlabel="", ylabel="")
@@ -147,11 +143,10 @@ def draw_pairs(
 
 def say_units(rows: pd.DataFrame) -> str:
     """What the intervals of rows are over, by their column `resampled`: "95 % intervals over 54 to 97 questions"."""
-    told = rows.loc[rows.low.notna(), "resampled"].dropna().str.split(", ").explode()
-    found = told.str.extract(r"([\d,]+) (.+)")
-    sizes = found.assign(n=found[0].str.replace(",", "").astype(float)).groupby(1, sort=False).n.agg(["min", "max"])
-    said = [f"{low:,.0f}{f' to {high:,.0f}' * (high > low)} {noun}" for noun, low, high in sizes.itertuples()]
-    return f"95 % intervals over {' and '.join(said)}" if said else ""
+    units = rows.loc[rows.low.notna(), "resampled"].dropna().str.split(", ").explode().str.extract(r"([\d,]+) (.+)")
+    sizes = units[0].str.replace(",", "").astype(float).groupby(units[1], sort=False).agg(["min", "max"])
+    words = [f"{low:,.0f}{f' to {high:,.0f}' * (high > low)} {noun}" for noun, low, high in sizes.itertuples()]
+    return f"95 % intervals over {' and '.join(words)}" if words else ""
 
 
 def draw_counts(counts: pd.DataFrame, axes: Axes | None = None) -> Figure:
@@ -165,8 +160,8 @@ def draw_counts(counts: pd.DataFrame, axes: Axes | None = None) -> Figure:
     counts = counts.loc[counts.max(axis=1).sort_values().index]
     counts.plot.barh(ax=axes, color=colours, width=0.8, legend=False)
     for bars, name in zip(axes.containers, counts, strict=True):
-        said = counts[name].map("{:,.0f}".format).where(counts[name].notna(), "")
-        axes.bar_label(cast("Any", bars), said, fontsize=7, padding=2)
+        texts = counts[name].map("{:,.0f}".format).where(counts[name].notna(), "")
+        axes.bar_label(cast("Any", bars), texts, fontsize=7, padding=2)
     if len(counts.columns) > 1:
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
     axes.set(xscale="symlog", xlim=(0, 6 * counts.max(axis=None)), xlabel="number, logarithmic", ylabel="")
@@ -175,22 +170,22 @@ def draw_counts(counts: pd.DataFrame, axes: Axes | None = None) -> Figure:
     return cast("Figure", axes.figure)
 
 
-def add_note(drawn: Figure, note: str) -> Figure:
+def add_note(figure: Figure, note: str) -> Figure:
     """The figure with a note below all that it shows, as wide as that; once, however often it is added."""
-    if note and all(text.get_gid() != _NOTE for text in drawn.texts):
+    if note and all(text.get_gid() != _NOTE for text in figure.texts):
         for _ in range(2):  # a layout settles with the second; it is to stay
-            drawn.draw_without_rendering()
-        drawn.set_layout_engine("none")
-        for legend in drawn.legends:  # saving crops the figure: a legend must not move to the new edge, over the note
-            place = legend.get_bbox_to_anchor().transformed(drawn.transFigure.inverted())
-            legend.set_bbox_to_anchor(place, drawn.transFigure)
-        (width, height), shown, points = drawn.get_size_inches(), drawn.get_tightbbox(), 6.5
-        bottom = min([shown.y0 / height, *(axes.get_position().y0 for axes in drawn.axes)])
-        per_line = int(shown.width * 72 / (0.54 * points))
+            figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        for legend in figure.legends:  # saving crops the figure: a legend must not move to the new edge, over the note
+            place = legend.get_bbox_to_anchor().transformed(figure.transFigure.inverted())
+            legend.set_bbox_to_anchor(place, figure.transFigure)
+        (width, height), box, points = figure.get_size_inches(), figure.get_tightbbox(), 6.5
+        bottom = min([box.y0 / height, *(axes.get_position().y0 for axes in figure.axes)])
+        per_line = int(box.width * 72 / (0.54 * points))
         lines = "\n".join(textwrap.fill(line, per_line, subsequent_indent="   ") for line in note.splitlines())
         style: dict[str, Any] = {"va": "top", "fontsize": points, "color": RULE, "gid": _NOTE, "parse_math": False}
-        drawn.text(shown.x0 / width, bottom - 0.08 / height, lines, **style)
-    return drawn
+        figure.text(box.x0 / width, bottom - 0.08 / height, lines, **style)
+    return figure
 
 
 def save_figure(figure: Figure, stem: Path) -> None:
