@@ -178,12 +178,8 @@ def test_pages_hold_no_script_no_folder_of_the_machine_and_only_links_that_lead_
 
 
 def test_every_formula_of_the_notebooks_is_mathml(tmp_path: Path) -> None:
-    cells = [
-        v4.new_markdown_cell(cell.source)
-        for path in sorted((find_root() / "notebooks").glob("*/*.ipynb"))
-        for cell in nbformat.read(path, as_version=4).cells
-        if cell.cell_type == "markdown"
-    ]
+    paths = sorted((find_root() / "notebooks").glob("*/*.ipynb"))
+    cells = [cell for path in paths for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown"]
     _write(tmp_path / "all.ipynb", nbformat.writes(v4.new_notebook(cells=cells)))
     page = BeautifulSoup(render_notebook(tmp_path / "all.ipynb", tmp_path), "html.parser")
     assert len(page("math")) > 100
@@ -225,6 +221,7 @@ def test_other_runs_are_marked_partial_and_only_an_artefact_without_notebook_say
     assert [part for part in ("not run on this machine", "Ours is < theirs.") if part not in shown] == []
 
 
+@pytest.mark.slow
 def test_report_of_the_committed_results_is_small(tmp_path: Path) -> None:
     root = find_root()
     pages = [*build_site(Place(root, tmp_path, is_full=True)).parent.rglob("*.html")]

@@ -9,6 +9,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from nfqa.files.paths import Place
 from reproduction.check import list_files
 from reproduction.claims import count_claims, judge_claims
 from reproduction.compare import compare_published, list_replaced, name_rows, pivot_beside_paper
-from reproduction.papers import STAND_IN, Paper, list_needs, read_papers
+from reproduction.papers import STAND_IN, Artefact, Paper, list_needs, read_papers
 from reproduction.values import name_keys, read_values
 
 SIGNS = {  # each mark is a sign, a word and a colour, so that none of them has to be seen to be understood
@@ -50,12 +51,17 @@ def build_site(place: Place) -> Path:
     """
     papers = [*reversed(read_papers(place.root).values())]
     sheets = [describe_artefact(paper, name, place) for paper in papers for name in paper.artefacts]
-    judged = {paper.paper: judge_claims(paper, place.read_from / "results") for paper in papers}
-    claims = [claim for paper in papers for claim in _list_claims(paper, judged[paper.paper])]
-    counts = {name: count_claims(table) for name, table in judged.items()}
+    claims, counts = [], {}
+    for paper in papers:
+        judged = judge_claims(paper, place.read_from / "results")
+        counts[paper.paper] = count_claims(judged)
+        for claim in judged.to_dict("records"):
+            names = paper.claims[claim["claim"]].tables
+            tables = {f"{paper.paper}/{name}": paper.artefacts[name].label for name in names}
+            claims.append(claim | {"paper": paper, "tables": tables})
     place.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.work, prefix=".site.new.") as scratch:
-        site, templates = Path(scratch) / "site", _open_templates(place)
+        site, render = Path(scratch) / "site", _open_templates(place)
         for sheet in sheets:
             page = site / f"{sheet['stem']}.html"
             page.parent.mkdir(parents=True, exist_ok=True)
@@ -63,9 +69,8 @@ def build_site(place: Place) -> Path:
                 shutil.copyfile(path, page.with_suffix(f".{ending}"))
             tested = [claim for claim in claims if sheet["stem"] in claim["tables"]]
             cells = render_notebook(sheet["notebook"], place.root) if sheet["notebook"].is_file() else ""
-            html = templates.get_template("artefact.html").render(sheet=sheet, claims=tested, notebook=cells)
-            page.write_text(html, encoding="utf-8")
-        index = templates.get_template("index.html").render(papers=papers, sheets=sheets, claims=claims, counts=counts)
+            page.write_text(render("artefact.html", sheet=sheet, claims=tested, notebook=cells), encoding="utf-8")
+        index = render("index.html", papers=papers, sheets=sheets, claims=claims, counts=counts)
         (site / "index.html").write_text(index, encoding="utf-8")
         if place.site.exists():
             place.site.rename(Path(scratch) / "old")
@@ -83,63 +88,42 @@ def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
     """
     artefact, stem = paper.artefacts[name], f"{paper.paper}/{name}"
     files = {ending[1:]: path for ending, path in list_files(place.read_from, stem).items() if path.is_file()}
-    rows, stand_ins, origins, values = [], [], Counter[str](), None
+    sheet: dict[str, Any] = {"rows": [], "stand_ins": [], "origins": Counter(), "made_from": {}, "table": ""}
+    values = None
     if "csv" in files:
         values = read_values(files["csv"])
         words = name_rows(paper, values, name_keys(values))
-        rows = values.astype(object).where(values.notna(), None).assign(words=words).to_dict("records")
-        stand_ins, origins = list_replaced(paper, name, values), Counter(sorted(values.origin))
-    published = compare_published(paper, name, values)[: 0 if "sample" in origins else None]
-    verdicts, needs = Counter(published.verdict), list_needs(paper, name)
-    return {
-        "paper": paper,
-        "artefact": artefact,
-        "notebook": place.notebooks / f"{stem}.ipynb",
-        "files": files,
-        "stem": stem,
-        "rows": rows,
-        "made_from": read_json(files["json"]) if "json" in files else {},
-        "published": published,
-        "table": "" if published.empty else _draw_table(paper, name, values),
-        "verdicts": verdicts,
-        "origins": origins,
-        "stand_ins": stand_ins,
-        "needs": needs,
-        "state": _find_state(artefact.notebook, verdicts, origins, needs),
-    }
+        sheet["rows"] = values.astype(object).where(values.notna(), None).assign(words=words).to_dict("records")
+        sheet |= {"stand_ins": list_replaced(paper, name, values), "origins": Counter(sorted(values.origin))}
+        sheet["made_from"] = read_json(files["json"])
+    published = compare_published(paper, name, values)[: 0 if "sample" in sheet["origins"] else None]
+    if len(published):
+        sheet["table"] = _draw_table(pivot_beside_paper(paper, name, values))
+    sheet |= {"published": published, "verdicts": Counter(published.verdict), "needs": list_needs(paper, name)}
+    sheet |= {"paper": paper, "artefact": artefact, "notebook": place.notebooks / f"{stem}.ipynb"}
+    return sheet | {"files": files, "stem": stem, "state": _find_state(**sheet)}
 
 
-def _find_state(notebook: str | None, verdicts: Counter[str], origins: Counter[str], needs: list[str]) -> str:
+def _find_state(artefact: Artefact, verdicts: Counter[str], origins: Counter[str], needs: list[str], **_: Any) -> str:
     """How far an artefact is."""
-    own = set(origins) - {"paper"}
-    if "sample" in own:
-        return "sample"
+    ours = set(origins) - {"paper"}
     if not origins:
-        return "not run" if notebook or needs or verdicts else "no numbers"
-    if own <= {STAND_IN}:
-        return STAND_IN if own else "computed from published numbers"
+        return "not run" if artefact.notebook or needs or verdicts else "no numbers"
+    if ours <= {STAND_IN}:
+        return STAND_IN if ours else "computed from published numbers"
+    if "sample" in ours:
+        return "sample"
     if verdicts["not run"] == verdicts.total() > 0:
         return "ours only"
-    return "measured in part" if needs or STAND_IN in own else "measured"
+    return "measured in part" if needs or STAND_IN in ours else "measured"
 
 
-def _draw_table(paper: Paper, name: str, values: pd.DataFrame | None) -> Markup:
+def _draw_table(pivot: pd.DataFrame) -> Markup:
     """The paper's table, each cell with the sign of its verdict, ours, and the published value below."""
-    pivot = pivot_beside_paper(paper, name, values)
     signs = pivot["verdict"].map(lambda verdict: f"{SIGNS[verdict]} " if verdict else "")
     style = (signs + pivot["cell"]).style.format(escape="html").format_index(escape="html", axis=0)
     style = style.format_index(escape="html", axis=1).set_td_classes("m-" + pivot["verdict"].map(_slug))
     return Markup(style.to_html(table_uuid="paper", cell_ids=False))  # noqa: S704 - escaped above
-
-
-def _list_claims(paper: Paper, judged: pd.DataFrame) -> list[dict[str, Any]]:
-    """A paper's claims with their verdicts, each with the labels of the artefacts whose values test it, by stem."""
-    claims = judged.to_dict("records")
-    for claim in claims:
-        names = paper.claims[claim["claim"]].tables
-        tables = {f"{paper.paper}/{name}": paper.artefacts[name].label for name in names}
-        claim |= {"paper": paper, "tables": tables}
-    return claims
 
 
 class _Renderer(IPythonRenderer):
@@ -179,14 +163,15 @@ def render_notebook(path: Path, root: Path) -> Markup:
     return Markup(page)  # noqa: S704 - made above, without scripts
 
 
-def _open_templates(place: Place) -> jinja2.Environment:
+def _open_templates(place: Place) -> Callable[..., str]:
+    """What renders a template, by its name."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters.update(slug=_slug, number=_write_number)
     environment.globals.update(signs=SIGNS, notice="" if place.is_full else _PARTIAL)
-    return environment
+    return lambda name, **parts: environment.get_template(name).render(**parts)
 
 
 def _slug(word: str) -> str:
