@@ -5,20 +5,19 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from math import inf, isnan
 from pathlib import Path
-from typing import Any, Literal
 
 from nfqa.files.paths import find_committed
 from nfqa.judge.asking import Asker, scatter_seed
 from nfqa.judge.journal import Entry, Journal, hash_text
 from nfqa.kernels.perplexity import Settings
-from nfqa.models.chat import Request
+from nfqa.models.chat import Reply, Request
 from nfqa.models.evaluator import Evaluator
-from nfqa.models.restated import Restated
+from nfqa.models.restated import Restated, TargetLoss
 from nfqa.models.roles import SMOLLM2
 from nfqa.opening import open_model
 from reproduction.data.registry import has_file, read_registry
@@ -27,11 +26,11 @@ from reproduction.options import RunOptions
 from reproduction.papers import list_chosen
 from reproduction.replay import count_asked
 
-Kind = Literal["verdicts", "texts", "losses"]
 _ROLES = ("judge", "generator", "evaluator")
 _ARTEFACTS, _SECONDS = 3, 120  # a sample comes from as many, if as many have something committed; drawing ends then
 _A_TEXT = 10  # takes a minute, where a verdict takes a second: so many times fewer are drawn
-_MOST = {"log-probabilities": 1e-3, "losses": 1e-3, "texts": 0.0}  # differences: in nats; as a share; whether any
+_MOST = {"log-probabilities": 1e-3, "texts": 0.0, "losses": 1e-3}  # differences: in nats; whether any; as a share
+_Again = Callable[[], tuple[float, str]]  # computes anew: by how much it differs, and both in words
 
 
 class _Sample:
@@ -41,9 +40,11 @@ class _Sample:
         self._seed, self._journal = seed, open_committed_journal(root)
         self.place = ""  # the artefact at work
         self.draws_losses = bool(find_committed(root, "losses"))
-        of_replies = {"verdicts": size, "texts": -(-size // _A_TEXT)} if self._journal else {}
-        self._sizes: dict[str, int] = of_replies | ({"losses": size} if self.draws_losses else {})
-        self.drawn: dict[str, dict[str, tuple[Any, ...]]] = {kind: {} for kind in self._sizes}
+        self._sizes = {"log-probabilities": size, "texts": -(-size // _A_TEXT)} if self._journal else {}
+        self._sizes |= {"losses": size} if self.draws_losses else {}
+        self.drawn: dict[str, dict[str, tuple[str, str, _Again]]] = {kind: {} for kind in self._sizes}
+        self._open = cache(lambda spec, model: open_model(spec, Journal(), model.rpartition("|")[2]))
+        self._evaluators: dict[str, Evaluator] = {}  # one of each model
 
     @property
     def is_enough(self) -> bool:
@@ -56,8 +57,8 @@ class _Sample:
         """Draw of a language model's requests."""
         for request, entry in zip(requests, entries, strict=True):
             if self._journal and (reply := self._journal.find(entry)):
-                kind: Kind = "verdicts" if reply.logprobs else "texts"
-                self._draw(kind, entry.key, asker, request, entry, reply)
+                kind = "log-probabilities" if reply.logprobs else "texts"
+                self._draw(kind, entry.key, entry.model, partial(self._ask, asker, request, entry, reply))
 
     def note_losses(self, evaluator: Evaluator, items: Sequence[Restated], settings: Settings) -> None:
         """Draw of an evaluator's losses. Raises: InterruptedError where they are enough."""
@@ -65,17 +66,38 @@ class _Sample:
             for number, target in enumerate(item.targets):
                 if loss := evaluator.find_committed(item, target, settings):
                     key = f"{evaluator.identity}|{settings.reading}|{item.context}|{target}"
-                    self._draw("losses", key, evaluator, item, number, settings, loss)
+                    again = partial(self._score, evaluator, item, number, settings, loss)
+                    self._draw("losses", key, evaluator.identity, again)
         if self._is_full("losses"):
             raise InterruptedError("enough losses")
 
-    def _draw(self, kind: Kind, key: str, *request: Any) -> None:
-        self.drawn[kind][hash_text(f"{self._seed}|{key}")] = (self.place, *request)
+    def _draw(self, kind: str, key: str, model: str, again: _Again) -> None:
+        self.drawn[kind][hash_text(f"{self._seed}|{key}")] = (self.place, model, again)
         if len(self.drawn[kind]) > self._sizes[kind]:
             del self.drawn[kind][max(self.drawn[kind])]
 
     def _is_full(self, kind: str) -> bool:
         return len(self.drawn[kind]) == self._sizes[kind]
+
+    def _ask(self, asker: Asker, request: Request, entry: Entry, before: Reply) -> tuple[float, str]:
+        seeded = replace(request, seed=scatter_seed(entry.seed, entry.prompt))
+        ((_, reply),) = self._open(asker.spec, entry.model).answer([seeded], asker.decoding)
+        old, new = before.logprobs or (), getattr(reply, "logprobs", None) or ()
+        differences = [float(before.text != getattr(reply, "text", None))] if not old else [0.0]
+        differences += [abs(a - b) for a, b in zip(old, new, strict=False) if a != b]  # -inf twice is no difference
+        differences += [inf] if len(old) != len(new) or any(map(isnan, differences)) else []
+        return max(differences), f"prompt {entry.prompt[:12]}: {before!s:.400} is committed, now {reply!s:.400}"
+
+    def _score(
+        self, evaluator: Evaluator, item: Restated, number: int, settings: Settings, before: TargetLoss
+    ) -> tuple[float, str]:
+        is_alone = settings.padding == "none"  # else a loss depends on the other targets
+        scored = replace(item, targets=item.targets[number : number + 1]) if is_alone else item
+        opened = self._evaluators.setdefault(evaluator.identity, evaluator)
+        now = opened.score_plain([scored], settings)[0][0 if is_alone else number]
+        is_same = replace(now, nats=before.nats) == before
+        difference = abs(now.nats - before.nats) / max(abs(before.nats), 1e-9) if is_same else inf
+        return difference, f"restating {item.targets[number]!r:.40}: {before} is committed, now {now}"
 
 
 def check_spots(root: Path, options: RunOptions, only: Sequence[str], *, size: int, seed: int) -> bool:
@@ -103,54 +125,18 @@ def check_spots(root: Path, options: RunOptions, only: Sequence[str], *, size: i
     if not places:
         raise ValueError("nothing under data/verdicts or data/losses is asked for here; unset FRESH and ONLY")
     print(f"SEED={seed}: drawn from {', '.join(places)}", flush=True)
-    compared, well = defaultdict(list), True
-    for model, what, difference, message in _compare(**sample.drawn):
-        compared[model, what].append((difference, message))
-    for (model, what), pairs in compared.items():
-        wrong = [message for difference, message in pairs if not difference <= _MOST[what]]
-        most = f"largest difference {max(pairs)[0]:.2g}, at most {_MOST[what]:g}"
-        print(
-            f"{model}: {len(pairs)} {what}, {f'{len(wrong)} differ' if what == 'texts' else most}", *wrong, sep="\n  "
-        )
-        well &= 2 * len(wrong) < len(pairs) if what == "texts" else not wrong
-    if not well:
-        print(
-            "`git checkout -- data` restores committed files; else the code or a package changed what the model gives"
-        )
-    return well
-
-
-def _compare(
-    verdicts: dict[str, tuple[Any, ...]] | None = None,
-    texts: dict[str, tuple[Any, ...]] | None = None,
-    losses: dict[str, tuple[Any, ...]] | None = None,
-) -> Iterator[tuple[str, str, float, str]]:
-    """Of each request its model, what is compared, by how much it differs, and what is committed and given now."""
-    together = defaultdict(list)  # what is asked alike is answered at once
-    for drawn in [*(verdicts or {}).values(), *(texts or {}).values()]:
-        _, asker, _, entry, _ = drawn
-        together[asker.spec, entry.model, asker.decoding].append(drawn)
-    open_once = cache(lambda spec, model: open_model(spec, Journal(), model.rpartition("|")[2]))
-    for (spec, model, decoding), several in together.items():
-        seeded = [replace(request, seed=scatter_seed(entry.seed, entry.prompt)) for _, _, request, entry, _ in several]
-        given = dict(open_once(spec, model).answer(seeded, decoding))
-        for number, (place, _, _, entry, before) in enumerate(several):
-            reply = given[number]
-            message = f"{place}, prompt {entry.prompt[:12]}: {before!s:.400} is committed, now {reply!s:.400}"
-            if before.logprobs is None:
-                yield model, "texts", float(before.text != getattr(reply, "text", None)), message
-            else:
-                now = getattr(reply, "logprobs", None) or ()
-                differences = [abs(a - b) for a, b in zip(before.logprobs, now, strict=False) if a != b]
-                differences += [inf] if len(now) != len(before.logprobs) or any(map(isnan, differences)) else [0.0]
-                yield model, "log-probabilities", max(differences), message
-    opened: dict[str, Evaluator] = {}  # one of each model
-    for place, evaluator, item, number, settings, before in (losses or {}).values():
-        alone = settings.padding == "none"  # else a loss depends on the other targets
-        scored = replace(item, targets=item.targets[number : number + 1]) if alone else item
-        opened.setdefault(evaluator.identity, evaluator)
-        now = opened[evaluator.identity].score_plain([scored], settings)[0][0 if alone else number]
-        same = replace(now, nats=before.nats) == before
-        difference = abs(now.nats - before.nats) / max(abs(before.nats), 1e-9) if same else inf
-        message = f"{place}, restating {item.targets[number]!r:.40}: {before} is committed, now {now}"
-        yield evaluator.identity, "losses", difference, message
+    is_well = True
+    for kind, drawn in sample.drawn.items():
+        compared = defaultdict(list)
+        for place, model, again in drawn.values():
+            difference, message = again()
+            compared[model].append((difference, f"{place}, {message}"))
+        for model, pairs in compared.items():
+            wrong = [message for difference, message in pairs if not difference <= _MOST[kind]]
+            most = f"largest difference {max(pairs)[0]:.2g}, at most {_MOST[kind]:g}"
+            result = f"{len(wrong)} differ" if kind == "texts" else most
+            print(f"{model}: {len(pairs)} {kind}, {result}", *wrong, sep="\n  ")
+            is_well &= 2 * len(wrong) < len(pairs) if kind == "texts" else not wrong
+    if not is_well:
+        print("`git checkout -- data` restores committed files; else the code or a package changed the model's output")
+    return is_well
