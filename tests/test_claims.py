@@ -273,14 +273,9 @@ def test_what_nothing_at_hand_can_test_says_what_it_needs(results, claim, becaus
 @pytest.mark.parametrize(
     ("artefact", "printed", "wrong", "claims"),
     [
-        ("figure_01", "767", 777.0, ["partial_answers_are_faithful"]),
         ("table_01", "10873", 10_073.0, ["size_of_the_data"]),
-        ("table_01", "3.7", 3.9, ["size_of_the_data"]),
-        ("table_09", "3216", 3_126.0, ["questions_are_filtered"]),
-        ("figure_01", "2982", 2_892.0, ["questions_are_filtered"]),
         ("figure_01", "93.4", 0.943, ["partial_answers_are_faithful"]),
         ("table_01", "2941", 2_491.0, ["size_of_the_data", "questions_are_filtered"]),
-        ("equation_07", "1.95", 1.59, ["equation_7_example"]),
         ("table_02", "0.3543", 0.3943, ["examples_help_chatgpt_less"]),
     ],
 )
@@ -311,20 +306,6 @@ def test_counts_of_debateqas_own_files_are_held_against_what_the_paper_prints(tm
     claims = {name: PAPERS["debateqa"].claims[name] for name in ("size_of_the_data", "several_answers_left")}
     only = PAPERS["debateqa"].model_copy(update={"claims": claims})
     assert judge_claims(only, tmp_path).here.tolist() == [size, several]
-
-
-def test_every_length_and_every_setting_counts():
-    claim = judge_one("debateqa", "longer_answers_score_better")
-    assert claim.stand_in == UNDECIDED  # P.D. of whole answers is clearly lower than of 12 and 25 words alone
-    assert "75 words" in claim.stand_in_because
-    assert judge_one("linkage", "listwise_costs_less").here_said == "holds: 2 of 2 hold"
-    examples = judge_one("linkage", "listwise_costs_less", lower="metric == 'listwise' and shots in [0, 3]")
-    assert examples.here == "fails"
-
-
-def test_the_papers_primary_statistic_is_said_in_the_line_of_the_verdict():
-    claim = judge_one("linkage", "listwise_above_judges")
-    assert claim.published_said == "fails: 35 of 36 hold; by Spearman, its primary measure, 12 of 12 hold"
 
 
 def test_comparisons_across_datasets_are_refused(measured):
@@ -360,22 +341,14 @@ def keep_one(paper: str, claim: str, **changed: object) -> Paper:
     return PAPERS[paper].model_copy(update={"claims": {claim: changed_entry}})
 
 
-def judge_one(paper: str, claim: str, **changed: object) -> pd.Series:
-    return judge_claims(keep_one(paper, claim, **changed), PROJECT / "results").iloc[0]
-
-
 @pytest.mark.parametrize(
     ("claim", "changed", "words"),
     [
         ("listwise_above_judges", {"lower": "metric == 'pairwize'"}, "metric 'pairwize'"),
         ("listwise_above_judges", {"upper": "metrik == 'listwise' and shots == 3"}, "metrik 'listwise'"),
-        ("listwise_above_judges", {"within": ("datset",)}, "datset ''"),
-        ("listwise_above_judges", {"within": ()}, "across every dataset"),
         ("listwise_above_judges", {"within": ("dataset", "judge")}, "across every statistic"),
         ("large_margin", {"within": ("dataset", "metric")}, "to compare within antique, listwise"),
-        ("listwise_above_judges", {"where": "dataset == 'antik'"}, "dataset 'antik'"),
         ("listwise_above_judges", {"tables": ("table_2",)}, "no artefact 'table_2'"),
-        ("large_margin", {"by": 1.05}, "beyond 1"),
         ("overlap_weak", {"upper": 40.0}, "beyond 1"),
         ("models_recognise_disputes", {"where": "statistic == 'maen'"}, "no maen"),
     ],
@@ -446,6 +419,8 @@ def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():
         "generated_costs_little": "LINKAGE-0GT, 0-shot (Mistral) at 0.3287",
         "lead_by_mean": "Pairwise (ChatGPT) at 0.3428",
     }
+    counts = "fails: 35 of 36 hold; by Spearman, its primary measure, 12 of 12 hold"
+    assert claims.published_said["listwise_above_judges"] == counts
     for claim, words in contradicted.items():
         assert claims.published[claim] == "fails"
         assert words in claims.published_because[claim]
